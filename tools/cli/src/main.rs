@@ -1,0 +1,2 @@
+//! The `optc` command.
+fn main() {}
