@@ -1,1 +1,24 @@
-//! Part of optc.
+//! The SSA IR of optc: types, operations, text form, verifier, diagnostics.
+//!
+//! The IR does no input or output; front ends and tools hand it text and bytes.
+
+pub mod attr;
+pub mod diag;
+pub mod entity;
+pub mod module;
+pub mod op;
+pub mod ops;
+pub mod tensor;
+pub mod text;
+pub mod types;
+pub mod verify;
+
+pub use attr::{Attr, AttrDict, Dense};
+pub use diag::{Diagnostic, Severity};
+pub use module::{Func, Loc, Module, Op, OpData, Port, Span, Value, ValueData, ValueDef};
+pub use op::{
+    Bindings, EvalContext, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef, Registry,
+    Role, Traffic,
+};
+pub use tensor::{Data, EvalError, Tensor};
+pub use types::{DType, Dim, Sign, TensorType, Type};

@@ -1,0 +1,250 @@
+//! Modules, functions, operations and values: tables with ids.
+
+use crate::attr::AttrDict;
+use crate::entity::Table;
+use crate::entity_id;
+use crate::types::Type;
+use std::sync::Arc;
+
+entity_id! {
+    /// A value: a function argument or the result of an operation.
+    Value, "%"
+}
+entity_id! {
+    /// An operation of one function.
+    Op, "op"
+}
+const _: () = assert!(size_of::<Option<Value>>() == size_of::<Value>());
+
+/// Where something stands in the source text: bytes `start..end`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+/// Where an operation came from; what is explicit is printed as `loc(…)`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Loc {
+    /// Nothing is known; not printed.
+    #[default]
+    Unknown,
+    /// `loc("file":line:col)`.
+    File(Arc<str>, u32, u32),
+    /// `loc("name")`: the name of an ONNX node or the metadata of an HLO instruction.
+    Name(Arc<str>),
+    /// `loc(fused[…])`.
+    Fused(Arc<[Loc]>),
+}
+
+impl Loc {
+    /// A named location.
+    #[must_use]
+    pub fn name(name: &str) -> Loc {
+        if name.is_empty() { Loc::Unknown } else { Loc::Name(Arc::from(name)) }
+    }
+
+    /// The location of an operation that replaces several: unknown ones and repetitions drop out.
+    #[must_use]
+    pub fn fuse<'a>(locs: impl IntoIterator<Item = &'a Loc>) -> Loc {
+        let mut out: Vec<Loc> = Vec::new();
+        let mut add = |loc: &Loc| {
+            if *loc != Loc::Unknown && !out.contains(loc) {
+                out.push(loc.clone());
+            }
+        };
+        for loc in locs {
+            match loc {
+                Loc::Fused(parts) => parts.iter().for_each(&mut add),
+                Loc::Unknown | Loc::File(..) | Loc::Name(_) => add(loc),
+            }
+        }
+        match out.len() {
+            0 => Loc::Unknown,
+            1 => out.remove(0),
+            _ => Loc::Fused(out.into()),
+        }
+    }
+}
+
+/// A program.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// `@name` of the module, if it has one.
+    pub name: Option<Arc<str>>,
+    /// Attributes of the module; `hbir.target` names the target that chose the layouts.
+    pub attrs: AttrDict,
+    /// The functions, in the order of the text.
+    pub funcs: Vec<Func>,
+    /// Explicit location.
+    pub loc: Loc,
+    /// Whether the text wrapped the functions in `module { … }`. It is printed when set, or when
+    /// there are attributes or a name.
+    pub explicit: bool,
+}
+
+/// How an argument or result of a function is called, and what is said of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Port {
+    /// The key of an `.npz` file: `hbir.name` if given, else the SSA name.
+    pub name: Option<Arc<str>>,
+    /// Attributes of the port, `hbir.name` included.
+    pub attrs: AttrDict,
+}
+
+/// A function: arguments, one block of operations in order, results.
+#[derive(Clone, Debug, Default)]
+pub struct Func {
+    /// `@name`.
+    pub name: Arc<str>,
+    /// The arguments; each is a value defined by [`ValueDef::Arg`].
+    pub args: Vec<Value>,
+    /// One port an argument.
+    pub arg_ports: Vec<Port>,
+    /// The operations, in execution order: each operand is defined before its use.
+    pub body: Vec<Op>,
+    /// The values returned.
+    pub results: Vec<Value>,
+    /// One port a result.
+    pub result_ports: Vec<Port>,
+    /// Attributes of the function.
+    pub attrs: AttrDict,
+    /// Explicit location.
+    pub loc: Loc,
+    /// Whether the text was a bare-op file: its boundary is free.
+    pub bare: bool,
+    /// Where `func.func @name` stands.
+    pub span: Span,
+    /// All operations ever made, also those no longer in `body`.
+    pub ops: Table<Op, OpData>,
+    /// All values ever made.
+    pub values: Table<Value, ValueData>,
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub struct OpData {
+    /// The full name, `hbir.reshape`.
+    pub name: Arc<str>,
+    /// The operands.
+    pub operands: Vec<Value>,
+    /// The results.
+    pub results: Vec<Value>,
+    /// Inherent attributes, `<{…}>`.
+    pub props: AttrDict,
+    /// Discardable attributes, `{…}`.
+    pub attrs: AttrDict,
+    /// Where it came from.
+    pub loc: Loc,
+    /// Where it stands in the source text.
+    pub span: Span,
+}
+
+/// What defines a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValueDef {
+    /// The argument of this number.
+    Arg(usize),
+    /// The result of this number of an operation.
+    Result(Op, usize),
+}
+
+/// One value.
+#[derive(Clone, Debug)]
+pub struct ValueData {
+    /// Its type.
+    pub ty: Type,
+    /// What defines it.
+    pub def: ValueDef,
+    /// The SSA name of the source text without `%`; kept for arguments, printed if it is valid.
+    pub name: Option<Arc<str>>,
+}
+
+impl Func {
+    /// An empty function.
+    #[must_use]
+    pub fn new(name: &str) -> Func {
+        Func { name: Arc::from(name), ..Func::default() }
+    }
+
+    /// Adds an argument.
+    pub fn add_arg(&mut self, ty: Type, name: Option<&str>) -> Value {
+        let name: Option<Arc<str>> = name.map(Arc::from);
+        let def = ValueDef::Arg(self.args.len());
+        let value = self.values.push(ValueData { ty, def, name: name.clone() });
+        self.args.push(value);
+        self.arg_ports.push(Port { name, attrs: AttrDict::new() });
+        value
+    }
+
+    /// Makes an operation with results of these types, without putting it into the body.
+    pub fn make_op(
+        &mut self,
+        name: Arc<str>,
+        operands: Vec<Value>,
+        props: AttrDict,
+        result_types: Vec<Type>,
+        loc: Loc,
+    ) -> Op {
+        let data = OpData {
+            name,
+            operands,
+            results: Vec::new(),
+            props,
+            attrs: AttrDict::new(),
+            loc,
+            span: Span::default(),
+        };
+        let op = self.ops.push(data);
+        let mut results = Vec::with_capacity(result_types.len());
+        for (i, ty) in result_types.into_iter().enumerate() {
+            let def = ValueDef::Result(op, i);
+            results.push(self.values.push(ValueData { ty, def, name: None }));
+        }
+        self.ops[op].results = results;
+        op
+    }
+
+    /// Makes an operation and appends it to the body.
+    pub fn push_op(
+        &mut self,
+        name: &str,
+        operands: Vec<Value>,
+        props: AttrDict,
+        result_types: Vec<Type>,
+        loc: Loc,
+    ) -> Op {
+        let op = self.make_op(Arc::from(name), operands, props, result_types, loc);
+        self.body.push(op);
+        op
+    }
+
+    /// Adds a returned value.
+    pub fn add_result(&mut self, value: Value, name: Option<&str>) {
+        self.results.push(value);
+        self.result_ports.push(Port { name: name.map(Arc::from), attrs: AttrDict::new() });
+    }
+
+    /// The type of a value.
+    #[must_use]
+    pub fn ty(&self, value: Value) -> &Type {
+        &self.values[value].ty
+    }
+
+    /// The operation that defines a value; `None` for an argument.
+    #[must_use]
+    pub fn def_op(&self, value: Value) -> Option<Op> {
+        match self.values[value].def {
+            ValueDef::Arg(_) => None,
+            ValueDef::Result(op, _) => Some(op),
+        }
+    }
+
+    /// What the declaration of an operation sees of it.
+    #[must_use]
+    pub fn op_ref(&self, op: Op) -> crate::op::OpRef<'_> {
+        crate::op::OpRef::new(self, op)
+    }
+}

@@ -1,0 +1,265 @@
+//! Element types, dimensions and tensor types.
+
+use optc_layout::{Layout, LayoutError, Spelling};
+use std::fmt;
+use std::sync::Arc;
+
+/// How an integer type treats its top bit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Sign {
+    /// `i8`: MLIR's signless integers; arithmetic treats them as signed. `i1` is a truth value.
+    Signless,
+    /// `si8`
+    Signed,
+    /// `ui8`
+    Unsigned,
+}
+
+/// The type of one element.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DType {
+    /// IEEE binary64.
+    F64,
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary16.
+    F16,
+    /// bfloat16.
+    BF16,
+    /// An integer of 1, 2, 4, 8, 16, 32 or 64 bits; `i1` (signless) is bool.
+    Int {
+        /// The width in bits.
+        bits: u8,
+        /// The signedness.
+        sign: Sign,
+    },
+}
+
+impl DType {
+    /// The truth value type, `i1`.
+    pub const BOOL: DType = DType::Int { bits: 1, sign: Sign::Signless };
+    /// 64-bit signed integers, `si64`.
+    pub const SI64: DType = DType::Int { bits: 64, sign: Sign::Signed };
+    /// 32-bit signed integers, `si32`.
+    pub const SI32: DType = DType::Int { bits: 32, sign: Sign::Signed };
+    /// 8-bit signed integers, `si8`.
+    pub const SI8: DType = DType::Int { bits: 8, sign: Sign::Signed };
+    /// 8-bit unsigned integers, `ui8`.
+    pub const UI8: DType = DType::Int { bits: 8, sign: Sign::Unsigned };
+
+    /// The width of one element in bits, as it lies in memory: `i1` takes a byte (8 bits).
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        match self {
+            DType::F64 => 64,
+            DType::F32 => 32,
+            DType::F16 | DType::BF16 => 16,
+            DType::Int { bits: 1, .. } => 8,
+            DType::Int { bits, .. } => u32::from(bits),
+        }
+    }
+
+    /// Whether this is a floating-point type.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
+    }
+
+    /// Whether this is the truth value type.
+    #[must_use]
+    pub fn is_bool(self) -> bool {
+        self == DType::BOOL
+    }
+
+    /// Whether arithmetic on this type is signed (floats, signed and signless integers).
+    #[must_use]
+    pub fn is_signed(self) -> bool {
+        !matches!(self, DType::Int { sign: Sign::Unsigned, .. }) && !self.is_bool()
+    }
+
+    /// The type with this MLIR name, such as `f32`, `si8`, `i1`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<DType> {
+        let int = |digits: &str, sign| {
+            let bits: u8 = digits.parse().ok()?;
+            let known = matches!(bits, 1 | 2 | 4 | 8 | 16 | 32 | 64) && !digits.starts_with('0');
+            known.then_some(DType::Int { bits, sign })
+        };
+        match text {
+            "f64" => Some(DType::F64),
+            "f32" => Some(DType::F32),
+            "f16" => Some(DType::F16),
+            "bf16" => Some(DType::BF16),
+            _ => {
+                if let Some(d) = text.strip_prefix("si") {
+                    int(d, Sign::Signed)
+                } else if let Some(d) = text.strip_prefix("ui") {
+                    int(d, Sign::Unsigned)
+                } else if let Some(d) = text.strip_prefix('i') {
+                    int(d, Sign::Signless)
+                } else {
+                    None
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DType::F64 => f.write_str("f64"),
+            DType::F32 => f.write_str("f32"),
+            DType::F16 => f.write_str("f16"),
+            DType::BF16 => f.write_str("bf16"),
+            DType::Int { bits, sign: Sign::Signless } => write!(f, "i{bits}"),
+            DType::Int { bits, sign: Sign::Signed } => write!(f, "si{bits}"),
+            DType::Int { bits, sign: Sign::Unsigned } => write!(f, "ui{bits}"),
+        }
+    }
+}
+
+/// The extent of one dimension.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Dim {
+    /// A known number of elements.
+    Fixed(u64),
+    /// An unknown size with a name: equal names are equal sizes.
+    Symbol(Arc<str>),
+    /// An unknown size that is not known to equal any other.
+    Unknown,
+}
+
+impl Dim {
+    /// The number, if it is known.
+    #[must_use]
+    pub fn fixed(&self) -> Option<u64> {
+        match self {
+            Dim::Fixed(n) => Some(*n),
+            Dim::Symbol(_) | Dim::Unknown => None,
+        }
+    }
+    /// Whether both are provably the same size.
+    #[must_use]
+    pub fn same(&self, other: &Dim) -> bool {
+        !matches!(self, Dim::Unknown) && self == other
+    }
+    /// Whether this is a known 1.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        *self == Dim::Fixed(1)
+    }
+}
+
+impl From<u64> for Dim {
+    fn from(n: u64) -> Self {
+        Dim::Fixed(n)
+    }
+}
+
+impl fmt::Display for Dim {
+    /// As in messages: the number, the symbol's name, or `?`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Fixed(n) => write!(f, "{n}"),
+            Dim::Symbol(s) => f.write_str(s),
+            Dim::Unknown => f.write_str("?"),
+        }
+    }
+}
+
+/// A tensor type: dimensions, element type and how it lies in memory.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TensorType {
+    /// The extents, outermost first.
+    pub dims: Vec<Dim>,
+    /// The element type.
+    pub dtype: DType,
+    /// The layout's spelling; [`Spelling::RowMajor`] prints as no encoding.
+    pub spelling: Spelling,
+}
+
+impl TensorType {
+    /// A row-major type of known extents.
+    #[must_use]
+    pub fn fixed(shape: &[u64], dtype: DType) -> Self {
+        let dims = shape.iter().map(|&n| Dim::Fixed(n)).collect();
+        Self { dims, dtype, spelling: Spelling::RowMajor }
+    }
+    /// A row-major type.
+    #[must_use]
+    pub fn new(dims: Vec<Dim>, dtype: DType) -> Self {
+        Self { dims, dtype, spelling: Spelling::RowMajor }
+    }
+    /// The number of dimensions.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+    /// All extents, if all are known.
+    #[must_use]
+    pub fn shape(&self) -> Option<Vec<u64>> {
+        self.dims.iter().map(Dim::fixed).collect()
+    }
+    /// The extents with every symbol replaced by `bind`'s answer.
+    #[must_use]
+    pub fn shape_with(&self, bind: &dyn Fn(&Dim) -> u64) -> Vec<u64> {
+        self.dims.iter().map(|d| d.fixed().unwrap_or_else(|| bind(d))).collect()
+    }
+    /// The number of elements, if known and below 2^64.
+    #[must_use]
+    pub fn elements(&self) -> Option<u64> {
+        self.shape()?.iter().try_fold(1u64, |a, &d| a.checked_mul(d))
+    }
+    /// The same type without a layout.
+    #[must_use]
+    pub fn without_layout(&self) -> Self {
+        Self { spelling: Spelling::RowMajor, ..self.clone() }
+    }
+    /// The same type with this layout spelling.
+    #[must_use]
+    pub fn with_spelling(&self, spelling: Spelling) -> Self {
+        Self { spelling, ..self.clone() }
+    }
+    /// The layout function; `None` when a dimension is unknown.
+    ///
+    /// # Errors
+    /// The spelling does not fit the shape.
+    pub fn layout(&self) -> Option<Result<Layout, LayoutError>> {
+        let shape = self.shape()?;
+        Some(Layout::new(self.spelling.clone(), &shape, self.dtype.bits()))
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    /// A tensor.
+    Tensor(Arc<TensorType>),
+    /// A bare element type, as attributes carry it.
+    Scalar(DType),
+    /// Any other type, kept as its text (`none`, `index`, `!dialect.type`, a function type).
+    Other(Arc<str>),
+}
+
+impl Type {
+    /// A row-major tensor of known extents.
+    #[must_use]
+    pub fn tensor(shape: &[u64], dtype: DType) -> Type {
+        Type::Tensor(Arc::new(TensorType::fixed(shape, dtype)))
+    }
+    /// The tensor type, if it is one.
+    #[must_use]
+    pub fn as_tensor(&self) -> Option<&TensorType> {
+        match self {
+            Type::Tensor(t) => Some(t),
+            Type::Scalar(_) | Type::Other(_) => None,
+        }
+    }
+}
+
+impl From<TensorType> for Type {
+    fn from(t: TensorType) -> Self {
+        Type::Tensor(Arc::new(t))
+    }
+}
