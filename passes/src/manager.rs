@@ -1,0 +1,99 @@
+//! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
+
+use crate::pass::{Changed, Options, PassContext, Phase, Stage};
+use optc_ir::{Diagnostic, Module, text, verify};
+use std::time::{Duration, Instant};
+
+/// What the manager does around each pass.
+#[derive(Default)]
+pub struct Hooks<'a> {
+    /// Verify the module after each pass.
+    pub verify_each: bool,
+    /// Called after each pass with its name, the module before (if `keep_before`) and after.
+    pub after: Option<AfterHook<'a>>,
+    /// Whether `after` gets the text before.
+    pub keep_before: bool,
+    /// Run only this many passes of the pipeline.
+    pub limit: Option<usize>,
+}
+
+/// Called after a pass: its name, the text before (when kept), the module.
+pub type AfterHook<'a> = Box<dyn FnMut(&str, Option<&str>, &Module) + 'a>;
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").field("verify_each", &self.verify_each).finish_non_exhaustive()
+    }
+}
+
+/// How long a pass took; for display alone, nothing is decided by it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// The pass.
+    pub pass: &'static str,
+    /// Wall-clock time.
+    pub time: Duration,
+}
+
+/// Runs a pipeline.
+///
+/// # Errors
+/// A pass refused the module, ran outside its phases, or left it invalid (with `verify_each`, and
+/// always in debug builds).
+pub fn run(
+    module: &mut Module,
+    stages: &[Stage],
+    cx: &mut PassContext,
+    hooks: &mut Hooks<'_>,
+) -> Result<Vec<Timing>, Vec<Diagnostic>> {
+    let mut timings = Vec::new();
+    for stage in stages.iter().take(hooks.limit.unwrap_or(usize::MAX)) {
+        timings.push(run_one(module, stage, cx, hooks)?);
+    }
+    Ok(timings)
+}
+
+fn run_one(
+    module: &mut Module,
+    stage: &Stage,
+    cx: &mut PassContext,
+    hooks: &mut Hooks<'_>,
+) -> Result<Timing, Vec<Diagnostic>> {
+    let info = stage.pass.info();
+    let phase = Phase::of(module);
+    if phase < info.phases.0 || info.phases.1 < phase {
+        let message = format!(
+            "pass `{}` runs in the phases {:?} to {:?}, found a module in phase {phase:?}",
+            info.name, info.phases.0, info.phases.1
+        );
+        return Err(vec![Diagnostic::error("pass-phase", message)]);
+    }
+    let check_unchanged = cfg!(debug_assertions);
+    let before = (hooks.keep_before || check_unchanged).then(|| text::print(module));
+    let ops: usize = module.funcs.iter().map(|f| f.body.len()).sum();
+    let span = tracing::info_span!("pass", pass = %info.name, ops);
+    let start = Instant::now();
+    cx.options = stage.options.clone();
+    let changed = span.in_scope(|| stage.pass.run(module, cx)).map_err(|d| vec![*d])?;
+    cx.options = Options::default();
+    let timing = Timing { pass: info.name, time: start.elapsed() };
+    if check_unchanged
+        && changed == Changed::No
+        && before.as_deref() != Some(text::print(module).as_str())
+    {
+        let message = format!("pass `{}` says it changed nothing but the text differs", info.name);
+        return Err(vec![Diagnostic::error("pass-changed", message)]);
+    }
+    if hooks.verify_each || cfg!(debug_assertions) {
+        verify::verify(module, &cx.registry).map_err(|mut diags| {
+            for diag in &mut diags {
+                diag.notes.push(format!("after pass `{}`", info.name));
+            }
+            diags
+        })?;
+    }
+    if let Some(after) = &mut hooks.after {
+        after(info.name, before.as_deref().filter(|_| hooks.keep_before), module);
+    }
+    Ok(timing)
+}

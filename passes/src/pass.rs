@@ -1,0 +1,277 @@
+//! What a pass is, and the list of all passes.
+
+use indexmap::IndexMap;
+use optc_ir::{Diagnostic, Module, Registry};
+use optc_target::Target;
+use std::fmt;
+use std::sync::Arc;
+
+/// How far a module has come; a pass declares in which phases it may run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    /// As a front end or the parser gives it.
+    Imported,
+    /// After `canonicalize`.
+    Canonical,
+    /// Layouts are chosen: `hbir.target` is set.
+    Laid,
+}
+
+impl Phase {
+    /// The phase a module is in.
+    #[must_use]
+    pub fn of(module: &Module) -> Phase {
+        if module.attrs.get("hbir.target").is_some() {
+            Phase::Laid
+        } else if module.attrs.flag("hbir.canonical") {
+            Phase::Canonical
+        } else {
+            Phase::Imported
+        }
+    }
+}
+
+/// One option of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionInfo {
+    /// Its name, as in `--pass='view-fold{max-layouts=8}'`.
+    pub name: &'static str,
+    /// Its value when not given.
+    pub default: &'static str,
+    /// One line.
+    pub summary: &'static str,
+}
+
+/// What the manager, `--list-passes` and the documentation know of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct PassInfo {
+    /// The command-line name.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The first and the last phase it may run in.
+    pub phases: (Phase, Phase),
+    /// Whether the program is wrong without it.
+    pub required: bool,
+    /// Its options.
+    pub options: &'static [OptionInfo],
+}
+
+/// Whether a pass changed the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// The module prints the same bytes as before.
+    No,
+    /// Something changed.
+    Yes,
+}
+
+/// What is said about the boundary of the functions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Boundary {
+    /// `--free-boundary`: every argument and result may have any layout.
+    pub free_all: bool,
+    /// `--free-boundary=x,y`: these may.
+    pub free: Vec<String>,
+    /// `--pin-boundary`: also the boundary of a bare-op file keeps its layouts.
+    pub pin_bare: bool,
+    /// `--pin x='{…}'`: the layout of a port, as its encoding's spelling.
+    pub pins: IndexMap<String, optc_layout::Spelling>,
+}
+
+/// The values of a pass's options.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options(pub IndexMap<String, String>);
+
+impl Options {
+    /// The value of an option, or its default.
+    #[must_use]
+    pub fn get<'a>(&'a self, info: &PassInfo, name: &str) -> &'a str {
+        let default = info.options.iter().find(|o| o.name == name).map_or("", |o| o.default);
+        self.0.get(name).map_or(default, String::as_str)
+    }
+
+    /// The value of an option as a positive number.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&self, info: &PassInfo, name: &str) -> Result<u64, Box<Diagnostic>> {
+        let text = self.get(info, name);
+        match text.parse::<u64>() {
+            Ok(n) if n > 0 => Ok(n),
+            Ok(_) | Err(_) => Err(Box::new(Diagnostic::error(
+                "option-value",
+                format!("option `{name}` of `{}` is `{text}`, wanted a positive number", info.name),
+            ))),
+        }
+    }
+}
+
+/// What a pass works with besides the module.
+#[derive(Clone, Debug)]
+pub struct PassContext {
+    /// The known operations.
+    pub registry: Arc<Registry>,
+    /// The target.
+    pub target: Arc<Target>,
+    /// The boundary.
+    pub boundary: Boundary,
+    /// The options of the pass that runs.
+    pub options: Options,
+    /// Further search rules and local rules of library users.
+    pub extra: crate::rules::ExtraRules,
+    /// Sizes of symbols that costs are compared at; 128 where none is given.
+    pub bindings: IndexMap<Arc<str>, u64>,
+    /// Remarks, in the order in which they were made.
+    pub remarks: Vec<Diagnostic>,
+    /// The report of the last `view-fold`.
+    pub fold: Option<crate::view_fold::FoldReport>,
+}
+
+impl PassContext {
+    /// A context with the dialect's operations and default settings.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, target: Arc<Target>) -> Self {
+        Self {
+            registry,
+            target,
+            boundary: Boundary::default(),
+            options: Options::default(),
+            extra: crate::rules::ExtraRules::default(),
+            bindings: IndexMap::new(),
+            remarks: Vec::new(),
+            fold: None,
+        }
+    }
+}
+
+/// A pass.
+pub trait Pass: Send + Sync {
+    /// What it is.
+    fn info(&self) -> &'static PassInfo;
+
+    /// Changes the module.
+    ///
+    /// # Errors
+    /// The module cannot be handled; it may then be half changed and must be dropped.
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>>;
+}
+
+/// One entry of a pipeline: a pass and its options.
+#[derive(Clone)]
+pub struct Stage {
+    /// The pass.
+    pub pass: Arc<dyn Pass>,
+    /// Its options.
+    pub options: Options,
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.pass.info().name, self.options.0)
+    }
+}
+
+/// The passes a pipeline text may name: the built-in ones and those a user added.
+#[derive(Clone, Default)]
+pub struct PassList(Vec<Arc<dyn Pass>>);
+
+impl fmt::Debug for PassList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|p| p.info().name)).finish()
+    }
+}
+
+impl PassList {
+    /// The built-in passes.
+    #[must_use]
+    pub fn builtin() -> PassList {
+        PassList(crate::registry())
+    }
+
+    /// Adds a pass, in place of one of the same name.
+    pub fn add(&mut self, pass: Arc<dyn Pass>) {
+        self.0.retain(|p| p.info().name != pass.info().name);
+        self.0.push(pass);
+    }
+
+    /// All passes, sorted by name.
+    #[must_use]
+    pub fn infos(&self) -> Vec<&'static PassInfo> {
+        let mut infos: Vec<_> = self.0.iter().map(|p| p.info()).collect();
+        infos.sort_by_key(|i| i.name);
+        infos
+    }
+
+    /// Reads `canonicalize,view-fold{max-layouts=8 rules=none}`; the name of a pipeline stands for
+    /// its passes. An empty text is the empty pipeline.
+    ///
+    /// # Errors
+    /// An unknown pass or option, unbalanced braces.
+    pub fn parse(&self, text: &str) -> Result<Vec<Stage>, Box<Diagnostic>> {
+        let mut stages = Vec::new();
+        for item in split_top(text) {
+            let (name, options) = split_item(item)?;
+            if let Some(pipeline) = crate::pipeline::named(name) {
+                for pass in pipeline {
+                    stages.push(self.stage(pass, "")?);
+                }
+            } else {
+                stages.push(self.stage(name, options)?);
+            }
+        }
+        Ok(stages)
+    }
+
+    fn stage(&self, name: &str, options: &str) -> Result<Stage, Box<Diagnostic>> {
+        let pass = self.0.iter().find(|p| p.info().name == name).ok_or_else(|| {
+            let known: Vec<_> = self.infos().iter().map(|i| i.name).collect();
+            let diag = Diagnostic::error("unknown-pass", format!("found no pass `{name}`"));
+            Box::new(diag.note(format!("wanted one of {}", known.join(", "))))
+        })?;
+        let mut values = IndexMap::new();
+        for part in options.split([' ', ',']).filter(|p| !p.is_empty()) {
+            let (key, value) = part.split_once('=').unwrap_or((part, "true"));
+            if !pass.info().options.iter().any(|o| o.name == key) {
+                let known: Vec<_> = pass.info().options.iter().map(|o| o.name).collect();
+                let message = format!("pass `{name}` has no option `{key}`");
+                let diag = Diagnostic::error("unknown-option", message);
+                return Err(Box::new(diag.note(format!("wanted one of {}", known.join(", ")))));
+            }
+            values.insert(key.to_owned(), value.to_owned());
+        }
+        Ok(Stage { pass: pass.clone(), options: Options(values) })
+    }
+}
+
+fn split_top(text: &str) -> Vec<&str> {
+    let mut items = Vec::new();
+    let (mut depth, mut start) = (0i32, 0usize);
+    for (i, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                items.push(text[start..i].trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(text[start..].trim());
+    items.retain(|s| !s.is_empty());
+    items
+}
+
+fn split_item(item: &str) -> Result<(&str, &str), Box<Diagnostic>> {
+    match item.split_once('{') {
+        None => Ok((item, "")),
+        Some((name, rest)) => match rest.strip_suffix('}') {
+            Some(options) => Ok((name.trim(), options)),
+            None => Err(Box::new(Diagnostic::error(
+                "pipeline-syntax",
+                format!("found `{item}`, wanted a closing brace after the options"),
+            ))),
+        },
+    }
+}

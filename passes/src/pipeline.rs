@@ -1,0 +1,18 @@
+//! Named pipelines.
+
+/// What `optc MODEL` runs when no pass is named.
+pub const DEFAULT: &[&str] = &[
+    // One spelling of every rearrangement, and nothing dead, before layouts are chosen.
+    "canonicalize",
+    // Chooses every layout; what it leaves is final.
+    "view-fold",
+];
+
+/// The passes of a pipeline of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        "default" => Some(DEFAULT),
+        _ => None,
+    }
+}
