@@ -1,1 +1,30 @@
-//! Part of optc.
+//! The two oracles of optc: programs run slowly and plainly, so that what passes do can be checked.
+//!
+//! [`run_reference`] computes on logical tensors. [`run_naive`] keeps every value in a flat, poisoned
+//! buffer of its layout's size and addresses it by an index formula of its own, so that an illegal
+//! view shows as a wrong result or as a read of poison. [`equivalent`] runs two programs on the same
+//! seeded inputs with both. Neither shares code with the layout algebra.
+
+mod compare;
+mod constant;
+mod data;
+mod equivalent;
+mod error;
+pub mod naive;
+pub mod npz;
+mod ports;
+mod random;
+mod reference;
+mod scope;
+mod walk;
+
+pub use compare::{Mismatch, MismatchKind, compare, compare_exact, tolerance};
+pub use data::{DataError, DataSource, FallbackSource, FolderSource, MemorySource, NoData};
+pub use equivalent::{EquivalenceOptions, Execution, NotEquivalent, equivalent};
+pub use error::{InputError, OpFailure, RunError};
+pub use naive::run_naive;
+pub use ports::{argument_keys, result_keys};
+pub use random::{DEFAULT_SIZE, Fill, RandomSource, SplitMix64, random_inputs, random_tensor};
+pub use reference::run_reference;
+pub use scope::check_inputs;
+pub use walk::{MAX_CALL_DEPTH, MAX_ELEMENTS};

@@ -1,0 +1,224 @@
+//! Whether two tensors agree.
+
+use optc_ir::{DType, Data, Tensor};
+use thiserror::Error;
+
+/// How two tensors differ.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[error("{kind}")]
+pub struct Mismatch {
+    /// What differs.
+    pub kind: MismatchKind,
+    /// The row-major number of the worst element, where elements differ.
+    pub element: Option<usize>,
+    /// How many elements differ by more than is allowed.
+    pub count: usize,
+}
+
+/// What differs between two tensors.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum MismatchKind {
+    /// The element types.
+    #[error("the element types differ: {left} and {right}")]
+    DType {
+        /// Of the first tensor.
+        left: DType,
+        /// Of the second tensor.
+        right: DType,
+    },
+    /// The shapes.
+    #[error("the shapes differ: {left:?} and {right:?}")]
+    Shape {
+        /// Of the first tensor.
+        left: Vec<usize>,
+        /// Of the second tensor.
+        right: Vec<usize>,
+    },
+    /// One of the tensors does not hold as many elements as its shape says.
+    #[error("a tensor does not hold as many elements as its shape says")]
+    Malformed,
+    /// Float elements.
+    #[error(
+        "{count} of {total} elements differ; the worst at {at}: {left:?} and {right:?}, \
+         difference {difference:e}, allowed {allowed:e}"
+    )]
+    Float {
+        /// How many elements differ.
+        count: usize,
+        /// How many there are.
+        total: usize,
+        /// The logical index of the worst.
+        at: String,
+        /// Its value in the first tensor.
+        left: f64,
+        /// Its value in the second tensor.
+        right: f64,
+        /// Their distance; infinite if only one is finite or a number.
+        difference: f64,
+        /// The largest distance allowed.
+        allowed: f64,
+    },
+    /// Integer elements.
+    #[error("{count} of {total} elements differ; the first at {at}: {left} and {right}")]
+    Int {
+        /// How many elements differ.
+        count: usize,
+        /// How many there are.
+        total: usize,
+        /// The logical index of the first.
+        at: String,
+        /// Its value in the first tensor.
+        left: i64,
+        /// Its value in the second tensor.
+        right: i64,
+    },
+}
+
+/// How far two elements may be apart, relative to max(1, max|b|) of the whole tensor; 0 for integers.
+#[must_use]
+pub fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 1e-9,
+        DType::F32 => 1e-4,
+        DType::F16 => 1e-2,
+        DType::BF16 => 4e-2,
+        DType::Int { .. } => 0.0,
+    }
+}
+
+/// Compares `a` with the expected `b`: max|a−b| ≤ tolerance · max(1, max|b|), integers exactly.
+///
+/// The largest |b| is that of its finite elements. NaN agrees with NaN, and an infinity with the same
+/// infinity, only.
+///
+/// # Errors
+/// Where they differ most and by how much.
+pub fn compare(a: &Tensor, b: &Tensor) -> Result<(), Mismatch> {
+    within(a, b, tolerance(b.dtype))
+}
+
+/// Compares two tensors that must hold the same numbers: NaN agrees with NaN, and 0 with -0.
+///
+/// # Errors
+/// Where they differ most and by how much.
+pub fn compare_exact(a: &Tensor, b: &Tensor) -> Result<(), Mismatch> {
+    within(a, b, 0.0)
+}
+
+fn within(a: &Tensor, b: &Tensor, tolerance: f64) -> Result<(), Mismatch> {
+    let whole = |kind| Mismatch {
+        kind,
+        element: None,
+        count: 0,
+    };
+    if a.dtype != b.dtype {
+        return Err(whole(MismatchKind::DType {
+            left: a.dtype,
+            right: b.dtype,
+        }));
+    }
+    if a.shape != b.shape {
+        let (left, right) = (a.shape.clone(), b.shape.clone());
+        return Err(whole(MismatchKind::Shape { left, right }));
+    }
+    let sound = crate::scope::well_formed(a)
+        .and(crate::scope::well_formed(b))
+        .is_ok();
+    match (&a.data, &b.data) {
+        _ if !sound => Err(whole(MismatchKind::Malformed)),
+        (Data::I64(x), Data::I64(y)) => ints(x, y, &a.shape),
+        (Data::F32(x), Data::F32(y)) => {
+            let pair = |i: usize| (f64::from(x[i]), f64::from(y[i]));
+            floats(x.len(), pair, tolerance, &a.shape)
+        }
+        (Data::F64(x), Data::F64(y)) => floats(x.len(), |i| (x[i], y[i]), tolerance, &a.shape),
+        (Data::F32(_) | Data::F64(_) | Data::I64(_), _) => Err(whole(MismatchKind::Malformed)),
+    }
+}
+
+fn ints(a: &[i64], b: &[i64], shape: &[usize]) -> Result<(), Mismatch> {
+    let differ = |i: &usize| a[*i] != b[*i];
+    let Some(first) = (0..a.len()).find(differ) else {
+        return Ok(());
+    };
+    let count = (first..a.len()).filter(differ).count();
+    let at = index_text(first, shape);
+    let (left, right, total) = (a[first], b[first], a.len());
+    let kind = MismatchKind::Int {
+        count,
+        total,
+        at,
+        left,
+        right,
+    };
+    Err(Mismatch {
+        kind,
+        element: Some(first),
+        count,
+    })
+}
+
+fn floats(
+    total: usize,
+    pair: impl Fn(usize) -> (f64, f64),
+    tolerance: f64,
+    shape: &[usize],
+) -> Result<(), Mismatch> {
+    let finite = (0..total)
+        .map(|i| pair(i).1.abs())
+        .filter(|x| x.is_finite());
+    let allowed = tolerance * finite.fold(1.0, f64::max);
+    let mut count = 0;
+    let mut worst: Option<(usize, f64)> = None;
+    for i in 0..total {
+        let (a, b) = pair(i);
+        let difference = distance(a, b);
+        if difference <= allowed {
+            continue;
+        }
+        count += 1;
+        if worst.is_none_or(|(_, d)| difference > d) {
+            worst = Some((i, difference));
+        }
+    }
+    let Some((element, difference)) = worst else {
+        return Ok(());
+    };
+    let (left, right) = pair(element);
+    let at = index_text(element, shape);
+    let kind = MismatchKind::Float {
+        count,
+        total,
+        at,
+        left,
+        right,
+        difference,
+        allowed,
+    };
+    Err(Mismatch {
+        kind,
+        element: Some(element),
+        count,
+    })
+}
+
+fn distance(a: f64, b: f64) -> f64 {
+    if a == b || (a.is_nan() && b.is_nan()) {
+        0.0
+    } else if a.is_finite() && b.is_finite() {
+        (a - b).abs()
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// The logical index of the element with this row-major number, as `[1, 0, 2]`.
+pub(crate) fn index_text(number: usize, shape: &[usize]) -> String {
+    let mut rest = number;
+    let mut index = vec![0; shape.len()];
+    for (e, &n) in index.iter_mut().zip(shape).rev() {
+        *e = rest % n.max(1);
+        rest /= n.max(1);
+    }
+    format!("{index:?}")
+}

@@ -1,0 +1,304 @@
+//! Whether two programs compute the same.
+
+use crate::compare::{Mismatch, compare, compare_exact};
+use crate::data::DataSource;
+use crate::error::RunError;
+use crate::naive::run_naive;
+use crate::ports::{argument_keys, result_keys};
+use crate::random::{Fill, random_inputs};
+use crate::reference::run_reference;
+use crate::scope::{find_func, type_text};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Bindings, Func, Module, Registry, Tensor};
+use std::fmt;
+use thiserror::Error;
+
+/// How two programs are compared.
+#[derive(Clone, Debug)]
+pub struct EquivalenceOptions {
+    /// The function, in both modules.
+    pub func: String,
+    /// One run on ordinary inputs for each of these.
+    pub seeds: Vec<u64>,
+    /// More runs, with these fills, each with the first seed (0 if there is none).
+    pub edges: Vec<Fill>,
+    /// Whether both programs are also run on their physical layouts.
+    pub naive: bool,
+    /// The sizes of symbols; what is not bound gets [`DEFAULT_SIZE`](crate::DEFAULT_SIZE).
+    pub bindings: Bindings,
+}
+
+impl Default for EquivalenceOptions {
+    fn default() -> Self {
+        EquivalenceOptions {
+            func: "main".to_owned(),
+            seeds: vec![0, 1],
+            edges: vec![
+                Fill::Edge,
+                Fill::NonFinite,
+                Fill::Unique(0),
+                Fill::Unique(1),
+            ],
+            naive: true,
+            bindings: Bindings::default(),
+        }
+    }
+}
+
+/// One of the two programs, run in one of the two ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Execution {
+    /// The first program by the reference interpreter.
+    ReferenceA,
+    /// The second program by the reference interpreter.
+    ReferenceB,
+    /// The first program on physical buffers.
+    NaiveA,
+    /// The second program on physical buffers.
+    NaiveB,
+}
+
+impl fmt::Display for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Execution::ReferenceA => "the first program",
+            Execution::ReferenceB => "the second program",
+            Execution::NaiveA => "the first program on its layouts",
+            Execution::NaiveB => "the second program on its layouts",
+        })
+    }
+}
+
+/// Why two programs are not seen to be equivalent.
+#[derive(Debug, Error)]
+pub enum NotEquivalent {
+    /// Their arguments or results do not match.
+    #[error("{0}")]
+    Boundary(String),
+    /// One of them cannot be run.
+    #[error("{which} cannot be run ({fill:?}, seed {seed}): {source}")]
+    Run {
+        /// Which program and how.
+        which: Execution,
+        /// What the inputs held.
+        fill: Fill,
+        /// The seed of the inputs.
+        seed: u64,
+        /// Why.
+        source: Box<RunError>,
+    },
+    /// An output differs.
+    #[error(
+        "output `{output}` of {which} differs from {wanted} ({fill:?}, seed {seed}): {mismatch}"
+    )]
+    Differs {
+        /// The key of the output, of the first program.
+        output: String,
+        /// Which program and how.
+        which: Execution,
+        /// What it was compared with.
+        wanted: Execution,
+        /// What the inputs held.
+        fill: Fill,
+        /// The seed of the inputs.
+        seed: u64,
+        /// Where and how much.
+        mismatch: Box<Mismatch>,
+    },
+}
+
+/// Tests whether two programs compute the same on seeded inputs and edge values.
+///
+/// Arguments and results are matched by name if both programs have the same names, by position
+/// otherwise. Both programs run by the reference interpreter and must agree within the tolerance of
+/// [`compare`]; with `naive` each also runs on its layouts and must give the numbers of its own
+/// reference run exactly.
+///
+/// # Errors
+/// The first difference, or why one of the programs cannot be run.
+pub fn equivalent(
+    a: &Module,
+    b: &Module,
+    registry: &Registry,
+    data_a: &dyn DataSource,
+    data_b: &dyn DataSource,
+    options: &EquivalenceOptions,
+) -> Result<(), NotEquivalent> {
+    let boundary = |e: RunError| NotEquivalent::Boundary(e.to_string());
+    let func_a = find_func(a, &options.func).map_err(boundary)?;
+    let func_b = find_func(b, &options.func).map_err(boundary)?;
+    let matching = Matching::new(func_a, func_b)?;
+    let first = options.seeds.first().copied().unwrap_or(0);
+    let normal = options.seeds.iter().map(|&seed| (Fill::Normal, seed));
+    let edges = options.edges.iter().map(|&fill| (fill, first));
+    for (fill, seed) in normal.chain(edges) {
+        let trial = Trial {
+            registry,
+            options,
+            fill,
+            seed,
+        };
+        let inputs = random_inputs(a, &options.func, fill, seed, &options.bindings);
+        let inputs = inputs.map_err(|e| trial.failed(Execution::ReferenceA, e))?;
+        let outputs_a = trial.run(Execution::ReferenceA, a, &inputs, data_a)?;
+        if options.naive {
+            let naive = trial.run(Execution::NaiveA, a, &inputs, data_a)?;
+            trial.exact(Execution::NaiveA, &naive, Execution::ReferenceA, &outputs_a)?;
+        }
+        let inputs = matching.inputs(inputs);
+        let outputs_b = trial.run(Execution::ReferenceB, b, &inputs, data_b)?;
+        trial.compare(&matching, &outputs_b, &outputs_a)?;
+        if options.naive {
+            let naive = trial.run(Execution::NaiveB, b, &inputs, data_b)?;
+            trial.exact(Execution::NaiveB, &naive, Execution::ReferenceB, &outputs_b)?;
+        }
+    }
+    Ok(())
+}
+
+/// The keys of the second program for those of the first.
+struct Matching {
+    args: IndexMap<String, String>,
+    results: IndexMap<String, String>,
+}
+
+impl Matching {
+    fn new(a: &Func, b: &Func) -> Result<Matching, NotEquivalent> {
+        let args = pair_keys("argument", argument_keys(a), argument_keys(b))?;
+        let results = pair_keys("result", result_keys(a), result_keys(b))?;
+        let matching = Matching { args, results };
+        matching.check_types(a, b)?;
+        Ok(matching)
+    }
+
+    /// The arguments' types must agree but for their layouts.
+    fn check_types(&self, a: &Func, b: &Func) -> Result<(), NotEquivalent> {
+        let keys_b = argument_keys(b);
+        for ((key_a, key_b), &value) in self.args.iter().zip(&a.args) {
+            let Some(at) = keys_b.iter().position(|k| k == key_b) else {
+                continue;
+            };
+            let (left, right) = (type_text(a.ty(value)), type_text(b.ty(b.args[at])));
+            if left != right {
+                return Err(NotEquivalent::Boundary(format!(
+                    "argument `{key_a}` is {left} in the first program and {right} in the second"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn inputs(&self, inputs: IndexMap<String, Tensor>) -> IndexMap<String, Tensor> {
+        inputs
+            .into_iter()
+            .map(|(key, tensor)| (self.args[&key].clone(), tensor))
+            .collect()
+    }
+}
+
+fn pair_keys(
+    what: &str,
+    a: Vec<String>,
+    b: Vec<String>,
+) -> Result<IndexMap<String, String>, NotEquivalent> {
+    if a.len() != b.len() {
+        let (na, nb) = (a.len(), b.len());
+        return Err(NotEquivalent::Boundary(format!(
+            "the first program has {na} {what}s, the second has {nb}"
+        )));
+    }
+    let (set_a, set_b): (IndexSet<&String>, IndexSet<&String>) =
+        (a.iter().collect(), b.iter().collect());
+    if set_a == set_b {
+        return Ok(a.iter().map(|k| (k.clone(), k.clone())).collect());
+    }
+    Ok(a.into_iter().zip(b).collect())
+}
+
+/// One set of inputs.
+struct Trial<'a> {
+    registry: &'a Registry,
+    options: &'a EquivalenceOptions,
+    fill: Fill,
+    seed: u64,
+}
+
+impl Trial<'_> {
+    fn failed(&self, which: Execution, source: RunError) -> NotEquivalent {
+        NotEquivalent::Run {
+            which,
+            fill: self.fill,
+            seed: self.seed,
+            source: Box::new(source),
+        }
+    }
+
+    fn run(
+        &self,
+        which: Execution,
+        module: &Module,
+        inputs: &IndexMap<String, Tensor>,
+        data: &dyn DataSource,
+    ) -> Result<IndexMap<String, Tensor>, NotEquivalent> {
+        let execute = match which {
+            Execution::ReferenceA | Execution::ReferenceB => run_reference,
+            Execution::NaiveA | Execution::NaiveB => run_naive,
+        };
+        let (func, bindings) = (&self.options.func, &self.options.bindings);
+        let outputs = execute(module, self.registry, func, inputs, data, bindings);
+        outputs.map_err(|e| self.failed(which, e))
+    }
+
+    /// The second program's outputs against the first one's.
+    fn compare(
+        &self,
+        matching: &Matching,
+        found: &IndexMap<String, Tensor>,
+        wanted: &IndexMap<String, Tensor>,
+    ) -> Result<(), NotEquivalent> {
+        for (key_a, key_b) in &matching.results {
+            compare(&found[key_b], &wanted[key_a]).map_err(|mismatch| {
+                self.differs(
+                    key_a,
+                    Execution::ReferenceB,
+                    Execution::ReferenceA,
+                    mismatch,
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Outputs of one program run in two ways.
+    fn exact(
+        &self,
+        which: Execution,
+        found: &IndexMap<String, Tensor>,
+        wanted: Execution,
+        expected: &IndexMap<String, Tensor>,
+    ) -> Result<(), NotEquivalent> {
+        for (key, tensor) in found {
+            compare_exact(tensor, &expected[key])
+                .map_err(|mismatch| self.differs(key, which, wanted, mismatch))?;
+        }
+        Ok(())
+    }
+
+    fn differs(
+        &self,
+        output: &str,
+        which: Execution,
+        wanted: Execution,
+        mismatch: Mismatch,
+    ) -> NotEquivalent {
+        let (fill, seed) = (self.fill, self.seed);
+        NotEquivalent::Differs {
+            output: output.to_owned(),
+            which,
+            wanted,
+            fill,
+            seed,
+            mismatch: Box::new(mismatch),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Why a program cannot be run.
+
+use crate::data::DataError;
+use crate::naive::IndexError;
+use optc_ir::{Diagnostic, EvalError, Loc, OpError, Span};
+use thiserror::Error;
+
+/// Why a function cannot be run on these inputs.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The module has no such function.
+    #[error("there is no function @{name}; the module has {known}")]
+    NoFunction {
+        /// The function that was asked for.
+        name: String,
+        /// The functions there are, as text.
+        known: String,
+    },
+    /// An input does not fit the function's arguments.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// An operation cannot be executed.
+    #[error("`{op}` in @{func}{}: {source}", place(loc))]
+    Op {
+        /// The function it stands in.
+        func: String,
+        /// The name of the operation.
+        op: String,
+        /// Where the operation came from.
+        loc: Loc,
+        /// Where it stands in the source text.
+        span: Span,
+        /// What went wrong.
+        source: Box<OpFailure>,
+    },
+    /// A returned value or an argument cannot be read or laid out.
+    #[error("{what} of @{func}: {source}")]
+    Boundary {
+        /// The function.
+        func: String,
+        /// `argument x` or `result y`.
+        what: String,
+        /// What went wrong.
+        source: Box<OpFailure>,
+    },
+}
+
+impl RunError {
+    /// A stable kebab-case name.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            RunError::NoFunction { .. } => "function-missing",
+            RunError::Input(e) => e.code(),
+            RunError::Op { source, .. } | RunError::Boundary { source, .. } => source.code(),
+        }
+    }
+
+    /// The same as a diagnostic, with a label where the operation stands.
+    #[must_use]
+    pub fn to_diagnostic(&self) -> Diagnostic {
+        let diag = Diagnostic::error(self.code(), self.to_string());
+        match self {
+            RunError::Op { span, .. } if *span != Span::default() => {
+                diag.at(*span, "executed here")
+            }
+            RunError::Op { .. }
+            | RunError::NoFunction { .. }
+            | RunError::Input(_)
+            | RunError::Boundary { .. } => diag,
+        }
+    }
+}
+
+/// How an input fails to fit the argument it is meant for.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum InputError {
+    /// An argument has no input.
+    #[error("no input for argument `{name}` of type {wanted}")]
+    Missing {
+        /// The key of the argument.
+        name: String,
+        /// Its type.
+        wanted: String,
+    },
+    /// An input has no argument.
+    #[error("input `{name}` is no argument of @{func}; its arguments are {known}")]
+    Extra {
+        /// The key of the input.
+        name: String,
+        /// The function.
+        func: String,
+        /// The arguments there are.
+        known: String,
+    },
+    /// The element types differ.
+    #[error("input `{name}` has elements of type {found}, wanted {wanted}")]
+    DType {
+        /// The key.
+        name: String,
+        /// What was given.
+        found: String,
+        /// What the argument's type says.
+        wanted: String,
+    },
+    /// The shapes differ.
+    #[error("input `{name}` has shape {found}, wanted {wanted}")]
+    Shape {
+        /// The key.
+        name: String,
+        /// What was given.
+        found: String,
+        /// What the argument's type says.
+        wanted: String,
+    },
+    /// A symbol would have two sizes.
+    #[error(
+        "input `{name}` has size {found} in dimension {dim}, but `{symbol}` is already {bound} ({by})"
+    )]
+    Symbol {
+        /// The key.
+        name: String,
+        /// The dimension.
+        dim: usize,
+        /// The symbol.
+        symbol: String,
+        /// The size of this input.
+        found: u64,
+        /// The size the symbol has.
+        bound: u64,
+        /// What gave the symbol its size.
+        by: String,
+    },
+    /// The tensor does not hold what its own shape and element type say.
+    #[error("input `{name}` is not well formed: {problem}")]
+    Malformed {
+        /// The key.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The argument is no tensor.
+    #[error("argument `{name}` is of type {found}; only tensors can be given")]
+    NotTensor {
+        /// The key.
+        name: String,
+        /// The type's text.
+        found: String,
+    },
+    /// The argument is too large to be held.
+    #[error("argument `{name}` of shape {shape} has more than {limit} elements")]
+    TooLarge {
+        /// The key.
+        name: String,
+        /// The shape.
+        shape: String,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl InputError {
+    /// A stable kebab-case name.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            InputError::Missing { .. } => "input-missing",
+            InputError::Extra { .. } => "input-extra",
+            InputError::DType { .. } => "input-dtype",
+            InputError::Shape { .. } => "input-shape",
+            InputError::Symbol { .. } => "input-symbol",
+            InputError::Malformed { .. } => "input-malformed",
+            InputError::NotTensor { .. } => "input-kind",
+            InputError::TooLarge { .. } => "tensor-too-large",
+        }
+    }
+}
+
+/// Why one operation cannot be executed.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum OpFailure {
+    /// Nothing declares the operation.
+    #[error("the operation is not known, so it has no semantics to run")]
+    Unknown,
+    /// The operation is not well formed.
+    #[error("the operation is not well formed: {0}")]
+    Invalid(#[from] OpError),
+    /// The declared semantics refuse these operands.
+    #[error("{0}")]
+    Eval(#[from] EvalError),
+    /// A result has another shape than its type says.
+    #[error("result {index} has shape {found}, but its type says {wanted}")]
+    ResultShape {
+        /// Which result.
+        index: usize,
+        /// The shape computed.
+        found: String,
+        /// The shape declared.
+        wanted: String,
+    },
+    /// A result has another element type than its type says.
+    #[error("result {index} has elements of type {found}, but its type says {wanted}")]
+    ResultDType {
+        /// Which result.
+        index: usize,
+        /// The element type computed.
+        found: String,
+        /// The element type declared.
+        wanted: String,
+    },
+    /// The semantics give another number of results.
+    #[error("the operation gives {found} results, but {wanted} are declared")]
+    ResultCount {
+        /// How many were computed.
+        found: usize,
+        /// How many are declared.
+        wanted: usize,
+    },
+    /// A tensor that does not hold what its own shape and element type say.
+    #[error("result {index} is not well formed: {problem}")]
+    Malformed {
+        /// Which result.
+        index: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An operand or result is no tensor.
+    #[error("only tensors can be computed, found the type `{found}`")]
+    NotTensor {
+        /// The type's text.
+        found: String,
+    },
+    /// A tensor is too large to be held.
+    #[error("a tensor of shape {shape} has more than {limit} elements")]
+    TooLarge {
+        /// The shape.
+        shape: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// The bytes of a constant cannot be read.
+    #[error("{0}")]
+    Data(#[from] DataError),
+    /// A constant whose attributes do not give a value.
+    #[error("{0}")]
+    Constant(String),
+    /// The called function does not exist.
+    #[error("the called function @{0} does not exist")]
+    NoCallee(String),
+    /// The call does not fit the called function.
+    #[error("the call does not fit @{callee}: {problem}")]
+    Call {
+        /// The called function.
+        callee: String,
+        /// What does not fit.
+        problem: String,
+    },
+    /// The called function failed.
+    #[error("{0}")]
+    Inner(Box<str>),
+    /// Calls are nested too deeply.
+    #[error("calls are nested more than {0} deep")]
+    Depth(usize),
+    /// An operand that nothing defined before.
+    #[error("operand {0} is not defined before this operation")]
+    Undefined(usize),
+    /// A layout cannot be addressed.
+    #[error("{0}")]
+    Layout(#[from] IndexError),
+    /// A read of a position that nobody wrote.
+    #[error(
+        "element {element} of a value in the layout {layout} lies at position {position}, \
+         which was never written: the value was stored in another layout"
+    )]
+    Poison {
+        /// The logical index.
+        element: String,
+        /// The layout it is read in.
+        layout: String,
+        /// The position in the buffer.
+        position: usize,
+    },
+    /// Two elements with different values share a position.
+    #[error(
+        "in the layout {layout} element {element} overwrites another one at position {position}"
+    )]
+    Overlap {
+        /// The logical index.
+        element: String,
+        /// The layout.
+        layout: String,
+        /// The position in the buffer.
+        position: usize,
+    },
+    /// A view whose buffers cannot be the same.
+    #[error("a view reuses its operand's buffer, but {0}")]
+    View(String),
+}
+
+impl OpFailure {
+    /// A stable kebab-case name.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            OpFailure::Unknown => "run-unknown-op",
+            OpFailure::Invalid(e) => e.code,
+            OpFailure::Eval(_) | OpFailure::Inner(_) => "run-failed",
+            OpFailure::ResultShape { .. }
+            | OpFailure::ResultDType { .. }
+            | OpFailure::ResultCount { .. }
+            | OpFailure::Malformed { .. } => "run-result-type",
+            OpFailure::NotTensor { .. } => "run-not-tensor",
+            OpFailure::TooLarge { .. } => "tensor-too-large",
+            OpFailure::Data(_) | OpFailure::Constant(_) => "constant-data",
+            OpFailure::NoCallee(_) | OpFailure::Call { .. } | OpFailure::Depth(_) => "run-call",
+            OpFailure::Undefined(_) => "run-undefined",
+            OpFailure::Layout(_) => "run-layout",
+            OpFailure::Poison { .. } | OpFailure::Overlap { .. } | OpFailure::View(_) => {
+                "run-illegal-view"
+            }
+        }
+    }
+}
+
+fn place(loc: &Loc) -> String {
+    let text = loc_text(loc);
+    if text.is_empty() {
+        text
+    } else {
+        format!(" (from {text})")
+    }
+}
+
+/// A location in words; empty if nothing is known.
+pub(crate) fn loc_text(loc: &Loc) -> String {
+    match loc {
+        Loc::Unknown => String::new(),
+        Loc::File(file, line, col) => format!("{file}:{line}:{col}"),
+        Loc::Name(name) => format!("\"{name}\""),
+        Loc::Fused(parts) => {
+            let parts: Vec<String> = parts
+                .iter()
+                .map(loc_text)
+                .filter(|t| !t.is_empty())
+                .collect();
+            parts.join(", ")
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The naive physical interpreter: every value is a flat, poisoned buffer.
+//!
+//! A value is stored by scattering its elements, one by one, to the positions that the index formula
+//! of its layout gives, and read back in the same way; a read of a position that nobody wrote is an
+//! error that names the operation.
+//!
+//! - `hbir.view` hands its operand's buffer on and does not look at its shape or permutation: an
+//!   illegal view reads poison, reads wrong elements, or changes the size of the buffer.
+//! - `hbir.layout_convert` copies element by element from one layout to the other.
+//! - `hbir.subview` copies the part it names into a buffer of its own, as its logical meaning says:
+//!   sharing storage with the live parent is a matter of `bufferize`.
+//! - Every other operation, a `reshape` or `transpose` that is still there included, gathers its
+//!   operands to logical tensors, computes by its declared semantics and scatters the results.
+
+pub mod index;
+mod text;
+
+pub use index::{Formula, IndexError};
+
+use crate::data::DataSource;
+use crate::error::{OpFailure, RunError};
+use crate::walk::{Direct, MAX_ELEMENTS, Memory, Program, elements_within_limit, run};
+use indexmap::IndexMap;
+use optc_ir::tensor::wrap_int;
+use optc_ir::{Bindings, DType, Data, Module, Registry, Tensor, TensorType};
+use std::rc::Rc;
+
+/// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation gives.
+pub const POISON_F32: u32 = 0x7FC0_DEAD;
+/// The bits of a poisoned `f64`.
+pub const POISON_F64: u64 = 0x7FF8_DEAD_DEAD_DEAD;
+/// A poisoned integer, before it is wrapped into its type.
+pub const POISON_INT: i64 = 0x5AA5_5AA5_5AA5_5AA5;
+
+/// How many table entries are kept before the cache of index tables starts anew.
+const CACHE_ENTRIES: usize = 1 << 27;
+
+/// Runs a function on physical buffers, each value laid out as its type says.
+///
+/// The arguments are those of [`run_reference`](crate::run_reference), and so are the results: they
+/// are gathered from the layouts that their types declare.
+///
+/// # Errors
+/// As for [`run_reference`](crate::run_reference); also a layout that cannot be addressed, a view
+/// that changes the size of its buffer, and a read of a position that was never written.
+pub fn run_naive(
+    module: &Module,
+    registry: &Registry,
+    func: &str,
+    inputs: &IndexMap<String, Tensor>,
+    data: &dyn DataSource,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, RunError> {
+    let mut memory = Physical::default();
+    run(
+        Program {
+            module,
+            registry,
+            data,
+        },
+        &mut memory,
+        func,
+        inputs,
+        bindings,
+    )
+}
+
+/// Positions of all elements of one layout and shape.
+struct IndexTable {
+    /// The layout's text, for messages.
+    layout: String,
+    /// The number of positions of the buffer.
+    positions: usize,
+    /// The memory space.
+    space: i64,
+    /// The bits an element takes where the layout says so.
+    element_bits: Option<i64>,
+    map: Map,
+}
+
+enum Map {
+    /// Every element lies at its row-major number, and there is no padding.
+    Identity,
+    /// The position of each element, in row-major order.
+    Table(Vec<u32>),
+}
+
+/// A flat buffer, some positions of which are not written.
+struct Buffer {
+    data: Data,
+    written: Vec<bool>,
+    space: i64,
+    element_bits: Option<i64>,
+}
+
+/// A value: a buffer, perhaps shared with other views, and its logical shape.
+#[derive(Clone)]
+struct Held {
+    buffer: Rc<Buffer>,
+    shape: Vec<usize>,
+}
+
+/// Holds values as buffers.
+#[derive(Default)]
+struct Physical {
+    tables: IndexMap<(String, Vec<usize>), Rc<IndexTable>>,
+    entries: usize,
+}
+
+impl Physical {
+    fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Rc<IndexTable>, OpFailure> {
+        let key = (ty.spelling.to_string(), shape.to_vec());
+        if let Some(table) = self.tables.get(&key) {
+            return Ok(Rc::clone(table));
+        }
+        let table = Rc::new(IndexTable::new(&key.0, shape)?);
+        let entries = match &table.map {
+            Map::Identity => 0,
+            Map::Table(t) => t.len(),
+        };
+        if self.entries + entries > CACHE_ENTRIES {
+            self.tables.clear();
+            self.entries = 0;
+        }
+        self.entries += entries;
+        self.tables.insert(key, Rc::clone(&table));
+        Ok(table)
+    }
+}
+
+impl IndexTable {
+    fn new(layout: &str, shape: &[usize]) -> Result<IndexTable, OpFailure> {
+        elements_within_limit(shape)?;
+        let extents: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+        let formula = Formula::parse(layout, &extents)?;
+        let too_large = || OpFailure::TooLarge {
+            shape: format!("{} in the layout {layout}", crate::scope::shape_text(shape)),
+            limit: MAX_ELEMENTS,
+        };
+        if formula.positions() > MAX_ELEMENTS {
+            return Err(too_large());
+        }
+        let positions = usize::try_from(formula.positions()).map_err(|_| too_large())?;
+        let (space, element_bits) = (formula.space(), formula.element_bits());
+        let layout = if layout.is_empty() {
+            "row-major".to_owned()
+        } else {
+            layout.to_owned()
+        };
+        let map = match formula.is_plain() {
+            true => Map::Identity,
+            false => Map::of(&formula)?,
+        };
+        Ok(IndexTable {
+            layout,
+            positions,
+            space,
+            element_bits,
+            map,
+        })
+    }
+
+    /// An error about one element, found at this row-major number.
+    fn element(&self, number: usize, shape: &[usize]) -> (String, String, usize) {
+        let position = match &self.map {
+            Map::Identity => number,
+            Map::Table(t) => t[number] as usize,
+        };
+        (
+            crate::compare::index_text(number, shape),
+            self.layout.clone(),
+            position,
+        )
+    }
+}
+
+impl Map {
+    fn of(formula: &Formula) -> Result<Map, OpFailure> {
+        let mut table = Vec::new();
+        let mut identity = true;
+        formula.each(|number, position| {
+            identity &= number == position;
+            table.push(u32::try_from(position).expect("below the limit of positions"));
+        })?;
+        let identity = identity && formula.positions() == table.len() as u64;
+        Ok(if identity {
+            Map::Identity
+        } else {
+            Map::Table(table)
+        })
+    }
+}
+
+impl Memory for Physical {
+    type Held = Held;
+
+    fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Held, OpFailure> {
+        let table = self.table(ty, &tensor.shape)?;
+        let mut written = vec![false; table.positions];
+        let shape = tensor.shape.clone();
+        let data = scatter(&tensor, &table, &mut written).map_err(|number| {
+            let (element, layout, position) = table.element(number, &shape);
+            OpFailure::Overlap {
+                element,
+                layout,
+                position,
+            }
+        })?;
+        let (space, element_bits) = (table.space, table.element_bits);
+        Ok(Held {
+            buffer: Rc::new(Buffer {
+                data,
+                written,
+                space,
+                element_bits,
+            }),
+            shape,
+        })
+    }
+
+    fn load(&mut self, held: &Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+        let table = self.table(ty, &held.shape)?;
+        if table.positions != held.buffer.written.len() {
+            return Err(resized(&table, &held.buffer));
+        }
+        let data = gather(&held.buffer, &table, &held.shape).map_err(|number| {
+            let (element, layout, position) = table.element(number, &held.shape);
+            OpFailure::Poison {
+                element,
+                layout,
+                position,
+            }
+        })?;
+        Ok(Rc::new(Tensor {
+            dtype: ty.dtype,
+            shape: held.shape.clone(),
+            data,
+        }))
+    }
+
+    fn direct(&mut self, step: &Direct<'_, Held>) -> Result<Option<Held>, OpFailure> {
+        match step.name {
+            "hbir.view" => self.view(step).map(Some),
+            "hbir.layout_convert" => {
+                let tensor = self.load(step.operand, step.from)?;
+                Ok(Some(self.store(tensor, step.to)?))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Physical {
+    /// The operand's buffer as the result's: nothing is read, nothing is written.
+    fn view(&mut self, step: &Direct<'_, Held>) -> Result<Held, OpFailure> {
+        if step.from.dtype != step.to.dtype {
+            return Err(OpFailure::View(format!(
+                "the element type changes from {} to {}",
+                step.from.dtype, step.to.dtype
+            )));
+        }
+        let shape = step.shape.clone().ok_or_else(|| {
+            OpFailure::View("the result's shape is not known before it is computed".to_owned())
+        })?;
+        let table = self.table(step.to, &shape)?;
+        let buffer = &step.operand.buffer;
+        if table.positions != buffer.written.len() {
+            return Err(resized(&table, buffer));
+        }
+        if table.space != buffer.space {
+            let (from, to) = (buffer.space, table.space);
+            return Err(OpFailure::View(format!(
+                "it leaves memory space {from} for {to}"
+            )));
+        }
+        if table.element_bits != buffer.element_bits {
+            return Err(OpFailure::View(
+                "the bits an element takes change".to_owned(),
+            ));
+        }
+        Ok(Held {
+            buffer: Rc::clone(buffer),
+            shape,
+        })
+    }
+}
+
+fn resized(table: &IndexTable, buffer: &Buffer) -> OpFailure {
+    OpFailure::View(format!(
+        "the layout {} needs {} positions and the buffer has {}",
+        table.layout,
+        table.positions,
+        buffer.written.len()
+    ))
+}
+
+/// An element that can be compared exactly.
+trait Exact: Copy {
+    fn same(self, other: Self) -> bool;
+}
+
+impl Exact for f32 {
+    fn same(self, other: f32) -> bool {
+        self.to_bits() == other.to_bits()
+    }
+}
+
+impl Exact for f64 {
+    fn same(self, other: f64) -> bool {
+        self.to_bits() == other.to_bits()
+    }
+}
+
+impl Exact for i64 {
+    fn same(self, other: i64) -> bool {
+        self == other
+    }
+}
+
+/// Writes every element to its position in a poisoned buffer; the row-major number of an element
+/// that falls on a different one already written is an error.
+fn scatter(tensor: &Tensor, table: &IndexTable, written: &mut [bool]) -> Result<Data, usize> {
+    let poison = poison(tensor.dtype);
+    Ok(match (&tensor.data, poison) {
+        (Data::F32(v), _) => {
+            Data::F32(scatter_into(v, table, written, f32::from_bits(POISON_F32))?)
+        }
+        (Data::F64(v), _) => {
+            Data::F64(scatter_into(v, table, written, f64::from_bits(POISON_F64))?)
+        }
+        (Data::I64(v), poison) => Data::I64(scatter_into(v, table, written, poison)?),
+    })
+}
+
+fn poison(dtype: DType) -> i64 {
+    wrap_int(POISON_INT, dtype)
+}
+
+fn scatter_into<T: Exact>(
+    source: &[T],
+    table: &IndexTable,
+    written: &mut [bool],
+    poison: T,
+) -> Result<Vec<T>, usize> {
+    let Map::Table(positions) = &table.map else {
+        written.fill(true);
+        return Ok(source.to_vec());
+    };
+    let mut out = vec![poison; table.positions];
+    for (number, (&x, &position)) in source.iter().zip(positions).enumerate() {
+        let position = position as usize;
+        if written[position] && !out[position].same(x) {
+            return Err(number);
+        }
+        out[position] = x;
+        written[position] = true;
+    }
+    Ok(out)
+}
+
+/// Reads every element from its position; the row-major number of an element that lies at a position
+/// that was never written is an error.
+fn gather(buffer: &Buffer, table: &IndexTable, shape: &[usize]) -> Result<Data, usize> {
+    let count = shape.iter().product();
+    Ok(match &buffer.data {
+        Data::F32(v) => Data::F32(gather_from(v, buffer, table, count)?),
+        Data::F64(v) => Data::F64(gather_from(v, buffer, table, count)?),
+        Data::I64(v) => Data::I64(gather_from(v, buffer, table, count)?),
+    })
+}
+
+fn gather_from<T: Exact>(
+    source: &[T],
+    buffer: &Buffer,
+    table: &IndexTable,
+    count: usize,
+) -> Result<Vec<T>, usize> {
+    match &table.map {
+        Map::Identity => match buffer.written.iter().position(|w| !w) {
+            Some(number) => Err(number),
+            None => Ok(source.to_vec()),
+        },
+        Map::Table(positions) => {
+            let mut out = Vec::with_capacity(count);
+            for (number, &position) in positions.iter().enumerate() {
+                if !buffer.written[position as usize] {
+                    return Err(number);
+                }
+                out.push(source[position as usize]);
+            }
+            Ok(out)
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The header of a `.npy` array: magic, version, and a Python dictionary as text.
+
+use super::Kind as ArrayKind;
+use optc_ir::Tensor;
+use std::fmt;
+use std::io::Read;
+
+/// What the elements of an array are; widths are in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `bool`, one byte.
+    Bool,
+    /// A signed integer.
+    Int(usize),
+    /// An unsigned integer.
+    Uint(usize),
+    /// An IEEE float.
+    Float(usize),
+}
+
+impl Kind {
+    /// Bytes an element takes.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Kind::Bool => 1,
+            Kind::Int(n) | Kind::Uint(n) | Kind::Float(n) => n,
+        }
+    }
+
+    /// The kind with this `descr`, such as `<f4`.
+    fn parse(descr: &str) -> Result<Kind, String> {
+        let unread = || format!("elements of type '{descr}' are not read");
+        let mut chars = descr.chars();
+        let (order, letter) = (chars.next(), chars.next());
+        let width: usize = chars.as_str().parse().map_err(|_| unread())?;
+        let kind = match (letter, width) {
+            (Some('b'), 1) => Kind::Bool,
+            (Some('i'), 1 | 2 | 4 | 8) => Kind::Int(width),
+            (Some('u'), 1 | 2 | 4 | 8) => Kind::Uint(width),
+            (Some('f'), 2 | 4 | 8) => Kind::Float(width),
+            _ => return Err(unread()),
+        };
+        match order {
+            Some('<' | '|' | '=') => Ok(kind),
+            Some('>') if width == 1 => Ok(kind),
+            Some('>') => Err(format!("elements of type '{descr}' are big-endian")),
+            _ => Err(unread()),
+        }
+    }
+
+    fn descr(self) -> String {
+        let order = if self.width() == 1 { '|' } else { '<' };
+        match self {
+            Kind::Bool => "|b1".to_owned(),
+            Kind::Int(n) => format!("{order}i{n}"),
+            Kind::Uint(n) => format!("{order}u{n}"),
+            Kind::Float(n) => format!("{order}f{n}"),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// NumPy's name: `bool`, `int8`, `uint16`, `float32`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Bool => f.write_str("bool"),
+            Kind::Int(n) => write!(f, "int{}", n * 8),
+            Kind::Uint(n) => write!(f, "uint{}", n * 8),
+            Kind::Float(n) => write!(f, "float{}", n * 8),
+        }
+    }
+}
+
+/// What stands before the elements.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Header {
+    pub(super) kind: ArrayKind,
+    pub(super) fortran: bool,
+    pub(super) shape: Vec<usize>,
+}
+
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+
+/// The longest header that is read; NumPy itself refuses above 10,000 by default.
+const MAX_HEADER: usize = 1 << 16;
+
+/// The most dimensions an array may have; NumPy's own limit is 64.
+const MAX_RANK: usize = 64;
+
+/// The elements start at a multiple of this many bytes.
+const ALIGNMENT: usize = 64;
+
+impl Header {
+    pub(super) fn of(tensor: &Tensor) -> Header {
+        let kind = ArrayKind::of(tensor.dtype);
+        Header {
+            kind,
+            fortran: false,
+            shape: tensor.shape.clone(),
+        }
+    }
+
+    /// Version 1.0, padded as NumPy does.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let order = if self.fortran { "True" } else { "False" };
+        let dims: String = self.shape.iter().map(|n| format!("{n}, ")).collect();
+        let dims = match self.shape.len() {
+            1 => dims.trim_end(),
+            _ => dims.trim_end_matches(", "),
+        };
+        let descr = self.kind.descr();
+        let mut text =
+            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({dims}), }}");
+        let before = MAGIC.len() + 4;
+        let length = (before + text.len() + 1).next_multiple_of(ALIGNMENT) - before;
+        while text.len() + 1 < length {
+            text.push(' ');
+        }
+        text.push('\n');
+        let mut out = MAGIC.to_vec();
+        out.extend([1, 0]);
+        let length = u16::try_from(length).expect("64 dimensions take less than 64 KiB");
+        out.extend(length.to_le_bytes());
+        out.extend(text.bytes());
+        out
+    }
+
+    pub(super) fn read<R: Read>(source: &mut R) -> Result<Header, String> {
+        let mut start = [0; 8];
+        source
+            .read_exact(&mut start)
+            .map_err(|_| "it is no .npy array".to_owned())?;
+        if &start[..6] != MAGIC {
+            return Err("it is no .npy array".to_owned());
+        }
+        let short = |_| "its header ends too early".to_owned();
+        let length = match start[6] {
+            1 => {
+                let mut n = [0; 2];
+                source.read_exact(&mut n).map_err(short)?;
+                usize::from(u16::from_le_bytes(n))
+            }
+            2 | 3 => {
+                let mut n = [0; 4];
+                source.read_exact(&mut n).map_err(short)?;
+                u32::from_le_bytes(n) as usize
+            }
+            version => return Err(format!("version {version} of the format is not read")),
+        };
+        if length > MAX_HEADER {
+            return Err(format!("its header has {length} bytes"));
+        }
+        let mut text = vec![0; length];
+        source.read_exact(&mut text).map_err(short)?;
+        let text = std::str::from_utf8(&text).map_err(|_| "its header is no text".to_owned())?;
+        parse(text).ok_or_else(|| format!("cannot read the header {}", text.trim()))?
+    }
+}
+
+/// `None` if the text is not of the expected form; an inner error for what is refused.
+fn parse(text: &str) -> Option<Result<Header, String>> {
+    let mut rest = text.trim().strip_prefix('{')?.trim_start();
+    let (mut descr, mut fortran, mut shape) = (None, None, None);
+    while !rest.starts_with('}') {
+        let (key, after) = quoted(rest)?;
+        rest = after.trim_start().strip_prefix(':')?.trim_start();
+        match key {
+            "descr" if rest.starts_with('[') => {
+                return Some(Err("records are not read".to_owned()));
+            }
+            "descr" => {
+                let (value, after) = quoted(rest)?;
+                (descr, rest) = (Some(value), after);
+            }
+            "fortran_order" => {
+                let (value, after) = match rest.strip_prefix("True") {
+                    Some(after) => (true, after),
+                    None => (false, rest.strip_prefix("False")?),
+                };
+                (fortran, rest) = (Some(value), after);
+            }
+            "shape" => {
+                let (inside, after) = rest.strip_prefix('(')?.split_once(')')?;
+                (shape, rest) = (Some(dims(inside)?), after);
+            }
+            _ => return None,
+        }
+        rest = rest.trim_start();
+        match rest.strip_prefix(',') {
+            Some(after) => rest = after.trim_start(),
+            None if rest.starts_with('}') => {}
+            None => return None,
+        }
+    }
+    if rest != "}" {
+        return None;
+    }
+    let (fortran, shape) = (fortran?, shape?);
+    Some(Kind::parse(descr?).map(|kind| Header {
+        kind,
+        fortran,
+        shape,
+    }))
+}
+
+/// A string in single or double quotes without escapes, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    text[1..].split_once(quote)
+}
+
+/// `3, 4`, `3,` or nothing; Python 2 wrote `3L`.
+fn dims(text: &str) -> Option<Vec<usize>> {
+    let text = text.trim();
+    let text = text.strip_suffix(',').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    let dim = |part: &str| {
+        let part = part.trim();
+        let part = part.strip_suffix('L').unwrap_or(part);
+        part.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| part.parse().ok())
+            .flatten()
+    };
+    let dims: Vec<usize> = text.split(',').map(dim).collect::<Option<_>>()?;
+    (dims.len() <= MAX_RANK).then_some(dims)
+}

@@ -1,0 +1,314 @@
+//! Reproducible inputs and weights: the same seed gives the same bits on every machine.
+
+use crate::data::{DataError, DataSource};
+use crate::error::{InputError, RunError};
+use crate::ports::argument_keys;
+use crate::scope::{find_func, shape_or_default, type_text};
+use crate::walk::MAX_ELEMENTS;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::tensor::{storage_bytes, wrap_int};
+use optc_ir::{Bindings, DType, Func, Module, OpData, Sign, Tensor, Type, Value};
+
+/// The size of a symbol that is not bound, and of an unknown dimension, where inputs are made up.
+pub const DEFAULT_SIZE: u64 = 128;
+
+/// The generator SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A generator that starts from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> SplitMix64 {
+        SplitMix64(seed)
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0)
+    }
+
+    /// A number below `n`; 0 if `n` is 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        u64::try_from((u128::from(self.bits()) * u128::from(n)) >> 64).unwrap_or(0)
+    }
+
+    /// A number with mean 0 and variance 1, nearly normal, between -6 and 6.
+    ///
+    /// It is a sum of twelve uniform numbers of 16 bits, so that it needs no function whose last bit
+    /// depends on the machine.
+    pub fn normal(&mut self) -> f64 {
+        let mut sum = 0u32;
+        for _ in 0..3 {
+            let bits = self.bits();
+            for shift in [0, 16, 32, 48] {
+                sum += u32::from(u16::try_from((bits >> shift) & 0xFFFF).unwrap_or(0));
+            }
+        }
+        f64::from(sum) / 65535.0 - 6.0
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// What inputs are filled with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fill {
+    /// Floats near normal, integers from -8 to 7 (from 0 for unsigned ones), random truth values.
+    Normal,
+    /// Normal, mixed with 0, -0, denormal numbers, 1, -1 and larger powers of two.
+    Edge,
+    /// Normal, with a NaN and both infinities in a few places.
+    NonFinite,
+    /// Every element of an input another number, as far as its type can count: the row-major number
+    /// of the element, and where that is too large for the type, this digit of it. Two programs that
+    /// only move data agree if they agree on all digits.
+    Unique(u32),
+}
+
+/// Inputs for a function, keyed by [`argument_keys`](crate::argument_keys).
+///
+/// Symbols get their sizes from `bindings`; what is not bound gets [`DEFAULT_SIZE`]. An integer that
+/// is used as an index, directly or through casts and rearrangements, stays in the range of the axis
+/// it indexes. The same function, seed and bindings give the same inputs.
+///
+/// # Errors
+/// There is no such function, or an argument is no tensor or too large.
+pub fn random_inputs(
+    module: &Module,
+    func: &str,
+    fill: Fill,
+    seed: u64,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, RunError> {
+    let func = find_func(module, func)?;
+    let mut inputs = IndexMap::new();
+    for (i, (name, &value)) in argument_keys(func).into_iter().zip(&func.args).enumerate() {
+        let Type::Tensor(ty) = func.ty(value) else {
+            let found = type_text(func.ty(value));
+            return Err(InputError::NotTensor { name, found }.into());
+        };
+        let shape = shape_or_default(&name, ty, bindings, DEFAULT_SIZE)?;
+        let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
+        let bound = index_bound(func, value, bindings);
+        let tensor = match bound {
+            Some(n) if !ty.dtype.is_float() => {
+                let count: usize = shape.iter().product();
+                let below = |_| i64::try_from(rng.below(n)).unwrap_or(0);
+                Tensor::from_i64(ty.dtype, shape, (0..count).map(below))
+            }
+            _ => random_tensor(ty.dtype, shape, fill, &mut rng),
+        };
+        inputs.insert(name, tensor);
+    }
+    Ok(inputs)
+}
+
+/// A tensor of made-up elements.
+///
+/// # Panics
+/// `shape` has more elements than can be allocated.
+#[must_use]
+pub fn random_tensor(dtype: DType, shape: Vec<usize>, fill: Fill, rng: &mut SplitMix64) -> Tensor {
+    let count: usize = shape.iter().product();
+    if let Fill::Unique(digit) = fill {
+        return unique(dtype, shape, digit);
+    }
+    match dtype {
+        DType::Int { .. } => {
+            let values = (0..count).map(|_| small_int(dtype, fill, rng));
+            Tensor::from_i64(dtype, shape, values)
+        }
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => {
+            let mut values: Vec<f64> = (0..count).map(|_| float(dtype, fill, rng)).collect();
+            if fill == Fill::NonFinite && count > 0 {
+                for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    let at = usize::try_from(rng.below(count as u64)).unwrap_or(0);
+                    values[at] = x;
+                }
+            }
+            Tensor::from_f64(dtype, shape, values)
+        }
+    }
+}
+
+fn float(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> f64 {
+    if fill != Fill::Edge || rng.below(2) == 0 {
+        return rng.normal();
+    }
+    let denormal = match dtype {
+        DType::F16 => 2f64.powi(-20),
+        DType::F64 => f64::from_bits(0x0000_1234_5678_9ABC),
+        DType::F32 | DType::BF16 | DType::Int { .. } => 2f64.powi(-130),
+    };
+    let edges = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        denormal,
+        -denormal,
+        64.0,
+        -128.0,
+        0.5,
+        1.0 / 1024.0,
+    ];
+    let at = usize::try_from(rng.below(edges.len() as u64)).unwrap_or(0);
+    edges[at]
+}
+
+fn small_int(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> i64 {
+    let small = i64::try_from(rng.below(16)).unwrap_or(0);
+    let (low, high, narrow) = match dtype {
+        DType::Int { bits: 1, .. } => return wrap_int(small & 1, dtype),
+        DType::Int {
+            bits,
+            sign: Sign::Unsigned,
+        } => (0, wrap_int(-1, dtype), (8..=16).contains(&bits)),
+        DType::Int { bits, .. } => {
+            let high = (1i64 << (u32::from(bits) - 1).min(62)) - 1;
+            (-high - 1, high, (8..=16).contains(&bits))
+        }
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (0, 0, false),
+    };
+    let signed = if low < 0 { small - 8 } else { small };
+    if fill == Fill::Edge && narrow && rng.below(8) == 0 {
+        return if rng.below(2) == 0 { low } else { high };
+    }
+    wrap_int(signed, dtype)
+}
+
+/// Digit `digit` of the row-major number of each element, in the base that the type can count to.
+fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
+    let base: u64 = match dtype {
+        DType::F64 => 1 << 52,
+        DType::F32 => 1 << 24,
+        DType::F16 => 1 << 11,
+        DType::BF16 => 1 << 8,
+        DType::Int { bits, .. } => 1 << u32::from(bits).min(62),
+    };
+    let count: usize = shape.iter().product();
+    let step = base.checked_pow(digit);
+    let value = |i: usize| step.map_or(0, |step| i as u64 / step % base);
+    let values = (0..count).map(|i| i64::try_from(value(i)).unwrap_or(0));
+    Tensor::from_i64(dtype, shape, values)
+}
+
+/// Operations that pass the values of their first operand on, wherever they put them.
+const PASS_ON: [&str; 15] = [
+    "hbir.cast",
+    "hbir.identity",
+    "hbir.reshape",
+    "hbir.transpose",
+    "hbir.squeeze",
+    "hbir.unsqueeze",
+    "hbir.flatten",
+    "hbir.view",
+    "hbir.subview",
+    "hbir.layout_convert",
+    "hbir.slice",
+    "hbir.split",
+    "hbir.concat",
+    "hbir.broadcast",
+    "hbir.tile",
+];
+
+/// The smallest size that an argument, or something that holds only its values, indexes.
+fn index_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
+    let mut carriers: IndexSet<Value> = IndexSet::from([arg]);
+    let mut bound: Option<u64> = None;
+    for &op in &func.body {
+        let data = &func.ops[op];
+        if PASS_ON.contains(&&*data.name) {
+            if data.operands.iter().any(|v| carriers.contains(v)) {
+                carriers.extend(&data.results);
+            }
+        } else if data.operands.get(1).is_some_and(|v| carriers.contains(v)) {
+            let limit = indexed_size(func, data, bindings);
+            bound = bound.into_iter().chain(limit).min();
+        }
+    }
+    bound
+}
+
+/// The size that the second operand of an operation indexes, if it is an index at all.
+fn indexed_size(func: &Func, data: &OpData, bindings: &Bindings) -> Option<u64> {
+    let ty = func.ty(*data.operands.first()?).as_tensor()?;
+    let shape = shape_or_default("", ty, bindings, DEFAULT_SIZE).ok()?;
+    let all = shape.iter().copied().min();
+    let size = match &*data.name {
+        "hbir.gather" | "hbir.gather_elements" | "hbir.scatter_elements" => {
+            let axis = data.props.int("axis").unwrap_or(0);
+            let axis = if axis < 0 {
+                axis + i64::try_from(shape.len()).ok()?
+            } else {
+                axis
+            };
+            shape.get(usize::try_from(axis).ok()?).copied()
+        }
+        "hbir.gather_nd" | "hbir.scatter_nd" => all,
+        _ => None,
+    };
+    size.map(|n| n.max(1) as u64)
+}
+
+/// Made-up weights for programs whose files are absent.
+///
+/// The bytes depend on the file's name, the position in it and the element type alone, so two
+/// programs that refer to the same bytes get the same numbers. Floats are 0.02 times a nearly normal
+/// number; in short pieces (biases, scales, variances) their absolute value, so that a variance is
+/// none below 0. Integers of 32 and 64 bits and truth values are 0 or 1, others -8 to 7.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RandomSource;
+
+/// Pieces of at most so many elements get floats that are not negative.
+const SHORT_PIECE: u64 = 4096;
+
+impl DataSource for RandomSource {
+    fn read(
+        &self,
+        file: &str,
+        offset: u64,
+        length: u64,
+        dtype: DType,
+    ) -> Result<Vec<u8>, DataError> {
+        let width = storage_bytes(dtype) as u64;
+        let count = length / width;
+        if !length.is_multiple_of(width) || count > MAX_ELEMENTS {
+            let problem = format!("{length} bytes are no number of elements of {dtype}");
+            return Err(DataError::Io {
+                file: file.to_owned(),
+                problem,
+            });
+        }
+        let name = file.bytes().fold(0xCBF2_9CE4_8422_2325u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3)
+        });
+        let at = |i: u64| SplitMix64::new(mix(name ^ mix(offset.wrapping_add(i * width))));
+        let shape = vec![usize::try_from(count).unwrap_or(0)];
+        let tensor = if dtype.is_float() {
+            let weight = |i| {
+                let x = 0.02 * at(i).normal();
+                if count <= SHORT_PIECE { x.abs() } else { x }
+            };
+            Tensor::from_f64(dtype, shape, (0..count).map(weight))
+        } else {
+            let wide = dtype.bits() >= 32;
+            let value = |i| {
+                let mut rng = at(i);
+                if wide {
+                    i64::from(rng.below(2) == 1)
+                } else {
+                    small_int(dtype, Fill::Normal, &mut rng)
+                }
+            };
+            Tensor::from_i64(dtype, shape, (0..count).map(value))
+        };
+        Ok(tensor.to_bytes())
+    }
+}

@@ -1,0 +1,58 @@
+//! The reference interpreter: logical semantics, layouts ignored.
+
+use crate::data::DataSource;
+use crate::error::{OpFailure, RunError};
+use crate::walk::{Direct, Memory, Program, run};
+use indexmap::IndexMap;
+use optc_ir::{Bindings, Module, Registry, Tensor, TensorType};
+use std::rc::Rc;
+
+/// Runs a function on logical tensors, by the semantics that the operations declare.
+///
+/// `inputs` are keyed by [`argument_keys`](crate::argument_keys), the answer by
+/// [`result_keys`](crate::result_keys). Symbols get their sizes from `bindings` and from the inputs'
+/// shapes. Values are freed after their last use; constants are read when they are first used, from
+/// the text or from `data`. The module is assumed to be verified; one that is not gives an error.
+///
+/// # Errors
+/// Inputs that do not fit, operations without semantics, data that cannot be read, operands outside
+/// an operation's domain; the error names the operation and where it came from.
+pub fn run_reference(
+    module: &Module,
+    registry: &Registry,
+    func: &str,
+    inputs: &IndexMap<String, Tensor>,
+    data: &dyn DataSource,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, RunError> {
+    run(
+        Program {
+            module,
+            registry,
+            data,
+        },
+        &mut Logical,
+        func,
+        inputs,
+        bindings,
+    )
+}
+
+/// Holds values as logical tensors.
+struct Logical;
+
+impl Memory for Logical {
+    type Held = Rc<Tensor>;
+
+    fn store(&mut self, tensor: Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+        Ok(tensor)
+    }
+
+    fn load(&mut self, held: &Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+        Ok(Rc::clone(held))
+    }
+
+    fn direct(&mut self, _: &Direct<'_, Rc<Tensor>>) -> Result<Option<Rc<Tensor>>, OpFailure> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,322 @@
+//! Sizes of symbols, and the check of tensors against types.
+
+use crate::error::{InputError, RunError};
+use crate::ports::argument_keys;
+use crate::walk::{MAX_ELEMENTS, elements_within_limit};
+use indexmap::IndexMap;
+use optc_ir::{Bindings, DType, Data, Dim, Func, Tensor, TensorType, Type};
+use std::sync::Arc;
+
+/// The sizes that symbols have during one call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    /// What operations see.
+    pub(crate) bindings: Bindings,
+    /// What gave each symbol its size.
+    origin: IndexMap<Arc<str>, String>,
+}
+
+/// A dimension whose size disagrees with its type.
+pub(crate) enum Clash {
+    /// Another rank or another number.
+    Shape,
+    /// The symbol has another size.
+    Symbol {
+        dim: usize,
+        symbol: Arc<str>,
+        found: u64,
+        bound: u64,
+        by: String,
+    },
+}
+
+impl Scope {
+    /// The sizes that the caller gives.
+    pub(crate) fn given(bindings: &Bindings) -> Scope {
+        let origin = bindings
+            .0
+            .keys()
+            .map(|s| (s.clone(), "as bound".to_owned()))
+            .collect();
+        Scope {
+            bindings: bindings.clone(),
+            origin,
+        }
+    }
+
+    /// The extents of a type, if all are known by now.
+    pub(crate) fn shape(&self, ty: &TensorType) -> Option<Vec<usize>> {
+        ty.dims
+            .iter()
+            .map(|d| usize::try_from(self.size(d)?).ok())
+            .collect()
+    }
+
+    fn size(&self, dim: &Dim) -> Option<u64> {
+        match dim {
+            Dim::Fixed(n) => Some(*n),
+            Dim::Symbol(s) => self.bindings.0.get(s).copied(),
+            Dim::Unknown => None,
+        }
+    }
+
+    /// Checks a shape against a type; symbols without a size take it from the shape.
+    pub(crate) fn bind(
+        &mut self,
+        dims: &[Dim],
+        shape: &[usize],
+        by: impl Fn() -> String,
+    ) -> Result<(), Clash> {
+        if dims.len() != shape.len() {
+            return Err(Clash::Shape);
+        }
+        for (dim, (wanted, &found)) in dims.iter().zip(shape).enumerate() {
+            let found = found as u64;
+            match (wanted, self.size(wanted)) {
+                (Dim::Fixed(n), _) if *n != found => return Err(Clash::Shape),
+                (Dim::Symbol(symbol), Some(bound)) if bound != found => {
+                    let by = self.origin.get(symbol).cloned().unwrap_or_default();
+                    let symbol = symbol.clone();
+                    return Err(Clash::Symbol {
+                        dim,
+                        symbol,
+                        found,
+                        bound,
+                        by,
+                    });
+                }
+                (Dim::Symbol(symbol), None) => {
+                    self.bindings.0.insert(symbol.clone(), found);
+                    self.origin.insert(symbol.clone(), by());
+                }
+                (Dim::Fixed(_) | Dim::Symbol(_) | Dim::Unknown, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the sizes of symbols that have none here.
+    pub(crate) fn inherit(&mut self, outer: &Scope) {
+        for (symbol, &size) in &outer.bindings.0 {
+            if !self.bindings.0.contains_key(symbol) {
+                self.bindings.0.insert(symbol.clone(), size);
+                let by = outer.origin.get(symbol).cloned().unwrap_or_default();
+                self.origin.insert(symbol.clone(), by);
+            }
+        }
+    }
+
+    /// Checks one tensor against the argument it is given for.
+    pub(crate) fn bind_input(
+        &mut self,
+        name: &str,
+        ty: &Type,
+        tensor: &Tensor,
+    ) -> Result<(), InputError> {
+        let name = || name.to_owned();
+        let Type::Tensor(ty) = ty else {
+            return Err(InputError::NotTensor {
+                name: name(),
+                found: type_text(ty),
+            });
+        };
+        if let Err(problem) = well_formed(tensor) {
+            return Err(InputError::Malformed {
+                name: name(),
+                problem,
+            });
+        }
+        if tensor.dtype != ty.dtype {
+            let (found, wanted) = (tensor.dtype.to_string(), ty.dtype.to_string());
+            return Err(InputError::DType {
+                name: name(),
+                found,
+                wanted,
+            });
+        }
+        let by = || format!("from input `{}`", name());
+        self.bind(&ty.dims, &tensor.shape, by)
+            .map_err(|clash| match clash {
+                Clash::Shape => {
+                    let (found, wanted) = (shape_text(&tensor.shape), dims_text(&ty.dims));
+                    InputError::Shape {
+                        name: name(),
+                        found,
+                        wanted,
+                    }
+                }
+                Clash::Symbol {
+                    dim,
+                    symbol,
+                    found,
+                    bound,
+                    by,
+                } => {
+                    let symbol = symbol.to_string();
+                    InputError::Symbol {
+                        name: name(),
+                        dim,
+                        symbol,
+                        found,
+                        bound,
+                        by,
+                    }
+                }
+            })
+    }
+}
+
+/// Checks inputs against the arguments of a function: none missing, none too many, element types
+/// and shapes as declared, every symbol of one size.
+///
+/// Returns the sizes of all symbols: those of `bindings` and those the inputs give.
+///
+/// # Errors
+/// The first input that does not fit.
+pub fn check_inputs(
+    func: &Func,
+    inputs: &IndexMap<String, Tensor>,
+    bindings: &Bindings,
+) -> Result<Bindings, InputError> {
+    Ok(bind_inputs(func, inputs, bindings)?.bindings)
+}
+
+pub(crate) fn bind_inputs(
+    func: &Func,
+    inputs: &IndexMap<String, Tensor>,
+    bindings: &Bindings,
+) -> Result<Scope, InputError> {
+    let keys = argument_keys(func);
+    if let Some(name) = inputs.keys().find(|k| !keys.contains(k)) {
+        let known = name_list(&keys);
+        let func = func.name.to_string();
+        return Err(InputError::Extra {
+            name: name.clone(),
+            func,
+            known,
+        });
+    }
+    let mut scope = Scope::given(bindings);
+    for (key, &value) in keys.iter().zip(&func.args) {
+        let ty = func.ty(value);
+        let Some(tensor) = inputs.get(key) else {
+            let (name, wanted) = (key.clone(), type_text(ty));
+            return Err(InputError::Missing { name, wanted });
+        };
+        scope.bind_input(key, ty, tensor)?;
+    }
+    Ok(scope)
+}
+
+/// The function of this name.
+pub(crate) fn find_func<'m>(module: &'m optc_ir::Module, name: &str) -> Result<&'m Func, RunError> {
+    let plain = name.strip_prefix('@').unwrap_or(name);
+    module
+        .funcs
+        .iter()
+        .find(|f| &*f.name == plain)
+        .ok_or_else(|| {
+            let names: Vec<String> = module
+                .funcs
+                .iter()
+                .map(|f| format!("@{}", f.name))
+                .collect();
+            let known = if names.is_empty() {
+                "no functions".to_owned()
+            } else {
+                names.join(", ")
+            };
+            RunError::NoFunction {
+                name: plain.to_owned(),
+                known,
+            }
+        })
+}
+
+/// Whether the elements are as many as the shape says, within the limits, and of the right kind.
+pub(crate) fn well_formed(tensor: &Tensor) -> Result<(), String> {
+    let wanted = elements_within_limit(&tensor.shape).map_err(|e| e.to_string())?;
+    let (found, fits) = match &tensor.data {
+        Data::F32(v) => (
+            v.len(),
+            matches!(tensor.dtype, DType::F32 | DType::F16 | DType::BF16),
+        ),
+        Data::F64(v) => (v.len(), tensor.dtype == DType::F64),
+        Data::I64(v) => (v.len(), matches!(tensor.dtype, DType::Int { .. })),
+    };
+    if found as u64 != wanted {
+        return Err(format!(
+            "it holds {found} elements, its shape needs {wanted}"
+        ));
+    }
+    if !fits {
+        return Err(format!(
+            "its elements are not held as those of {}",
+            tensor.dtype
+        ));
+    }
+    Ok(())
+}
+
+/// The sizes of a type for a program that has no inputs yet: unbound symbols and unknown
+/// dimensions get `default`.
+pub(crate) fn shape_or_default(
+    name: &str,
+    ty: &TensorType,
+    bindings: &Bindings,
+    default: u64,
+) -> Result<Vec<usize>, InputError> {
+    let bind = |d: &Dim| match d {
+        Dim::Symbol(s) => bindings.0.get(s).copied().unwrap_or(default),
+        Dim::Fixed(_) | Dim::Unknown => default,
+    };
+    let shape = ty.shape_with(&bind);
+    let shape: Option<Vec<usize>> = shape.into_iter().map(|n| usize::try_from(n).ok()).collect();
+    let too_large = || InputError::TooLarge {
+        name: name.to_owned(),
+        shape: dims_text(&ty.dims),
+        limit: MAX_ELEMENTS,
+    };
+    let shape = shape.ok_or_else(too_large)?;
+    elements_within_limit(&shape).map_err(|_| too_large())?;
+    Ok(shape)
+}
+
+/// `2x3x5`; `scalar` for rank 0.
+pub(crate) fn shape_text(shape: &[usize]) -> String {
+    let parts: Vec<String> = shape.iter().map(usize::to_string).collect();
+    if parts.is_empty() {
+        "scalar".to_owned()
+    } else {
+        parts.join("x")
+    }
+}
+
+/// `Bx3x?`; `scalar` for rank 0.
+pub(crate) fn dims_text(dims: &[Dim]) -> String {
+    let parts: Vec<String> = dims.iter().map(Dim::to_string).collect();
+    if parts.is_empty() {
+        "scalar".to_owned()
+    } else {
+        parts.join("x")
+    }
+}
+
+/// A type in words, without its layout.
+pub(crate) fn type_text(ty: &Type) -> String {
+    match ty {
+        Type::Tensor(t) if t.dims.is_empty() => format!("tensor<{}>", t.dtype),
+        Type::Tensor(t) => format!("tensor<{}x{}>", dims_text(&t.dims), t.dtype),
+        Type::Scalar(d) => d.to_string(),
+        Type::Other(text) => text.to_string(),
+    }
+}
+
+fn name_list(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    if quoted.is_empty() {
+        "none".to_owned()
+    } else {
+        quoted.join(", ")
+    }
+}

@@ -1,0 +1,380 @@
+//! Executes a function operation by operation; how values are held is left to a [`Memory`].
+
+use crate::constant::{CONSTANT, constant};
+use crate::data::DataSource;
+use crate::error::{OpFailure, RunError};
+use crate::ports::{argument_keys, result_keys};
+use crate::scope::well_formed;
+use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
+use indexmap::IndexMap;
+use optc_ir::entity::EntityId;
+use optc_ir::{
+    Attr, Bindings, EvalContext, Func, Module, Op, OpData, Registry, Tensor, TensorType, Type,
+    Value, ValueDef,
+};
+use std::rc::Rc;
+
+/// The most elements one tensor may have; a program that declares more is refused before anything
+/// is allocated.
+pub const MAX_ELEMENTS: u64 = 1 << 31;
+
+/// How deep `hbir.call` may nest.
+pub const MAX_CALL_DEPTH: usize = 64;
+
+const CALL: &str = "hbir.call";
+
+/// How one interpreter holds values.
+pub(crate) trait Memory {
+    /// A value as it is held.
+    type Held: Clone;
+
+    /// Puts a logical tensor into memory as its type says.
+    fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
+
+    /// Reads a value as a logical tensor.
+    fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
+
+    /// Executes an operation that this memory handles itself, without the declared semantics.
+    fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Option<Self::Held>, OpFailure>;
+}
+
+/// What [`Memory::direct`] sees of an operation with one operand and one result.
+pub(crate) struct Direct<'a, H> {
+    pub(crate) name: &'a str,
+    pub(crate) operand: &'a H,
+    pub(crate) from: &'a TensorType,
+    pub(crate) to: &'a TensorType,
+    /// The result's extents where all are known by now.
+    pub(crate) shape: Option<Vec<usize>>,
+}
+
+/// What stays the same during a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Program<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) registry: &'a Registry,
+    pub(crate) data: &'a dyn DataSource,
+}
+
+/// Runs a function of the program on named inputs.
+pub(crate) fn run<M: Memory>(
+    program: Program<'_>,
+    memory: &mut M,
+    func: &str,
+    inputs: &IndexMap<String, Tensor>,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, RunError> {
+    let func = find_func(program.module, func)?;
+    let scope = bind_inputs(func, inputs, bindings)?;
+    let args = argument_keys(func)
+        .iter()
+        .map(|k| Rc::new(inputs[k].clone()))
+        .collect();
+    let results = run_func(program, memory, func, args, scope, 0)?;
+    let results = results.into_iter().map(Rc::unwrap_or_clone);
+    Ok(result_keys(func).into_iter().zip(results).collect())
+}
+
+/// Runs a function on tensors that fit its arguments.
+fn run_func<M: Memory>(
+    program: Program<'_>,
+    memory: &mut M,
+    func: &Func,
+    args: Vec<Rc<Tensor>>,
+    scope: Scope,
+    depth: usize,
+) -> Result<Vec<Rc<Tensor>>, RunError> {
+    let values = (0..func.values.len()).map(|_| None).collect();
+    let mut frame = Frame {
+        program,
+        func,
+        memory,
+        values,
+        scope,
+        depth,
+    };
+    for ((key, &value), tensor) in argument_keys(func).iter().zip(&func.args).zip(args) {
+        let stored = frame.store_result(0, value, tensor);
+        stored.map_err(|e| frame.boundary(&format!("argument `{key}`"), e))?;
+    }
+    let dying = last_uses(func);
+    for (&op, dead) in func.body.iter().zip(&dying) {
+        frame.execute(op).map_err(|e| failed(func, op, e))?;
+        for value in dead {
+            frame.values[value.index()] = None;
+        }
+    }
+    let keys = result_keys(func);
+    let mut results = Vec::with_capacity(keys.len());
+    for (i, (key, &value)) in keys.iter().zip(&func.results).enumerate() {
+        let loaded = frame.load(i, value);
+        results.push(loaded.map_err(|e| frame.boundary(&format!("result `{key}`"), e))?);
+    }
+    Ok(results)
+}
+
+fn failed(func: &Func, op: Op, failure: OpFailure) -> RunError {
+    let data = &func.ops[op];
+    RunError::Op {
+        func: func.name.to_string(),
+        op: data.name.to_string(),
+        loc: data.loc.clone(),
+        span: data.span,
+        source: Box::new(failure),
+    }
+}
+
+/// For each operation of the body the values that nothing needs after it.
+fn last_uses(func: &Func) -> Vec<Vec<Value>> {
+    let mut last: Vec<Option<usize>> = vec![None; func.values.len()];
+    for (i, &op) in func.body.iter().enumerate() {
+        let data = &func.ops[op];
+        for &value in data.operands.iter().chain(&data.results) {
+            last[value.index()] = Some(i);
+        }
+    }
+    for &value in &func.results {
+        last[value.index()] = None;
+    }
+    let mut dying = vec![Vec::new(); func.body.len()];
+    for value in func.values.ids() {
+        if let Some(i) = last[value.index()] {
+            dying[i].push(value);
+        }
+    }
+    dying
+}
+
+/// One call in progress.
+struct Frame<'a, M: Memory> {
+    program: Program<'a>,
+    func: &'a Func,
+    memory: &'a mut M,
+    values: Vec<Option<M::Held>>,
+    scope: Scope,
+    depth: usize,
+}
+
+impl<M: Memory> Frame<'_, M> {
+    fn boundary(&self, what: &str, failure: OpFailure) -> RunError {
+        let func = self.func.name.to_string();
+        RunError::Boundary {
+            func,
+            what: what.to_owned(),
+            source: Box::new(failure),
+        }
+    }
+
+    /// Runs one operation and stores its results. A constant is read when it is first used.
+    fn execute(&mut self, op: Op) -> Result<(), OpFailure> {
+        let func = self.func;
+        let data = &func.ops[op];
+        if &*data.name == CONSTANT {
+            return Ok(());
+        }
+        if let Some(held) = self.direct(data)? {
+            self.values[data.results[0].index()] = Some(held);
+            return Ok(());
+        }
+        let inputs = self.inputs(data)?;
+        let outputs = match &*data.name {
+            CALL => self.call(data, inputs)?,
+            _ => self.eval(op, &inputs)?,
+        };
+        if outputs.len() != data.results.len() {
+            let (found, wanted) = (outputs.len(), data.results.len());
+            return Err(OpFailure::ResultCount { found, wanted });
+        }
+        for (i, (tensor, &value)) in outputs.into_iter().zip(&data.results).enumerate() {
+            self.store_result(i, value, tensor)?;
+        }
+        Ok(())
+    }
+
+    fn inputs(&mut self, data: &OpData) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        data.operands
+            .iter()
+            .enumerate()
+            .map(|(i, &v)| self.load(i, v))
+            .collect()
+    }
+
+    /// An operation of one operand and one result that the memory executes itself.
+    fn direct(&mut self, data: &OpData) -> Result<Option<M::Held>, OpFailure> {
+        let ([operand], [result]) = (&data.operands[..], &data.results[..]) else {
+            return Ok(None);
+        };
+        let func = self.func;
+        let (Some(from), Some(to)) = (func.ty(*operand).as_tensor(), func.ty(*result).as_tensor())
+        else {
+            return Ok(None);
+        };
+        let held = self.held(0, *operand)?;
+        let shape = self.scope.shape(to);
+        self.memory.direct(&Direct {
+            name: &data.name,
+            operand: &held,
+            from,
+            to,
+            shape,
+        })
+    }
+
+    /// The declared semantics, on operands that have the declared shapes.
+    fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        let op = self.func.op_ref(op);
+        let decl = self
+            .program
+            .registry
+            .get(op.name)
+            .ok_or(OpFailure::Unknown)?;
+        decl.infer(&op)?;
+        decl.verify(&op)?;
+        for ty in &op.results {
+            if let Some(shape) = ty.as_tensor().and_then(|t| self.scope.shape(t)) {
+                elements_within_limit(&shape)?;
+            }
+        }
+        let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
+        let cx = EvalContext {
+            bindings: &self.scope.bindings,
+        };
+        Ok(decl
+            .eval(&op, &inputs, &cx)?
+            .into_iter()
+            .map(Rc::new)
+            .collect())
+    }
+
+    fn call(
+        &mut self,
+        data: &OpData,
+        inputs: Vec<Rc<Tensor>>,
+    ) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        let callee = match data.props.get("callee") {
+            Some(Attr::Symbol(name)) => &**name,
+            _ => return Err(OpFailure::Constant("the call has no `callee`".to_owned())),
+        };
+        if self.depth >= MAX_CALL_DEPTH {
+            return Err(OpFailure::Depth(MAX_CALL_DEPTH));
+        }
+        let program = self.program;
+        let func = program.module.funcs.iter().find(|f| &*f.name == callee);
+        let func = func.ok_or_else(|| OpFailure::NoCallee(callee.to_owned()))?;
+        let fault = |problem: String| OpFailure::Call {
+            callee: callee.to_owned(),
+            problem,
+        };
+        if func.args.len() != inputs.len() {
+            let (found, wanted) = (inputs.len(), func.args.len());
+            return Err(fault(format!("found {found} operands, wanted {wanted}")));
+        }
+        let mut scope = Scope::default();
+        for ((key, &value), tensor) in argument_keys(func).iter().zip(&func.args).zip(&inputs) {
+            let bound = scope.bind_input(key, func.ty(value), tensor);
+            bound.map_err(|e| fault(e.to_string()))?;
+        }
+        scope.inherit(&self.scope);
+        let done = run_func(program, self.memory, func, inputs, scope, self.depth + 1);
+        done.map_err(|e| OpFailure::Inner(e.to_string().into()))
+    }
+
+    fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {
+        match self.func.ty(value) {
+            Type::Tensor(ty) => Ok(ty),
+            other @ (Type::Scalar(_) | Type::Other(_)) => Err(OpFailure::NotTensor {
+                found: type_text(other),
+            }),
+        }
+    }
+
+    /// Checks a tensor against the type of the value it is for, and stores it.
+    fn store_result(
+        &mut self,
+        index: usize,
+        value: Value,
+        tensor: Rc<Tensor>,
+    ) -> Result<(), OpFailure> {
+        let func = self.func;
+        let Type::Tensor(ty) = func.ty(value) else {
+            return Err(OpFailure::NotTensor {
+                found: type_text(func.ty(value)),
+            });
+        };
+        well_formed(&tensor).map_err(|problem| OpFailure::Malformed { index, problem })?;
+        if tensor.dtype != ty.dtype {
+            let (found, wanted) = (tensor.dtype.to_string(), ty.dtype.to_string());
+            return Err(OpFailure::ResultDType {
+                index,
+                found,
+                wanted,
+            });
+        }
+        let by = || format!("from {value}");
+        self.scope
+            .bind(&ty.dims, &tensor.shape, by)
+            .map_err(|clash| {
+                let wanted = match clash {
+                    Clash::Shape => dims_text(&ty.dims),
+                    Clash::Symbol {
+                        symbol, bound, by, ..
+                    } => {
+                        format!("{} with {symbol} = {bound} ({by})", dims_text(&ty.dims))
+                    }
+                };
+                OpFailure::ResultShape {
+                    index,
+                    found: shape_text(&tensor.shape),
+                    wanted,
+                }
+            })?;
+        let held = self.memory.store(tensor, ty)?;
+        self.values[value.index()] = Some(held);
+        Ok(())
+    }
+
+    /// How a value is held; a constant that was not needed before is read now.
+    fn held(&mut self, operand: usize, value: Value) -> Result<M::Held, OpFailure> {
+        if let Some(held) = &self.values[value.index()] {
+            return Ok(held.clone());
+        }
+        let ValueDef::Result(op, 0) = self.func.values[value].def else {
+            return Err(OpFailure::Undefined(operand));
+        };
+        let data = &self.func.ops[op];
+        if &*data.name != CONSTANT {
+            return Err(OpFailure::Undefined(operand));
+        }
+        let ty = self.tensor_type(value)?;
+        let tensor = constant(&data.props, ty, self.scope.shape(ty), self.program.data)?;
+        self.store_result(0, value, Rc::new(tensor))?;
+        self.values[value.index()]
+            .clone()
+            .ok_or(OpFailure::Undefined(operand))
+    }
+
+    fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
+        let held = self.held(operand, value)?;
+        let func = self.func;
+        let Type::Tensor(ty) = func.ty(value) else {
+            return Err(OpFailure::NotTensor {
+                found: type_text(func.ty(value)),
+            });
+        };
+        self.memory.load(&held, ty)
+    }
+}
+
+/// The number of elements of a shape.
+pub(crate) fn elements_within_limit(shape: &[usize]) -> Result<u64, OpFailure> {
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let count = shape.iter().try_fold(1u64, |a, &n| a.checked_mul(n as u64));
+    count
+        .filter(|&n| n <= MAX_ELEMENTS)
+        .ok_or_else(|| OpFailure::TooLarge {
+            shape: shape_text(shape),
+            limit: MAX_ELEMENTS,
+        })
+}
