@@ -219,22 +219,39 @@ const PASS_ON: [&str; 15] = [
 ];
 
 /// The smallest size that an argument, or something that holds only its values, indexes.
+///
+/// Where something that is computed from it is an index, it stays below 2.
 fn index_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
     let mut carriers: IndexSet<Value> = IndexSet::from([arg]);
+    let mut computed: IndexSet<Value> = IndexSet::new();
     let mut bound: Option<u64> = None;
     for &op in &func.body {
         let data = &func.ops[op];
-        if PASS_ON.contains(&&*data.name) {
-            if data.operands.iter().any(|v| carriers.contains(v)) {
+        let touches = |set: &IndexSet<Value>| data.operands.iter().any(|v| set.contains(v));
+        let index = data
+            .operands
+            .get(1)
+            .and_then(|v| Some((v, indexed_size(func, data, bindings)?)));
+        if let Some((v, size)) = index {
+            let limit = match (carriers.contains(v), computed.contains(v)) {
+                (true, _) => Some(size),
+                (false, true) => Some(size.min(COMPUTED_INDEX)),
+                (false, false) => None,
+            };
+            bound = bound.into_iter().chain(limit).min();
+        } else if PASS_ON.contains(&&*data.name) && !touches(&computed) {
+            if touches(&carriers) {
                 carriers.extend(&data.results);
             }
-        } else if data.operands.get(1).is_some_and(|v| carriers.contains(v)) {
-            let limit = indexed_size(func, data, bindings);
-            bound = bound.into_iter().chain(limit).min();
+        } else if touches(&carriers) || touches(&computed) {
+            computed.extend(&data.results);
         }
     }
     bound
 }
+
+/// Arguments from which an index is computed stay below this.
+const COMPUTED_INDEX: u64 = 2;
 
 /// The size that the second operand of an operation indexes, if it is an index at all.
 fn indexed_size(func: &Func, data: &OpData, bindings: &Bindings) -> Option<u64> {

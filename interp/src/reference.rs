@@ -52,7 +52,11 @@ impl Memory for Logical {
         Ok(Rc::clone(held))
     }
 
-    fn direct(&mut self, _: &Direct<'_, Rc<Tensor>>) -> Result<Option<Rc<Tensor>>, OpFailure> {
-        Ok(None)
+    fn handles(&self, _: &str) -> bool {
+        false
+    }
+
+    fn direct(&mut self, step: &Direct<'_, Rc<Tensor>>) -> Result<Rc<Tensor>, OpFailure> {
+        Ok(Rc::clone(step.operand))
     }
 }

@@ -9,8 +9,8 @@ use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, 
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{
-    Attr, Bindings, EvalContext, Func, Module, Op, OpData, Registry, Tensor, TensorType, Type,
-    Value, ValueDef,
+    Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Tensor,
+    TensorType, Type, Value, ValueDef,
 };
 use std::rc::Rc;
 
@@ -34,8 +34,11 @@ pub(crate) trait Memory {
     /// Reads a value as a logical tensor.
     fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
 
-    /// Executes an operation that this memory handles itself, without the declared semantics.
-    fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Option<Self::Held>, OpFailure>;
+    /// Whether this memory executes operations of this name itself, without the declared semantics.
+    fn handles(&self, name: &str) -> bool;
+
+    /// Executes an operation that this memory handles.
+    fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Self::Held, OpFailure>;
 }
 
 /// What [`Memory::direct`] sees of an operation with one operand and one result.
@@ -44,8 +47,8 @@ pub(crate) struct Direct<'a, H> {
     pub(crate) operand: &'a H,
     pub(crate) from: &'a TensorType,
     pub(crate) to: &'a TensorType,
-    /// The result's extents where all are known by now.
-    pub(crate) shape: Option<Vec<usize>>,
+    /// The result's extents.
+    pub(crate) shape: Vec<usize>,
 }
 
 /// What stays the same during a run.
@@ -172,7 +175,7 @@ impl<M: Memory> Frame<'_, M> {
         if &*data.name == CONSTANT {
             return Ok(());
         }
-        if let Some(held) = self.direct(data)? {
+        if let Some(held) = self.direct(op)? {
             self.values[data.results[0].index()] = Some(held);
             return Ok(());
         }
@@ -200,36 +203,70 @@ impl<M: Memory> Frame<'_, M> {
     }
 
     /// An operation of one operand and one result that the memory executes itself.
-    fn direct(&mut self, data: &OpData) -> Result<Option<M::Held>, OpFailure> {
+    fn direct(&mut self, op: Op) -> Result<Option<M::Held>, OpFailure> {
+        let func = self.func;
+        let data = &func.ops[op];
         let ([operand], [result]) = (&data.operands[..], &data.results[..]) else {
             return Ok(None);
         };
-        let func = self.func;
         let (Some(from), Some(to)) = (func.ty(*operand).as_tensor(), func.ty(*result).as_tensor())
         else {
             return Ok(None);
         };
+        if !self.memory.handles(&data.name) {
+            return Ok(None);
+        }
+        self.declaration(&func.op_ref(op))?;
         let held = self.held(0, *operand)?;
-        let shape = self.scope.shape(to);
-        self.memory.direct(&Direct {
-            name: &data.name,
-            operand: &held,
-            from,
-            to,
-            shape,
-        })
+        let shape = match self.scope.shape(to) {
+            Some(shape) => shape,
+            None => self.computed_shape(op, *operand, to)?,
+        };
+        elements_within_limit(&shape)?;
+        self.memory
+            .direct(&Direct {
+                name: &data.name,
+                operand: &held,
+                from,
+                to,
+                shape,
+            })
+            .map(Some)
     }
 
-    /// The declared semantics, on operands that have the declared shapes.
-    fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
-        let op = self.func.op_ref(op);
+    /// The shape of a result that its type leaves open: what the declared semantics give.
+    fn computed_shape(
+        &mut self,
+        op: Op,
+        operand: Value,
+        ty: &TensorType,
+    ) -> Result<Vec<usize>, OpFailure> {
+        let input = self.load(0, operand)?;
+        let results = self.eval(op, &[input])?;
+        let result = results.first().ok_or(OpFailure::ResultCount {
+            found: 0,
+            wanted: 1,
+        })?;
+        self.bind_result(0, self.func.ops[op].results[0], ty, &result.shape)?;
+        Ok(result.shape.clone())
+    }
+
+    /// The declaration of an operation that is well formed by it.
+    fn declaration(&self, op: &OpRef<'_>) -> Result<&dyn OpDecl, OpFailure> {
         let decl = self
             .program
             .registry
             .get(op.name)
             .ok_or(OpFailure::Unknown)?;
-        decl.infer(&op)?;
-        decl.verify(&op)?;
+        decl.infer(op)?;
+        decl.verify(op)?;
+        Ok(decl)
+    }
+
+    /// The declared semantics, on operands that have the declared shapes.
+    fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        let op = self.func.op_ref(op);
+        let decl = self.declaration(&op)?;
         for ty in &op.results {
             if let Some(shape) = ty.as_tensor().and_then(|t| self.scope.shape(t)) {
                 elements_within_limit(&shape)?;
@@ -310,27 +347,36 @@ impl<M: Memory> Frame<'_, M> {
                 wanted,
             });
         }
-        let by = || format!("from {value}");
-        self.scope
-            .bind(&ty.dims, &tensor.shape, by)
-            .map_err(|clash| {
-                let wanted = match clash {
-                    Clash::Shape => dims_text(&ty.dims),
-                    Clash::Symbol {
-                        symbol, bound, by, ..
-                    } => {
-                        format!("{} with {symbol} = {bound} ({by})", dims_text(&ty.dims))
-                    }
-                };
-                OpFailure::ResultShape {
-                    index,
-                    found: shape_text(&tensor.shape),
-                    wanted,
-                }
-            })?;
+        self.bind_result(index, value, ty, &tensor.shape)?;
         let held = self.memory.store(tensor, ty)?;
         self.values[value.index()] = Some(held);
         Ok(())
+    }
+
+    /// Checks the shape of a result against its type.
+    fn bind_result(
+        &mut self,
+        index: usize,
+        value: Value,
+        ty: &TensorType,
+        shape: &[usize],
+    ) -> Result<(), OpFailure> {
+        let by = || format!("from {value}");
+        self.scope.bind(&ty.dims, shape, by).map_err(|clash| {
+            let wanted = match clash {
+                Clash::Shape => dims_text(&ty.dims),
+                Clash::Symbol {
+                    symbol, bound, by, ..
+                } => {
+                    format!("{} with {symbol} = {bound} ({by})", dims_text(&ty.dims))
+                }
+            };
+            OpFailure::ResultShape {
+                index,
+                found: shape_text(shape),
+                wanted,
+            }
+        })
     }
 
     /// How a value is held; a constant that was not needed before is read now.

@@ -32,6 +32,9 @@ pub const POISON_F64: u64 = 0x7FF8_DEAD_DEAD_DEAD;
 /// A poisoned integer, before it is wrapped into its type.
 pub const POISON_INT: i64 = 0x5AA5_5AA5_5AA5_5AA5;
 
+const VIEW: &str = "hbir.view";
+const LAYOUT_CONVERT: &str = "hbir.layout_convert";
+
 /// How many table entries are kept before the cache of index tables starts anew.
 const CACHE_ENTRIES: usize = 1 << 27;
 
@@ -238,15 +241,16 @@ impl Memory for Physical {
         }))
     }
 
-    fn direct(&mut self, step: &Direct<'_, Held>) -> Result<Option<Held>, OpFailure> {
-        match step.name {
-            "hbir.view" => self.view(step).map(Some),
-            "hbir.layout_convert" => {
-                let tensor = self.load(step.operand, step.from)?;
-                Ok(Some(self.store(tensor, step.to)?))
-            }
-            _ => Ok(None),
+    fn handles(&self, name: &str) -> bool {
+        matches!(name, VIEW | LAYOUT_CONVERT)
+    }
+
+    fn direct(&mut self, step: &Direct<'_, Held>) -> Result<Held, OpFailure> {
+        if step.name == VIEW {
+            return self.view(step);
         }
+        let tensor = self.load(step.operand, step.from)?;
+        self.store(tensor, step.to)
     }
 }
 
@@ -259,10 +263,7 @@ impl Physical {
                 step.from.dtype, step.to.dtype
             )));
         }
-        let shape = step.shape.clone().ok_or_else(|| {
-            OpFailure::View("the result's shape is not known before it is computed".to_owned())
-        })?;
-        let table = self.table(step.to, &shape)?;
+        let table = self.table(step.to, &step.shape)?;
         let buffer = &step.operand.buffer;
         if table.positions != buffer.written.len() {
             return Err(resized(&table, buffer));
@@ -280,7 +281,7 @@ impl Physical {
         }
         Ok(Held {
             buffer: Rc::clone(buffer),
-            shape,
+            shape: step.shape.clone(),
         })
     }
 }
