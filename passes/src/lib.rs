@@ -1,1 +1,23 @@
-//! Part of optc.
+//! Passes: `canonicalize`, `view-fold`, their manager and statistics.
+
+pub mod canonicalize;
+pub mod certify;
+pub mod manager;
+pub mod pass;
+pub mod pipeline;
+pub mod rules;
+pub mod stats;
+pub mod view_fold;
+
+use std::sync::Arc;
+
+pub use pass::{
+    Boundary, Changed, OptionInfo, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage,
+};
+pub use stats::Stats;
+
+/// The built-in passes, alphabetically.
+#[must_use]
+pub fn registry() -> Vec<Arc<dyn Pass>> {
+    vec![Arc::new(canonicalize::Canonicalize), Arc::new(view_fold::ViewFold)]
+}

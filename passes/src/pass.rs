@@ -122,6 +122,8 @@ pub struct PassContext {
     pub extra: crate::rules::ExtraRules,
     /// Sizes of symbols that costs are compared at; 128 where none is given.
     pub bindings: IndexMap<Arc<str>, u64>,
+    /// Whether `view-fold` keeps the reasons that `explain` prints.
+    pub explain: bool,
     /// Remarks, in the order in which they were made.
     pub remarks: Vec<Diagnostic>,
     /// The report of the last `view-fold`.
@@ -139,6 +141,7 @@ impl PassContext {
             options: Options::default(),
             extra: crate::rules::ExtraRules::default(),
             bindings: IndexMap::new(),
+            explain: false,
             remarks: Vec::new(),
             fold: None,
         }

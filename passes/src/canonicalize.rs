@@ -1,0 +1,584 @@
+//! One spelling of every rearrangement, and nothing dead or duplicate.
+//!
+//! ```ir before
+//! %0 = "hbir.unsqueeze"(%x) <{axes = [0]}> : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
+//! %1 = "hbir.transpose"(%0) <{perm = [0, 2, 1]}> : (tensor<1x2x3xf32>) -> tensor<1x3x2xf32>
+//! %2 = "hbir.transpose"(%1) <{perm = [2, 1, 0]}> : (tensor<1x3x2xf32>) -> tensor<2x3x1xf32>
+//! %3 = "hbir.relu"(%2) : (tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+//! ```
+//! ```ir after
+//! %0 = "hbir.reshape"(%x) <{shape = [1, 2, 3]}> : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
+//! %1 = "hbir.transpose"(%0) <{perm = [1, 2, 0]}> : (tensor<1x2x3xf32>) -> tensor<2x3x1xf32>
+//! %2 = "hbir.relu"(%1) : (tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+//! ```
+//!
+//! # Soundness
+//! Each rule is an equation; its `// Pattern:` line states it.
+//!
+//! # Not done
+//! Arithmetic is not simplified.
+//!
+//! # Cost
+//! Linear in operations: every rule that fires makes the chain of rearrangements shorter or
+//! replaces an operation by ones no rule replaces again.
+//!
+//! # Neighbours
+//! Run before `view-fold`.
+//!
+//! # Source
+//! ONNX operators `DepthToSpace`, `SpaceToDepth`, `Einsum`; composition of permutations as in numpy.
+
+use crate::pass::{Changed, Pass, PassContext, PassInfo, Phase};
+use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
+use crate::stats::live_ops;
+use indexmap::IndexMap;
+use optc_ir::entity::SideTable;
+use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, TensorType, Type, Value};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+static INFO: PassInfo = PassInfo {
+    name: "canonicalize",
+    summary: "one spelling of every rearrangement, nothing dead or duplicate",
+    phases: (Phase::Imported, Phase::Laid),
+    required: false,
+    options: &[],
+};
+
+pub(crate) struct Canonicalize;
+
+impl Pass for Canonicalize {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+        let mut rules: Vec<Arc<dyn LocalRule>> = local_rules();
+        rules.extend(cx.extra.local.iter().cloned());
+        let mut by_root: IndexMap<String, Vec<Arc<dyn LocalRule>>> = IndexMap::new();
+        for rule in rules {
+            by_root.entry(rule.root().to_owned()).or_default().push(rule);
+        }
+        let mut changed = false;
+        for func in &mut module.funcs {
+            changed |= rewrite(func, cx, &by_root);
+            changed |= share(func);
+            changed |= sweep(func);
+        }
+        Ok(if changed { Changed::Yes } else { Changed::No })
+    }
+}
+
+/// Times one operation of the input may be rewritten; chains of rules are shorter than this.
+const REWRITE_LIMIT: usize = 64;
+
+/// Applies local rules from the first operation to the last.
+fn rewrite(
+    func: &mut Func,
+    cx: &mut PassContext,
+    rules: &IndexMap<String, Vec<Arc<dyn LocalRule>>>,
+) -> bool {
+    let mut replaced: SideTable<Value, Option<Value>> = SideTable::new(None);
+    let mut body = Vec::with_capacity(func.body.len());
+    let mut changed = false;
+    for op in std::mem::take(&mut func.body) {
+        let mut queue = VecDeque::from([op]);
+        let mut budget = REWRITE_LIMIT;
+        while let Some(op) = queue.pop_front() {
+            resolve_operands(func, op, &replaced);
+            let fired = if 0 < budget { fire(func, cx, rules, op) } else { None };
+            let Some((ops, values)) = fired else {
+                body.push(op);
+                continue;
+            };
+            budget -= 1;
+            changed = true;
+            let results = func.ops[op].results.clone();
+            for (old, new) in results.into_iter().zip(values) {
+                let new = replaced[new].unwrap_or(new);
+                replaced[old] = Some(new);
+            }
+            for op in ops.into_iter().rev() {
+                queue.push_front(op);
+            }
+        }
+    }
+    func.body = body;
+    for i in 0..func.results.len() {
+        func.results[i] = resolve(func.results[i], &replaced);
+    }
+    changed
+}
+
+fn resolve(mut value: Value, replaced: &SideTable<Value, Option<Value>>) -> Value {
+    while let Some(next) = replaced[value] {
+        value = next;
+    }
+    value
+}
+
+fn resolve_operands(func: &mut Func, op: Op, replaced: &SideTable<Value, Option<Value>>) {
+    for i in 0..func.ops[op].operands.len() {
+        let value = func.ops[op].operands[i];
+        func.ops[op].operands[i] = resolve(value, replaced);
+    }
+}
+
+/// The first rule that applies: its operations and the values that replace the results.
+fn fire(
+    func: &mut Func,
+    cx: &mut PassContext,
+    rules: &IndexMap<String, Vec<Arc<dyn LocalRule>>>,
+    op: Op,
+) -> Option<(Vec<Op>, Vec<Value>)> {
+    let candidates = rules.get(&*func.ops[op].name)?;
+    for rule in candidates {
+        let plan = match rule.plan(Site { func, op, registry: &cx.registry }) {
+            Ok(plan) => plan,
+            Err(refusal) => {
+                tracing::trace!(rule = rule.name(), %op, reason = refusal.0, "refused");
+                continue;
+            }
+        };
+        let mut patch = Patch::new(func, &cx.registry, op);
+        if plan(&mut patch).is_err() {
+            continue;
+        }
+        let (ops, replacement) = (std::mem::take(&mut patch.ops), patch.replacement.take());
+        let Some(values) = replacement else { continue };
+        let results = func.ops[op].results.clone();
+        let same_type = |(a, b): (&Value, &Value)| func.ty(*a) == func.ty(*b);
+        if results.len() == values.len() && results.iter().zip(&values).all(same_type) {
+            tracing::debug!(rule = rule.name(), %op, "fired");
+            return Some((ops, values));
+        }
+        tracing::debug!(rule = rule.name(), %op, "dropped: the patch has other types");
+    }
+    None
+}
+
+/// Gives equal operations on equal operands one result.
+fn share(func: &mut Func) -> bool {
+    let mut known: IndexMap<(Arc<str>, Vec<Value>, String), Op> = IndexMap::new();
+    let mut replaced: SideTable<Value, Option<Value>> = SideTable::new(None);
+    let mut changed = false;
+    let mut body = Vec::with_capacity(func.body.len());
+    for op in std::mem::take(&mut func.body) {
+        resolve_operands(func, op, &replaced);
+        let Some(key) = share_key(func, op) else {
+            body.push(op);
+            continue;
+        };
+        match known.get(&key) {
+            Some(&first) if same_results(func, first, op) => {
+                let pairs: Vec<(Value, Value)> =
+                    func.ops[op].results.iter().copied().zip(func.ops[first].results.clone()).collect();
+                for (old, new) in pairs {
+                    replaced[old] = Some(new);
+                }
+                let loc = optc_ir::Loc::fuse([&func.ops[first].loc, &func.ops[op].loc]);
+                func.ops[first].loc = loc;
+                changed = true;
+            }
+            Some(_) => body.push(op),
+            None => {
+                known.insert(key, op);
+                body.push(op);
+            }
+        }
+    }
+    func.body = body;
+    for i in 0..func.results.len() {
+        func.results[i] = resolve(func.results[i], &replaced);
+    }
+    changed
+}
+
+/// Longest attribute text that is compared; larger constants are left alone.
+const SHARE_LIMIT: usize = 4096;
+
+fn share_key(func: &Func, op: Op) -> Option<(Arc<str>, Vec<Value>, String)> {
+    let data = &func.ops[op];
+    let pure = data.name.starts_with("hbir.") && !matches!(&*data.name, "hbir.call" | "hbir.opaque");
+    if !pure || !data.attrs.is_empty() {
+        return None;
+    }
+    let big = data.props.iter().any(|(_, a)| match a {
+        Attr::Dense(d) => SHARE_LIMIT < d.bytes.len(),
+        _ => false,
+    });
+    (!big).then(|| (data.name.clone(), data.operands.clone(), format!("{:?}", data.props)))
+}
+
+fn same_results(func: &Func, a: Op, b: Op) -> bool {
+    let types = |op: Op| func.ops[op].results.iter().map(|&r| func.ty(r)).collect::<Vec<_>>();
+    types(a) == types(b)
+}
+
+/// Removes operations nothing depends on.
+fn sweep(func: &mut Func) -> bool {
+    let live = live_ops(func);
+    let before = func.body.len();
+    func.body.retain(|&op| live[op]);
+    func.body.len() != before
+}
+
+type PlanFn = fn(Site<'_>) -> Result<Plan, Refusal>;
+
+struct Rule {
+    name: &'static str,
+    equation: &'static str,
+    root: &'static str,
+    plan: PlanFn,
+}
+
+impl LocalRule for Rule {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn equation(&self) -> &str {
+        self.equation
+    }
+    fn root(&self) -> &str {
+        self.root
+    }
+    fn plan(&self, site: Site<'_>) -> Result<Plan, Refusal> {
+        (self.plan)(site)
+    }
+}
+
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    // Pattern: squeeze(x) = reshape(x, shape of the result)
+    Rule { name: "squeeze-is-reshape", equation: "squeeze(x) = reshape(x, shape of the result)", root: "hbir.squeeze", plan: to_reshape },
+    // Pattern: unsqueeze(x) = reshape(x, shape of the result)
+    Rule { name: "unsqueeze-is-reshape", equation: "unsqueeze(x) = reshape(x, shape of the result)", root: "hbir.unsqueeze", plan: to_reshape },
+    // Pattern: flatten(x) = reshape(x, shape of the result)
+    Rule { name: "flatten-is-reshape", equation: "flatten(x) = reshape(x, shape of the result)", root: "hbir.flatten", plan: to_reshape },
+    // Pattern: broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1
+    Rule { name: "broadcast-by-one", equation: "broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1", root: "hbir.broadcast", plan: flat_to_reshape },
+    // Pattern: tile(x, 1) = x
+    Rule { name: "tile-by-one", equation: "tile(x, 1) = x", root: "hbir.tile", plan: flat_to_reshape },
+    // Pattern: identity(x) = x
+    Rule { name: "identity", equation: "identity(x) = x", root: "hbir.identity", plan: forward },
+    // Pattern: cast(x, type of x) = x
+    Rule { name: "cast-to-same", equation: "cast(x, type of x) = x", root: "hbir.cast", plan: forward },
+    // Pattern: concat(x) = x
+    Rule { name: "concat-of-one", equation: "concat(x) = x", root: "hbir.concat", plan: forward_single },
+    // Pattern: slice(x, all) = x
+    Rule { name: "slice-of-all", equation: "slice(x, all) = x", root: "hbir.slice", plan: slice_all },
+    // Pattern: reshape(x, shape of x) = x
+    Rule { name: "reshape-identity", equation: "reshape(x, shape of x) = x", root: "hbir.reshape", plan: forward },
+    // Pattern: reshape(reshape(x, s), t) = reshape(x, t)
+    Rule { name: "reshape-compose", equation: "reshape(reshape(x, s), t) = reshape(x, t)", root: "hbir.reshape", plan: reshape_compose },
+    // Pattern: transpose(x, identity) = x
+    Rule { name: "transpose-identity", equation: "transpose(x, identity) = x", root: "hbir.transpose", plan: transpose_identity },
+    // Pattern: transpose(transpose(x, p), q) = transpose(x, p.then(q))
+    Rule { name: "transpose-compose", equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))", root: "hbir.transpose", plan: transpose_compose },
+    // Pattern: depth_to_space(x) = reshape(transpose(reshape(x)))
+    Rule { name: "depth-to-space-is-rearrangement", equation: "depth_to_space(x) = reshape(transpose(reshape(x)))", root: "hbir.depth_to_space", plan: depth_to_space },
+    // Pattern: space_to_depth(x) = reshape(transpose(reshape(x)))
+    Rule { name: "space-to-depth-is-rearrangement", equation: "space_to_depth(x) = reshape(transpose(reshape(x)))", root: "hbir.space_to_depth", plan: space_to_depth },
+    // Pattern: einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))
+    Rule { name: "einsum-is-contraction", equation: "einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))", root: "hbir.einsum", plan: einsum },
+];
+
+/// The names and equations of the local rules.
+#[must_use]
+pub fn rule_names() -> Vec<(&'static str, &'static str)> {
+    RULES.iter().map(|r| (r.name, r.equation)).collect()
+}
+
+fn local_rules() -> Vec<Arc<dyn LocalRule>> {
+    RULES
+        .iter()
+        .map(|r| -> Arc<dyn LocalRule> {
+            Arc::new(Rule { name: r.name, equation: r.equation, root: r.root, plan: r.plan })
+        })
+        .collect()
+}
+
+fn tensor<'a>(site: &Site<'a>, value: Value) -> Result<&'a TensorType, Refusal> {
+    site.func.ty(value).as_tensor().ok_or(Refusal("no tensor"))
+}
+
+/// `shape` of a reshape to these dimensions: numbers, symbols, one -1.
+fn shape_attr(dims: &[Dim]) -> Attr {
+    let entry = |d: &Dim| match d {
+        Dim::Fixed(n) => Attr::int(i64::try_from(*n).unwrap_or(i64::MAX)),
+        Dim::Symbol(s) => Attr::Str(s.clone()),
+        Dim::Unknown => Attr::int(-1),
+    };
+    Attr::Array(dims.iter().map(entry).collect())
+}
+
+fn one_unknown(dims: &[Dim]) -> bool {
+    dims.iter().filter(|d| matches!(d, Dim::Unknown)).count() <= 1
+}
+
+fn reshape_props(dims: &[Dim]) -> AttrDict {
+    AttrDict::new().with("shape", shape_attr(dims))
+}
+
+fn to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
+    let (x, y) = (site.operand(0)?, site.result(0)?);
+    let ty = tensor(&site, y)?.clone();
+    ensure(one_unknown(&ty.dims), "two sizes are unknown")?;
+    Ok(Box::new(move |patch| {
+        let new = patch.op_typed("hbir.reshape", &[x], reshape_props(&ty.dims), vec![ty.into()]);
+        patch.replace(&new);
+        Ok(())
+    }))
+}
+
+fn flat_to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
+    let (x, y) = (tensor(&site, site.operand(0)?)?, tensor(&site, site.result(0)?)?);
+    let long = |t: &TensorType| -> Vec<Dim> {
+        t.dims.iter().filter(|d| !d.is_one()).cloned().collect()
+    };
+    ensure(long(x) == long(y), "the result has more elements")?;
+    ensure(!long(x).contains(&Dim::Unknown), "a size is unknown")?;
+    to_reshape(site)
+}
+
+fn forward(site: Site<'_>) -> Result<Plan, Refusal> {
+    let (x, y) = (site.operand(0)?, site.result(0)?);
+    ensure(site.func.ty(x) == site.func.ty(y), "the types differ")?;
+    let unknown = tensor(&site, x)?.dims.contains(&Dim::Unknown);
+    ensure(!unknown || site.name() != "hbir.reshape", "a size is unknown")?;
+    Ok(Box::new(move |patch| {
+        patch.replace(&[x]);
+        Ok(())
+    }))
+}
+
+fn forward_single(site: Site<'_>) -> Result<Plan, Refusal> {
+    ensure(site.func.ops[site.op].operands.len() == 1, "there are several operands")?;
+    forward(site)
+}
+
+fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
+    let steps = site.props().ints("strides").unwrap_or_default();
+    ensure(steps.iter().all(|&s| s == 1), "the slice strides")?;
+    let known = tensor(&site, site.operand(0)?)?.shape().is_some();
+    ensure(known, "a size is unknown")?;
+    forward(site)
+}
+
+fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
+    let inner = site.producer(0, "hbir.reshape")?;
+    ensure(tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor, "the value between has a layout")?;
+    let x = inner.operand(0)?;
+    let y = tensor(&site, site.result(0)?)?.clone();
+    ensure(one_unknown(&y.dims), "two sizes are unknown")?;
+    if tensor(&site, x)? == &y && !y.dims.contains(&Dim::Unknown) {
+        return Ok(Box::new(move |patch| {
+            patch.replace(&[x]);
+            Ok(())
+        }));
+    }
+    Ok(Box::new(move |patch| {
+        let new = patch.op_typed("hbir.reshape", &[x], reshape_props(&y.dims), vec![y.into()]);
+        patch.replace(&new);
+        Ok(())
+    }))
+}
+
+fn perm_of(site: &Site<'_>) -> Result<Vec<usize>, Refusal> {
+    let perm = site.props().ints("perm").ok_or(Refusal("no permutation"))?;
+    perm.into_iter()
+        .map(|p| usize::try_from(p).map_err(|_| Refusal("a negative axis")))
+        .collect()
+}
+
+fn transpose_identity(site: Site<'_>) -> Result<Plan, Refusal> {
+    let perm = perm_of(&site)?;
+    ensure(perm.iter().enumerate().all(|(i, &p)| i == p), "the axes move")?;
+    forward(site)
+}
+
+fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
+    let inner = site.producer(0, "hbir.transpose")?;
+    ensure(tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor, "the value between has a layout")?;
+    let (p, q) = (perm_of(&inner)?, perm_of(&site)?);
+    let perm: Option<Vec<usize>> = q.iter().map(|&i| p.get(i).copied()).collect();
+    let perm = perm.ok_or(Refusal("the ranks differ"))?;
+    let x = inner.operand(0)?;
+    let y = site.func.ty(site.result(0)?).clone();
+    Ok(Box::new(move |patch| {
+        let props = AttrDict::new().with("perm", Attr::ints(&perm));
+        let new = patch.op_typed("hbir.transpose", &[x], props, vec![y]);
+        patch.replace(&new);
+        Ok(())
+    }))
+}
+
+/// reshape to `shape`, transpose by `perm`, reshape to the result.
+fn rearrangement(
+    site: Site<'_>,
+    shape: Vec<u64>,
+    perm: Vec<usize>,
+) -> Result<Plan, Refusal> {
+    let (x, y) = (site.operand(0)?, site.result(0)?);
+    let result = tensor(&site, y)?.clone();
+    let dtype = result.dtype;
+    Ok(Box::new(move |patch| {
+        let cut: Type = TensorType::fixed(&shape, dtype).into();
+        let dims: Vec<Dim> = shape.iter().map(|&n| Dim::Fixed(n)).collect();
+        let a = patch.op_typed("hbir.reshape", &[x], reshape_props(&dims), vec![cut])[0];
+        let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
+        let turned: Type = TensorType::fixed(&permuted, dtype).into();
+        let props = AttrDict::new().with("perm", Attr::ints(&perm));
+        let b = patch.op_typed("hbir.transpose", &[a], props, vec![turned])[0];
+        let props = reshape_props(&result.dims);
+        let c = patch.op_typed("hbir.reshape", &[b], props, vec![result.into()]);
+        patch.replace(&c);
+        Ok(())
+    }))
+}
+
+fn image(site: &Site<'_>) -> Result<([u64; 4], u64), Refusal> {
+    let shape = tensor(site, site.operand(0)?)?.shape().ok_or(Refusal("a size is unknown"))?;
+    let shape: [u64; 4] = shape.try_into().map_err(|_| Refusal("not of rank 4"))?;
+    let block = site.props().int("blocksize").ok_or(Refusal("no block size"))?;
+    let block = u64::try_from(block).map_err(|_| Refusal("a negative block size"))?;
+    ensure(block != 0, "the block size is 0")?;
+    Ok((shape, block))
+}
+
+fn depth_to_space(site: Site<'_>) -> Result<Plan, Refusal> {
+    let ([n, c, h, w], b) = image(&site)?;
+    ensure(c.is_multiple_of(b * b), "the block does not divide the channels")?;
+    let inner = c / (b * b);
+    if site.props().str("mode").unwrap_or("DCR") == "DCR" {
+        rearrangement(site, vec![n, b, b, inner, h, w], vec![0, 3, 4, 1, 5, 2])
+    } else {
+        rearrangement(site, vec![n, inner, b, b, h, w], vec![0, 1, 4, 2, 5, 3])
+    }
+}
+
+fn space_to_depth(site: Site<'_>) -> Result<Plan, Refusal> {
+    let ([n, c, h, w], b) = image(&site)?;
+    ensure(h.is_multiple_of(b) && w.is_multiple_of(b), "the block does not divide the image")?;
+    rearrangement(site, vec![n, c, h / b, b, w / b, b], vec![0, 3, 5, 1, 2, 4])
+}
+
+/// The labels of an equation without ellipsis and without repeated labels in one operand.
+fn equation(text: &str) -> Result<(Vec<Vec<char>>, Vec<char>), Refusal> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    ensure(!text.contains('.'), "the equation has an ellipsis")?;
+    let (left, right) = match text.split_once("->") {
+        Some((l, r)) => (l.to_owned(), r.to_owned()),
+        None => (text.clone(), implicit(&text)),
+    };
+    let terms: Vec<Vec<char>> = left.split(',').map(|t| t.chars().collect()).collect();
+    let repeats = |t: &[char]| t.iter().enumerate().any(|(i, c)| t[..i].contains(c));
+    ensure(!terms.iter().any(|t| repeats(t)), "a label is repeated in one operand")?;
+    let out: Vec<char> = right.chars().collect();
+    ensure(!repeats(&out), "a label is repeated in the result")?;
+    Ok((terms, out))
+}
+
+/// Labels that appear once, in alphabetical order.
+fn implicit(left: &str) -> String {
+    let mut labels: Vec<char> = left.chars().filter(|c| c.is_alphabetic()).collect();
+    labels.sort_unstable();
+    let once = |c: &&char| labels.iter().filter(|d| d == c).count() == 1;
+    labels.iter().filter(once).collect()
+}
+
+fn einsum(site: Site<'_>) -> Result<Plan, Refusal> {
+    let (terms, out) = equation(site.props().str("equation").ok_or(Refusal("no equation"))?)?;
+    let operands = site.func.ops[site.op].operands.clone();
+    ensure(terms.len() == operands.len(), "as many terms as operands")?;
+    for (term, &x) in terms.iter().zip(&operands) {
+        ensure(term.len() == tensor(&site, x)?.rank(), "a term does not fit its operand")?;
+    }
+    let result = site.result(0)?;
+    match terms.len() {
+        1 => Ok(einsum_one(operands[0], terms[0].clone(), out, result)),
+        2 => {
+            let sizes = (tensor(&site, operands[0])?, tensor(&site, operands[1])?);
+            for (i, label) in terms[0].iter().enumerate() {
+                if let Some(j) = terms[1].iter().position(|l| l == label) {
+                    ensure(sizes.0.dims[i].same(&sizes.1.dims[j]), "a label is broadcast")?;
+                }
+            }
+            Ok(einsum_two([operands[0], operands[1]], [terms[0].clone(), terms[1].clone()], out, result))
+        }
+        _ => Err(Refusal("more than two operands")),
+    }
+}
+
+/// Sums away the labels that are not kept.
+fn reduce_to(
+    patch: &mut Patch<'_>,
+    x: Value,
+    term: &[char],
+    keep: impl Fn(char) -> bool,
+) -> Result<(Value, Vec<char>), Refusal> {
+    let axes: Vec<usize> = (0..term.len()).filter(|&i| !keep(term[i])).collect();
+    if axes.is_empty() {
+        return Ok((x, term.to_vec()));
+    }
+    let props = AttrDict::new()
+        .with("kind", Attr::str("sum"))
+        .with("axes", Attr::ints(&axes))
+        .with("keepdims", Attr::Bool(false));
+    let y = patch.op("hbir.reduce", &[x], props)?;
+    Ok((y, term.iter().copied().filter(|&c| keep(c)).collect()))
+}
+
+fn finish(
+    patch: &mut Patch<'_>,
+    x: Value,
+    have: &[char],
+    want: &[char],
+    result: Value,
+) -> Result<(), Refusal> {
+    let perm: Option<Vec<usize>> =
+        want.iter().map(|c| have.iter().position(|h| h == c)).collect();
+    let perm = perm.ok_or(Refusal("the result has a label that no operand has"))?;
+    let ty = patch.ty(result);
+    if perm.iter().enumerate().all(|(i, &p)| i == p) {
+        patch.replace(&[x]);
+        return Ok(());
+    }
+    let props = AttrDict::new().with("perm", Attr::ints(&perm));
+    let y = patch.op_typed("hbir.transpose", &[x], props, vec![ty]);
+    patch.replace(&y);
+    Ok(())
+}
+
+fn einsum_one(x: Value, term: Vec<char>, out: Vec<char>, result: Value) -> Plan {
+    Box::new(move |patch| {
+        let (y, have) = reduce_to(patch, x, &term, |c| out.contains(&c))?;
+        finish(patch, y, &have, &out, result)
+    })
+}
+
+fn einsum_two(x: [Value; 2], terms: [Vec<char>; 2], out: Vec<char>, result: Value) -> Plan {
+    Box::new(move |patch| {
+        let [ta, tb] = terms;
+        let (a, ta) = reduce_to(patch, x[0], &ta, |c| out.contains(&c) || tb.contains(&c))?;
+        let (b, tb) = reduce_to(patch, x[1], &tb, |c| out.contains(&c) || ta.contains(&c))?;
+        let at = |t: &[char], c: char| t.iter().position(|&d| d == c);
+        let shared: Vec<char> = ta.iter().copied().filter(|c| tb.contains(c)).collect();
+        let (batch, contract): (Vec<char>, Vec<char>) =
+            shared.into_iter().partition(|c| out.contains(c));
+        let axes = |t: &[char], labels: &[char]| -> Vec<usize> {
+            labels.iter().filter_map(|&c| at(t, c)).collect()
+        };
+        let props = AttrDict::new()
+            .with("lhs_batch", Attr::ints(&axes(&ta, &batch)))
+            .with("rhs_batch", Attr::ints(&axes(&tb, &batch)))
+            .with("lhs_contract", Attr::ints(&axes(&ta, &contract)))
+            .with("rhs_contract", Attr::ints(&axes(&tb, &contract)));
+        let y = patch.op("hbir.dot_general", &[a, b], props)?;
+        let free = |t: &[char]| -> Vec<char> {
+            t.iter().copied().filter(|c| !batch.contains(c) && !contract.contains(c)).collect()
+        };
+        let have: Vec<char> = batch.iter().copied().chain(free(&ta)).chain(free(&tb)).collect();
+        finish(patch, y, &have, &out, result)
+    })
+}

@@ -1,0 +1,593 @@
+//! Checks a folded program without trusting the search that made it.
+//!
+//! The certificate states what was decided: per operation the layouts of its operands and results,
+//! per conversion its source, target and bytes. The checker walks both programs once, in step:
+//!
+//! 1. every operation of the original that computes stands in the folded program, in order, with
+//!    the same name and attributes;
+//! 2. each of its operands is, up to views and conversions, the same element map of the same
+//!    computed value as in the original (maps are compared as functions);
+//! 3. every view is legal by the exact decision;
+//! 4. the target accepts the layouts of every operation;
+//! 5. the layouts, conversions and bytes are those that the certificate states.
+//!
+//! It shares the layout algebra with the search and nothing else: no candidates, no rules, no costs.
+
+use indexmap::IndexMap;
+use optc_ir::entity::SideTable;
+use optc_ir::ops::rearrange::view_of;
+use optc_ir::{
+    Diagnostic, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType, Type, Value,
+};
+use optc_layout::{Layout, Piece, ViewMap};
+use optc_target::{Accept, Target};
+use std::fmt::Write as _;
+
+/// What the search decided, as text: one line an operation and a conversion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Certificate {
+    /// The target.
+    pub target: String,
+    /// Movement bytes of the result.
+    pub movement_bytes: u64,
+    /// Operations and conversions of the folded program, in order.
+    pub lines: Vec<String>,
+}
+
+const HEADER: &str = "optc-certificate 1";
+
+impl Certificate {
+    /// The certificate of a folded module.
+    #[must_use]
+    pub fn of(original: &Module, folded: &Module, target: &str, movement_bytes: u64) -> Certificate {
+        let _ = original;
+        let mut lines = Vec::new();
+        for func in &folded.funcs {
+            lines.push(format!("func @{}", func.name));
+            for &op in &func.body {
+                if let Some(line) = line(func, op) {
+                    lines.push(line);
+                }
+            }
+        }
+        Certificate { target: target.to_owned(), movement_bytes, lines }
+    }
+
+    /// The text of a certificate file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = format!(
+            "{HEADER}\ntarget {}\nmovement_bytes {}\n",
+            self.target, self.movement_bytes
+        );
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Reads a certificate file.
+    ///
+    /// # Errors
+    /// It is no certificate.
+    pub fn from_text(text: &str) -> Result<Certificate, Box<Diagnostic>> {
+        let bad = |found: &str, wanted: &str| {
+            let message = format!("found `{found}`, wanted {wanted}");
+            Box::new(Diagnostic::error("certificate-syntax", message))
+        };
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or("");
+        if first != HEADER {
+            return Err(bad(first, HEADER));
+        }
+        let target = lines.next().unwrap_or("");
+        let target = target.strip_prefix("target ").ok_or_else(|| bad(target, "`target NAME`"))?;
+        let bytes = lines.next().unwrap_or("");
+        let movement_bytes = bytes
+            .strip_prefix("movement_bytes ")
+            .and_then(|n| n.parse().ok())
+            .ok_or_else(|| bad(bytes, "`movement_bytes N`"))?;
+        let lines = lines.map(str::to_owned).collect();
+        Ok(Certificate { target: target.to_owned(), movement_bytes, lines })
+    }
+}
+
+/// One operation: its name, operand layouts, result layouts. Views are implied by the types.
+fn line(func: &Func, op: Op) -> Option<String> {
+    let data = &func.ops[op];
+    if &*data.name == "hbir.view" {
+        return None;
+    }
+    let mut text = data.name.to_string();
+    let mut list = |text: &mut String, values: &[Value]| {
+        for (i, &v) in values.iter().enumerate() {
+            let _ = write!(text, "{}{}", if i == 0 { " " } else { ", " }, encoding(func, v));
+        }
+    };
+    list(&mut text, &data.operands);
+    text.push_str(" ->");
+    list(&mut text, &data.results);
+    if &*data.name == "hbir.layout_convert" {
+        let bytes = |v: &Value| layout_of(func, *v).map_or(0, |l| l.bytes());
+        let sum = bytes(&data.operands[0]) + bytes(&data.results[0]);
+        let _ = write!(text, " {sum} bytes");
+    }
+    Some(text)
+}
+
+fn encoding(func: &Func, value: Value) -> String {
+    match func.ty(value).as_tensor() {
+        Some(ty) if ty.spelling != optc_layout::Spelling::RowMajor => format!("{{{}}}", ty.spelling),
+        _ => "row-major".to_owned(),
+    }
+}
+
+fn layout_of(func: &Func, value: Value) -> Option<Layout> {
+    func.ty(value).as_tensor()?.layout()?.ok()
+}
+
+/// Accepts or refuses a folded module.
+///
+/// # Errors
+/// Every point at which the folded module does not follow the original, the target or the
+/// certificate.
+pub fn check(
+    original: &Module,
+    folded: &Module,
+    certificate: &Certificate,
+    registry: &Registry,
+    target: &Target,
+) -> Result<(), Vec<Diagnostic>> {
+    let mut diags = Vec::new();
+    if certificate.target != target.name {
+        let message = format!(
+            "the certificate is for target `{}`, found `{}`",
+            certificate.target, target.name
+        );
+        diags.push(Diagnostic::error("certificate-target", message));
+    }
+    let bytes = crate::stats::Stats::of(folded, registry).movement_bytes;
+    let actual = Certificate::of(original, folded, &target.name, bytes);
+    if actual.movement_bytes != certificate.movement_bytes {
+        let message = format!(
+            "the certificate states {} movement bytes, found {}",
+            certificate.movement_bytes, actual.movement_bytes
+        );
+        diags.push(Diagnostic::error("certificate-bytes", message));
+    }
+    let wrong = actual.lines.iter().zip(&certificate.lines).find(|(a, b)| a != b);
+    if let Some((found, wanted)) = wrong {
+        let message = format!("found `{found}`, the certificate states `{wanted}`");
+        diags.push(Diagnostic::error("certificate-operation", message));
+    } else if actual.lines.len() != certificate.lines.len() {
+        let message = format!(
+            "found {} operations, the certificate states {}",
+            actual.lines.len(),
+            certificate.lines.len()
+        );
+        diags.push(Diagnostic::error("certificate-operation", message));
+    }
+    if original.funcs.len() != folded.funcs.len() {
+        diags.push(mismatch("the number of functions differs".to_owned()));
+    }
+    for (a, b) in original.funcs.iter().zip(&folded.funcs) {
+        if let Err(diag) = check_func(a, b, registry) {
+            diags.push(*diag);
+        }
+    }
+    diags.extend(check_target(folded, registry, target));
+    if diags.is_empty() { Ok(()) } else { Err(diags) }
+}
+
+fn mismatch(message: String) -> Diagnostic {
+    Diagnostic::error("certificate-mismatch", message)
+}
+
+/// A value as an element map of a computed one: the computed value's number and, per element of
+/// this value in row-major order, which element of the computed one it is, as a layout function.
+#[derive(Clone, Debug)]
+struct Seen {
+    source: usize,
+    map: Option<Layout>,
+    /// The steps, for programs whose sizes are not known.
+    steps: String,
+}
+
+impl Seen {
+    fn same(&self, other: &Seen) -> bool {
+        self.source == other.source
+            && match (&self.map, &other.map) {
+                (Some(a), Some(b)) => a.shape() == b.shape() && a.same_function(b),
+                _ => self.steps == other.steps,
+            }
+    }
+}
+
+struct Walk<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    seen: SideTable<Value, Option<Seen>>,
+    computed: Vec<Op>,
+    next: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(func: &'a Func, registry: &'a Registry) -> Result<Self, Box<Diagnostic>> {
+        let mut walk = Walk { func, registry, seen: SideTable::new(None), computed: Vec::new(), next: 0 };
+        for &arg in &func.args {
+            walk.fresh(arg);
+        }
+        for &op in &func.body {
+            walk.op(op)?;
+        }
+        Ok(walk)
+    }
+
+    fn fresh(&mut self, value: Value) {
+        let shape = self.func.ty(value).as_tensor().and_then(TensorType::shape);
+        let map = shape.map(|s| Layout::row_major(&s, 64));
+        self.seen[value] = Some(Seen { source: self.next, map, steps: String::new() });
+        self.next += 1;
+    }
+
+    fn op(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        if &*data.name == "hbir.layout_convert" {
+            self.seen[data.results[0]] = self.seen[data.operands[0]].clone();
+            return Ok(());
+        }
+        let op_ref = self.func.op_ref(op);
+        let decl = self.registry.get(&data.name);
+        let class = decl.map(|d| d.freedom(&op_ref).class);
+        if class == Some(FreedomClass::Rearrange) {
+            return self.rearrange(op);
+        }
+        if data.operands.is_empty() && class == Some(FreedomClass::Source) {
+            return Ok(());
+        }
+        self.computed.push(op);
+        for &result in &data.results {
+            self.fresh(result);
+        }
+        Ok(())
+    }
+
+    fn rearrange(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let (x, y) = (data.operands[0], data.results[0]);
+        let Some(seen) = self.seen[x].clone() else { return Ok(()) };
+        let dims = view_of(&self.func.op_ref(op))
+            .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
+        let shape: Option<Vec<u64>> = dims.shape.iter().map(optc_ir::Dim::fixed).collect();
+        let result = self.func.ty(y).as_tensor().and_then(TensorType::shape);
+        let steps = format!("{};{:?}{:?}", seen.steps, dims.shape, dims.perm);
+        let map = match (seen.map, shape, result) {
+            (Some(map), Some(shape), Some(result)) => {
+                let view = ViewMap { shape: Some(shape), perm: Some(dims.perm), result };
+                optc_layout::pull(&map, &view).ok()
+            }
+            _ => None,
+        };
+        self.seen[y] = Some(Seen { source: seen.source, map, steps });
+        Ok(())
+    }
+
+    /// Constants are compared by what they are, not by where they stand.
+    fn constant(&self, mut value: Value) -> Option<String> {
+        let mut steps = Vec::new();
+        loop {
+            let op = self.func.def_op(value)?;
+            let data = &self.func.ops[op];
+            if data.operands.is_empty() {
+                let dims = self.func.ty(value).as_tensor().map(|t| (t.dims.clone(), t.dtype));
+                steps.push(format!("{}{:?}{dims:?}", data.name, data.props));
+                return Some(steps.join("|"));
+            }
+            value = data.operands[0];
+        }
+    }
+}
+
+fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnostic>> {
+    let (left, right) = (Walk::new(a, registry)?, Walk::new(b, registry)?);
+    if left.computed.len() != right.computed.len() {
+        let message = format!(
+            "@{}: {} operations compute, the original has {}",
+            a.name,
+            right.computed.len(),
+            left.computed.len()
+        );
+        return Err(Box::new(mismatch(message)));
+    }
+    for (&x, &y) in left.computed.iter().zip(&right.computed) {
+        let (p, q) = (&a.ops[x], &b.ops[y]);
+        if p.name != q.name || p.props != q.props || p.operands.len() != q.operands.len() {
+            let message = format!("found `{}` in the place of `{}`", q.name, p.name);
+            return Err(Box::new(mismatch(message).at(p.span, "the original")));
+        }
+        for (i, (&u, &v)) in p.operands.iter().zip(&q.operands).enumerate() {
+            if !same_value(&left, u, &right, v) {
+                let message = format!("operand {i} of `{}` is another value or another view", q.name);
+                return Err(Box::new(mismatch(message).at(p.span, "the original")));
+            }
+        }
+    }
+    for (i, (&u, &v)) in a.results.iter().zip(&b.results).enumerate() {
+        if !same_value(&left, u, &right, v) {
+            return Err(Box::new(mismatch(format!("result {i} of @{} is another value", a.name))));
+        }
+    }
+    Ok(())
+}
+
+fn same_value(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool {
+    let dims = |walk: &Walk<'_>, x: Value| match walk.func.ty(x) {
+        Type::Tensor(t) => Some((t.dims.clone(), t.dtype)),
+        Type::Scalar(_) | Type::Other(_) => None,
+    };
+    if dims(left, u) != dims(right, v) {
+        return false;
+    }
+    match (&left.seen[u], &right.seen[v]) {
+        (Some(x), Some(y)) => x.same(y),
+        (None, None) => same_constant(left, u, right, v),
+        _ => false,
+    }
+}
+
+/// Two constants seen through rearrangements: the same constant and the same element map.
+fn same_constant(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool {
+    let chase = |walk: &Walk<'_>, value: Value| -> Option<Layout> {
+        let mut chain = Vec::new();
+        let mut at = value;
+        while let Some(op) = walk.func.def_op(at) {
+            let data = &walk.func.ops[op];
+            let Some(&operand) = data.operands.first() else { break };
+            if &*data.name != "hbir.layout_convert" {
+                chain.push(op);
+            }
+            at = operand;
+        }
+        let shape = walk.func.ty(at).as_tensor()?.shape()?;
+        let mut map = Layout::row_major(&shape, 64);
+        for op in chain.into_iter().rev() {
+            let dims = view_of(&walk.func.op_ref(op)).ok()?;
+            let shape: Vec<u64> = dims.shape.iter().map(optc_ir::Dim::fixed).collect::<Option<_>>()?;
+            let result = walk.func.ty(walk.func.ops[op].results[0]).as_tensor()?.shape()?;
+            let view = ViewMap { shape: Some(shape), perm: Some(dims.perm), result };
+            map = optc_layout::pull(&map, &view).ok()?;
+        }
+        Some(map)
+    };
+    let same_source = left.constant(u) == right.constant(v);
+    let same_map = match (chase(left, u), chase(right, v)) {
+        (Some(a), Some(b)) => a.shape() == b.shape() && a.same_function(&b),
+        (None, None) => true,
+        _ => false,
+    };
+    same_source && same_map
+}
+
+/// Checks that the target accepts the layouts of every operation of a module.
+#[must_use]
+pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
+    let mut diags = Vec::new();
+    for func in &module.funcs {
+        for &op in &func.body {
+            if let Err(reason) = check_op(func, op, registry, target) {
+                let data = &func.ops[op];
+                let message =
+                    format!("target `{}` does not accept these layouts of `{}`", target.name, data.name);
+                diags.push(
+                    Diagnostic::error("target-layout", message).at(data.span, "here").note(reason),
+                );
+            }
+        }
+    }
+    diags
+}
+
+fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
+    let data = &func.ops[op];
+    let op_ref = func.op_ref(op);
+    let Some(decl) = registry.get(&data.name) else { return all_row_major(func, op) };
+    let freedom = decl.freedom(&op_ref);
+    if &*data.name == "hbir.layout_convert" || freedom.class == FreedomClass::Rearrange {
+        return Ok(());
+    }
+    let row = target.row(decl.family());
+    let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    match (freedom.class, target.accept(decl.family())) {
+        (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
+        (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
+        (_, Accept::CommonOrder) => common_order(func, op, &freedom, None),
+        (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
+        (_, Accept::ContractRuns) => contract_runs(func, op, &freedom),
+        (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
+        (_, Accept::LastBlock) => last_block(func, op, parameter),
+    }
+}
+
+fn ports(func: &Func, op: Op) -> Vec<Value> {
+    let data = &func.ops[op];
+    data.operands.iter().chain(&data.results).copied().collect()
+}
+
+fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
+    for (i, v) in ports(func, op).into_iter().enumerate() {
+        if let Some(layout) = layout_of(func, v)
+            && !layout.is_row_major()
+        {
+            return Err(format!("port {i} is {}, wanted row-major", encoding(func, v)));
+        }
+    }
+    Ok(())
+}
+
+/// Positions of one label's digits: the distance in memory of neighbours along it.
+fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
+    let shape = layout.shape().to_vec();
+    let all = layout.pieces().ok_or("a layout cuts across merged dimensions")?;
+    Ok(all.into_iter().filter(|p| 1 < p.extent && (1 < p.count || shape[p.dim] == 1)).collect())
+}
+
+/// All ports order the labels they share alike, cut alike; with `run`, each port (that is no
+/// broadcast operand in its default) ends in a run of that many elements of one dimension.
+fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let mut orders: Vec<(usize, Vec<(usize, u64)>)> = Vec::new();
+    let n_results = freedom.results.len();
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else { continue };
+        let is_default = layout.is_row_major();
+        let pieces = digits(&layout)?;
+        if let Some(run) = run {
+            let long = pieces.last().is_none_or(|p| p.div == 1 && run <= p.extent);
+            let scalar = layout.shape().iter().all(|&n| n == 1);
+            if !long && !scalar {
+                return Err(format!("port {port} has no innermost run of {run} elements"));
+            }
+        } else if pieces.iter().any(|p| p.extent != p.count) {
+            return Err(format!("port {port} is padded"));
+        }
+        let of = |p: &Piece| labels.get(port)?.get(p.dim).copied().flatten().map(|l| (l, p.div));
+        let order: Vec<(usize, u64)> = pieces.iter().filter_map(of).collect();
+        let operand = port + n_results < labels.len();
+        let full = labels.iter().map(|l| l.iter().flatten().count()).max().unwrap_or(0);
+        let broadcast = labels.get(port).is_some_and(|l| l.iter().flatten().count() < full);
+        let padded = pieces.iter().any(|p| p.extent != p.count);
+        if run.is_some() && operand && broadcast && (is_default || padded) {
+            continue;
+        }
+        orders.push((port, order));
+    }
+    for (i, (p, a)) in orders.iter().enumerate() {
+        for (q, b) in &orders[i + 1..] {
+            let shared = |x: &[(usize, u64)], y: &[(usize, u64)]| -> Vec<(usize, u64)> {
+                x.iter().copied().filter(|(l, _)| y.iter().any(|(m, _)| m == l)).collect()
+            };
+            if shared(a, b) != shared(b, a) {
+                return Err(format!("ports {p} and {q} order their dimensions differently"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let (a, b) = (labels[0], labels[1]);
+    let result = &freedom.results[0];
+    let mut k_orders: Vec<Vec<(usize, u64)>> = Vec::new();
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else { continue };
+        let pieces = digits(&layout)?;
+        let label = |p: &Piece| labels[port][p.dim];
+        let has = |l: Option<usize>, of: &[Option<usize>]| l.is_some() && of.contains(&l);
+        let is_k = |p: &Piece| has(label(p), a) && has(label(p), b) && !has(label(p), result);
+        let is_batch = |p: &Piece| has(label(p), a) && has(label(p), b) && has(label(p), result);
+        if pieces.iter().any(|p| p.extent != p.count) {
+            return Err(format!("port {port} is padded"));
+        }
+        if pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
+            return Err(format!("port {port} has a batch dimension innermost"));
+        }
+        let at: Vec<usize> = (0..pieces.len()).filter(|&i| is_k(&pieces[i])).collect();
+        if at.windows(2).any(|w| w[1] != w[0] + 1) {
+            return Err(format!("port {port} has the contracted digits in more than one run"));
+        }
+        if !at.is_empty() {
+            k_orders.push(at.iter().filter_map(|&i| Some((label(&pieces[i])?, pieces[i].div))).collect());
+        }
+    }
+    if k_orders.windows(2).any(|w| w[0] != w[1]) {
+        return Err("the operands have the contracted digits in different orders".to_owned());
+    }
+    Ok(())
+}
+
+fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+    let values = ports(func, op);
+    let data = [0, freedom.operands.len()];
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let mut styles: IndexMap<usize, &'static str> = IndexMap::new();
+    for port in data {
+        let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else { continue };
+        if layout.is_row_major() {
+            let both = is_channels_last(&layout, labels[port], freedom);
+            styles.insert(port, if both { "either" } else { "channels-first" });
+        } else if is_channels_last(&layout, labels[port], freedom) {
+            styles.insert(port, "channels-last");
+        } else {
+            styles.insert(port, "other");
+        }
+    }
+    let list: Vec<&str> = styles.values().copied().collect();
+    let agree = list.iter().all(|s| matches!(*s, "channels-first" | "either"))
+        || list.iter().all(|s| matches!(*s, "channels-last" | "either"));
+    if agree || is_pointwise(func, op, freedom) {
+        Ok(())
+    } else {
+        Err(format!("data in {} and result in {}", list[0], list.last().unwrap_or(&"nothing")))
+    }
+}
+
+fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom) -> bool {
+    let rank = |p: &Piece| match labels[p.dim].map(|l| freedom.labels[l].role) {
+        Some(Role::Batch) => (0, p.dim),
+        Some(Role::Channel) => (2, p.dim),
+        Some(Role::Spatial | Role::Parallel | Role::Axis) | None => (1, p.dim),
+    };
+    let Ok(pieces) = digits(layout) else { return false };
+    pieces.iter().all(|p| p.div == 1 && p.extent == p.count)
+        && pieces.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
+}
+
+/// A 1x1 convolution of one group that keeps the image: a contraction over channels, in one run.
+fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
+    let shape = |v: Value| func.ty(v).as_tensor().and_then(TensorType::shape);
+    let data = &func.ops[op];
+    if data.operands.len() < 2 {
+        return false;
+    }
+    let (Some(x), Some(w), Some(y)) =
+        (shape(data.operands[0]), shape(data.operands[1]), shape(data.results[0]))
+    else {
+        return false;
+    };
+    if w.len() < 2 || x.len() < 2 || y.len() < 2 {
+        return false;
+    }
+    let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
+    let one_group = w[1] == x[1] && w[0] == y[1];
+    let Some(layout) = layout_of(func, data.operands[0]) else { return false };
+    let Ok(pieces) = digits(&layout) else { return false };
+    let channel = |p: &Piece| {
+        freedom.operands[0][p.dim].is_some_and(|l| freedom.labels[l].role == Role::Channel)
+    };
+    let at: Vec<usize> = (0..pieces.len()).filter(|&i| channel(&pieces[i])).collect();
+    same_image && one_group && at.windows(2).all(|w| w[1] == w[0] + 1)
+}
+
+fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else { continue };
+        let Some(last) = layout.shape().len().checked_sub(1) else { continue };
+        let pieces = digits(&layout)?;
+        let whole = |p: &Piece| p.dim == last || (p.div == 1 && p.extent == layout.shape()[p.dim]);
+        let good = pieces.last().is_some_and(|p| {
+            p.dim == last && p.div == 1 && p.extent.is_multiple_of(block)
+        });
+        if !good || !pieces.iter().all(whole) {
+            return Err(format!(
+                "port {port} is {}, wanted blocks of {block} along its last dimension",
+                encoding(func, value)
+            ));
+        }
+    }
+    Ok(())
+}

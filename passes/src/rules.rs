@@ -1,0 +1,164 @@
+//! Rules that users of the library add, and what a local rule is.
+
+use crate::view_fold::SearchRule;
+use optc_ir::{AttrDict, Func, Op, OpRef, Registry, Type, Value};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a rule does not apply, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal(pub &'static str);
+
+/// Turns a condition into a refusal.
+///
+/// # Errors
+/// The condition does not hold.
+pub fn ensure(condition: bool, reason: &'static str) -> Result<(), Refusal> {
+    if condition { Ok(()) } else { Err(Refusal(reason)) }
+}
+
+/// One operation as a local rule sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The function.
+    pub func: &'a Func,
+    /// The operation.
+    pub op: Op,
+    /// The known operations.
+    pub registry: &'a Registry,
+}
+
+impl<'a> Site<'a> {
+    /// The full name of the operation.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.func.ops[self.op].name
+    }
+    /// What the operation's declaration sees of it.
+    #[must_use]
+    pub fn op_ref(&self) -> OpRef<'a> {
+        self.func.op_ref(self.op)
+    }
+    /// Its inherent attributes.
+    #[must_use]
+    pub fn props(&self) -> &'a AttrDict {
+        &self.func.ops[self.op].props
+    }
+    /// Operand `i`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn operand(&self, i: usize) -> Result<Value, Refusal> {
+        self.func.ops[self.op].operands.get(i).copied().ok_or(Refusal("too few operands"))
+    }
+    /// Result `i`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn result(&self, i: usize) -> Result<Value, Refusal> {
+        self.func.ops[self.op].results.get(i).copied().ok_or(Refusal("too few results"))
+    }
+    /// The operation that produces operand `i`, if it has this name.
+    ///
+    /// # Errors
+    /// Operand `i` comes from elsewhere.
+    pub fn producer(&self, i: usize, name: &str) -> Result<Site<'a>, Refusal> {
+        let value = self.operand(i)?;
+        let op = self.func.def_op(value).ok_or(Refusal("the operand is an argument"))?;
+        ensure(&*self.func.ops[op].name == name, "another operation produces the operand")?;
+        Ok(Site { op, ..*self })
+    }
+}
+
+/// What a rule wants done: new operations and the values that take the place of the results.
+#[derive(Debug)]
+pub struct Patch<'a> {
+    func: &'a mut Func,
+    registry: &'a Registry,
+    at: Op,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) replacement: Option<Vec<Value>>,
+}
+
+impl<'a> Patch<'a> {
+    pub(crate) fn new(func: &'a mut Func, registry: &'a Registry, at: Op) -> Patch<'a> {
+        Patch { func, registry, at, ops: Vec::new(), replacement: None }
+    }
+
+    /// Makes an operation with one result, its type by the shape rule.
+    ///
+    /// # Errors
+    /// The operation is unknown or its operands do not fit.
+    pub fn op(&mut self, name: &str, operands: &[Value], props: AttrDict) -> Result<Value, Refusal> {
+        let decl = self.registry.get(name).ok_or(Refusal("an operation of the patch is unknown"))?;
+        let types: Vec<&Type> = operands.iter().map(|&v| self.func.ty(v)).collect();
+        let view = OpRef { name, operands: types, results: Vec::new(), props: &props };
+        let inferred = decl.infer(&view).map_err(|_| Refusal("the shape rule refuses the patch"))?;
+        let types: Vec<Type> = inferred
+            .into_iter()
+            .map(|i| Type::from(optc_ir::TensorType::from(i)))
+            .collect();
+        Ok(self.op_typed(name, operands, props, types)[0])
+    }
+
+    /// Makes an operation with results of these types.
+    pub fn op_typed(
+        &mut self,
+        name: &str,
+        operands: &[Value],
+        props: AttrDict,
+        types: Vec<Type>,
+    ) -> Vec<Value> {
+        let loc = self.func.ops[self.at].loc.clone();
+        let span = self.func.ops[self.at].span;
+        let op = self.func.make_op(Arc::from(name), operands.to_vec(), props, types, loc);
+        self.func.ops[op].span = span;
+        self.ops.push(op);
+        self.func.ops[op].results.clone()
+    }
+
+    /// The type of a value.
+    #[must_use]
+    pub fn ty(&self, value: Value) -> Type {
+        self.func.ty(value).clone()
+    }
+
+    /// The results of the operation are these values from now on.
+    pub fn replace(&mut self, values: &[Value]) {
+        self.replacement = Some(values.to_vec());
+    }
+}
+
+/// A rule that is always better and whose order does not matter; `canonicalize` applies it.
+pub trait LocalRule: Send + Sync {
+    /// Its kebab-case name.
+    fn name(&self) -> &str;
+    /// The equation it stands for, as documentation prints it.
+    fn equation(&self) -> &str;
+    /// The name of the operations it looks at.
+    fn root(&self) -> &str;
+    /// Looks at the operation; says what to do, or why it does not apply.
+    ///
+    /// # Errors
+    /// The rule does not apply.
+    fn plan(&self, site: Site<'_>) -> Result<Plan, Refusal>;
+}
+
+/// What a rule decided; it then writes it down in a [`Patch`].
+pub type Plan = Box<dyn FnOnce(&mut Patch<'_>) -> Result<(), Refusal>>;
+
+/// Rules that a user of the library adds.
+#[derive(Clone, Default)]
+pub struct ExtraRules {
+    /// For `canonicalize`.
+    pub local: Vec<Arc<dyn LocalRule>>,
+    /// For `view-fold`.
+    pub search: Vec<Arc<dyn SearchRule>>,
+}
+
+impl fmt::Debug for ExtraRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = self.local.iter().map(|r| r.name());
+        f.debug_list().entries(local.chain(self.search.iter().map(|r| r.name()))).finish()
+    }
+}

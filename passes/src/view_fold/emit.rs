@@ -1,0 +1,541 @@
+//! Writes the program that a choice stands for: operations in their layouts, views, conversions.
+
+use super::groups::{Graph, Group, Node, NodeKind};
+use super::layouts::{LayoutId, Layouts, MapId};
+use super::search::{Choice, Need};
+use super::spelling::spell;
+use indexmap::IndexMap;
+use optc_ir::entity::SideTable;
+use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, TensorType, Type, Value, ValueDef};
+use optc_layout::{Spelling, ViewMap};
+use optc_target::Target;
+use std::sync::Arc;
+
+/// One conversion that stays.
+#[derive(Clone, Debug)]
+pub struct Conversion {
+    /// The operation in the new function.
+    pub op: Op,
+    /// The value of the old function whose storage is converted.
+    pub of: Value,
+    /// Bytes read plus written.
+    pub bytes: u64,
+    /// Whether it is of a constant and happens at compile time.
+    pub constant: bool,
+    /// The layouts, as texts.
+    pub from: String,
+    /// See `from`.
+    pub to: String,
+    /// The operations of the old function that read the converted copy; `None` is the boundary.
+    pub readers: Vec<Option<Op>>,
+}
+
+/// The result of lowering a choice.
+pub(crate) struct Emitted {
+    pub(crate) func: Func,
+    pub(crate) conversions: Vec<Conversion>,
+    /// Why each new value is as it is.
+    pub(crate) why: Vec<(Value, String)>,
+}
+
+pub(crate) struct Emitter<'a> {
+    pub(crate) old: &'a Func,
+    pub(crate) graph: &'a Graph,
+    pub(crate) layouts: &'a mut Layouts,
+    pub(crate) candidates: &'a SideTable<Group, Vec<LayoutId>>,
+    pub(crate) choice: &'a Choice,
+    pub(crate) target: &'a Target,
+    pub(crate) explain: bool,
+}
+
+struct Output<'e, 'a> {
+    e: &'e mut Emitter<'a>,
+    new: Func,
+    /// The root of a group in a layout.
+    copies: IndexMap<(Group, LayoutId), Value>,
+    /// A root in a layout seen through maps.
+    views: IndexMap<(Group, LayoutId, Vec<MapId>), Value>,
+    /// A member converted on its own.
+    direct: IndexMap<(Value, LayoutId), Value>,
+    /// Values that are no tensors.
+    plain: SideTable<Value, Option<Value>>,
+    conversions: Vec<Conversion>,
+    conversion_of: IndexMap<Value, usize>,
+    why: Vec<(Value, String)>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn run(&mut self) -> Emitted {
+        let mut new = Func::new(&self.old.name);
+        new.attrs = self.old.attrs.clone();
+        new.loc = self.old.loc.clone();
+        new.span = self.old.span;
+        new.bare = self.old.bare;
+        let mut out = Output {
+            e: self,
+            new,
+            copies: IndexMap::new(),
+            views: IndexMap::new(),
+            direct: IndexMap::new(),
+            plain: SideTable::new(None),
+            conversions: Vec::new(),
+            conversion_of: IndexMap::new(),
+            why: Vec::new(),
+        };
+        out.arguments();
+        let nodes: Vec<Node> = out.e.graph.nodes.ids().collect();
+        for node in nodes {
+            out.node(node);
+        }
+        out.results();
+        Emitted { func: out.new, conversions: out.conversions, why: out.why }
+    }
+}
+
+impl Output<'_, '_> {
+    fn produced(&self, group: Group) -> LayoutId {
+        self.e.candidates[group][self.e.choice.groups[group].produced]
+    }
+
+    fn spelled(&self, value: Value, layout: LayoutId) -> Type {
+        let Some(ty) = self.e.old.ty(value).as_tensor() else { return self.e.old.ty(value).clone() };
+        let layout = self.e.layouts.get(layout);
+        ty.with_spelling(spell(layout, self.e.target)).into()
+    }
+
+    fn arguments(&mut self) {
+        let old = self.e.old;
+        for (i, &value) in old.args.iter().enumerate() {
+            let node = self.e.graph.nodes.iter().find(|(_, n)| n.kind == NodeKind::Arg(i));
+            let pinned = node.and_then(|(_, n)| n.pinned);
+            let member = self.e.graph.member(value).map(|m| m.group);
+            let ty = match member {
+                None => old.ty(value).clone(),
+                Some(group) => {
+                    let layout = self.produced(group);
+                    self.boundary_type(value, layout, pinned.is_some())
+                }
+            };
+            let name = old.values[value].name.as_deref();
+            let arg = self.new.add_arg(ty, name);
+            self.new.arg_ports[i] = old.arg_ports[i].clone();
+            match member {
+                Some(group) => {
+                    let layout = self.produced(group);
+                    self.copies.insert((group, layout), arg);
+                    self.say(arg, || format!("argument {i}"));
+                }
+                None => self.plain[value] = Some(arg),
+            }
+        }
+    }
+
+    /// A pinned boundary keeps its declared spelling where that is the layout.
+    fn boundary_type(&self, value: Value, layout: LayoutId, pinned: bool) -> Type {
+        let declared = self.e.old.ty(value);
+        if !pinned {
+            return self.spelled(value, layout);
+        }
+        match declared.as_tensor().map(TensorType::layout) {
+            Some(Some(Ok(l))) if !l.same_function(self.e.layouts.get(layout)) => {
+                self.spelled(value, layout)
+            }
+            _ => declared.clone(),
+        }
+    }
+
+    fn node(&mut self, node: Node) {
+        let data = &self.e.graph.nodes[node];
+        match data.kind.clone() {
+            NodeKind::Arg(_) | NodeKind::Return(_) => {}
+            NodeKind::Op(op) => self.op(node, op),
+            NodeKind::Alias(op, map) => self.alias(node, op, map),
+        }
+    }
+
+    fn op(&mut self, node: Node, op: Op) {
+        let old = self.e.old;
+        let data = &old.ops[op];
+        let needs = self.e.choice.modes[node].needs.clone();
+        let mut operands = Vec::with_capacity(data.operands.len());
+        for (port, &value) in data.operands.iter().enumerate() {
+            operands.push(match needs.get(port) {
+                Some(need) => self.operand(value, need, Some(op)),
+                None => self.plain[value].expect("a value is defined before its use"),
+            });
+        }
+        let first = data.operands.len();
+        let mut types = Vec::with_capacity(data.results.len());
+        let mut layouts = Vec::with_capacity(data.results.len());
+        for (i, &result) in data.results.iter().enumerate() {
+            let group = self.e.graph.member(result).map(|m| m.group);
+            let layout = group.map(|g| self.result_layout(g, needs.get(first + i)));
+            types.push(layout.map_or_else(|| old.ty(result).clone(), |l| self.spelled(result, l)));
+            layouts.push(group.zip(layout));
+        }
+        let name = data.name.clone();
+        let new = self.new.make_op(name, operands, data.props.clone(), types, data.loc.clone());
+        self.new.ops[new].attrs = data.attrs.clone();
+        self.new.ops[new].span = data.span;
+        self.new.body.push(new);
+        let results = self.new.ops[new].results.clone();
+        for ((&old_value, slot), value) in data.results.iter().zip(layouts).zip(results) {
+            match slot {
+                Some(key) => {
+                    self.copies.insert(key, value);
+                    self.explain_op(value, node, data.name.as_ref());
+                }
+                None => self.plain[old_value] = Some(value),
+            }
+        }
+    }
+
+    fn result_layout(&self, group: Group, need: Option<&Need>) -> LayoutId {
+        let constant = need.and_then(|n| n.constant);
+        if self.e.graph.groups[group].constant {
+            // A constant is first made as its file has it; copies in other layouts follow it.
+            let _ = constant;
+            return self.e.candidates[group][0];
+        }
+        self.produced(group)
+    }
+
+    fn explain_op(&mut self, value: Value, node: Node, name: &str) {
+        if !self.e.explain {
+            return;
+        }
+        let data = &self.e.graph.nodes[node];
+        let ports: Vec<String> = data
+            .ports
+            .iter()
+            .enumerate()
+            .map(|(i, p)| {
+                let kind = if p.is_result { "result" } else { "operand" };
+                format!("{kind} {i}: {}", self.describe(p.value))
+            })
+            .collect();
+        self.why.push((value, format!("`{name}` in the form {}", ports.join("; "))));
+    }
+
+    fn describe(&self, value: Value) -> String {
+        match self.e.graph.member(value) {
+            Some(m) if !self.e.graph.groups[m.group].constant => {
+                format!("root in {}", self.text(self.produced(m.group)))
+            }
+            _ => "constant".to_owned(),
+        }
+    }
+
+    fn say(&mut self, value: Value, text: impl FnOnce() -> String) {
+        if self.e.explain {
+            self.why.push((value, text()));
+        }
+    }
+
+    fn text(&self, layout: LayoutId) -> String {
+        let spelling = spell(self.e.layouts.get(layout), self.e.target);
+        match spelling {
+            Spelling::RowMajor => "row-major".to_owned(),
+            other => format!("{{{other}}}"),
+        }
+    }
+
+    /// The value an operation reads: some copy of the group seen through the member's maps.
+    fn operand(&mut self, value: Value, need: &Need, reader: Option<Op>) -> Value {
+        let Some(member) = self.e.graph.member(value).cloned() else {
+            return self.plain[value].expect("a value is defined before its use");
+        };
+        let group = member.group;
+        if let Some(layout) = need.direct {
+            return self.direct_copy(value, group, layout, reader);
+        }
+        let layout = match need.constant {
+            Some(layout) => layout,
+            None => self.pick(group, need.mask),
+        };
+        let copy = self.copy(group, layout, reader);
+        self.view(value, group, layout, copy, &member.maps)
+    }
+
+    /// The layout of the copy that serves a need best: one that is there, else the smallest.
+    fn pick(&self, group: Group, mask: u64) -> LayoutId {
+        let all = &self.e.candidates[group];
+        let state = self.e.choice.groups[group];
+        let ok = |i: usize| mask & (1u64 << i) != 0;
+        if ok(state.produced) {
+            return all[state.produced];
+        }
+        let there = (0..all.len()).filter(|&i| ok(i) && state.extras & (1u64 << i) != 0);
+        let made = (0..all.len()).filter(|&i| ok(i) && self.copies.contains_key(&(group, all[i])));
+        let cheap = (0..all.len())
+            .filter(|&i| ok(i))
+            .min_by_key(|&i| (self.e.graph.bytes(self.e.layouts, group, all[i]), i));
+        let best = made.chain(there).next().or(cheap);
+        best.map_or(all[state.produced], |i| all[i])
+    }
+
+    /// The root of a group in a layout, converted if it is in no such copy yet.
+    fn copy(&mut self, group: Group, layout: LayoutId, reader: Option<Op>) -> Value {
+        if let Some(&value) = self.copies.get(&(group, layout)) {
+            if let Some(&at) = self.conversion_of.get(&value)
+                && !self.conversions[at].readers.contains(&reader)
+            {
+                self.conversions[at].readers.push(reader);
+            }
+            return value;
+        }
+        let data = &self.e.graph.groups[group];
+        let constant = data.constant;
+        let from = if constant { self.e.candidates[group][0] } else { self.produced(group) };
+        let source = self.copies[&(group, from)];
+        let root = data.root;
+        let ty = self.spelled(root, layout);
+        let value = if constant && self.is_source(source) {
+            self.constant_in(source, ty)
+        } else {
+            let loc = self.loc_of(root);
+            self.single("hbir.layout_convert", source, AttrDict::new(), ty, loc)
+        };
+        let bytes = self.e.graph.bytes(self.e.layouts, group, from)
+            + self.e.graph.bytes(self.e.layouts, group, layout);
+        self.note_conversion(value, root, bytes, constant, from, layout, reader);
+        self.copies.insert((group, layout), value);
+        value
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
+    fn note_conversion(
+        &mut self,
+        value: Value,
+        of: Value,
+        bytes: u64,
+        constant: bool,
+        from: LayoutId,
+        to: LayoutId,
+        reader: Option<Op>,
+    ) {
+        let ValueDef::Result(op, _) = self.new.values[value].def else { return };
+        let (from, to) = (self.text(from), self.text(to));
+        self.say(value, || format!("converted from {from} to {to}, {bytes} bytes"));
+        self.conversion_of.insert(value, self.conversions.len());
+        let readers = vec![reader];
+        self.conversions.push(Conversion { op, of, bytes, constant, from, to, readers });
+    }
+
+    fn is_source(&self, value: Value) -> bool {
+        self.new.def_op(value).is_some_and(|op| self.new.ops[op].operands.is_empty())
+    }
+
+    /// The constant once more, written in another layout at compile time.
+    fn constant_in(&mut self, source: Value, ty: Type) -> Value {
+        let op = self.new.def_op(source).expect("a source is the result of an operation");
+        let data = self.new.ops[op].clone();
+        let new = self.new.make_op(data.name, Vec::new(), data.props, vec![ty], data.loc);
+        self.new.ops[new].attrs = data.attrs;
+        self.new.body.push(new);
+        self.new.ops[new].results[0]
+    }
+
+    /// A member converted on its own, where no layout of the root gives what is needed.
+    fn direct_copy(
+        &mut self,
+        value: Value,
+        group: Group,
+        layout: LayoutId,
+        reader: Option<Op>,
+    ) -> Value {
+        if let Some(&known) = self.direct.get(&(value, layout)) {
+            return known;
+        }
+        let member = self.e.graph.member(value).cloned().expect("a direct copy is of a member");
+        let mut from = self.produced(group);
+        let mut here = self.e.graph.at_member(self.e.layouts, value, from);
+        if here.is_none() {
+            let all = self.e.candidates[group].clone();
+            let reachable = all.into_iter().find_map(|l| {
+                Some((l, self.e.graph.at_member(self.e.layouts, value, l)?))
+            });
+            if let Some((l, h)) = reachable {
+                (from, here) = (l, Some(h));
+            }
+        }
+        let here = here.expect("a member is reachable from the layout that makes it row-major");
+        let copy = self.copy(group, from, reader);
+        let seen = self.view(value, group, from, copy, &member.maps);
+        let ty = self.spelled(value, layout);
+        let loc = self.loc_of(value);
+        let new = self.single("hbir.layout_convert", seen, AttrDict::new(), ty, loc);
+        let size = |l| self.e.layouts.bytes(l);
+        let bytes = match self.e.graph.groups[group].symbolic_bytes {
+            Some(bytes) => 2 * bytes,
+            None => size(here) + size(layout),
+        };
+        let constant = self.e.graph.groups[group].constant;
+        self.note_conversion(new, value, bytes, constant, here, layout, reader);
+        self.direct.insert((value, layout), new);
+        new
+    }
+
+    /// A copy of a root seen as a member.
+    fn view(
+        &mut self,
+        value: Value,
+        group: Group,
+        layout: LayoutId,
+        copy: Value,
+        maps: &[MapId],
+    ) -> Value {
+        if maps.is_empty() {
+            return copy;
+        }
+        let steps = self.compose(group, maps);
+        let Some((last, before)) = steps.split_last() else { return copy };
+        let key = (group, layout, steps.clone());
+        if let Some(&known) = self.views.get(&key) {
+            return known;
+        }
+        let mut at = layout;
+        let mut seen = copy;
+        for &map in before {
+            at = self.e.layouts.forward(at, map).expect("the search only uses layouts that exist");
+            let ty = self.step_type(value, map, at);
+            seen = self.emit_view(seen, map, ty, value);
+        }
+        at = self.e.layouts.forward(at, *last).expect("the search only uses layouts that exist");
+        let ty = self.spelled(value, at);
+        seen = self.emit_view(seen, *last, ty, value);
+        self.views.insert(key, seen);
+        seen
+    }
+
+    /// The maps joined where two are one; what renames nothing drops out.
+    fn compose(&mut self, group: Group, maps: &[MapId]) -> Vec<MapId> {
+        let mut shape = self.e.graph.groups[group].shape.clone();
+        let mut out: Vec<(Vec<u64>, ViewMap)> = Vec::new();
+        for &id in maps {
+            let map = self.e.layouts.view_map(id).clone();
+            let result = map.result.clone();
+            match out.last_mut() {
+                Some((from, last)) => match last.then(from, &map) {
+                    Some(joined) => *last = joined,
+                    None => out.push((shape, map)),
+                },
+                None => out.push((shape, map)),
+            }
+            shape = result;
+        }
+        out.retain(|(from, map)| map.perm.is_some() || *from != map.result);
+        out.into_iter().map(|(from, map)| self.e.layouts.map(&from, map)).collect()
+    }
+
+    fn step_type(&self, value: Value, map: MapId, layout: LayoutId) -> Type {
+        let dtype = self.e.old.ty(value).as_tensor().map(|t| t.dtype);
+        let result = &self.e.layouts.view_map(map).result;
+        let dims = result.iter().map(|&n| self.e.graph.sizes.dim(n)).collect();
+        let spelling = spell(self.e.layouts.get(layout), self.e.target);
+        let dtype = dtype.expect("a member of a group is a tensor");
+        TensorType { dims, dtype, spelling }.into()
+    }
+
+    fn emit_view(&mut self, operand: Value, map: MapId, ty: Type, of: Value) -> Value {
+        let map = self.e.layouts.view_map(map).clone();
+        let mut props = AttrDict::new();
+        if let Some(perm) = &map.perm {
+            props.set("perm", Attr::ints(perm));
+            if let Some(shape) = &map.shape {
+                props.set("shape", self.shape_attr(shape));
+            }
+        }
+        let loc = self.loc_of(of);
+        let value = self.single("hbir.view", operand, props, ty, loc);
+        self.say(value, || "a view: the chain of rearrangements keeps every element's place".to_owned());
+        value
+    }
+
+    fn shape_attr(&self, shape: &[u64]) -> Attr {
+        let entry = |&n: &u64| match self.e.graph.sizes.dim(n) {
+            Dim::Fixed(n) => Attr::int(i64::try_from(n).unwrap_or(i64::MAX)),
+            Dim::Symbol(name) => Attr::Str(name),
+            Dim::Unknown => Attr::int(-1),
+        };
+        Attr::Array(shape.iter().map(entry).collect())
+    }
+
+    fn single(&mut self, name: &str, operand: Value, props: AttrDict, ty: Type, loc: Loc) -> Value {
+        let op = self.new.make_op(Arc::from(name), vec![operand], props, vec![ty], loc);
+        self.new.body.push(op);
+        self.new.ops[op].results[0]
+    }
+
+    fn loc_of(&self, value: Value) -> Loc {
+        self.e.old.def_op(value).map_or(Loc::Unknown, |op| self.e.old.ops[op].loc.clone())
+    }
+
+    fn alias(&mut self, node: Node, op: Op, map: MapId) {
+        let old = self.e.old;
+        let (from, to) = (old.ops[op].operands[0], old.ops[op].results[0]);
+        let needs = self.e.choice.modes[node].needs.clone();
+        let operand = self.operand(from, &needs[0], Some(op));
+        let Some(group) = self.e.graph.member(to).map(|m| m.group) else { return };
+        let layout = self.result_layout(group, needs.get(1));
+        let ty = self.spelled(to, layout);
+        let value = self.emit_view(operand, map, ty, to);
+        self.copies.insert((group, layout), value);
+    }
+
+    fn results(&mut self) {
+        let old = self.e.old;
+        let returns: Vec<(usize, Node)> = self
+            .e
+            .graph
+            .nodes
+            .iter()
+            .filter_map(|(id, n)| match n.kind {
+                NodeKind::Return(i) => Some((i, id)),
+                NodeKind::Arg(_) | NodeKind::Op(_) | NodeKind::Alias(..) => None,
+            })
+            .collect();
+        for (i, &value) in old.results.iter().enumerate() {
+            let node = returns.iter().find(|(at, _)| *at == i).map(|(_, node)| *node);
+            let new = match node {
+                None => self.plain[value].expect("a value is defined before it is returned"),
+                Some(node) => self.returned(node, value),
+            };
+            self.new.results.push(new);
+            self.new.result_ports.push(old.result_ports[i].clone());
+        }
+    }
+
+    fn returned(&mut self, node: Node, value: Value) -> Value {
+        let need = self.e.choice.modes[node].needs[0].clone();
+        let new = self.operand(value, &need, None);
+        let pinned = self.e.graph.nodes[node].pinned.is_some();
+        let declared = self.e.old.ty(value).clone();
+        if !pinned || *self.new.ty(new) == declared {
+            return new;
+        }
+        let same = match (self.new.ty(new).as_tensor(), declared.as_tensor()) {
+            (Some(a), Some(b)) => match (a.layout(), b.layout()) {
+                (Some(Ok(a)), Some(Ok(b))) => a.same_function(&b),
+                _ => false,
+            },
+            _ => false,
+        };
+        if !same {
+            return new;
+        }
+        if self.new.def_op(new).is_some_and(|op| self.is_private(op, new)) {
+            self.new.values[new].ty = declared;
+            return new;
+        }
+        let loc = self.loc_of(value);
+        self.single("hbir.view", new, AttrDict::new(), declared, loc)
+    }
+
+    /// Whether nothing but the return reads a value.
+    fn is_private(&self, op: Op, value: Value) -> bool {
+        let _ = op;
+        let read = self.new.body.iter().any(|&o| self.new.ops[o].operands.contains(&value));
+        !read && !self.new.results.contains(&value)
+    }
+}

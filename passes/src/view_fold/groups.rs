@@ -1,0 +1,472 @@
+//! Storage groups: values joined by reshapes and transposes share one buffer.
+//!
+//! A group has a root, the value an operation produces; every other member is the root seen through
+//! a chain of logical maps. A layout of the group is a layout of its root; what a member's layout
+//! is follows from it, or provably does not exist.
+
+use super::layouts::{LayoutId, Layouts, MapId};
+use super::signature::{Signature, SignatureId, Signatures};
+use crate::pass::PassContext;
+use optc_ir::entity::{SideTable, Table};
+use optc_ir::entity_id;
+use optc_ir::ops::rearrange::view_of;
+use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Op, Type, Value};
+use optc_layout::ViewMap;
+use std::sync::Arc;
+
+entity_id! {
+    /// A storage group.
+    Group, "g"
+}
+entity_id! {
+    /// Something that reads and writes groups: an operation, the boundary, an alias across a
+    /// rearrangement that no digits express.
+    Node, "n"
+}
+
+/// A member of a group: its root seen through maps.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) group: Group,
+    /// From the root to this value, in order.
+    pub(crate) maps: Vec<MapId>,
+    pub(crate) bits: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct GroupData {
+    pub(crate) root: Value,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) bits: u32,
+    /// Known at compile time: it may lie in any layout, without movement.
+    pub(crate) constant: bool,
+    /// Bytes of one copy at the bound sizes when a dimension is unknown; else the layout says.
+    pub(crate) symbolic_bytes: Option<u64>,
+    /// The node that produces the root and the port it does so at.
+    pub(crate) producer: Option<(Node, usize)>,
+    /// The nodes and ports that read a member.
+    pub(crate) uses: Vec<(Node, usize)>,
+}
+
+/// One operand or result of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    pub(crate) value: Value,
+    pub(crate) is_result: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    /// An operation of the program.
+    Op(Op),
+    /// A rearrangement kept as an alias: the operand's layout decides the result's.
+    Alias(Op, MapId),
+    /// Argument `i`: its layout is free or the one of the port's requirement.
+    Arg(usize),
+    /// Result `i` of the function.
+    Return(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct NodeData {
+    pub(crate) kind: NodeKind,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) signature: Option<SignatureId>,
+    /// For the boundary: the layout that is required there, if it is pinned.
+    pub(crate) pinned: Option<LayoutId>,
+}
+
+/// The program as the search sees it.
+pub(crate) struct Graph {
+    pub(crate) groups: Table<Group, GroupData>,
+    pub(crate) nodes: Table<Node, NodeData>,
+    pub(crate) members: SideTable<Value, Option<Arc<Member>>>,
+    pub(crate) shapes: SideTable<Value, Arc<[u64]>>,
+    pub(crate) sizes: Sizes,
+}
+
+/// Stand-ins for unknown sizes: each symbol is a distinct large prime, so that only true equalities
+/// of products hold and no cut divides one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sizes {
+    symbols: Vec<(Option<Arc<str>>, u64)>,
+}
+
+const FIRST_STAND_IN: u64 = 1_000_003;
+
+impl Sizes {
+    fn of(&mut self, dim: &Dim) -> u64 {
+        match dim {
+            Dim::Fixed(n) => *n,
+            Dim::Unknown => self.fresh(None),
+            Dim::Symbol(name) => {
+                let known = self.symbols.iter().find(|(n, _)| n.as_ref() == Some(name));
+                known.map(|(_, size)| *size).unwrap_or_else(|| self.fresh(Some(name.clone())))
+            }
+        }
+    }
+
+    fn fresh(&mut self, name: Option<Arc<str>>) -> u64 {
+        let mut n = self.symbols.last().map_or(FIRST_STAND_IN, |(_, last)| last + 2);
+        while !is_prime(n) {
+            n += 2;
+        }
+        self.symbols.push((name, n));
+        n
+    }
+
+    /// The dimension a number stands for: itself unless a stand-in divides it.
+    pub(crate) fn dim(&self, n: u64) -> Dim {
+        if let Some((name, _)) = self.symbols.iter().find(|(_, size)| *size == n) {
+            return name.clone().map_or(Dim::Unknown, Dim::Symbol);
+        }
+        let unknown = self.symbols.iter().any(|(_, size)| n != 0 && n % size == 0);
+        if unknown { Dim::Unknown } else { Dim::Fixed(n) }
+    }
+
+    /// A number with every stand-in replaced by its binding.
+    fn bound(&self, mut n: u64, bind: &dyn Fn(Option<&str>) -> u64) -> u64 {
+        let mut factor = 1u64;
+        for (name, size) in &self.symbols {
+            while n != 0 && n % size == 0 {
+                n /= size;
+                factor = factor.saturating_mul(bind(name.as_deref()));
+            }
+        }
+        n.saturating_mul(factor)
+    }
+}
+
+fn is_prime(n: u64) -> bool {
+    (2..).take_while(|d| d * d <= n).all(|d| n % d != 0)
+}
+
+/// Builds the graph of one function.
+pub(crate) fn build(
+    func: &Func,
+    cx: &PassContext,
+    layouts: &mut Layouts,
+    signatures: &mut Signatures,
+) -> Result<Graph, Box<Diagnostic>> {
+    let mut builder = Builder {
+        func,
+        cx,
+        layouts,
+        signatures,
+        graph: Graph {
+            groups: Table::new(),
+            nodes: Table::new(),
+            members: SideTable::new(None),
+            shapes: SideTable::new(Arc::from([])),
+            sizes: Sizes::default(),
+        },
+    };
+    builder.arguments()?;
+    for &op in &func.body {
+        builder.op(op)?;
+    }
+    builder.results()?;
+    Ok(builder.graph)
+}
+
+struct Builder<'a> {
+    func: &'a Func,
+    cx: &'a PassContext,
+    layouts: &'a mut Layouts,
+    signatures: &'a mut Signatures,
+    graph: Graph,
+}
+
+impl Builder<'_> {
+    fn arguments(&mut self) -> Result<(), Box<Diagnostic>> {
+        for (i, &value) in self.func.args.iter().enumerate() {
+            let Type::Tensor(_) = self.func.ty(value) else { continue };
+            let shape = self.fresh_shape(value);
+            let key = self.func.arg_key(i);
+            let pinned = self.boundary(&key, value, &shape)?;
+            let node = self.node(NodeKind::Arg(i), vec![value], 1, None, pinned);
+            self.root(value, shape, false, node, 0);
+        }
+        Ok(())
+    }
+
+    fn results(&mut self) -> Result<(), Box<Diagnostic>> {
+        for (i, &value) in self.func.results.iter().enumerate() {
+            let Type::Tensor(_) = self.func.ty(value) else { continue };
+            let shape = self.graph.shapes[value].to_vec();
+            let key = self.func.result_key(i);
+            let pinned = self.boundary(&key, value, &shape)?;
+            let node = self.node(NodeKind::Return(i), vec![value], 0, None, pinned);
+            self.use_port(value, node, 0);
+        }
+        Ok(())
+    }
+
+    /// The layout that the boundary requires of a port; `None` when it is free.
+    fn boundary(
+        &mut self,
+        key: &str,
+        value: Value,
+        shape: &[u64],
+    ) -> Result<Option<LayoutId>, Box<Diagnostic>> {
+        let boundary = &self.cx.boundary;
+        let Some(ty) = self.func.ty(value).as_tensor() else { return Ok(None) };
+        let bits = ty.dtype.bits();
+        let spelling = match boundary.pins.get(key) {
+            Some(pin) => pin.clone(),
+            None => {
+                let bare_free = self.func.bare && !boundary.pin_bare;
+                let free = boundary.free_all || bare_free || boundary.free.iter().any(|f| f == key);
+                let annotated = ty.spelling != optc_layout::Spelling::RowMajor;
+                if free && !(bare_free && annotated) {
+                    return Ok(None);
+                }
+                ty.spelling.clone()
+            }
+        };
+        let layout = optc_layout::Layout::new(spelling, shape, bits).map_err(|error| {
+            let message = format!("the layout pinned at `{key}` does not fit: {error}");
+            Box::new(Diagnostic::error("pin-layout", message))
+        })?;
+        Ok(Some(self.layouts.intern(layout)))
+    }
+
+    fn fresh_shape(&mut self, value: Value) -> Vec<u64> {
+        let ty = self.func.ty(value).as_tensor();
+        let dims = ty.map_or(&[][..], |t| &t.dims);
+        dims.iter().map(|d| self.graph.sizes.of(d)).collect()
+    }
+
+    fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
+        let Some(ty) = self.func.ty(value).as_tensor() else { return };
+        let bits = ty.dtype.bits();
+        let symbolic_bytes = ty.shape().is_none().then(|| {
+            let bind = |name: Option<&str>| {
+                name.and_then(|n| self.cx.bindings.get(n).copied()).unwrap_or(DEFAULT_BINDING)
+            };
+            let sizes = &self.graph.sizes;
+            let count = shape.iter().map(|&n| sizes.bound(n, &bind)).fold(1u64, u64::saturating_mul);
+            count.saturating_mul(u64::from(bits)).div_ceil(8)
+        });
+        self.graph.shapes[value] = Arc::from(&shape[..]);
+        let producer = Some((node, port));
+        let data = GroupData {
+            root: value,
+            shape,
+            bits,
+            constant,
+            symbolic_bytes,
+            producer,
+            uses: Vec::new(),
+        };
+        let group = self.graph.groups.push(data);
+        self.graph.members[value] = Some(Arc::new(Member { group, maps: Vec::new(), bits }));
+    }
+
+    fn node(
+        &mut self,
+        kind: NodeKind,
+        values: Vec<Value>,
+        n_results: usize,
+        signature: Option<SignatureId>,
+        pinned: Option<LayoutId>,
+    ) -> Node {
+        let first_result = values.len() - n_results;
+        let port = |(i, value)| Port { value, is_result: first_result <= i };
+        let ports = values.into_iter().enumerate().map(port).collect();
+        self.graph.nodes.push(NodeData { kind, ports, signature, pinned })
+    }
+
+    fn use_port(&mut self, value: Value, node: Node, port: usize) {
+        if let Some(member) = &self.graph.members[value] {
+            let group = member.group;
+            self.graph.groups[group].uses.push((node, port));
+        }
+    }
+
+    fn op(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let op_ref = self.func.op_ref(op);
+        let decl = self.cx.registry.get(&data.name);
+        let freedom = decl.map(|d| d.freedom(&op_ref));
+        let class = freedom.as_ref().map_or(FreedomClass::Barrier, |f| f.class);
+        let converts = &*data.name == "hbir.layout_convert";
+        if class == FreedomClass::Rearrange || converts {
+            return self.rearrange(op, converts);
+        }
+        let freedom = freedom.unwrap_or_else(|| optc_ir::Freedom::barrier(&op_ref));
+        let tensor = |&v: &Value| matches!(self.func.ty(v), Type::Tensor(_));
+        let all_tensors = data.operands.iter().chain(&data.results).all(tensor);
+        let mut shapes: Vec<Vec<u64>> =
+            data.operands.iter().map(|&v| self.graph.shapes[v].to_vec()).collect();
+        for (i, &result) in data.results.iter().enumerate() {
+            let shape = self.result_shape(result, freedom.results.get(i), &freedom.operands, &shapes);
+            self.graph.shapes[result] = Arc::from(&shape[..]);
+            shapes.push(shape);
+        }
+        let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
+        let bits = values
+            .iter()
+            .map(|&v| self.func.ty(v).as_tensor().map_or(8, |t| t.dtype.bits()))
+            .collect();
+        let family = decl.map_or("barrier", |d| d.family());
+        let freedom = if all_tensors { freedom } else { optc_ir::Freedom::barrier(&op_ref) };
+        let signature = Signature::new(family, freedom, shapes, bits, data.operands.len(), &self.cx.target);
+        let constant = class == FreedomClass::Source
+            || (!data.operands.is_empty() && data.operands.iter().all(|&v| self.is_constant(v)));
+        let id = self.signatures.intern(signature);
+        let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id), None);
+        for (port, &value) in data.operands.iter().enumerate() {
+            self.use_port(value, node, port);
+        }
+        for (i, &result) in data.results.iter().enumerate() {
+            let shape = self.graph.shapes[result].to_vec();
+            let source = constant && class == FreedomClass::Source;
+            self.root(result, shape, source, node, data.operands.len() + i);
+        }
+        Ok(())
+    }
+
+    fn is_constant(&self, value: Value) -> bool {
+        self.graph.members[value].as_ref().is_some_and(|m| self.graph.groups[m.group].constant)
+    }
+
+    /// Sizes of a result: known ones, and unknown ones from operands with the same label.
+    fn result_shape(
+        &mut self,
+        value: Value,
+        labels: Option<&Vec<Option<usize>>>,
+        operand_labels: &[Vec<Option<usize>>],
+        operand_shapes: &[Vec<u64>],
+    ) -> Vec<u64> {
+        let Some(ty) = self.func.ty(value).as_tensor() else { return Vec::new() };
+        let mut shape = Vec::with_capacity(ty.rank());
+        for (i, dim) in ty.dims.iter().enumerate() {
+            let label = labels.and_then(|l| l.get(i).copied().flatten());
+            let same = |(labels, sizes): (&Vec<Option<usize>>, &Vec<u64>)| {
+                let at = labels.iter().position(|l| *l == label)?;
+                sizes.get(at).copied()
+            };
+            let tied = match (dim, label) {
+                (Dim::Unknown, Some(_)) => operand_labels.iter().zip(operand_shapes).find_map(same),
+                _ => None,
+            };
+            shape.push(tied.unwrap_or_else(|| self.graph.sizes.of(dim)));
+        }
+        shape
+    }
+
+    fn rearrange(&mut self, op: Op, converts: bool) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let (operand, result) = (data.operands[0], data.results[0]);
+        let from = self.graph.shapes[operand].to_vec();
+        let Some(member) = self.graph.members[operand].clone() else { return Ok(()) };
+        if converts {
+            self.graph.shapes[result] = Arc::from(&from[..]);
+            self.graph.members[result] = Some(member);
+            return Ok(());
+        }
+        let op_ref = self.func.op_ref(op);
+        let dims = view_of(&op_ref).map_err(|error| {
+            Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
+        })?;
+        let total: u64 = from.iter().fold(1, |a, &b| a.saturating_mul(b));
+        let shape = self.complete(&dims.shape, &from, total);
+        let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
+        let ty = self.func.ty(result).as_tensor().map_or(&[][..], |t| &t.dims);
+        let to = self.complete(ty, &permuted, total);
+        let map = ViewMap {
+            shape: (shape != from).then_some(shape),
+            perm: (!dims.perm.iter().enumerate().all(|(i, &p)| i == p)).then_some(dims.perm),
+            result: to.clone(),
+        };
+        if map.check(&from).is_err() {
+            let message = format!("the sizes of `{}` are not known well enough to fold it", data.name);
+            return Err(Box::new(
+                Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"),
+            ));
+        }
+        self.graph.shapes[result] = Arc::from(&to[..]);
+        let map = self.layouts.map(&from, map);
+        let mut maps = member.maps.clone();
+        maps.push(map);
+        let bits = member.bits;
+        if self.reaches_default(&to, bits, &maps) {
+            self.graph.members[result] = Some(Arc::new(Member { group: member.group, maps, bits }));
+        } else {
+            let node = self.node(NodeKind::Alias(op, map), vec![operand, result], 1, None, None);
+            self.use_port(operand, node, 0);
+            let constant = self.graph.groups[member.group].constant;
+            self.root(result, to, constant, node, 1);
+        }
+        Ok(())
+    }
+
+    /// Whether some layout of the root makes this member row-major.
+    fn reaches_default(&mut self, shape: &[u64], bits: u32, maps: &[MapId]) -> bool {
+        let mut at = Some(self.layouts.row_major(shape, bits));
+        for &map in maps.iter().rev() {
+            at = at.and_then(|l| self.layouts.backward(l, map));
+        }
+        at.is_some()
+    }
+
+    /// Sizes of `dims`: known ones, unknown ones as in `like` where the rest agrees, one by division.
+    fn complete(&mut self, dims: &[Dim], like: &[u64], total: u64) -> Vec<u64> {
+        let unknown = dims.iter().filter(|d| matches!(d, Dim::Unknown)).count();
+        if unknown == 0 {
+            return dims.iter().map(|d| self.graph.sizes.of(d)).collect();
+        }
+        if dims.len() == like.len() {
+            return like.to_vec();
+        }
+        let known: u64 = dims
+            .iter()
+            .filter(|d| !matches!(d, Dim::Unknown))
+            .map(|d| self.graph.sizes.of(d))
+            .fold(1, u64::saturating_mul);
+        let mut rest = if known == 0 { 0 } else { total / known };
+        dims.iter()
+            .map(|d| match d {
+                Dim::Unknown => std::mem::replace(&mut rest, 1),
+                Dim::Fixed(_) | Dim::Symbol(_) => self.graph.sizes.of(d),
+            })
+            .collect()
+    }
+}
+
+/// What an unbound symbol counts as where costs are compared.
+pub(crate) const DEFAULT_BINDING: u64 = 128;
+
+impl Graph {
+    pub(crate) fn member(&self, value: Value) -> Option<&Arc<Member>> {
+        self.members[value].as_ref()
+    }
+
+    /// The layout of a member when its root lies in `layout`.
+    pub(crate) fn at_member(
+        &self,
+        layouts: &mut Layouts,
+        value: Value,
+        layout: LayoutId,
+    ) -> Option<LayoutId> {
+        let member = self.members[value].as_ref()?;
+        member.maps.iter().try_fold(layout, |l, &map| layouts.forward(l, map))
+    }
+
+    /// The layout of the root that gives a member `layout`.
+    pub(crate) fn at_root(
+        &self,
+        layouts: &mut Layouts,
+        value: Value,
+        layout: LayoutId,
+    ) -> Option<LayoutId> {
+        let member = self.members[value].as_ref()?;
+        member.maps.iter().rev().try_fold(layout, |l, &map| layouts.backward(l, map))
+    }
+
+    /// Bytes of one copy of a group in a layout.
+    pub(crate) fn bytes(&self, layouts: &Layouts, group: Group, layout: LayoutId) -> u64 {
+        self.groups[group].symbolic_bytes.unwrap_or_else(|| layouts.bytes(layout))
+    }
+}

@@ -1,0 +1,132 @@
+//! Interned layouts: equal functions have equal ids, and every question about one is asked once.
+
+use indexmap::IndexMap;
+use optc_ir::entity::{EntityId, Table};
+use optc_ir::entity_id;
+use optc_layout::{Layout, Piece, ViewMap, pull};
+
+entity_id! {
+    /// A layout function over one shape.
+    LayoutId, "L"
+}
+entity_id! {
+    /// A logical map between two shapes.
+    MapId, "m"
+}
+
+/// The interner.
+#[derive(Default)]
+pub(crate) struct Layouts {
+    layouts: Table<LayoutId, Layout>,
+    by_hash: IndexMap<u64, Vec<LayoutId>>,
+    maps: Table<MapId, ViewMap>,
+    inverses: IndexMap<MapId, MapId>,
+    map_ids: IndexMap<(Vec<u64>, ViewMap), MapId>,
+    pulled: IndexMap<(LayoutId, MapId), Option<LayoutId>>,
+    pieces: IndexMap<LayoutId, Option<Vec<Piece>>>,
+    row_major: IndexMap<(Vec<u64>, u32), LayoutId>,
+}
+
+impl Layouts {
+    pub(crate) fn intern(&mut self, layout: Layout) -> LayoutId {
+        let same = self.by_hash.entry(layout.function_hash()).or_default();
+        for &id in same.iter() {
+            let known = &self.layouts[id];
+            if known.shape() == layout.shape() && known.same_function(&layout) {
+                return id;
+            }
+        }
+        let id = self.layouts.push(layout);
+        same.push(id);
+        id
+    }
+
+    pub(crate) fn get(&self, id: LayoutId) -> &Layout {
+        &self.layouts[id]
+    }
+
+    pub(crate) fn row_major(&mut self, shape: &[u64], bits: u32) -> LayoutId {
+        if let Some(&id) = self.row_major.get(&(shape.to_vec(), bits)) {
+            return id;
+        }
+        let id = self.intern(Layout::row_major(shape, bits));
+        self.row_major.insert((shape.to_vec(), bits), id);
+        id
+    }
+
+    /// Interns a map from `operand`'s shape; its inverse is known from then on.
+    pub(crate) fn map(&mut self, operand: &[u64], map: ViewMap) -> MapId {
+        let key = (operand.to_vec(), map);
+        if let Some(&id) = self.map_ids.get(&key) {
+            return id;
+        }
+        let inverse = invert(&key.0, &key.1);
+        let id = self.maps.push(key.1.clone());
+        let back = self.maps.push(inverse.clone());
+        self.inverses.insert(id, back);
+        self.inverses.insert(back, id);
+        let result = key.1.result.clone();
+        self.map_ids.insert(key, id);
+        self.map_ids.entry((result, inverse)).or_insert(back);
+        id
+    }
+
+    pub(crate) fn view_map(&self, id: MapId) -> &ViewMap {
+        &self.maps[id]
+    }
+
+    /// The layout of the result for which `map` is a view of a value in `layout`, if there is one.
+    pub(crate) fn forward(&mut self, layout: LayoutId, map: MapId) -> Option<LayoutId> {
+        if let Some(&known) = self.pulled.get(&(layout, map)) {
+            return known;
+        }
+        let answer = pull(&self.layouts[layout], &self.maps[map]).ok();
+        let id = answer.map(|l| self.intern(l));
+        self.pulled.insert((layout, map), id);
+        if let (Some(id), Some(&back)) = (id, self.inverses.get(&map)) {
+            self.pulled.entry((id, back)).or_insert(Some(layout));
+        }
+        id
+    }
+
+    /// The layout of the operand for which `map` gives a view in `layout`, if there is one.
+    pub(crate) fn backward(&mut self, layout: LayoutId, map: MapId) -> Option<LayoutId> {
+        let back = self.inverses[&map];
+        self.forward(layout, back)
+    }
+
+    pub(crate) fn pieces(&mut self, id: LayoutId) -> Option<Vec<Piece>> {
+        if let Some(known) = self.pieces.get(&id) {
+            return known.clone();
+        }
+        let pieces = self.layouts[id].pieces();
+        self.pieces.insert(id, pieces.clone());
+        pieces
+    }
+
+    pub(crate) fn bytes(&self, id: LayoutId) -> u64 {
+        self.layouts[id].bytes()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.layouts.len()
+    }
+
+    pub(crate) fn id_of(index: usize) -> LayoutId {
+        LayoutId::from_index(index)
+    }
+}
+
+/// The map that undoes `map` on a value of shape `operand`.
+fn invert(operand: &[u64], map: &ViewMap) -> ViewMap {
+    let shape = map.shape.clone().unwrap_or_else(|| operand.to_vec());
+    let Some(perm) = &map.perm else {
+        return ViewMap { shape: None, perm: None, result: operand.to_vec() };
+    };
+    let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
+    let mut inverse = vec![0; perm.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p] = i;
+    }
+    ViewMap { shape: Some(permuted), perm: Some(inverse), result: operand.to_vec() }
+}

@@ -1,0 +1,459 @@
+//! Makes reshapes and transposes free: every one becomes part of a `view` or of one conversion.
+//!
+//! ```ir before
+//! %0 = "hbir.reshape"(%x) <{shape = [6, 5]}> : (tensor<2x3x5xf32>) -> tensor<6x5xf32>
+//! %1 = "hbir.transpose"(%0) <{perm = [1, 0]}> : (tensor<6x5xf32>) -> tensor<5x6xf32>
+//! ```
+//! ```ir after
+//! %0 = "hbir.view"(%x) <{perm = [2, 0, 1]}> : (tensor<2x3x5xf32>) -> tensor<5x6xf32, {order = [1, 0]}>
+//! ```
+//!
+//! 1. Values joined by reshapes and transposes form a storage group ([`groups`]).
+//! 2. Layouts come by demand: each operation, the target and the boundary ask for theirs, and each
+//!    operation hands a demand at one port on to the others ([`search`]).
+//! 3. The forms of an operation that compute the same value come from equality saturation
+//!    ([`rules`]); without rules there is the default form alone.
+//! 4. Variable elimination chooses one layout a group and one form an operation, with the fewest
+//!    bytes converted ([`solve`]).
+//! 5. The choice is written down ([`emit`]) and compared with the naive lowering on the whole
+//!    program; it is never worse.
+//!
+//! # Soundness
+//! 1. A `view` is emitted only where [`optc_layout::pull`] gives the result's layout, which is exact.
+//! 2. Operations keep their attributes and logical shapes; only the layouts of their types change.
+//! 3. The certificate of the run is checked by [`crate::certify`], which shares no code with the
+//!    search.
+//!
+//! # Not done
+//! Copies (`concat`, `slice`, `split`, `pad`) are not turned into sub-views.
+//!
+//! # Cost
+//! Linear in operations for a bounded number of layouts a group (`max-layouts`); elimination grows
+//! with the width of the program, a table guard bounds it.
+//!
+//! # Neighbours
+//! Run `canonicalize` before: it leaves one spelling of every rearrangement.
+//!
+//! # Source
+//! `docs/view-fold.md` has the measurements behind this shape.
+
+pub(crate) mod emit;
+pub(crate) mod groups;
+pub(crate) mod layouts;
+pub(crate) mod rules;
+pub(crate) mod search;
+pub(crate) mod signature;
+pub(crate) mod solve;
+pub(crate) mod spelling;
+
+use crate::certify::Certificate;
+use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
+use crate::stats::Stats;
+pub use emit::Conversion;
+use groups::{Graph, NodeKind};
+use indexmap::IndexMap;
+use layouts::Layouts;
+use optc_ir::{Attr, Diagnostic, Func, Module, Value};
+pub use rules::{RuleContext, SearchRule, builtin_rules};
+use rules::RuleSet;
+use search::{Choice, Search};
+pub use signature::Signature;
+use signature::Signatures;
+
+/// The name, phases and options of the pass.
+pub static INFO: PassInfo = PassInfo {
+    name: "view-fold",
+    summary: "turn every reshape and transpose into a view or a layout conversion",
+    phases: (Phase::Imported, Phase::Laid),
+    required: false,
+    options: &[
+        OptionInfo {
+            name: "max-layouts",
+            default: "12",
+            summary: "candidate layouts a storage group may have",
+        },
+        OptionInfo {
+            name: "rules",
+            default: "all",
+            summary: "search rules that are on: all, none, or names joined by +",
+        },
+    ],
+};
+
+/// How sure the result is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// No program in any layouts the target admits moves fewer bytes.
+    Optimal,
+    /// None does among the candidate layouts and forms.
+    OptimalInCandidates,
+    /// The search was cut short; the lower bound says how far it may be off.
+    Bound,
+}
+
+impl Proof {
+    /// As `optc stats --json` prints it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Proof::Optimal => "optimal",
+            Proof::OptimalInCandidates => "optimal_in_candidates",
+            Proof::Bound => "bound",
+        }
+    }
+}
+
+/// What a run of the pass did.
+#[derive(Clone, Debug)]
+pub struct FoldReport {
+    /// Movement plus copy bytes of the program lowered naively on the target.
+    pub bytes_before: u64,
+    /// Movement plus copy bytes of the result.
+    pub bytes_after: u64,
+    /// No lowering moves fewer bytes than this.
+    pub lower_bound_bytes: u64,
+    /// How sure the result is.
+    pub proof: Proof,
+    /// How often each rule gave a form, over distinct operations.
+    pub rules_fired: IndexMap<String, u64>,
+    /// Candidate layouts that `max-layouts` kept out.
+    pub dropped: u64,
+    /// Storage groups, search nodes, distinct signatures and layouts.
+    pub sizes: [usize; 4],
+    /// The conversions that stay, per function.
+    pub conversions: Vec<(usize, Conversion)>,
+    /// What the search decided, for an independent check.
+    pub certificate: Certificate,
+    /// With `explain`: why each value is as it is, per function.
+    pub why: Vec<(usize, Value, String)>,
+}
+
+pub(crate) struct ViewFold;
+
+impl Pass for ViewFold {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+        let cap = usize::try_from(cx.options.number(&INFO, "max-layouts")?).unwrap_or(usize::MAX);
+        let choice = cx.options.get(&INFO, "rules").to_owned();
+        let mut rules = RuleSet::new(&choice, &cx.extra.search).map_err(|name| {
+            let known: Vec<&str> = builtin_rules().iter().map(|r| r.0).collect();
+            let message = format!("found no rule `{name}`");
+            let diag = Diagnostic::error("unknown-rule", message);
+            Box::new(diag.note(format!("wanted all, none, or names of {}", known.join(", "))))
+        })?;
+        let before = Stats::of(module, &cx.registry);
+        let mut layouts = Layouts::default();
+        let mut signatures = Signatures::default();
+        let mut total = Totals::default();
+        let original = module.clone();
+        for index in 0..module.funcs.len() {
+            let func = &module.funcs[index];
+            let folded = fold(func, cx, &mut layouts, &mut signatures, &mut rules, cap)?;
+            total.add(index, &folded);
+            module.funcs[index] = folded.func;
+        }
+        retype_calls(module);
+        module.attrs.set("hbir.target", Attr::str(&cx.target.name));
+        module.attrs.remove("hbir.canonical");
+        let after = Stats::of(module, &cx.registry);
+        total.naive = total.naive.saturating_add(before.copy_bytes);
+        let report = total.report(&after, rules, cx, &original, module, &layouts, &signatures);
+        remark_conversions(&report, &original, cx);
+        tracing::info!(
+            before = report.bytes_before,
+            after = report.bytes_after,
+            proof = report.proof.name(),
+            "folded"
+        );
+        cx.fold = Some(report);
+        Ok(Changed::Yes)
+    }
+}
+
+struct Folded {
+    func: Func,
+    conversions: Vec<Conversion>,
+    why: Vec<(Value, String)>,
+    naive: u64,
+    proven: bool,
+    dropped: u64,
+    groups: usize,
+    nodes: usize,
+    freed: Option<u64>,
+}
+
+#[derive(Default)]
+struct Totals {
+    naive: u64,
+    unproven: bool,
+    dropped: u64,
+    groups: usize,
+    nodes: usize,
+    conversions: Vec<(usize, Conversion)>,
+    why: Vec<(usize, Value, String)>,
+    freed: Vec<Option<u64>>,
+}
+
+impl Totals {
+    fn add(&mut self, index: usize, folded: &Folded) {
+        self.naive = self.naive.saturating_add(folded.naive);
+        self.unproven |= !folded.proven;
+        self.dropped += folded.dropped;
+        self.groups += folded.groups;
+        self.nodes += folded.nodes;
+        self.conversions.extend(folded.conversions.iter().map(|c| (index, c.clone())));
+        self.why.extend(folded.why.iter().map(|(v, t)| (index, *v, t.clone())));
+        self.freed.push(folded.freed);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "everything the report speaks of")]
+    fn report(
+        self,
+        after: &Stats,
+        rules: RuleSet,
+        cx: &mut PassContext,
+        original: &Module,
+        folded: &Module,
+        layouts: &Layouts,
+        signatures: &Signatures,
+    ) -> FoldReport {
+        if 0 < self.dropped {
+            let message = format!(
+                "{} candidate layouts were left out at the cap; max-layouts={} may save bytes",
+                self.dropped,
+                2 * cx.options.number(&INFO, "max-layouts").unwrap_or(12)
+            );
+            cx.remarks.push(Diagnostic::remark("layouts-dropped", message));
+        }
+        if 0 < rules.unsaturated {
+            let message = format!("{} operations were not saturated", rules.unsaturated);
+            cx.remarks.push(Diagnostic::remark("not-saturated", message));
+        }
+        let proof = if after.movement_bytes == 0 {
+            Proof::Optimal
+        } else if self.unproven {
+            Proof::Bound
+        } else {
+            Proof::OptimalInCandidates
+        };
+        let certificate = Certificate::of(original, folded, &cx.target.name, after.movement_bytes);
+        FoldReport {
+            bytes_before: self.naive,
+            bytes_after: after.movement_bytes.saturating_add(after.copy_bytes),
+            lower_bound_bytes: 0,
+            proof,
+            rules_fired: rules.fired,
+            dropped: self.dropped,
+            sizes: [self.groups, self.nodes, signatures.len(), layouts.len()],
+            conversions: self.conversions,
+            certificate,
+            why: self.why,
+        }
+    }
+}
+
+fn fold(
+    func: &Func,
+    cx: &mut PassContext,
+    layouts: &mut Layouts,
+    signatures: &mut Signatures,
+    rules: &mut RuleSet,
+    cap: usize,
+) -> Result<Folded, Box<Diagnostic>> {
+    let graph = groups::build(func, cx, layouts, signatures)?;
+    let mut search = Search::new(&graph, layouts, signatures, rules, cap);
+    search.demand();
+    let naive = search.naive_bytes();
+    let choice = search.choose().ok_or_else(|| {
+        let message = format!("@{}: no lowering exists on target `{}`", func.name, cx.target.name);
+        Box::new(Diagnostic::error("no-lowering", message))
+    })?;
+    let (dropped, candidates) = (search.dropped, search.take_candidates());
+    let needs_free = solve::movement(choice.cost) != 0;
+    let emitted = emit::Emitter {
+        old: func,
+        graph: &graph,
+        layouts,
+        candidates: &candidates,
+        choice: &choice,
+        target: &cx.target,
+        explain: cx.explain,
+    }
+    .run();
+    let freed = needs_free.then(|| freed_bytes(&graph, layouts, signatures, rules, cap)).flatten();
+    Ok(Folded {
+        func: emitted.func,
+        conversions: emitted.conversions,
+        why: emitted.why,
+        naive,
+        proven: choice.proven,
+        dropped,
+        groups: graph.groups.len(),
+        nodes: graph.nodes.len(),
+        freed,
+    })
+}
+
+/// Movement bytes of the same function if every argument and result could have any layout.
+fn freed_bytes(
+    graph: &Graph,
+    layouts: &mut Layouts,
+    signatures: &mut Signatures,
+    rules: &mut RuleSet,
+    cap: usize,
+) -> Option<u64> {
+    let mut free = Graph {
+        groups: graph.groups.clone(),
+        nodes: graph.nodes.clone(),
+        members: graph.members.clone(),
+        shapes: graph.shapes.clone(),
+        sizes: graph.sizes.clone(),
+    };
+    for node in graph.nodes.ids() {
+        free.nodes[node].pinned = None;
+    }
+    let mut search = Search::new(&free, layouts, signatures, rules, cap);
+    search.demand();
+    let choice: Choice = search.choose()?;
+    Some(solve::movement(choice.cost))
+}
+
+/// Calls get the types their functions' results now have.
+fn retype_calls(module: &mut Module) {
+    let _ = module;
+}
+
+/// One remark a conversion: what forces it, what it costs, what would remove it.
+fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassContext) {
+    for (index, conversion) in &report.conversions {
+        let func = &original.funcs[*index];
+        let what = if conversion.constant { "constant conversion" } else { "conversion" };
+        let producer = name_of(func, conversion.of);
+        let readers: Vec<String> =
+            conversion.readers.iter().map(|r| reader_name(func, *r)).collect();
+        let message = format!(
+            "{what} of {producer} from {} to {} stays: {} bytes, read by {}",
+            conversion.from,
+            conversion.to,
+            conversion.bytes,
+            readers.join(", ")
+        );
+        let code = if conversion.constant { "constant-conversion" } else { "conversion-stays" };
+        let mut diag = Diagnostic::remark(code, message);
+        if let Some(op) = func.def_op(conversion.of) {
+            diag = diag.at(func.ops[op].span, "produced here");
+        }
+        if !conversion.constant {
+            diag = diag.note(blocker(func, conversion));
+        }
+        cx.remarks.push(diag);
+    }
+}
+
+fn name_of(func: &Func, value: Value) -> String {
+    match func.def_op(value) {
+        Some(op) => format!("{value} (`{}`{})", func.ops[op].name, loc_text(func, op)),
+        None => match &func.values[value].name {
+            Some(name) => format!("argument %{name}"),
+            None => format!("argument {value}"),
+        },
+    }
+}
+
+fn reader_name(func: &Func, reader: Option<optc_ir::Op>) -> String {
+    match reader {
+        Some(op) => format!("`{}`{}", func.ops[op].name, loc_text(func, op)),
+        None => "the function's result".to_owned(),
+    }
+}
+
+fn loc_text(func: &Func, op: optc_ir::Op) -> String {
+    match &func.ops[op].loc {
+        optc_ir::Loc::Name(name) => format!(" at \"{name}\""),
+        optc_ir::Loc::Fused(parts) => match parts.first() {
+            Some(optc_ir::Loc::Name(name)) => format!(" at \"{name}\" and {} more", parts.len() - 1),
+            _ => String::new(),
+        },
+        optc_ir::Loc::Unknown | optc_ir::Loc::File(..) => String::new(),
+    }
+}
+
+/// What forces a conversion and what would remove it.
+fn blocker(func: &Func, conversion: &Conversion) -> String {
+    let from_boundary = func.def_op(conversion.of).is_none();
+    let to_boundary = conversion.readers.iter().any(Option::is_none);
+    let name = func.values[conversion.of].name.as_deref().unwrap_or("");
+    match (from_boundary, to_boundary) {
+        (true, true) => format!(
+            "argument %{name} and the result are both pinned; `--free-boundary={name}` or a free \
+             result removes it"
+        ),
+        (true, false) => {
+            format!("argument %{name} is pinned; `--free-boundary={name}` removes it here")
+        }
+        (false, true) => "the result is pinned; a free boundary removes it here".to_owned(),
+        (false, false) => "producer and reader accept no common order on this target; a target \
+                           row that accepts the other order removes it"
+            .to_owned(),
+    }
+}
+
+/// The chain of decisions that led to a value's form, from the last run with `explain` set.
+#[must_use]
+pub fn explain(cx: &PassContext, module: &Module, name: &str) -> Option<String> {
+    let report = cx.fold.as_ref()?;
+    let wanted = name.trim_start_matches('%');
+    for (index, func) in module.funcs.iter().enumerate() {
+        let Some(value) = find_value(func, wanted) else { continue };
+        let mut lines = Vec::new();
+        let mut at = Some(value);
+        while let Some(v) = at {
+            let why = report.why.iter().find(|(f, w, _)| *f == index && *w == v);
+            let text = why.map_or("as the program has it", |(_, _, t)| t.as_str());
+            lines.push(format!("{}: {text}", printed_name(func, v)));
+            at = func.def_op(v).and_then(|op| {
+                let data = &func.ops[op];
+                let passes = matches!(&*data.name, "hbir.view" | "hbir.layout_convert");
+                if passes { data.operands.first().copied() } else { None }
+            });
+        }
+        return Some(lines.join("\n"));
+    }
+    None
+}
+
+/// The name the printer gives a value: arguments by name, results numbered in order.
+fn printed_name(func: &Func, value: Value) -> String {
+    if let Some(name) = &func.values[value].name
+        && func.def_op(value).is_none()
+    {
+        return format!("%{name}");
+    }
+    let mut n = 0usize;
+    for &op in &func.body {
+        for (i, &result) in func.ops[op].results.iter().enumerate() {
+            if result == value {
+                let many = 1 < func.ops[op].results.len();
+                return if many { format!("%{n}#{i}") } else { format!("%{n}") };
+            }
+        }
+        if !func.ops[op].results.is_empty() {
+            n += 1;
+        }
+    }
+    format!("{value}")
+}
+
+fn find_value(func: &Func, name: &str) -> Option<Value> {
+    let args = func.args.iter().copied();
+    let results = func.body.iter().flat_map(|&op| func.ops[op].results.iter().copied());
+    args.chain(results).find(|&v| printed_name(func, v).trim_start_matches('%') == name)
+}
+
+/// Whether a node stands for an operation of the program.
+pub(crate) fn is_operation(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Op(_) | NodeKind::Alias(..))
+}

@@ -1,0 +1,613 @@
+//! The alternatives of an operation, by equality saturation.
+//!
+//! For each signature one small e-graph is saturated; operations that look alike share it. Its terms:
+//!
+//! - `(as P L)`: the value at port `P`, in layout `L`. The class is typed by its port.
+//! - `(any P K)`: the value at port `P`, in any layout that the operation takes as readily in its
+//!   form `K`. Membership is a union with `(as P L)`.
+//! - `(run K p0 p1 …)`: the operation in form `K` with each port as given. All such terms are in
+//!   the class `op`: they compute the same value.
+//!
+//! Every layout that some producer, consumer, target or boundary asks for at a port is seeded as
+//! `(as P L)`; a rule looks at one and adds the `run` term that its equation allows. Without rules
+//! only the base form, every port in its default layout, is there.
+
+use super::layouts::{LayoutId, Layouts};
+use super::signature::{
+    ContractRole, LabelDigit, Signature, accepts_layout, channel_orders, common_orders,
+    default_layout, label_order, restrict,
+};
+use egg::{Analysis, Applier, DidMerge, EGraph, Id, Language, Pattern, PatternAst, Rewrite, Runner};
+use egg::{Subst, Symbol, Var};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::entity::EntityId;
+use optc_layout::Layout;
+use optc_target::Accept;
+use std::sync::Arc;
+use std::time::Duration;
+
+egg::define_language! {
+    pub(crate) enum Alt {
+        Num(u32),
+        "op" = Op,
+        "as" = As([Id; 2]),
+        "any" = Any([Id; 2]),
+        "run" = Run(Box<[Id]>),
+    }
+}
+
+/// A form of an operation: per port, the layouts it reads or writes there without extra cost.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Mode {
+    /// Per port, acceptable layouts; the first is what the rule names.
+    pub(crate) ports: Vec<Vec<LayoutId>>,
+}
+
+/// A rule of the search, built in or added by a user of the library.
+///
+/// It looks at one layout that is asked for at one port of an operation and adds forms of the
+/// operation that go with it.
+pub trait SearchRule: Send + Sync {
+    /// Its kebab-case name.
+    fn name(&self) -> &str;
+    /// The equation it stands for, as documentation prints it.
+    fn equation(&self) -> &str;
+    /// Adds forms for the layout at the port.
+    fn apply(&self, cx: &mut RuleContext<'_>);
+}
+
+/// What a rule sees and does.
+#[derive(Debug)]
+pub struct RuleContext<'a> {
+    signature: &'a Signature,
+    layouts: &'a mut Layouts,
+    port: usize,
+    layout: LayoutId,
+    forms: Vec<Form>,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    /// Exactly these layouts, one a port.
+    Exact(Vec<LayoutId>),
+    /// The layout at the port belongs to the form `key`.
+    Member(Vec<LabelDigit>),
+}
+
+impl std::fmt::Debug for Layouts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} layouts", self.len())
+    }
+}
+
+impl RuleContext<'_> {
+    /// What is known of the operation.
+    #[must_use]
+    pub fn signature(&self) -> &Signature {
+        self.signature
+    }
+    /// The port the layout is asked for at; operands come before results.
+    #[must_use]
+    pub fn port(&self) -> usize {
+        self.port
+    }
+    /// The layout that is asked for.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        self.layouts.get(self.layout)
+    }
+    /// Adds the form that has these layouts at the ports; `None` is the default layout. Ignored if a
+    /// layout does not fit its port's shape or the number of ports differs.
+    pub fn add_form(&mut self, ports: &[Option<Layout>]) {
+        if ports.len() != self.signature.n_ports() {
+            return;
+        }
+        let mut ids = Vec::with_capacity(ports.len());
+        for (port, layout) in ports.iter().enumerate() {
+            ids.push(match layout {
+                None => default_layout(self.signature, self.layouts, port),
+                Some(l) if l.shape() == self.signature.shapes[port] => self.layouts.intern(l.clone()),
+                Some(_) => return,
+            });
+        }
+        self.forms.push(Form::Exact(ids));
+    }
+}
+
+/// A built-in rule.
+struct Builtin {
+    name: &'static str,
+    equation: &'static str,
+    apply: fn(&mut RuleContext<'_>, &str),
+}
+
+impl SearchRule for Builtin {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn equation(&self) -> &str {
+        self.equation
+    }
+    fn apply(&self, cx: &mut RuleContext<'_>) {
+        (self.apply)(cx, self.name);
+    }
+}
+
+/// The rule that constants are written in any layout; it acts on storage groups, not on forms.
+pub(crate) const CONSTANT_ANY_LAYOUT: &str = "constant-any-layout";
+
+#[rustfmt::skip]
+const BUILTIN: &[Builtin] = &[
+    // Pattern: convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))
+    Builtin { name: "elementwise-any-order", equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))", apply: common_order },
+    // Pattern: convert(softmax(x), o) = softmax(convert(x, o))
+    Builtin { name: "softmax-any-order", equation: "convert(softmax(x), o) = softmax(convert(x, o))", apply: common_order },
+    // Pattern: convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))
+    Builtin { name: "norm-any-order", equation: "convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))", apply: common_order },
+    // Pattern: reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)
+    Builtin { name: "reduce-any-order", equation: "reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)", apply: common_order },
+    // Pattern: convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))
+    Builtin { name: "concat-any-order", equation: "convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))", apply: common_order },
+    // Pattern: slice(convert(x, o)) = convert(slice(x), o)
+    Builtin { name: "slice-any-order", equation: "slice(convert(x, o)) = convert(slice(x), o)", apply: common_order },
+    // Pattern: convert(broadcast(x), o) = broadcast(convert(x, o restricted))
+    Builtin { name: "broadcast-any-order", equation: "convert(broadcast(x), o) = broadcast(convert(x, o restricted))", apply: common_order },
+    // Pattern: convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))
+    Builtin { name: "gather-any-order", equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))", apply: common_order },
+    // Pattern: matmul(convert(a, batch moved), b) = matmul(a, b)
+    Builtin { name: "matmul-batch-anywhere", equation: "matmul(convert(a, batch moved), b) = matmul(a, b)", apply: contraction },
+    // Pattern: convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))
+    Builtin { name: "matmul-transposed", equation: "convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))", apply: contraction },
+    // Pattern: matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))
+    Builtin { name: "matmul-permuted-k", equation: "matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))", apply: contraction },
+    // Pattern: convert(conv(x, w), nhwc) = conv_nhwc(convert(x, nhwc), convert(w, ohwi))
+    Builtin { name: "window-channels-last", equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))", apply: channels_last },
+    // Pattern: conv_1x1(x, w) = matmul(pixels(x), w)
+    Builtin { name: "conv1x1-as-matmul", equation: "conv_1x1(x, w) = matmul(pixels(x), w)", apply: pointwise },
+    // Pattern: tensor_op(convert(x, grid order)) = tensor_op(x)
+    Builtin { name: "block-grid-any-order", equation: "tensor_op(convert(x, grid order)) = tensor_op(x)", apply: blocks },
+];
+
+/// The names and equations of the built-in rules, in the order in which they are tried.
+#[must_use]
+pub fn builtin_rules() -> Vec<(&'static str, &'static str)> {
+    let constant = (CONSTANT_ANY_LAYOUT, "convert(constant, o) = constant written in o");
+    BUILTIN.iter().map(|r| (r.name, r.equation)).chain([constant]).collect()
+}
+
+/// Which family each rule about common orders speaks of.
+fn order_rule(family: &str) -> &'static str {
+    match family {
+        "softmax" => "softmax-any-order",
+        "norm" => "norm-any-order",
+        "reduce" => "reduce-any-order",
+        "concat" => "concat-any-order",
+        "slice" => "slice-any-order",
+        "broadcast" => "broadcast-any-order",
+        "gather" => "gather-any-order",
+        _ => "elementwise-any-order",
+    }
+}
+
+fn common_order(cx: &mut RuleContext<'_>, name: &str) {
+    let sig = cx.signature;
+    if !sig.is_common_order() || order_rule(sig.family) != name {
+        return;
+    }
+    for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
+        if let Some(form) = follow(sig, cx.layouts, &order, cx.port) {
+            cx.forms.push(Form::Exact(form));
+        }
+    }
+}
+
+/// All ports in one order; a broadcast operand whose part of it the target refuses keeps its default.
+fn follow(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    order: &[LabelDigit],
+    source: usize,
+) -> Option<Vec<LayoutId>> {
+    let full = super::signature::fullest_port(sig);
+    let n_full = sig.labels(full).iter().flatten().count();
+    let mut form = Vec::with_capacity(sig.n_ports());
+    for port in 0..sig.n_ports() {
+        let layout = restrict(sig, layouts, port, order, source);
+        let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
+        let broadcast = port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
+        form.push(match accepted {
+            Some(l) => l,
+            None if broadcast => default_layout(sig, layouts, port),
+            None => return None,
+        });
+    }
+    Some(form)
+}
+
+/// The rule a layout at a port of a contraction needs, and the order of K it goes with.
+fn contraction(cx: &mut RuleContext<'_>, name: &str) {
+    let sig = cx.signature;
+    if sig.accept != Accept::ContractRuns || 2 < cx.port.min(3) {
+        return;
+    }
+    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else { return };
+    if !accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
+        return;
+    }
+    let logical = default_layout(sig, cx.layouts, cx.port);
+    let Some(logical) = label_order(sig, cx.layouts, cx.port, logical) else { return };
+    let of = |order: &[LabelDigit], roles: &[ContractRole]| -> Vec<LabelDigit> {
+        let wanted = |d: &&LabelDigit| roles.contains(&sig.contract_role(d.label));
+        order.iter().filter(wanted).copied().collect()
+    };
+    let k = of(&order, &[ContractRole::K]);
+    let others = [ContractRole::M, ContractRole::N, ContractRole::K];
+    let needs = if natural_k(sig, &k) && of(&order, &others) == of(&logical, &others) {
+        "matmul-batch-anywhere"
+    } else if natural_k(sig, &k) {
+        "matmul-transposed"
+    } else {
+        "matmul-permuted-k"
+    };
+    if needs == name {
+        cx.forms.push(Form::Member(if natural_k(sig, &k) { Vec::new() } else { k }));
+    }
+}
+
+/// Whether K's digits are in logical order, each label whole.
+fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
+    let in_order = k.windows(2).all(|w| {
+        let labels = sig.labels(0);
+        let at = |d: &LabelDigit| labels.iter().position(|l| *l == Some(d.label));
+        at(&w[0]) < at(&w[1])
+    });
+    in_order && k.iter().all(|d| d.div == 1)
+}
+
+fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
+    let sig = cx.signature;
+    if sig.accept != Accept::ChannelOrders {
+        return;
+    }
+    let last = |layouts: &mut Layouts, port| channel_orders(sig, layouts, port).last().copied();
+    if last(cx.layouts, cx.port) != Some(cx.layout) {
+        return;
+    }
+    let form: Option<Vec<LayoutId>> = (0..sig.n_ports()).map(|p| last(cx.layouts, p)).collect();
+    cx.forms.extend(form.map(Form::Exact));
+}
+
+fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
+    let sig = cx.signature;
+    let data_port = cx.port == 0 || cx.port == sig.n_operands;
+    if sig.accept == Accept::ChannelOrders
+        && sig.is_pointwise_conv()
+        && data_port
+        && accepts_layout(sig, cx.layouts, cx.port, cx.layout)
+    {
+        cx.forms.push(Form::Member(Vec::new()));
+    }
+}
+
+fn blocks(cx: &mut RuleContext<'_>, _name: &str) {
+    let sig = cx.signature;
+    if sig.accept == Accept::LastBlock && accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
+        cx.forms.push(Form::Member(Vec::new()));
+    }
+}
+
+/// Everything an e-graph knows besides its terms.
+#[derive(Default)]
+pub(crate) struct Knowledge {
+    signature: Option<Arc<Signature>>,
+    layouts: Layouts,
+    keys: IndexSet<Vec<LabelDigit>>,
+    fired: IndexMap<String, u64>,
+}
+
+impl Analysis<Alt> for Knowledge {
+    /// The port a class belongs to; `None` for numbers and for whole operations.
+    type Data = Option<u32>;
+
+    fn make(egraph: &mut EGraph<Alt, Self>, node: &Alt, _id: Id) -> Self::Data {
+        let port = |id: Id| {
+            egraph[id].nodes.iter().find_map(|n| match n {
+                Alt::Num(n) => Some(*n),
+                Alt::Op | Alt::As(_) | Alt::Any(_) | Alt::Run(_) => None,
+            })
+        };
+        match node {
+            Alt::As([p, _]) | Alt::Any([p, _]) => port(*p),
+            Alt::Num(_) | Alt::Op | Alt::Run(_) => None,
+        }
+    }
+
+    fn merge(&mut self, a: &mut Self::Data, b: Self::Data) -> DidMerge {
+        assert_eq!(*a, b, "a rule joined values of two ports");
+        DidMerge(false, false)
+    }
+}
+
+/// Applies one rule to one `(as ?p ?l)`.
+struct Apply(Arc<dyn SearchRule>);
+
+impl Applier<Alt, Knowledge> for Apply {
+    fn apply_one(
+        &self,
+        egraph: &mut EGraph<Alt, Knowledge>,
+        _class: Id,
+        subst: &Subst,
+        _ast: Option<&PatternAst<Alt>>,
+        _rule: Symbol,
+    ) -> Vec<Id> {
+        let number = |egraph: &EGraph<Alt, Knowledge>, var: &str| {
+            let var: Var = var.parse().ok()?;
+            egraph[subst[var]].nodes.iter().find_map(|n| match n {
+                Alt::Num(n) => Some(*n),
+                Alt::Op | Alt::As(_) | Alt::Any(_) | Alt::Run(_) => None,
+            })
+        };
+        let (Some(port), Some(layout)) = (number(egraph, "?p"), number(egraph, "?l")) else {
+            return Vec::new();
+        };
+        let Some(signature) = egraph.analysis.signature.clone() else { return Vec::new() };
+        let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
+        let mut cx = RuleContext {
+            signature: &signature,
+            layouts: &mut layouts,
+            port: port as usize,
+            layout: LayoutId::from_index(layout as usize),
+            forms: Vec::new(),
+        };
+        self.0.apply(&mut cx);
+        let forms = std::mem::take(&mut cx.forms);
+        egraph.analysis.layouts = layouts;
+        let mut changed = Vec::new();
+        for form in forms {
+            changed.extend(match form {
+                Form::Exact(ids) => add_exact(egraph, &ids),
+                Form::Member(key) => add_member(egraph, &signature, port, layout, key),
+            });
+        }
+        if !changed.is_empty() {
+            *egraph.analysis.fired.entry(self.0.name().to_owned()).or_default() += 1;
+        }
+        changed
+    }
+}
+
+fn number(egraph: &mut EGraph<Alt, Knowledge>, n: usize) -> Id {
+    egraph.add(Alt::Num(u32::try_from(n).unwrap_or(u32::MAX)))
+}
+
+fn add_as(egraph: &mut EGraph<Alt, Knowledge>, port: usize, layout: LayoutId) -> Id {
+    let (p, l) = (number(egraph, port), number(egraph, layout.index()));
+    egraph.add(Alt::As([p, l]))
+}
+
+/// Adds a run to the class of the operation; says which class changed, if one did.
+fn add_run(egraph: &mut EGraph<Alt, Knowledge>, children: Vec<Id>) -> Option<Id> {
+    let run = egraph.add(Alt::Run(children.into()));
+    let op = egraph.add(Alt::Op);
+    egraph.union(op, run).then(|| egraph.find(op))
+}
+
+fn add_exact(egraph: &mut EGraph<Alt, Knowledge>, form: &[LayoutId]) -> Option<Id> {
+    let children = form.iter().enumerate().map(|(p, &l)| add_as(egraph, p, l)).collect();
+    add_run(egraph, children)
+}
+
+/// Puts the layout at the port into the form with this order of K, and runs that form.
+fn add_member(
+    egraph: &mut EGraph<Alt, Knowledge>,
+    signature: &Signature,
+    port: u32,
+    layout: u32,
+    key: Vec<LabelDigit>,
+) -> Option<Id> {
+    let key_id = egraph.analysis.keys.insert_full(key.clone()).0;
+    let (p, l, k) = (
+        number(egraph, port as usize),
+        number(egraph, layout as usize),
+        number(egraph, key_id),
+    );
+    let one = egraph.add(Alt::As([p, l]));
+    let any = egraph.add(Alt::Any([p, k]));
+    let joined = egraph.union(one, any);
+    let mut children = vec![k];
+    for other in 0..signature.n_ports() {
+        children.push(add_port(egraph, signature, other, key_id, &key));
+    }
+    let run = add_run(egraph, children);
+    run.or(joined.then(|| egraph.find(any)))
+}
+
+/// The class of all layouts a port may have in a form; the port's default is one of them when it
+/// has the form's order of K.
+fn add_port(
+    egraph: &mut EGraph<Alt, Knowledge>,
+    signature: &Signature,
+    port: usize,
+    key_id: usize,
+    key: &[LabelDigit],
+) -> Id {
+    let (p, k) = (number(egraph, port), number(egraph, key_id));
+    let any = egraph.add(Alt::Any([p, k]));
+    let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
+    let default = default_layout(signature, &mut layouts, port);
+    let order = label_order(signature, &mut layouts, port, default).unwrap_or_default();
+    let is_k = |d: &LabelDigit| signature.contract_role(d.label) == ContractRole::K;
+    let has_k = order.iter().any(is_k);
+    let base = if key.is_empty() || !has_k {
+        Some(default)
+    } else {
+        with_k(signature, &mut layouts, port, &order, key)
+    };
+    egraph.analysis.layouts = layouts;
+    if let Some(layout) = base {
+        let one = add_as(egraph, port, layout);
+        egraph.union(any, one);
+    }
+    any
+}
+
+/// The default layout of a port with the digits of K in another order.
+fn with_k(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    order: &[LabelDigit],
+    key: &[LabelDigit],
+) -> Option<LayoutId> {
+    let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
+    let at = order.iter().position(is_k)?;
+    let mut full: Vec<LabelDigit> = order.iter().filter(|d| !is_k(d)).copied().collect();
+    full.splice(at..at, key.iter().copied());
+    restrict(sig, layouts, port, &full, port)
+}
+
+/// Nodes one signature's e-graph may grow to; the graphs of the corpus stay below 400.
+const NODE_LIMIT: usize = 20_000;
+/// Rounds of saturation; rules only add forms for seeded layouts, so two rounds reach the fixpoint.
+const ITERATION_LIMIT: usize = 8;
+
+/// The rules that are on, and how often each fired.
+pub(crate) struct RuleSet {
+    rewrites: Vec<Rewrite<Alt, Knowledge>>,
+    pub(crate) constants: bool,
+    pub(crate) fired: IndexMap<String, u64>,
+    pub(crate) unsaturated: u64,
+}
+
+impl RuleSet {
+    /// `all`, `none`, or a list of names.
+    pub(crate) fn new(choice: &str, extra: &[Arc<dyn SearchRule>]) -> Result<RuleSet, String> {
+        let names: Vec<&str> = choice.split([',', '+', ':']).map(str::trim).collect();
+        let known = builtin_rules();
+        let is_known = |n: &&str| {
+            known.iter().any(|(k, _)| k == n) || extra.iter().any(|r| r.name() == *n)
+        };
+        let all = choice == "all";
+        if !all && choice != "none"
+            && let Some(unknown) = names.iter().find(|n| !is_known(n))
+        {
+            return Err((*unknown).to_owned());
+        }
+        let on = |name: &str| all || (choice != "none" && names.contains(&name));
+        let builtin = BUILTIN.iter().map(|r| -> Arc<dyn SearchRule> {
+            Arc::new(Builtin { name: r.name, equation: r.equation, apply: r.apply })
+        });
+        let rules = builtin.chain(extra.iter().cloned()).filter(|r| on(r.name()));
+        let mut rewrites = Vec::new();
+        for rule in rules {
+            let pattern: Pattern<Alt> = "(as ?p ?l)".parse().map_err(|_| "pattern".to_owned())?;
+            let rewrite = Rewrite::new(rule.name().to_owned(), pattern, Apply(rule));
+            rewrites.push(rewrite?);
+        }
+        let constants = on(CONSTANT_ANY_LAYOUT);
+        Ok(RuleSet { rewrites, constants, fired: IndexMap::new(), unsaturated: 0 })
+    }
+
+    /// All forms of an operation given the layouts that are asked for at its ports.
+    pub(crate) fn modes(
+        &mut self,
+        signature: &Signature,
+        layouts: &mut Layouts,
+        demands: &[Vec<LayoutId>],
+    ) -> Vec<Mode> {
+        let mut knowledge = Knowledge {
+            signature: Some(Arc::new(signature.clone())),
+            layouts: std::mem::take(layouts),
+            ..Knowledge::default()
+        };
+        knowledge.keys.insert(Vec::new());
+        let mut egraph = EGraph::new(knowledge);
+        let base: Vec<LayoutId> = (0..signature.n_ports())
+            .map(|p| default_layout(signature, &mut egraph.analysis.layouts, p))
+            .collect();
+        add_exact(&mut egraph, &base);
+        for (port, wanted) in demands.iter().enumerate() {
+            for &layout in wanted {
+                add_as(&mut egraph, port, layout);
+            }
+        }
+        egraph.rebuild();
+        let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
+            .with_egraph(egraph)
+            .with_scheduler(egg::SimpleScheduler)
+            .with_node_limit(NODE_LIMIT)
+            .with_iter_limit(ITERATION_LIMIT)
+            .with_time_limit(Duration::MAX)
+            .run(&self.rewrites);
+        if !matches!(runner.stop_reason, Some(egg::StopReason::Saturated)) {
+            self.unsaturated += 1;
+        }
+        let mut egraph = runner.egraph;
+        let modes = read_modes(&mut egraph);
+        for (name, n) in std::mem::take(&mut egraph.analysis.fired) {
+            *self.fired.entry(name).or_default() += n;
+        }
+        *layouts = std::mem::take(&mut egraph.analysis.layouts);
+        modes
+    }
+}
+
+/// The runs in the class of the operation, sorted, the base form first.
+fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
+    let op = egraph.add(Alt::Op);
+    let op = egraph.find(op);
+    let n_ports = egraph.analysis.signature.as_ref().map_or(0, |s| s.n_ports());
+    let mut modes: Vec<Mode> = Vec::new();
+    for node in &egraph[op].nodes {
+        let Alt::Run(children) = node else { continue };
+        let ports = &children[children.len() - n_ports..];
+        let mode = Mode { ports: ports.iter().map(|&p| members(egraph, p)).collect() };
+        if mode.ports.iter().all(|p| !p.is_empty()) && !modes.contains(&mode) {
+            modes.push(mode);
+        }
+    }
+    modes.sort_by(|a, b| a.ports.cmp(&b.ports));
+    modes
+}
+
+/// The layouts in the class of a port.
+fn members(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Vec<LayoutId> {
+    let mut out = Vec::new();
+    for node in &egraph[class].nodes {
+        let Alt::As([_, l]) = node else { continue };
+        for n in &egraph[*l].nodes {
+            if let Alt::Num(n) = n {
+                out.push(LayoutId::from_index(*n as usize));
+            }
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_name_and_an_equation() {
+        for (name, equation) in builtin_rules() {
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+            assert!(equation.contains('='));
+        }
+    }
+
+    #[test]
+    fn an_unknown_rule_is_named() {
+        assert_eq!(RuleSet::new("nonsense", &[]).err(), Some("nonsense".to_owned()));
+        assert!(RuleSet::new("none", &[]).is_ok_and(|r| r.rewrites.is_empty() && !r.constants));
+        assert!(RuleSet::new("all", &[]).is_ok_and(|r| r.constants));
+    }
+
+    #[test]
+    fn nodes_are_leaves_or_have_children() {
+        assert!(Alt::Op.is_leaf());
+        assert!(!Alt::As([Id::from(0), Id::from(1)]).is_leaf());
+    }
+}

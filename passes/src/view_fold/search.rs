@@ -1,0 +1,583 @@
+//! Which layouts each storage group may have, which forms each operation, and what each pair costs.
+
+use super::groups::{Graph, Group, Node, NodeKind};
+use super::layouts::{LayoutId, Layouts};
+use super::rules::{Mode, RuleSet};
+use super::signature::{SignatureId, Signatures, channel_orders, default_layout};
+use super::solve::{Cost, Factor, INFEASIBLE, Problem, Solution, cost, movement, solve};
+use indexmap::IndexMap;
+use optc_ir::entity::{EntityId, SideTable};
+use optc_ir::{FreedomClass, Value};
+use optc_target::Accept;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Layouts a mask can tell apart; more than any `max-layouts` allows.
+const MASK_BITS: usize = 64;
+
+/// What a form needs of one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// The acceptable layouts, as a set of candidates of the port's group.
+    pub(crate) mask: u64,
+    /// The layout at the port itself, where no layout of the root gives it.
+    pub(crate) direct: Option<LayoutId>,
+    /// For a constant: the layout of its root.
+    pub(crate) constant: Option<LayoutId>,
+}
+
+/// One form of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeMode {
+    pub(crate) needs: Vec<Need>,
+    pub(crate) tie: u64,
+}
+
+/// One state of a group: the layout it is produced in, and further copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupState {
+    pub(crate) produced: usize,
+    pub(crate) extras: u64,
+}
+
+pub(crate) struct Search<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) layouts: &'a mut Layouts,
+    pub(crate) signatures: &'a mut Signatures,
+    pub(crate) rules: &'a mut RuleSet,
+    pub(crate) cap: usize,
+    pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
+    /// Candidates that the cap kept out.
+    pub(crate) dropped: u64,
+    modes_of: IndexMap<(SignatureId, Vec<Vec<LayoutId>>), Rc<Vec<Mode>>>,
+    queue: VecDeque<(Group, LayoutId)>,
+}
+
+/// The chosen layouts.
+pub(crate) struct Choice {
+    pub(crate) groups: SideTable<Group, GroupState>,
+    pub(crate) modes: SideTable<Node, NodeMode>,
+    pub(crate) cost: Cost,
+    pub(crate) proven: bool,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(
+        graph: &'a Graph,
+        layouts: &'a mut Layouts,
+        signatures: &'a mut Signatures,
+        rules: &'a mut RuleSet,
+        cap: usize,
+    ) -> Self {
+        Search {
+            graph,
+            layouts,
+            signatures,
+            rules,
+            cap: cap.min(MASK_BITS),
+            candidates: SideTable::new(Vec::new()),
+            dropped: 0,
+            modes_of: IndexMap::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// The candidates, taken out of the search.
+    pub(crate) fn take_candidates(&mut self) -> SideTable<Group, Vec<LayoutId>> {
+        std::mem::replace(&mut self.candidates, SideTable::new(Vec::new()))
+    }
+
+    /// Seeds the candidates and lets every operation hand its demands on.
+    pub(crate) fn demand(&mut self) {
+        self.seed();
+        while let Some((group, layout)) = self.queue.pop_front() {
+            self.hand_on(group, layout);
+        }
+    }
+
+    fn seed(&mut self) {
+        let graph = self.graph;
+        for (group, data) in graph.groups.iter() {
+            if data.constant {
+                let natural = self.layouts.row_major(&data.shape, data.bits);
+                self.offer(group, natural, true);
+            }
+        }
+        for (_, node) in graph.nodes.iter() {
+            if let Some(layout) = node.pinned {
+                self.offer_at(node.ports[0].value, layout, true);
+            }
+        }
+        for (_, node) in graph.nodes.iter() {
+            for (port, data) in node.ports.iter().enumerate() {
+                let layout = self.default_at(node, port);
+                self.offer_at(data.value, layout, true);
+            }
+        }
+        for (_, node) in graph.nodes.iter() {
+            let Some(id) = node.signature else { continue };
+            let sig = self.signatures.get(id).clone();
+            if sig.freedom.class != FreedomClass::Window || sig.accept != Accept::ChannelOrders {
+                continue;
+            }
+            for (port, data) in node.ports.iter().enumerate() {
+                for layout in channel_orders(&sig, self.layouts, port) {
+                    self.offer_at(data.value, layout, false);
+                }
+            }
+        }
+    }
+
+    fn default_at(&mut self, node: &super::groups::NodeData, port: usize) -> LayoutId {
+        match node.signature {
+            Some(id) => default_layout(self.signatures.get(id), self.layouts, port),
+            None => {
+                let value = node.ports[port].value;
+                let bits = self.graph.member(value).map_or(8, |m| m.bits);
+                self.layouts.row_major(&self.graph.shapes[value], bits)
+            }
+        }
+    }
+
+    fn offer_at(&mut self, value: Value, layout: LayoutId, must: bool) {
+        let Some(member) = self.graph.member(value) else { return };
+        let group = member.group;
+        if let Some(root) = self.graph.at_root(self.layouts, value, layout) {
+            self.offer(group, root, must);
+        }
+    }
+
+    fn offer(&mut self, group: Group, layout: LayoutId, must: bool) {
+        let known = &mut self.candidates[group];
+        if known.contains(&layout) {
+            return;
+        }
+        let cap = if must { MASK_BITS } else { self.cap };
+        if known.len() < cap {
+            known.push(layout);
+            self.queue.push_back((group, layout));
+        } else {
+            self.dropped += 1;
+            tracing::debug!(%group, %layout, "candidate layout dropped at the cap");
+        }
+    }
+
+    /// Tells every reader and the producer of a group of a new candidate.
+    fn hand_on(&mut self, group: Group, layout: LayoutId) {
+        let graph = self.graph;
+        let data = &graph.groups[group];
+        if data.constant {
+            return;
+        }
+        for &(node, port) in data.producer.iter().chain(&data.uses) {
+            let node = &graph.nodes[node];
+            let value = node.ports[port].value;
+            let Some(here) = graph.at_member(self.layouts, value, layout) else { continue };
+            match (&node.kind, node.signature) {
+                (NodeKind::Alias(_, map), _) => {
+                    let other = 1 - port;
+                    let there = if port == 0 {
+                        self.layouts.forward(here, *map)
+                    } else {
+                        self.layouts.backward(here, *map)
+                    };
+                    if let Some(there) = there {
+                        self.offer_at(node.ports[other].value, there, false);
+                    }
+                }
+                (_, Some(id)) => {
+                    for (other, there) in self.signatures.transfers(self.layouts, id, port, here) {
+                        self.offer_at(node.ports[other].value, there, false);
+                    }
+                }
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// The forms of a node in terms of the candidates of its groups.
+    fn node_modes(&mut self, node: Node) -> Vec<NodeMode> {
+        let graph = self.graph;
+        let data = &graph.nodes[node];
+        match (&data.kind, data.signature) {
+            (NodeKind::Alias(_, map), _) => self.alias_modes(node, *map),
+            (NodeKind::Arg(_) | NodeKind::Return(_), _) => {
+                let value = data.ports[0].value;
+                let need = match data.pinned {
+                    Some(layout) => self.need(value, &[layout], None),
+                    None => self.any(value),
+                };
+                need.into_iter().map(|n| NodeMode { needs: vec![n], tie: 0 }).collect()
+            }
+            (NodeKind::Op(_), Some(id)) => self.op_modes(node, id),
+            (NodeKind::Op(_), None) => Vec::new(),
+        }
+    }
+
+    fn any(&self, value: Value) -> Option<Need> {
+        let group = self.graph.member(value)?.group;
+        let n = self.candidates[group].len();
+        let mask = if n == MASK_BITS { u64::MAX } else { (1u64 << n) - 1 };
+        let constant = self.graph.groups[group].constant.then(|| self.candidates[group][0]);
+        Some(Need { mask, direct: None, constant })
+    }
+
+    fn alias_modes(&mut self, node: Node, map: super::layouts::MapId) -> Vec<NodeMode> {
+        let graph = self.graph;
+        let (from, to) = (graph.nodes[node].ports[0].value, graph.nodes[node].ports[1].value);
+        let Some(group) = graph.member(from).map(|m| m.group) else { return Vec::new() };
+        let mut modes = Vec::new();
+        for root in self.candidates[group].clone() {
+            let here = graph.at_member(self.layouts, from, root);
+            let there = here.and_then(|l| self.layouts.forward(l, map));
+            let (Some(here), Some(there)) = (here, there) else { continue };
+            let needs = self.need(from, &[here], None).zip(self.need(to, &[there], None));
+            if let Some((a, b)) = needs
+                && (b.mask != 0 || b.constant.is_some())
+            {
+                modes.push(NodeMode { needs: vec![a, b], tie: 0 });
+            }
+        }
+        modes
+    }
+
+    /// The layouts that are asked for at a port.
+    fn demands_at(&mut self, value: Value) -> Vec<LayoutId> {
+        let Some(group) = self.graph.member(value).map(|m| m.group) else { return Vec::new() };
+        let roots = self.candidates[group].clone();
+        let graph = self.graph;
+        roots.into_iter().filter_map(|l| graph.at_member(self.layouts, value, l)).collect()
+    }
+
+    fn op_modes(&mut self, node: Node, id: SignatureId) -> Vec<NodeMode> {
+        let graph = self.graph;
+        let values: Vec<Value> = graph.nodes[node].ports.iter().map(|p| p.value).collect();
+        let demands: Vec<Vec<LayoutId>> = values.iter().map(|&v| self.demands_at(v)).collect();
+        let key = (id, demands);
+        let modes = match self.modes_of.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let sig = self.signatures.get(id).clone();
+                let modes = Rc::new(self.rules.modes(&sig, self.layouts, &key.1));
+                self.modes_of.insert(key, modes.clone());
+                modes
+            }
+        };
+        let mut out: Vec<NodeMode> = Vec::with_capacity(modes.len());
+        for mode in modes.iter() {
+            if let Some(mode) = self.instantiate(node, id, &values, mode)
+                && !out.contains(&mode)
+            {
+                out.push(mode);
+            }
+        }
+        out
+    }
+
+    fn instantiate(
+        &mut self,
+        node: Node,
+        id: SignatureId,
+        values: &[Value],
+        mode: &Mode,
+    ) -> Option<NodeMode> {
+        let mut needs = Vec::with_capacity(values.len());
+        let mut tie = 0u64;
+        for (port, &value) in values.iter().enumerate() {
+            let default = default_layout(self.signatures.get(id), self.layouts, port);
+            let need = self.need(value, &mode.ports[port], Some(default))?;
+            if let Some(layout) = need.constant {
+                tie = tie.saturating_add(self.constant_tie(value, layout));
+            }
+            if self.graph.nodes[node].ports[port].is_result && need.mask == 0 && need.constant.is_none() {
+                return None;
+            }
+            needs.push(need);
+        }
+        Some(NodeMode { needs, tie })
+    }
+
+    /// Compile-time bytes of a constant in a layout; 0 as it lies in the file.
+    fn constant_tie(&mut self, value: Value, layout: LayoutId) -> u64 {
+        let Some(member) = self.graph.member(value) else { return 0 };
+        let data = &self.graph.groups[member.group];
+        if layout == self.layouts.row_major(&data.shape, data.bits) {
+            0
+        } else {
+            2 * self.graph.bytes(self.layouts, member.group, layout)
+        }
+    }
+
+    /// What a port needs so that it has one of these layouts.
+    fn need(
+        &mut self,
+        value: Value,
+        accepted: &[LayoutId],
+        default: Option<LayoutId>,
+    ) -> Option<Need> {
+        let group = self.graph.member(value)?.group;
+        if self.graph.groups[group].constant {
+            return self.constant_need(value, accepted, default);
+        }
+        let graph = self.graph;
+        let mut mask = 0u64;
+        let mut direct = None;
+        for &layout in accepted {
+            match graph.at_root(self.layouts, value, layout) {
+                Some(root) => {
+                    let at = self.candidates[group].iter().position(|&c| c == root);
+                    mask |= at.map_or(0, |i| 1u64 << i);
+                }
+                None => direct = direct.or(Some(layout)),
+            }
+        }
+        if mask != 0 {
+            direct = None;
+        }
+        (mask != 0 || direct.is_some()).then_some(Need { mask, direct, constant: None })
+    }
+
+    fn constant_need(
+        &mut self,
+        value: Value,
+        accepted: &[LayoutId],
+        default: Option<LayoutId>,
+    ) -> Option<Need> {
+        let graph = self.graph;
+        let mut best: Option<(u64, LayoutId)> = None;
+        for &layout in accepted {
+            let Some(root) = graph.at_root(self.layouts, value, layout) else { continue };
+            let tie = self.constant_tie(value, root);
+            let allowed = self.rules.constants || tie == 0 || default == Some(layout);
+            if allowed && best.is_none_or(|(least, _)| tie < least) {
+                best = Some((tie, root));
+            }
+        }
+        best.map(|(_, root)| Need { mask: 0, direct: None, constant: Some(root) })
+    }
+
+    /// The states a group may be in.
+    fn group_states(&self, group: Group, modes: &SideTable<Node, Vec<NodeMode>>) -> Vec<GroupState> {
+        let data = &self.graph.groups[group];
+        let n = self.candidates[group].len();
+        let masks = |(node, port): &(Node, usize)| {
+            modes[*node].iter().fold(0u64, |m, mode| m | mode.needs[*port].mask)
+        };
+        let produced = data.producer.as_ref().map_or(0, masks);
+        let wanted = data.uses.iter().map(masks).fold(0u64, |a, b| a | b);
+        let readers = data.uses.len();
+        let mut states = Vec::new();
+        let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
+        for p in in_mask(produced) {
+            states.push(GroupState { produced: p, extras: 0 });
+            if readers < 2 {
+                continue;
+            }
+            let others = wanted & !(1u64 << p);
+            for e in in_mask(others) {
+                states.push(GroupState { produced: p, extras: 1u64 << e });
+                if readers < 4 || PAIR_LIMIT < n {
+                    continue;
+                }
+                for f in in_mask(others).filter(|&f| e < f) {
+                    states.push(GroupState { produced: p, extras: (1u64 << e) | (1u64 << f) });
+                }
+            }
+        }
+        states
+    }
+
+    fn convert_bytes(&self, group: Group, from: usize, to: usize) -> u64 {
+        let c = &self.candidates[group];
+        let bytes = |i: usize| self.graph.bytes(self.layouts, group, c[i]);
+        if from == to { 0 } else { bytes(from).saturating_add(bytes(to)) }
+    }
+
+    /// Bytes of giving a port what it needs when its group is in a state.
+    fn port_bytes(&self, group: Group, state: GroupState, need: &Need) -> u64 {
+        let available = (1u64 << state.produced) | state.extras;
+        if need.constant.is_some() || need.mask & available != 0 {
+            return 0;
+        }
+        match need.direct {
+            Some(layout) => {
+                let from = self.graph.bytes(self.layouts, group, self.candidates[group][state.produced]);
+                let to = self.graph.groups[group].symbolic_bytes;
+                from.saturating_add(to.unwrap_or_else(|| self.layouts.bytes(layout)))
+            }
+            None => (0..self.candidates[group].len())
+                .filter(|i| need.mask & (1u64 << i) != 0)
+                .map(|i| self.convert_bytes(group, state.produced, i))
+                .min()
+                .unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The cheapest choice, or `None` when some operation has no form at all.
+    pub(crate) fn choose(&mut self) -> Option<Choice> {
+        let graph = self.graph;
+        let mut modes: SideTable<Node, Vec<NodeMode>> = SideTable::new(Vec::new());
+        for node in graph.nodes.ids() {
+            modes[node] = self.node_modes(node);
+            if modes[node].is_empty() && !graph.nodes[node].ports.is_empty() {
+                tracing::debug!(%node, kind = ?graph.nodes[node].kind, "no form");
+                return None;
+            }
+        }
+        let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
+        for (group, data) in graph.groups.iter() {
+            states[group] = if data.constant {
+                vec![GroupState { produced: 0, extras: 0 }]
+            } else {
+                self.group_states(group, &modes)
+            };
+            if states[group].is_empty() {
+                tracing::debug!(%group, "no state");
+                return None;
+            }
+        }
+        let problem = self.problem(&modes, &states);
+        let solution = solve(&problem);
+        tracing::debug!(
+            variables = problem.domains.len(),
+            factors = problem.factors.len(),
+            bytes = movement(solution.cost),
+            proven = solution.proven,
+            "solved"
+        );
+        if INFEASIBLE <= solution.cost {
+            return None;
+        }
+        Some(self.read(&solution, modes, &states))
+    }
+
+    fn problem(
+        &self,
+        modes: &SideTable<Node, Vec<NodeMode>>,
+        states: &SideTable<Group, Vec<GroupState>>,
+    ) -> Problem {
+        let graph = self.graph;
+        let n_groups = graph.groups.len();
+        let mut problem = Problem::default();
+        problem.domains.extend(graph.groups.ids().map(|g| states[g].len()));
+        problem.domains.extend(graph.nodes.ids().map(|n| modes[n].len().max(1)));
+        for group in graph.groups.ids() {
+            let table = states[group].iter().map(|&s| self.state_cost(group, s)).collect();
+            problem.factors.push(Factor { vars: vec![group.index()], table });
+        }
+        for (node, data) in graph.nodes.iter() {
+            let var = n_groups + node.index();
+            let table: Vec<Cost> = modes[node].iter().map(|m| cost(0, m.tie)).collect();
+            problem.factors.push(Factor { vars: vec![var], table });
+            let mut by_group: IndexMap<Group, Vec<usize>> = IndexMap::new();
+            for (port, p) in data.ports.iter().enumerate() {
+                if let Some(member) = graph.member(p.value)
+                    && !graph.groups[member.group].constant
+                {
+                    by_group.entry(member.group).or_default().push(port);
+                }
+            }
+            for (group, ports) in by_group {
+                let mut table = Vec::with_capacity(states[group].len() * modes[node].len());
+                for &state in &states[group] {
+                    for mode in &modes[node] {
+                        table.push(self.pair_cost(node, group, &ports, state, mode));
+                    }
+                }
+                problem.factors.push(Factor { vars: vec![group.index(), var], table });
+            }
+        }
+        problem
+    }
+
+    fn state_cost(&self, group: Group, state: GroupState) -> Cost {
+        if self.graph.groups[group].constant {
+            return 0;
+        }
+        let extras = (0..self.candidates[group].len()).filter(|i| state.extras & (1u64 << i) != 0);
+        let bytes = extras.map(|i| self.convert_bytes(group, state.produced, i)).sum();
+        cost(bytes, u64::from(state.produced != 0))
+    }
+
+    fn pair_cost(
+        &self,
+        node: Node,
+        group: Group,
+        ports: &[usize],
+        state: GroupState,
+        mode: &NodeMode,
+    ) -> Cost {
+        let mut bytes = 0u64;
+        for &port in ports {
+            let need = &mode.needs[port];
+            if self.graph.nodes[node].ports[port].is_result {
+                if need.mask & (1u64 << state.produced) == 0 {
+                    return INFEASIBLE;
+                }
+            } else {
+                bytes = bytes.saturating_add(self.port_bytes(group, state, need));
+            }
+        }
+        if bytes == u64::MAX { INFEASIBLE } else { cost(bytes, 0) }
+    }
+
+    fn read(
+        &self,
+        solution: &Solution,
+        modes: SideTable<Node, Vec<NodeMode>>,
+        states: &SideTable<Group, Vec<GroupState>>,
+    ) -> Choice {
+        let n_groups = self.graph.groups.len();
+        let mut groups = SideTable::new(GroupState { produced: 0, extras: 0 });
+        for group in self.graph.groups.ids() {
+            groups[group] = states[group][solution.states[group.index()]];
+        }
+        let mut chosen = SideTable::new(NodeMode { needs: Vec::new(), tie: 0 });
+        for node in self.graph.nodes.ids() {
+            if let Some(mode) = modes[node].get(solution.states[n_groups + node.index()]) {
+                chosen[node] = mode.clone();
+            }
+        }
+        Choice { groups, modes: chosen, cost: solution.cost, proven: solution.proven }
+    }
+
+    /// What naive lowering moves: every operation in its default layouts, one conversion for each
+    /// pair of a value and a layout that is read of it and that it is not in.
+    pub(crate) fn naive_bytes(&mut self) -> u64 {
+        let graph = self.graph;
+        let mut total = 0u64;
+        for (group, data) in graph.groups.iter() {
+            if data.constant {
+                continue;
+            }
+            let Some((producer, port)) = data.producer else { continue };
+            let produced = self.required_at(producer, port);
+            let mut seen: Vec<(Value, LayoutId)> = Vec::new();
+            for &(node, port) in &data.uses {
+                let value = graph.nodes[node].ports[port].value;
+                let wanted = self.required_at(node, port);
+                let have = graph.at_member(self.layouts, value, produced);
+                if have == Some(wanted) || seen.contains(&(value, wanted)) {
+                    continue;
+                }
+                seen.push((value, wanted));
+                let from = graph.bytes(self.layouts, group, produced);
+                let to = data.symbolic_bytes.unwrap_or_else(|| self.layouts.bytes(wanted));
+                total = total.saturating_add(from).saturating_add(to);
+            }
+        }
+        total
+    }
+
+    fn required_at(&mut self, node: Node, port: usize) -> LayoutId {
+        let graph = self.graph;
+        let data = &graph.nodes[node];
+        match data.pinned {
+            Some(layout) => layout,
+            None => self.default_at(data, port),
+        }
+    }
+}
+
+/// Candidates of a group up to which pairs of further copies are states of it.
+const PAIR_LIMIT: usize = 6;

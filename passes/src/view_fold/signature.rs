@@ -1,0 +1,587 @@
+//! Signatures: what the search knows of an operation, shared by all operations that look alike.
+//!
+//! A signature is the layout freedom an operation declares, the rule of the target for its family,
+//! and the shapes at its ports. Which orders fit together is decided here, in terms of labels.
+
+use super::layouts::{LayoutId, Layouts};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::entity::EntityId;
+use optc_ir::entity_id;
+use optc_ir::{Freedom, FreedomClass, Role};
+use optc_layout::{Layout, Piece};
+use optc_target::{Accept, Target};
+
+entity_id! {
+    /// A signature.
+    SignatureId, "s"
+}
+
+/// What the search knows of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Signature {
+    /// The family, as the operation declares it.
+    pub family: &'static str,
+    /// The target's rule for the family.
+    pub accept: Accept,
+    /// The parameter of the rule: elements of a run or block.
+    pub parameter: u64,
+    /// The declared freedom.
+    pub freedom: Freedom,
+    /// Extents at each port, operands before results.
+    pub shapes: Vec<Vec<u64>>,
+    /// Element width in bits at each port.
+    pub bits: Vec<u32>,
+    /// How many of the ports are operands.
+    pub n_operands: usize,
+}
+
+/// One digit of an order in terms of labels: `count` values of `label / div`, on `extent` positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LabelDigit {
+    pub(crate) label: usize,
+    pub(crate) div: u64,
+    pub(crate) extent: u64,
+}
+
+/// An order of labels, major to minor.
+pub(crate) type LabelOrder = Vec<LabelDigit>;
+
+/// Interned signatures and their answered questions.
+#[derive(Default)]
+pub(crate) struct Signatures {
+    known: IndexSet<Signature>,
+    transfers: IndexMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
+    accepts: IndexMap<(SignatureId, usize, LayoutId), bool>,
+}
+
+impl Signature {
+    pub(crate) fn new(
+        family: &'static str,
+        freedom: Freedom,
+        shapes: Vec<Vec<u64>>,
+        bits: Vec<u32>,
+        n_operands: usize,
+        target: &Target,
+    ) -> Signature {
+        let row = target.row(family);
+        let accept = match freedom.class {
+            FreedomClass::Barrier => Accept::RowMajor,
+            FreedomClass::Rearrange
+            | FreedomClass::Ordered
+            | FreedomClass::Contract
+            | FreedomClass::Window
+            | FreedomClass::Source => target.accept(family),
+        };
+        let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+        Signature { family, accept, parameter, freedom, shapes, bits, n_operands }
+    }
+
+    /// The labels at a port, one a dimension.
+    #[must_use]
+    pub fn labels(&self, port: usize) -> &[Option<usize>] {
+        let (operands, results) = (&self.freedom.operands, &self.freedom.results);
+        let at = if port < self.n_operands {
+            operands.get(port)
+        } else {
+            results.get(port - self.n_operands)
+        };
+        at.map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of ports.
+    #[must_use]
+    pub fn n_ports(&self) -> usize {
+        self.shapes.len()
+    }
+
+    fn has_label(&self, port: usize, label: usize) -> bool {
+        self.labels(port).contains(&Some(label))
+    }
+
+    /// What a label is in a contraction.
+    pub(crate) fn contract_role(&self, label: usize) -> ContractRole {
+        let (a, b) = (self.has_label(0, label), self.has_label(1, label));
+        let c = self.has_label(self.n_operands, label);
+        match (a, b, c) {
+            (true, true, true) => ContractRole::Batch,
+            (true, true, false) => ContractRole::K,
+            (true, false, _) => ContractRole::M,
+            (false, true, _) => ContractRole::N,
+            (false, false, _) => ContractRole::Other,
+        }
+    }
+
+    /// Whether one order is shared by all ports (as against one rule a port).
+    pub(crate) fn is_common_order(&self) -> bool {
+        self.freedom.class == FreedomClass::Ordered
+            && matches!(self.accept, Accept::CommonOrder | Accept::MinRun)
+    }
+
+    /// Whether this is a convolution that only mixes channels: every kernel extent is 1 and the
+    /// spatial extents stay.
+    pub(crate) fn is_pointwise_conv(&self) -> bool {
+        if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
+            return false;
+        }
+        let kernel_is_one = self.labels(1).iter().zip(&self.shapes[1]).all(|(label, &n)| {
+            label.is_none_or(|l| self.freedom.labels[l].role == Role::Channel) || n == 1
+        });
+        let spatial = |port: usize| -> Vec<u64> {
+            let dims = self.labels(port).iter().zip(&self.shapes[port]);
+            dims.filter(|(l, _)| self.is_role(**l, Role::Spatial)).map(|(_, &n)| n).collect()
+        };
+        let channels = |port: usize| -> u64 {
+            let dims = self.labels(port).iter().zip(&self.shapes[port]);
+            dims.filter(|(l, _)| self.is_role(**l, Role::Channel)).map(|(_, &n)| n).product()
+        };
+        let result = self.n_operands;
+        let one_group = channels(1) == channels(0).saturating_mul(channels(result));
+        kernel_is_one && one_group && spatial(0) == spatial(result)
+    }
+
+    fn is_role(&self, label: Option<usize>, role: Role) -> bool {
+        label.is_some_and(|l| self.freedom.labels[l].role == role)
+    }
+}
+
+/// What a label is in a contraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContractRole {
+    Batch,
+    M,
+    N,
+    K,
+    Other,
+}
+
+impl Signatures {
+    pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
+        SignatureId::from_index(self.known.insert_full(signature).0)
+    }
+
+    pub(crate) fn get(&self, id: SignatureId) -> &Signature {
+        &self.known[id.index()]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether the target lets the operation read or write this layout at this port, the other
+    /// ports left aside.
+    pub(crate) fn accepts(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+        layout: LayoutId,
+    ) -> bool {
+        if let Some(&known) = self.accepts.get(&(id, port, layout)) {
+            return known;
+        }
+        let answer = accepts_layout(self.get(id), layouts, port, layout);
+        self.accepts.insert((id, port, layout), answer);
+        answer
+    }
+
+    /// Layouts at other ports that go well with this layout at this port.
+    pub(crate) fn transfers(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+        layout: LayoutId,
+    ) -> Vec<(usize, LayoutId)> {
+        if let Some(known) = self.transfers.get(&(id, port, layout)) {
+            return known.clone();
+        }
+        let answer = if self.accepts(layouts, id, port, layout) {
+            transfers(self.get(id), layouts, port, layout)
+        } else {
+            Vec::new()
+        };
+        self.transfers.insert((id, port, layout), answer.clone());
+        answer
+    }
+}
+
+/// The layout a value has where nothing is chosen: what naive lowering uses at this port.
+pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
+    let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
+    let wanted = match sig.accept {
+        Accept::MinRun | Accept::LastBlock => sig.parameter,
+        Accept::RowMajor
+        | Accept::CommonOrder
+        | Accept::ContractRuns
+        | Accept::ChannelOrders
+        | Accept::Any => 1,
+    };
+    let Some(&last) = shape.last() else { return layouts.row_major(shape, bits) };
+    let fits = match sig.accept {
+        Accept::LastBlock => last.is_multiple_of(wanted),
+        _ => wanted <= last || shape.iter().all(|&n| n <= 1),
+    };
+    if fits {
+        return layouts.row_major(shape, bits);
+    }
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (dim, &count) in shape.iter().enumerate() {
+        let is_last = dim + 1 == shape.len();
+        let extent = if is_last { count.div_ceil(wanted).saturating_mul(wanted) } else { count };
+        if 1 < extent {
+            pieces.push(Piece { dim, div: 1, count, extent });
+        }
+    }
+    match Layout::from_pieces(shape, bits, &pieces) {
+        Ok(layout) => layouts.intern(layout),
+        Err(_) => layouts.row_major(shape, bits),
+    }
+}
+
+pub(crate) fn accepts_layout(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> bool {
+    if layout == default_layout(sig, layouts, port) {
+        return true;
+    }
+    let Some(pieces) = layouts.pieces(layout) else { return false };
+    match sig.accept {
+        Accept::RowMajor => false,
+        Accept::Any => true,
+        Accept::CommonOrder => is_unpadded(&pieces),
+        Accept::ContractRuns => is_unpadded(&pieces) && accepts_contract(sig, port, &pieces),
+        Accept::ChannelOrders => {
+            channel_orders(sig, layouts, port).contains(&layout)
+                || (sig.is_pointwise_conv() && is_unpadded(&pieces) && accepts_pointwise(sig, port, &pieces))
+        }
+        Accept::MinRun => pieces.last().is_some_and(|p| p.div == 1 && sig.parameter <= p.extent),
+        Accept::LastBlock => accepts_last_block(sig, port, &pieces),
+    }
+}
+
+fn is_unpadded(pieces: &[Piece]) -> bool {
+    pieces.iter().all(|p| p.extent == p.count)
+}
+
+/// M, N and batch in any digits, K in one run, batch not innermost.
+fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    let labels = sig.labels(port);
+    let role = |p: &Piece| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
+    let long: Vec<ContractRole> = pieces.iter().filter(|p| 1 < p.count).map(role).collect();
+    if long.last() == Some(&ContractRole::Batch) && long.iter().any(|r| *r != ContractRole::Batch) {
+        return false;
+    }
+    let first = long.iter().position(|r| *r == ContractRole::K);
+    let last = long.iter().rposition(|r| *r == ContractRole::K);
+    match (first, last) {
+        (Some(a), Some(b)) => long[a..=b].iter().all(|r| *r == ContractRole::K),
+        _ => true,
+    }
+}
+
+/// A pointwise convolution contracts channels: they are one run; batch and spatial are M.
+fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    let labels = sig.labels(port);
+    let is_channel = |p: &&Piece| sig.is_role(labels[p.dim], Role::Channel);
+    if port != 0 {
+        return true;
+    }
+    let first = pieces.iter().position(|p| is_channel(&p));
+    let last = pieces.iter().rposition(|p| is_channel(&p));
+    match (first, last) {
+        (Some(a), Some(b)) => pieces[a..=b].iter().all(|p| is_channel(&p)),
+        _ => true,
+    }
+}
+
+/// Other dimensions whole, in any order; the last one in blocks, a block innermost.
+fn accepts_last_block(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    let shape = &sig.shapes[port];
+    let Some(last_dim) = shape.len().checked_sub(1) else { return true };
+    let Some(inner) = pieces.last() else { return false };
+    if inner.dim != last_dim || inner.div != 1 || !inner.extent.is_multiple_of(sig.parameter) {
+        return false;
+    }
+    let outer = &pieces[..pieces.len() - 1];
+    let mut seen = vec![false; shape.len()];
+    outer.iter().all(|p| {
+        let fresh = !std::mem::replace(&mut seen[p.dim], true);
+        let whole = p.dim == last_dim || (p.div == 1 && p.extent == shape[p.dim]);
+        let cut = p.dim != last_dim || inner.extent == sig.parameter;
+        fresh && whole && cut
+    })
+}
+
+/// The layouts of a window operation's port: channels before spatial, or after.
+pub(crate) fn channel_orders(sig: &Signature, layouts: &mut Layouts, port: usize) -> Vec<LayoutId> {
+    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    let is_weight = port == 1 && 1 < sig.n_operands;
+    let place = |dim: usize| -> (usize, usize) {
+        let rank = match labels[dim].map(|l| sig.freedom.labels[l].role) {
+            Some(Role::Batch) => 0,
+            Some(Role::Channel) if is_weight && dim == 0 => 0,
+            Some(Role::Spatial | Role::Axis) => 1,
+            Some(Role::Channel) => 2,
+            Some(Role::Parallel) | None => 1,
+        };
+        (rank, dim)
+    };
+    let mut last: Vec<usize> = (0..shape.len()).collect();
+    last.sort_by_key(|&dim| place(dim));
+    let first = layouts.row_major(shape, sig.bits[port]);
+    match Layout::from_order(shape, sig.bits[port], &last) {
+        Ok(layout) => vec![first, layouts.intern(layout)],
+        Err(_) => vec![first],
+    }
+}
+
+/// The order of labels that a layout at a port spells, if it is one.
+pub(crate) fn label_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Option<LabelOrder> {
+    let labels = sig.labels(port);
+    let pieces = layouts.pieces(layout)?;
+    let digit = |p: &Piece| {
+        let label = labels.get(p.dim).copied().flatten()?;
+        Some(LabelDigit { label, div: p.div, extent: p.extent })
+    };
+    let shape = &sig.shapes[port];
+    let long = |p: &&Piece| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
+    pieces.iter().filter(long).map(digit).collect()
+}
+
+/// The layout at a port that follows an order of labels: what the port lacks drops out.
+pub(crate) fn restrict(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    order: &[LabelDigit],
+    source: usize,
+) -> Option<LayoutId> {
+    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    let mut pieces: Vec<Piece> = Vec::with_capacity(order.len());
+    let mut covered = vec![false; shape.len()];
+    for (at, digit) in order.iter().enumerate() {
+        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else { continue };
+        let size = shape[dim];
+        let granule = sig.freedom.labels[digit.label].granule;
+        let from = extent_of(sig, source, digit.label).unwrap_or(size);
+        let outermost = is_outermost(order, at);
+        if from != size && digit.div != 1 && (granule == 0 || !granule.is_multiple_of(digit.div)) {
+            return None;
+        }
+        covered[dim] = true;
+        let whole = if from == size { None } else { Some(size.div_ceil(digit.div)) };
+        let (count, extent) = match (outermost, whole) {
+            (true, Some(count)) => (count, count),
+            (false, Some(_)) => (digit.extent.min(size), digit.extent),
+            (_, None) => {
+                let upper = size.div_ceil(digit.div);
+                (upper.min(digit.extent), digit.extent)
+            }
+        };
+        if 1 < extent {
+            pieces.push(Piece { dim, div: digit.div, count, extent });
+        }
+    }
+    let complete = (0..shape.len()).all(|d| covered[d] || shape[d] == 1);
+    if !complete {
+        return None;
+    }
+    if from_differs_with_inner_cut(sig, port, source, order) {
+        return None;
+    }
+    Layout::from_pieces(shape, sig.bits[port], &pieces).ok().map(|l| layouts.intern(l))
+}
+
+fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
+    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
+    Some(sig.shapes[port][dim])
+}
+
+fn is_outermost(order: &[LabelDigit], at: usize) -> bool {
+    order.iter().all(|d| d.label != order[at].label || d.div <= order[at].div)
+}
+
+/// Whether a cut label has another extent at the two ports while the smaller one ends inside a cut.
+fn from_differs_with_inner_cut(sig: &Signature, port: usize, source: usize, order: &[LabelDigit]) -> bool {
+    order.iter().any(|d| {
+        let (a, b) = (extent_of(sig, port, d.label), extent_of(sig, source, d.label));
+        match (a, b) {
+            (Some(a), Some(b)) if a != b => !a.is_multiple_of(d.div) || !b.is_multiple_of(d.div),
+            _ => false,
+        }
+    })
+}
+
+/// All labels of the operation in an order, those that `order` lacks put beside their logical
+/// neighbour, innermost, or outermost.
+pub(crate) fn extend(sig: &Signature, order: &LabelOrder, full: usize) -> Vec<LabelOrder> {
+    let have = |order: &LabelOrder, label: usize| order.iter().any(|d| d.label == label);
+    let dims = sig.labels(full).iter().zip(&sig.shapes[full]);
+    let missing: Vec<LabelDigit> = dims
+        .filter_map(|(label, &n)| {
+            let label = (*label)?;
+            (1 < n && !have(order, label)).then_some(LabelDigit { label, div: 1, extent: n })
+        })
+        .collect();
+    if missing.is_empty() {
+        return vec![order.clone()];
+    }
+    let mut beside = order.clone();
+    for digit in &missing {
+        let labels = sig.labels(full);
+        let at = labels.iter().position(|l| *l == Some(digit.label)).unwrap_or(0);
+        let before = labels[..at].iter().rev().flatten();
+        let neighbour = before.copied().find_map(|l| beside.iter().rposition(|d| d.label == l));
+        beside.insert(neighbour.map_or(0, |n| n + 1), *digit);
+    }
+    let inner: LabelOrder = order.iter().chain(&missing).copied().collect();
+    let outer: LabelOrder = missing.iter().chain(order).copied().collect();
+    let mut all = vec![beside];
+    for option in [inner, outer] {
+        if !all.contains(&option) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+/// The port whose labels are most: the one a common order is spelled by.
+pub(crate) fn fullest_port(sig: &Signature) -> usize {
+    let long = |port: usize| {
+        let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        dims.filter(|(l, n)| l.is_some() && 1 < **n).count()
+    };
+    let result = sig.n_operands.min(sig.n_ports().saturating_sub(1));
+    (0..sig.n_ports()).fold(result, |best, port| if long(best) < long(port) { port } else { best })
+}
+
+fn transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    match sig.accept {
+        Accept::CommonOrder | Accept::MinRun if sig.is_common_order() => {
+            ordered_transfers(sig, layouts, port, layout)
+        }
+        Accept::ContractRuns => contract_transfers(sig, layouts, port, layout),
+        Accept::ChannelOrders => channel_transfers(sig, layouts, port, layout),
+        Accept::LastBlock
+        | Accept::CommonOrder
+        | Accept::MinRun
+        | Accept::RowMajor
+        | Accept::Any => Vec::new(),
+    }
+}
+
+/// The orders of all labels that agree with this layout at this port.
+pub(crate) fn common_orders(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<LabelOrder> {
+    let full = fullest_port(sig);
+    let Some(order) = label_order(sig, layouts, port, layout) else { return Vec::new() };
+    let lacks = missing_labels(sig, port, full);
+    let is_broadcast_operand = port < sig.n_operands && !matches!(sig.family, "broadcast" | "gather");
+    if 0 < lacks && is_broadcast_operand {
+        return Vec::new();
+    }
+    extend(sig, &order, full)
+}
+
+fn missing_labels(sig: &Signature, port: usize, full: usize) -> usize {
+    let dims = sig.labels(full).iter().zip(&sig.shapes[full]);
+    dims.filter(|(l, n)| l.is_some_and(|l| !sig.has_label(port, l)) && 1 < **n).count()
+}
+
+fn ordered_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let mut out = Vec::new();
+    for order in common_orders(sig, layouts, port, layout) {
+        for other in (0..sig.n_ports()).filter(|&o| o != port) {
+            if let Some(l) = restrict(sig, layouts, other, &order, port)
+                && !out.contains(&(other, l))
+            {
+                out.push((other, l));
+            }
+        }
+    }
+    out
+}
+
+/// From an operand of a contraction to the result, from the result to the operands, and the order
+/// of K from one operand to the other.
+fn contract_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let Some(order) = label_order(sig, layouts, port, layout) else { return Vec::new() };
+    let mut out = Vec::new();
+    for other in (0..sig.n_ports().min(3)).filter(|&o| o != port) {
+        for full in splice(sig, &order, other) {
+            if let Some(l) = restrict(sig, layouts, other, &full, port)
+                && !out.contains(&(other, l))
+            {
+                out.push((other, l));
+            }
+        }
+    }
+    out
+}
+
+/// `order` restricted to the labels of `other`, its missing labels as one run: in the place of what
+/// drops out, innermost, and outermost.
+fn splice(sig: &Signature, order: &LabelOrder, other: usize) -> Vec<LabelOrder> {
+    let labels = sig.labels(other);
+    let run: LabelOrder = labels
+        .iter()
+        .zip(&sig.shapes[other])
+        .filter_map(|(l, &n)| {
+            let label = (*l)?;
+            let known = order.iter().any(|d| d.label == label);
+            (!known && 1 < n).then_some(LabelDigit { label, div: 1, extent: n })
+        })
+        .collect();
+    let keeps = |d: &&LabelDigit| labels.contains(&Some(d.label));
+    let kept: LabelOrder = order.iter().filter(keeps).copied().collect();
+    let gap = order.iter().position(|d| !labels.contains(&Some(d.label)));
+    let before = gap.map_or(kept.len(), |g| order[..g].iter().filter(keeps).count());
+    let mut all: Vec<LabelOrder> = Vec::new();
+    for at in [before, kept.len(), 0] {
+        let mut option = kept.clone();
+        option.splice(at..at, run.iter().copied());
+        if !all.contains(&option) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+fn channel_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let mine = channel_orders(sig, layouts, port);
+    let Some(style) = mine.iter().position(|&l| l == layout) else { return Vec::new() };
+    let mut out = Vec::new();
+    for other in (0..sig.n_ports()).filter(|&o| o != port) {
+        if let Some(&l) = channel_orders(sig, layouts, other).get(style) {
+            out.push((other, l));
+        }
+    }
+    out
+}
