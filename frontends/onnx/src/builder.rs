@@ -1,0 +1,494 @@
+//! Emission of operations: types by the shape rules, constants and what is computed from constants
+//! alone only when something uses them.
+
+use crate::entries::{self, Entry};
+use crate::tensor::{Blob, FOLD_ELEMENTS, INLINE_BYTES, Storage, usize_shape};
+use indexmap::IndexSet;
+use optc_ir::entity::Table;
+use optc_ir::{
+    Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, Func, Loc, OpRef,
+    Registry, Tensor, TensorType, Type, Value,
+};
+use std::sync::Arc;
+
+optc_ir::entity_id! {
+    /// A value that hangs on constants and shapes alone and is written into the program on use.
+    LazyId, "lazy"
+}
+optc_ir::entity_id! {
+    /// An operation that gives lazy values.
+    RecipeId, "recipe"
+}
+
+/// A value during import.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Val {
+    /// A value of the program.
+    Ssa(Value),
+    /// A value not written yet.
+    Lazy(LazyId),
+}
+
+/// Why an operator has no translation.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It stays opaque; the reason in words.
+    Opaque(String),
+    /// The model is wrong.
+    Refused(Box<Diagnostic>),
+}
+
+impl Stop {
+    /// An operator that stays opaque.
+    pub(crate) fn opaque(reason: impl Into<String>) -> Stop {
+        Stop::Opaque(reason.into())
+    }
+    /// An error of the model.
+    pub(crate) fn error(code: &'static str, message: impl Into<String>) -> Stop {
+        Stop::Refused(Box::new(Diagnostic::error(code, message)))
+    }
+}
+
+impl From<Diagnostic> for Stop {
+    fn from(diag: Diagnostic) -> Stop {
+        Stop::Refused(Box::new(diag))
+    }
+}
+
+#[derive(Debug)]
+struct Lazy {
+    ty: Type,
+    loc: Loc,
+    source: Source,
+    /// The elements, where they are few and known.
+    tensor: Option<Arc<Tensor>>,
+    /// The sizes a shape tensor holds, where they are not all numbers.
+    entries: Option<Vec<Entry>>,
+    emitted: Option<Value>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Constant(Storage),
+    Recipe(RecipeId),
+}
+
+#[derive(Debug)]
+struct Recipe {
+    name: Arc<str>,
+    operands: Vec<Val>,
+    props: AttrDict,
+    results: Vec<LazyId>,
+    loc: Loc,
+}
+
+/// An operation to emit.
+#[derive(Debug)]
+pub(crate) struct NewOp<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) operands: &'a [Val],
+    pub(crate) props: AttrDict,
+    /// The types that the file or the translation declares, where the shape rule reads them.
+    pub(crate) declared: Option<Vec<Type>>,
+    pub(crate) loc: Loc,
+}
+
+/// Builds one function.
+#[derive(Debug)]
+pub(crate) struct Builder<'r> {
+    pub(crate) func: Func,
+    registry: &'r Registry,
+    lazies: Table<LazyId, Lazy>,
+    recipes: Table<RecipeId, Recipe>,
+}
+
+impl<'r> Builder<'r> {
+    /// An empty function.
+    pub(crate) fn new(registry: &'r Registry, name: &str) -> Builder<'r> {
+        let func = Func::new(name);
+        Builder {
+            func,
+            registry,
+            lazies: Table::new(),
+            recipes: Table::new(),
+        }
+    }
+
+    /// The type of a value.
+    pub(crate) fn ty(&self, val: Val) -> &Type {
+        match val {
+            Val::Ssa(v) => self.func.ty(v),
+            Val::Lazy(id) => &self.lazies[id].ty,
+        }
+    }
+
+    /// The elements, where they are few and known.
+    pub(crate) fn tensor(&self, val: Val) -> Option<Arc<Tensor>> {
+        match val {
+            Val::Ssa(_) => None,
+            Val::Lazy(id) => self.lazies[id].tensor.clone(),
+        }
+    }
+
+    /// The sizes that an integer tensor holds, where anything is known of them.
+    pub(crate) fn entries(&self, val: Val) -> Option<Vec<Entry>> {
+        let Val::Lazy(id) = val else { return None };
+        let lazy = &self.lazies[id];
+        match &lazy.tensor {
+            Some(t) if !t.dtype.is_float() => Some(entries::of_tensor(t)),
+            Some(_) => None,
+            None => lazy.entries.clone(),
+        }
+    }
+
+    /// Says what sizes a lazy shape tensor holds; numbers make it a constant.
+    pub(crate) fn set_entries(&mut self, val: Val, sizes: Vec<Entry>) {
+        let Val::Lazy(id) = val else { return };
+        let lazy = &mut self.lazies[id];
+        let Some(ty) = lazy
+            .ty
+            .as_tensor()
+            .filter(|t| t.elements() == Some(sizes.len() as u64))
+        else {
+            return;
+        };
+        let known = entries::ints(&sizes).zip(usize_shape(ty));
+        lazy.tensor = known.map(|(n, shape)| Arc::new(Tensor::from_i64(ty.dtype, shape, n)));
+        lazy.entries = Some(sizes);
+    }
+
+    /// A constant of the file.
+    pub(crate) fn constant(&mut self, blob: Blob, loc: Loc) -> Val {
+        let tensor = blob.tensor().map(Arc::new);
+        let (ty, source) = (blob.ty.into(), Source::Constant(blob.storage));
+        Val::Lazy(self.lazies.push(Lazy {
+            ty,
+            loc,
+            source,
+            tensor,
+            entries: None,
+            emitted: None,
+        }))
+    }
+
+    /// A constant with these elements.
+    pub(crate) fn literal(&mut self, tensor: Tensor, loc: Loc) -> Val {
+        let dims: Vec<u64> = tensor.shape.iter().map(|&d| d as u64).collect();
+        let ty = TensorType::fixed(&dims, tensor.dtype);
+        self.constant(
+            Blob {
+                name: String::new(),
+                ty,
+                storage: Storage::Here(tensor),
+            },
+            loc,
+        )
+    }
+
+    /// A rank-0 constant of this element type.
+    pub(crate) fn scalar(&mut self, dtype: DType, value: f64, loc: Loc) -> Val {
+        self.literal(Tensor::from_f64(dtype, Vec::new(), [value]), loc)
+    }
+
+    /// A constant whose elements are all `one`'s single element.
+    pub(crate) fn splat(&mut self, ty: TensorType, one: Tensor, loc: Loc) -> Val {
+        self.constant(
+            Blob {
+                name: String::new(),
+                ty,
+                storage: Storage::Splat(one),
+            },
+            loc,
+        )
+    }
+
+    /// Emits an operation.
+    ///
+    /// One whose operands are all constants is only written when something uses it; it is computed
+    /// now if it is small.
+    pub(crate) fn emit(&mut self, op: NewOp<'_>) -> Result<Vec<Val>, Stop> {
+        let types = self.infer(&op)?;
+        if op.operands.iter().any(|v| matches!(v, Val::Ssa(_))) {
+            return Ok(self.emit_now(op, types));
+        }
+        let tensors = self.fold(&op, &types);
+        Ok(self.recipe(op, types, tensors))
+    }
+
+    /// Emits an operation that has no shape rule, with these result types.
+    pub(crate) fn emit_declared(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
+        self.emit_now(op, types)
+    }
+
+    /// Keeps an operation back until something uses its results.
+    pub(crate) fn defer(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
+        self.recipe(op, types, None)
+    }
+
+    fn emit_now(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
+        let operands = op.operands.iter().map(|&v| self.value(v)).collect();
+        let made = self
+            .func
+            .push_op(op.name, operands, op.props, types, op.loc);
+        self.func.ops[made]
+            .results
+            .iter()
+            .map(|&v| Val::Ssa(v))
+            .collect()
+    }
+
+    fn recipe(
+        &mut self,
+        op: NewOp<'_>,
+        types: Vec<Type>,
+        tensors: Option<Vec<Tensor>>,
+    ) -> Vec<Val> {
+        let mut tensors = tensors.unwrap_or_default().into_iter();
+        let recipe = self.recipes.push(Recipe {
+            name: Arc::from(op.name),
+            operands: op.operands.to_vec(),
+            props: op.props,
+            results: Vec::new(),
+            loc: op.loc.clone(),
+        });
+        let lazy = |ty: Type| Lazy {
+            ty,
+            loc: op.loc.clone(),
+            source: Source::Recipe(recipe),
+            tensor: tensors.next().map(Arc::new),
+            entries: None,
+            emitted: None,
+        };
+        let made: Vec<Lazy> = types.into_iter().map(lazy).collect();
+        let results: Vec<LazyId> = made.into_iter().map(|l| self.lazies.push(l)).collect();
+        self.recipes[recipe].results.clone_from(&results);
+        results.into_iter().map(Val::Lazy).collect()
+    }
+
+    fn infer(&self, op: &NewOp<'_>) -> Result<Vec<Type>, Stop> {
+        let Some(decl) = self.registry.get(op.name) else {
+            return op
+                .declared
+                .clone()
+                .ok_or_else(|| Stop::opaque(format!("the operation {} is not declared", op.name)));
+        };
+        let operands = op.operands.iter().map(|&v| self.ty(v)).collect();
+        let results = op.declared.iter().flatten().collect();
+        let op_ref = OpRef {
+            name: op.name,
+            operands,
+            results,
+            props: &op.props,
+        };
+        let inferred = decl.infer(&op_ref).map_err(|e| {
+            let diag = Diagnostic::error(e.code, e.message);
+            Stop::from(e.hint.into_iter().fold(diag, Diagnostic::note))
+        })?;
+        Ok(inferred
+            .into_iter()
+            .map(|x| Type::from(TensorType::from(x)))
+            .collect())
+    }
+
+    /// The results of an operation whose operands are all known and small.
+    fn fold(&self, op: &NewOp<'_>, types: &[Type]) -> Option<Vec<Tensor>> {
+        let decl = self.registry.get(op.name)?;
+        let elements = types.iter().map(|t| t.as_tensor()?.elements());
+        let total = elements
+            .into_iter()
+            .try_fold(0u64, |sum, n| sum.checked_add(n?))?;
+        if FOLD_ELEMENTS < total {
+            return None;
+        }
+        let inputs: Option<Vec<Arc<Tensor>>> =
+            op.operands.iter().map(|&v| self.tensor(v)).collect();
+        let inputs = inputs?;
+        let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
+        let operands = op.operands.iter().map(|&v| self.ty(v)).collect();
+        let results = types.iter().collect();
+        let op_ref = OpRef {
+            name: op.name,
+            operands,
+            results,
+            props: &op.props,
+        };
+        let bindings = Bindings::default();
+        let out = decl
+            .eval(
+                &op_ref,
+                &inputs,
+                &EvalContext {
+                    bindings: &bindings,
+                },
+            )
+            .ok()?;
+        (out.len() == types.len()).then_some(out)
+    }
+
+    /// The value in the program, written now if it was not before.
+    pub(crate) fn value(&mut self, val: Val) -> Value {
+        let id = match val {
+            Val::Ssa(v) => return v,
+            Val::Lazy(id) => id,
+        };
+        let mut pending = vec![id];
+        while let Some(&top) = pending.last() {
+            if self.lazies[top].emitted.is_some() {
+                pending.pop();
+                continue;
+            }
+            let recipe = match (&self.lazies[top].source, self.dense(top)) {
+                (_, Some(props)) => {
+                    self.write_constant(top, props);
+                    continue;
+                }
+                (Source::Constant(storage), None) => {
+                    let props = constant_props(&self.lazies[top].ty, storage);
+                    self.write_constant(top, props);
+                    continue;
+                }
+                (&Source::Recipe(recipe), None) => recipe,
+            };
+            let missing: Vec<LazyId> = self.unwritten(recipe);
+            if missing.is_empty() {
+                self.write_recipe(recipe);
+            } else {
+                pending.extend(missing);
+            }
+        }
+        self.lazies[id]
+            .emitted
+            .expect("the loop ends when the value is written")
+    }
+
+    fn unwritten(&self, recipe: RecipeId) -> Vec<LazyId> {
+        let lazy = |&v: &Val| match v {
+            Val::Lazy(id) if self.lazies[id].emitted.is_none() => Some(id),
+            Val::Lazy(_) | Val::Ssa(_) => None,
+        };
+        self.recipes[recipe]
+            .operands
+            .iter()
+            .filter_map(lazy)
+            .collect()
+    }
+
+    fn write_recipe(&mut self, id: RecipeId) {
+        let recipe = &self.recipes[id];
+        let emitted = |&v: &Val| match v {
+            Val::Ssa(v) => v,
+            Val::Lazy(id) => self.lazies[id]
+                .emitted
+                .expect("operands are written before"),
+        };
+        let operands = recipe.operands.iter().map(emitted).collect();
+        let types = recipe
+            .results
+            .iter()
+            .map(|&r| self.lazies[r].ty.clone())
+            .collect();
+        let (name, props) = (recipe.name.clone(), recipe.props.clone());
+        let op = self
+            .func
+            .push_op(&name, operands, props, types, recipe.loc.clone());
+        for (i, &lazy) in self.recipes[id].results.iter().enumerate() {
+            let value = self.func.ops[op].results[i];
+            self.lazies[lazy].emitted.get_or_insert(value);
+        }
+    }
+
+    fn write_constant(&mut self, id: LazyId, props: AttrDict) {
+        let lazy = &self.lazies[id];
+        let (ty, loc) = (lazy.ty.clone(), lazy.loc.clone());
+        let op = self
+            .func
+            .push_op("hbir.constant", Vec::new(), props, vec![ty], loc);
+        self.lazies[id].emitted = Some(self.func.ops[op].results[0]);
+    }
+
+    /// The `value` attribute of a known tensor that is small or has one value everywhere.
+    fn dense(&self, id: LazyId) -> Option<AttrDict> {
+        let lazy = &self.lazies[id];
+        let tensor = lazy.tensor.as_deref()?;
+        let bytes = tensor.to_bytes();
+        let width = bytes.len().checked_div(tensor.len()).unwrap_or(0);
+        let splat = 1 < tensor.len() && bytes.chunks_exact(width).all(|c| *c == bytes[..width]);
+        if !splat && INLINE_BYTES < bytes.len() {
+            return None;
+        }
+        let bytes = if splat {
+            bytes[..width].to_vec()
+        } else {
+            bytes
+        };
+        Some(dense_props(lazy.ty.clone(), bytes, splat))
+    }
+
+    /// Takes back what a translation wrote since `start` before it gave up; constants stay if they
+    /// were written before.
+    pub(crate) fn abandon(&mut self, start: usize) {
+        if self.func.body.len() <= start {
+            return;
+        }
+        let dropped: IndexSet<Value> = self.func.body[start..]
+            .iter()
+            .flat_map(|&op| self.func.ops[op].results.iter().copied())
+            .collect();
+        self.func.body.truncate(start);
+        for id in self.lazies.ids() {
+            let emitted = &mut self.lazies[id].emitted;
+            if emitted.is_some_and(|v| dropped.contains(&v)) {
+                *emitted = None;
+            }
+        }
+    }
+
+    /// Narrows unknown extents of a value to what the file declares.
+    pub(crate) fn refine(&mut self, val: Val, declared: &TensorType) {
+        let Some(found) = self.ty(val).as_tensor() else {
+            return;
+        };
+        if found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
+            return;
+        }
+        let pick = |(a, b): (&Dim, &Dim)| {
+            if *a == Dim::Unknown {
+                b.clone()
+            } else {
+                a.clone()
+            }
+        };
+        let dims = found.dims.iter().zip(&declared.dims).map(pick).collect();
+        let ty = Type::from(TensorType::new(dims, found.dtype));
+        match val {
+            Val::Ssa(v) => self.func.values[v].ty = ty,
+            Val::Lazy(id) => self.lazies[id].ty = ty,
+        }
+    }
+}
+
+fn dense_props(ty: Type, bytes: Vec<u8>, splat: bool) -> AttrDict {
+    let dense = Attr::Dense(Arc::new(Dense { ty, bytes, splat }));
+    AttrDict::new().with("value", dense)
+}
+
+/// The attribute of a constant that is large or of which nothing is known here.
+fn constant_props(ty: &Type, storage: &Storage) -> AttrDict {
+    match storage {
+        Storage::File {
+            file,
+            offset,
+            length,
+            ..
+        } => {
+            let data = Attr::External {
+                file: file.clone(),
+                offset: *offset,
+                length: *length,
+            };
+            AttrDict::new().with("data", data)
+        }
+        Storage::Here(tensor) => dense_props(ty.clone(), tensor.to_bytes(), false),
+        Storage::Splat(one) => dense_props(ty.clone(), one.to_bytes(), true),
+    }
+}

@@ -1,0 +1,384 @@
+//! From the decoded model to a module.
+
+use crate::builder::{Builder, Stop, Val};
+use crate::entries::{self, Entry};
+use crate::functions::{self, FlatNode, Opsets, standard};
+use crate::node::{NodeCx, label};
+use crate::opaque::{self, Tally};
+use crate::order;
+use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
+use crate::rules::Rules;
+use crate::tensor::{self, Declared, File};
+use crate::{Import, Options};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::types::Dim;
+use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, TensorType, Type};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::sync::Arc;
+
+/// The versions of the standard operator set that the rules were written for.
+const OPSETS: std::ops::RangeInclusive<i64> = 13..=23;
+
+/// The name of a model that is given none.
+const DEFAULT_NAME: &str = "model.onnx";
+
+/// Imports a model; see [`crate::import`].
+pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diagnostic>> {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let mut model = ModelProto::decode(bytes.clone()).map_err(|e| {
+        vec![tensor::malformed(&format!(
+            "the file is no ONNX model: {e}"
+        ))]
+    })?;
+    let Some(mut graph) = model.graph.take() else {
+        let message = "the model has no graph";
+        return Err(vec![Diagnostic::error("onnx-no-graph", message)]);
+    };
+    let name = options.name.as_deref().unwrap_or(DEFAULT_NAME);
+    let file = File {
+        name: Arc::from(name),
+        bytes,
+    };
+    let opsets = Opsets::new(&model.opset_import);
+    let mut diags = Vec::new();
+    let opset = check_opset(&opsets, &mut diags)?;
+    let nodes = std::mem::take(&mut graph.node);
+    let nodes = functions::flatten(&model, nodes).map_err(|d| vec![d])?;
+    let registry = Registry::hbir();
+    let mut importer = Importer::new(&registry, &file, &graph);
+    importer.diags = diags;
+    let mut module = Module::default();
+    importer.run(&graph, &nodes)?;
+    let Importer {
+        b,
+        mut diags,
+        tally,
+        ..
+    } = importer;
+    diags.extend(tally.remarks());
+    module.funcs.push(b.func);
+    module.attrs.set("hbir.source", Attr::str("onnx"));
+    module.attrs.set("hbir.onnx_opset", Attr::int(opset));
+    Ok(Import { module, diags })
+}
+
+fn check_opset(opsets: &Opsets, diags: &mut Vec<Diagnostic>) -> Result<i64, Vec<Diagnostic>> {
+    let Some(opset) = opsets.get("") else {
+        let message = "the model does not say which version of the standard operators it uses";
+        return Err(vec![Diagnostic::error("opset-missing", message)]);
+    };
+    if !OPSETS.contains(&opset) {
+        let (first, last) = (OPSETS.start(), OPSETS.end());
+        let message = format!(
+            "operator set {opset} is outside the versions {first} to {last} that import knows"
+        );
+        diags.push(Diagnostic::warning("opset-untested", message));
+    }
+    Ok(opset)
+}
+
+struct Importer<'a> {
+    b: Builder<'a>,
+    file: &'a File,
+    rules: Rules,
+    names: IndexMap<String, Val>,
+    declared: IndexMap<String, Type>,
+    used: IndexSet<String>,
+    diags: Vec<Diagnostic>,
+    tally: Tally,
+}
+
+impl<'a> Importer<'a> {
+    fn new(registry: &'a Registry, file: &'a File, graph: &GraphProto) -> Importer<'a> {
+        Importer {
+            b: Builder::new(registry, "main"),
+            file,
+            rules: Rules::new(),
+            names: IndexMap::new(),
+            declared: declared_types(graph),
+            used: IndexSet::new(),
+            diags: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn run(&mut self, graph: &GraphProto, nodes: &[FlatNode]) -> Result<(), Vec<Diagnostic>> {
+        self.constants(graph)?;
+        self.arguments(graph)?;
+        let known: IndexSet<String> = self.names.keys().cloned().collect();
+        let order = order::sort(nodes, &known)?;
+        let inputs = nodes.iter().flat_map(|n| &n.node.input);
+        let outputs = graph.output.iter().map(|o| &o.name);
+        self.used = inputs.chain(outputs).cloned().collect();
+        self.used.extend(order.captured.iter().flatten().cloned());
+        for &i in &order.order {
+            let captured = &order.captured[i];
+            self.node(&nodes[i], captured).map_err(|d| vec![d])?;
+        }
+        self.results(graph)
+    }
+
+    /// The initializers; none is written before something uses it.
+    fn constants(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
+        let mut errors = Vec::new();
+        let dense = graph
+            .initializer
+            .iter()
+            .map(|wire| tensor::load(self.file, wire, "an initializer"));
+        let sparse = graph
+            .sparse_initializer
+            .iter()
+            .map(|wire| tensor::load_sparse(self.file, wire, "an initializer"));
+        for blob in dense.chain(sparse) {
+            let blob = match blob {
+                Ok(blob) => blob,
+                Err(diag) => {
+                    errors.push(diag);
+                    continue;
+                }
+            };
+            let name = blob.name.clone();
+            let value = self.b.constant(blob, Loc::name(&name));
+            if self.names.insert(name.clone(), value).is_some() {
+                let message = format!("the initializer `{name}` is there twice");
+                errors.push(Diagnostic::error("duplicate-name", message));
+            }
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// The inputs of the graph that no initializer gives a value.
+    fn arguments(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
+        let mut errors = Vec::new();
+        let mut seen: IndexSet<&str> = IndexSet::new();
+        for input in &graph.input {
+            if !seen.insert(&input.name) {
+                let message = format!("the input `{}` is there twice", input.name);
+                errors.push(Diagnostic::error("duplicate-name", message));
+                continue;
+            }
+            if self.names.contains_key(&input.name) {
+                continue;
+            }
+            match argument_type(input) {
+                Err(diag) => errors.push(diag),
+                Ok(ty) => {
+                    let value = self.b.func.add_arg(ty, Some(&input.name));
+                    if let Some(port) = self.b.func.arg_ports.last_mut() {
+                        port.attrs.set("hbir.name", Attr::str(&input.name));
+                    }
+                    self.names.insert(input.name.clone(), Val::Ssa(value));
+                }
+            }
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+
+    fn results(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
+        let mut errors = Vec::new();
+        let mut seen: IndexSet<&str> = IndexSet::new();
+        for output in &graph.output {
+            let name = &output.name;
+            if !seen.insert(name) {
+                let message = format!("the output `{name}` is there twice");
+                errors.push(Diagnostic::error("duplicate-name", message));
+                continue;
+            }
+            let Some(&val) = self.names.get(name) else {
+                let message = format!("nothing defines the output `{name}` of the graph");
+                errors.push(Diagnostic::error("undefined-value", message));
+                continue;
+            };
+            let value = self.b.value(val);
+            self.b.func.add_result(value, Some(name));
+            if let Some(port) = self.b.func.result_ports.last_mut() {
+                port.attrs.set("hbir.name", Attr::str(name));
+            }
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// Translates one node.
+    fn node(&mut self, flat: &FlatNode, captured: &IndexSet<String>) -> Result<(), Diagnostic> {
+        let node = &flat.node;
+        let first = node
+            .output
+            .iter()
+            .find(|o| !o.is_empty())
+            .map_or("", |o| o.as_str());
+        let value = |name: &String| self.names.get(name).copied();
+        let inputs: Vec<Option<Val>> = node.input.iter().map(value).collect();
+        let captures: Vec<Val> = captured.iter().filter_map(value).collect();
+        let rule = self.rules.get(&node.domain, &node.op_type);
+        let mut cx = NodeCx {
+            b: &mut self.b,
+            node,
+            opset: flat.opset,
+            loc: Loc::name(if node.name.is_empty() {
+                first
+            } else {
+                &node.name
+            }),
+            file: self.file,
+            declared: &self.declared,
+            used: &self.used,
+            inputs,
+            outputs: vec![None; node.output.len()],
+        };
+        let start = cx.b.func.body.len();
+        let done = rule.map_or_else(
+            || Err(Stop::opaque("no operation stands for it")),
+            |r| (r.apply)(&mut cx),
+        );
+        match done {
+            Ok(()) => shape_values(&mut cx),
+            Err(Stop::Refused(diag)) => return Err(in_node(*diag, &cx)),
+            Err(Stop::Opaque(reason)) => {
+                cx.b.abandon(start);
+                cx.outputs.fill(None);
+                opaque::emit(&mut cx, &captures).map_err(|stop| match stop {
+                    Stop::Refused(diag) => in_node(*diag, &cx),
+                    Stop::Opaque(reason) => Diagnostic::error("onnx-node", reason),
+                })?;
+                let domain = standard(&node.domain);
+                self.tally.add(domain, &node.op_type, &label(node), &reason);
+            }
+        }
+        let outputs = std::mem::take(&mut cx.outputs);
+        self.bind(flat, &outputs)
+    }
+
+    /// Names the outputs of a node and compares them with what the file declares.
+    fn bind(&mut self, flat: &FlatNode, outputs: &[Option<Val>]) -> Result<(), Diagnostic> {
+        for (i, name) in flat
+            .node
+            .output
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| !n.is_empty())
+        {
+            let Some(val) = outputs.get(i).copied().flatten() else {
+                if self.used.contains(name) {
+                    let message =
+                        format!("{} does not give output {i}, `{name}`", label(&flat.node));
+                    return Err(Diagnostic::error("undefined-value", message));
+                }
+                continue;
+            };
+            if let Some(declared) = self.declared.get(name).and_then(Type::as_tensor) {
+                self.b.refine(val, declared);
+                if let Some(found) = self
+                    .b
+                    .ty(val)
+                    .as_tensor()
+                    .filter(|f| contradicts(f, declared))
+                {
+                    let message = format!(
+                        "{} gives `{name}` the type {}, but the file declares {}",
+                        label(&flat.node),
+                        show(found),
+                        show(declared)
+                    );
+                    self.diags
+                        .push(Diagnostic::warning("declared-type-differs", message));
+                }
+            }
+            self.names.insert(name.clone(), val);
+        }
+        Ok(())
+    }
+}
+
+/// Follows sizes through shape arithmetic that is not all numbers.
+fn shape_values(cx: &mut NodeCx<'_, '_>) {
+    let Some(&Some(result)) = cx.outputs.first() else {
+        return;
+    };
+    if cx.b.tensor(result).is_some() || cx.b.entries(result).is_some() {
+        return;
+    }
+    let inputs: Vec<Option<Vec<Entry>>> = (0..cx.inputs.len()).map(|i| cx.entries(i)).collect();
+    if !inputs.iter().flatten().flatten().any(|e| e.int().is_none()) {
+        return;
+    }
+    let one = |i: usize| match cx.const_ints(i).as_deref() {
+        Some([n]) => Some(*n),
+        _ => None,
+    };
+    let step = if cx.input(4).is_some() {
+        one(4)
+    } else {
+        Some(1)
+    };
+    let slice = one(1)
+        .zip(one(2))
+        .zip(step)
+        .map(|((start, end), step)| (start, end, step));
+    let args = entries::Args {
+        slice: slice.filter(|s| s.2 != 0),
+    };
+    if let Some(sizes) = entries::apply(&cx.node.op_type, &inputs, &args) {
+        cx.b.set_entries(result, sizes);
+    }
+}
+
+fn in_node(mut diag: Diagnostic, cx: &NodeCx<'_, '_>) -> Diagnostic {
+    let label = cx.label();
+    if !diag.message.contains(&label) {
+        diag.message = format!("{label}: {}", diag.message);
+    }
+    diag
+}
+
+/// The types that the file gives names, where they are tensors of known rank.
+fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
+    let all = graph.value_info.iter().chain(&graph.output);
+    let entry = |info: &ValueInfoProto| match tensor::declared(info.ty.as_ref()) {
+        Declared::Tensor(ty) => Some((info.name.clone(), Type::from(ty))),
+        Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
+    };
+    all.filter_map(entry).collect()
+}
+
+fn argument_type(input: &ValueInfoProto) -> Result<Type, Diagnostic> {
+    let what = format!("the input `{}`", input.name);
+    match tensor::declared(input.ty.as_ref()) {
+        Declared::Tensor(ty) => Ok(Type::from(ty)),
+        Declared::Dtype(found) => Err(tensor::unsupported_dtype(&what, &found)),
+        Declared::Unranked(dtype) => {
+            let message = format!("{what} of {dtype} has no rank");
+            Err(Diagnostic::error("shape-unknown", message)
+                .note("wanted a shape, its extents may be open"))
+        }
+        Declared::Other => Err(Diagnostic::error(
+            "shape-unknown",
+            format!("{what} is no tensor"),
+        )),
+    }
+}
+
+/// Whether two types cannot both be right.
+fn contradicts(found: &TensorType, declared: &TensorType) -> bool {
+    let differ = |(a, b): (&Dim, &Dim)| matches!((a, b), (Dim::Fixed(x), Dim::Fixed(y)) if x != y);
+    found.dtype != declared.dtype
+        || found.rank() != declared.rank()
+        || found.dims.iter().zip(&declared.dims).any(differ)
+}
+
+fn show(ty: &TensorType) -> String {
+    let dims: String = ty.dims.iter().map(|d| format!("{d}x")).collect();
+    format!("tensor<{dims}{}>", ty.dtype)
+}

@@ -1,0 +1,313 @@
+//! One node during its translation: inputs, attributes, and the operations it becomes.
+
+use crate::builder::{Builder, NewOp, Stop, Val};
+use crate::entries::Entry;
+use crate::proto::{AttributeProto, NodeProto};
+use crate::tensor::{self, File};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Attr, AttrDict, DType, Dim, Loc, Tensor, TensorType, Type};
+use std::sync::Arc;
+
+/// The outcome of a translation.
+pub(crate) type Done = Result<(), Stop>;
+
+/// What a translation sees of its node and its surroundings.
+pub(crate) struct NodeCx<'a, 'r> {
+    pub(crate) b: &'a mut Builder<'r>,
+    pub(crate) node: &'a NodeProto,
+    /// The version of the node's operator set.
+    pub(crate) opset: i64,
+    pub(crate) loc: Loc,
+    pub(crate) file: &'a File,
+    /// The types that the file declares.
+    pub(crate) declared: &'a IndexMap<String, Type>,
+    /// Names that some node or the graph uses.
+    pub(crate) used: &'a IndexSet<String>,
+    pub(crate) inputs: Vec<Option<Val>>,
+    pub(crate) outputs: Vec<Option<Val>>,
+}
+
+impl NodeCx<'_, '_> {
+    /// Input `i`, if the node has it.
+    pub(crate) fn input(&self, i: usize) -> Option<Val> {
+        self.inputs.get(i).copied().flatten()
+    }
+
+    /// Input `i`, which the operator requires.
+    pub(crate) fn need(&self, i: usize) -> Result<Val, Stop> {
+        let what = || format!("input {i} is missing");
+        self.input(i)
+            .ok_or_else(|| Stop::error("missing-input", what()))
+    }
+
+    /// All inputs, which must be there.
+    pub(crate) fn all_inputs(&self) -> Result<Vec<Val>, Stop> {
+        if self.inputs.is_empty() {
+            self.need(0)?;
+        }
+        (0..self.inputs.len()).map(|i| self.need(i)).collect()
+    }
+
+    /// The tensor type of a value; an untyped one keeps the operator opaque.
+    pub(crate) fn ty(&self, val: Val) -> Result<TensorType, Stop> {
+        let ty = self.b.ty(val).as_tensor();
+        ty.cloned()
+            .ok_or_else(|| Stop::opaque("an input has no tensor type"))
+    }
+
+    /// The number of dimensions of a value.
+    pub(crate) fn rank(&self, val: Val) -> Result<usize, Stop> {
+        Ok(self.ty(val)?.rank())
+    }
+
+    /// The extents of a value.
+    pub(crate) fn dims(&self, val: Val) -> Result<Vec<Dim>, Stop> {
+        Ok(self.ty(val)?.dims)
+    }
+
+    /// The element type of a value.
+    pub(crate) fn dtype(&self, val: Val) -> Result<DType, Stop> {
+        Ok(self.ty(val)?.dtype)
+    }
+
+    /// The attribute of this name.
+    pub(crate) fn attr(&self, name: &str) -> Option<&AttributeProto> {
+        self.node.attribute.iter().find(|a| a.name == name)
+    }
+
+    /// An integer attribute.
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        self.attr(name)?.i
+    }
+
+    /// An integer attribute used as a truth value.
+    pub(crate) fn flag(&self, name: &str, default: bool) -> bool {
+        self.int(name).map_or(default, |n| n != 0)
+    }
+
+    /// A float attribute; an integer counts as well.
+    pub(crate) fn float(&self, name: &str, default: f64) -> f64 {
+        let from_attr = |a: &AttributeProto| a.f.map(f64::from).or(a.i.map(|i| i as f64));
+        self.attr(name).and_then(from_attr).unwrap_or(default)
+    }
+
+    /// A list of integers.
+    pub(crate) fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        self.attr(name).map(|a| a.ints.clone())
+    }
+
+    /// A string attribute.
+    pub(crate) fn string(&self, name: &str) -> Option<String> {
+        let bytes = self.attr(name)?.s.as_ref()?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// The elements of a constant input.
+    pub(crate) fn tensor(&self, i: usize) -> Option<Arc<Tensor>> {
+        self.b.tensor(self.input(i)?)
+    }
+
+    /// The integers of a constant input.
+    pub(crate) fn const_ints(&self, i: usize) -> Option<Vec<i64>> {
+        let t = self.tensor(i)?;
+        (!t.dtype.is_float()).then(|| (0..t.len()).map(|k| t.i64_at(k)).collect())
+    }
+
+    /// The numbers of a constant input.
+    pub(crate) fn const_floats(&self, i: usize) -> Option<Vec<f64>> {
+        let t = self.tensor(i)?;
+        Some((0..t.len()).map(|k| t.f64_at(k)).collect())
+    }
+
+    /// The integers of an attribute, or of the constant input that replaced it in a later version.
+    ///
+    /// `None` when the node has neither.
+    pub(crate) fn ints_or_input(&self, name: &str, i: usize) -> Result<Option<Vec<i64>>, Stop> {
+        if let Some(ints) = self.ints(name) {
+            return Ok(Some(ints));
+        }
+        match (self.input(i), self.const_ints(i)) {
+            (None, _) => Ok(None),
+            (Some(_), Some(ints)) => Ok(Some(ints)),
+            (Some(_), None) => Err(Stop::opaque(format!("its {name} are computed at run time"))),
+        }
+    }
+
+    /// The sizes that a shape input holds.
+    pub(crate) fn entries(&self, i: usize) -> Option<Vec<Entry>> {
+        self.b.entries(self.input(i)?)
+    }
+
+    /// An axis counted from the front; `rank` itself is allowed where `rank + 1` is given.
+    pub(crate) fn axis(&self, axis: i64, rank: usize) -> Result<usize, Stop> {
+        let n = i64::try_from(rank).unwrap_or(i64::MAX);
+        let counted = if axis < 0 {
+            axis.checked_add(n)
+        } else {
+            Some(axis)
+        };
+        let found = counted
+            .filter(|&a| a < n)
+            .and_then(|a| usize::try_from(a).ok());
+        found.ok_or_else(|| {
+            let message = format!("axis {axis} is out of range for {rank} dimensions");
+            Stop::error("axis-out-of-range", message)
+        })
+    }
+
+    /// Axes counted from the front, sorted, each once.
+    pub(crate) fn axes(&self, axes: &[i64], rank: usize) -> Result<Vec<usize>, Stop> {
+        let found: Result<Vec<usize>, Stop> = axes.iter().map(|&a| self.axis(a, rank)).collect();
+        let mut found = found?;
+        found.sort_unstable();
+        let before = found.len();
+        found.dedup();
+        if found.len() < before {
+            return Err(Stop::error(
+                "axis-repeated",
+                format!("the axes {axes:?} name one twice"),
+            ));
+        }
+        Ok(found)
+    }
+
+    /// The tensor of a tensor attribute.
+    pub(crate) fn tensor_attr(&self, name: &str) -> Result<Option<tensor::Blob>, Stop> {
+        let Some(wire) = self.attr(name).and_then(|a| a.t.as_ref()) else {
+            return Ok(None);
+        };
+        Ok(Some(tensor::load(self.file, wire, &self.label())?))
+    }
+
+    /// The node's name in messages.
+    pub(crate) fn label(&self) -> String {
+        label(self.node)
+    }
+
+    /// The type that the file declares for output `i`.
+    pub(crate) fn declared_type(&self, i: usize) -> Option<Type> {
+        self.declared.get(self.node.output.get(i)?).cloned()
+    }
+
+    /// Whether anything uses output `i`.
+    pub(crate) fn is_used(&self, i: usize) -> bool {
+        self.node
+            .output
+            .get(i)
+            .is_some_and(|name| !name.is_empty() && self.used.contains(name))
+    }
+
+    /// Emits an operation of one result.
+    pub(crate) fn emit(
+        &mut self,
+        name: &str,
+        operands: &[Val],
+        props: AttrDict,
+    ) -> Result<Val, Stop> {
+        let results = self.emit_all(name, operands, props)?;
+        let first = results.into_iter().next();
+        first.ok_or_else(|| Stop::opaque(format!("the operation {name} has no result")))
+    }
+
+    /// Emits an operation of several results.
+    pub(crate) fn emit_all(
+        &mut self,
+        name: &str,
+        operands: &[Val],
+        props: AttrDict,
+    ) -> Result<Vec<Val>, Stop> {
+        let declared: Option<Vec<Type>> = (0..self.node.output.len())
+            .map(|i| self.declared_type(i))
+            .collect();
+        let loc = self.loc.clone();
+        self.b.emit(NewOp {
+            name,
+            operands,
+            props,
+            declared,
+            loc,
+        })
+    }
+
+    /// Emits an operation whose shape rule reads its result type.
+    pub(crate) fn emit_typed(
+        &mut self,
+        name: &str,
+        operands: &[Val],
+        props: AttrDict,
+        ty: TensorType,
+    ) -> Result<Val, Stop> {
+        let loc = self.loc.clone();
+        let declared = Some(vec![Type::from(ty)]);
+        let results = self.b.emit(NewOp {
+            name,
+            operands,
+            props,
+            declared,
+            loc,
+        })?;
+        let first = results.into_iter().next();
+        first.ok_or_else(|| Stop::opaque(format!("the operation {name} has no result")))
+    }
+
+    /// Emits an operation of one result that is output 0.
+    pub(crate) fn finish(&mut self, name: &str, operands: &[Val], props: AttrDict) -> Done {
+        let result = self.emit(name, operands, props)?;
+        self.set(0, result);
+        Ok(())
+    }
+
+    /// A rank-0 constant of the element type of `like`.
+    pub(crate) fn scalar_like(&mut self, value: f64, like: Val) -> Result<Val, Stop> {
+        let dtype = self.dtype(like)?;
+        Ok(self.b.scalar(dtype, value, self.loc.clone()))
+    }
+
+    /// A conversion, if the element type differs.
+    pub(crate) fn cast(&mut self, val: Val, to: DType) -> Result<Val, Stop> {
+        if self.dtype(val)? == to {
+            return Ok(val);
+        }
+        let props = AttrDict::new().with("to", Attr::Type(Type::Scalar(to)));
+        self.emit("hbir.cast", &[val], props)
+    }
+
+    /// Reduction along these axes.
+    pub(crate) fn reduce(
+        &mut self,
+        kind: &str,
+        val: Val,
+        axes: &[usize],
+        keepdims: bool,
+    ) -> Result<Val, Stop> {
+        let props = AttrDict::new()
+            .with("kind", Attr::str(kind))
+            .with("axes", Attr::ints(axes))
+            .with("keepdims", Attr::Bool(keepdims));
+        self.emit("hbir.reduce", &[val], props)
+    }
+
+    /// Makes `val` output `i`.
+    pub(crate) fn set(&mut self, i: usize, val: Val) {
+        if self.outputs.len() <= i {
+            self.outputs.resize(i + 1, None);
+        }
+        self.outputs[i] = Some(val);
+    }
+}
+
+/// A node's name in messages.
+pub(crate) fn label(node: &NodeProto) -> String {
+    let output = node.output.iter().find(|o| !o.is_empty());
+    let name = if node.name.is_empty() {
+        output.unwrap_or(&node.name)
+    } else {
+        &node.name
+    };
+    format!("node `{name}` ({})", node.op_type)
+}
+
+/// Builds a dictionary of inherent attributes.
+pub(crate) fn props<const N: usize>(items: [(&str, Attr); N]) -> AttrDict {
+    items.into_iter().collect()
+}

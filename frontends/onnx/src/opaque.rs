@@ -1,0 +1,235 @@
+//! Operators without an equivalent: kept as `hbir.opaque` with their attributes.
+
+use crate::builder::{NewOp, Stop, Val};
+use crate::node::NodeCx;
+use crate::proto::{AttributeProto, GraphProto, kind};
+use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Type};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::sync::Arc;
+
+/// How deep the subgraphs of an opaque operator are looked into for the values they use.
+const MAX_GRAPH_DEPTH: usize = 16;
+
+/// How many examples of a kind a remark names.
+const NAMED: usize = 3;
+
+/// The type of a value of which neither the file nor a shape rule says anything.
+const UNKNOWN: &str = "!hbir.unknown";
+
+/// Emits the node as it is.
+pub(crate) fn emit(cx: &mut NodeCx<'_, '_>, captured: &[Val]) -> Result<(), Stop> {
+    let present: Vec<usize> = (0..cx.inputs.len())
+        .filter(|&i| cx.inputs[i].is_some())
+        .collect();
+    let mut operands: Vec<Val> = cx.inputs.iter().flatten().copied().collect();
+    let mut dict = AttrDict::new()
+        .with("kind", Attr::str(&cx.node.op_type))
+        .with("domain", Attr::str(&cx.node.domain));
+    if present.len() < cx.inputs.len() {
+        dict.set("input_positions", Attr::ints(&present));
+    }
+    if !captured.is_empty() {
+        dict.set("captures", Attr::int(captured.len() as i64));
+        operands.extend(captured);
+    }
+    for attr in &cx.node.attribute {
+        if let Some(value) = attribute(cx.file, attr, &cx.label())? {
+            dict.set(&format!("onnx.{}", attr.name), value);
+        }
+    }
+    let types = (0..cx.node.output.len())
+        .map(|i| result_type(cx, i))
+        .collect();
+    let loc = cx.loc.clone();
+    let op = NewOp {
+        name: "hbir.opaque",
+        operands: &operands,
+        props: dict,
+        declared: None,
+        loc,
+    };
+    let results = cx.b.emit_declared(op, types);
+    results
+        .into_iter()
+        .enumerate()
+        .for_each(|(i, result)| cx.set(i, result));
+    Ok(())
+}
+
+fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
+    cx.declared_type(i)
+        .unwrap_or_else(|| Type::Other(Arc::from(UNKNOWN)))
+}
+
+/// An attribute of the file as one of the program; `None` for a kind that has no counterpart.
+fn attribute(file: &File, attr: &AttributeProto, owner: &str) -> Result<Option<Attr>, Diagnostic> {
+    let text = |bytes: &Bytes| Attr::str(&String::from_utf8_lossy(bytes));
+    let float = |x: f32| Attr::float(f64::from(x));
+    let list = |items: Vec<Attr>| Some(Attr::Array(items));
+    Ok(match attr.kind() {
+        kind::FLOAT => attr.f.map(float),
+        kind::INT => attr.i.map(Attr::int),
+        kind::STRING => attr.s.as_ref().map(text),
+        kind::FLOATS => list(attr.floats.iter().map(|&x| float(x)).collect()),
+        kind::INTS => Some(Attr::ints(&attr.ints)),
+        kind::STRINGS => list(attr.strings.iter().map(text).collect()),
+        kind::TENSOR => match &attr.t {
+            Some(wire) => Some(tensor_attr(tensor::load(file, wire, owner)?)),
+            None => None,
+        },
+        kind::TENSORS => {
+            let load = |wire: &Bytes| tensor::load(file, wire, owner).map(tensor_attr);
+            list(attr.tensors.iter().map(load).collect::<Result<_, _>>()?)
+        }
+        kind::GRAPH => attr.g.as_ref().and_then(|g| place(file, g)),
+        kind::GRAPHS => list(attr.graphs.iter().filter_map(|g| place(file, g)).collect()),
+        _ => None,
+    })
+}
+
+/// A subgraph: where its bytes lie in the model's file.
+fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
+    let offset = file.offset_of(bytes)?;
+    Some(Attr::External {
+        file: file.name.clone(),
+        offset,
+        length: bytes.len() as u64,
+    })
+}
+
+fn tensor_attr(blob: Blob) -> Attr {
+    let ty = Type::from(blob.ty);
+    match blob.storage {
+        Storage::File {
+            file,
+            offset,
+            length,
+            ..
+        } => Attr::External {
+            file,
+            offset,
+            length,
+        },
+        Storage::Here(t) => {
+            debug_assert!(
+                t.len() <= INLINE_BYTES || !t.is_empty(),
+                "decoded tensors have elements"
+            );
+            Attr::Dense(Arc::new(Dense {
+                ty,
+                bytes: t.to_bytes(),
+                splat: false,
+            }))
+        }
+        Storage::Splat(one) => Attr::Dense(Arc::new(Dense {
+            ty,
+            bytes: one.to_bytes(),
+            splat: true,
+        })),
+    }
+}
+
+/// The names that the subgraphs of a node take from around them.
+pub(crate) fn captured(attributes: &[AttributeProto]) -> IndexSet<String> {
+    let mut found = IndexSet::new();
+    attributes
+        .iter()
+        .for_each(|attr| capture_attr(attr, &IndexSet::new(), 0, &mut found));
+    found
+}
+
+fn capture_attr(
+    attr: &AttributeProto,
+    outer: &IndexSet<String>,
+    depth: usize,
+    found: &mut IndexSet<String>,
+) {
+    if MAX_GRAPH_DEPTH <= depth {
+        return;
+    }
+    for bytes in attr.g.iter().chain(&attr.graphs) {
+        let Ok(graph) = GraphProto::decode(bytes.clone()) else {
+            continue;
+        };
+        let inside = defined(&graph, outer);
+        let results = graph.output.iter().map(|o| &o.name);
+        for name in graph.node.iter().flat_map(|n| &n.input).chain(results) {
+            if !name.is_empty() && !inside.contains(name) {
+                found.insert(name.clone());
+            }
+        }
+        let inner = graph.node.iter().flat_map(|n| &n.attribute);
+        inner.for_each(|a| capture_attr(a, &inside, depth + 1, found));
+    }
+}
+
+/// The names that a subgraph defines, with those of the graphs around it.
+fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<String> {
+    let name = |wire: &Bytes| {
+        crate::proto::TensorProto::decode(wire.clone())
+            .ok()
+            .map(|t| t.name)
+    };
+    let inputs = graph.input.iter().map(|i| i.name.clone());
+    let outputs = graph.node.iter().flat_map(|n| n.output.iter().cloned());
+    let constants = graph.initializer.iter().filter_map(name);
+    outer
+        .iter()
+        .cloned()
+        .chain(inputs)
+        .chain(outputs)
+        .chain(constants)
+        .collect()
+}
+
+/// Counts opaque operators by kind.
+#[derive(Default)]
+pub(crate) struct Tally(IndexMap<String, Kind>);
+
+#[derive(Default)]
+struct Kind {
+    count: usize,
+    nodes: Vec<String>,
+    reasons: IndexSet<String>,
+}
+
+impl Tally {
+    /// Notes one opaque operator.
+    pub(crate) fn add(&mut self, domain: &str, op_type: &str, node: &str, reason: &str) {
+        let kind = if domain.is_empty() {
+            op_type.to_owned()
+        } else {
+            format!("{domain}.{op_type}")
+        };
+        let entry = self.0.entry(kind).or_default();
+        entry.count += 1;
+        if entry.nodes.len() < NAMED {
+            entry.nodes.push(node.to_owned());
+        }
+        if entry.reasons.len() < NAMED {
+            entry.reasons.insert(reason.to_owned());
+        }
+    }
+
+    /// One remark a kind.
+    pub(crate) fn remarks(self) -> Vec<Diagnostic> {
+        let remark = |(name, kind): (String, Kind)| {
+            let times = if kind.count == 1 {
+                "once".into()
+            } else {
+                format!("{} times", kind.count)
+            };
+            let message = format!("operator {name} stays opaque ({times})");
+            let mut diag = Diagnostic::remark("opaque-op", message);
+            for reason in kind.reasons {
+                diag = diag.note(reason);
+            }
+            let more = if NAMED < kind.count { ", …" } else { "" };
+            diag.note(format!("at {}{more}", kind.nodes.join(", ")))
+        };
+        self.0.into_iter().map(remark).collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! Operators that make constants.
+
+use super::{Rule, decomposed, native};
+use crate::builder::Stop;
+use crate::entries::{self, Entry};
+use crate::node::{Done, NodeCx, props};
+use crate::tensor::{self, FOLD_ELEMENTS};
+use optc_ir::{Attr, AttrDict, DType, Tensor, TensorType, Type};
+
+/// The rules of this family.
+pub(super) static RULES: &[Rule] = &[
+    native("Constant", constant),
+    native("ConstantOfShape", constant_of_shape),
+    decomposed("EyeLike", eye_like),
+    decomposed("Range", range),
+];
+
+fn constant(cx: &mut NodeCx<'_, '_>) -> Done {
+    if let Some(blob) = cx.tensor_attr("value")? {
+        let value = cx.b.constant(blob, cx.loc.clone());
+        cx.set(0, value);
+        return Ok(());
+    }
+    if let Some(wire) = cx
+        .attr("sparse_value")
+        .and_then(|a| a.sparse_tensor.clone())
+    {
+        let blob = tensor::load_sparse(cx.file, &wire, &cx.label())?;
+        let value = cx.b.constant(blob, cx.loc.clone());
+        cx.set(0, value);
+        return Ok(());
+    }
+    let literal = listed_constant(cx).ok_or_else(|| {
+        let strings = cx
+            .attr("value_string")
+            .or(cx.attr("value_strings"))
+            .is_some();
+        if strings {
+            return Stop::from(tensor::unsupported_dtype(&cx.label(), "strings"));
+        }
+        Stop::error("attribute-missing", "the constant has no value")
+    })?;
+    let value = cx.b.literal(literal, cx.loc.clone());
+    cx.set(0, value);
+    Ok(())
+}
+
+/// The constant of `value_int`, `value_ints`, `value_float` or `value_floats`.
+fn listed_constant(cx: &NodeCx<'_, '_>) -> Option<Tensor> {
+    if let Some(n) = cx.int("value_int") {
+        return Some(Tensor::from_i64(DType::SI64, Vec::new(), [n]));
+    }
+    if let Some(list) = cx.ints("value_ints") {
+        return Some(Tensor::from_i64(DType::SI64, vec![list.len()], list));
+    }
+    if let Some(x) = cx.attr("value_float").and_then(|a| a.f) {
+        return Some(Tensor::from_f64(DType::F32, Vec::new(), [f64::from(x)]));
+    }
+    let list = &cx.attr("value_floats")?.floats;
+    Some(Tensor::from_f64(
+        DType::F32,
+        vec![list.len()],
+        list.iter().map(|&x| f64::from(x)),
+    ))
+}
+
+fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
+    cx.need(0)?;
+    let zero = Tensor::from_f64(DType::F32, Vec::new(), [0.0]);
+    let one = match cx.tensor_attr("value")? {
+        None => zero,
+        Some(blob) => {
+            let t = blob.tensor().filter(|t| t.len() == 1);
+            t.ok_or_else(|| Stop::error("tensor-size-mismatch", "`value` wants one element"))?
+        }
+    };
+    let one = one.reshaped(Vec::new());
+    let sizes = cx
+        .entries(0)
+        .ok_or_else(|| Stop::opaque("its shape is computed at run time"))?;
+    if entries::ints(&sizes).is_some_and(|n| n.iter().any(|&n| n < 0)) {
+        return Err(Stop::error(
+            "constant-shape",
+            format!("the shape {sizes:?} has a negative extent"),
+        ));
+    }
+    if sizes.contains(&Entry::Unknown) {
+        return Err(Stop::opaque("its shape is computed at run time"));
+    }
+    let ty = TensorType::new(sizes.iter().map(Entry::dim).collect(), one.dtype);
+    let value = if ty.shape().is_some() {
+        cx.b.splat(ty, one, cx.loc.clone())
+    } else {
+        let scalar = cx.b.literal(one, cx.loc.clone());
+        let entry = |e: &Entry| match e {
+            Entry::Symbol(name) => Attr::str(name),
+            Entry::Int(_) | Entry::Unknown => Attr::int(e.int().unwrap_or(-1)),
+        };
+        let shape = Attr::Array(sizes.iter().map(entry).collect());
+        cx.emit("hbir.broadcast", &[scalar], props([("shape", shape)]))?
+    };
+    cx.set(0, value);
+    Ok(())
+}
+
+/// `Range` of constants: `start + delta * iota`.
+fn range(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dtype = cx.dtype(x)?;
+    let computed = || Stop::opaque("its bounds are computed at run time");
+    let bound = |i| cx.tensor(i).filter(|t| t.len() == 1).ok_or_else(computed);
+    let (start, limit, delta) = (bound(0)?, bound(1)?, bound(2)?);
+    let count = if dtype.is_float() {
+        let count = ((limit.f64_at(0) - start.f64_at(0)) / delta.f64_at(0)).ceil();
+        (count.is_finite() && count < 4e18).then_some(count as i64)
+    } else {
+        int_count(start.i64_at(0), limit.i64_at(0), delta.i64_at(0))
+    };
+    let count =
+        count.ok_or_else(|| Stop::error("range-bounds", "the range has no finite length"))?;
+    let count = u64::try_from(count).unwrap_or(0);
+    if count <= FOLD_ELEMENTS {
+        let values = range_values(dtype, count as usize, &start, &delta);
+        let value = cx.b.literal(values, cx.loc.clone());
+        cx.set(0, value);
+        return Ok(());
+    }
+    let ty = TensorType::fixed(&[count], dtype);
+    let iota = cx.emit_typed("hbir.iota", &[], props([("axis", Attr::int(0))]), ty)?;
+    let (start, delta) = (cx.need(0)?, cx.need(2)?);
+    let scaled = cx.emit("hbir.mul", &[iota, delta], AttrDict::new())?;
+    cx.finish("hbir.add", &[scaled, start], AttrDict::new())
+}
+
+fn int_count(start: i64, limit: i64, delta: i64) -> Option<i64> {
+    let (span, delta) = (i128::from(limit) - i128::from(start), i128::from(delta));
+    let (span, step) = if delta < 0 {
+        (-span, -delta)
+    } else {
+        (span, delta)
+    };
+    let count = (span + step - 1).checked_div_euclid(step)?;
+    i64::try_from(count.max(0)).ok()
+}
+
+fn range_values(dtype: DType, count: usize, start: &Tensor, delta: &Tensor) -> Tensor {
+    if dtype.is_float() {
+        let (start, delta) = (start.f64_at(0), delta.f64_at(0));
+        return Tensor::from_f64(
+            dtype,
+            vec![count],
+            (0..count).map(|i| start + delta * i as f64),
+        );
+    }
+    let (start, delta) = (start.i64_at(0), delta.i64_at(0));
+    let at = |i: usize| start.wrapping_add(delta.wrapping_mul(i as i64));
+    Tensor::from_i64(dtype, vec![count], (0..count).map(at))
+}
+
+/// `EyeLike`: ones where the column is the row plus `k`.
+fn eye_like(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let like = cx.ty(x)?;
+    let code = cx
+        .int("dtype")
+        .map(|code| i32::try_from(code).unwrap_or(-1));
+    let to = code.map_or(Ok(like.dtype), tensor::dtype);
+    let to = to.map_err(|found| Stop::opaque(format!("it makes {found}")))?;
+    if like.shape().is_none_or(|s| s.len() != 2) {
+        return Err(Stop::opaque("its shape is computed at run time"));
+    }
+    let ty = TensorType::new(like.dims, DType::SI64);
+    let axis = |axis| props([("axis", Attr::int(axis))]);
+    let row = cx.emit_typed("hbir.iota", &[], axis(0), ty.clone())?;
+    let column = cx.emit_typed("hbir.iota", &[], axis(1), ty)?;
+    let k = cx.scalar_like(cx.int("k").unwrap_or(0) as f64, row)?;
+    let diagonal = cx.emit("hbir.add", &[row, k], AttrDict::new())?;
+    let equal = props([("direction", Attr::str("eq"))]);
+    let ones = cx.emit("hbir.compare", &[column, diagonal], equal)?;
+    cx.finish(
+        "hbir.cast",
+        &[ones],
+        props([("to", Attr::Type(Type::Scalar(to)))]),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::int_count;
+
+    #[test]
+    fn ranges_count_as_numpy_arange() {
+        assert_eq!(int_count(0, 10, 3), Some(4));
+        assert_eq!(int_count(0, 9, 3), Some(3));
+        assert_eq!(int_count(10, 0, -3), Some(4));
+        assert_eq!(int_count(9, 0, -3), Some(3));
+        assert_eq!(int_count(5, 0, 1), Some(0));
+        assert_eq!(int_count(0, 5, 0), None);
+        assert_eq!(int_count(i64::MIN, i64::MAX, 1), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Translations of ONNX operators, by family.
+
+mod constant;
+mod contract;
+mod elementwise;
+mod index;
+mod norm;
+mod quantize;
+mod reduce;
+mod shape;
+mod window;
+
+use crate::node::{Done, NodeCx};
+use indexmap::IndexMap;
+
+/// How an operator comes into the IR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// One operation of the IR stands for it.
+    Native,
+    /// Several operations stand for it, or it is computed away.
+    Decomposed,
+}
+
+/// The translation of one operator.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    pub(crate) op_type: &'static str,
+    pub(crate) state: State,
+    pub(crate) apply: fn(&mut NodeCx<'_, '_>) -> Done,
+}
+
+/// A translation to one operation.
+const fn native(op_type: &'static str, apply: fn(&mut NodeCx<'_, '_>) -> Done) -> Rule {
+    Rule {
+        op_type,
+        state: State::Native,
+        apply,
+    }
+}
+
+/// A translation to several operations, or to none.
+const fn decomposed(op_type: &'static str, apply: fn(&mut NodeCx<'_, '_>) -> Done) -> Rule {
+    Rule {
+        op_type,
+        state: State::Decomposed,
+        apply,
+    }
+}
+
+/// The rules of the standard operators.
+fn standard() -> impl Iterator<Item = &'static Rule> {
+    [
+        constant::RULES,
+        contract::RULES,
+        elementwise::RULES,
+        index::RULES,
+        norm::RULES,
+        quantize::RULES,
+        reduce::RULES,
+        shape::RULES,
+        window::RULES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Rules by operator, for the standard domain and for `com.microsoft`.
+pub(crate) struct Rules {
+    standard: IndexMap<&'static str, &'static Rule>,
+    microsoft: IndexMap<&'static str, &'static Rule>,
+}
+
+impl Rules {
+    /// All rules.
+    pub(crate) fn new() -> Rules {
+        let microsoft = contract::MICROSOFT.iter().chain(elementwise::MICROSOFT);
+        Rules {
+            standard: standard().map(|r| (r.op_type, r)).collect(),
+            microsoft: microsoft
+                .chain(norm::MICROSOFT)
+                .map(|r| (r.op_type, r))
+                .collect(),
+        }
+    }
+
+    /// The rule of an operator.
+    pub(crate) fn get(&self, domain: &str, op_type: &str) -> Option<&'static Rule> {
+        match domain {
+            "" | "ai.onnx" => self.standard.get(op_type).copied(),
+            "com.microsoft" => self.microsoft.get(op_type).copied(),
+            _ => None,
+        }
+    }
+}
+
+/// The standard operators that import translates, sorted by name; every other one stays opaque.
+#[must_use]
+pub fn operators() -> Vec<(&'static str, State)> {
+    let mut all: Vec<_> = standard().map(|r| (r.op_type, r.state)).collect();
+    all.sort_unstable_by_key(|&(name, _)| name);
+    all
+}

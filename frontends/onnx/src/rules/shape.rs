@@ -1,0 +1,563 @@
+//! Operators that change shapes and move data by constant amounts.
+
+use super::{Rule, decomposed, native};
+use crate::builder::{NewOp, Stop, Val};
+use crate::entries::{Entry, clamp_slice};
+use crate::node::{Done, NodeCx, props};
+use optc_ir::{Attr, AttrDict, DType, Dim, Tensor, TensorType, Type};
+
+/// The rules of this family.
+pub(super) static RULES: &[Rule] = &[
+    native("Concat", concat),
+    native("DepthToSpace", depth_to_space),
+    decomposed("Dropout", dropout),
+    native("Expand", expand),
+    native("Flatten", flatten),
+    decomposed("Identity", identity),
+    native("Pad", pad),
+    native("Reshape", reshape),
+    decomposed("Shape", shape),
+    decomposed("Size", size),
+    native("Slice", slice),
+    native("SpaceToDepth", space_to_depth),
+    native("Split", split),
+    native("Squeeze", squeeze),
+    native("Tile", tile),
+    native("Transpose", transpose),
+    native("Trilu", trilu),
+    native("Unsqueeze", unsqueeze),
+];
+
+fn identity(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    cx.set(0, x);
+    Ok(())
+}
+
+/// `Dropout` outside training: its input, and a mask of ones.
+fn dropout(cx: &mut NodeCx<'_, '_>) -> Done {
+    if cx.tensor(2).is_some_and(|t| t.i64_at(0) != 0)
+        || (2 < cx.inputs.len() && cx.tensor(2).is_none())
+    {
+        return Err(Stop::opaque("it drops elements at random"));
+    }
+    identity(cx)?;
+    if cx.is_used(1) {
+        let dims = cx.dims(cx.need(0)?)?;
+        let one = Tensor::from_i64(DType::BOOL, Vec::new(), [1]);
+        let mask =
+            cx.b.splat(TensorType::new(dims, DType::BOOL), one, cx.loc.clone());
+        cx.set(1, mask);
+    }
+    Ok(())
+}
+
+fn concat(cx: &mut NodeCx<'_, '_>) -> Done {
+    let inputs = cx.all_inputs()?;
+    let rank = cx.rank(inputs[0])?;
+    let default = if cx.opset < 4 { Some(1) } else { None };
+    let axis = cx.int("axis").or(default);
+    let axis = axis.ok_or_else(|| Stop::error("attribute-missing", "`axis` is missing"))?;
+    let axis = cx.axis(axis, rank)?;
+    if let [only] = inputs[..] {
+        cx.set(0, only);
+        return Ok(());
+    }
+    cx.finish(
+        "hbir.concat",
+        &inputs,
+        props([("axis", Attr::int(axis as i64))]),
+    )
+}
+
+fn transpose(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let rank = cx.rank(x)?;
+    let reversed = || (0..rank as i64).rev().collect();
+    let perm = cx
+        .ints("perm")
+        .filter(|p| !p.is_empty())
+        .unwrap_or_else(reversed);
+    cx.finish("hbir.transpose", &[x], props([("perm", Attr::ints(&perm))]))
+}
+
+fn flatten(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let rank = cx.rank(x)?;
+    let axis = cx.int("axis").unwrap_or(1);
+    let axis = if axis == rank as i64 {
+        rank
+    } else {
+        cx.axis(axis, rank)?
+    };
+    cx.finish(
+        "hbir.flatten",
+        &[x],
+        props([("axis", Attr::int(axis as i64))]),
+    )
+}
+
+fn squeeze(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let axes = match cx.ints_or_input("axes", 1)? {
+        Some(axes) => cx.axes(&axes, dims.len())?,
+        None if dims.iter().all(|d| d.fixed().is_some()) => {
+            (0..dims.len()).filter(|&i| dims[i].is_one()).collect()
+        }
+        None => {
+            return Err(Stop::opaque(
+                "it drops all extents of 1 and some extents are unknown",
+            ));
+        }
+    };
+    cx.finish("hbir.squeeze", &[x], props([("axes", Attr::ints(&axes))]))
+}
+
+fn unsqueeze(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let axes = cx.ints_or_input("axes", 1)?;
+    let axes = axes.ok_or_else(|| Stop::error("missing-input", "the axes are missing"))?;
+    let axes = cx.axes(&axes, cx.rank(x)? + axes.len())?;
+    cx.finish("hbir.unsqueeze", &[x], props([("axes", Attr::ints(&axes))]))
+}
+
+fn reshape(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let sizes = match cx.ints("shape") {
+        Some(ints) => ints.into_iter().map(Entry::Int).collect(),
+        None => {
+            cx.need(1)?;
+            match cx.entries(1) {
+                Some(sizes) => sizes,
+                None => return reshape_declared(cx, x),
+            }
+        }
+    };
+    let sizes = copied_sizes(cx, &dims, sizes)?;
+    let sizes = deduced_size(&dims, sizes);
+    match shape_attr(&sizes) {
+        Some(shape) => cx.finish("hbir.reshape", &[x], props([("shape", shape)])),
+        None => {
+            let ty = TensorType::new(sizes.iter().map(Entry::dim).collect(), cx.dtype(x)?);
+            let result = cx.emit_typed("hbir.reshape", &[x], AttrDict::new(), ty)?;
+            cx.set(0, result);
+            Ok(())
+        }
+    }
+}
+
+/// A reshape to sizes that only the declared type knows.
+fn reshape_declared(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
+    let dtype = cx.dtype(x)?;
+    let declared = cx.declared_type(0);
+    let Some(ty) = declared.as_ref().and_then(Type::as_tensor) else {
+        return Err(Stop::opaque("its shape is computed at run time"));
+    };
+    if ty.dims.iter().filter(|d| **d == Dim::Unknown).count() > 1 {
+        return Err(Stop::opaque("its shape is computed at run time"));
+    }
+    let ty = TensorType::new(ty.dims.clone(), dtype);
+    let result = cx.emit_typed("hbir.reshape", &[x], AttrDict::new(), ty)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// Replaces each 0 by the extent of the input, unless `allowzero` says that it is meant.
+fn copied_sizes(
+    cx: &NodeCx<'_, '_>,
+    dims: &[Dim],
+    mut sizes: Vec<Entry>,
+) -> Result<Vec<Entry>, Stop> {
+    if cx.flag("allowzero", false) {
+        return Ok(sizes);
+    }
+    for (i, size) in sizes.iter_mut().enumerate() {
+        if *size == Entry::Int(0) {
+            let dim = dims.get(i).ok_or_else(|| {
+                let message = format!(
+                    "the shape copies extent {i} of an input of rank {}",
+                    dims.len()
+                );
+                Stop::error("reshape-copies-missing-extent", message)
+            })?;
+            *size = Entry::from(dim);
+        }
+    }
+    Ok(sizes)
+}
+
+/// Replaces -1 by its number, where everything else is known.
+fn deduced_size(dims: &[Dim], mut sizes: Vec<Entry>) -> Vec<Entry> {
+    let known = |e: &Entry| e.int().and_then(|n| u64::try_from(n).ok());
+    let total = product(dims.iter().map(Dim::fixed));
+    let rest = product(sizes.iter().filter(|e| **e != Entry::Int(-1)).map(known));
+    if let (Some(total), Some(rest)) = (total, rest)
+        && rest != 0
+        && total % rest == 0
+        && let Ok(n) = i64::try_from(total / rest)
+        && let [only] = &mut sizes
+            .iter_mut()
+            .filter(|e| **e == Entry::Int(-1))
+            .collect::<Vec<_>>()[..]
+    {
+        **only = Entry::Int(n);
+    }
+    sizes
+}
+
+fn product(mut factors: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    factors.try_fold(1u64, |a, n| a.checked_mul(n?))
+}
+
+/// The `shape` attribute: numbers, names of symbols and at most one -1.
+fn shape_attr(sizes: &[Entry]) -> Option<Attr> {
+    let free = |e: &&Entry| matches!(e, Entry::Unknown | Entry::Int(-1));
+    if sizes.iter().filter(free).count() > 1 {
+        return None;
+    }
+    let entry = |e: &Entry| match e {
+        Entry::Int(n) => Attr::int(*n),
+        Entry::Symbol(name) => Attr::str(name),
+        Entry::Unknown => Attr::int(-1),
+    };
+    Some(Attr::Array(sizes.iter().map(entry).collect()))
+}
+
+/// `Expand`: the common broadcast shape of the input and the wanted one.
+fn expand(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    cx.need(1)?;
+    let dims = cx.dims(x)?;
+    let sizes = match (
+        cx.entries(1),
+        cx.declared_type(0).as_ref().and_then(Type::as_tensor),
+    ) {
+        (Some(sizes), _) => sizes,
+        (None, Some(ty)) => ty.dims.iter().map(Entry::from).collect(),
+        (None, None) => return Err(Stop::opaque("its shape is computed at run time")),
+    };
+    let rank = dims.len().max(sizes.len());
+    let padded = |list: Vec<Entry>| {
+        let missing = rank - list.len();
+        std::iter::repeat_n(Entry::Int(1), missing)
+            .chain(list)
+            .collect::<Vec<_>>()
+    };
+    let have = padded(dims.iter().map(Entry::from).collect());
+    let want = padded(sizes);
+    let shape: Vec<Entry> = have
+        .iter()
+        .zip(&want)
+        .map(|(a, b)| common_extent(a, b))
+        .collect();
+    if shape.contains(&Entry::Unknown) {
+        return Err(Stop::opaque("its shape is computed at run time"));
+    }
+    let attr = shape_attr(&shape).ok_or_else(|| Stop::opaque("its shape has negative extents"))?;
+    cx.finish("hbir.broadcast", &[x], props([("shape", attr)]))
+}
+
+fn common_extent(have: &Entry, want: &Entry) -> Entry {
+    match (have, want) {
+        (_, Entry::Int(1)) => have.clone(),
+        (Entry::Unknown, Entry::Int(_) | Entry::Symbol(_)) | (Entry::Int(1), _) => want.clone(),
+        _ => have.clone(),
+    }
+}
+
+fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    cx.need(1)?;
+    let repeats = cx
+        .const_ints(1)
+        .ok_or_else(|| Stop::opaque("its repeats are computed at run time"))?;
+    cx.finish(
+        "hbir.tile",
+        &[x],
+        props([("repeats", Attr::ints(&repeats))]),
+    )
+}
+
+fn split(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let axis = cx.axis(cx.int("axis").unwrap_or(0), dims.len())?;
+    let sizes = match cx.ints_or_input("split", 1)? {
+        Some(sizes) => sizes,
+        None => equal_parts(cx, &dims[axis])?,
+    };
+    if sizes.len() != cx.node.output.len() {
+        let (found, wanted) = (cx.node.output.len(), sizes.len());
+        let message = format!("it has {found} outputs, wanted {wanted} for its sizes");
+        return Err(Stop::error("split-outputs", message));
+    }
+    if let [_] = sizes[..] {
+        cx.set(0, x);
+        return Ok(());
+    }
+    let dict = props([
+        ("axis", Attr::int(axis as i64)),
+        ("sizes", Attr::ints(&sizes)),
+    ]);
+    let parts = cx.emit_all("hbir.split", &[x], dict)?;
+    parts
+        .into_iter()
+        .enumerate()
+        .for_each(|(i, part)| cx.set(i, part));
+    Ok(())
+}
+
+/// As many parts as outputs; the last one is smaller where the extent does not divide.
+fn equal_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Result<Vec<i64>, Stop> {
+    let n = dim.fixed().and_then(|n| i64::try_from(n).ok());
+    let n = n.ok_or_else(|| Stop::opaque("it splits an unknown extent into equal parts"))?;
+    let parts = cx.node.output.len() as i64;
+    let parts = cx
+        .int("num_outputs")
+        .unwrap_or(parts)
+        .clamp(1, parts.max(1));
+    let size = n.div_euclid(parts) + i64::from(n.rem_euclid(parts) != 0);
+    let part = |i: i64| size.min((n - i * size).max(0));
+    Ok((0..parts).map(part).collect())
+}
+
+fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let computed = || Stop::opaque("its bounds are computed at run time");
+    let starts = cx.ints_or_input("starts", 1)?.ok_or_else(computed)?;
+    let ends = cx.ints_or_input("ends", 2)?.ok_or_else(computed)?;
+    let axes = cx.ints_or_input("axes", 3)?;
+    let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = cx
+        .ints_or_input("steps", 4)?
+        .unwrap_or_else(|| vec![1; starts.len()]);
+    if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
+        return Err(Stop::error(
+            "slice-lists",
+            "starts, ends, axes and steps differ in length",
+        ));
+    }
+    cx.axes(&axes, dims.len())?;
+    let mut bounds = whole(&dims);
+    for (i, &axis) in axes.iter().enumerate() {
+        let axis = cx.axis(axis, dims.len())?;
+        if steps[i] == 0 {
+            return Err(Stop::error(
+                "slice-step",
+                format!("the step of axis {axis} is 0"),
+            ));
+        }
+        bounds[axis] = axis_bounds(&dims[axis], starts[i], ends[i], steps[i])?;
+    }
+    let result = emit_slice(cx, x, &bounds)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// Start, limit and stride of one dimension.
+type Bounds = (i64, i64, i64);
+
+/// Bounds that keep everything; the limit of an unknown extent is the largest number.
+fn whole(dims: &[Dim]) -> Vec<Bounds> {
+    let limit = |d: &Dim| {
+        d.fixed()
+            .and_then(|n| i64::try_from(n).ok())
+            .unwrap_or(i64::MAX)
+    };
+    dims.iter().map(|d| (0, limit(d), 1)).collect()
+}
+
+fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Stop> {
+    if let Some(n) = dim.fixed().and_then(|n| i64::try_from(n).ok()) {
+        let (start, limit) = clamp_slice(n, start, end, step);
+        let empty = (0 < step && limit < start) || (step < 0 && start < limit);
+        return Ok((start, if empty { start } else { limit }, step));
+    }
+    if start == 0 && i64::from(i32::MAX) <= end && step == 1 {
+        return Ok((0, i64::MAX, 1));
+    }
+    Err(Stop::opaque("it cuts an extent that is unknown"))
+}
+
+fn emit_slice(cx: &mut NodeCx<'_, '_>, x: Val, bounds: &[Bounds]) -> Result<Val, Stop> {
+    let list = |part: fn(&Bounds) -> i64| Attr::ints(&bounds.iter().map(part).collect::<Vec<_>>());
+    let dict = props([
+        ("starts", list(|b| b.0)),
+        ("limits", list(|b| b.1)),
+        ("strides", list(|b| b.2)),
+    ]);
+    cx.emit("hbir.slice", &[x], dict)
+}
+
+/// `Pad`: negative amounts cut first.
+fn pad(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let (low, high) = pad_amounts(cx, dims.len())?;
+    let mode = cx.string("mode").unwrap_or_else(|| "constant".into());
+    let value = pad_value(cx, x)?;
+    let cut = low.iter().chain(&high).any(|&n| n < 0);
+    let x = if cut {
+        cut_edges(cx, x, &dims, &low, &high)?
+    } else {
+        x
+    };
+    let grow = |list: &[i64]| Attr::ints(&list.iter().map(|n| *n.max(&0)).collect::<Vec<_>>());
+    let dict = props([
+        ("low", grow(&low)),
+        ("high", grow(&high)),
+        ("mode", Attr::str(&mode)),
+        ("value", value),
+    ]);
+    cx.finish("hbir.pad", &[x], dict)
+}
+
+/// The amounts before and after each dimension.
+fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<i64>, Vec<i64>), Stop> {
+    let old = cx.ints("paddings");
+    let pads = old.map_or_else(|| cx.ints_or_input("pads", 1), |p| Ok(Some(p)))?;
+    let pads = pads.ok_or_else(|| Stop::error("missing-input", "the pads are missing"))?;
+    let axes = match (cx.input(3), cx.const_ints(3)) {
+        (None, _) => (0..rank as i64).collect(),
+        (Some(_), Some(axes)) => axes,
+        (Some(_), None) => return Err(Stop::opaque("its axes are computed at run time")),
+    };
+    if pads.len() != 2 * axes.len() {
+        let (found, wanted) = (pads.len(), 2 * axes.len());
+        return Err(Stop::error(
+            "pad-count",
+            format!("it has {found} pads, wanted {wanted}"),
+        ));
+    }
+    cx.axes(&axes, rank)?;
+    let (mut low, mut high) = (vec![0; rank], vec![0; rank]);
+    for (i, &axis) in axes.iter().enumerate() {
+        let axis = cx.axis(axis, rank)?;
+        (low[axis], high[axis]) = (pads[i], pads[axes.len() + i]);
+    }
+    Ok((low, high))
+}
+
+/// The constant that padding holds, as an attribute of the element's kind.
+fn pad_value(cx: &NodeCx<'_, '_>, x: Val) -> Result<Attr, Stop> {
+    let float = cx.dtype(x)?.is_float();
+    let number = |v: f64| {
+        if float {
+            Attr::float(v)
+        } else {
+            Attr::int(v as i64)
+        }
+    };
+    match (cx.input(2), cx.tensor(2)) {
+        (Some(_), None) => Err(Stop::opaque("its padding value is computed at run time")),
+        (Some(_), Some(t)) if t.is_empty() => Ok(number(0.0)),
+        (Some(_), Some(t)) if float => Ok(Attr::float(t.f64_at(0))),
+        (Some(_), Some(t)) => Ok(Attr::int(t.i64_at(0))),
+        (None, _) => Ok(number(cx.float("value", 0.0))),
+    }
+}
+
+fn cut_edges(
+    cx: &mut NodeCx<'_, '_>,
+    x: Val,
+    dims: &[Dim],
+    low: &[i64],
+    high: &[i64],
+) -> Result<Val, Stop> {
+    let mut bounds = whole(dims);
+    for (i, bound) in bounds.iter_mut().enumerate() {
+        if low[i] < 0 || high[i] < 0 {
+            if dims[i].fixed().is_none() {
+                return Err(Stop::opaque("it cuts an extent that is unknown"));
+            }
+            bound.0 = 0i64.saturating_sub(low[i].min(0));
+            bound.1 = bound.1.saturating_add(high[i].min(0)).max(bound.0);
+        }
+    }
+    emit_slice(cx, x, &bounds)
+}
+
+fn depth_to_space(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let mode = cx.string("mode").unwrap_or_else(|| "DCR".into());
+    let dict = props([("blocksize", blocksize(cx)?), ("mode", Attr::str(&mode))]);
+    cx.finish("hbir.depth_to_space", &[x], dict)
+}
+
+fn space_to_depth(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dict = props([("blocksize", blocksize(cx)?)]);
+    cx.finish("hbir.space_to_depth", &[x], dict)
+}
+
+fn blocksize(cx: &NodeCx<'_, '_>) -> Result<Attr, Stop> {
+    let size = cx.int("blocksize").map(Attr::int);
+    size.ok_or_else(|| Stop::error("attribute-missing", "`blocksize` is missing"))
+}
+
+fn trilu(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let k = match (cx.input(1), cx.const_ints(1).as_deref()) {
+        (None, _) => 0,
+        (Some(_), Some([k, ..])) => *k,
+        (Some(_), _) => return Err(Stop::opaque("its diagonal is computed at run time")),
+    };
+    let dict = props([
+        ("upper", Attr::Bool(cx.flag("upper", true))),
+        ("k", Attr::int(k)),
+    ]);
+    cx.finish("hbir.trilu", &[x], dict)
+}
+
+/// `Shape`: a constant where the extents are known, else an opaque operation that is only written
+/// when something uses it as data.
+fn shape(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let rank = dims.len() as i64;
+    let bound = |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank);
+    let start = bound(cx.int("start").unwrap_or(0)) as usize;
+    let end = bound(cx.int("end").unwrap_or(rank)) as usize;
+    let kept = dims.get(start..end.max(start)).unwrap_or_default();
+    let sizes: Vec<Entry> = kept.iter().map(Entry::from).collect();
+    let ty = TensorType::fixed(&[sizes.len() as u64], DType::SI64);
+    let dict = props([
+        ("kind", Attr::str("Shape")),
+        ("domain", Attr::str("")),
+        ("onnx.start", Attr::int(start as i64)),
+        ("onnx.end", Attr::int(end as i64)),
+    ]);
+    deferred(cx, x, dict, ty, sizes)
+}
+
+fn size(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let elements = cx.ty(x)?.elements().and_then(|n| i64::try_from(n).ok());
+    let sizes = vec![elements.map_or(Entry::Unknown, Entry::Int)];
+    let dict = props([("kind", Attr::str("Size")), ("domain", Attr::str(""))]);
+    deferred(cx, x, dict, TensorType::fixed(&[], DType::SI64), sizes)
+}
+
+fn deferred(
+    cx: &mut NodeCx<'_, '_>,
+    x: Val,
+    props: AttrDict,
+    ty: TensorType,
+    sizes: Vec<Entry>,
+) -> Done {
+    let loc = cx.loc.clone();
+    let op = NewOp {
+        name: "hbir.opaque",
+        operands: &[x],
+        props,
+        declared: None,
+        loc,
+    };
+    let results = cx.b.defer(op, vec![Type::from(ty)]);
+    cx.b.set_entries(results[0], sizes);
+    cx.set(0, results[0]);
+    Ok(())
+}
