@@ -100,7 +100,7 @@ fn line(func: &Func, op: Op) -> Option<String> {
         return None;
     }
     let mut text = data.name.to_string();
-    let mut list = |text: &mut String, values: &[Value]| {
+    let list = |text: &mut String, values: &[Value]| {
         for (i, &v) in values.iter().enumerate() {
             let _ = write!(text, "{}{}", if i == 0 { " " } else { ", " }, encoding(func, v));
         }

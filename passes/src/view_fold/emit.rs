@@ -28,6 +28,10 @@ pub struct Conversion {
     pub to: String,
     /// The operations of the old function that read the converted copy; `None` is the boundary.
     pub readers: Vec<Option<Op>>,
+    /// The chain of operations to what fixes the order it is in.
+    pub forced_by: Option<String>,
+    /// The chain of operations to what fixes the order it is read in.
+    pub wanted_by: Option<String>,
 }
 
 /// The result of lowering a choice.
@@ -319,7 +323,17 @@ impl Output<'_, '_> {
         self.say(value, || format!("converted from {from} to {to}, {bytes} bytes"));
         self.conversion_of.insert(value, self.conversions.len());
         let readers = vec![reader];
-        self.conversions.push(Conversion { op, of, bytes, constant, from, to, readers });
+        self.conversions.push(Conversion {
+            op,
+            of,
+            bytes,
+            constant,
+            from,
+            to,
+            readers,
+            forced_by: None,
+            wanted_by: None,
+        });
     }
 
     fn is_source(&self, value: Value) -> bool {

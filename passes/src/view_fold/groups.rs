@@ -144,12 +144,14 @@ fn is_prime(n: u64) -> bool {
 /// Builds the graph of one function.
 pub(crate) fn build(
     func: &Func,
+    called: bool,
     cx: &PassContext,
     layouts: &mut Layouts,
     signatures: &mut Signatures,
 ) -> Result<Graph, Box<Diagnostic>> {
     let mut builder = Builder {
         func,
+        called,
         cx,
         layouts,
         signatures,
@@ -171,6 +173,8 @@ pub(crate) fn build(
 
 struct Builder<'a> {
     func: &'a Func,
+    /// Whether some call names this function: then its boundary is what it declares.
+    called: bool,
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
@@ -216,7 +220,8 @@ impl Builder<'_> {
             Some(pin) => pin.clone(),
             None => {
                 let bare_free = self.func.bare && !boundary.pin_bare;
-                let free = boundary.free_all || bare_free || boundary.free.iter().any(|f| f == key);
+                let named = boundary.free.iter().any(|f| f == key);
+                let free = !self.called && (boundary.free_all || bare_free || named);
                 let annotated = ty.spelling != optc_layout::Spelling::RowMajor;
                 if free && !(bare_free && annotated) {
                     return Ok(None);

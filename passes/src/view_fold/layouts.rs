@@ -1,7 +1,7 @@
 //! Interned layouts: equal functions have equal ids, and every question about one is asked once.
 
 use indexmap::IndexMap;
-use optc_ir::entity::{EntityId, Table};
+use optc_ir::entity::Table;
 use optc_ir::entity_id;
 use optc_layout::{Layout, Piece, ViewMap, pull};
 
@@ -110,10 +110,6 @@ impl Layouts {
 
     pub(crate) fn len(&self) -> usize {
         self.layouts.len()
-    }
-
-    pub(crate) fn id_of(index: usize) -> LayoutId {
-        LayoutId::from_index(index)
     }
 }
 

@@ -37,6 +37,7 @@
 //! # Source
 //! `docs/view-fold.md` has the measurements behind this shape.
 
+pub(crate) mod chain;
 pub(crate) mod emit;
 pub(crate) mod groups;
 pub(crate) mod layouts;
@@ -50,8 +51,8 @@ use crate::certify::Certificate;
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
 use crate::stats::Stats;
 pub use emit::Conversion;
-use groups::{Graph, NodeKind};
-use indexmap::IndexMap;
+use groups::Graph;
+use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
 use optc_ir::{Attr, Diagnostic, Func, Module, Value};
 pub use rules::{RuleContext, SearchRule, builtin_rules};
@@ -59,6 +60,7 @@ use rules::RuleSet;
 use search::{Choice, Search};
 pub use signature::Signature;
 use signature::Signatures;
+use std::sync::Arc;
 
 /// The name, phases and options of the pass.
 pub static INFO: PassInfo = PassInfo {
@@ -122,6 +124,8 @@ pub struct FoldReport {
     pub sizes: [usize; 4],
     /// The conversions that stay, per function.
     pub conversions: Vec<(usize, Conversion)>,
+    /// Per function, bytes converted if its whole boundary were free; `None` where nothing is.
+    pub freed: Vec<Option<u64>>,
     /// What the search decided, for an independent check.
     pub certificate: Certificate,
     /// With `explain`: why each value is as it is, per function.
@@ -149,16 +153,24 @@ impl Pass for ViewFold {
         let mut signatures = Signatures::default();
         let mut total = Totals::default();
         let original = module.clone();
+        let callees = callees(module);
         for index in 0..module.funcs.len() {
             let func = &module.funcs[index];
-            let folded = fold(func, cx, &mut layouts, &mut signatures, &mut rules, cap)?;
+            let called = callees.contains(&func.name);
+            let folded = fold(func, called, cx, &mut layouts, &mut signatures, &mut rules, cap)?;
             total.add(index, &folded);
             module.funcs[index] = folded.func;
         }
-        retype_calls(module);
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
         let after = Stats::of(module, &cx.registry);
+        if total.naive < after.movement_bytes {
+            let message = format!(
+                "the result moves {} bytes, naive lowering {}",
+                after.movement_bytes, total.naive
+            );
+            return Err(Box::new(Diagnostic::error("worse-than-naive", message)));
+        }
         total.naive = total.naive.saturating_add(before.copy_bytes);
         let report = total.report(&after, rules, cx, &original, module, &layouts, &signatures);
         remark_conversions(&report, &original, cx);
@@ -249,6 +261,7 @@ impl Totals {
             dropped: self.dropped,
             sizes: [self.groups, self.nodes, signatures.len(), layouts.len()],
             conversions: self.conversions,
+            freed: self.freed,
             certificate,
             why: self.why,
         }
@@ -257,13 +270,14 @@ impl Totals {
 
 fn fold(
     func: &Func,
+    called: bool,
     cx: &mut PassContext,
     layouts: &mut Layouts,
     signatures: &mut Signatures,
     rules: &mut RuleSet,
     cap: usize,
 ) -> Result<Folded, Box<Diagnostic>> {
-    let graph = groups::build(func, cx, layouts, signatures)?;
+    let graph = groups::build(func, called, cx, layouts, signatures)?;
     let mut search = Search::new(&graph, layouts, signatures, rules, cap);
     search.demand();
     let naive = search.naive_bytes();
@@ -283,10 +297,20 @@ fn fold(
         explain: cx.explain,
     }
     .run();
+    let mut conversions = emitted.conversions;
+    if !conversions.is_empty() {
+        let chains = chain::Chains::new(func, &graph, signatures, &choice);
+        for conversion in conversions.iter_mut().filter(|c| !c.constant) {
+            let Some(member) = graph.member(conversion.of) else { continue };
+            conversion.forced_by = chains.of_producer(member.group);
+            let reader = conversion.readers.first().copied().flatten();
+            conversion.wanted_by = chains.of_reader(member.group, reader);
+        }
+    }
     let freed = needs_free.then(|| freed_bytes(&graph, layouts, signatures, rules, cap)).flatten();
     Ok(Folded {
         func: emitted.func,
-        conversions: emitted.conversions,
+        conversions,
         why: emitted.why,
         naive,
         proven: choice.proven,
@@ -321,9 +345,14 @@ fn freed_bytes(
     Some(solve::movement(choice.cost))
 }
 
-/// Calls get the types their functions' results now have.
-fn retype_calls(module: &mut Module) {
-    let _ = module;
+/// The functions that some call names: their boundary stays as it is declared.
+fn callees(module: &Module) -> IndexSet<Arc<str>> {
+    let ops = module.funcs.iter().flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
+    let callee = |data: &optc_ir::OpData| match data.props.get("callee") {
+        Some(Attr::Symbol(name)) => Some(name.clone()),
+        _ => None,
+    };
+    ops.filter_map(callee).collect()
 }
 
 /// One remark a conversion: what forces it, what it costs, what would remove it.
@@ -347,7 +376,17 @@ fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassConte
             diag = diag.at(func.ops[op].span, "produced here");
         }
         if !conversion.constant {
+            if let Some(chain) = &conversion.forced_by {
+                diag = diag.note(format!("the order it is in comes from {chain}"));
+            }
+            if let Some(chain) = &conversion.wanted_by {
+                diag = diag.note(format!("the order it is read in comes from {chain}"));
+            }
             diag = diag.note(blocker(func, conversion));
+            if let Some(Some(bytes)) = report.freed.get(*index) {
+                let line = "with a free boundary the function would convert";
+                diag = diag.note(format!("{line} {bytes} bytes in all"));
+            }
         }
         cx.remarks.push(diag);
     }
@@ -451,9 +490,4 @@ fn find_value(func: &Func, name: &str) -> Option<Value> {
     let args = func.args.iter().copied();
     let results = func.body.iter().flat_map(|&op| func.ops[op].results.iter().copied());
     args.chain(results).find(|&v| printed_name(func, v).trim_start_matches('%') == name)
-}
-
-/// Whether a node stands for an operation of the program.
-pub(crate) fn is_operation(kind: &NodeKind) -> bool {
-    matches!(kind, NodeKind::Op(_) | NodeKind::Alias(..))
 }

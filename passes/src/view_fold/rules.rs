@@ -17,7 +17,7 @@ use super::signature::{
     ContractRole, LabelDigit, Signature, accepts_layout, channel_orders, common_orders,
     default_layout, label_order, restrict,
 };
-use egg::{Analysis, Applier, DidMerge, EGraph, Id, Language, Pattern, PatternAst, Rewrite, Runner};
+use egg::{Analysis, Applier, DidMerge, EGraph, Id, Pattern, PatternAst, Rewrite, Runner};
 use egg::{Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::EntityId;
@@ -38,7 +38,7 @@ egg::define_language! {
 
 /// A form of an operation: per port, the layouts it reads or writes there without extra cost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Mode {
+pub(crate) struct Mode {
     /// Per port, acceptable layouts; the first is what the rule names.
     pub(crate) ports: Vec<Vec<LayoutId>>,
 }
@@ -589,6 +589,7 @@ fn members(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Vec<LayoutId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egg::Language;
 
     #[test]
     fn every_rule_has_a_name_and_an_equation() {
