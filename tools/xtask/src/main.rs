@@ -1,0 +1,28 @@
+//! Chores of the repository.
+//!
+//! - `cargo run -p optc-xtask -- docs [--check]` writes (or compares) the generated pages under
+//!   `docs/`.
+//! - `cargo run --release -p optc-xtask -- results MODEL.onnx… [--out docs/results.md]` folds the
+//!   models and writes the table of results.
+#![expect(clippy::print_stdout, reason = "a command prints")]
+
+mod docs;
+mod results;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.first().map(String::as_str) {
+        Some("docs") => docs::run(&args[1..]),
+        Some("results") => results::run(&args[1..]),
+        _ => Err("usage: optc-xtask docs [--check] | results MODEL.onnx… [--out FILE]".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            println!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
