@@ -44,8 +44,14 @@ impl EvalError {
 pub fn wrap_int(x: i64, dtype: DType) -> i64 {
     match dtype {
         DType::Int { bits: 64, .. } => x,
-        DType::Int { bits: 1, sign: Sign::Signless } => i64::from(x != 0),
-        DType::Int { bits, sign: Sign::Unsigned } => x & ((1i64 << bits) - 1),
+        DType::Int {
+            bits: 1,
+            sign: Sign::Signless,
+        } => i64::from(x != 0),
+        DType::Int {
+            bits,
+            sign: Sign::Unsigned,
+        } => x & ((1i64 << bits) - 1),
         DType::Int { bits, .. } => {
             let shift = 64 - u32::from(bits);
             (x << shift) >> shift
@@ -72,18 +78,33 @@ impl Tensor {
     /// # Panics
     /// The number of elements is not the product of `shape`.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "conversion to an integer type saturates")]
-    pub fn from_f64(dtype: DType, shape: Vec<usize>, values: impl IntoIterator<Item = f64>) -> Tensor {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "conversion to an integer type saturates"
+    )]
+    pub fn from_f64(
+        dtype: DType,
+        shape: Vec<usize>,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Tensor {
         let values = values.into_iter();
         let data = match dtype {
             DType::F64 => Data::F64(values.collect()),
             DType::F32 | DType::F16 | DType::BF16 => {
                 Data::F32(values.map(|x| round_float(x, dtype)).collect())
             }
+            DType::Int {
+                bits: 64,
+                sign: Sign::Unsigned,
+            } => Data::I64(values.map(|x| (x as u64).cast_signed()).collect()),
             DType::Int { .. } => Data::I64(values.map(|x| wrap_int(x as i64, dtype)).collect()),
         };
         let tensor = Tensor { dtype, shape, data };
-        assert_eq!(tensor.data_len(), tensor.len(), "as many elements as the shape has");
+        assert_eq!(
+            tensor.data_len(),
+            tensor.len(),
+            "as many elements as the shape has"
+        );
         tensor
     }
 
@@ -92,8 +113,15 @@ impl Tensor {
     /// # Panics
     /// The number of elements is not the product of `shape`.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "conversion to a float type rounds")]
-    pub fn from_i64(dtype: DType, shape: Vec<usize>, values: impl IntoIterator<Item = i64>) -> Tensor {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "conversion to a float type rounds"
+    )]
+    pub fn from_i64(
+        dtype: DType,
+        shape: Vec<usize>,
+        values: impl IntoIterator<Item = i64>,
+    ) -> Tensor {
         let values = values.into_iter();
         let data = match dtype {
             DType::F64 => Data::F64(values.map(|x| x as f64).collect()),
@@ -103,7 +131,11 @@ impl Tensor {
             DType::Int { .. } => Data::I64(values.map(|x| wrap_int(x, dtype)).collect()),
         };
         let tensor = Tensor { dtype, shape, data };
-        assert_eq!(tensor.data_len(), tensor.len(), "as many elements as the shape has");
+        assert_eq!(
+            tensor.data_len(),
+            tensor.len(),
+            "as many elements as the shape has"
+        );
         tensor
     }
 
@@ -134,8 +166,77 @@ impl Tensor {
         match &self.data {
             Data::F32(v) => f64::from(v[i]),
             Data::F64(v) => v[i],
+            Data::I64(v) if self.is_u64() => v[i].cast_unsigned() as f64,
             Data::I64(v) => v[i] as f64,
         }
+    }
+
+    /// Elements `start..start + into.len()` in row-major order, as floats.
+    ///
+    /// # Panics
+    /// The range is not within the elements.
+    #[expect(clippy::cast_precision_loss, reason = "integers beyond 2^53 round")]
+    pub fn read_f64(&self, start: usize, into: &mut [f64]) {
+        let range = start..start + into.len();
+        match &self.data {
+            Data::F32(v) => into
+                .iter_mut()
+                .zip(&v[range])
+                .for_each(|(o, &x)| *o = f64::from(x)),
+            Data::F64(v) => into.copy_from_slice(&v[range]),
+            Data::I64(v) if self.is_u64() => {
+                into.iter_mut()
+                    .zip(&v[range])
+                    .for_each(|(o, &x)| *o = x.cast_unsigned() as f64);
+            }
+            Data::I64(v) => into
+                .iter_mut()
+                .zip(&v[range])
+                .for_each(|(o, &x)| *o = x as f64),
+        }
+    }
+
+    /// All elements in row-major order, as floats.
+    #[must_use]
+    pub fn to_f64(&self) -> Vec<f64> {
+        let mut out = vec![0.0; self.data_len()];
+        self.read_f64(0, &mut out);
+        out
+    }
+
+    fn is_u64(&self) -> bool {
+        self.dtype
+            == DType::Int {
+                bits: 64,
+                sign: Sign::Unsigned,
+            }
+    }
+
+    /// Element `i` of an integer tensor as the number it stands for, also above the range of `i64`
+    /// when the type is `ui64` (floats truncate).
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "floats truncate")]
+    pub fn i128_at(&self, i: usize) -> i128 {
+        match &self.data {
+            Data::F32(v) => v[i] as i128,
+            Data::F64(v) => v[i] as i128,
+            Data::I64(v) if self.is_u64() => i128::from(v[i].cast_unsigned()),
+            Data::I64(v) => i128::from(v[i]),
+        }
+    }
+
+    /// A tensor of integers given as wide numbers, wrapped into the range of `dtype`.
+    ///
+    /// # Panics
+    /// The number of elements is not the product of `shape`.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "wrapping is the purpose")]
+    pub fn from_i128(
+        dtype: DType,
+        shape: Vec<usize>,
+        values: impl IntoIterator<Item = i128>,
+    ) -> Tensor {
+        Self::from_i64(dtype, shape, values.into_iter().map(|x| x as i64))
     }
 
     /// Element `i` in row-major order, as an integer (floats truncate).
@@ -164,7 +265,11 @@ impl Tensor {
             Data::F64(v) => Data::F64((0..n).map(|i| v[index(i)]).collect()),
             Data::I64(v) => Data::I64((0..n).map(|i| v[index(i)]).collect()),
         };
-        Tensor { dtype: self.dtype, shape, data }
+        Tensor {
+            dtype: self.dtype,
+            shape,
+            data,
+        }
     }
 
     /// The same elements in another shape of the same size.
@@ -173,8 +278,16 @@ impl Tensor {
     /// The sizes differ.
     #[must_use]
     pub fn reshaped(&self, shape: Vec<usize>) -> Tensor {
-        let out = Tensor { dtype: self.dtype, shape, data: self.data.clone() };
-        assert_eq!(out.len(), self.len(), "a reshape keeps the number of elements");
+        let out = Tensor {
+            dtype: self.dtype,
+            shape,
+            data: self.data.clone(),
+        };
+        assert_eq!(
+            out.len(),
+            self.len(),
+            "a reshape keeps the number of elements"
+        );
         out
     }
 
@@ -186,26 +299,9 @@ impl Tensor {
     pub fn transposed(&self, perm: &[usize]) -> Tensor {
         let strides = self.strides();
         let shape: Vec<usize> = perm.iter().map(|&p| self.shape[p]).collect();
-        let steps: Vec<usize> = perm.iter().map(|&p| strides[p]).collect();
-        let mut index = vec![0usize; shape.len()];
-        let mut at = 0usize;
-        let mut first = true;
-        self.gather(shape.clone(), |_| {
-            if first {
-                first = false;
-                return at;
-            }
-            for d in (0..shape.len()).rev() {
-                index[d] += 1;
-                at += steps[d];
-                if index[d] < shape[d] {
-                    break;
-                }
-                at -= steps[d] * shape[d];
-                index[d] = 0;
-            }
-            at
-        })
+        let steps = perm.iter().map(|&p| strides[p].cast_signed()).collect();
+        let mut offsets = Offsets::new(&shape, steps, 0);
+        self.gather(shape, |_| offsets.next().expect("one offset an element"))
     }
 
     /// Reads little-endian row-major bytes as they lie in a file; sub-byte integers take a byte.
@@ -213,25 +309,38 @@ impl Tensor {
     /// # Errors
     /// The number of bytes is not what the shape needs.
     pub fn from_bytes(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Result<Tensor, EvalError> {
-        let n: usize = shape.iter().product();
         let width = storage_bytes(dtype);
-        if bytes.len() != n * width {
+        let wanted = shape.iter().try_fold(width, |a, &n| a.checked_mul(n));
+        if wanted != Some(bytes.len()) {
+            let wanted = wanted.map_or_else(|| "more than there can be".into(), |n| n.to_string());
             let found = bytes.len();
-            return Err(EvalError::new(format!("found {found} bytes, wanted {}", n * width)));
+            return Err(EvalError::new(format!(
+                "found {found} bytes, wanted {wanted}"
+            )));
         }
         let chunks = bytes.chunks_exact(width);
         let data = match dtype {
             DType::F64 => Data::F64(chunks.map(|c| f64::from_bits(le(c))).collect()),
-            DType::F32 => {
-                Data::F32(chunks.map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect())
-            }
-            DType::F16 => Data::F32(chunks.map(|c| f16::from_le_bytes([c[0], c[1]]).to_f32()).collect()),
-            DType::BF16 => {
-                Data::F32(chunks.map(|c| bf16::from_le_bytes([c[0], c[1]]).to_f32()).collect())
-            }
-            DType::Int { .. } => {
-                Data::I64(chunks.map(|c| wrap_int(le(c).cast_signed(), dtype)).collect())
-            }
+            DType::F32 => Data::F32(
+                chunks
+                    .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+                    .collect(),
+            ),
+            DType::F16 => Data::F32(
+                chunks
+                    .map(|c| f16::from_le_bytes([c[0], c[1]]).to_f32())
+                    .collect(),
+            ),
+            DType::BF16 => Data::F32(
+                chunks
+                    .map(|c| bf16::from_le_bytes([c[0], c[1]]).to_f32())
+                    .collect(),
+            ),
+            DType::Int { .. } => Data::I64(
+                chunks
+                    .map(|c| wrap_int(le(c).cast_signed(), dtype))
+                    .collect(),
+            ),
         };
         Ok(Tensor { dtype, shape, data })
     }
@@ -241,16 +350,20 @@ impl Tensor {
     pub fn to_bytes(&self) -> Vec<u8> {
         match (&self.data, self.dtype) {
             (Data::F64(v), _) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
-            (Data::F32(v), DType::F16) => {
-                v.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect()
-            }
-            (Data::F32(v), DType::BF16) => {
-                v.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect()
-            }
+            (Data::F32(v), DType::F16) => v
+                .iter()
+                .flat_map(|&x| f16::from_f32(x).to_le_bytes())
+                .collect(),
+            (Data::F32(v), DType::BF16) => v
+                .iter()
+                .flat_map(|&x| bf16::from_f32(x).to_le_bytes())
+                .collect(),
             (Data::F32(v), _) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             (Data::I64(v), dtype) => {
                 let width = storage_bytes(dtype);
-                v.iter().flat_map(|x| x.to_le_bytes().into_iter().take(width)).collect()
+                v.iter()
+                    .flat_map(|x| x.to_le_bytes().into_iter().take(width))
+                    .collect()
             }
         }
     }
@@ -263,7 +376,10 @@ pub fn storage_bytes(dtype: DType) -> usize {
 }
 
 fn le(chunk: &[u8]) -> u64 {
-    chunk.iter().rev().fold(0u64, |a, &b| (a << 8) | u64::from(b))
+    chunk
+        .iter()
+        .rev()
+        .fold(0u64, |a, &b| (a << 8) | u64::from(b))
 }
 
 /// Row-major strides in elements.
@@ -274,4 +390,76 @@ pub fn row_major_strides(shape: &[usize]) -> Vec<usize> {
         strides[i] = strides[i + 1] * shape[i + 1];
     }
     strides
+}
+
+/// Walks the indices of a shape in row-major order and gives, for each, `start` plus the sum of
+/// index times step: the element of another tensor that belongs there.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    shape: Vec<usize>,
+    steps: Vec<isize>,
+    index: Vec<usize>,
+    at: isize,
+    left: usize,
+}
+
+impl Offsets {
+    /// A walk over `shape` with one step a dimension.
+    ///
+    /// # Panics
+    /// `steps` has another length than `shape`.
+    #[must_use]
+    pub fn new(shape: &[usize], steps: Vec<isize>, start: isize) -> Offsets {
+        assert_eq!(shape.len(), steps.len(), "one step a dimension");
+        let left = shape.iter().product();
+        Offsets {
+            shape: shape.to_vec(),
+            steps,
+            index: vec![0; shape.len()],
+            at: start,
+            left,
+        }
+    }
+
+    /// A walk over `shape` through a tensor of shape `operand` that broadcasts to it (numpy's
+    /// rule: aligned at the last dimension, extent 1 repeats).
+    ///
+    /// # Panics
+    /// `operand` has a higher rank.
+    #[must_use]
+    pub fn broadcast(operand: &[usize], shape: &[usize]) -> Offsets {
+        let lead = shape.len() - operand.len();
+        let mut steps = vec![0; shape.len()];
+        for (d, stride) in row_major_strides(operand).into_iter().enumerate() {
+            if operand[d] != 1 {
+                steps[lead + d] = stride.cast_signed();
+            }
+        }
+        Offsets::new(shape, steps, 0)
+    }
+
+    /// The index that the next item belongs to.
+    #[must_use]
+    pub fn index(&self) -> &[usize] {
+        &self.index
+    }
+}
+
+impl Iterator for Offsets {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let at = self.at;
+        for d in (0..self.shape.len()).rev() {
+            self.index[d] += 1;
+            self.at += self.steps[d];
+            if self.index[d] < self.shape[d] {
+                break;
+            }
+            self.at -= self.steps[d] * self.shape[d].cast_signed();
+            self.index[d] = 0;
+        }
+        Some(at.cast_unsigned())
+    }
 }

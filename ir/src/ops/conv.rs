@@ -1,0 +1,349 @@
+//! `hbir.conv`: convolution (ONNX `Conv` and, with `transposed`, `ConvTranspose`).
+//!
+//! Logical dimensions are N C spatial… for the operand and the result, O C/g spatial… for the weights
+//! (transposed: C O/g spatial…), with one to three spatial dimensions:
+//! `y[n, o, p] = bias[o] + sum over c, k of w[o, c, k] * x[n, g*C/G + c, p * stride + k * dilation - pad]`;
+//! transposed, each input element adds itself times the weights to the window it would have been
+//! read from. An attribute `to` names another element type for the result.
+
+use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role};
+use crate::ops::decl::{Call, Decl};
+use crate::ops::labels::{Labels, marks, or_barrier};
+use crate::ops::shape::{common_dtype, dtype_or, flag_or, int_or, one, show, unify};
+use crate::ops::window::{Slide, sizes, slides, spatial_dims, three};
+use crate::tensor::{EvalError, Tensor};
+use crate::types::{DType, Dim, TensorType};
+
+const CONV: Decl = Decl::new(
+    "hbir.conv",
+    "conv",
+    "convolution of N C spatial by O C/g spatial weights, plus a bias [O]",
+    (2, 3),
+    infer,
+    eval,
+)
+.freedom(freedom);
+
+/// Everything the attributes say.
+struct Config {
+    group: u64,
+    transposed: bool,
+    slides: Vec<Slide>,
+    output_padding: Vec<usize>,
+}
+
+/// C1: one element type. C2: ranks 3 to 5, both the same. C3: kernel extents are known and
+/// positive. C4: strides, dilations, pads and output_padding are sizes, one a spatial dimension.
+fn config(op: &OpRef<'_>) -> Result<Config, OpError> {
+    common_dtype(op, "conv-c1", 0..2)?;
+    let (x, w) = (op.operand(0)?, op.operand(1)?);
+    if !(3..=5).contains(&x.rank()) || x.rank() != w.rank() {
+        let message = format!(
+            "hbir.conv of {} by weights {}, wanted both of one rank from 3 to 5",
+            show(&x.dims),
+            show(&w.dims)
+        );
+        return Err(OpError::new("conv-c2", message));
+    }
+    let kernel: Option<Vec<u64>> = w.dims[2..]
+        .iter()
+        .map(|d| d.fixed().filter(|&n| 0 < n))
+        .collect();
+    let kernel = kernel.ok_or_else(|| {
+        let message = format!(
+            "hbir.conv by weights {}, wanted a known kernel",
+            show(&w.dims)
+        );
+        OpError::new("conv-c3", message)
+    })?;
+    let group = int_or(op, "group", 1)?;
+    let group = u64::try_from(group)
+        .ok()
+        .filter(|&g| 0 < g)
+        .ok_or_else(|| {
+            OpError::new(
+                "conv-c5",
+                format!("hbir.conv has group = {group}, wanted 1 or more"),
+            )
+        })?;
+    Ok(Config {
+        group,
+        transposed: flag_or(op, "transposed", false)?,
+        slides: slides(op, "conv-c4", &kernel)?,
+        output_padding: sizes(op, "conv-c4", "output_padding", kernel.len(), 0)?,
+    })
+}
+
+/// C5: the channels agree with the weights and `group`. C6: the windows fit. C7: the bias is `[O]`.
+fn infer(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+    let config = config(op)?;
+    let (x, w) = (op.operand(0)?, op.operand(1)?);
+    let channels = output_channels(x, w, &config)?;
+    let to = dtype_or(op, "to", x.dtype)?;
+    if 2 < op.operands.len() {
+        check_bias(op, &channels, to)?;
+    }
+    let spatial = if config.transposed {
+        transposed_dims(&x.dims[2..], &config)?
+    } else {
+        spatial_dims(op, "conv-c6", &x.dims[2..], &config.slides, false)?
+    };
+    one([vec![x.dims[0].clone(), channels], spatial].concat(), to)
+}
+
+fn output_channels(x: &TensorType, w: &TensorType, config: &Config) -> Result<Dim, OpError> {
+    let group = Dim::Fixed(config.group);
+    let times = |d: &Dim| {
+        let product = d
+            .fixed()
+            .and_then(|n| n.checked_mul(config.group))
+            .map(Dim::Fixed);
+        if group.is_one() {
+            d.clone()
+        } else {
+            product.unwrap_or(Dim::Unknown)
+        }
+    };
+    let (input, output) = if config.transposed {
+        (w.dims[0].clone(), times(&w.dims[1]))
+    } else {
+        (times(&w.dims[1]), w.dims[0].clone())
+    };
+    let grouped = if config.transposed { &input } else { &output };
+    let divided = grouped.fixed().is_none_or(|n| n % config.group == 0);
+    if unify(&x.dims[1], &input).is_some() && divided {
+        return Ok(output);
+    }
+    let message = format!(
+        "hbir.conv of {} by weights {} in {} groups: found {} channels, wanted {input} and a \
+         multiple of the groups",
+        show(&x.dims),
+        show(&w.dims),
+        config.group,
+        x.dims[1]
+    );
+    Err(OpError::new("conv-c5", message).hint("weights are [O, C/g, ..], transposed [C, O/g, ..]"))
+}
+
+fn check_bias(op: &OpRef<'_>, channels: &Dim, to: DType) -> Result<(), OpError> {
+    let bias = op.operand(2)?;
+    let fits = bias.rank() == 1 && unify(&bias.dims[0], channels).is_some() && bias.dtype == to;
+    if fits {
+        return Ok(());
+    }
+    let found = show(&bias.dims);
+    let message = format!(
+        "hbir.conv has a bias of {found} {}, wanted [{channels}] {to}",
+        bias.dtype
+    );
+    Err(OpError::new("conv-c7", message))
+}
+
+fn transposed_dims(spatial: &[Dim], config: &Config) -> Result<Vec<Dim>, OpError> {
+    let extent = |(d, dim): (usize, &Dim)| {
+        let Some(n) = dim.fixed() else {
+            return Ok(Dim::Unknown);
+        };
+        let slide = config.slides[d];
+        let stepped = n.saturating_sub(1).checked_mul(slide.stride as u64);
+        let full = stepped
+            .and_then(|s| s.checked_add(slide.span() as u64 + config.output_padding[d] as u64));
+        let cut = full.and_then(|f| f.checked_sub(slide.low as u64 + slide.high as u64));
+        cut.filter(|_| 0 < n).map(Dim::Fixed).ok_or_else(|| {
+            let message =
+                format!("hbir.conv is padded by more than its result over {n} elements has");
+            OpError::new("conv-c6", message)
+        })
+    };
+    spatial.iter().enumerate().map(extent).collect()
+}
+
+/// The numbers of one convolution, with three spatial dimensions.
+struct Plan {
+    /// Operand and result extents.
+    x: [usize; 3],
+    y: [usize; 3],
+    kernel: [usize; 3],
+    slides: [Slide; 3],
+    batch: usize,
+    channels_in: usize,
+    channels_out: usize,
+    group: usize,
+    transposed: bool,
+}
+
+impl Plan {
+    fn new(call: &Call<'_>) -> Result<Plan, EvalError> {
+        let config = config(call.op).map_err(|e| EvalError::new(e.message))?;
+        let (x, w, y) = (&call.input(0).shape, &call.input(1).shape, call.shape());
+        Ok(Plan {
+            x: three(&x[2..], 1),
+            y: three(&y[2..], 1),
+            kernel: three(&w[2..], 1),
+            slides: three(&config.slides, Slide::POINT),
+            batch: x[0],
+            channels_in: x[1],
+            channels_out: y[1],
+            group: usize::try_from(config.group).unwrap_or(usize::MAX),
+            transposed: config.transposed,
+        })
+    }
+
+    /// The weight of output channel `o`, input channel `c` of its group, kernel element `k`.
+    fn weight(&self, o: usize, c: usize, k: usize) -> usize {
+        let (ins, outs) = (
+            self.channels_in / self.group,
+            self.channels_out / self.group,
+        );
+        let volume: usize = self.kernel.iter().product();
+        if self.transposed {
+            ((o / outs * ins + c) * outs + o % outs) * volume + k
+        } else {
+            (o * ins + c) * volume + k
+        }
+    }
+}
+
+fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+    let plan = Plan::new(call)?;
+    let (x, w) = (call.input(0).to_f64(), call.input(1).to_f64());
+    let bias = call.inputs.get(2);
+    let (x_plane, y_plane) = (
+        plan.x.iter().product::<usize>(),
+        plan.y.iter().product::<usize>(),
+    );
+    let mut out = Vec::with_capacity(plan.batch * plan.channels_out * y_plane);
+    let ins = plan.channels_in / plan.group;
+    let outs = (plan.channels_out / plan.group).max(1);
+    for n in 0..plan.batch {
+        for o in 0..plan.channels_out {
+            let mut plane = vec![bias.map_or(0.0, |b| b.f64_at(o)); y_plane];
+            for c in 0..ins {
+                let at = (n * plan.channels_in + o / outs * ins + c) * x_plane;
+                add_channel(
+                    &plan,
+                    &x[at..at + x_plane],
+                    &w[plan.weight(o, c, 0)..],
+                    &mut plane,
+                );
+            }
+            out.extend(plane);
+        }
+    }
+    Ok(call.floats(out))
+}
+
+/// Adds one input channel times its kernel to one output channel.
+fn add_channel(plan: &Plan, x: &[f64], w: &[f64], y: &mut [f64]) {
+    let [kernel_0, kernel_1, kernel_2] = plan.kernel;
+    for k0 in 0..kernel_0 {
+        for k1 in 0..kernel_1 {
+            for k2 in 0..kernel_2 {
+                let weight = w[(k0 * kernel_1 + k1) * kernel_2 + k2];
+                add_offset(plan, x, weight, [k0, k1, k2], y);
+            }
+        }
+    }
+}
+
+/// Adds one input channel, shifted by kernel offset `k`, times one weight. The windows lie over the
+/// operand, transposed over the result.
+fn add_offset(plan: &Plan, x: &[f64], weight: f64, k: [usize; 3], y: &mut [f64]) {
+    let (windows, under) = if plan.transposed {
+        (plan.x, plan.y)
+    } else {
+        (plan.y, plan.x)
+    };
+    let place = |d: usize, at: usize| plan.slides[d].element(at, k[d], under[d]);
+    let columns: Vec<Option<usize>> = (0..windows[2]).map(|i| place(2, i)).collect();
+    for i0 in 0..windows[0] {
+        let Some(j0) = place(0, i0) else { continue };
+        for i1 in 0..windows[1] {
+            let Some(j1) = place(1, i1) else { continue };
+            let window_row = (i0 * windows[1] + i1) * windows[2];
+            let row = (j0 * under[1] + j1) * under[2];
+            for (i2, column) in columns.iter().enumerate() {
+                let Some(j2) = column else { continue };
+                if plan.transposed {
+                    y[row + j2] += weight * x[window_row + i2];
+                } else {
+                    y[window_row + i2] += weight * x[row + j2];
+                }
+            }
+        }
+    }
+}
+
+fn freedom(op: &OpRef<'_>) -> Freedom {
+    or_barrier(op, FreedomClass::Window, |f| {
+        let config = config(op)?;
+        let (x, w, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
+        let batch = f.fresh(Role::Batch);
+        let output = f.fresh(Role::Channel);
+        let [input, w0, w1] = channel_labels(f, x, y, &config, output);
+        let mut x_labels = vec![Some(batch), input];
+        let mut w_labels = vec![w0, w1];
+        let mut y_labels = vec![batch, output];
+        for slide in &config.slides {
+            let spatial = f.fresh(Role::Spatial);
+            if *slide != Slide::POINT {
+                f.uncut(spatial);
+            }
+            x_labels.push(Some(spatial));
+            w_labels.push(Some(f.fresh(Role::Axis)));
+            y_labels.push(spatial);
+        }
+        if w.rank() != w_labels.len() {
+            return Err(OpError::new("conv-c2", "the weights have another rank"));
+        }
+        f.operand(x_labels);
+        f.operand(w_labels);
+        if 2 < op.operands.len() {
+            f.operand(vec![Some(output)]);
+        }
+        f.result(marks(&y_labels));
+        Ok(())
+    })
+}
+
+/// The labels of the operand's channel and of the weights' first two dimensions. Of a depthwise
+/// convolution one label runs through all; other groups pair channels in a way no cut keeps.
+fn channel_labels(
+    f: &mut Labels,
+    x: &TensorType,
+    y: &TensorType,
+    config: &Config,
+    output: usize,
+) -> [LabelOf; 3] {
+    let order = |outer: usize, inner: Option<usize>| -> [LabelOf; 2] {
+        if config.transposed {
+            [inner, Some(outer)]
+        } else {
+            [Some(outer), inner]
+        }
+    };
+    let depthwise = x.dims[1] == Dim::Fixed(config.group) && y.dims[1] == x.dims[1];
+    if config.group == 1 {
+        let input = f.fresh(Role::Channel);
+        let [a, b] = order(output, Some(input));
+        return [Some(input), a, b];
+    }
+    if depthwise {
+        return [Some(output), Some(output), None];
+    }
+    let (input, inner) = (f.fresh(Role::Channel), f.fresh(Role::Channel));
+    [output, input, inner]
+        .into_iter()
+        .for_each(|label| f.uncut(label));
+    if config.transposed {
+        [Some(input), Some(input), Some(inner)]
+    } else {
+        [Some(input), Some(output), Some(inner)]
+    }
+}
+
+type LabelOf = Option<usize>;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add(CONV);
+}

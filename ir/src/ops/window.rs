@@ -1,0 +1,152 @@
+//! What conv and pooling share: windows that slide over up to three spatial dimensions.
+
+use crate::op::{OpError, OpRef};
+use crate::ops::shape::ints_or;
+use crate::types::Dim;
+
+/// One spatial dimension of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slide {
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) dilation: usize,
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+}
+
+impl Slide {
+    /// A window of one element that goes everywhere.
+    pub(crate) const POINT: Slide = Slide {
+        kernel: 1,
+        stride: 1,
+        dilation: 1,
+        low: 0,
+        high: 0,
+    };
+
+    /// The extent a window covers, its holes included.
+    pub(crate) fn span(&self) -> usize {
+        if self.kernel == 0 {
+            0
+        } else {
+            (self.kernel - 1).saturating_mul(self.dilation) + 1
+        }
+    }
+
+    /// The number of windows over `n` elements.
+    pub(crate) fn count(&self, n: u64, ceil: bool) -> Option<u64> {
+        let padded = n
+            .checked_add(self.low as u64)?
+            .checked_add(self.high as u64)?;
+        let free = padded.checked_sub(self.span() as u64)?;
+        let stride = self.stride as u64;
+        if !ceil {
+            return Some(free / stride + 1);
+        }
+        let count = free.div_ceil(stride) + 1;
+        // A window that would start beyond the elements and the padding before them is none.
+        let started = (count - 1) * stride < n + self.low as u64;
+        Some(if started { count } else { count - 1 })
+    }
+
+    /// Where element `offset` of window `at` lies, if it is no padding.
+    pub(crate) fn element(&self, at: usize, offset: usize, n: usize) -> Option<usize> {
+        let position = at * self.stride + offset * self.dilation;
+        position.checked_sub(self.low).filter(|&p| p < n)
+    }
+}
+
+/// The greatest window attribute that is believed.
+const MAX_WINDOW: i64 = 1 << 31;
+
+/// The windows of an operation with these kernel extents: attributes `strides`, `dilations`, and
+/// `pads` as begins, then ends.
+pub(crate) fn slides(
+    op: &OpRef<'_>,
+    code: &'static str,
+    kernel: &[u64],
+) -> Result<Vec<Slide>, OpError> {
+    let rank = kernel.len();
+    let strides = sizes(op, code, "strides", rank, 1)?;
+    let dilations = sizes(op, code, "dilations", rank, 1)?;
+    let pads = sizes(op, code, "pads", 2 * rank, 0)?;
+    let mut out = Vec::with_capacity(rank);
+    for d in 0..rank {
+        let kernel = usize::try_from(kernel[d]).unwrap_or(usize::MAX);
+        let (low, high) = (pads[d], pads[rank + d]);
+        out.push(Slide {
+            kernel,
+            stride: strides[d],
+            dilation: dilations[d],
+            low,
+            high,
+        });
+    }
+    Ok(out)
+}
+
+/// A list of sizes that are at least `least`, which is also the default.
+pub(crate) fn sizes(
+    op: &OpRef<'_>,
+    code: &'static str,
+    name: &str,
+    len: usize,
+    least: i64,
+) -> Result<Vec<usize>, OpError> {
+    let list = ints_or(op, code, name, len, least)?;
+    let size = |&n: &i64| {
+        usize::try_from(n)
+            .ok()
+            .filter(|_| least <= n && n < MAX_WINDOW)
+    };
+    list.iter()
+        .map(size)
+        .collect::<Option<Vec<usize>>>()
+        .ok_or_else(|| {
+            let message = format!(
+                "{} has {name} = {list:?}, wanted {least} or more each",
+                op.name
+            );
+            OpError::new(code, message)
+        })
+}
+
+/// The result's spatial extents.
+pub(crate) fn spatial_dims(
+    op: &OpRef<'_>,
+    code: &'static str,
+    spatial: &[Dim],
+    slides: &[Slide],
+    ceil: bool,
+) -> Result<Vec<Dim>, OpError> {
+    let mut out = Vec::with_capacity(spatial.len());
+    for (dim, slide) in spatial.iter().zip(slides) {
+        let Some(n) = dim.fixed() else {
+            let keeps = slide.stride == 1 && slide.low + slide.high + 1 == slide.span();
+            out.push(if keeps { dim.clone() } else { Dim::Unknown });
+            continue;
+        };
+        let count = slide.count(n, ceil).ok_or_else(|| {
+            let message = format!(
+                "{} has a window of {} over {n} elements padded by {} and {}, wanted one that fits",
+                op.name,
+                slide.span(),
+                slide.low,
+                slide.high
+            );
+            OpError::new(code, message)
+        })?;
+        out.push(Dim::Fixed(count));
+    }
+    Ok(out)
+}
+
+/// The same extents as three spatial dimensions: ones in front.
+pub(crate) fn three<T: Copy>(values: &[T], fill: T) -> [T; 3] {
+    let mut out = [fill; 3];
+    let lead = 3usize.saturating_sub(values.len());
+    for (slot, &value) in out[lead..].iter_mut().zip(values) {
+        *slot = value;
+    }
+    out
+}
