@@ -357,7 +357,12 @@ impl<'a> Search<'a> {
     }
 
     /// The states a group may be in.
-    fn group_states(&self, group: Group, modes: &SideTable<Node, Vec<NodeMode>>) -> Vec<GroupState> {
+    fn group_states(
+        &self,
+        group: Group,
+        modes: &SideTable<Node, Vec<NodeMode>>,
+        with_extras: bool,
+    ) -> Vec<GroupState> {
         let data = &self.graph.groups[group];
         let n = self.candidates[group].len();
         let masks = |(node, port): &(Node, usize)| {
@@ -370,7 +375,7 @@ impl<'a> Search<'a> {
         let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
         for p in in_mask(produced) {
             states.push(GroupState { produced: p, extras: 0 });
-            if readers < 2 {
+            if readers < 2 || !with_extras {
                 continue;
             }
             let others = wanted & !(1u64 << p);
@@ -424,19 +429,34 @@ impl<'a> Search<'a> {
                 return None;
             }
         }
+        // Without further copies the domains are small; a choice that moves nothing needs none.
+        let plain = self.choose_among(&modes, false)?;
+        if movement(plain.cost) == 0 && plain.proven {
+            return Some(plain);
+        }
+        let shared = self.choose_among(&modes, true)?;
+        let better = shared.cost <= plain.cost;
+        Some(if better { shared } else { plain })
+    }
+
+    fn choose_among(
+        &self,
+        modes: &SideTable<Node, Vec<NodeMode>>,
+        with_extras: bool,
+    ) -> Option<Choice> {
         let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
-        for (group, data) in graph.groups.iter() {
+        for (group, data) in self.graph.groups.iter() {
             states[group] = if data.constant {
                 vec![GroupState { produced: 0, extras: 0 }]
             } else {
-                self.group_states(group, &modes)
+                self.group_states(group, modes, with_extras)
             };
             if states[group].is_empty() {
                 tracing::debug!(%group, "no state");
                 return None;
             }
         }
-        let problem = self.problem(&modes, &states);
+        let problem = self.problem(modes, &states);
         let solution = solve(&problem);
         tracing::debug!(
             variables = problem.domains.len(),
@@ -445,10 +465,7 @@ impl<'a> Search<'a> {
             proven = solution.proven,
             "solved"
         );
-        if INFEASIBLE <= solution.cost {
-            return None;
-        }
-        Some(self.read(&solution, modes, &states))
+        (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))
     }
 
     fn problem(
@@ -524,7 +541,7 @@ impl<'a> Search<'a> {
     fn read(
         &self,
         solution: &Solution,
-        modes: SideTable<Node, Vec<NodeMode>>,
+        modes: &SideTable<Node, Vec<NodeMode>>,
         states: &SideTable<Group, Vec<GroupState>>,
     ) -> Choice {
         let n_groups = self.graph.groups.len();
