@@ -6,8 +6,8 @@ use crate::tensor::{Blob, FOLD_ELEMENTS, INLINE_BYTES, Storage, usize_shape};
 use indexmap::IndexSet;
 use optc_ir::entity::Table;
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, Func, Loc, OpRef,
-    Registry, Tensor, TensorType, Type, Value,
+    Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, Func, Loc, OpDecl,
+    OpError, OpRef, Registry, Tensor, TensorType, Type, Value,
 };
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ pub(crate) struct NewOp<'a> {
     pub(crate) name: &'a str,
     pub(crate) operands: &'a [Val],
     pub(crate) props: AttrDict,
-    /// The types that the file or the translation declares, where the shape rule reads them.
+    /// The result types, where the shape rule reads them.
     pub(crate) declared: Option<Vec<Type>>,
     pub(crate) loc: Loc,
 }
@@ -215,9 +215,13 @@ impl<'r> Builder<'r> {
         Ok(self.recipe(op, types, tensors))
     }
 
-    /// Emits an operation that has no shape rule, with these result types.
+    /// Emits an operation that has no shape rule, with these result types; as [`Builder::emit`],
+    /// only on use if its operands are constants.
     pub(crate) fn emit_declared(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
-        self.emit_now(op, types)
+        if op.operands.iter().any(|v| matches!(v, Val::Ssa(_))) {
+            return self.emit_now(op, types);
+        }
+        self.defer(op, types)
     }
 
     /// Keeps an operation back until something uses its results.
@@ -267,12 +271,15 @@ impl<'r> Builder<'r> {
 
     fn infer(&self, op: &NewOp<'_>) -> Result<Vec<Type>, Stop> {
         let Some(decl) = self.registry.get(op.name) else {
-            return op
-                .declared
-                .clone()
-                .ok_or_else(|| Stop::opaque(format!("the operation {} is not declared", op.name)));
+            return Err(Stop::opaque(format!(
+                "the operation {} is not declared",
+                op.name
+            )));
         };
-        let operands = op.operands.iter().map(|&v| self.ty(v)).collect();
+        let operands: Vec<&Type> = op.operands.iter().map(|&v| self.ty(v)).collect();
+        if operands.iter().any(|ty| ty.as_tensor().is_none()) {
+            return Err(Stop::opaque("an input has no tensor type"));
+        }
         let results = op.declared.iter().flatten().collect();
         let op_ref = OpRef {
             name: op.name,
@@ -280,10 +287,7 @@ impl<'r> Builder<'r> {
             results,
             props: &op.props,
         };
-        let inferred = decl.infer(&op_ref).map_err(|e| {
-            let diag = Diagnostic::error(e.code, e.message);
-            Stop::from(e.hint.into_iter().fold(diag, Diagnostic::note))
-        })?;
+        let inferred = decl.infer(&op_ref).map_err(|e| refusal(decl, &op_ref, e))?;
         Ok(inferred
             .into_iter()
             .map(|x| Type::from(TensorType::from(x)))
@@ -465,6 +469,28 @@ impl<'r> Builder<'r> {
             Val::Lazy(id) => self.lazies[id].ty = ty,
         }
     }
+}
+
+/// What a shape rule's refusal means: an element type that the operation does not compute on keeps
+/// the operator opaque, anything else is an error of the model.
+fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
+    let tensors = op.operands.iter().map(|ty| ty.as_tensor());
+    let dtypes: IndexSet<DType> = tensors.clone().flatten().map(|t| t.dtype).collect();
+    if dtypes.len() == 1 && !dtypes.contains(&DType::F32) {
+        let as_f32 = |t: &TensorType| Type::from(TensorType::new(t.dims.clone(), DType::F32));
+        let types: Vec<Type> = tensors.flatten().map(as_f32).collect();
+        if decl
+            .infer(&OpRef {
+                operands: types.iter().collect(),
+                ..op.clone()
+            })
+            .is_ok()
+        {
+            return Stop::opaque(error.message);
+        }
+    }
+    let diag = Diagnostic::error(error.code, error.message);
+    Stop::from(error.hint.into_iter().fold(diag, Diagnostic::note))
 }
 
 fn dense_props(ty: Type, bytes: Vec<u8>, splat: bool) -> AttrDict {

@@ -87,6 +87,10 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("onnx-no-graph", "the model has no graph"),
     (
+        "onnx-node",
+        "a node can neither be translated nor kept as it is",
+    ),
+    (
         "opaque-op",
         "an operator has no equivalent and stays opaque",
     ),

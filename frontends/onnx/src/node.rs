@@ -216,15 +216,12 @@ impl NodeCx<'_, '_> {
         operands: &[Val],
         props: AttrDict,
     ) -> Result<Vec<Val>, Stop> {
-        let declared: Option<Vec<Type>> = (0..self.node.output.len())
-            .map(|i| self.declared_type(i))
-            .collect();
         let loc = self.loc.clone();
         self.b.emit(NewOp {
             name,
             operands,
             props,
-            declared,
+            declared: None,
             loc,
         })
     }

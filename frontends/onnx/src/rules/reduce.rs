@@ -33,14 +33,16 @@ fn reduce(cx: &mut NodeCx<'_, '_>, kind: &str, since: i64) -> Done {
         cx.ints("axes")
     };
     let axes = axes.filter(|a| !a.is_empty());
-    if axes.is_none() && cx.flag("noop_with_empty_axes", false) {
-        if matches!(kind, "sum" | "mean" | "max" | "min" | "prod") {
-            cx.set(0, x);
-            return Ok(());
-        }
-        return Err(Stop::opaque("it reduces no axis"));
+    let nothing = axes.is_none() && cx.flag("noop_with_empty_axes", false);
+    if nothing && matches!(kind, "sum" | "mean" | "max" | "min" | "prod") {
+        cx.set(0, x);
+        return Ok(());
     }
-    let axes = axes.map_or_else(|| Ok((0..rank).collect()), |a| cx.axes(&a, rank))?;
+    let axes = match axes {
+        Some(axes) => cx.axes(&axes, rank)?,
+        None if nothing => Vec::new(),
+        None => (0..rank).collect(),
+    };
     let result = cx.reduce(kind, x, &axes, cx.flag("keepdims", true))?;
     cx.set(0, result);
     Ok(())

@@ -376,8 +376,11 @@ fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Sto
         let empty = (0 < step && limit < start) || (step < 0 && start < limit);
         return Ok((start, if empty { start } else { limit }, step));
     }
-    if start == 0 && i64::from(i32::MAX) <= end && step == 1 {
-        return Ok((0, i64::MAX, 1));
+    let (first, last) = (i64::from(i32::MIN), i64::from(i32::MAX));
+    match step {
+        1 if 0 <= start && start < last && last <= end => return Ok((start, i64::MAX, 1)),
+        -1 if (start == -1 || last <= start) && end <= first => return Ok((i64::MAX, -1, -1)),
+        _ => {}
     }
     Err(Stop::opaque("it cuts an extent that is unknown"))
 }

@@ -210,7 +210,7 @@ fn transposed_window(
     let totals: Result<Vec<i64>, Stop> = (0..n).map(total).collect();
     let pads = halves(
         &totals?,
-        !matches!(auto_pad(cx)?, Auto::Same { upper: false }),
+        matches!(auto_pad(cx)?, Auto::Same { upper: true }),
     );
     Ok((
         Window {

@@ -1,0 +1,667 @@
+//! Small graphs written by hand: what import makes of them, and what it refuses.
+
+mod support;
+
+use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Registry, Severity};
+use optc_onnx::{Import, Options, import};
+use support::*;
+
+#[track_caller]
+fn imported(graph: &Graph) -> Import {
+    let result = import(
+        &graph.bytes(),
+        &Options {
+            name: Some("m.onnx".into()),
+        },
+    );
+    let import = result.unwrap_or_else(|diags| panic!("refused: {diags:?}"));
+    let verified = optc_ir::verify::verify(&import.module, &Registry::hbir());
+    assert!(
+        verified.is_ok(),
+        "{verified:?}\n{}",
+        optc_ir::text::print(&import.module)
+    );
+    import
+}
+
+#[track_caller]
+fn refused(graph: &Graph, code: &str) -> Diagnostic {
+    let diags = import(&graph.bytes(), &Options::default()).expect_err("the model is wrong");
+    let found = diags
+        .iter()
+        .find(|d| d.code == code && d.severity == Severity::Error);
+    found
+        .unwrap_or_else(|| panic!("wanted {code}, found {diags:?}"))
+        .clone()
+}
+
+fn main_of(import: &Import) -> &Func {
+    assert_eq!(import.module.funcs.len(), 1);
+    &import.module.funcs[0]
+}
+
+fn relu_graph() -> Graph {
+    Graph::new()
+        .input(fixed("x", F32, &[2, 3]))
+        .node(node("Relu", &["x"], &["y"], vec![]))
+        .output(fixed("y", F32, &[2, 3]))
+}
+
+#[test]
+fn ports_locations_and_module_attributes() {
+    let import = imported(&relu_graph());
+    let func = main_of(&import);
+    assert_eq!(&*func.name, "main");
+    assert_eq!(func.arg_ports[0].name.as_deref(), Some("x"));
+    assert_eq!(func.arg_ports[0].attrs.str("hbir.name"), Some("x"));
+    assert_eq!(func.result_ports[0].attrs.str("hbir.name"), Some("y"));
+    assert_eq!(names(func), ["relu"]);
+    assert_eq!(ops(func)[0].loc, Loc::name("y_node"));
+    assert_eq!(import.module.attrs.str("hbir.source"), Some("onnx"));
+    assert_eq!(import.module.attrs.int("hbir.onnx_opset"), Some(17));
+    assert!(import.diags.is_empty(), "{:?}", import.diags);
+}
+
+#[test]
+fn unnamed_nodes_are_located_by_their_output() {
+    let bare = Msg::new().str(1, "x").str(2, "y").str(4, "Relu");
+    let graph = Graph {
+        nodes: vec![bare],
+        ..relu_graph()
+    };
+    assert_eq!(ops(main_of(&imported(&graph)))[0].loc, Loc::name("y"));
+}
+
+#[test]
+fn nodes_are_sorted() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2, 3]))
+        .node(node("Tanh", &["a"], &["y"], vec![]))
+        .node(node("Relu", &["x"], &["a"], vec![]))
+        .output(fixed("y", F32, &[2, 3]));
+    assert_eq!(names(main_of(&imported(&graph))), ["relu", "tanh"]);
+}
+
+#[test]
+fn cycles_duplicates_and_missing_names_are_refused() {
+    let cycle = Graph::new()
+        .node(node("Relu", &["b"], &["a"], vec![]))
+        .node(node("Tanh", &["a"], &["b"], vec![]))
+        .output(fixed("a", F32, &[2]));
+    assert!(
+        refused(&cycle, "graph-cycle")
+            .message
+            .contains("node `a_node` (Relu)")
+    );
+    let twice = relu_graph().node(node("Tanh", &["x"], &["y"], vec![]));
+    assert!(
+        refused(&twice, "duplicate-name")
+            .message
+            .contains("node `y_node` (Tanh)")
+    );
+    let shadow = relu_graph().node(node("Tanh", &["y"], &["x"], vec![]));
+    refused(&shadow, "duplicate-name");
+    let initializers = relu_graph()
+        .constant(ints("c", &[1]))
+        .constant(ints("c", &[2]));
+    refused(&initializers, "duplicate-name");
+    refused(&relu_graph().input(fixed("x", F32, &[2])), "duplicate-name");
+    let missing = relu_graph().node(node("Tanh", &["nowhere"], &["z"], vec![]));
+    assert!(
+        refused(&missing, "undefined-value")
+            .message
+            .contains("`nowhere`")
+    );
+    refused(
+        &relu_graph().output(fixed("z", F32, &[2])),
+        "undefined-value",
+    );
+    let no_input = Graph {
+        nodes: vec![node("Relu", &[""], &["y"], vec![])],
+        ..relu_graph()
+    };
+    assert!(
+        refused(&no_input, "missing-input")
+            .message
+            .contains("node `y_node` (Relu)")
+    );
+}
+
+#[test]
+fn no_graph_no_opset_and_no_protobuf() {
+    let codes = |bytes: &[u8]| {
+        import(bytes, &Options::default())
+            .map_err(|d| d[0].code)
+            .err()
+    };
+    assert_eq!(codes(&Msg::new().int(1, 8).done()), Some("onnx-no-graph"));
+    assert_eq!(
+        codes(&Msg::new().msg(7, Msg::new()).done()),
+        Some("opset-missing")
+    );
+    assert_eq!(codes(b"not a model"), Some("malformed-protobuf"));
+    assert_eq!(codes(b""), Some("onnx-no-graph"));
+}
+
+#[test]
+fn old_and_new_operator_sets_are_noted() {
+    for opset in [12, 99] {
+        let import = imported(&Graph {
+            opset,
+            ..relu_graph()
+        });
+        assert_eq!(import.diags[0].code, "opset-untested");
+    }
+}
+
+#[test]
+fn paths_that_leave_the_folder_are_refused() {
+    let with = |location: &str| {
+        let weights = external("w", &[2, 3], &[("location", location)]);
+        let mut graph = relu_graph().constant(weights);
+        graph.nodes = vec![node("Add", &["x", "w"], &["y"], vec![])];
+        graph
+    };
+    let bad = [
+        "/etc/passwd",
+        "../w",
+        "a/../../w",
+        "a\\w",
+        "C:w",
+        "\\\\host\\w",
+        "",
+        "..",
+        "a\nb",
+    ];
+    for location in bad {
+        refused(&with(location), "external-path-escapes");
+    }
+    let import = imported(&with("data/w.bin"));
+    let data = ops(main_of(&import))[0].props.get("data").cloned();
+    let (file, length) = ("data/w.bin".into(), 24);
+    assert_eq!(
+        data,
+        Some(Attr::External {
+            file,
+            offset: 0,
+            length
+        })
+    );
+}
+
+#[test]
+fn sizes_that_lie_are_refused() {
+    let with = |weights: Msg| {
+        let mut graph = relu_graph().constant(weights);
+        graph.nodes = vec![node("Add", &["x", "w"], &["y"], vec![])];
+        graph
+    };
+    let at = |offset: &str, length: &str| {
+        let entries = [("location", "w"), ("offset", offset), ("length", length)];
+        with(external("w", &[2, 3], &entries))
+    };
+    let code = "tensor-size-mismatch";
+    refused(&at("0", "25"), code);
+    refused(&at("18446744073709551615", "24"), code);
+    refused(&at("-1", "24"), code);
+    refused(&at("x", "24"), code);
+    refused(&with(raw("w", F32, &[2, 3], &[0; 23])), code);
+    refused(&with(raw("w", F32, &[-2, 3], &[0; 24])), code);
+    refused(&with(raw("w", F32, &[i64::MAX, i64::MAX], &[])), code);
+    refused(&with(raw("w", F32, &[1 << 40], &[])), code);
+    refused(&with(floats("w", &[2, 3], &[0.0; 5])), code);
+    refused(&with(floats("w", &[7], &[0.0; 6])), code);
+    imported(&at("64", "24"));
+}
+
+#[test]
+fn element_types_without_a_counterpart_are_refused() {
+    for elem in [0, 8, 14, 15, 17, 23, 77] {
+        let graph = Graph {
+            inputs: vec![fixed("x", elem, &[2, 3])],
+            ..relu_graph()
+        };
+        refused(&graph, "unsupported-dtype");
+        refused(
+            &relu_graph().constant(raw("w", elem, &[1], &[0; 4])),
+            "unsupported-dtype",
+        );
+    }
+}
+
+/// `y = x + w` with these weights of 400 elements.
+fn add_weights(weights: Msg, elem: i64) -> Graph {
+    Graph::new()
+        .input(fixed("x", elem, &[20, 20]))
+        .constant(weights)
+        .node(node("Add", &["x", "w"], &["y"], vec![]))
+        .output(fixed("y", elem, &[20, 20]))
+}
+
+#[test]
+fn large_constants_refer_to_the_file() {
+    let values: Vec<f32> = (0..400).map(|i| i as f32).collect();
+    let data: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    for weights in [
+        raw("w", F32, &[20, 20], &data),
+        floats("w", &[20, 20], &values),
+    ] {
+        let graph = add_weights(weights, F32);
+        let import = imported(&graph);
+        let Some(Attr::External {
+            file,
+            offset,
+            length,
+        }) = ops(main_of(&import))[0].props.get("data").cloned()
+        else {
+            panic!("wanted external data");
+        };
+        assert_eq!((&*file, length), ("m.onnx", 1600));
+        assert_eq!(graph.bytes()[offset as usize..][..1600], data);
+    }
+}
+
+#[test]
+fn large_varints_and_splats_are_dense() {
+    let list: Vec<i64> = (0..400).collect();
+    let weights = Msg::new()
+        .int(1, 20)
+        .int(1, 20)
+        .int(2, I64)
+        .str(8, "w")
+        .packed(7, &list);
+    let import = imported(&add_weights(weights, I64));
+    let Some(Attr::Dense(dense)) = ops(main_of(&import))[0].props.get("value") else {
+        panic!("wanted dense data");
+    };
+    assert_eq!(dense.bytes[8 * 399..], 399i64.to_le_bytes());
+    let same: Vec<u8> = [1.5f32; 400].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let import = imported(&add_weights(raw("w", F32, &[20, 20], &same), F32));
+    let Some(Attr::Dense(dense)) = ops(main_of(&import))[0].props.get("value") else {
+        panic!("wanted dense data");
+    };
+    assert!(dense.splat);
+    assert_eq!(dense.bytes, 1.5f32.to_le_bytes());
+}
+
+#[test]
+fn an_initializer_that_is_an_input_is_a_constant() {
+    let mut graph = add_weights(floats("w", &[1], &[2.0]), F32);
+    graph.inputs.push(fixed("w", F32, &[1]));
+    let import = imported(&graph);
+    assert_eq!(main_of(&import).args.len(), 1);
+    assert_eq!(&*ops(main_of(&import))[0].name, "hbir.constant");
+}
+
+#[test]
+fn constants_that_nothing_uses_stay_out() {
+    let graph = relu_graph().constant(ints("unused", &[1, 2])).node(node(
+        "Neg",
+        &["unused"],
+        &["also_unused"],
+        vec![],
+    ));
+    assert_eq!(ops(main_of(&imported(&graph))).len(), 1);
+}
+
+/// Reshapes `x` of `[B, S, 6]` to `[B, -1, 2, 3]` with the sizes taken from `Shape`.
+#[test]
+fn shapes_are_computed_with_symbols() {
+    let graph = Graph::new()
+        .input(value("x", F32, &[D::P("B"), D::P("S"), D::N(6)]))
+        .constant(scalar_int("zero", 0))
+        .constant(ints("axis", &[0]))
+        .constant(ints("rest", &[-1, 2, 3]))
+        .node(node("Shape", &["x"], &["s"], vec![]))
+        .node(node(
+            "Gather",
+            &["s", "zero"],
+            &["b"],
+            vec![attr_int("axis", 0)],
+        ))
+        .node(node("Unsqueeze", &["b", "axis"], &["b1"], vec![]))
+        .node(node(
+            "Concat",
+            &["b1", "rest"],
+            &["t"],
+            vec![attr_int("axis", 0)],
+        ))
+        .node(node("Reshape", &["x", "t"], &["y"], vec![]))
+        .output(value("y", F32, &[D::P("B"), D::P("S"), D::N(2), D::N(3)]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    assert_eq!(names(func), ["reshape"]);
+    let shape = ops(func).last().unwrap().props.get("shape").cloned();
+    let wanted = vec![Attr::str("B"), Attr::int(-1), Attr::int(2), Attr::int(3)];
+    assert_eq!(shape, Some(Attr::Array(wanted)));
+    let dims = &func.ty(func.results[0]).as_tensor().unwrap().dims;
+    assert_eq!(dims[0], Dim::Symbol("B".into()));
+    assert_eq!(dims[2..], [Dim::Fixed(2), Dim::Fixed(3)]);
+}
+
+#[test]
+fn open_extents_keep_their_place() {
+    let dims = [D::P("B"), D::Open, D::N(4)];
+    let graph = Graph::new()
+        .input(value("x", F32, &dims))
+        .node(node("Softmax", &["x"], &["a"], vec![]))
+        .node(node(
+            "Transpose",
+            &["a"],
+            &["y"],
+            vec![attr_ints("perm", &[2, 0, 1])],
+        ))
+        .output(value("y", F32, &[D::N(4), D::P("B"), D::Open]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    let ty = func.ty(func.results[0]).as_tensor().unwrap();
+    assert_eq!(
+        ty.dims,
+        [Dim::Fixed(4), Dim::Symbol("B".into()), Dim::Unknown]
+    );
+}
+
+#[test]
+fn shape_arithmetic_of_known_shapes_is_a_constant() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2, 3, 4]))
+        .constant(ints("six", &[6]))
+        .constant(scalar_int("two", 2))
+        .constant(ints("axis", &[0]))
+        .node(node("Shape", &["x"], &["s"], vec![]))
+        .node(node("Gather", &["s", "two"], &["d"], vec![]))
+        .node(node("Unsqueeze", &["d", "axis"], &["d1"], vec![]))
+        .node(node(
+            "Concat",
+            &["six", "d1"],
+            &["t"],
+            vec![attr_int("axis", 0)],
+        ))
+        .node(node("Reshape", &["x", "t"], &["y"], vec![]))
+        .output(fixed("y", F32, &[6, 4]));
+    let import = imported(&graph);
+    assert_eq!(names(main_of(&import)), ["reshape"]);
+    assert_eq!(ops(main_of(&import)).len(), 1);
+}
+
+#[test]
+fn reshape_copies_zeros_unless_they_are_meant() {
+    let with = |sizes: &[i64], attrs: Vec<Msg>, dims: &[i64]| {
+        Graph::new()
+            .input(fixed("x", F32, dims))
+            .constant(ints("t", sizes))
+            .node(node("Reshape", &["x", "t"], &["y"], attrs))
+            .output(value("y", F32, &[D::Open, D::Open]))
+    };
+    let shape = |graph: &Graph| {
+        let import = imported(graph);
+        ops(main_of(&import))[0].props.ints("shape")
+    };
+    assert_eq!(
+        shape(&with(&[0, -1], vec![], &[2, 3, 4])),
+        Some(vec![2, 12])
+    );
+    let meant = vec![attr_int("allowzero", 1)];
+    assert_eq!(shape(&with(&[0, 7], meant, &[0, 3, 4])), Some(vec![0, 7]));
+    let beyond = with(&[1, 1, 6, 0], vec![], &[2, 3]);
+    refused(&beyond, "reshape-copies-missing-extent");
+}
+
+#[test]
+fn gemm_is_decomposed() {
+    let attrs = vec![
+        attr_int("transB", 1),
+        attr_float("alpha", 2.0),
+        attr_float("beta", 0.5),
+    ];
+    let graph = Graph::new()
+        .input(fixed("a", F32, &[2, 3]))
+        .input(fixed("b", F32, &[5, 3]))
+        .input(fixed("c", F32, &[5]))
+        .node(node("Gemm", &["a", "b", "c"], &["y"], attrs))
+        .output(fixed("y", F32, &[2, 5]));
+    let import = imported(&graph);
+    assert_eq!(
+        names(main_of(&import)),
+        ["transpose", "matmul", "mul", "mul", "add"]
+    );
+}
+
+#[test]
+fn statistics_of_a_layer_norm_are_computed_beside_it() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2, 3, 4]))
+        .constant(floats("w", &[4], &[1.0, 2.0, 3.0, 4.0]))
+        .node(node(
+            "LayerNormalization",
+            &["x", "w"],
+            &["y", "mean", "inv"],
+            vec![],
+        ))
+        .output(fixed("y", F32, &[2, 3, 4]))
+        .output(fixed("inv", F32, &[2, 3, 1]));
+    let import = imported(&graph);
+    let wanted = [
+        "layer_norm",
+        "reduce",
+        "sub",
+        "mul",
+        "reduce",
+        "add",
+        "rsqrt",
+    ];
+    assert_eq!(names(main_of(&import)), wanted);
+    let only_y = Graph {
+        outputs: graph.outputs[..1].to_vec(),
+        ..graph
+    };
+    assert_eq!(names(main_of(&imported(&only_y))), ["layer_norm"]);
+}
+
+#[test]
+fn old_softmax_flattens() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2, 3, 5]))
+        .node(node("Softmax", &["x"], &["y"], vec![]))
+        .output(fixed("y", F32, &[2, 3, 5]));
+    assert_eq!(names(main_of(&imported(&graph))), ["softmax"]);
+    let old = Graph { opset: 11, ..graph };
+    assert_eq!(
+        names(main_of(&imported(&old))),
+        ["flatten", "softmax", "reshape"]
+    );
+}
+
+#[test]
+fn unknown_operators_stay_opaque_with_their_attributes() {
+    let attrs = || {
+        vec![
+            attr_int("k", 3),
+            attr_float("f", 0.5),
+            attr_str("s", "text"),
+            attr_ints("list", &[1, 2]),
+            attr_tensor("t", ints("", &[7])),
+        ]
+    };
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2]))
+        .node(node("Strange", &["x", "", "x"], &["a", "b"], attrs()))
+        .node(node("Strange", &["a"], &["c"], attrs()))
+        .node(node("Add", &["b", "c"], &["y"], vec![]))
+        .info(fixed("a", F32, &[2]))
+        .output(fixed("y", F32, &[2]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    assert_eq!(names(func), ["opaque", "opaque", "opaque"]);
+    let props = &ops(func)[0].props;
+    assert_eq!(props.str("kind"), Some("Strange"));
+    assert_eq!(props.str("domain"), Some(""));
+    assert_eq!(props.ints("input_positions"), Some(vec![0, 2]));
+    assert_eq!(props.int("onnx.k"), Some(3));
+    assert_eq!(props.float("onnx.f"), Some(0.5));
+    assert_eq!(props.str("onnx.s"), Some("text"));
+    assert_eq!(props.ints("onnx.list"), Some(vec![1, 2]));
+    assert!(matches!(props.get("onnx.t"), Some(Attr::Dense(_))));
+    let remarks: Vec<&str> = import.diags.iter().map(|d| &*d.message).collect();
+    let wanted = [
+        "operator Strange stays opaque (2 times)",
+        "operator Add stays opaque (once)",
+    ];
+    assert_eq!(remarks, wanted);
+    assert!(
+        import
+            .diags
+            .iter()
+            .all(|d| d.code == "opaque-op" && d.severity == Severity::Remark)
+    );
+}
+
+#[test]
+fn control_flow_is_opaque_and_keeps_what_it_captures() {
+    let branch = |op: &str| {
+        Graph::new()
+            .node(node(op, &["outer"], &["inner"], vec![]))
+            .output(fixed("inner", F32, &[2]))
+            .graph()
+    };
+    let branches = vec![
+        attr_graph("then_branch", branch("Neg")),
+        attr_graph("else_branch", branch("Abs")),
+    ];
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2]))
+        .input(fixed("c", 9, &[]))
+        .node(node("If", &["c"], &["y"], branches))
+        .node(node("Relu", &["x"], &["outer"], vec![]))
+        .output(fixed("y", F32, &[2]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    assert_eq!(names(func), ["relu", "opaque"]);
+    let flow = ops(func)[1];
+    assert_eq!(flow.operands.len(), 2);
+    assert_eq!(flow.props.int("captures"), Some(1));
+    assert!(matches!(
+        flow.props.get("onnx.then_branch"),
+        Some(Attr::External { .. })
+    ));
+}
+
+fn function(name: &str, nodes: Vec<Msg>) -> Msg {
+    let m = Msg::new()
+        .str(1, name)
+        .str(4, "in")
+        .str(5, "out")
+        .str(10, "local");
+    let m = m.msg(9, Msg::new().str(1, "").int(2, 17));
+    let m = m.msg(9, Msg::new().str(1, "local").int(2, 1));
+    nodes.into_iter().fold(m, |m, n| m.msg(7, n))
+}
+
+fn call(name: &str, input: &str, output: &str, attrs: Vec<Msg>) -> Msg {
+    node(name, &[input], &[output], attrs).str(7, "local")
+}
+
+#[test]
+fn functions_are_put_in_place_of_their_calls() {
+    let refers = Msg::new().str(1, "alpha").str(21, "slope").int(20, 1);
+    let body = vec![
+        node("LeakyRelu", &["in"], &["mid"], vec![refers]),
+        node("Tanh", &["mid"], &["out"], vec![]),
+    ];
+    let mut graph = Graph::new()
+        .input(fixed("x", F32, &[2]))
+        .node(call("Act", "x", "a", vec![attr_float("slope", 0.25)]))
+        .node(call("Act", "a", "y", vec![attr_float("slope", 0.5)]))
+        .output(fixed("y", F32, &[2]));
+    graph.functions = vec![function("Act", body)];
+    let import = imported(&graph);
+    let func = main_of(&import);
+    assert_eq!(names(func), ["leaky_relu", "tanh", "leaky_relu", "tanh"]);
+    assert_eq!(ops(func)[0].props.float("alpha"), Some(0.25));
+    assert_eq!(ops(func)[2].props.float("alpha"), Some(0.5));
+}
+
+#[test]
+fn functions_that_call_themselves_are_refused() {
+    let mut graph = Graph::new()
+        .input(fixed("x", F32, &[2]))
+        .node(call("Loop", "x", "y", vec![]))
+        .output(fixed("y", F32, &[2]));
+    graph.functions = vec![function("Loop", vec![call("Loop", "in", "out", vec![])])];
+    refused(&graph, "function-expansion");
+}
+
+#[test]
+fn wrong_axes_name_the_node() {
+    let graph = Graph::new()
+        .input(fixed("x", F32, &[2, 3]))
+        .node(node("Softmax", &["x"], &["y"], vec![attr_int("axis", 5)]))
+        .output(fixed("y", F32, &[2, 3]));
+    let diag = refused(&graph, "axis-out-of-range");
+    assert_eq!(
+        diag.message,
+        "node `y_node` (Softmax): axis 5 is out of range for 2 dimensions"
+    );
+}
+
+#[test]
+fn shape_errors_name_the_node() {
+    let graph = Graph::new()
+        .input(fixed("a", F32, &[2, 3]))
+        .input(fixed("b", F32, &[5, 3]))
+        .node(node("MatMul", &["a", "b"], &["y"], vec![]))
+        .output(fixed("y", F32, &[2, 3]));
+    let diags = import(&graph.bytes(), &Options::default()).expect_err("3 is not 5");
+    assert!(
+        diags[0].message.starts_with("node `y_node` (MatMul): "),
+        "{diags:?}"
+    );
+}
+
+#[test]
+fn a_declared_type_that_is_wrong_is_a_warning() {
+    let graph = Graph {
+        outputs: vec![fixed("y", F32, &[2, 4])],
+        ..relu_graph()
+    };
+    let import = imported(&graph);
+    assert_eq!(import.diags[0].code, "declared-type-differs");
+    assert_eq!(import.diags[0].severity, Severity::Warning);
+}
+
+#[test]
+fn every_code_is_listed() {
+    let sources = ["graph", "order", "tensor", "functions", "opaque"];
+    let rules = [
+        "shape",
+        "constant",
+        "contract",
+        "elementwise",
+        "index",
+        "norm",
+        "reduce",
+        "quantize",
+        "window",
+    ];
+    let files = sources.iter().map(|s| format!("src/{s}.rs"));
+    for file in files.chain(rules.iter().map(|r| format!("src/rules/{r}.rs"))) {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+        let text = std::fs::read_to_string(path).unwrap();
+        for start in ["error(\"", "warning(\"", "remark(\""] {
+            for part in text.split(start).skip(1) {
+                let code = part.split('"').next().unwrap();
+                assert!(
+                    optc_onnx::CODES.iter().any(|(c, _)| *c == code),
+                    "{file}: {code}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn operators_are_listed_once() {
+    let all = optc_onnx::operators();
+    assert!(all.windows(2).all(|w| w[0].0 < w[1].0));
+    assert!(all.iter().any(|(name, _)| *name == "MatMul"));
+}
