@@ -1,1 +1,38 @@
-//! Part of optc.
+//! Where the elements of a tensor lie in memory, and when a rearrangement of them is free.
+//!
+//! A [`Layout`] is a function from logical indices to offsets together with the [`Spelling`] that
+//! it was written in. [`is_view`] decides exactly whether a chain of reshapes and transposes
+//! leaves a buffer as it is, and [`pull`] gives the layout for which it does.
+//!
+//! Inside, a function is a *chain*: nested divisions of the element's row-major number, each with
+//! a stride. Every notation of this crate becomes one, comparison cuts two chains at each other's
+//! boundaries, and none of it enumerates elements.
+//!
+//! ```
+//! use optc_layout::{ViewMap, is_view, notation::parse_tensor, pull};
+//!
+//! let x = parse_tensor("tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>")?.layout;
+//! let map = ViewMap { shape: Some(vec![4, 32, 128]), perm: Some(vec![1, 0, 2]), result: vec![32, 4, 128] };
+//! let y = pull(&x, &map)?;
+//! assert_eq!(y.spelling().to_string(), "block = \"128C\", order = [1, 0, 2]");
+//! assert!(is_view(&x, &map, &y).is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod build;
+mod chain;
+mod digits;
+mod error;
+mod layout;
+pub mod notation;
+mod respell;
+mod spelling;
+pub mod view;
+mod xla;
+
+pub use digits::{DigitOp, DigitText, DigitsSpelling};
+pub use error::LayoutError;
+pub use layout::{Layout, Piece};
+pub use spelling::{BlockSpelling, Factor, Field, Notation, Spelling, StridedSpelling};
+pub use view::{NotView, NotViewReason, ViewMap, ViewMapError, is_view, pull};
+pub use xla::{TileDim, XlaSpelling};

@@ -1,0 +1,422 @@
+//! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form.
+
+use crate::build::element_count;
+use crate::chain::{Chain, Cut, ceil_div, normalize, split};
+use crate::error::LayoutError;
+use crate::spelling::{Field, Fields, syntax};
+
+/// The digits notation, checked against a rank but not against a shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DigitsSpelling {
+    /// Digits, major to minor.
+    pub(crate) digits: Vec<DigitText>,
+    /// The buffer is padded to a multiple of this many elements.
+    pub(crate) tail: u64,
+    /// Memory space.
+    pub(crate) space: u32,
+    /// Bits of an element, where they are not the type's own.
+    pub(crate) element_bits: Option<u32>,
+    /// Offset of element 0 in elements.
+    pub(crate) offset: u64,
+    /// Positions of the buffer, where they are not what the digits and the tail give.
+    pub(crate) size: Option<u64>,
+}
+
+/// One digit: `extent` positions of `(dims)` through `ops`, or unused ones.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DigitText {
+    /// How many positions.
+    pub(crate) extent: u64,
+    /// The dimension or the merged dimensions, major to minor; empty for unused positions.
+    pub(crate) dims: Vec<usize>,
+    /// Divisions and remainders, first applied first.
+    pub(crate) ops: Vec<DigitOp>,
+}
+
+/// A step of a digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DigitOp {
+    /// `/n`
+    Div(u64),
+    /// `%n`
+    Rem(u64),
+}
+
+impl std::fmt::Display for DigitText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<String> = self.dims.iter().map(|dim| format!("d{dim}")).collect();
+        match names.as_slice() {
+            [] => write!(f, "{}:_", self.extent)?,
+            [name] => write!(f, "{}:{name}", self.extent)?,
+            names => write!(f, "{}:({})", self.extent, names.join("*"))?,
+        }
+        for op in &self.ops {
+            match op {
+                DigitOp::Div(by) => write!(f, "/{by}")?,
+                DigitOp::Rem(by) => write!(f, "%{by}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DigitsSpelling {
+    pub(crate) fn new(digits: Vec<DigitText>) -> Self {
+        Self {
+            digits,
+            tail: 1,
+            space: 0,
+            element_bits: None,
+            offset: 0,
+            size: None,
+        }
+    }
+
+    pub(crate) fn from_fields(fields: &Fields<'_>, rank: usize) -> Result<Self, LayoutError> {
+        let text = fields.text("digits")?.unwrap_or_default();
+        let small = |key: &str, least| -> Result<Option<u32>, LayoutError> {
+            let Some(value) = fields.natural(key, least)? else {
+                return Ok(None);
+            };
+            let wanted = "a number below 2^32";
+            let found = value as i64;
+            let range = |_| LayoutError::FieldRange {
+                key: key.to_owned(),
+                found,
+                wanted,
+            };
+            u32::try_from(value).map(Some).map_err(range)
+        };
+        Ok(Self {
+            digits: Reader { text, rank, at: 0 }.digits()?,
+            tail: fields.natural("tail", 1)?.unwrap_or(1),
+            space: small("space", 0)?.unwrap_or(0),
+            element_bits: small("ebits", 1)?,
+            offset: fields.natural("offset", 0)?.unwrap_or(0),
+            size: fields.natural("size", 0)?,
+        })
+    }
+
+    pub(crate) fn fields(&self) -> Vec<(&'static str, Field)> {
+        let mut fields = vec![("digits", Field::Str(self.text()))];
+        let mut put = |key, value: u64, default: u64| {
+            if value != default {
+                fields.push((key, Field::Int(value as i64)));
+            }
+        };
+        put("ebits", self.element_bits.map_or(0, u64::from), 0);
+        put("offset", self.offset, 0);
+        put("size", self.size.unwrap_or(u64::MAX), u64::MAX);
+        put("space", u64::from(self.space), 0);
+        put("tail", self.tail, 1);
+        fields
+    }
+
+    /// The text of the `digits` key.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.digits
+            .iter()
+            .map(DigitText::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// The order of dimensions that the merges follow, major to minor.
+    pub(crate) fn chain_order(&self, rank: usize) -> Result<Vec<usize>, LayoutError> {
+        let mut groups: Vec<Vec<usize>> = (0..rank).map(|dim| vec![dim]).collect();
+        for digit in &self.digits {
+            for pair in digit.dims.windows(2) {
+                join(&mut groups, pair[0], pair[1]).ok_or_else(|| LayoutError::MergeConflict {
+                    merge: digit.to_string(),
+                })?;
+            }
+        }
+        groups.sort_by_key(|group| group.iter().min().copied());
+        Ok(groups.concat())
+    }
+
+    /// Positions over [`Self::chain_order`], and the buffer's size.
+    pub(crate) fn build(&self, shape: &[u64]) -> Result<(Chain, u64), LayoutError> {
+        let overflow = || LayoutError::Overflow {
+            shape: shape.to_vec(),
+        };
+        let order = self.chain_order(shape.len())?;
+        let elements = element_count(shape).ok_or_else(overflow)?;
+        let mut positions = 1u64;
+        let mut parts = Vec::with_capacity(self.digits.len());
+        for (text, digit) in self.digits.iter().enumerate().rev() {
+            if digit.extent == 0 && elements != 0 {
+                let (key, wanted) = ("digits".to_owned(), "1 or more positions a digit");
+                return Err(LayoutError::FieldRange {
+                    key,
+                    found: 0,
+                    wanted,
+                });
+            }
+            if !digit.dims.is_empty() {
+                let chain = digit.chain(shape, &order, elements).ok_or_else(overflow)?;
+                parts.push(Part {
+                    text,
+                    stride: positions as i64,
+                    chain,
+                });
+            }
+            positions = positions.checked_mul(digit.extent).ok_or_else(overflow)?;
+            i64::try_from(positions).map_err(|_| overflow())?;
+        }
+        let chain = self.cover(parts, shape, &order, elements)?;
+        let padded = positions
+            .checked_next_multiple_of(self.tail)
+            .ok_or_else(overflow)?;
+        i64::try_from(padded).map_err(|_| overflow())?;
+        Ok((chain, padded))
+    }
+
+    /// Peels off the most significant digit until nothing is left.
+    fn cover(
+        &self,
+        mut parts: Vec<Part>,
+        shape: &[u64],
+        order: &[usize],
+        elements: u64,
+    ) -> Result<Chain, LayoutError> {
+        let mut chain = Chain::new();
+        let mut domain = elements;
+        while 1 < domain {
+            let top = parts.iter().position(|part| part.is_top());
+            let Some(top) = top else {
+                let part = missing_part(shape, order, domain);
+                return Err(LayoutError::MissingDigit { part });
+            };
+            let top = parts.swap_remove(top);
+            let size = top.chain[0].size;
+            chain.push(Cut {
+                size,
+                stride: top.stride,
+            });
+            for part in &mut parts {
+                let rest = split(&part.chain, domain, size).filter(|(outer, _)| is_zero(outer));
+                let (_, inner) = rest.ok_or_else(|| self.overlap(part.text, top.text))?;
+                part.chain = inner;
+            }
+            domain = size;
+        }
+        Ok(normalize(chain, elements))
+    }
+
+    fn overlap(&self, digit: usize, other: usize) -> LayoutError {
+        let (digit, other) = (
+            self.digits[digit].to_string(),
+            self.digits[other].to_string(),
+        );
+        LayoutError::OverlappingDigits { digit, other }
+    }
+}
+
+/// A digit as a function of the element's number, with the stride of its steps.
+struct Part {
+    text: usize,
+    stride: i64,
+    chain: Chain,
+}
+
+impl Part {
+    /// Whether the digit is `k / a`, the most significant part of the domain.
+    fn is_top(&self) -> bool {
+        match self.chain[..] {
+            [Cut { size: 1, stride: 1 }] => true,
+            [Cut { stride: 1, .. }, Cut { size: 1, stride: 0 }] => true,
+            _ => false,
+        }
+    }
+}
+
+fn is_zero(chain: &[Cut]) -> bool {
+    chain.iter().all(|cut| cut.stride == 0)
+}
+
+/// Makes `b` follow `a` in one group.
+fn join(groups: &mut Vec<Vec<usize>>, a: usize, b: usize) -> Option<()> {
+    let find = |groups: &[Vec<usize>], dim| groups.iter().position(|group| group.contains(&dim));
+    let (i, j) = (find(groups, a)?, find(groups, b)?);
+    if i == j {
+        let place = groups[i].iter().position(|&dim| dim == a)?;
+        return (groups[i].get(place + 1) == Some(&b)).then_some(());
+    }
+    if groups[i].last() != Some(&a) || groups[j].first() != Some(&b) {
+        return None;
+    }
+    let tail = std::mem::take(&mut groups[j]);
+    groups[i].extend(tail);
+    groups.remove(j);
+    Some(())
+}
+
+/// The dimensions whose indices below `domain` no digit holds, as a word of the error.
+fn missing_part(shape: &[u64], order: &[usize], domain: u64) -> String {
+    let mut size = 1u64;
+    for &dim in order.iter().rev() {
+        let inner = size;
+        size = size.saturating_mul(shape[dim]);
+        if inner < domain && domain <= size {
+            let values = ceil_div(domain, inner);
+            return format!("values 0 to {} of d{dim}", values - 1);
+        }
+    }
+    "the whole index".to_owned()
+}
+
+impl DigitText {
+    /// The digit's value as a chain over the order's row-major number.
+    fn chain(&self, shape: &[u64], order: &[usize], elements: u64) -> Option<Chain> {
+        if elements == 0 {
+            return Some(Chain::new());
+        }
+        let last = order.iter().position(|dim| Some(dim) == self.dims.last())?;
+        let first = order
+            .iter()
+            .position(|dim| Some(dim) == self.dims.first())?;
+        let product = |dims: &[usize]| dims.iter().map(|&dim| shape[dim]).product::<u64>();
+        // The value is `(k % modulus) / size` so far, on the domain that `zeros` leave.
+        let mut size = product(&order[last + 1..]);
+        let mut zeros = vec![size * product(&order[first..=last])];
+        for &op in self.ops.iter().chain([&DigitOp::Rem(self.extent)]) {
+            match op {
+                DigitOp::Div(by) => size = size.saturating_mul(by),
+                DigitOp::Rem(by) => zeros.push(size.saturating_mul(by)),
+            }
+        }
+        let cuts = zeros.into_iter().map(|size| Cut { size, stride: 0 });
+        let value = [Cut { size, stride: 1 }, Cut { size: 1, stride: 0 }];
+        Some(normalize(cuts.chain(value), elements))
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    rank: usize,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn digits(mut self) -> Result<Vec<DigitText>, LayoutError> {
+        let mut digits = Vec::new();
+        self.skip_spaces();
+        while self.peek().is_some() {
+            digits.push(self.digit()?);
+            match self.peek() {
+                None => {}
+                Some(' ') => self.skip_spaces(),
+                Some(_) => return Err(self.error("a space, `/`, `%` or the end")),
+            }
+        }
+        Ok(digits)
+    }
+
+    fn digit(&mut self) -> Result<DigitText, LayoutError> {
+        let extent = self.number()?;
+        self.expect(':')?;
+        if self.eat('_') {
+            return Ok(DigitText {
+                extent,
+                dims: Vec::new(),
+                ops: Vec::new(),
+            });
+        }
+        let dims = if self.eat('(') {
+            self.merge()?
+        } else {
+            vec![self.dim()?]
+        };
+        let mut ops = Vec::new();
+        loop {
+            if self.eat('/') {
+                ops.push(DigitOp::Div(self.positive()?));
+            } else if self.eat('%') {
+                ops.push(DigitOp::Rem(self.positive()?));
+            } else {
+                return Ok(DigitText { extent, dims, ops });
+            }
+        }
+    }
+
+    fn merge(&mut self) -> Result<Vec<usize>, LayoutError> {
+        let mut dims = vec![self.dim()?];
+        while self.eat('*') {
+            let start = self.at;
+            let dim = self.dim()?;
+            if dims.contains(&dim) {
+                self.at = start;
+                return Err(self.error("a dimension that the merge does not have yet"));
+            }
+            dims.push(dim);
+        }
+        self.expect(')')?;
+        Ok(dims)
+    }
+
+    fn dim(&mut self) -> Result<usize, LayoutError> {
+        let start = self.at;
+        self.expect('d')?;
+        let dim = usize::try_from(self.number()?)
+            .ok()
+            .filter(|&dim| dim < self.rank);
+        dim.ok_or_else(|| {
+            self.at = start;
+            self.error(&format!("a dimension below d{}", self.rank))
+        })
+    }
+
+    fn positive(&mut self) -> Result<u64, LayoutError> {
+        let start = self.at;
+        match self.number()? {
+            0 => {
+                self.at = start;
+                Err(self.error("a number of 1 or more"))
+            }
+            value => Ok(value),
+        }
+    }
+
+    fn number(&mut self) -> Result<u64, LayoutError> {
+        let rest = &self.text[self.at..];
+        let len = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let value = rest[..len].parse::<i64>();
+        let value = value.map_err(|_| self.error("a number below 2^63"))?;
+        self.at += len;
+        Ok(value.unsigned_abs())
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn skip_spaces(&mut self) {
+        while self.peek() == Some(' ') {
+            self.at += 1;
+        }
+    }
+
+    fn eat(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), LayoutError> {
+        if self.eat(wanted) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("`{wanted}`")))
+        }
+    }
+
+    fn error(&self, wanted: &str) -> LayoutError {
+        syntax("digits", self.text, self.at, wanted)
+    }
+}

@@ -1,0 +1,176 @@
+//! Why a layout cannot be built.
+
+use crate::Notation;
+
+/// Why a layout's text or numbers are refused.
+///
+/// Messages are lower-case, without a final period, and say what was found and what was wanted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A key that no notation has.
+    #[error("unknown layout key `{key}`, expected {wanted}")]
+    UnknownKey {
+        /// The key as written.
+        key: String,
+        /// The keys that may stand here.
+        wanted: &'static str,
+    },
+    /// A key that stands twice.
+    #[error("layout key `{key}` is given twice")]
+    RepeatedKey {
+        /// The key as written.
+        key: String,
+    },
+    /// A key whose value has the wrong kind.
+    #[error("layout key `{key}` wants {wanted}")]
+    FieldKind {
+        /// The key.
+        key: String,
+        /// The kind of value it takes.
+        wanted: &'static str,
+    },
+    /// A number outside what its key can hold.
+    #[error("`{key}` is {found}, expected {wanted}")]
+    FieldRange {
+        /// The key.
+        key: String,
+        /// The number as written.
+        found: i64,
+        /// What is allowed.
+        wanted: &'static str,
+    },
+    /// A piece of text inside a value that does not follow the notation.
+    #[error("in `{key} = \"{text}\"` at character {offset}: found {found}, expected {wanted}")]
+    Syntax {
+        /// The key whose value is wrong.
+        key: &'static str,
+        /// The value.
+        text: String,
+        /// Byte offset of the mistake in the value.
+        offset: usize,
+        /// What stands there.
+        found: String,
+        /// What should.
+        wanted: String,
+    },
+    /// A list that is not a permutation of the dimensions.
+    #[error("`{key}` is {found:?}, expected a permutation of 0 to {rank} (exclusive)")]
+    NotPermutation {
+        /// The key.
+        key: &'static str,
+        /// The list as written.
+        found: Vec<i64>,
+        /// The number of dimensions.
+        rank: usize,
+    },
+    /// A number of axis letters that is not the rank.
+    #[error("`axes = \"{axes}\"` names {found} dimensions, expected {rank} different letters")]
+    Axes {
+        /// The letters as written.
+        axes: String,
+        /// How many there are.
+        found: usize,
+        /// The number of dimensions.
+        rank: usize,
+    },
+    /// A letter of a block that names no dimension.
+    #[error("`{letter}` names no dimension, expected {wanted}")]
+    UnknownAxis {
+        /// The name as written.
+        letter: String,
+        /// The names there are.
+        wanted: String,
+    },
+    /// Lists of orders that do not fit the levels of the block.
+    #[error("`order` has {found} lists for {levels} levels, expected one a level")]
+    OrderLevels {
+        /// How many lists there are.
+        found: usize,
+        /// How many levels the block has.
+        levels: usize,
+    },
+    /// A level that another cuts names a dimension twice.
+    #[error("level {level} of the block names {axis} twice; only the last level may")]
+    RepeatedInLevel {
+        /// The level, outermost 1.
+        level: usize,
+        /// The dimension's name.
+        axis: String,
+    },
+    /// A level names a dimension that the one outside it does not.
+    #[error("level {level} of the block cuts {axis}, which the level outside it does not name")]
+    NotInOuterLevel {
+        /// The level, outermost 1.
+        level: usize,
+        /// The dimension's name.
+        axis: String,
+    },
+    /// A list whose length is not the rank.
+    #[error("`{key}` has {found} entries, expected {rank}, one a dimension")]
+    RankMismatch {
+        /// The key.
+        key: &'static str,
+        /// How many entries there are.
+        found: usize,
+        /// The number of dimensions.
+        rank: usize,
+    },
+    /// Sizes that do not fit in 63 bits.
+    #[error("the buffer of a tensor of shape {shape:?} has more than 2^63-1 positions")]
+    Overflow {
+        /// The shape.
+        shape: Vec<u64>,
+    },
+    /// A strided layout that reaches outside its buffer.
+    #[error("the strides reach offsets {low} to {high}, outside a buffer of {size} positions")]
+    OutOfBuffer {
+        /// The lowest offset.
+        low: i128,
+        /// The highest offset.
+        high: i128,
+        /// The buffer's size in elements.
+        size: u64,
+    },
+    /// Digits that leave a part of an index out.
+    #[error("no digit holds {part}: elements would share a position")]
+    MissingDigit {
+        /// The part, as an expression of the notation.
+        part: String,
+    },
+    /// Digits that hold a part of an index twice or cut across each other.
+    #[error("digit `{digit}` overlaps digit `{other}`: together they are no mixed radix")]
+    OverlappingDigits {
+        /// The digit.
+        digit: String,
+        /// The digit that it overlaps.
+        other: String,
+    },
+    /// Merges that do not follow one order of the dimensions.
+    #[error("`{merge}` does not go with the other merges of its dimensions")]
+    MergeConflict {
+        /// The merge as written.
+        merge: String,
+    },
+    /// A tile with a combined dimension that cuts across the padding of an earlier tile.
+    #[error("tile {tile} cuts across the padding of an earlier tile")]
+    TileAcrossPadding {
+        /// The tile, first 1.
+        tile: usize,
+    },
+    /// Physical digits that are no mixed radix of their dimensions.
+    #[error("the digits of dimension {dim} do not cover its {size} indices once each")]
+    Pieces {
+        /// The dimension.
+        dim: usize,
+        /// Its size.
+        size: u64,
+    },
+    /// A notation that cannot say this function.
+    #[error("{} notation cannot express this layout: {reason}", .notation.name())]
+    Inexpressible {
+        /// The notation.
+        notation: Notation,
+        /// Why not.
+        reason: String,
+    },
+}

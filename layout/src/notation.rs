@@ -1,0 +1,502 @@
+//! The text of one tensor type with its layout, as the command line takes it.
+//!
+//! Both ways of writing are read: MLIR's `tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>`,
+//! with the shorter forms that papers use, and XLA's `f32[3,5]{1,0:T(2,2)}`.
+
+use crate::error::LayoutError;
+use crate::layout::Layout;
+use crate::spelling::{Field, Spelling};
+use crate::xla::XlaSpelling;
+
+/// A tensor type that stands alone.
+#[derive(Clone, Debug)]
+pub struct TensorText {
+    /// Elements along each dimension.
+    pub shape: Vec<u64>,
+    /// The element type's name as written.
+    pub dtype: String,
+    /// Bits of an element of that type in memory, before the layout changes it.
+    pub elem_bits: u32,
+    /// The layout; row-major where none is written.
+    pub layout: Layout,
+}
+
+/// A mistake in the text of a tensor type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextError {
+    /// Byte offset in the text.
+    pub offset: usize,
+    /// What stands there.
+    pub found: String,
+    /// What was wanted, or what is wrong.
+    pub wanted: String,
+    /// What the writer may have meant.
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Display for TextError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            offset,
+            found,
+            wanted,
+            hint,
+        } = self;
+        write!(f, "at character {offset}: found {found}, expected {wanted}")?;
+        match hint {
+            None => Ok(()),
+            Some(hint) => write!(f, "; {hint}"),
+        }
+    }
+}
+
+impl std::error::Error for TextError {}
+
+/// Reads a tensor type in either way of writing; the whole text must be one.
+///
+/// # Errors
+/// The place of the first mistake. A dimension of unknown size is one, since a layout needs sizes.
+pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
+    let mut reader = Reader { text, at: 0 };
+    let tensor = if reader.eat_word("tensor") {
+        reader.mlir()?
+    } else {
+        reader.xla()?
+    };
+    reader.skip_spaces();
+    match reader.peek() {
+        None => Ok(tensor),
+        Some(_) => Err(reader.error("the end of the type")),
+    }
+}
+
+/// Bits of an element type by its MLIR name, as it lies in memory: `i1` and `index` take whole
+/// bytes, the other types the width that the name says.
+#[must_use]
+pub fn mlir_bits(name: &str) -> Option<u32> {
+    if let Some(part) = name
+        .strip_prefix("complex<")
+        .and_then(|rest| rest.strip_suffix('>'))
+    {
+        return mlir_bits(part).map(|bits| bits * 2);
+    }
+    if name == "index" {
+        return Some(64);
+    }
+    let number = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let prefix = &name[..name.len() - number.len()];
+    match prefix {
+        "i" | "si" | "ui" => match plain_number(number)? {
+            0 => None,
+            1 => Some(8),
+            bits => Some(bits),
+        },
+        "bf" => (number == "16").then_some(16),
+        "tf" => (number == "32").then_some(32),
+        "f" => match number {
+            "16" | "32" | "64" | "80" | "128" => plain_number(number),
+            _ => {
+                let (bits, rest) = number.split_once('E')?;
+                let small = matches!(bits, "4" | "6" | "8") && !rest.is_empty();
+                small.then(|| plain_number(bits)).flatten()
+            }
+        },
+        _ => None,
+    }
+}
+
+fn plain_number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if digits && !text.starts_with('0') {
+        text.parse().ok()
+    } else {
+        None
+    }
+}
+
+/// Bits of an element type by its XLA name: whole bytes, unless the layout says `E(n)`.
+#[must_use]
+pub fn xla_bits(name: &str) -> Option<u32> {
+    Some(match name {
+        "pred" | "s1" | "s2" | "s4" | "s8" | "u1" | "u2" | "u4" | "u8" => 8,
+        "f4e2m1fn" | "f6e2m3fn" | "f6e3m2fn" | "f8e3m4" | "f8e4m3" | "f8e4m3fn" | "f8e4m3fnuz"
+        | "f8e4m3b11fnuz" | "f8e5m2" | "f8e5m2fnuz" | "f8e8m0fnu" => 8,
+        "s16" | "u16" | "f16" | "bf16" => 16,
+        "s32" | "u32" | "f32" => 32,
+        "s64" | "u64" | "f64" | "c64" => 64,
+        "c128" => 128,
+        _ => return None,
+    })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// After the word `tensor`.
+    fn mlir(&mut self) -> Result<TensorText, TextError> {
+        self.expect('<')?;
+        let mut shape = Vec::new();
+        while self.peek().is_some_and(|c| c.is_ascii_digit() || c == '?') {
+            if self.peek() == Some('?') {
+                return Err(self.error("a known size: a layout needs the sizes"));
+            }
+            shape.push(self.number()?);
+            if self.text[self.at..].starts_with('x') {
+                self.at += 1;
+            } else {
+                return Err(self.error("`x` and the next dimension or the element type"));
+            }
+        }
+        let (dtype, elem_bits) = self.mlir_dtype()?;
+        let start = self.at;
+        let fields = if self.eat(',') {
+            self.encoding()?
+        } else {
+            Vec::new()
+        };
+        self.expect('>')?;
+        let spelling = Spelling::from_fields(&fields, shape.len());
+        let layout = spelling.and_then(|spelling| Layout::new(spelling, &shape, elem_bits));
+        let layout = layout.map_err(|error| self.refused(start, &error))?;
+        Ok(TensorText {
+            shape,
+            dtype,
+            elem_bits,
+            layout,
+        })
+    }
+
+    fn mlir_dtype(&mut self) -> Result<(String, u32), TextError> {
+        self.skip_spaces();
+        let start = self.at;
+        let mut name = self.word().to_owned();
+        if name == "complex" && self.eat('<') {
+            let inner = self.word();
+            name = format!("complex<{inner}>");
+            self.expect('>')?;
+        }
+        let bits = mlir_bits(&name);
+        let bits =
+            bits.ok_or_else(|| self.error_at(start, "an element type such as f32 or si8"))?;
+        Ok((name, bits))
+    }
+
+    /// After the comma: a dictionary, or its keys without braces, or `layout = {...}`.
+    fn encoding(&mut self) -> Result<Vec<(String, Field)>, TextError> {
+        if self.eat('{') {
+            let fields = self.fields('}')?;
+            self.expect('}')?;
+            return Ok(fields);
+        }
+        let start = self.at;
+        self.skip_spaces();
+        if self.eat_word("layout") {
+            if self.eat('=') {
+                self.expect('{')?;
+                let fields = self.fields('}')?;
+                self.expect('}')?;
+                return Ok(fields);
+            }
+            self.at = start;
+        }
+        self.fields('>')
+    }
+
+    fn fields(&mut self, end: char) -> Result<Vec<(String, Field)>, TextError> {
+        let mut fields = Vec::new();
+        if self.peek_token() == Some(end) {
+            return Ok(fields);
+        }
+        loop {
+            self.skip_spaces();
+            let key = self.word().to_owned();
+            if key.is_empty() {
+                return Err(self.error("a layout key such as block or order"));
+            }
+            self.expect('=')?;
+            let value = self.value()?;
+            fields.push((key, value));
+            if !self.eat(',') {
+                return Ok(fields);
+            }
+        }
+    }
+
+    fn value(&mut self) -> Result<Field, TextError> {
+        match self.peek_token() {
+            Some('"') => self.string().map(Field::Str),
+            Some('[') => self.list(),
+            Some('-') => self.int().map(Field::Int),
+            Some(c) if c.is_ascii_digit() => {
+                let start = self.at;
+                if let Ok(value) = self.int()
+                    && matches!(self.peek_token(), None | Some(',' | '}' | '>'))
+                {
+                    return Ok(Field::Int(value));
+                }
+                self.at = start;
+                Ok(Field::Str(self.bare_text()))
+            }
+            Some(c) if c.is_ascii_alphabetic() => {
+                if self.eat_word("array") {
+                    return self.array();
+                }
+                Ok(Field::Str(self.bare_text()))
+            }
+            _ => Err(self.error("a string, a number or a list")),
+        }
+    }
+
+    /// `[1, 0]` or `[[0, 1], [1, 0]]`.
+    fn list(&mut self) -> Result<Field, TextError> {
+        self.expect('[')?;
+        if self.peek_token() != Some('[') {
+            return Ok(Field::Ints(self.ints(']')?));
+        }
+        let mut lists = Vec::new();
+        loop {
+            self.expect('[')?;
+            lists.push(self.ints(']')?);
+            if !self.eat(',') {
+                self.expect(']')?;
+                return Ok(Field::IntLists(lists));
+            }
+        }
+    }
+
+    /// MLIR's `array<i64: 1, 0>`, after the word.
+    fn array(&mut self) -> Result<Field, TextError> {
+        self.expect('<')?;
+        self.skip_spaces();
+        let _ = self.word();
+        if self.eat(':') {
+            return Ok(Field::Ints(self.ints('>')?));
+        }
+        self.expect('>')?;
+        Ok(Field::Ints(Vec::new()))
+    }
+
+    fn ints(&mut self, end: char) -> Result<Vec<i64>, TextError> {
+        let mut list = Vec::new();
+        if self.eat(end) {
+            return Ok(list);
+        }
+        loop {
+            list.push(self.int()?);
+            if !self.eat(',') {
+                self.expect(end)?;
+                return Ok(list);
+            }
+        }
+    }
+
+    /// A number with an optional type: `3 : i64`.
+    fn int(&mut self) -> Result<i64, TextError> {
+        self.skip_spaces();
+        let start = self.at;
+        if self.text[self.at..].starts_with('-') {
+            self.at += 1;
+        }
+        let rest = &self.text[self.at..];
+        self.at += rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let value = self.text[start..self.at].parse::<i64>();
+        let value = value.map_err(|_| self.error_at(start, "a number below 2^63"))?;
+        if self.peek_token() == Some(':') {
+            self.expect(':')?;
+            self.skip_spaces();
+            let kind = self.at;
+            if mlir_bits(self.word()).is_none() {
+                return Err(self.error_at(kind, "an integer type such as i64"));
+            }
+        }
+        Ok(value)
+    }
+
+    fn string(&mut self) -> Result<String, TextError> {
+        self.expect('"')?;
+        let rest = &self.text[self.at..];
+        let len = rest
+            .find('"')
+            .ok_or_else(|| self.error("a closing quote"))?;
+        self.at += len + 1;
+        Ok(rest[..len].to_owned())
+    }
+
+    /// Unquoted text up to the end of the value.
+    fn bare_text(&mut self) -> String {
+        let rest = &self.text[self.at..];
+        let mut depth = 0usize;
+        let mut len = rest.len();
+        for (i, c) in rest.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                ',' | '}' | '>' if depth == 0 => {
+                    len = i;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        self.at += len;
+        rest[..len].trim_end().to_owned()
+    }
+
+    /// `f32[3,5]{1,0:T(2,2)}`.
+    fn xla(&mut self) -> Result<TensorText, TextError> {
+        self.skip_spaces();
+        let start = self.at;
+        let dtype = self.word().to_owned();
+        let Some(elem_bits) = xla_bits(&dtype) else {
+            let wanted = "tensor<...> or an XLA shape such as f32[8,128]{1,0}";
+            return Err(self.error_at(start, wanted));
+        };
+        self.expect('[')?;
+        let mut shape = Vec::new();
+        while self.peek_token().is_some_and(|c| c != ']') {
+            if !shape.is_empty() {
+                self.expect(',')?;
+            }
+            self.skip_spaces();
+            shape.push(self.number()?);
+        }
+        self.expect(']')?;
+        let start = self.at;
+        let layout = if self.eat('{') {
+            if !self
+                .peek_token()
+                .is_some_and(|c| c.is_ascii_digit() || c == ':')
+            {
+                return Err(self.error("a dimension's number or `:`"));
+            }
+            let inside = self.at;
+            let len = self.text[inside..].find('}');
+            let len = len.ok_or_else(|| self.error_at(self.text.len(), "`}`"))?;
+            self.at = inside + len + 1;
+            let xla = XlaSpelling::parse(&self.text[inside..inside + len], shape.len());
+            xla.and_then(|xla| Layout::new(Spelling::Xla(xla), &shape, elem_bits))
+                .map_err(|error| match error {
+                    LayoutError::Syntax {
+                        offset,
+                        found,
+                        wanted,
+                        ..
+                    } => TextError {
+                        offset: inside + offset,
+                        found,
+                        wanted,
+                        hint: None,
+                    },
+                    error => self.refused(start, &error),
+                })?
+        } else {
+            let layout = Layout::new(Spelling::RowMajor, &shape, elem_bits);
+            layout.map_err(|error| self.refused(start, &error))?
+        };
+        Ok(TensorText {
+            shape,
+            dtype,
+            elem_bits,
+            layout,
+        })
+    }
+
+    fn number(&mut self) -> Result<u64, TextError> {
+        let rest = &self.text[self.at..];
+        let len = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let value = rest[..len].parse::<i64>();
+        let value = value.map_err(|_| self.error("a size below 2^63"))?;
+        self.at += len;
+        Ok(value.unsigned_abs())
+    }
+
+    fn word(&mut self) -> &'a str {
+        let text = self.text;
+        let rest = &text[self.at..];
+        let len = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        self.at += len;
+        &rest[..len]
+    }
+
+    fn eat_word(&mut self, wanted: &str) -> bool {
+        self.skip_spaces();
+        let start = self.at;
+        let found = self.word() == wanted;
+        if !found {
+            self.at = start;
+        }
+        found
+    }
+
+    fn skip_spaces(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn peek_token(&mut self) -> Option<char> {
+        self.skip_spaces();
+        self.peek()
+    }
+
+    fn eat(&mut self, wanted: char) -> bool {
+        let found = self.peek_token() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn expect(&mut self, wanted: char) -> Result<(), TextError> {
+        if self.eat(wanted) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("`{wanted}`")))
+        }
+    }
+
+    fn error(&self, wanted: &str) -> TextError {
+        self.error_at(self.at, wanted)
+    }
+
+    fn error_at(&self, offset: usize, wanted: &str) -> TextError {
+        let rest = self.text.get(offset..).unwrap_or_default();
+        let end = |c: char| c.is_whitespace() || ",<>{}[]()=\"".contains(c);
+        let len = rest.find(end).unwrap_or(rest.len());
+        let found = match (&rest[..len], rest.chars().next()) {
+            (_, None) => "the end".to_owned(),
+            ("", Some(c)) => format!("`{c}`"),
+            (word, _) => format!("`{word}`"),
+        };
+        TextError {
+            offset,
+            found,
+            wanted: wanted.to_owned(),
+            hint: None,
+        }
+    }
+
+    /// A layout that its own rules refuse.
+    fn refused(&self, offset: usize, error: &LayoutError) -> TextError {
+        let found = "a layout that is refused".to_owned();
+        let wanted = "one that means something".to_owned();
+        TextError {
+            offset,
+            found,
+            wanted,
+            hint: Some(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The conformance vectors of `spec/vectors` for the notations and the view decision.
+
+use std::path::Path;
+
+use optc_layout::notation::{TensorText, parse_tensor};
+use optc_layout::{ViewMap, is_view, pull};
+use serde_json::Value;
+
+fn rows(name: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../spec/vectors");
+    let text = std::fs::read_to_string(folder.join(name)).expect("the vector file is readable");
+    let file: Value = serde_json::from_str(&text).expect("the vector file is JSON");
+    file["vectors"]
+        .as_array()
+        .expect("a list of vectors")
+        .clone()
+}
+
+fn tensor(text: &Value) -> TensorText {
+    let text = text.as_str().expect("a tensor's text");
+    parse_tensor(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn numbers(list: &Value) -> Option<Vec<u64>> {
+    list.as_array()
+        .map(|list| list.iter().filter_map(Value::as_u64).collect())
+}
+
+#[test]
+fn tensor_index() {
+    for row in rows("tensor_index.json") {
+        let layout = tensor(&row["text"]).layout;
+        let e = numbers(&row["index"]).expect("an index");
+        let p = row["linear_index"].as_u64();
+        assert_eq!(layout.index(&e), p, "{row}");
+        assert_eq!(Some(layout.positions()), row["positions"].as_u64(), "{row}");
+        assert_eq!(p.and_then(|p| layout.element_at(p)), Some(e), "{row}");
+    }
+}
+
+#[test]
+fn tensor_maps() {
+    for row in rows("tensor_maps.json") {
+        let layout = tensor(&row["text"]).layout;
+        let shape = layout.shape().to_vec();
+        let number = |e: Vec<u64>| e.iter().zip(&shape).fold(0, |k, (i, n)| k * n + i) as i64;
+        let memory: Vec<i64> = (0..layout.positions())
+            .map(|p| layout.element_at(p).map_or(-1, number))
+            .collect();
+        let wanted: Vec<i64> = row["memory"]
+            .as_array()
+            .expect("a memory map")
+            .iter()
+            .filter_map(Value::as_i64)
+            .collect();
+        assert_eq!(memory, wanted, "{row}");
+    }
+}
+
+#[test]
+fn layout_equal() {
+    for row in rows("layout_equal.json") {
+        let (a, b) = (tensor(&row["a"]).layout, tensor(&row["b"]).layout);
+        let expected = row["expected"].as_bool().expect("a decision");
+        assert_eq!(a.same_function(&b), expected, "{row}");
+        assert_eq!(b.same_function(&a), expected, "{row}");
+        assert!(!expected || a.function_hash() == b.function_hash(), "{row}");
+    }
+}
+
+#[test]
+fn view() {
+    for row in rows("view.json") {
+        let (input, output) = (tensor(&row["input"]).layout, tensor(&row["output"]).layout);
+        let perm = numbers(&row["perm"]).map(|perm| perm.iter().map(|&i| i as usize).collect());
+        let result = output.shape().to_vec();
+        let map = ViewMap {
+            shape: numbers(&row["shape"]),
+            perm,
+            result,
+        };
+        let expected = row["expected"].as_bool().expect("a decision");
+        assert_eq!(is_view(&input, &map, &output).is_ok(), expected, "{row}");
+        if let Ok(pulled) = pull(&input, &map) {
+            assert!(is_view(&input, &map, &pulled).is_ok(), "{row}");
+            assert_eq!(pulled.same_function(&output), expected, "{row}");
+        }
+    }
+}
