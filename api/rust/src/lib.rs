@@ -1,1 +1,79 @@
-//! Part of optc.
+//! optc makes the reshapes and transposes of tensor programs disappear.
+//!
+//! This crate is the façade: the only one whose names are kept stable. A [`Compiler`] holds what
+//! every compilation shares (the known operations, the passes, the target, what is said about the
+//! boundary); a [`Program`] is one module with the text or file it came from.
+//!
+//! ```
+//! use optc::Compiler;
+//!
+//! let text = r#"
+//!     %0 = "hbir.reshape"(%x) <{shape = [2, 3, 5]}> : (tensor<6x5xf32>) -> tensor<2x3x5xf32>
+//!     %1 = "hbir.relu"(%0) : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+//! "#;
+//! let compiler = Compiler::new();
+//! let mut program = compiler.parse("example.ir", text)?;
+//! let before = compiler.stats(&program);
+//! compiler.compile(&mut program, "canonicalize,view-fold")?;
+//! let after = compiler.stats(&program);
+//! assert_eq!((before.reshape, after.reshape), (1, 0));
+//! assert_eq!(after.movement_bytes, 0);
+//! assert!(program.text().contains("\"hbir.view\""));
+//! # Ok::<(), optc::Error>(())
+//! ```
+//!
+//! To build a program instead of reading one, fill a [`Module`] and hand it to
+//! [`Compiler::program`]. To add an operation, implement [`OpDecl`] and add it to
+//! [`Compiler::registry_mut`]; to add a pass, implement [`Pass`] and add it to
+//! [`Compiler::passes_mut`]; to add rewrite rules, see [`Compiler::extra_mut`].
+
+mod compiler;
+mod error;
+mod format;
+mod json;
+mod output;
+mod program;
+mod target;
+
+pub use compiler::{Compiler, Report};
+pub use error::Error;
+pub use format::Format;
+pub use json::to_json;
+pub use output::write_aside;
+pub use program::Program;
+pub use target::{default_target, find_target};
+
+pub use optc_ir::{
+    Attr, AttrDict, Bindings, DType, Data, Dense, Diagnostic, Dim, EvalContext, EvalError, Freedom,
+    FreedomClass, Func, Inferred, Label, Loc, Module, Op, OpData, OpDecl, OpError, OpRef, Port,
+    Registry, Role, Severity, Sign, Span, Tensor, TensorType, Traffic, Type, Value, ValueData,
+    ValueDef,
+};
+pub use optc_passes::stats::Stats;
+pub use optc_passes::view_fold::FoldReport;
+pub use optc_passes::{Boundary, Changed, Pass, PassContext, PassInfo, PassList, Phase, Stage};
+pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError, Unit};
+
+/// Text: parsing, printing and rendering of diagnostics.
+pub mod text {
+    pub use optc_ir::diag::render;
+    pub use optc_ir::text::{parse, print, split};
+    pub use optc_ir::verify::verify;
+}
+
+/// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
+pub mod layout {
+    pub use optc_layout::*;
+}
+
+/// Passes: running pipelines, reports and certificates.
+pub mod passes {
+    pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
+    pub use optc_passes::pass::{OptionInfo, Options};
+    pub use optc_passes::{certify, pipeline, rules, stats, view_fold};
+}
+
+/// The two oracles: programs run slowly and plainly, on logical tensors or on poisoned buffers.
+pub mod interp {
+    pub use optc_interp::*;
+}

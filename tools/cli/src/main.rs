@@ -1,2 +1,17 @@
-//! The `optc` command.
-fn main() {}
+//! The `optc` command: hands the arguments and the standard streams to the library.
+
+use optc_cli::{Streams, run_command};
+use std::io::{BufWriter, Write, stderr, stdin, stdout};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    optc_cli::logging::start(std::env::args());
+    let mut input = stdin().lock();
+    let mut output = BufWriter::new(stdout().lock());
+    let mut errors = stderr();
+    let mut streams = Streams { input: &mut input, output: &mut output, errors: &mut errors };
+    let status = run_command(std::env::args_os(), &mut streams);
+    // A reader that went away, as `head` does, is no failure of the program.
+    let _ = output.flush();
+    ExitCode::from(status)
+}

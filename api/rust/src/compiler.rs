@@ -1,0 +1,223 @@
+//! What compilations share, and the steps from an input to a folded program.
+
+use crate::error::Error;
+use crate::format::Format;
+use crate::program::Program;
+use crate::target::default_target;
+use optc_interp::DataSource;
+use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
+use optc_passes::manager::{Hooks, Timing};
+use optc_passes::rules::ExtraRules;
+use optc_passes::stats::Stats;
+use optc_passes::view_fold::FoldReport;
+use optc_passes::{Boundary, PassContext, PassList, Stage};
+use optc_target::Target;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What compilations share: operations, passes, rules, target, boundary.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    registry: Arc<Registry>,
+    passes: PassList,
+    extra: ExtraRules,
+    /// The target; `None` leaves the choice to [`default_target`].
+    pub target: Option<Arc<Target>>,
+    /// Which arguments and results may change their layouts.
+    pub boundary: Boundary,
+    /// The sizes of symbols that costs are compared at, 128 where none is given.
+    pub bindings: Bindings,
+}
+
+/// What running a pipeline had to say.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// One entry a pass, in order.
+    pub timings: Vec<Timing>,
+    /// What the passes did or could not do.
+    pub remarks: Vec<Diagnostic>,
+    /// The figures of `view-fold`, if it ran.
+    pub fold: Option<FoldReport>,
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Compiler {
+    /// A compiler with the `hbir` dialect, the built-in passes and default settings.
+    #[must_use]
+    pub fn new() -> Compiler {
+        Compiler {
+            registry: Arc::new(Registry::hbir()),
+            passes: PassList::builtin(),
+            extra: ExtraRules::default(),
+            target: None,
+            boundary: Boundary::default(),
+            bindings: Bindings::default(),
+        }
+    }
+
+    /// The known operations.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The known operations, to add to.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        Arc::make_mut(&mut self.registry)
+    }
+
+    /// The known passes.
+    #[must_use]
+    pub fn passes(&self) -> &PassList {
+        &self.passes
+    }
+
+    /// The known passes, to add to.
+    pub fn passes_mut(&mut self) -> &mut PassList {
+        &mut self.passes
+    }
+
+    /// Further rewrite rules, to add to.
+    pub fn extra_mut(&mut self) -> &mut ExtraRules {
+        &mut self.extra
+    }
+
+    /// Reads and verifies a file; its format is told by its extension unless `from` says it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what it holds is refused.
+    pub fn load(&self, path: &Path, from: Option<Format>) -> Result<Program, Error> {
+        let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+        let program = Program::read(&path.display().to_string(), &bytes, from, false);
+        self.verified(program).remove(0)
+    }
+
+    /// Reads and verifies a text in optc's own format; messages call it `name`.
+    ///
+    /// # Errors
+    /// The text is refused.
+    pub fn parse(&self, name: &str, text: &str) -> Result<Program, Error> {
+        let program = Program::read(name, text.as_bytes(), Some(Format::Ir), false);
+        self.verified(program).remove(0)
+    }
+
+    /// Reads and verifies an input that is already in memory: one program, or with `split` one for
+    /// each module between `// -----`. The list is never empty.
+    pub fn read(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        from: Option<Format>,
+        split: bool,
+    ) -> Vec<Result<Program, Error>> {
+        self.verified(Program::read(name, bytes, from, split))
+    }
+
+    fn verified(&self, programs: Vec<Result<Program, Error>>) -> Vec<Result<Program, Error>> {
+        let check = |program: Result<Program, Error>| {
+            let program = program?;
+            self.verify(&program)?;
+            Ok(program)
+        };
+        programs.into_iter().map(check).collect()
+    }
+
+    /// A program from a module that was built; messages call it `name`.
+    ///
+    /// # Errors
+    /// The module does not verify.
+    pub fn program(&self, name: &str, module: Module) -> Result<Program, Error> {
+        let program = Program::built(name, module);
+        self.verify(&program)?;
+        Ok(program)
+    }
+
+    /// Checks that a program is well formed.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn verify(&self, program: &Program) -> Result<(), Error> {
+        optc_ir::verify::verify(&program.module, &self.registry).map_err(|d| program.error(d))
+    }
+
+    /// Reads a pipeline, `canonicalize,view-fold{max-layouts=8}`.
+    ///
+    /// # Errors
+    /// It names a pass or option that does not exist.
+    pub fn pipeline(&self, text: &str) -> Result<Vec<Stage>, Error> {
+        self.passes.parse(text).map_err(|d| Error::about("--pass", *d))
+    }
+
+    /// What the passes work with for this program.
+    ///
+    /// # Errors
+    /// The program names a target that does not exist, and no other is given.
+    pub fn context(&self, program: &Program) -> Result<PassContext, Error> {
+        let target = match &self.target {
+            Some(target) => target.clone(),
+            None => Arc::new(default_target(program)?),
+        };
+        let mut cx = PassContext::new(self.registry.clone(), target);
+        cx.boundary = self.boundary.clone();
+        cx.bindings = self.bindings.0.clone();
+        cx.extra = self.extra.clone();
+        Ok(cx)
+    }
+
+    /// Runs a pipeline on a program, which stays as it was when a pass refuses it.
+    ///
+    /// # Errors
+    /// A name in the pipeline is unknown, a pass refuses the program, the result is not well formed.
+    pub fn compile(&self, program: &mut Program, pipeline: &str) -> Result<Report, Error> {
+        let stages = self.pipeline(pipeline)?;
+        let mut cx = self.context(program)?;
+        let timings = self.run_passes(program, &stages, &mut cx, &mut Hooks::default())?;
+        Ok(Report { timings, remarks: cx.remarks, fold: cx.fold })
+    }
+
+    /// Runs passes on a program in a context of its own, with hooks around each pass. The program
+    /// stays as it was when a pass refuses it.
+    ///
+    /// # Errors
+    /// A pass refuses the program, or leaves it not well formed.
+    pub fn run_passes(
+        &self,
+        program: &mut Program,
+        stages: &[Stage],
+        cx: &mut PassContext,
+        hooks: &mut Hooks<'_>,
+    ) -> Result<Vec<Timing>, Error> {
+        let mut module = program.module.clone();
+        let timings = optc_passes::manager::run(&mut module, stages, cx, hooks)
+            .map_err(|diags| program.error(diags))?;
+        program.module = module;
+        Ok(timings)
+    }
+
+    /// The figures of a program.
+    #[must_use]
+    pub fn stats(&self, program: &Program) -> Stats {
+        Stats::of(&program.module, &self.registry)
+    }
+
+    /// Runs the entry function by the reference interpreter; keys are argument and result names.
+    ///
+    /// # Errors
+    /// The inputs do not fit, external data is absent, an operation cannot be executed.
+    pub fn run(
+        &self,
+        program: &Program,
+        inputs: &indexmap::IndexMap<String, Tensor>,
+        data: &dyn DataSource,
+    ) -> Result<indexmap::IndexMap<String, Tensor>, Error> {
+        let entry = program.entry().map_or("main", |f| &*f.name);
+        let (module, registry) = (&program.module, &*self.registry);
+        optc_interp::run_reference(module, registry, entry, inputs, data, &Bindings::default())
+            .map_err(|e| program.error(vec![e.to_diagnostic()]))
+    }
+}

@@ -1,0 +1,127 @@
+//! The formats a program is read from.
+
+use optc_ir::Diagnostic;
+use std::fmt;
+use std::path::Path;
+
+/// A format of an input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// optc's own text: MLIR's generic form with the dialect `hbir`.
+    Ir,
+    /// An ONNX model.
+    Onnx,
+}
+
+impl Format {
+    /// The names that `--from` takes.
+    pub const NAMES: [&'static str; 3] = ["ir", "mlir", "onnx"];
+
+    /// The format of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Format> {
+        match name {
+            "ir" | "mlir" => Some(Format::Ir),
+            "onnx" => Some(Format::Onnx),
+            _ => None,
+        }
+    }
+
+    /// The target a program of this format is compiled for unless something else is said; it is
+    /// used where it exists.
+    #[must_use]
+    pub fn own_target(self) -> Option<&'static str> {
+        match self {
+            Format::Ir => None,
+            Format::Onnx => Some("onnx"),
+        }
+    }
+
+    /// Tells the format of an input by its extension; a text of unknown extension and an input
+    /// without one (`-`) are optc's own text.
+    ///
+    /// # Errors
+    /// The extension belongs to a format that is not read.
+    pub fn detect(name: &str, bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
+        let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or("");
+        match extension {
+            "onnx" => Ok(Format::Onnx),
+            "hlo" => Err(unsupported("HLO text")),
+            "mlir" => match foreign_dialect(bytes) {
+                Some(dialect) => Err(unsupported(&format!("the MLIR dialect `{dialect}`"))),
+                None => Ok(Format::Ir),
+            },
+            _ => Ok(Format::Ir),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Ir => "ir",
+            Format::Onnx => "onnx",
+        })
+    }
+}
+
+fn unsupported(what: &str) -> Box<Diagnostic> {
+    let message = format!("found {what}, wanted optc's own text or an ONNX model");
+    let known = Format::NAMES.join(", ");
+    let hint = format!("the format is told by the extension or by --from, one of {known}");
+    Box::new(Diagnostic::error("format-unsupported", message).note(hint))
+}
+
+/// Dialects of other tools whose operations make up a program.
+const FOREIGN: [&str; 6] = ["stablehlo", "chlo", "vhlo", "mhlo", "tosa", "linalg"];
+
+/// The foreign dialect a text is written in: its operations occur outside comments and strings, and
+/// no operation of `hbir` does.
+fn foreign_dialect(bytes: &[u8]) -> Option<&'static str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+    let mut found = None;
+    for line in code {
+        if line.contains("hbir.") {
+            return None;
+        }
+        let mut uses = FOREIGN.iter().filter(|d| line_uses(line, d));
+        found = found.or(uses.next().copied());
+    }
+    found
+}
+
+fn line_uses(line: &str, dialect: &str) -> bool {
+    line.match_indices(dialect).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let starts = before.is_none_or(|c| c.is_whitespace() || c == '"' || c == '=');
+        starts && line[at + dialect.len()..].starts_with('.')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, text: &str, wanted: Result<Format, &str>) {
+        let found = Format::detect(name, text.as_bytes()).map_err(|d| d.message);
+        match (found, wanted) {
+            (Ok(found), Ok(wanted)) => assert_eq!(found, wanted),
+            (Err(found), Err(wanted)) => assert!(found.contains(wanted), "{found}"),
+            (found, wanted) => panic!("{found:?} instead of {wanted:?}"),
+        }
+    }
+
+    #[test]
+    fn extensions_and_dialects_tell_the_format() {
+        check("a.onnx", "", Ok(Format::Onnx));
+        check("a.ir", "stablehlo.add", Ok(Format::Ir));
+        check("-", "", Ok(Format::Ir));
+        check("a.mlir", "%0 = \"hbir.relu\"(%x)", Ok(Format::Ir));
+        check("a.mlir", "// stablehlo.add\n%0 = \"test.op\"()", Ok(Format::Ir));
+        check("a.mlir", "%0 = stablehlo.add %a, %b", Err("`stablehlo`"));
+        check("a.mlir", "%0 = \"stablehlo.add\"(%a, %b)", Err("`stablehlo`"));
+        check("a.hlo", "", Err("HLO text"));
+    }
+}

@@ -1,0 +1,178 @@
+//! A module together with where it came from.
+
+use crate::error::{Error, render_all};
+use crate::format::Format;
+use optc_ir::{Diagnostic, Func, Module, Span};
+use optc_onnx as onnx;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One module and the text or file it was read from.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The module.
+    pub module: Module,
+    /// What it was read from.
+    pub format: Format,
+    /// How messages call the input.
+    pub name: String,
+    /// The folder that external data lies in.
+    pub folder: PathBuf,
+    /// What the front end had to say: warnings and remarks.
+    pub diagnostics: Vec<Diagnostic>,
+    source: Arc<str>,
+    /// Where the module's own text starts in `source`.
+    offset: usize,
+}
+
+impl Program {
+    /// A program that was built, not read: messages call it `name`.
+    #[must_use]
+    pub fn built(name: &str, module: Module) -> Program {
+        Program {
+            module,
+            format: Format::Ir,
+            name: name.to_owned(),
+            folder: PathBuf::new(),
+            diagnostics: Vec::new(),
+            source: Arc::from(""),
+            offset: 0,
+        }
+    }
+
+    /// Reads one input, without verifying it; with `split`, the modules between `// -----` apart.
+    pub(crate) fn read(
+        name: &str,
+        bytes: &[u8],
+        from: Option<Format>,
+        split: bool,
+    ) -> Vec<Result<Program, Error>> {
+        let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
+        match format {
+            Err(diag) => vec![Err(Error::about(name, *diag))],
+            Ok(Format::Onnx) => vec![read_onnx(name, bytes)],
+            Ok(Format::Ir) => read_text(name, bytes, split),
+        }
+    }
+
+    /// The canonical text of the module.
+    #[must_use]
+    pub fn text(&self) -> String {
+        optc_ir::text::print(&self.module)
+    }
+
+    /// The text the program was read from, where it was text; empty otherwise.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The function that is meant when none is named: `@main`, else the first.
+    #[must_use]
+    pub fn entry(&self) -> Option<&Func> {
+        let funcs = &self.module.funcs;
+        funcs.iter().find(|f| &*f.name == "main").or(funcs.first())
+    }
+
+    /// An error of this program: the diagnostics' labels, which count from the module's own text,
+    /// are moved to the whole input.
+    #[must_use]
+    pub fn error(&self, diagnostics: Vec<Diagnostic>) -> Error {
+        let diagnostics = self.placed(diagnostics);
+        Error { diagnostics, file: self.name.clone(), source: self.source.clone() }
+    }
+
+    /// Renders diagnostics of this program, such as remarks.
+    #[must_use]
+    pub fn render(&self, diagnostics: &[Diagnostic]) -> String {
+        render_all(&self.placed(diagnostics.to_vec()), &self.name, &self.source)
+    }
+
+    /// The diagnostics with labels that count from the start of the whole input; labels that stand
+    /// nowhere become notes.
+    #[must_use]
+    pub fn placed(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        diagnostics.into_iter().map(|d| place(d, &self.source, self.offset)).collect()
+    }
+}
+
+fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
+    let labels = std::mem::take(&mut diag.labels);
+    for (span, text) in labels {
+        if source.is_empty() || span == Span::default() {
+            if !text.is_empty() {
+                diag.notes.push(text);
+            }
+            continue;
+        }
+        let shift = |n: u32| {
+            let at = (n as usize).saturating_add(offset).min(source.len());
+            u32::try_from(at).unwrap_or(u32::MAX)
+        };
+        diag.labels.push((Span { start: shift(span.start), end: shift(span.end) }, text));
+    }
+    diag
+}
+
+fn read_text(name: &str, bytes: &[u8], split: bool) -> Vec<Result<Program, Error>> {
+    let source: Arc<str> = match std::str::from_utf8(bytes) {
+        Ok(text) => Arc::from(text),
+        Err(e) => {
+            let message = format!("found a byte that is no UTF-8 at offset {}", e.valid_up_to());
+            return vec![Err(Error::about(name, Diagnostic::error("text-encoding", message)))];
+        }
+    };
+    if u32::try_from(source.len()).is_err() {
+        let message = format!("found a text of {} bytes, wanted less than 4 GiB", source.len());
+        return vec![Err(Error::about(name, Diagnostic::error("text-size", message)))];
+    }
+    if !split {
+        return vec![read_part(name, &source, 0, &source)];
+    }
+    let parts = optc_ir::text::split(&source);
+    parts.into_iter().map(|(offset, part)| read_part(name, &source, offset, part)).collect()
+}
+
+fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result<Program, Error> {
+    match optc_ir::text::parse(part) {
+        Ok(module) => Ok(Program {
+            module,
+            format: Format::Ir,
+            name: name.to_owned(),
+            folder: folder_of(name),
+            diagnostics: Vec::new(),
+            source: source.clone(),
+            offset,
+        }),
+        Err(diags) => Err(Error {
+            diagnostics: diags.into_iter().map(|d| place(d, source, offset)).collect(),
+            file: name.to_owned(),
+            source: source.clone(),
+        }),
+    }
+}
+
+fn read_onnx(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+    let file = Path::new(name).file_name().map(|f| f.to_string_lossy().into_owned());
+    let options = onnx::Options { name: file, ..onnx::Options::default() };
+    let import = onnx::import(bytes, &options);
+    let import = import.map_err(|diagnostics| Error {
+        diagnostics,
+        file: name.to_owned(),
+        source: Arc::from(""),
+    })?;
+    Ok(Program {
+        module: import.module,
+        format: Format::Onnx,
+        name: name.to_owned(),
+        folder: folder_of(name),
+        diagnostics: import.diags,
+        source: Arc::from(""),
+        offset: 0,
+    })
+}
+
+/// The folder a file lies in; the current one for inputs without a path.
+fn folder_of(name: &str) -> PathBuf {
+    Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default()
+}

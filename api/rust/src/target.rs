@@ -1,0 +1,43 @@
+//! Finding a target by name or file, and which one a program is compiled for.
+
+use crate::error::Error;
+use crate::program::Program;
+use optc_ir::Diagnostic;
+use optc_target::Target;
+use std::path::Path;
+
+/// The target of this name, or the one in this file when the text ends in `.toml` or holds a path
+/// separator.
+///
+/// # Errors
+/// There is no such target; the file cannot be read or is refused.
+pub fn find_target(name: &str) -> Result<Target, Error> {
+    let path = Path::new(name);
+    if !name.contains(['/', '\\']) && path.extension().is_none_or(|e| e != "toml") {
+        return Target::builtin(name).map_err(|e| {
+            let hint = "a target of your own is given by its file, --target=path/to/target.toml";
+            let diag = Diagnostic::error("unknown-target", e.to_string()).note(hint);
+            Error::about("--target", diag)
+        });
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+    Target::parse(&text)
+        .map_err(|e| Error::about(name, Diagnostic::error("target-file", e.to_string())))
+}
+
+/// The target of a program for which none is given: the one that chose its layouts
+/// (`hbir.target`), else its format's own if there is one, else `cpu`.
+///
+/// # Errors
+/// The program names a target that does not exist.
+pub fn default_target(program: &Program) -> Result<Target, Error> {
+    if let Some(name) = program.module.attrs.str("hbir.target") {
+        return Target::builtin(name).map_err(|e| {
+            let hint = "give the target's file with --target";
+            let diag = Diagnostic::error("unknown-target", format!("`hbir.target`: {e}"));
+            program.error(vec![diag.note(hint)])
+        });
+    }
+    let own = program.format.own_target().filter(|name| Target::names().contains(name));
+    find_target(own.unwrap_or("cpu"))
+}

@@ -1,0 +1,343 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Makes the reshapes and transposes of a tensor program disappear.
+#[derive(Parser, Debug)]
+#[command(
+    name = "optc",
+    version,
+    about,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    after_help = "IN is a file or - for standard input. \
+        Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) rewrite: RewriteArgs,
+    /// Log what the compiler does; twice and three times for more (or set OPTC_LOG)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Count operations and the bytes they move
+    Stats(StatsArgs),
+    /// One layout at a time: an element's position, a size, another notation, a view
+    Layout(LayoutArgs),
+    /// Run a program on inputs from an .npz file
+    Run(RunArgs),
+    /// Test that two programs compute the same, or check a certificate
+    Verify(VerifyArgs),
+    /// Run file tests: files with RUN: and CHECK: headers
+    Test(TestArgs),
+    /// Run conformance vectors
+    Spec(SpecArgs),
+    /// List the built-in targets, or explain one
+    Targets(TargetsArgs),
+}
+
+/// How an input becomes a program, and which passes run on it.
+#[derive(Args, Debug, Default)]
+pub(crate) struct CompileArgs {
+    /// Passes to run, P{option=value} with options; an empty list runs none
+    #[arg(long, value_name = "P[,P…]", overrides_with = "pass")]
+    pub(crate) pass: Option<String>,
+    /// Built-in target, or the path of a target's .toml file
+    #[arg(long, value_name = "T")]
+    pub(crate) target: Option<String>,
+    /// Format of the input, where the extension does not tell it
+    #[arg(long, value_name = "FORMAT", value_parser = optc::Format::NAMES)]
+    pub(crate) from: Option<String>,
+    /// Layout of an argument or result: x='{block = "128W", order = [0, 1]}'
+    #[arg(long, value_name = "X={…}")]
+    pub(crate) pin: Vec<String>,
+    /// Arguments and results whose layout may be chosen; all when none is named
+    #[arg(
+        long,
+        value_name = "X,…",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_delimiter = ','
+    )]
+    pub(crate) free_boundary: Option<Vec<String>>,
+    /// Keep the boundary's layouts also in a file of bare operations
+    #[arg(long)]
+    pub(crate) pin_boundary: bool,
+    /// Sizes of symbols that costs are compared at (and, for `run` and `verify`, what they are)
+    #[arg(long, value_name = "B=1,S=128", value_delimiter = ',')]
+    pub(crate) bind: Vec<String>,
+    /// Rewrite rules of view-fold: none, all, or their names
+    #[arg(long, value_name = "none|all|a,b")]
+    pub(crate) rules: Option<String>,
+    /// Verify the program after every pass
+    #[arg(long)]
+    pub(crate) verify_each: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RewriteArgs {
+    /// The program: a file, or - for standard input
+    #[arg(value_name = "IN", required_unless_present = "list_passes")]
+    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Format of the output
+    #[arg(long, value_name = "F", value_enum)]
+    pub(crate) emit: Option<Emit>,
+    /// Where to write the output; standard output when left out or -
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the program after this pass, or after every one
+    #[arg(long, value_name = "P|all", value_delimiter = ',')]
+    pub(crate) print_ir_after: Vec<String>,
+    /// Print what each pass changed
+    #[arg(long)]
+    pub(crate) print_ir_diff: bool,
+    /// Print how long each pass took
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// List all passes and their options
+    #[arg(long)]
+    pub(crate) list_passes: bool,
+    /// Treat the modules between `// -----` apart
+    #[arg(long)]
+    pub(crate) split_input_file: bool,
+    /// Compare diagnostics with the `expected-error` comments of the input
+    #[arg(long)]
+    pub(crate) verify_diagnostics: bool,
+    /// Say what passes did and could not do
+    #[arg(
+        long,
+        value_name = "text|json",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "text"
+    )]
+    pub(crate) remarks: Option<RemarkStyle>,
+    /// Print the chain of rewrites that led to a value's form, instead of the program
+    #[arg(long, value_name = "%v")]
+    pub(crate) explain: Option<String>,
+    /// Write the certificate of view-fold
+    #[arg(long, value_name = "OUT")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Where to write a reproducer, should the compiler fail
+    #[arg(long, value_name = "FILE")]
+    pub(crate) reproducer: Option<PathBuf>,
+}
+
+/// What to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Emit {
+    /// optc's own text
+    Ir,
+    /// The program as JSON
+    Json,
+}
+
+/// How to write remarks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum RemarkStyle {
+    /// As diagnostics
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatsArgs {
+    /// The program: a file, or - for standard input
+    #[arg(value_name = "IN", required_unless_present = "compare")]
+    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Fail if this holds: movement_bytes>0, transpose!=0, before.reshape<2; several by commas
+    #[arg(long, value_name = "COND", value_delimiter = ',')]
+    pub(crate) fail_if: Vec<String>,
+    /// Compare the figures of two programs
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["input", "pass"])]
+    pub(crate) compare: Option<Vec<PathBuf>>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LayoutArgs {
+    #[command(subcommand)]
+    pub(crate) command: LayoutCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum LayoutCommand {
+    /// The position of one element in the buffer, in elements
+    Index {
+        /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
+        tensor: String,
+        /// The logical index: 2,3 (left out for a tensor of rank 0)
+        #[arg(default_value = "", allow_hyphen_values = true)]
+        index: String,
+    },
+    /// The size of the buffer in bytes, padding included
+    Size {
+        /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
+        tensor: String,
+    },
+    /// The same function in another notation
+    Convert {
+        /// The notation
+        #[arg(long, value_enum)]
+        to: Notation,
+        /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
+        tensor: String,
+    },
+    /// Whether a reshape and a transpose between two layouts move nothing
+    View {
+        /// The operand
+        input: String,
+        /// The result
+        output: String,
+        /// The shape the operand is first reshaped to; its own when left out
+        #[arg(long, value_name = "N,…")]
+        shape: Option<String>,
+        /// perm[i] is the input axis of output axis i; the identity when left out
+        #[arg(long, value_name = "N,…")]
+        perm: Option<String>,
+    },
+}
+
+/// A notation of layouts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Notation {
+    /// Blocks and their order
+    Block,
+    /// Strides in elements
+    Strided,
+    /// Physical digits, the notation that writes every layout
+    Digits,
+    /// Minor to major, and tiles
+    Xla,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The program: a file, or - for standard input
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The arguments, by name
+    #[arg(long, value_name = "A.npz")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// Where to write the results, by name
+    #[arg(long, value_name = "B.npz")]
+    pub(crate) output: PathBuf,
+    /// How to run it
+    #[arg(long, value_enum, default_value = "reference")]
+    pub(crate) exec: Exec,
+    /// The function; main, or the first one, when left out
+    #[arg(long, value_name = "NAME")]
+    pub(crate) func: Option<String>,
+}
+
+/// How to run a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Exec {
+    /// On logical tensors
+    Reference,
+    /// On flat poisoned buffers, addressed by the layouts
+    Naive,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// The two programs; with --certificate one: the program the certificate is about
+    #[arg(value_name = "IN", num_args = 1..=2, required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Check this certificate instead of testing
+    #[arg(long, value_name = "C")]
+    pub(crate) certificate: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) options: VerifyOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyOptions {
+    /// How many random inputs to test on, besides edge values
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) seeds: u64,
+    /// Run on logical tensors alone, not also on the layouts
+    #[arg(long)]
+    pub(crate) reference_only: bool,
+    /// Invent the numbers of weights whose files are absent
+    #[arg(long)]
+    pub(crate) random_weights: bool,
+    /// Sizes of symbols
+    #[arg(long, value_name = "B=1,S=128", value_delimiter = ',')]
+    pub(crate) bind: Vec<String>,
+    /// Format of the inputs, where the extension does not tell it
+    #[arg(long, value_name = "FORMAT", value_parser = optc::Format::NAMES)]
+    pub(crate) from: Option<String>,
+    /// Built-in target, or the path of a target's .toml file (for --certificate)
+    #[arg(long, value_name = "T")]
+    pub(crate) target: Option<String>,
+    /// The function; main when left out
+    #[arg(long, value_name = "NAME")]
+    pub(crate) func: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TestArgs {
+    /// Files, or folders that are searched for files with a RUN: header
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Print the difference each test's passes make
+    #[arg(long)]
+    pub(crate) show: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SpecArgs {
+    /// Files of vectors
+    #[arg(value_name = "FILE.json", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetsArgs {
+    /// A built-in target, or the path of a target's .toml file
+    pub(crate) name: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn optional_values_need_an_equals_sign() {
+        let parse = |args: &[&str]| Cli::try_parse_from(args).unwrap().rewrite;
+        let args = parse(&["optc", "--free-boundary", "a.ir"]);
+        assert_eq!(args.compile.free_boundary, Some(vec![String::new()]));
+        assert_eq!(args.input, Some(PathBuf::from("a.ir")));
+        let args = parse(&["optc", "--free-boundary=x,y", "--remarks", "a.ir"]);
+        assert_eq!(args.compile.free_boundary, Some(vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(args.remarks, Some(RemarkStyle::Text));
+        let args = parse(&["optc", "--pass=", "--remarks=json", "-"]);
+        assert_eq!(args.compile.pass.as_deref(), Some(""));
+        assert_eq!(args.remarks, Some(RemarkStyle::Json));
+    }
+}

@@ -1,0 +1,73 @@
+//! How a command ends when it does not do what it was asked.
+
+use optc::{Diagnostic, Error};
+use std::any::Any;
+
+/// The exit status of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Everything was done.
+    Done,
+    /// The input was refused, or a check failed.
+    Refused,
+    /// The command was called in a wrong way.
+    Usage,
+}
+
+impl Status {
+    /// The number the process ends with.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Status::Done => 0,
+            Status::Refused => 1,
+            Status::Usage => 2,
+        }
+    }
+}
+
+/// A status other than done, and what to say on the error stream.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    /// Wrong usage that the argument parser cannot see.
+    pub(crate) fn usage(text: impl Into<String>) -> Failure {
+        Failure { status: Status::Usage, text: format!("error: {}\n", text.into()) }
+    }
+
+    /// A check that did not hold; its findings are already written.
+    pub(crate) fn check(text: impl Into<String>) -> Failure {
+        Failure { status: Status::Refused, text: text.into() }
+    }
+
+    /// A refusal about something that is no program.
+    pub(crate) fn about(file: &str, diag: Diagnostic) -> Failure {
+        Error::about(file, diag).into()
+    }
+
+    /// A defect of the compiler.
+    pub(crate) fn internal(panic: &(dyn Any + Send)) -> Failure {
+        Failure::about("optc", internal_error(panic))
+    }
+}
+
+/// The diagnostic of a panic that was caught.
+pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+    Diagnostic::error("internal-error", format!("the compiler failed: {text}"))
+        .note("this is a defect of optc, not of the input; please report it")
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        // Names in a pipeline and targets are part of the command, not of the input.
+        let usage = error.file.starts_with("--");
+        let status = if usage { Status::Usage } else { Status::Refused };
+        Failure { status, text: error.render() }
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads the comments of a file test.
+
+use super::check::{Check, Kind};
+use crate::condition::Condition;
+
+/// How many random inputs a module is computed on unless the header says it.
+const SEEDS: u64 = 2;
+
+/// What the comments of a file ask for.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// The commands, cut into words.
+    pub(super) runs: Vec<Vec<String>>,
+    /// The wanted exit status.
+    pub(super) status: Option<u8>,
+    /// How many random inputs to compute on; `None` when evaluation is off.
+    pub(super) seeds: Option<u64>,
+    pub(super) stats: Vec<Condition>,
+    pub(super) checks: Vec<Check>,
+    /// Texts that the error stream must hold.
+    pub(super) errors: Vec<String>,
+    /// What cannot be read.
+    pub(super) faults: Vec<String>,
+}
+
+pub(super) fn read(text: &str) -> Header {
+    let mut header = Header {
+        runs: Vec::new(),
+        status: None,
+        seeds: Some(SEEDS),
+        stats: Vec::new(),
+        checks: Vec::new(),
+        errors: Vec::new(),
+        faults: Vec::new(),
+    };
+    for (i, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            continue;
+        };
+        let Some((key, value)) = comment.split_once(':') else {
+            continue;
+        };
+        if let Err(why) = header.entry(key.trim(), value.trim()) {
+            header.faults.push(format!("line {}: {why}", i + 1));
+        }
+    }
+    header
+}
+
+impl Header {
+    fn entry(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "RUN" => self.runs.push(command(value)?),
+            "EXIT" => {
+                let status = value.parse().map_err(|_| format!("found `EXIT: {value}`, wanted a number"));
+                self.status = Some(status?);
+            }
+            "EVAL" => self.seeds = seeds(value)?,
+            "STATS" => {
+                for condition in value.split_whitespace() {
+                    self.stats.push(condition.parse().map_err(|e| format!("STATS: {e}"))?);
+                }
+            }
+            "CHECK" => self.check(Kind::Somewhere, value)?,
+            "CHECK-NEXT" => self.check(Kind::Next, value)?,
+            "CHECK-NOT" => self.check(Kind::Not, value)?,
+            "STDERR" => self.errors.push(value.to_owned()),
+            _ if key.starts_with("CHECK-") => return Err(format!("found no check `{key}`")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, kind: Kind, text: &str) -> Result<(), String> {
+        if text.is_empty() {
+            return Err("a check without a text".to_owned());
+        }
+        self.checks.push(Check { kind, text: text.to_owned() });
+        Ok(())
+    }
+}
+
+fn seeds(value: &str) -> Result<Option<u64>, String> {
+    let wanted = "wanted `EVAL: seeds=N` or `EVAL: off REASON`";
+    if let Some(reason) = value.strip_prefix("off") {
+        let reason = reason.trim_matches([' ', ':', '-', '(', ')']);
+        return if reason.is_empty() { Err(format!("a reason is missing, {wanted}")) } else { Ok(None) };
+    }
+    let number = value.strip_prefix("seeds=").and_then(|n| n.parse::<u64>().ok());
+    match number {
+        Some(n) if n > 0 => Ok(Some(n)),
+        _ => Err(format!("found `EVAL: {value}`, {wanted}")),
+    }
+}
+
+/// Cuts a command into words as a shell does: quotes keep blanks, `\` the next character.
+fn command(text: &str) -> Result<Vec<String>, String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('\\', None | Some('"')) => {
+                let next = chars.next().ok_or("the command ends with `\\`")?;
+                word.get_or_insert_default().push(next);
+            }
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            ('|' | '>' | '<' | ';' | '&', None) => {
+                return Err(format!("found `{c}`: commands are run without a shell"));
+            }
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err("a quote is not closed".to_owned());
+    }
+    words.extend(word);
+    match words.first().map(String::as_str) {
+        Some("optc") => Ok(words),
+        first => Err(format!("found the command `{}`, wanted `optc`", first.unwrap_or(""))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_cut_as_a_shell_does() {
+        let found = command("optc --pin x='{order = [1, 0]}'  \"a b\" c\\ d ''").unwrap();
+        assert_eq!(found, ["optc", "--pin", "x={order = [1, 0]}", "a b", "c d", ""]);
+        for text in ["rm -rf x", "optc 'a", "optc a | b", "optc \\", ""] {
+            assert!(command(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn entries_are_read_and_faults_told() {
+        let header = read("// RUN: optc %s\n// EXIT: 1\n// EVAL: seeds=4\n// STATS: view=1 ops<3\n// CHECK: a\n// just: words\n%0 = ...");
+        assert!(header.faults.is_empty(), "{:?}", header.faults);
+        assert_eq!((header.status, header.seeds), (Some(1), Some(4)));
+        assert_eq!((header.stats.len(), header.checks.len(), header.runs.len()), (2, 1, 1));
+        assert_eq!(read("").seeds, Some(SEEDS));
+        assert_eq!(read("// EVAL: off it calls an opaque operation").seeds, None);
+        for fault in ["EVAL: off", "EVAL: seeds=0", "EXIT: x", "STATS: view", "CHECK-SAME: a", "CHECK:"] {
+            assert_eq!(read(&format!("// {fault}")).faults.len(), 1, "{fault}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! From paths and options to programs, pipelines and contexts.
+
+use crate::args::CompileArgs;
+use crate::boundary;
+use crate::failure::Failure;
+use crate::streams::Streams;
+use optc::interp::{DataSource, FallbackSource, FolderSource, RandomSource};
+use optc::{Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, Stage};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The bytes of an input and how messages call it.
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Input {
+    /// Reads a file, or the input stream for `-`.
+    pub(crate) fn read(path: &Path, streams: &mut Streams<'_>) -> Result<Input, Failure> {
+        if path == Path::new("-") {
+            let mut bytes = Vec::new();
+            let name = "<stdin>".to_owned();
+            let read = streams.input.read_to_end(&mut bytes);
+            read.map_err(|e| Error::io("read", Path::new(&name), &e))?;
+            return Ok(Input { name, bytes });
+        }
+        let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+        Ok(Input { name: path.display().to_string(), bytes })
+    }
+
+    /// The one program it holds.
+    pub(crate) fn program(&self, compiler: &Compiler, from: Option<&str>) -> Result<Program, Error> {
+        compiler.read(&self.name, &self.bytes, format(from), false).remove(0)
+    }
+
+    /// The programs it holds, apart where `// -----` stands between them.
+    pub(crate) fn programs(
+        &self,
+        compiler: &Compiler,
+        from: Option<&str>,
+        split: bool,
+    ) -> Vec<Result<Program, Error>> {
+        compiler.read(&self.name, &self.bytes, format(from), split)
+    }
+}
+
+fn format(from: Option<&str>) -> Option<Format> {
+    from.and_then(Format::named)
+}
+
+/// The compiler that the options ask for; its pins are found for each program by [`context`].
+pub(crate) fn compiler(args: &CompileArgs) -> Result<Compiler, Failure> {
+    let mut compiler = Compiler::new();
+    compiler.target = args.target.as_deref().map(optc::find_target).transpose()?.map(Arc::new);
+    compiler.bindings = bindings(&args.bind)?;
+    compiler.boundary = boundary::of(args);
+    Ok(compiler)
+}
+
+/// The pipeline that the options ask for; without `--pass` it is empty.
+pub(crate) fn stages(compiler: &Compiler, args: &CompileArgs) -> Result<Vec<Stage>, Failure> {
+    let mut stages = compiler.pipeline(args.pass.as_deref().unwrap_or(""))?;
+    if let Some(rules) = &args.rules {
+        set_rules(&mut stages, rules)?;
+    }
+    Ok(stages)
+}
+
+/// `--rules` is short for the option of this name of the passes that have one.
+fn set_rules(stages: &mut [Stage], rules: &str) -> Result<(), Failure> {
+    let mut found = false;
+    for stage in stages {
+        if stage.pass.info().options.iter().any(|o| o.name == "rules") {
+            stage.options.0.insert("rules".to_owned(), rules.replace(',', "+"));
+            found = true;
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    Err(Failure::usage("--rules wants a pass with rules, such as --pass=view-fold"))
+}
+
+/// What the passes work with for one program.
+pub(crate) fn context(
+    compiler: &Compiler,
+    program: &Program,
+    args: &CompileArgs,
+) -> Result<PassContext, Failure> {
+    let mut cx = compiler.context(program)?;
+    boundary::resolve(&mut cx.boundary, program, &args.pin)?;
+    Ok(cx)
+}
+
+/// Reads `B=1`, `S=128`.
+pub(crate) fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
+    let mut bindings = Bindings::default();
+    for text in texts {
+        let (name, size) = text.split_once('=').unwrap_or((text, ""));
+        let size = size.trim().parse::<u64>().ok().filter(|&n| n > 0);
+        match size {
+            Some(size) if !name.trim().is_empty() => {
+                bindings.0.insert(Arc::from(name.trim()), size);
+            }
+            _ => {
+                let message = format!("found `--bind {text}`, wanted NAME=SIZE with SIZE above 0");
+                return Err(Failure::usage(message));
+            }
+        }
+    }
+    Ok(bindings)
+}
+
+/// Reads numbers apart by commas; brackets around them are allowed.
+pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Vec<T>, Failure> {
+    let inner = text.trim();
+    let inner = inner.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(inner);
+    let parts = inner.split(',').map(str::trim);
+    let all: Option<Vec<T>> = match inner.trim() {
+        "" => Some(Vec::new()),
+        _ => parts.map(|p| p.parse().ok()).collect(),
+    };
+    all.ok_or_else(|| Failure::usage(format!("found {what} `{text}`, wanted numbers and commas")))
+}
+
+/// Where the weights of a program come from: its folder, and where asked for invented numbers for
+/// files that are absent.
+pub(crate) fn weights(program: &Program, invent: bool) -> Box<dyn DataSource> {
+    let folder = FolderSource::new(program.folder.clone());
+    if invent {
+        Box::new(FallbackSource { first: folder, second: RandomSource })
+    } else {
+        Box::new(folder)
+    }
+}
+
+/// The name of the function to run: the one asked for, else `main`, else the first.
+pub(crate) fn function(program: &Program, asked: Option<&str>) -> Result<String, Failure> {
+    let name = asked.or_else(|| program.entry().map(|f| &*f.name));
+    name.map(str::to_owned).ok_or_else(|| {
+        let diag = Diagnostic::error("function-missing", "found no function to run");
+        program.error(vec![diag]).into()
+    })
+}

@@ -1,0 +1,79 @@
+//! The `optc` command as a library: the same arguments, run in this process with streams of the
+//! caller, which is how file tests execute their `RUN:` lines.
+
+mod args;
+mod boundary;
+mod certificate;
+mod condition;
+mod failure;
+pub mod filetest;
+mod inputs;
+mod layout;
+pub mod logging;
+mod rewrite;
+mod run;
+mod spec;
+mod stats;
+mod streams;
+mod targets;
+mod test;
+mod verify;
+mod verify_diagnostics;
+
+use args::{Cli, Command};
+use clap::Parser;
+use failure::Failure;
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use failure::Status;
+pub use streams::Streams;
+
+/// Runs the command with these arguments, the program's name first, and gives its exit status:
+/// 0 done, 1 the input was refused or a check failed, 2 wrong usage.
+///
+/// Nothing panics out of it: a defect of the compiler is reported as `internal-error`, status 1.
+pub fn run_command<I, T>(args: I, streams: &mut Streams<'_>) -> u8
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return explain_usage(&error, streams),
+    };
+    let done = catch_unwind(AssertUnwindSafe(|| dispatch(&cli, streams)));
+    let done = done.unwrap_or_else(|panic| Err(Failure::internal(&*panic)));
+    match done {
+        Ok(status) => status.code(),
+        Err(failure) => {
+            streams.error_text(&failure.text);
+            failure.status.code()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    match &cli.command {
+        None => rewrite::command(&cli.rewrite, streams),
+        Some(Command::Stats(args)) => stats::command(args, streams),
+        Some(Command::Layout(args)) => layout::command(args, streams),
+        Some(Command::Run(args)) => run::command(args, streams),
+        Some(Command::Verify(args)) => verify::command(args, streams),
+        Some(Command::Test(args)) => test::command(args, streams),
+        Some(Command::Spec(args)) => spec::command(args, streams),
+        Some(Command::Targets(args)) => targets::command(args, streams),
+    }
+}
+
+/// Help and version go to the output and are no error; everything else is wrong usage.
+fn explain_usage(error: &clap::Error, streams: &mut Streams<'_>) -> u8 {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        streams.error_text(&text);
+        Status::Usage.code()
+    } else {
+        streams.print(&text);
+        Status::Done.code()
+    }
+}

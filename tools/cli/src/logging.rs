@@ -1,0 +1,46 @@
+//! Logging of the process: quiet unless `OPTC_LOG` or `-v` asks for it.
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging to the error stream for the whole process.
+///
+/// `OPTC_LOG` holds a filter such as `debug` or `optc_passes=trace`; `-v` among the arguments means
+/// `info`, `-vv` `debug`, `-vvv` `trace`.
+pub fn start(args: impl IntoIterator<Item = String>) {
+    let filter = match std::env::var("OPTC_LOG") {
+        Ok(filter) if !filter.is_empty() => filter,
+        _ => level(args).to_owned(),
+    };
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time();
+    // A second start in the same process keeps the first one's subscriber.
+    let _ = subscriber.with_writer(std::io::stderr).try_init();
+}
+
+fn level(args: impl IntoIterator<Item = String>) -> &'static str {
+    let count = args.into_iter().map(|arg| match arg.as_str() {
+        "--verbose" => 1,
+        _ => arg.strip_prefix('-').filter(|v| v.chars().all(|c| c == 'v')).map_or(0, str::len),
+    });
+    match count.sum::<usize>() {
+        0 => "off",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::level;
+
+    #[test]
+    fn verbosity_counts() {
+        let of = |args: &[&str]| level(args.iter().map(ToString::to_string));
+        assert_eq!(of(&["optc", "a.ir"]), "off");
+        assert_eq!(of(&["optc", "-v"]), "info");
+        assert_eq!(of(&["optc", "-v", "--verbose"]), "debug");
+        assert_eq!(of(&["optc", "-vvv"]), "trace");
+        assert_eq!(of(&["optc", "-o", "-"]), "off");
+    }
+}

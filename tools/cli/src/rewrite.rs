@@ -1,0 +1,338 @@
+//! `optc [--pass=P[,P…]] IN`: reads a program, runs passes, writes what it became.
+
+use crate::args::{CompileArgs, Emit, RemarkStyle, RewriteArgs};
+use crate::certificate::CertificateFile;
+use crate::failure::{Failure, Status, internal_error};
+use crate::inputs::{self, Input};
+use crate::streams::Streams;
+use crate::verify_diagnostics;
+use optc::passes::{Hooks, Timing};
+use optc::{
+    Compiler, Diagnostic, Error, Module, PassContext, Program, Severity, Stage, write_aside,
+};
+use serde_json::json;
+use similar::TextDiff;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// One module of the input, before and after the passes.
+pub(crate) struct Part {
+    pub(crate) before: Program,
+    pub(crate) after: Program,
+    /// The context the passes ran in, with their remarks and reports.
+    pub(crate) cx: PassContext,
+    timings: Vec<Timing>,
+    /// What `view-fold` started from, where a certificate is asked for.
+    canonical: Option<Module>,
+}
+
+/// What a run of the command came to, for file tests.
+pub(crate) struct Rewritten {
+    pub(crate) status: Status,
+    pub(crate) parts: Vec<Part>,
+}
+
+pub(crate) fn command(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    execute(args, streams).map(|done| done.status)
+}
+
+pub(crate) fn execute(
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Rewritten, Failure> {
+    let compiler = inputs::compiler(&args.compile)?;
+    if args.list_passes {
+        list_passes(&compiler, streams);
+        return Ok(Rewritten { status: Status::Done, parts: Vec::new() });
+    }
+    let Some(path) = &args.input else {
+        return Err(Failure::usage("an input is missing"));
+    };
+    let emit = emit_of(args)?;
+    let stages = inputs::stages(&compiler, &args.compile)?;
+    check_pass_names(&compiler, &args.print_ir_after)?;
+    let input = Input::read(path, streams)?;
+    let (parts, errors) = transform_all(&compiler, &stages, &input, args, streams)?;
+    for part in &parts {
+        report(part, args, streams);
+    }
+    if args.verify_diagnostics {
+        let source = String::from_utf8_lossy(&input.bytes);
+        let faults = verify_diagnostics::check(&input.name, &source, &parts, &errors);
+        if !faults.is_empty() {
+            return Err(Failure::check(faults.join("\n")));
+        }
+    } else if !errors.is_empty() {
+        return Err(Failure::check(errors.iter().map(Error::render).collect::<String>()));
+    }
+    write_all(&parts, emit, args, streams)?;
+    Ok(Rewritten { status: Status::Done, parts })
+}
+
+/// The output's format: the one asked for, else the one that the output's extension tells.
+fn emit_of(args: &RewriteArgs) -> Result<Emit, Failure> {
+    if let Some(emit) = args.emit {
+        return Ok(emit);
+    }
+    let extension = args.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str());
+    match extension {
+        Some("json") => Ok(Emit::Json),
+        Some(other @ ("onnx" | "hlo" | "dot" | "svg" | "py")) => {
+            let known = "the formats of --emit are ir and json";
+            Err(Failure::usage(format!("found no writer for `.{other}`: {known}")))
+        }
+        _ => Ok(Emit::Ir),
+    }
+}
+
+fn check_pass_names(compiler: &Compiler, names: &[String]) -> Result<(), Failure> {
+    let infos = compiler.passes().infos();
+    for name in names.iter().filter(|n| *n != "all") {
+        if !infos.iter().any(|i| i.name == name) {
+            let known: Vec<_> = infos.iter().map(|i| i.name).collect();
+            let wanted = known.join(", ");
+            let message = format!("--print-ir-after: found no pass `{name}`, wanted all or {wanted}");
+            return Err(Failure::usage(message));
+        }
+    }
+    Ok(())
+}
+
+fn list_passes(compiler: &Compiler, streams: &mut Streams<'_>) {
+    for info in compiler.passes().infos() {
+        streams.line(&format!("{:<16} {}", info.name, info.summary));
+        for option in info.options {
+            let head = format!("{}={}", option.name, option.default);
+            streams.line(&format!("  {head:<24} {}", option.summary));
+        }
+    }
+}
+
+/// Runs the passes on every module of the input; a module that is refused does not stop the others.
+fn transform_all(
+    compiler: &Compiler,
+    stages: &[Stage],
+    input: &Input,
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Result<(Vec<Part>, Vec<Error>), Failure> {
+    let (mut parts, mut errors) = (Vec::new(), Vec::new());
+    let from = args.compile.from.as_deref();
+    for program in input.programs(compiler, from, args.split_input_file) {
+        match program {
+            Err(error) => errors.push(error),
+            Ok(program) => {
+                let cx = inputs::context(compiler, &program, &args.compile)?;
+                match transform(compiler, stages, program, cx, args, streams) {
+                    Ok(part) => parts.push(part),
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+    }
+    Ok((parts, errors))
+}
+
+fn transform(
+    compiler: &Compiler,
+    stages: &[Stage],
+    before: Program,
+    mut cx: PassContext,
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Result<Part, Error> {
+    let mut after = before.clone();
+    let mut canonical = None;
+    let mut log = String::new();
+    let (first, last) = stages.split_at(stages.len().saturating_sub(1));
+    cx.explain = args.explain.is_some();
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let mut hooks = hooks(args, &mut log);
+        let mut timings = compiler.run_passes(&mut after, first, &mut cx, &mut hooks)?;
+        canonical = args.certificate.is_some().then(|| after.module.clone());
+        timings.extend(compiler.run_passes(&mut after, last, &mut cx, &mut hooks)?);
+        Ok(timings)
+    }));
+    streams.error_text(&log);
+    let timings = done.unwrap_or_else(|panic| {
+        let diag = internal_error(&*panic);
+        Err(before.error(vec![with_reproducer(diag, &before, &cx, args)]))
+    })?;
+    Ok(Part { before, after, cx, timings, canonical })
+}
+
+/// What the manager prints after each pass, into a log that is written when the passes have run.
+fn hooks<'a>(args: &'a RewriteArgs, log: &'a mut String) -> Hooks<'a> {
+    let after = move |pass: &str, before: Option<&str>, module: &Module| {
+        if args.print_ir_after.iter().any(|p| p == pass || p == "all") {
+            let text = optc::text::print(module);
+            let _ = writeln!(log, "// ----- IR after `{pass}` -----\n{}", text.trim_end());
+        }
+        if let Some(before) = before.filter(|_| args.print_ir_diff) {
+            let text = optc::text::print(module);
+            log.push_str(&unified_diff(before, &text, &format!("after {pass}")));
+        }
+    };
+    Hooks {
+        verify_each: args.compile.verify_each,
+        after: Some(Box::new(after)),
+        keep_before: args.print_ir_diff,
+        limit: None,
+    }
+}
+
+/// The unified diff of two texts; empty when they are equal.
+pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
+    let diff = TextDiff::from_lines(before, after);
+    diff.unified_diff().context_radius(3).header("before", title).to_string()
+}
+
+/// Writes the program and the command that failed on it, where the user asked for that.
+fn with_reproducer(
+    diag: Diagnostic,
+    before: &Program,
+    cx: &PassContext,
+    args: &RewriteArgs,
+) -> Diagnostic {
+    let Some(path) = &args.reproducer else {
+        return diag.note("--reproducer=FILE writes the program and the command that failed on it");
+    };
+    let pass = args.compile.pass.as_deref().unwrap_or("");
+    let target = args.compile.target.as_deref().unwrap_or(&cx.target.name);
+    let run = format!("// RUN: optc --pass='{pass}' --target={target} %s\n");
+    match write_aside(path, (run + &before.text()).as_bytes()) {
+        Ok(()) => diag.note(format!("a reproducer is in `{}`", path.display())),
+        Err(error) => diag.note(error.to_string()),
+    }
+}
+
+/// Warnings always, remarks and times where they were asked for.
+fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
+    let said = part.before.diagnostics.iter().chain(&part.cx.remarks);
+    let wanted = said.filter(|d| d.severity != Severity::Remark || args.remarks.is_some());
+    let wanted: Vec<Diagnostic> = wanted.cloned().collect();
+    match args.remarks {
+        Some(RemarkStyle::Json) => {
+            for diag in part.before.placed(wanted) {
+                let line = json_line(&diag, &part.before);
+                streams.error_text(&line);
+            }
+        }
+        Some(RemarkStyle::Text) | None => streams.error_text(&part.before.render(&wanted)),
+    }
+    if args.timing {
+        streams.error_text(&timing_table(&part.timings));
+    }
+}
+
+fn json_line(diag: &Diagnostic, program: &Program) -> String {
+    let severity = match diag.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Remark => "remark",
+    };
+    let place = diag.labels.first().map(|(span, _)| line_column(program.source(), span.start));
+    let value = json!({
+        "severity": severity,
+        "code": diag.code,
+        "message": diag.message,
+        "file": program.name,
+        "line": place.map(|(line, _)| line),
+        "column": place.map(|(_, column)| column),
+        "notes": diag.notes,
+    });
+    value.to_string()
+}
+
+/// The line and the column, in characters, of a byte; both count from 1.
+pub(crate) fn line_column(source: &str, offset: u32) -> (usize, usize) {
+    let mut end = (offset as usize).min(source.len());
+    while !source.is_char_boundary(end) {
+        end -= 1;
+    }
+    let head = &source[..end];
+    let start = head.rfind('\n').map_or(0, |at| at + 1);
+    (head.matches('\n').count() + 1, head[start..].chars().count() + 1)
+}
+
+fn timing_table(timings: &[Timing]) -> String {
+    let total: std::time::Duration = timings.iter().map(|t| t.time).sum();
+    let mut text = String::new();
+    for timing in timings {
+        let ms = timing.time.as_secs_f64() * 1e3;
+        let _ = writeln!(text, "{ms:10.3} ms  {}", timing.pass);
+    }
+    let _ = writeln!(text, "{:10.3} ms  total", total.as_secs_f64() * 1e3);
+    text
+}
+
+fn write_all(
+    parts: &[Part],
+    emit: Emit,
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Result<(), Failure> {
+    let explained = args.explain.as_deref().map(|value| explain(parts, value)).transpose()?;
+    let certificate = match &args.certificate {
+        Some(path) => Some((path, certificate(parts, &args.compile)?)),
+        None => None,
+    };
+    let mut texts = parts.iter().map(|part| match emit {
+        Emit::Ir => part.after.text(),
+        Emit::Json => optc::to_json(&part.after.module),
+    });
+    let mut text = texts.next().unwrap_or_default();
+    for next in texts {
+        text.push_str("// -----\n");
+        text.push_str(&next);
+    }
+    if let Some((path, certificate)) = certificate {
+        write_aside(path, certificate.as_bytes())?;
+    }
+    let to_file = args.output.as_deref().filter(|p| *p != Path::new("-"));
+    match to_file {
+        Some(path) => write_aside(path, text.as_bytes())?,
+        None if explained.is_none() => streams.print(&text),
+        None => {}
+    }
+    if let Some(explained) = explained {
+        streams.print(&explained);
+    }
+    Ok(())
+}
+
+/// How a value of the result came to its form.
+fn explain(parts: &[Part], value: &str) -> Result<String, Failure> {
+    let explain = |p: &Part| optc::passes::view_fold::explain(&p.cx, &p.after.module, value);
+    match parts.iter().find_map(explain) {
+        Some(text) => Ok(text + "\n"),
+        None if parts.iter().all(|p| p.cx.fold.is_none()) => {
+            Err(Failure::usage("--explain wants a pipeline with view-fold"))
+        }
+        None => {
+            let message = format!("the result has no value `{value}`");
+            let diag = Diagnostic::error("unknown-value", message)
+                .note("values are called as the result prints them");
+            Err(Failure::about("--explain", diag))
+        }
+    }
+}
+
+/// The certificate of the one program of the input.
+fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
+    let [part] = parts else {
+        return Err(Failure::usage("--certificate wants one program"));
+    };
+    let pipeline = args.pass.as_deref().unwrap_or("");
+    match (&part.cx.fold, &part.canonical) {
+        (Some(fold), Some(original)) => Ok(CertificateFile {
+            certificate: fold.certificate.clone(),
+            pipeline: pipeline.to_owned(),
+            original: optc::text::print(original),
+            folded: part.after.text(),
+        }
+        .to_text()),
+        _ => Err(Failure::usage("--certificate wants a pipeline that ends with view-fold")),
+    }
+}

@@ -1,0 +1,61 @@
+//! `optc run`: a program on inputs from an `.npz` file.
+
+use crate::args::{Exec, RunArgs};
+use crate::failure::{Failure, Status};
+use crate::inputs::{self, Input};
+use crate::streams::Streams;
+use indexmap::IndexMap;
+use optc::interp::npz::{self, Packing};
+use optc::interp::{run_naive, run_reference};
+use optc::passes::Hooks;
+use optc::{Diagnostic, Error, Func, Program, Tensor, write_aside};
+use std::io::Cursor;
+use std::path::Path;
+
+pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    let compiler = inputs::compiler(&args.compile)?;
+    let stages = inputs::stages(&compiler, &args.compile)?;
+    let input = Input::read(&args.input, streams)?;
+    let mut program = input.program(&compiler, args.compile.from.as_deref())?;
+    let mut cx = inputs::context(&compiler, &program, &args.compile)?;
+    let mut hooks = Hooks { verify_each: args.compile.verify_each, ..Hooks::default() };
+    compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
+    let name = inputs::function(&program, args.func.as_deref())?;
+    let values = read_values(&program, &name, args.inputs.as_deref())?;
+    let run = match args.exec {
+        Exec::Reference => run_reference,
+        Exec::Naive => run_naive,
+    };
+    let data = inputs::weights(&program, false);
+    let (module, registry) = (&program.module, compiler.registry());
+    let results = run(module, registry, &name, &values, &*data, &compiler.bindings)
+        .map_err(|e| program.error(vec![e.to_diagnostic()]))?;
+    write_values(&args.output, &results)?;
+    Ok(Status::Done)
+}
+
+/// The inputs of a function; none without a file.
+fn read_values(
+    program: &Program,
+    func: &str,
+    path: Option<&Path>,
+) -> Result<IndexMap<String, Tensor>, Failure> {
+    let found: Option<&Func> = program.module.funcs.iter().find(|f| &*f.name == func);
+    let (Some(path), Some(func)) = (path, found) else {
+        return Ok(IndexMap::new());
+    };
+    let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+    npz::read_inputs(Cursor::new(bytes), func).map_err(|e| {
+        let diag = Diagnostic::error("npz-input", e.to_string());
+        Failure::about(&path.display().to_string(), diag)
+    })
+}
+
+fn write_values(path: &Path, results: &IndexMap<String, Tensor>) -> Result<(), Failure> {
+    let mut bytes = Cursor::new(Vec::new());
+    npz::write(&mut bytes, results, Packing::Stored).map_err(|e| {
+        let diag = Diagnostic::error("npz-output", e.to_string());
+        Failure::about(&path.display().to_string(), diag)
+    })?;
+    Ok(write_aside(path, &bytes.into_inner())?)
+}

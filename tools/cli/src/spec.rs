@@ -1,0 +1,158 @@
+//! `optc spec`: runs conformance vectors.
+//!
+//! A file holds `{"kind": …, "vectors": […]}`. The kinds are `tensor_index` (the position of an
+//! element and the size of the buffer), `tensor_maps` (the whole buffer), `layout_equal` and `view`.
+
+use crate::args::SpecArgs;
+use crate::failure::{Failure, Status};
+use crate::layout::parse;
+use crate::streams::Streams;
+use optc::layout::{Layout, ViewMap, is_view};
+use optc::{Diagnostic, Error};
+use serde_json::Value as Json;
+use std::path::Path;
+
+/// Runs one vector: what is expected and what was found.
+type Runner = fn(&Json) -> Result<(Json, Json), String>;
+
+const KINDS: [(&str, Runner); 4] = [
+    ("tensor_index", tensor_index),
+    ("tensor_maps", tensor_maps),
+    ("layout_equal", layout_equal),
+    ("view", view),
+];
+
+pub(crate) fn command(args: &SpecArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    let mut files = Vec::new();
+    for path in &args.files {
+        files.push(load(path)?);
+    }
+    let (mut passed, mut failed) = (0usize, 0usize);
+    for (run, vectors) in &files {
+        for (i, vector) in vectors.iter().enumerate() {
+            match judge(*run, vector) {
+                Ok(()) => passed += 1,
+                Err(why) => {
+                    failed += 1;
+                    let id = vector.get("id").and_then(Json::as_str);
+                    let id = id.map_or_else(|| format!("vector {i}"), str::to_owned);
+                    streams.line(&format!("{id}: {why}"));
+                }
+            }
+        }
+    }
+    streams.line(&format!("{passed} passed, {failed} failed"));
+    Ok(if failed == 0 { Status::Done } else { Status::Refused })
+}
+
+fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
+    let name = path.display().to_string();
+    let refuse = |message| Failure::about(&name, Diagnostic::error("vectors-syntax", message));
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+    let mut root: Json = serde_json::from_str(&text)
+        .map_err(|e| refuse(format!("found no vectors: {e}")))?;
+    let kind = root.get("kind").and_then(Json::as_str).unwrap_or("").to_owned();
+    let Some((_, run)) = KINDS.iter().find(|(known, _)| *known == kind) else {
+        let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
+        let message = format!("found vectors of kind `{kind}`, wanted one of {}", known.join(", "));
+        return Err(Failure::about(&name, Diagnostic::error("vectors-kind", message)));
+    };
+    match root.get_mut("vectors").map(Json::take) {
+        Some(Json::Array(vectors)) => Ok((*run, vectors)),
+        _ => Err(refuse("found no list `vectors`".to_owned())),
+    }
+}
+
+fn judge(run: Runner, vector: &Json) -> Result<(), String> {
+    let (expected, found) = run(vector)?;
+    if expected == found { Ok(()) } else { Err(format!("expected {expected}, found {found}")) }
+}
+
+/// The layout written under this key; a refusal in one line.
+fn layout(vector: &Json, key: &str) -> Result<Layout, String> {
+    let text = vector.get(key).and_then(Json::as_str);
+    let text = text.ok_or_else(|| format!("the vector has no text `{key}`"))?;
+    let tensor = parse(text).map_err(|f| {
+        let line = f.text.lines().next().unwrap_or("").to_owned();
+        format!("expected a tensor, found `{text}`: {line}")
+    })?;
+    Ok(tensor.layout)
+}
+
+/// The numbers under this key; `None` if it is absent or null.
+fn list<T: TryFrom<u64>>(vector: &Json, key: &str) -> Result<Option<Vec<T>>, String> {
+    let items = match vector.get(key) {
+        None | Some(Json::Null) => return Ok(None),
+        Some(items) => items.as_array(),
+    };
+    let number = |item: &Json| item.as_u64().and_then(|n| T::try_from(n).ok());
+    let all = items.and_then(|items| items.iter().map(number).collect());
+    all.map(Some).ok_or_else(|| format!("`{key}` is no list of numbers"))
+}
+
+fn field(vector: &Json, key: &str) -> Result<Json, String> {
+    vector.get(key).cloned().ok_or_else(|| format!("the vector has no `{key}`"))
+}
+
+fn tensor_index(vector: &Json) -> Result<(Json, Json), String> {
+    let layout = layout(vector, "text")?;
+    let index: Vec<u64> = list(vector, "index")?.ok_or("the vector has no `index`")?;
+    let found = serde_json::json!([layout.index(&index), layout.positions()]);
+    let positions = vector.get("positions").cloned().unwrap_or_else(|| layout.positions().into());
+    Ok((Json::Array(vec![field(vector, "linear_index")?, positions]), found))
+}
+
+/// The longest buffer that is compared position by position.
+const MAX_MEMORY: usize = 1 << 24;
+
+fn tensor_maps(vector: &Json) -> Result<(Json, Json), String> {
+    let layout = layout(vector, "text")?;
+    let expected = field(vector, "memory")?;
+    let wanted = expected.as_array().map_or(0, Vec::len);
+    let size = usize::try_from(layout.positions()).unwrap_or(usize::MAX);
+    if size != wanted || size > MAX_MEMORY {
+        return Err(format!("expected {wanted} positions, found {size}"));
+    }
+    let at = |p: u64| layout.element_at(p).map_or(-1, |e| number_of(&e, layout.shape()));
+    let found: Vec<i64> = (0..layout.positions()).map(at).collect();
+    for (p, &number) in found.iter().enumerate().filter(|(_, n)| **n != -1) {
+        let element = element_of(number, layout.shape());
+        if layout.index(&element) != Some(p as u64) {
+            let back = layout.index(&element);
+            return Err(format!("expected {element:?} at {p}, found it at {back:?}"));
+        }
+    }
+    Ok((expected, Json::from(found)))
+}
+
+/// The row-major number of an element.
+fn number_of(element: &[u64], shape: &[u64]) -> i64 {
+    let number = element.iter().zip(shape).fold(0u64, |n, (e, d)| n.wrapping_mul(*d).wrapping_add(*e));
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn element_of(number: i64, shape: &[u64]) -> Vec<u64> {
+    let mut rest = u64::try_from(number).unwrap_or(0);
+    let mut element = vec![0; shape.len()];
+    for (e, &d) in element.iter_mut().zip(shape).rev() {
+        *e = rest % d.max(1);
+        rest /= d.max(1);
+    }
+    element
+}
+
+fn layout_equal(vector: &Json) -> Result<(Json, Json), String> {
+    let (a, b) = (layout(vector, "a")?, layout(vector, "b")?);
+    Ok((field(vector, "expected")?, a.same_function(&b).into()))
+}
+
+fn view(vector: &Json) -> Result<(Json, Json), String> {
+    let (input, output) = (layout(vector, "input")?, layout(vector, "output")?);
+    let map = ViewMap {
+        shape: list(vector, "shape")?,
+        perm: list(vector, "perm")?,
+        result: output.shape().to_vec(),
+    };
+    map.check(input.shape()).map_err(|e| e.to_string())?;
+    Ok((field(vector, "expected")?, is_view(&input, &map, &output).is_ok().into()))
+}

@@ -1,0 +1,68 @@
+//! `optc targets`: the built-in targets, explained.
+
+use crate::args::TargetsArgs;
+use crate::failure::{Failure, Status};
+use crate::streams::Streams;
+use optc::{Accept, FamilyRow, MemoryLevel, Style, Target, find_target};
+use std::fmt::Write as _;
+
+pub(crate) fn command(args: &TargetsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    match &args.name {
+        Some(name) => streams.print(&explain(&find_target(name)?)),
+        None => {
+            for name in Target::names() {
+                let target = find_target(name)?;
+                streams.line(&format!("{name:<12} {}", target.summary));
+            }
+        }
+    }
+    Ok(Status::Done)
+}
+
+fn explain(target: &Target) -> String {
+    let mut text = format!("{}: {}\n", target.name, target.summary);
+    let written = match target.style {
+        Style::Order => "layouts are written as an order of dimensions".to_owned(),
+        Style::Block => format!("layouts are written as blocks of {}", target.block),
+    };
+    let _ = writeln!(text, "{written}\n\nmemory:");
+    for level in &target.memory {
+        let _ = writeln!(text, "  {}", memory(level));
+    }
+    text.push_str("\nunits:\n");
+    for (name, unit) in &target.units {
+        let _ = writeln!(text, "  {name:<14} {}", unit.summary);
+    }
+    text.push_str("\noperations, by family (any other is row-major in and out):\n");
+    for (family, row) in &target.families {
+        let kernel = if row.kernel { ", has a kernel" } else { "" };
+        let _ = writeln!(text, "  {family:<14} on {:<12} {}{kernel}", row.unit, accepts(row));
+    }
+    text
+}
+
+fn memory(level: &MemoryLevel) -> String {
+    let size = level.bytes.map_or("no limit".to_owned(), |n| format!("{n} bytes"));
+    format!("{:<14} {size}, {:.3e} bytes a second", level.name, level.bandwidth)
+}
+
+fn accepts(row: &FamilyRow) -> String {
+    let number = |n: Option<u64>| n.map_or_else(String::new, |n| n.to_string());
+    match row.accept {
+        Accept::RowMajor => "row-major".to_owned(),
+        Accept::CommonOrder => "any order that all operands and results share".to_owned(),
+        Accept::ContractRuns => {
+            "M, N and batch in any order, K in one run, batch never innermost".to_owned()
+        }
+        Accept::ChannelOrders => "channels before or after the spatial dimensions".to_owned(),
+        Accept::MinRun => {
+            let run = number(row.run);
+            format!("a common order whose innermost run has at least {run} elements of one dimension")
+        }
+        Accept::LastBlock => {
+            let block = number(row.block);
+            format!("blocks of {block} along the last dimension, grid in any order")
+        }
+        Accept::Any => "any layout".to_owned(),
+    }
+}

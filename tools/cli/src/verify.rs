@@ -1,0 +1,115 @@
+//! `optc verify`: whether two programs compute the same, tested or certified.
+
+use crate::args::{VerifyArgs, VerifyOptions};
+use crate::certificate::CertificateFile;
+use crate::failure::{Failure, Status};
+use crate::inputs::{self, Input};
+use crate::streams::Streams;
+use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
+use optc::passes::certify;
+use optc::{Compiler, Diagnostic, Error, Program, default_target, find_target};
+use std::path::Path;
+
+pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    let mut compiler = Compiler::new();
+    compiler.bindings = inputs::bindings(&args.options.bind)?;
+    let mut programs = Vec::new();
+    for path in &args.inputs {
+        let input = Input::read(path, streams)?;
+        programs.push(input.program(&compiler, args.options.from.as_deref())?);
+    }
+    match (&args.certificate, programs.as_slice()) {
+        (Some(path), programs) => {
+            check_certificate(&compiler, path, programs, args)?;
+            streams.line("certified");
+        }
+        (None, [a, b]) => {
+            test(&compiler, a, b, &args.options)?;
+            streams.line("equivalent");
+        }
+        (None, _) => {
+            return Err(Failure::usage("found one program, wanted two, or --certificate"));
+        }
+    }
+    Ok(Status::Done)
+}
+
+/// Runs both programs on seeded inputs and edge values, on logical tensors and on their layouts.
+fn test(
+    compiler: &Compiler,
+    a: &Program,
+    b: &Program,
+    args: &VerifyOptions,
+) -> Result<(), Failure> {
+    let options = EquivalenceOptions {
+        func: inputs::function(a, args.func.as_deref())?,
+        seeds: (0..args.seeds).collect(),
+        naive: !args.reference_only,
+        bindings: compiler.bindings.clone(),
+        ..EquivalenceOptions::default()
+    };
+    let invent = args.random_weights;
+    let (data_a, data_b) = (inputs::weights(a, invent), inputs::weights(b, invent));
+    let (registry, modules) = (compiler.registry(), (&a.module, &b.module));
+    equivalent(modules.0, modules.1, registry, &*data_a, &*data_b, &options).map_err(|error| {
+        let code = match &error {
+            NotEquivalent::Boundary(_) => "boundary-differs",
+            NotEquivalent::Run { source, .. } => source.code(),
+            NotEquivalent::Differs { .. } => "not-equivalent",
+        };
+        Failure::about(&b.name, Diagnostic::error(code, error.to_string()))
+    })
+}
+
+/// Checks a certificate. One program is what the passes were given or what they gave; two are both.
+fn check_certificate(
+    compiler: &Compiler,
+    path: &Path,
+    programs: &[Program],
+    args: &VerifyArgs,
+) -> Result<(), Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+    let file = CertificateFile::from_text(&name, &text)?;
+    let original = compiler.parse(&format!("{name} (original)"), &file.original)?;
+    let mut folded = compiler.parse(&format!("{name} (folded)"), &file.folded)?;
+    match programs {
+        [program] if program.text() == file.folded => {}
+        [program] => check_original(compiler, &file, program, args)?,
+        [program, result] => {
+            check_original(compiler, &file, program, args)?;
+            folded = result.clone();
+        }
+        _ => return Err(Failure::usage("--certificate wants one program or two")),
+    }
+    let target = match &args.options.target {
+        Some(name) => find_target(name)?,
+        None => default_target(&folded)?,
+    };
+    let (registry, certificate) = (compiler.registry(), &file.certificate);
+    certify::check(&original.module, &folded.module, certificate, registry, &target)
+        .map_err(|diags| original.error(diags).into())
+}
+
+/// The program is the one the certificate is about if the passes before `view-fold` make of it what
+/// the certificate says `view-fold` was given.
+fn check_original(
+    compiler: &Compiler,
+    file: &CertificateFile,
+    program: &Program,
+    args: &VerifyArgs,
+) -> Result<(), Failure> {
+    let stages = compiler.pipeline(&file.pipeline)?;
+    let first = &stages[..stages.len().saturating_sub(1)];
+    let mut compiler = compiler.clone();
+    let target = args.options.target.as_deref().unwrap_or(&file.certificate.target);
+    compiler.target = Some(std::sync::Arc::new(find_target(target)?));
+    let mut program = program.clone();
+    let mut cx = compiler.context(&program)?;
+    compiler.run_passes(&mut program, first, &mut cx, &mut optc::passes::Hooks::default())?;
+    if program.text() == file.original {
+        return Ok(());
+    }
+    let message = "the certificate is about another program";
+    Err(Failure::about(&program.name, Diagnostic::error("certificate-program", message)))
+}
