@@ -1,0 +1,384 @@
+//! Properties of random programs.
+
+mod props {
+    pub(crate) mod brute;
+    pub(crate) mod shrink;
+}
+
+use optc_ir::{Attr, DType, Dim, Module, Registry, Value, text, verify};
+use optc_passes::certify::{self, Certificate};
+use optc_passes::{Boundary, Stats};
+use optc_target::Target;
+use optc_tests::build::{Builder, props as attrs};
+use optc_tests::check::{Ran, parse, round_trip, run_passes, same_meaning, words};
+use optc_tests::{Profile, Transformer, program, transformer};
+use props::{brute, shrink};
+use std::sync::Arc;
+
+const TARGETS: [&str; 2] = ["cpu", "journey6"];
+
+fn free() -> Boundary {
+    Boundary { free_all: true, ..Boundary::default() }
+}
+
+/// Checks a property of programs; a failure is reported on the smallest program that shows it.
+#[track_caller]
+fn for_programs(
+    seeds: std::ops::Range<u64>,
+    profile: Profile,
+    property: impl Fn(&Module, &Arc<Registry>) -> Result<(), String>,
+) {
+    let registry = Arc::new(Registry::hbir());
+    for seed in seeds {
+        let module = program(seed, profile, &registry);
+        if let Err(problem) = property(&module, &registry) {
+            let small = shrink::shrink(&module, |m| property(m, &registry).is_err());
+            let reason = property(&small, &registry).err().unwrap_or(problem);
+            panic!("{profile:?} seed {seed}: {reason}\n{}", text::print(&small));
+        }
+    }
+}
+
+fn fold(
+    module: &Module,
+    target: &str,
+    boundary: &Boundary,
+    registry: &Arc<Registry>,
+) -> Result<Ran, String> {
+    run_passes(module, "view-fold", target, boundary, registry)
+}
+
+#[test]
+fn programs_verify_and_round_trip() {
+    for_programs(0..400, Profile::Mixed, |module, registry| {
+        round_trip(module, registry)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn the_generator_is_deterministic_and_varied() {
+    let registry = Registry::hbir();
+    let mut names = indexmap::IndexSet::new();
+    for seed in 0..300 {
+        let module = program(seed, Profile::Mixed, &registry);
+        let again = text::print(&program(seed, Profile::Mixed, &registry));
+        assert_eq!(text::print(&module), again, "seed {seed}");
+        assert!(!module.funcs[0].results.is_empty(), "seed {seed} returns nothing");
+        let ops = &module.funcs[0].ops;
+        names.extend(module.funcs[0].body.iter().map(|&op| ops[op].name.to_string()));
+    }
+    assert!(30 <= names.len(), "only {names:?}");
+}
+
+#[test]
+fn canonicalize_keeps_the_meaning() {
+    for_programs(0..250, Profile::Mixed, |module, registry| {
+        let ran = run_passes(module, "canonicalize", "cpu", &Boundary::default(), registry)?;
+        round_trip(&ran.module, registry)?;
+        same_meaning(module, &ran.module, registry)
+    });
+}
+
+#[test]
+fn view_fold_keeps_the_meaning() {
+    for target in TARGETS {
+        for boundary in [Boundary::default(), free()] {
+            for_programs(0..150, Profile::Mixed, |module, registry| {
+                let ran = fold(module, target, &boundary, registry)?;
+                round_trip(&ran.module, registry)?;
+                same_meaning(module, &ran.module, registry)
+            });
+        }
+    }
+}
+
+#[test]
+fn view_fold_leaves_no_reshape_and_no_transpose() {
+    for target in TARGETS {
+        for_programs(0..300, Profile::Mixed, |module, registry| {
+            let ran = fold(module, target, &Boundary::default(), registry)?;
+            let stats = Stats::of(&ran.module, registry);
+            if (stats.reshape, stats.transpose) == (0, 0) {
+                Ok(())
+            } else {
+                Err(format!("{target}: {} reshapes, {} transposes stay", stats.reshape, stats.transpose))
+            }
+        });
+    }
+}
+
+#[test]
+fn view_fold_is_never_worse() {
+    for target in TARGETS {
+        for boundary in [Boundary::default(), free()] {
+            for_programs(0..300, Profile::Mixed, |module, registry| {
+                let report = fold(module, target, &boundary, registry)?.cx.fold.ok_or("no report")?;
+                let (before, after) = (report.bytes_before, report.bytes_after);
+                if report.lower_bound_bytes <= after && after <= before {
+                    Ok(())
+                } else {
+                    let bound = report.lower_bound_bytes;
+                    Err(format!("{target}: {after} bytes, {before} before, bound {bound}"))
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn rules_never_make_it_worse() {
+    for_programs(0..150, Profile::Mixed, |module, registry| {
+        let bytes = |pipeline: &str| -> Result<u64, String> {
+            let ran = run_passes(module, pipeline, "cpu", &Boundary::default(), registry)?;
+            Ok(Stats::of(&ran.module, registry).movement_bytes)
+        };
+        let (all, none) = (bytes("view-fold")?, bytes("view-fold{rules=none}")?);
+        if all <= none { Ok(()) } else { Err(format!("{all} bytes with rules, {none} without")) }
+    });
+}
+
+#[test]
+fn passes_twice_are_passes_once() {
+    for (pipeline, target) in
+        [("canonicalize", "cpu"), ("view-fold", "cpu"), ("default", "cpu"), ("view-fold", "journey6")]
+    {
+        for_programs(0..150, Profile::Mixed, |module, registry| {
+            let once = run_passes(module, pipeline, target, &Boundary::default(), registry)?.module;
+            let twice = run_passes(&once, pipeline, target, &Boundary::default(), registry)?.module;
+            let (once, twice) = (text::print(&once), text::print(&twice));
+            if once == twice {
+                Ok(())
+            } else {
+                Err(format!("{pipeline} on {target} once:\n{once}\ntwice:\n{twice}"))
+            }
+        });
+    }
+}
+
+#[test]
+fn pipelines_are_deterministic() {
+    for_programs(0..100, Profile::Mixed, |module, registry| {
+        let printed = parse(&text::print(module));
+        let run = |m: &Module| -> Result<String, String> {
+            let ran = run_passes(m, "default", "cpu", &Boundary::default(), registry)?;
+            let certificate = ran.cx.fold.ok_or("no report")?.certificate.to_text();
+            Ok(text::print(&ran.module) + &certificate)
+        };
+        let (a, b, c) = (run(module)?, run(module)?, run(&printed)?);
+        if a != b {
+            return Err("two runs give different texts".to_owned());
+        }
+        if a != c {
+            return Err(format!("the printed program folds differently:\n{a}\n{c}"));
+        }
+        Ok(())
+    });
+}
+
+fn check(
+    original: &Module,
+    folded: &Module,
+    certificate: &Certificate,
+    target: &str,
+    registry: &Registry,
+) -> Result<(), String> {
+    let target = Target::builtin(target).map_err(|e| e.to_string())?;
+    verify::verify(folded, registry).map_err(|d| words(&d))?;
+    certify::check(original, folded, certificate, registry, &target).map_err(|d| words(&d))
+}
+
+#[test]
+fn certificates_are_accepted() {
+    for target in TARGETS {
+        for boundary in [Boundary::default(), free()] {
+            for_programs(0..200, Profile::Mixed, |module, registry| {
+                let ran = fold(module, target, &boundary, registry)?;
+                let certificate = ran.cx.fold.ok_or("no report")?.certificate;
+                let text = certificate.to_text();
+                let read = Certificate::from_text(&text).map_err(|d| words(&[*d]))?;
+                if read != certificate {
+                    return Err("the certificate does not read back".to_owned());
+                }
+                check(module, &ran.module, &certificate, target, registry)
+            });
+        }
+    }
+}
+
+/// Folded programs with one thing changed.
+fn mutants(folded: &Module) -> Vec<(String, Module)> {
+    let func = &folded.funcs[0];
+    let mut all = Vec::new();
+    for &op in &func.body {
+        let data = &func.ops[op];
+        if let Some(mut perm) = data.props.ints("perm")
+            && 2 <= perm.len()
+        {
+            let last = perm.len() - 1;
+            perm.swap(0, last);
+            let mut mutant = folded.clone();
+            mutant.funcs[0].ops[op].props.set("perm", Attr::ints(&perm));
+            all.push((format!("perm of {}", data.name), mutant));
+        }
+        for (i, &operand) in data.operands.iter().enumerate() {
+            let same_type = |v: &Value| *v != operand && func.ty(*v) == func.ty(operand);
+            if let Some(other) = func.args.iter().copied().find(same_type) {
+                let mut mutant = folded.clone();
+                mutant.funcs[0].ops[op].operands[i] = other;
+                all.push((format!("operand {i} of {}", data.name), mutant));
+            }
+        }
+        for &result in &data.results {
+            let ty = func.ty(result).as_tensor().expect("all values are tensors");
+            let order: Vec<usize> = (0..ty.rank()).rev().collect();
+            let Some(shape) = ty.shape() else { continue };
+            let Ok(layout) = optc_layout::Layout::from_order(&shape, ty.dtype.bits(), &order) else {
+                continue;
+            };
+            let mut mutant = folded.clone();
+            let changed = ty.with_spelling(layout.spelling().clone());
+            mutant.funcs[0].values[result].ty = changed.into();
+            all.push((format!("layout of {result} of {}", data.name), mutant));
+        }
+    }
+    all
+}
+
+#[test]
+fn certificates_refuse_what_means_something_else() {
+    let mut refused = 0u32;
+    let registry = Arc::new(Registry::hbir());
+    for seed in 0..60 {
+        let module = program(seed, Profile::Moves, &registry);
+        let ran = fold(&module, "cpu", &Boundary::default(), &registry).expect("folds");
+        let certificate = ran.cx.fold.expect("a report").certificate;
+        let printed = text::print(&ran.module);
+        for (what, mutant) in mutants(&ran.module) {
+            if text::print(&mutant) == printed {
+                continue;
+            }
+            if check(&module, &mutant, &certificate, "cpu", &registry).is_err() {
+                refused += 1;
+                continue;
+            }
+            let same = same_meaning(&module, &mutant, &registry);
+            let text = text::print(&mutant);
+            same.unwrap_or_else(|e| panic!("seed {seed}: accepted, {what}: {e}\n{text}"));
+        }
+    }
+    assert!(300 < refused, "only {refused} mutants were refused");
+}
+
+#[test]
+fn certificates_refuse_other_claims() {
+    let registry = Arc::new(Registry::hbir());
+    let module = program(3, Profile::Moves, &registry);
+    let ran = fold(&module, "cpu", &Boundary::default(), &registry).expect("folds");
+    let good = ran.cx.fold.expect("a report").certificate;
+    assert!(check(&module, &ran.module, &good, "cpu", &registry).is_ok());
+    let mut claims = Vec::new();
+    claims.push(Certificate { movement_bytes: good.movement_bytes + 1, ..good.clone() });
+    claims.push(Certificate { target: "journey6".to_owned(), ..good.clone() });
+    let mut shorter = good.clone();
+    shorter.lines.pop();
+    claims.push(shorter);
+    for claim in claims {
+        let answer = check(&module, &ran.module, &claim, "cpu", &registry);
+        assert!(answer.is_err(), "{}", claim.to_text());
+    }
+    let other = program(4, Profile::Moves, &registry);
+    assert!(check(&other, &ran.module, &good, "cpu", &registry).is_err());
+}
+
+/// All permutations of `0..n`.
+fn permutations(n: usize) -> Vec<Vec<usize>> {
+    if n == 0 {
+        return vec![Vec::new()];
+    }
+    let shorter = permutations(n - 1);
+    let insert = |p: &Vec<usize>| -> Vec<Vec<usize>> {
+        let at = |i: usize| [&p[..i], &[n - 1], &p[i..]].concat();
+        (0..=p.len()).map(at).collect()
+    };
+    shorter.iter().flat_map(insert).collect()
+}
+
+/// transpose(transpose(x, p), q) by the passes is one transpose by `p[q[i]]`, or nothing.
+#[test]
+fn permutations_compose_and_cancel() {
+    let registry = Arc::new(Registry::hbir());
+    for p in permutations(3) {
+        for q in permutations(3) {
+            let mut b = Builder::new(&registry);
+            let dims = [2, 3, 5].map(Dim::Fixed);
+            let x = b.arg("x", &dims, DType::F32);
+            let y = b.op("hbir.transpose", &[x], attrs([("perm", Attr::ints(&p))]));
+            let z = b.op("hbir.transpose", &[y], attrs([("perm", Attr::ints(&q))]));
+            let z = b.op("hbir.tanh", &[z], optc_ir::AttrDict::new());
+            let module = b.finish(&[z]);
+            let ran = run_passes(&module, "canonicalize", "cpu", &Boundary::default(), &registry);
+            let module = ran.expect("canonicalizes").module;
+            let func = &module.funcs[0];
+            let left: Vec<Vec<i64>> = func
+                .body
+                .iter()
+                .filter(|&&op| &*func.ops[op].name == "hbir.transpose")
+                .map(|&op| func.ops[op].props.ints("perm").expect("a permutation"))
+                .collect();
+            let both: Vec<usize> = q.iter().map(|&i| p[i]).collect();
+            if both == [0, 1, 2] {
+                assert!(left.is_empty(), "{p:?} then {q:?}");
+            } else {
+                let both: Vec<i64> = both.iter().map(|&i| i64::try_from(i).unwrap()).collect();
+                assert_eq!(left, [both], "{p:?} then {q:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn view_fold_finds_the_minimum_of_all_layouts() {
+    let (mut tried, mut moving) = (0u32, 0u32);
+    let registry = Arc::new(Registry::hbir());
+    for seed in 0..600 {
+        let module = program(seed, Profile::Tiny, &registry);
+        for boundary in [Boundary::default(), free()] {
+            let Some(least) = brute::least_bytes(&module, boundary.free_all) else { continue };
+            let found = fold(&module, "cpu", &boundary, &registry).expect("folds");
+            let found = Stats::of(&found.module, &registry).movement_bytes;
+            let text = text::print(&module);
+            let free = boundary.free_all;
+            assert_eq!(found, least, "seed {seed}, free boundary {free}\n{text}");
+            tried += 1;
+            moving += u32::from(least != 0);
+        }
+    }
+    assert!(500 < tried && 100 < moving, "{tried} programs, {moving} of them move bytes");
+}
+
+#[test]
+fn transformers_fold_to_nothing() {
+    let registry = Arc::new(Registry::hbir());
+    let sizes = [Dim::Fixed(2), transformer::symbolic_batch()];
+    for batch in sizes {
+        let model = Transformer { layers: 2, batch, ..Transformer::default() };
+        let module = model.module(&registry);
+        let parsed = round_trip(&module, &registry).expect("round trip");
+        let ran = run_passes(&parsed, "default", "cpu", &Boundary::default(), &registry);
+        let ran = ran.expect("folds");
+        let stats = Stats::of(&ran.module, &registry);
+        assert_eq!((stats.reshape, stats.transpose, stats.movement_bytes), (0, 0, 0));
+        same_meaning(&module, &ran.module, &registry).expect("same meaning");
+    }
+}
+
+#[test]
+fn transformers_have_the_size_they_say() {
+    let registry = Registry::hbir();
+    for layers in [1, 3] {
+        let model = Transformer { layers, ..Transformer::default() };
+        let ops = Stats::of(&model.module(&registry), &registry).ops;
+        assert_eq!(ops, (layers * transformer::LAYER_OPS + 1) as u64);
+    }
+}

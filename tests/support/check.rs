@@ -1,0 +1,113 @@
+//! Checks that several kinds of tests share.
+
+use optc_interp::{EquivalenceOptions, Fill, RandomSource, equivalent};
+use optc_ir::{Bindings, Diagnostic, Module, Registry, text, verify};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{Boundary, PassContext, PassList};
+use optc_target::Target;
+use std::sync::Arc;
+
+/// What a pipeline gave.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The program afterwards.
+    pub module: Module,
+    /// The context: remarks and the report of `view-fold`.
+    pub cx: PassContext,
+}
+
+/// Runs a pipeline for a built-in target, verifying after each pass.
+///
+/// # Errors
+/// What the passes or the verifier say.
+///
+/// # Panics
+/// The target or the pipeline does not exist.
+pub fn run_passes(
+    module: &Module,
+    pipeline: &str,
+    target: &str,
+    boundary: &Boundary,
+    registry: &Arc<Registry>,
+) -> Result<Ran, String> {
+    let target = Target::builtin(target).expect("a built-in target");
+    let stages = PassList::builtin().parse(pipeline).expect("a pipeline of built-in passes");
+    let mut cx = PassContext::new(registry.clone(), Arc::new(target));
+    cx.boundary = boundary.clone();
+    let mut module = module.clone();
+    let mut hooks = Hooks { verify_each: true, ..Hooks::default() };
+    run(&mut module, &stages, &mut cx, &mut hooks).map_err(|d| words(&d))?;
+    Ok(Ran { module, cx })
+}
+
+/// Diagnostics as one text.
+#[must_use]
+pub fn words(diags: &[Diagnostic]) -> String {
+    let line = |d: &Diagnostic| {
+        let notes: String = d.notes.iter().map(|n| format!("\n  note: {n}")).collect();
+        format!("{}: {}{notes}", d.code, d.message)
+    };
+    diags.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Checks that two programs compute the same: the reference interpreter on both, the naive one on
+/// the second.
+///
+/// # Errors
+/// The first difference.
+pub fn same_meaning(before: &Module, after: &Module, registry: &Registry) -> Result<(), String> {
+    let options = EquivalenceOptions {
+        seeds: vec![1],
+        edges: vec![Fill::Unique(0)],
+        bindings: small_bindings(before),
+        ..EquivalenceOptions::default()
+    };
+    let made_up = RandomSource;
+    equivalent(before, after, registry, &made_up, &made_up, &options).map_err(|e| e.to_string())
+}
+
+/// Small sizes for the symbols of a program, all different.
+#[must_use]
+pub fn small_bindings(module: &Module) -> Bindings {
+    let mut bindings = Bindings::default();
+    let values = module.funcs.iter().flat_map(|f| f.values.iter());
+    for ty in values.filter_map(|(_, v)| v.ty.as_tensor()) {
+        for dim in &ty.dims {
+            if let optc_ir::Dim::Symbol(name) = dim {
+                let next = [3, 2, 5, 7][bindings.0.len() % 4];
+                bindings.0.entry(name.clone()).or_insert(next);
+            }
+        }
+    }
+    bindings
+}
+
+/// Checks that a program verifies, and that printing and parsing it changes nothing.
+///
+/// # Errors
+/// What differs.
+pub fn round_trip(module: &Module, registry: &Registry) -> Result<Module, String> {
+    verify::verify(module, registry).map_err(|d| words(&d))?;
+    let printed = text::print(module);
+    let parsed = text::parse(&printed).map_err(|d| format!("{}\n{printed}", words(&d)))?;
+    verify::verify(&parsed, registry).map_err(|d| words(&d))?;
+    let again = text::print(&parsed);
+    if again == printed {
+        Ok(parsed)
+    } else {
+        Err(format!("printed:\n{printed}\nparsed and printed again:\n{again}"))
+    }
+}
+
+/// Parses a text that is known to be good.
+///
+/// # Panics
+/// The text is refused.
+#[must_use]
+#[track_caller]
+pub fn parse(source: &str) -> Module {
+    match text::parse(source) {
+        Ok(module) => module,
+        Err(diags) => panic!("{}\n{source}", words(&diags)),
+    }
+}

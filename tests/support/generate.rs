@@ -1,0 +1,540 @@
+//! Random programs: the same seed gives the same program on every machine.
+//!
+//! Sizes are small and mostly primes, so that a swapped axis cannot hide. Values are shared, there
+//! are several results, and rearrangements are as frequent as computations.
+
+use crate::build::{Builder, props};
+use optc_interp::SplitMix64;
+use optc_ir::{Attr, AttrDict, DType, Dim, Func, Module, Registry, TensorType, Value};
+
+/// What a random program is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// Every kind of operation.
+    Mixed,
+    /// Reshapes, transposes and element-wise operations.
+    Moves,
+    /// A few reshapes, transposes and element-wise operations on a handful of elements, so that all
+    /// layouts can be tried.
+    Tiny,
+}
+
+/// A random program of 1 to 30 operations (1 to 5 for [`Profile::Tiny`]).
+#[must_use]
+pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
+    let mut rng = SplitMix64::new(seed);
+    let (max_ops, dtype) = match profile {
+        Profile::Tiny => (5, DType::SI32),
+        Profile::Mixed | Profile::Moves => (30, dtype(&mut rng)),
+    };
+    let n_ops = 1 + below(&mut rng, max_ops);
+    let b = Builder::new(registry);
+    let mut g = Generator { b, rng, profile, dtype, pool: Vec::new(), args: 0 };
+    while g.b.len() < n_ops {
+        g.step();
+    }
+    let results = g.results();
+    g.b.finish(&results)
+}
+
+/// The same program with a free boundary, as if it had been a file of bare operations.
+#[must_use]
+pub fn bare(mut module: Module) -> Module {
+    let free = |func: &mut Func| func.bare = true;
+    module.funcs.iter_mut().for_each(free);
+    module
+}
+
+fn dtype(rng: &mut SplitMix64) -> DType {
+    let types = [DType::F32, DType::F32, DType::F32, DType::SI32, DType::F16, DType::SI8];
+    types[below(rng, types.len())]
+}
+
+fn below(rng: &mut SplitMix64, n: usize) -> usize {
+    usize::try_from(rng.below(n as u64)).expect("below a usize")
+}
+
+struct Generator<'a> {
+    b: Builder<'a>,
+    rng: SplitMix64,
+    profile: Profile,
+    dtype: DType,
+    /// Values of type `dtype` that operations may read.
+    pool: Vec<Value>,
+    args: usize,
+}
+
+/// The most elements a value may have.
+const MAX_ELEMENTS: u64 = 1500;
+const MAX_ELEMENTS_TINY: u64 = 12;
+
+impl Generator<'_> {
+    fn below(&mut self, n: usize) -> usize {
+        below(&mut self.rng, n)
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    fn max_elements(&self) -> u64 {
+        if self.profile == Profile::Tiny { MAX_ELEMENTS_TINY } else { MAX_ELEMENTS }
+    }
+
+    /// Adds one operation, or nothing if the one drawn does not fit.
+    fn step(&mut self) {
+        let moves: &[fn(&mut Self)] = &[
+            Self::reshape,
+            Self::reshape,
+            Self::transpose,
+            Self::transpose,
+            Self::unary,
+            Self::binary,
+            Self::binary,
+        ];
+        let more: &[fn(&mut Self)] = &[
+            Self::matmul,
+            Self::softmax,
+            Self::reduce,
+            Self::layer_norm,
+            Self::concat,
+            Self::slice,
+            Self::split,
+            Self::pad,
+            Self::broadcast,
+            Self::gather,
+            Self::select,
+            Self::conv,
+            Self::pool_image,
+            Self::unit_axes,
+            Self::depth_to_space,
+            Self::einsum,
+        ];
+        let n = match self.profile {
+            Profile::Moves | Profile::Tiny => moves.len(),
+            Profile::Mixed => moves.len() + more.len(),
+        };
+        let k = self.below(n);
+        match moves.get(k) {
+            Some(make) => make(self),
+            None => more[k - moves.len()](self),
+        }
+    }
+
+    fn results(&mut self) -> Vec<Value> {
+        let mut results = self.b.unused();
+        if self.chance(20) {
+            let value = self.pick();
+            if !results.contains(&value) {
+                results.push(value);
+            }
+        }
+        results
+    }
+
+    fn push(&mut self, name: &str, operands: &[Value], attrs: AttrDict) {
+        if let Ok(results) = self.b.try_op(name, operands, attrs) {
+            let usable: Vec<Value> = results.into_iter().filter(|&v| self.usable(v)).collect();
+            self.pool.extend(usable);
+        }
+    }
+
+    fn usable(&self, value: Value) -> bool {
+        self.b.ty(value).dtype == self.dtype && self.elements(value) <= self.max_elements()
+    }
+
+    fn elements(&self, value: Value) -> u64 {
+        self.b.shape(value).iter().product()
+    }
+
+    /// A value to read: a recent one, any one, or a new argument.
+    fn pick(&mut self) -> Value {
+        let n = self.pool.len();
+        if n == 0 || self.chance(10) {
+            let shape = self.any_shape();
+            return self.new_arg(&shape);
+        }
+        let recent = n.min(3);
+        let at = if self.chance(70) { n - 1 - self.below(recent) } else { self.below(n) };
+        self.pool[at]
+    }
+
+    fn pick_of_rank(&mut self, rank: usize) -> Option<Value> {
+        for _ in 0..4 {
+            let x = self.pick();
+            if self.b.shape(x).len() >= rank {
+                return Some(x);
+            }
+        }
+        None
+    }
+
+    fn any_shape(&mut self) -> Vec<u64> {
+        let sizes: &[u64] = match self.profile {
+            Profile::Tiny => &[2, 3],
+            Profile::Mixed | Profile::Moves => &[2, 3, 5, 7, 4, 6, 1, 8],
+        };
+        let max_rank = if self.profile == Profile::Tiny { 2 } else { 4 };
+        let rank = 1 + self.below(max_rank);
+        (0..rank).map(|_| sizes[self.below(sizes.len())]).collect()
+    }
+
+    fn new_arg(&mut self, shape: &[u64]) -> Value {
+        let value = self.side_arg(shape, self.dtype);
+        self.pool.push(value);
+        value
+    }
+
+    fn side_arg(&mut self, shape: &[u64], dtype: DType) -> Value {
+        let dims: Vec<Dim> = shape.iter().map(|&n| Dim::Fixed(n)).collect();
+        let name = format!("x{}", self.args);
+        self.args += 1;
+        self.b.arg(&name, &dims, dtype)
+    }
+
+    /// An operand of this shape: a value of the pool, a weight or an argument.
+    fn operand(&mut self, shape: &[u64]) -> Value {
+        let same: Vec<Value> =
+            self.pool.iter().copied().filter(|&v| self.b.shape(v) == shape).collect();
+        if !same.is_empty() && self.chance(75) {
+            return same[self.below(same.len())];
+        }
+        if self.profile != Profile::Tiny && self.chance(40) {
+            return self.weight(shape);
+        }
+        self.new_arg(shape)
+    }
+
+    fn weight(&mut self, shape: &[u64]) -> Value {
+        if self.dtype == DType::F32 && shape.iter().product::<u64>() < 8 {
+            let n = usize::try_from(shape.iter().product::<u64>()).unwrap_or(0);
+            let values: Vec<f32> = (0..n).map(|i| [0.5, -1.25, 2.0, 0.75][i % 4]).collect();
+            return self.b.floats(shape, &values);
+        }
+        let offset = 64 * self.b.len() as u64 * 1024;
+        self.b.external("made-up.weights", offset, shape, self.dtype)
+    }
+
+    fn unary(&mut self) {
+        let x = self.pick();
+        let names: &[&str] = if self.dtype.is_float() {
+            &["hbir.relu", "hbir.neg", "hbir.tanh", "hbir.sigmoid", "hbir.abs"]
+        } else {
+            &["hbir.relu", "hbir.neg", "hbir.abs"]
+        };
+        let name = names[self.below(names.len())];
+        self.push(name, &[x], AttrDict::new());
+    }
+
+    fn binary(&mut self) {
+        let x = self.pick();
+        let mut shape = self.b.shape(x);
+        if self.chance(40) {
+            let drop = self.below(shape.len() + 1);
+            shape.drain(..drop);
+            for n in &mut shape {
+                if below(&mut self.rng, 3) == 0 {
+                    *n = 1;
+                }
+            }
+        }
+        let y = self.operand(&shape);
+        let names = ["hbir.add", "hbir.mul", "hbir.sub", "hbir.max"];
+        let name = names[self.below(names.len())];
+        let operands = if self.chance(80) { [x, y] } else { [y, x] };
+        self.push(name, &operands, AttrDict::new());
+    }
+
+    fn reshape(&mut self) {
+        let x = self.pick();
+        let shape = self.b.shape(x);
+        let new = self.regroup(shape);
+        let attr = ints(&new);
+        self.push("hbir.reshape", &[x], props([("shape", attr)]));
+    }
+
+    /// Another factorisation: neighbours merged, dimensions cut, or everything anew.
+    fn regroup(&mut self, mut shape: Vec<u64>) -> Vec<u64> {
+        if self.chance(15) {
+            shape = vec![shape.iter().product()];
+        }
+        for _ in 0..1 + self.below(2) {
+            let at = self.below(shape.len().max(1));
+            if shape.len() >= 2 && self.chance(50) {
+                let at = at.min(shape.len() - 2);
+                let merged = shape[at] * shape[at + 1];
+                shape.splice(at..at + 2, [merged]);
+            } else if let Some(&n) = shape.get(at) {
+                let divisors: Vec<u64> = (2..n.max(2)).filter(|d| n.is_multiple_of(*d)).collect();
+                if shape.len() < 6 && !divisors.is_empty() {
+                    let d = divisors[self.below(divisors.len())];
+                    shape.splice(at..=at, [n / d, d]);
+                }
+            }
+        }
+        shape
+    }
+
+    fn transpose(&mut self) {
+        let Some(x) = self.pick_of_rank(2) else { return };
+        let mut perm: Vec<usize> = (0..self.b.shape(x).len()).collect();
+        for i in (1..perm.len()).rev() {
+            let j = self.below(i + 1);
+            perm.swap(i, j);
+        }
+        self.push("hbir.transpose", &[x], props([("perm", Attr::ints(&perm))]));
+    }
+
+    fn matmul(&mut self) {
+        let Some(x) = self.pick_of_rank(2) else { return };
+        let shape = self.b.shape(x);
+        let (rank, k) = (shape.len(), shape[shape.len() - 1]);
+        let n = [2, 3, 5][self.below(3)];
+        match self.below(3) {
+            0 => {
+                let w = self.operand(&[n, k]);
+                self.push("hbir.linear", &[x, w], AttrDict::new());
+            }
+            1 => {
+                let w = self.operand(&[k, n]);
+                self.push("hbir.matmul", &[x, w], AttrDict::new());
+            }
+            _ => {
+                let mut other = shape;
+                other[rank - 2] = k;
+                other[rank - 1] = n;
+                let y = self.operand(&other);
+                self.push("hbir.matmul", &[x, y], AttrDict::new());
+            }
+        }
+    }
+
+    fn axis_of(&mut self, x: Value) -> usize {
+        let rank = self.b.shape(x).len();
+        self.below(rank.max(1))
+    }
+
+    fn softmax(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        if self.dtype.is_float() {
+            let axis = self.axis_of(x);
+            self.push("hbir.softmax", &[x], props([("axis", int(axis))]));
+        }
+    }
+
+    fn reduce(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        let axis = self.axis_of(x);
+        let kind = ["sum", "max", "min"][self.below(3)];
+        let keep = self.chance(50);
+        let attrs = props([
+            ("axes", Attr::ints(&[axis])),
+            ("keepdims", Attr::Bool(keep)),
+            ("kind", Attr::str(kind)),
+        ]);
+        self.push("hbir.reduce", &[x], attrs);
+    }
+
+    fn layer_norm(&mut self) {
+        let Some(x) = self.pick_of_rank(2) else { return };
+        if !self.dtype.is_float() {
+            return;
+        }
+        let shape = self.b.shape(x);
+        let axis = shape.len() - 1;
+        let (scale, bias) = (self.operand(&shape[axis..]), self.operand(&shape[axis..]));
+        let attrs = props([("axis", int(axis)), ("epsilon", Attr::float(1e-3))]);
+        self.push("hbir.layer_norm", &[x, scale, bias], attrs);
+    }
+
+    fn concat(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        let axis = self.axis_of(x);
+        let mut shape = self.b.shape(x);
+        shape[axis] = [shape[axis], 2, 3][self.below(3)];
+        let y = self.operand(&shape);
+        self.push("hbir.concat", &[x, y], props([("axis", int(axis))]));
+    }
+
+    fn slice(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        let (axis, shape) = (self.axis_of(x), self.b.shape(x));
+        let size = i64::try_from(shape[axis]).unwrap_or(1);
+        let mut starts = vec![0; shape.len()];
+        let mut limits: Vec<i64> = shape.iter().map(|&n| i64::try_from(n).unwrap_or(1)).collect();
+        let mut strides = vec![1; shape.len()];
+        let start = i64::try_from(self.below(shape[axis].max(1) as usize)).unwrap_or(0);
+        (starts[axis], limits[axis], strides[axis]) = match self.below(4) {
+            0 => (size - 1, -1, -1),
+            1 => (0, size, 2),
+            _ => (start, size, 1),
+        };
+        let attrs = props([
+            ("starts", Attr::ints(&starts)),
+            ("limits", Attr::ints(&limits)),
+            ("strides", Attr::ints(&strides)),
+        ]);
+        self.push("hbir.slice", &[x], attrs);
+    }
+
+    fn split(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        let (axis, shape) = (self.axis_of(x), self.b.shape(x));
+        let n = shape[axis];
+        if n < 2 {
+            return;
+        }
+        let even = n.is_multiple_of(2) && self.chance(50);
+        let first = if even { n / 2 } else { 1 + self.rng.below(n - 1) };
+        let attrs = props([("axis", int(axis)), ("sizes", ints(&[first, n - first]))]);
+        self.push("hbir.split", &[x], attrs);
+    }
+
+    fn pad(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        let (axis, rank) = (self.axis_of(x), self.b.shape(x).len());
+        let (mut low, mut high) = (vec![0u64; rank], vec![0u64; rank]);
+        (low[axis], high[axis]) = (self.rng.below(3), self.rng.below(3));
+        let attrs = props([
+            ("low", ints(&low)),
+            ("high", ints(&high)),
+            ("mode", Attr::str("constant")),
+            ("value", if self.dtype.is_float() { Attr::float(0.0) } else { Attr::int(0) }),
+        ]);
+        self.push("hbir.pad", &[x], attrs);
+    }
+
+    fn broadcast(&mut self) {
+        let x = self.pick();
+        let mut shape = self.b.shape(x);
+        for n in &mut shape {
+            if *n == 1 {
+                *n = [1, 2, 3][below(&mut self.rng, 3)];
+            }
+        }
+        if shape.len() < 4 && self.chance(50) {
+            shape.insert(0, 2);
+        }
+        if shape.iter().product::<u64>() <= self.max_elements() {
+            self.push("hbir.broadcast", &[x], props([("shape", ints(&shape))]));
+        }
+    }
+
+    fn gather(&mut self) {
+        let Some(x) = self.pick_of_rank(1) else { return };
+        let (axis, shape) = (self.axis_of(x), self.b.shape(x));
+        if shape[axis] == 0 {
+            return;
+        }
+        let n_indices = 1 + self.below(3);
+        let dims: &[u64] = &[n_indices as u64];
+        let indices = self.side_arg(dims, DType::SI64);
+        self.push("hbir.gather", &[x, indices], props([("axis", int(axis))]));
+    }
+
+    fn select(&mut self) {
+        let x = self.pick();
+        let shape = self.b.shape(x);
+        let y = self.operand(&shape);
+        let less = props([("direction", Attr::str("lt"))]);
+        let Ok(condition) = self.b.try_op("hbir.compare", &[x, y], less) else { return };
+        let z = self.operand(&shape);
+        self.push("hbir.select", &[condition[0], x, z], AttrDict::new());
+    }
+
+    fn image(&mut self) -> Option<(Value, Vec<u64>)> {
+        for _ in 0..4 {
+            let x = self.pick();
+            let shape = self.b.shape(x);
+            if shape.len() == 4 {
+                return Some((x, shape));
+            }
+        }
+        if self.chance(30) {
+            let shape = [1, [2, 4, 3][self.below(3)], 5, 4];
+            return Some((self.new_arg(&shape), shape.to_vec()));
+        }
+        None
+    }
+
+    fn conv(&mut self) {
+        let Some((x, shape)) = self.image() else { return };
+        if !self.dtype.is_float() {
+            return;
+        }
+        let kernel = if shape[2] < 3 || shape[3] < 3 || self.chance(40) { 1 } else { 3 };
+        let outputs = [2, 3, 6][self.below(3)];
+        let w = self.operand(&[outputs, shape[1], kernel, kernel]);
+        let pad = if kernel == 3 { 1 } else { 0 };
+        let attrs = props([
+            ("strides", ints(&[1, 1])),
+            ("pads", ints(&[pad; 4])),
+            ("dilations", ints(&[1, 1])),
+            ("group", Attr::int(1)),
+        ]);
+        self.push("hbir.conv", &[x, w], attrs);
+    }
+
+    fn pool_image(&mut self) {
+        let Some((x, shape)) = self.image() else { return };
+        if shape[2] < 2 || shape[3] < 2 || !self.dtype.is_float() {
+            return;
+        }
+        let attrs = props([
+            ("kernel", ints(&[2, 2])),
+            ("strides", ints(&[1, 1])),
+            ("pads", ints(&[0; 4])),
+        ]);
+        self.push("hbir.max_pool", &[x], attrs);
+    }
+
+    fn unit_axes(&mut self) {
+        let x = self.pick();
+        let shape = self.b.shape(x);
+        if let Some(axis) = shape.iter().position(|&n| n == 1) {
+            self.push("hbir.squeeze", &[x], props([("axes", Attr::ints(&[axis]))]));
+        } else if shape.len() < 5 {
+            let axis = self.below(shape.len() + 1);
+            self.push("hbir.unsqueeze", &[x], props([("axes", Attr::ints(&[axis]))]));
+        }
+    }
+
+    fn depth_to_space(&mut self) {
+        let Some((x, shape)) = self.image() else { return };
+        if shape[1].is_multiple_of(4) {
+            let mode = ["DCR", "CRD"][self.below(2)];
+            let attrs = props([("blocksize", Attr::int(2)), ("mode", Attr::str(mode))]);
+            self.push("hbir.depth_to_space", &[x], attrs);
+        } else if shape[2].is_multiple_of(2) && shape[3].is_multiple_of(2) {
+            self.push("hbir.space_to_depth", &[x], props([("blocksize", Attr::int(2))]));
+        }
+    }
+
+    fn einsum(&mut self) {
+        let Some(x) = self.pick_of_rank(2) else { return };
+        let shape = self.b.shape(x);
+        if shape.len() != 2 {
+            return;
+        }
+        let n = [2, 3][self.below(2)];
+        let y = self.operand(&[n, shape[1]]);
+        let equation = ["ij,kj->ki", "ij,kj->ik", "ij,kj->ikj"][self.below(3)];
+        self.push("hbir.einsum", &[x, y], props([("equation", Attr::str(equation))]));
+    }
+}
+
+fn int(n: usize) -> Attr {
+    Attr::int(i64::try_from(n).expect("axes are small"))
+}
+
+fn ints(numbers: &[u64]) -> Attr {
+    Attr::ints(numbers)
+}
+
+/// How many elements the largest value of a program has.
+#[must_use]
+pub fn largest(module: &Module) -> u64 {
+    let values = module.funcs.iter().flat_map(|f| f.values.iter().map(|(_, v)| &v.ty));
+    let elements = |t: &TensorType| t.elements().unwrap_or(0);
+    values.filter_map(|t| t.as_tensor().map(elements)).max().unwrap_or(0)
+}

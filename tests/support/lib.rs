@@ -1,0 +1,11 @@
+//! What properties, file tests, fuzz targets and benches share: program generators and checkers.
+
+pub mod build;
+pub mod check;
+pub mod generate;
+pub mod paths;
+pub mod transformer;
+
+pub use build::Builder;
+pub use generate::{Profile, program};
+pub use transformer::Transformer;

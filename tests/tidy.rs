@@ -1,0 +1,373 @@
+//! Checks of the repository itself: who uses whom, names, diagnostic codes, links.
+
+use indexmap::{IndexMap, IndexSet};
+use optc_tests::paths::{files, relative, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who may use whom: crate, then the crates of this workspace its library and binaries depend on.
+/// `ARCHITECTURE.md` states the same with reasons.
+const EDGES: &[(&str, &[&str])] = &[
+    ("optc-layout", &[]),
+    ("optc-ir", &["optc-layout"]),
+    ("optc-target", &["optc-layout"]),
+    ("optc-passes", &["optc-ir", "optc-layout", "optc-target"]),
+    ("optc-lowering", &["optc-ir", "optc-layout", "optc-target"]),
+    ("optc-onnx", &["optc-ir", "optc-layout"]),
+    ("optc-interp", &["optc-ir"]),
+    (
+        "optc",
+        &["optc-interp", "optc-ir", "optc-layout", "optc-onnx", "optc-passes", "optc-target"],
+    ),
+    ("optc-cli", &["optc"]),
+];
+
+/// Outside crates that a crate must not use.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("optc-layout", &["egg", "petgraph", "indexmap", "tracing", "serde"]),
+    ("optc-ir", &["egg", "petgraph", "tracing", "serde", "clap"]),
+    ("optc-target", &["egg", "petgraph", "tracing", "clap"]),
+    ("optc-passes", &["clap", "serde", "prost"]),
+    ("optc-interp", &["egg", "petgraph", "clap"]),
+    ("optc", &["clap"]),
+];
+
+fn metadata() -> serde_json::Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}
+
+/// The ordinary and build dependencies of each crate of the workspace.
+fn dependencies() -> IndexMap<String, IndexSet<String>> {
+    let metadata = metadata();
+    let text = |v: &serde_json::Value| v.as_str().unwrap_or("").to_owned();
+    let list = |v: &serde_json::Value| v.as_array().cloned().unwrap_or_default();
+    let mut all = IndexMap::new();
+    for package in list(&metadata["packages"]) {
+        let used = list(&package["dependencies"]);
+        let used = used.iter().filter(|d| d["kind"] != "dev").map(|d| text(&d["name"]));
+        all.insert(text(&package["name"]), used.collect());
+    }
+    all
+}
+
+#[test]
+fn crates_use_whom_the_table_allows() {
+    let all = dependencies();
+    for (name, allowed) in EDGES {
+        let used = all.get(*name).unwrap_or_else(|| panic!("no crate {name}"));
+        let mut ours: Vec<&str> =
+            used.iter().map(String::as_str).filter(|d| all.contains_key(*d)).collect();
+        ours.sort_unstable();
+        assert_eq!(ours, *allowed, "crate {name}");
+    }
+    for (name, forbidden) in FORBIDDEN {
+        let bad: Vec<_> = all[*name].iter().filter(|d| forbidden.contains(&d.as_str())).collect();
+        assert!(bad.is_empty(), "crate {name} must not use {bad:?}");
+    }
+}
+
+#[test]
+fn every_library_crate_is_in_the_table() {
+    let tools = ["optc-tests", "optc-bench", "optc-cli", "xtask", "optc-xtask"];
+    for name in dependencies().keys() {
+        let listed = EDGES.iter().any(|(n, _)| n == name);
+        let known = listed || tools.contains(&name.as_str()) || is_example(name);
+        assert!(known, "crate {name} is not in the table of tests/tidy.rs");
+    }
+}
+
+/// Users of the library: they see nothing but the façade.
+fn is_example(name: &str) -> bool {
+    let Some(used) = dependencies().get(name).cloned() else { return false };
+    let folder = root().join("examples");
+    let manifests = files(&folder, "toml");
+    let quoted = format!("name = \"{name}\"");
+    let here = |m: &PathBuf| read(m).contains(&quoted);
+    manifests.iter().any(here) && used.iter().all(|d| d == "optc" || !d.starts_with("optc"))
+}
+
+#[test]
+fn architecture_states_the_same_edges() {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    for (name, allowed) in EDGES {
+        let short = match *name {
+            "optc" | "optc-cli" => continue,
+            "optc-onnx" => "frontends/onnx",
+            other => other.trim_start_matches("optc-"),
+        };
+        let row = text.lines().find(|l| l.starts_with(&format!("| {short} |")));
+        let row = row.unwrap_or_else(|| panic!("ARCHITECTURE.md has no row for {short}"));
+        let cell = row.split('|').nth(2).unwrap_or("").trim();
+        let mut stated: Vec<String> = if cell == "nothing" {
+            Vec::new()
+        } else {
+            cell.split(", ").map(|n| format!("optc-{n}")).collect()
+        };
+        stated.sort();
+        assert_eq!(stated, *allowed, "the row of {short}");
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The files of the repository, as git lists them; without git, the folders that hold sources.
+fn tracked() -> Vec<PathBuf> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output();
+    match output {
+        Ok(output) if output.status.success() && !output.stdout.is_empty() => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().map(|l| root().join(l)).filter(|p| p.is_file()).collect()
+        }
+        _ => ["rs", "md", "toml", "ir", "py", "sh"].iter().flat_map(|e| sources(e)).collect(),
+    }
+}
+
+const FOLDERS: &[&str] = &[
+    "layout", "ir", "targets", "passes", "lowering", "frontends", "interp", "api", "tools",
+    "tests", "benches", "examples", "docs", "fuzz/fuzz_targets",
+];
+
+/// Files of one kind below the folders of the workspace.
+fn sources(extension: &str) -> Vec<PathBuf> {
+    let below = FOLDERS.iter().flat_map(|f| files(&root().join(f), extension));
+    below.filter(|p| !relative(p).contains("/target/")).collect()
+}
+
+/// Rust sources without their `#[cfg(test)]` modules, which stand at the end of a file.
+fn code_of(path: &Path) -> String {
+    let text = read(path);
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+#[test]
+fn nothing_refers_to_places_outside() {
+    let needles = [concat!("../", "shared"), concat!("/work", "/")];
+    let text_like = ["rs", "md", "toml", "ir", "py", "sh", "yml", "json", "snap", "run"];
+    for path in tracked() {
+        let extension = path.extension().map(|e| e.to_string_lossy().into_owned());
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let kind = extension.or(name).unwrap_or_default();
+        if !text_like.contains(&kind.as_str()) {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for needle in needles {
+            assert!(!text.contains(needle), "{} mentions {needle}", relative(&path));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    let needles =
+        [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("#[ign", "ore")];
+    for path in sources("rs") {
+        let text = read(&path);
+        for needle in needles {
+            assert!(!text.contains(needle), "{} has {needle}", relative(&path));
+        }
+    }
+}
+
+/// String literals that follow one of the constructors of a diagnostic.
+fn codes_in(text: &str) -> IndexSet<String> {
+    let makers = [
+        "Diagnostic::error(", "Diagnostic::warning(", "Diagnostic::remark(", "OpError::new(",
+        "ParseError::new(", "code: ",
+    ];
+    let mut codes = IndexSet::new();
+    for maker in makers {
+        for (at, _) in text.match_indices(maker) {
+            let rest = text[at + maker.len()..].trim_start();
+            let Some(rest) = rest.strip_prefix('"') else { continue };
+            let Some(end) = rest.find('"') else { continue };
+            codes.insert(rest[..end].to_owned());
+        }
+    }
+    codes
+}
+
+fn is_kebab(code: &str) -> bool {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !code.is_empty() && code.chars().all(good) && !code.starts_with('-') && !code.ends_with('-')
+}
+
+/// All codes that the sources of the libraries and tools use, with the file of the first use.
+fn used_codes() -> IndexMap<String, String> {
+    let mut codes = IndexMap::new();
+    let skip = ["tests/", "benches/", "examples/", "fuzz/"];
+    for path in sources("rs") {
+        let at = relative(&path);
+        if skip.iter().any(|s| at.starts_with(s)) || at.contains("/tests/") {
+            continue;
+        }
+        for code in codes_in(&code_of(&path)) {
+            codes.entry(code).or_insert_with(|| at.clone());
+        }
+    }
+    for (code, _) in optc_ir::diag::CODES {
+        codes.entry((*code).to_owned()).or_insert_with(|| "ir/src/diag.rs".to_owned());
+    }
+    codes
+}
+
+#[test]
+fn every_code_is_kebab_case_and_documented() {
+    let page = read(&root().join("docs/diagnostics.md"));
+    let mut missing = Vec::new();
+    for (code, at) in used_codes() {
+        assert!(is_kebab(&code), "{at}: `{code}` is not kebab-case");
+        if !page.contains(&format!("`{code}`")) {
+            missing.push(format!("{code} ({at})"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/diagnostics.md lacks {missing:#?}");
+}
+
+#[test]
+fn every_documented_code_exists() {
+    let page = read(&root().join("docs/diagnostics.md"));
+    let used = used_codes();
+    for line in page.lines() {
+        let Some(rest) = line.strip_prefix("| `") else { continue };
+        let code = rest.split('`').next().unwrap_or("");
+        assert!(used.contains_key(code), "docs/diagnostics.md has `{code}`, which nothing uses");
+    }
+}
+
+#[test]
+fn every_code_has_a_test() {
+    let mut tests: String = files(&root().join("tests/cases"), "ir").iter().map(|p| read(p)).collect();
+    for path in files(&root().join("snapshots"), "snap") {
+        tests.push_str(&read(&path));
+    }
+    for path in sources("rs") {
+        let at = relative(&path);
+        let text = read(&path);
+        if at.starts_with("tests/") || at.contains("/tests/") {
+            tests.push_str(&text);
+        } else if let Some(start) = text.find("#[cfg(test)]") {
+            tests.push_str(&text[start..]);
+        }
+    }
+    let mut untested = Vec::new();
+    for (code, at) in used_codes() {
+        let named = [format!("\"{code}\""), format!("[{code}]"), format!("{{{{{code}}}}}")];
+        if !named.iter().any(|n| tests.contains(n)) {
+            untested.push(format!("{code} ({at})"));
+        }
+    }
+    assert!(untested.is_empty(), "no test names {untested:#?}");
+}
+
+#[test]
+fn every_pass_has_its_names_and_cases() {
+    for pass in optc_passes::registry() {
+        let name = pass.info().name;
+        assert!(is_kebab(name), "{name}");
+        let stem = name.replace('-', "_");
+        let source = root().join("passes/src");
+        let there =
+            source.join(format!("{stem}.rs")).exists() || source.join(&stem).join("mod.rs").exists();
+        assert!(there, "pass {name} has no file {stem}");
+        let cases = files(&root().join("tests/cases/passes").join(name), "ir");
+        assert!(!cases.is_empty(), "pass {name} has no case");
+    }
+    for folder in std::fs::read_dir(root().join("tests/cases/passes")).expect("there are cases") {
+        let name = folder.expect("readable").file_name().to_string_lossy().into_owned();
+        let known = optc_passes::registry().iter().any(|p| p.info().name == name);
+        assert!(known, "tests/cases/passes/{name} belongs to no pass");
+    }
+}
+
+/// Each rule has a firing and a refusing case, named after it.
+#[test]
+fn every_rule_has_a_firing_and_a_refusing_case() {
+    let local = optc_passes::canonicalize::rule_names();
+    let search = optc_passes::view_fold::builtin_rules();
+    for (pass, rules) in [("canonicalize", local), ("view-fold", search)] {
+        let folder = root().join("tests/cases/passes").join(pass);
+        for (rule, equation) in rules {
+            assert!(is_kebab(rule), "{rule}");
+            assert!(equation.contains('='), "{rule} is no equation: {equation}");
+            let stem = rule.replace('-', "_");
+            for name in [format!("{stem}.ir"), format!("{stem}_refused.ir")] {
+                assert!(folder.join(&name).exists(), "rule {rule} has no case {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_case_says_what_it_shows() {
+    for path in files(&root().join("tests/cases"), "ir") {
+        let at = relative(&path);
+        let text = read(&path);
+        assert!(text.starts_with("// RUN: optc"), "{at} does not start with its command");
+        let sentence = text.lines().any(|l| {
+            let Some(words) = l.strip_prefix("// ") else { return false };
+            let header = words.split(' ').next().unwrap_or("").ends_with(':');
+            !header && words.contains(' ') && words.trim_end().ends_with(['.', '?'])
+        });
+        assert!(sentence, "{at} lacks a sentence that says what it shows");
+        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let snake = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(stem.chars().all(snake), "{at} is not snake_case");
+    }
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    for path in tracked().into_iter().filter(|p| p.extension().is_some_and(|e| e == "md")) {
+        let folder = path.parent().expect("a file has a folder");
+        for target in links(&read(&path)) {
+            let target = target.split('#').next().unwrap_or("");
+            let outside = target.is_empty() || target.contains("://") || target.starts_with("mailto");
+            if !outside {
+                let there = folder.join(target).exists();
+                assert!(there, "{} links to {target}, which does not exist", relative(&path));
+            }
+        }
+    }
+}
+
+/// The targets of `[text](target)`, code left out.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        if fenced {
+            continue;
+        }
+        let prose: String = line.split('`').step_by(2).collect();
+        for (at, _) in prose.match_indices("](") {
+            let rest = &prose[at + 2..];
+            if let Some(end) = rest.find(')') {
+                found.push(rest[..end].to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_code_finder_finds() {
+    let text = "Diagnostic::error(\n    \"a-b\", x) OpError::new(\"c-d\", y) code: \"e\"";
+    let found: Vec<String> = codes_in(text).into_iter().collect();
+    assert_eq!(found, ["a-b", "c-d", "e"]);
+    assert_eq!(links("see [x](a.md) and `[y](b.md)`"), ["a.md"]);
+}
