@@ -564,13 +564,18 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     }
     let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
     let one_group = w[1] == x[1] && w[0] == y[1];
-    let Some(layout) = layout_of(func, data.operands[0]) else { return false };
-    let Ok(pieces) = digits(&layout) else { return false };
-    let channel = |p: &Piece| {
+    let channels = |value: Value, channel: &dyn Fn(&Piece) -> bool| -> Option<Vec<u64>> {
+        let pieces = digits(&layout_of(func, value)?).ok()?;
+        let at: Vec<usize> = (0..pieces.len()).filter(|&i| channel(&pieces[i])).collect();
+        let one_run = at.windows(2).all(|w| w[1] == w[0] + 1);
+        one_run.then(|| at.iter().map(|&i| pieces[i].div).collect())
+    };
+    let of_data = |p: &Piece| {
         freedom.operands[0][p.dim].is_some_and(|l| freedom.labels[l].role == Role::Channel)
     };
-    let at: Vec<usize> = (0..pieces.len()).filter(|&i| channel(&pieces[i])).collect();
-    same_image && one_group && at.windows(2).all(|w| w[1] == w[0] + 1)
+    let in_data = channels(data.operands[0], &of_data);
+    let in_weight = channels(data.operands[1], &|p: &Piece| p.dim == 1);
+    same_image && one_group && in_data.is_some() && in_data == in_weight
 }
 
 fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {

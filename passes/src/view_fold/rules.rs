@@ -280,13 +280,17 @@ fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
 fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
     let sig = cx.signature;
     let data_port = cx.port == 0 || cx.port == sig.n_operands;
-    if sig.accept == Accept::ChannelOrders
-        && sig.is_pointwise_conv()
-        && data_port
-        && accepts_layout(sig, cx.layouts, cx.port, cx.layout)
+    if sig.accept != Accept::ChannelOrders
+        || !sig.is_pointwise_conv()
+        || !data_port
+        || !accepts_layout(sig, cx.layouts, cx.port, cx.layout)
     {
-        cx.forms.push(Form::Member(Vec::new()));
+        return;
     }
+    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else { return };
+    let is_k = |d: &&LabelDigit| sig.contract_role(d.label) == ContractRole::K;
+    let k: Vec<LabelDigit> = order.iter().filter(is_k).copied().collect();
+    cx.forms.push(Form::Member(if natural_k(sig, &k) { Vec::new() } else { k }));
 }
 
 fn blocks(cx: &mut RuleContext<'_>, _name: &str) {
@@ -431,13 +435,14 @@ fn add_port(
     key_id: usize,
     key: &[LabelDigit],
 ) -> Id {
-    let (p, k) = (number(egraph, port), number(egraph, key_id));
-    let any = egraph.add(Alt::Any([p, k]));
     let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
     let default = default_layout(signature, &mut layouts, port);
     let order = label_order(signature, &mut layouts, port, default).unwrap_or_default();
     let is_k = |d: &LabelDigit| signature.contract_role(d.label) == ContractRole::K;
     let has_k = order.iter().any(is_k);
+    // A port without K is in the same class in every form: key 0 is the empty one.
+    let (p, k) = (number(egraph, port), number(egraph, if has_k { key_id } else { 0 }));
+    let any = egraph.add(Alt::Any([p, k]));
     let base = if key.is_empty() || !has_k {
         Some(default)
     } else {
