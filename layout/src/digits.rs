@@ -224,11 +224,10 @@ struct Part {
 impl Part {
     /// Whether the digit is `k / a`, the most significant part of the domain.
     fn is_top(&self) -> bool {
-        match self.chain[..] {
-            [Cut { size: 1, stride: 1 }] => true,
-            [Cut { stride: 1, .. }, Cut { size: 1, stride: 0 }] => true,
-            _ => false,
-        }
+        matches!(
+            self.chain[..],
+            [Cut { size: 1, stride: 1 }] | [Cut { stride: 1, .. }, Cut { size: 1, stride: 0 }]
+        )
     }
 }
 

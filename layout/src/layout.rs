@@ -68,6 +68,15 @@ pub(crate) struct Storage {
 }
 
 impl Function {
+    /// The function of a tensor without elements.
+    fn empty() -> Self {
+        Self {
+            order: None,
+            chain: Chain::new(),
+            offset: 0,
+        }
+    }
+
     /// Puts a chain that counts `order` into its one form: over the logical order if it can be.
     pub(crate) fn new(order: &[usize], chain: Chain, shape: &[u64], offset: u64) -> Self {
         let order: Vec<usize> = order
@@ -110,6 +119,7 @@ impl Function {
 
 /// The finest groups of neighbouring dimensions over which the chain is a sum, major to minor,
 /// each with its number of indices.
+/// No size is zero.
 pub(crate) fn independent_groups(
     chain: &[Cut],
     sizes: &[u64],
@@ -194,9 +204,12 @@ impl Layout {
                 build_xla(xla, shape, &mut storage)?
             }
         };
-        if elements == 0 {
+        let function = if elements == 0 {
             storage.positions = 0;
-        }
+            Function::empty()
+        } else {
+            function
+        };
         Ok(Self::from_parts(
             shape, elements, function, storage, spelling,
         ))
@@ -289,11 +302,10 @@ impl Layout {
             shape: shape.to_vec(),
         };
         let elements = element_count(shape).ok_or_else(overflow)?;
-        let positions = if elements == 0 {
-            0
-        } else {
-            pieces_size(pieces).ok_or_else(overflow)?
-        };
+        if elements == 0 {
+            return Ok(Layout::row_major(shape, elem_bits));
+        }
+        let positions = pieces_size(pieces).ok_or_else(overflow)?;
         let mut chains = vec![Vec::new(); shape.len()];
         let mut stride = positions;
         for piece in pieces {

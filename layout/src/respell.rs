@@ -77,9 +77,23 @@ pub(crate) fn in_notation(layout: &Layout, notation: Notation) -> Result<Spellin
     match notation {
         Notation::Block => block(layout).map(Spelling::Block),
         Notation::Strided => strided(layout).map(Spelling::Strided),
-        Notation::Digits => digits(layout).map(Spelling::Digits),
+        Notation::Digits => digits(layout).and_then(|digits| confirmed(layout, digits)),
         Notation::Xla => xla(layout).map(Spelling::Xla),
     }
+}
+
+/// Digits that mean the layout; merges of dimensions that other merges claim may not.
+fn confirmed(layout: &Layout, digits: DigitsSpelling) -> Result<Spelling, LayoutError> {
+    let merges = digits.digits.iter().any(|digit| 1 < digit.dims.len());
+    let spelling = Spelling::Digits(digits);
+    if merges {
+        let again = Layout::new(spelling.clone(), layout.shape(), layout.storage().type_bits);
+        let reason = "it cuts across merges of dimensions that overlap";
+        if !again.is_ok_and(|again| again.same_function(layout)) {
+            return Err(refuse(Notation::Digits, reason));
+        }
+    }
+    Ok(spelling)
 }
 
 /// The spelling of a mere transpose of a spelled layout: the dimensions are renamed.
@@ -275,6 +289,13 @@ fn strided(layout: &Layout) -> Result<StridedSpelling, LayoutError> {
     if function.order.is_some() {
         return Err(refuse("it cuts across merged dimensions".to_owned()));
     }
+    if layout.elements() == 0 {
+        return Ok(StridedSpelling {
+            strides: vec![1; shape.len()],
+            offset: 0,
+            size: None,
+        });
+    }
     let groups = independent_groups(&function.chain, shape);
     let mut strides = Vec::with_capacity(shape.len());
     let (mut inner, mut highest) = (1i64, i128::from(function.offset));
@@ -298,7 +319,7 @@ fn strided(layout: &Layout) -> Result<StridedSpelling, LayoutError> {
     strides.reverse();
     strides.truncate(shape.len());
     let size = layout.positions();
-    let dense = layout.elements() == 0 || i128::from(size) == highest + 1;
+    let dense = i128::from(size) == highest + 1;
     let size = (!dense).then_some(size);
     Ok(StridedSpelling {
         strides,
@@ -315,6 +336,26 @@ struct Loose {
     /// Sizes of the cuts outside this digit, outermost first.
     outside: Vec<u64>,
     div: u64,
+}
+
+impl Loose {
+    /// The digit of the merged dimensions that is this one and then `minor`, if it is one run.
+    fn merged(&self, minor: &Loose, shape: &[u64]) -> Option<Loose> {
+        let size: u64 = minor.dims.iter().map(|&dim| shape[dim]).product();
+        let runs = self.div == 1
+            && minor.outside.is_empty()
+            && minor.count.checked_mul(minor.div) == Some(size)
+            && minor.stride.checked_mul(minor.count) == Some(self.stride)
+            && self.dims.iter().all(|dim| !minor.dims.contains(dim));
+        let outside = self.outside.iter().map(|outside| outside.checked_mul(size));
+        Some(Loose {
+            stride: minor.stride,
+            count: runs.then(|| self.count.checked_mul(minor.count))??,
+            dims: [self.dims.as_slice(), &minor.dims].concat(),
+            outside: outside.collect::<Option<_>>()?,
+            div: minor.div,
+        })
+    }
 }
 
 fn digits(layout: &Layout) -> Result<DigitsSpelling, LayoutError> {
@@ -348,14 +389,20 @@ fn digits(layout: &Layout) -> Result<DigitsSpelling, LayoutError> {
         top.count
     };
     let mut above = top.stride.saturating_mul(extent);
-    for digit in &loose {
-        let extent = above / digit.stride;
-        if above % digit.stride != 0 || extent < digit.count {
-            let reason = "its strides do not divide one another";
-            return Err(refuse(Notation::Digits, reason));
+    let mut loose = loose.into_iter();
+    while let Some(mut digit) = loose.next() {
+        while above % digit.stride != 0 || above / digit.stride < digit.count {
+            // Neighbours that count on without a gap may be padded together.
+            let merged = loose
+                .next()
+                .and_then(|minor| digit.merged(&minor, layout.shape()));
+            digit = merged
+                .ok_or_else(|| refuse(Notation::Digits, "its strides do not divide one another"))?;
         }
+        spelling
+            .digits
+            .push(digit_text(&digit, above / digit.stride));
         above = digit.stride;
-        spelling.digits.push(digit_text(digit, extent));
     }
     if 1 < above {
         unused(above, &mut spelling.digits);

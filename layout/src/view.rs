@@ -50,7 +50,7 @@ pub enum ViewMapError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotView {
     /// What differs.
-    pub reason: NotViewReason,
+    pub reason: Box<NotViewReason>,
     /// What the writer may have meant.
     pub hint: Option<String>,
 }
@@ -128,13 +128,16 @@ impl std::fmt::Display for NotView {
 
 impl std::error::Error for NotView {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.reason)
+        Some(&*self.reason)
     }
 }
 
 impl From<NotViewReason> for NotView {
     fn from(reason: NotViewReason) -> Self {
-        Self { reason, hint: None }
+        Self {
+            reason: Box::new(reason),
+            hint: None,
+        }
     }
 }
 
@@ -377,7 +380,7 @@ impl Refinement {
                 break;
             }
             let factor = rest[0].min(rest[1]);
-            if factor <= 1 || rest[0] % factor != 0 || rest[1] % factor != 0 {
+            if factor <= 1 || rest.iter().any(|size| !size.is_multiple_of(factor)) {
                 return None;
             }
             minor_first.push(factor);
@@ -411,7 +414,10 @@ impl Refinement {
 pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotView> {
     decide(input, map, output).map_err(|reason| {
         let hint = input.spelling_hint().or_else(|| output.spelling_hint());
-        NotView { reason, hint }
+        NotView {
+            reason: Box::new(reason),
+            hint,
+        }
     })
 }
 
@@ -514,7 +520,7 @@ fn difference(input: &Layout, map: &ViewMap, output: &Layout, all: bool) -> Opti
 /// There is no such layout: the transpose takes apart dimensions across which the layout cuts.
 pub fn pull(input: &Layout, map: &ViewMap) -> Result<Layout, NotView> {
     pull_layout(input, map).map_err(|reason| NotView {
-        reason,
+        reason: Box::new(reason),
         hint: input.spelling_hint(),
     })
 }

@@ -1,0 +1,305 @@
+//! Random small layouts of every notation against plain enumeration.
+//!
+//! The oracle reads the same random choices as the text that the crate parses, and follows the
+//! definitions with index arithmetic alone. `OPTC_HAMMER=1000000 cargo test --release` runs longer.
+
+mod support;
+
+use optc_layout::notation::parse_tensor;
+use optc_layout::{Layout, Notation, ViewMap, is_view, pull};
+use support::{Case, Rng, random_case, random_shape};
+
+/// Cases a test runs, more when asked for.
+fn cases(usual: u64) -> u64 {
+    let asked = std::env::var("OPTC_HAMMER")
+        .ok()
+        .and_then(|text| text.parse::<u64>().ok());
+    asked.map_or(usual, |asked| asked.max(usual))
+}
+
+fn parsed(case: &Case) -> Layout {
+    parse_tensor(&case.text)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.text))
+        .layout
+}
+
+fn unravel(mut k: u64, shape: &[u64]) -> Vec<u64> {
+    let mut e = vec![0; shape.len()];
+    for (index, size) in e.iter_mut().zip(shape).rev() {
+        *index = k % size;
+        k /= size;
+    }
+    e
+}
+
+/// Offset of every element, in row-major order.
+fn table(layout: &Layout) -> Vec<u64> {
+    let number = |k| {
+        layout
+            .index(&unravel(k, layout.shape()))
+            .expect("an index in bounds")
+    };
+    (0..layout.elements()).map(number).collect()
+}
+
+/// Writes the layout out, reads it back, and wants the same function.
+#[track_caller]
+fn check_text(layout: &Layout) {
+    let dims: String = layout
+        .shape()
+        .iter()
+        .map(|size| format!("{size}x"))
+        .collect();
+    let encoding = layout.spelling().to_string();
+    let comma = if encoding.is_empty() {
+        String::new()
+    } else {
+        format!(", {{{encoding}}}")
+    };
+    let text = format!("tensor<{dims}si8{comma}>");
+    let again = parse_tensor(&text)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .layout;
+    assert!(again.same_function(layout), "{text}");
+    assert_eq!(table(&again), table(layout), "{text}");
+    assert_eq!(again.positions(), layout.positions(), "{text}");
+    assert_eq!(again.spelling(), layout.spelling(), "{text}");
+}
+
+#[test]
+fn positions_and_their_inverse() {
+    let mut rng = Rng::new(1);
+    for _ in 0..cases(4000) {
+        let shape = random_shape(&mut rng, 5, 12, 3000);
+        let case = random_case(&mut rng, &shape);
+        let layout = parsed(&case);
+        assert_eq!(table(&layout), case.table, "{}", case.text);
+        assert_eq!(layout.positions(), case.positions, "{}", case.text);
+        let mut owner = vec![None; case.positions as usize];
+        for (k, &p) in case.table.iter().enumerate() {
+            owner[p as usize] = Some(unravel(k as u64, &shape));
+        }
+        for (p, element) in owner.iter().enumerate() {
+            assert_eq!(
+                &layout.element_at(p as u64),
+                element,
+                "{} at {p}",
+                case.text
+            );
+        }
+        assert_eq!(layout.element_at(case.positions), None);
+        check_text(&layout);
+    }
+}
+
+#[test]
+fn other_notations_and_pieces() {
+    let mut rng = Rng::new(2);
+    for _ in 0..cases(4000) {
+        let shape = random_shape(&mut rng, 5, 12, 3000);
+        let case = random_case(&mut rng, &shape);
+        let layout = parsed(&case);
+        for notation in [
+            Notation::Block,
+            Notation::Strided,
+            Notation::Digits,
+            Notation::Xla,
+        ] {
+            match layout.respell(notation) {
+                Ok(other) => {
+                    assert!(other.same_function(&layout), "{} {notation:?}", case.text);
+                    check_text(&other);
+                }
+                Err(error) => assert!(
+                    notation != Notation::Digits || case.strided,
+                    "{}: {error}",
+                    case.text
+                ),
+            }
+        }
+        let Some(pieces) = layout.pieces() else {
+            continue;
+        };
+        let again = Layout::from_pieces(&shape, 8, &pieces)
+            .unwrap_or_else(|error| panic!("{}: {error} {pieces:?}", case.text));
+        assert_eq!(table(&again), case.table, "{} {pieces:?}", case.text);
+        assert_eq!(
+            again.positions(),
+            case.positions,
+            "{} {pieces:?}",
+            case.text
+        );
+        check_text(&again);
+        let values = pieces.iter().map(|piece| piece.extent).product::<u64>();
+        assert!(
+            case.table.is_empty() || values == case.positions,
+            "{}",
+            case.text
+        );
+    }
+}
+
+#[test]
+fn same_function_is_equality_of_tables() {
+    let mut rng = Rng::new(3);
+    let mut equal = 0;
+    for _ in 0..cases(12_000) {
+        let shape = random_shape(&mut rng, 3, 9, 300);
+        let (x, y) = (random_case(&mut rng, &shape), random_case(&mut rng, &shape));
+        let (a, b) = (parsed(&x), parsed(&y));
+        let same = x.table == y.table && x.positions == y.positions;
+        assert_eq!(a.same_function(&b), same, "{} {}", x.text, y.text);
+        assert_eq!(b.same_function(&a), same, "{} {}", x.text, y.text);
+        assert!(
+            !same || a.function_hash() == b.function_hash(),
+            "{} {}",
+            x.text,
+            y.text
+        );
+        let dense = x.positions == a.elements() && x.table.is_sorted();
+        assert_eq!(a.is_row_major(), dense, "{}", x.text);
+        equal += u32::from(same);
+    }
+    assert!(0 < equal);
+}
+
+/// A factorization of `n` into random dimensions.
+fn random_factors(rng: &mut Rng, mut n: u64) -> Vec<u64> {
+    let mut shape = Vec::new();
+    for _ in 0..4 {
+        let divisors: Vec<u64> = (1..=n).filter(|d| n.is_multiple_of(*d)).collect();
+        let size = divisors[rng.below(divisors.len() as u64) as usize];
+        shape.push(size);
+        n /= size;
+    }
+    shape.push(n);
+    if rng.chance(2) {
+        shape.retain(|&size| 1 < size);
+    }
+    shape
+}
+
+fn random_map(rng: &mut Rng, operand: &[u64]) -> ViewMap {
+    let n: u64 = operand.iter().product();
+    let factors = |rng: &mut Rng| match n {
+        0 => vec![rng.below(3), 0],
+        n => random_factors(rng, n),
+    };
+    let shape = rng.chance(2).then(|| factors(rng));
+    let middle = shape.clone().unwrap_or_else(|| operand.to_vec());
+    let perm = (!rng.chance(4)).then(|| rng.permutation(middle.len()));
+    let permuted: Vec<u64> = match &perm {
+        Some(perm) => perm.iter().map(|&axis| middle[axis]).collect(),
+        None => middle,
+    };
+    let result = if rng.chance(2) {
+        factors(rng)
+    } else {
+        permuted
+    };
+    ViewMap {
+        shape,
+        perm,
+        result,
+    }
+}
+
+/// The operand's number of each element of the result.
+fn map_table(operand: &[u64], map: &ViewMap) -> Vec<u64> {
+    let middle = map.shape.clone().unwrap_or_else(|| operand.to_vec());
+    let perm = map
+        .perm
+        .clone()
+        .unwrap_or_else(|| (0..middle.len()).collect());
+    let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
+    let n: u64 = operand.iter().product();
+    let source = |k| {
+        let e = unravel(k, &permuted);
+        let mut number = 0;
+        for (axis, size) in middle.iter().enumerate() {
+            let place = perm
+                .iter()
+                .position(|&other| other == axis)
+                .expect("a permutation");
+            number = number * size + e[place];
+        }
+        number
+    };
+    (0..n).map(source).collect()
+}
+
+#[test]
+fn view_and_pull() {
+    let mut rng = Rng::new(4);
+    let (mut pulled_count, mut views) = (0, 0);
+    for _ in 0..cases(12_000) {
+        let shape = random_shape(&mut rng, 4, 12, 400);
+        let case = random_case(&mut rng, &shape);
+        let input = parsed(&case);
+        let map = random_map(&mut rng, &shape);
+        let moved: Vec<u64> = map_table(&shape, &map)
+            .iter()
+            .map(|&k| case.table[k as usize])
+            .collect();
+        let random = random_case(&mut rng, &map.result);
+        let output = parsed(&random);
+        let expected = random.table == moved && random.positions == case.positions;
+        let decided = is_view(&input, &map, &output);
+        assert_eq!(
+            decided.is_ok(),
+            expected,
+            "{} {map:?} {}",
+            case.text,
+            random.text
+        );
+        views += u32::from(expected);
+        match pull(&input, &map) {
+            Ok(pulled) => {
+                pulled_count += 1;
+                assert_eq!(table(&pulled), moved, "{} {map:?}", case.text);
+                assert_eq!(pulled.positions(), case.positions, "{} {map:?}", case.text);
+                check_text(&pulled);
+                assert!(
+                    is_view(&input, &map, &pulled).is_ok(),
+                    "{} {map:?}",
+                    case.text
+                );
+                let back = map.inverse(&shape).expect("the map fits");
+                assert!(
+                    is_view(&pulled, &back, &input).is_ok(),
+                    "{} {map:?}",
+                    case.text
+                );
+            }
+            Err(_) => assert!(!expected || 1 < moved.len(), "{} {map:?}", case.text),
+        }
+    }
+    assert!(0 < pulled_count && 0 < views);
+}
+
+#[test]
+fn maps_compose() {
+    let mut rng = Rng::new(5);
+    let mut composed = 0;
+    for _ in 0..cases(4000) {
+        let shape = random_shape(&mut rng, 4, 8, 200);
+        let first = random_map(&mut rng, &shape);
+        let second = random_map(&mut rng, &first.result);
+        let (a, b) = (map_table(&shape, &first), map_table(&first.result, &second));
+        let wanted: Vec<u64> = b.iter().map(|&k| a[k as usize]).collect();
+        let identity = wanted.iter().enumerate().all(|(k, &from)| k as u64 == from);
+        if let Some(both) = first.then(&shape, &second) {
+            composed += 1;
+            both.check(&shape).expect("the composition fits");
+            assert_eq!(both.result, second.result);
+            assert_eq!(map_table(&shape, &both), wanted, "{first:?} {second:?}");
+            assert!(!both.is_reshape(&shape) || identity);
+        }
+        for k in 0..wanted.len() as u64 {
+            let e = unravel(k, &first.result);
+            let from = unravel(a[k as usize], &shape);
+            assert_eq!(first.operand_index(&shape, &e), Some(from), "{first:?}");
+        }
+    }
+    assert!(0 < composed);
+}
