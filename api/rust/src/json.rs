@@ -31,7 +31,7 @@ fn func(func: &Func) -> Json {
         next += 1;
     }
     let define = |&value: &Value| json!({ "value": numbers[value], "type": ty(func.ty(value)) });
-    let ops: Vec<Json> = func.body.iter().map(|&op| {
+    let ops = func.body.iter().map(|&op| {
         let data = &func.ops[op];
         json!({
             "name": &*data.name,
@@ -42,11 +42,11 @@ fn func(func: &Func) -> Json {
             "location": loc(&data.loc),
         })
     });
-    let ops = ops.collect();
+    let ops: Vec<Json> = ops.collect();
     json!({
         "name": &*func.name,
         "arguments": ports(&func.arg_ports, &func.args, &define),
-        "operations": Json::Array(ops),
+        "operations": ops,
         "results": ports(&func.result_ports, &func.results, &define),
         "attributes": dict(&func.attrs),
     })

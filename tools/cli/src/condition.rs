@@ -22,7 +22,7 @@ impl Figures {
         for (name, n) in before.into_iter().flat_map(Stats::fields) {
             self.more(format!("before.{name}"), n);
         }
-        for n in bound {
+        if let Some(n) = bound {
             self.more("lower_bound_bytes".to_owned(), n);
         }
     }

@@ -1,0 +1,267 @@
+//! `optc [options] IN`: reading, passes, writing, diagnostics, exit statuses.
+
+mod support;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use support::{CANCEL, Folder, TRANSPOSE, optc, optc_with};
+
+const FOLD: &str = "--pass=canonicalize,view-fold";
+
+#[test]
+fn without_passes_the_canonical_text_comes_back() {
+    let folder = Folder::new("plain");
+    let program = folder.write("a.ir", TRANSPOSE);
+    assert_eq!(optc(&[&program]).ok(), TRANSPOSE);
+    assert_eq!(optc(&["--pass=", &program]).ok(), TRANSPOSE);
+    assert_eq!(optc_with(&["-"], TRANSPOSE).ok(), TRANSPOSE);
+    assert_eq!(optc_with(&["--from=ir", "-", "-o", "-"], TRANSPOSE).ok(), TRANSPOSE);
+}
+
+#[test]
+fn the_output_is_written_whole_or_not_at_all() {
+    let folder = Folder::new("output");
+    let program = folder.write("a.ir", TRANSPOSE);
+    let out = folder.path("out.ir");
+    assert_eq!(optc(&[&program, "-o", &out]).ok(), "");
+    assert_eq!(folder.read("out.ir"), TRANSPOSE);
+    let wrong = folder.write("wrong.ir", "%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<3xf32>\n");
+    optc(&[&wrong, "-o", &out]).fails(1, "error[");
+    assert_eq!(folder.read("out.ir"), TRANSPOSE);
+    assert_eq!(folder.files(), ["a.ir", "out.ir", "wrong.ir"]);
+    optc(&[&program, "-o", &folder.path("no/out.ir")]).fails(1, "error[io-write]");
+}
+
+#[test]
+fn json_is_told_by_option_or_extension() {
+    let folder = Folder::new("json");
+    let program = folder.write("a.ir", TRANSPOSE);
+    let text = optc(&["--emit=json", &program]).ok();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["schema"], 1);
+    let func = &json["functions"][0];
+    assert_eq!(func["name"], "main");
+    assert_eq!(func["arguments"][0]["name"], "x");
+    assert_eq!(func["arguments"][0]["type"]["shape"], serde_json::json!([2, 3, 5]));
+    let op = &func["operations"][0];
+    assert_eq!(op["name"], "hbir.transpose");
+    assert_eq!(op["properties"]["perm"], serde_json::json!([1, 0, 2]));
+    assert_eq!((&op["operands"][0], &op["results"][0]["value"]), (&0.into(), &1.into()));
+    assert_eq!(func["results"][0]["name"], "y");
+    optc(&[&program, "-o", &folder.path("a.json")]).ok();
+    assert_eq!(folder.read("a.json"), text);
+}
+
+#[test]
+fn formats_that_are_not_written_or_read_are_told() {
+    let folder = Folder::new("formats");
+    let program = folder.write("a.ir", TRANSPOSE);
+    for emit in ["onnx", "stablehlo", "hlo", "pallas", "dot", "svg"] {
+        optc(&[&format!("--emit={emit}"), &program]).fails(2, "possible values");
+    }
+    optc(&[&program, "-o", &folder.path("a.onnx")]).fails(2, "no writer for `.onnx`");
+    let foreign = folder.write("a.mlir", "%0 = stablehlo.add %a, %b : tensor<2xf32>\n");
+    optc(&[&foreign]).fails(1, "error[format-unsupported]");
+    let hlo = folder.write("a.hlo", "HloModule m\n");
+    optc(&[&hlo]).fails(1, "error[format-unsupported]");
+    let bytes = folder.path("bytes.ir");
+    std::fs::write(&bytes, [b'%', 0xFF, b'x']).unwrap();
+    optc(&[&bytes]).fails(1, "error[text-encoding]");
+    let onnx = folder.write("a.onnx", "no model");
+    optc(&[&onnx]).fails(1, "error[");
+    optc(&["--from=tflite", &program]).fails(2, "possible values");
+}
+
+#[test]
+fn view_fold_leaves_views_and_one_conversion() {
+    let text = optc_with(&[FOLD, "-"], TRANSPOSE).ok();
+    assert!(!text.contains("hbir.transpose"), "{text}");
+    assert_eq!(text.matches("\"hbir.layout_convert\"").count(), 1, "{text}");
+    let text = optc_with(&[FOLD, "-"], CANCEL).ok();
+    assert!(!text.contains("hbir.transpose") && !text.contains("hbir.layout_convert"), "{text}");
+    assert!(text.contains("hbir.target = \"cpu\""), "{text}");
+}
+
+#[test]
+fn the_boundary_is_free_where_it_is_said() {
+    let conversions = |args: &[&str]| {
+        let args: Vec<&str> = [FOLD, "-"].into_iter().chain(args.iter().copied()).collect();
+        optc_with(&args, TRANSPOSE).ok().matches("\"hbir.layout_convert\"").count()
+    };
+    assert_eq!(conversions(&[]), 1);
+    assert_eq!(conversions(&["--free-boundary"]), 0);
+    assert_eq!(conversions(&["--free-boundary=x"]), 0);
+    assert_eq!(conversions(&["--free-boundary=y"]), 0);
+    assert_eq!(conversions(&["--pin", "y={order = [1, 0, 2]}"]), 0);
+    assert_eq!(conversions(&["--pin", "x={order = [1, 0, 2]}"]), 0);
+    assert_eq!(conversions(&["--pin", "x={order = [2, 1, 0]}", "--pin", "y={order = [2, 1, 0]}"]), 1);
+}
+
+#[test]
+fn a_bare_file_has_a_free_boundary_unless_pinned() {
+    let bare = "%y = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>\n";
+    assert!(!optc_with(&[FOLD, "-"], bare).ok().contains("layout_convert"));
+    assert!(optc_with(&[FOLD, "--pin-boundary", "-"], bare).ok().contains("layout_convert"));
+}
+
+#[test]
+fn boundary_options_name_what_exists() {
+    optc_with(&[FOLD, "--free-boundary=q", "-"], TRANSPOSE).fails(2, "error[unknown-port]");
+    optc_with(&[FOLD, "--pin", "q={order = [0]}", "-"], TRANSPOSE).fails(2, "wanted one of x, y");
+    optc_with(&[FOLD, "--pin", "x", "-"], TRANSPOSE).fails(2, "wanted NAME={…}");
+    optc_with(&[FOLD, "--pin", "x=[0]", "-"], TRANSPOSE).fails(2, "wanted NAME={…}");
+    optc_with(&[FOLD, "--pin", "x={order = [0, 0, 1]}", "-"], TRANSPOSE).fails(2, "--pin x=");
+    optc_with(&[FOLD, "--bind", "B", "-"], TRANSPOSE).fails(2, "wanted NAME=SIZE");
+    optc_with(&[FOLD, "--bind", "B=0", "-"], TRANSPOSE).fails(2, "wanted NAME=SIZE");
+    optc_with(&[FOLD, "--bind", "B=1,S=128", "-"], TRANSPOSE).ok();
+}
+
+#[test]
+fn rules_are_an_option_of_view_fold() {
+    optc_with(&[FOLD, "--rules=none", "-"], CANCEL).ok();
+    optc_with(&[FOLD, "--rules=all", "-"], CANCEL).ok();
+    optc_with(&[FOLD, "--rules=no-such-rule", "-"], CANCEL).fails(1, "error[unknown-rule]");
+    optc_with(&["--pass=canonicalize", "--rules=none", "-"], CANCEL).fails(2, "--rules wants");
+}
+
+#[test]
+fn names_in_a_pipeline_are_checked() {
+    optc_with(&["--pass=no-such-pass", "-"], CANCEL).fails(2, "error[unknown-pass]");
+    optc_with(&["--pass=view-fold{no-such=1}", "-"], CANCEL).fails(2, "error[unknown-option]");
+    optc_with(&["--pass=view-fold{max-layouts=0}", "-"], CANCEL).fails(1, "error[option-value]");
+    optc_with(&["--pass=view-fold{max-layouts=8", "-"], CANCEL).fails(2, "error[pipeline-syntax]");
+    optc_with(&["--print-ir-after=no-such-pass", "-"], CANCEL).fails(2, "no pass `no-such-pass`");
+    optc_with(&[FOLD, "--target=gpu", "-"], CANCEL).fails(2, "error[unknown-target]");
+    let laid = format!("module attributes {{hbir.target = \"gpu\"}} {{\n{CANCEL}}}\n");
+    optc_with(&[FOLD, "-"], &laid).fails(1, "error[unknown-target]");
+}
+
+#[test]
+fn a_target_may_be_a_file() {
+    let folder = Folder::new("target");
+    let source = optc::Target::source("cpu").unwrap();
+    let target = folder.write("mine.toml", &source.replacen("name = \"cpu\"", "name = \"mine\"", 1));
+    let text = optc_with(&[FOLD, &format!("--target={target}"), "-"], CANCEL).ok();
+    assert!(text.contains("hbir.target = \"mine\""), "{text}");
+    let wrong = folder.write("wrong.toml", "name = 3\n");
+    optc_with(&[FOLD, &format!("--target={wrong}"), "-"], CANCEL).fails(1, "error[target-file]");
+    let absent = format!("--target={}", folder.path("absent.toml"));
+    optc_with(&[FOLD, &absent, "-"], CANCEL).fails(1, "error[io-read]");
+}
+
+#[test]
+fn passes_are_listed_without_an_input() {
+    let list = optc(&["--list-passes"]).ok();
+    for name in ["canonicalize", "view-fold", "max-layouts=", "rules="] {
+        assert!(list.contains(name), "{list}");
+    }
+}
+
+#[test]
+fn the_program_is_printed_after_passes() {
+    let all = optc_with(&[FOLD, "--print-ir-after=all", "-"], CANCEL);
+    let headings: Vec<&str> = all.errors.lines().filter(|l| l.contains("IR after")).collect();
+    let wanted =
+        ["// ----- IR after `canonicalize` -----", "// ----- IR after `view-fold` -----"];
+    assert_eq!(headings, wanted);
+    let one = optc_with(&[FOLD, "--print-ir-after=canonicalize", "-"], CANCEL);
+    assert_eq!(one.errors.matches("IR after").count(), 1);
+    assert!(one.errors.contains("hbir.relu"));
+    let diff = optc_with(&[FOLD, "--print-ir-diff", "-"], CANCEL);
+    assert!(diff.errors.contains("+++ after view-fold"), "{}", diff.errors);
+    assert!(diff.errors.contains("\n-  %0 = \"hbir.transpose\""), "{}", diff.errors);
+    assert!(diff.errors.contains("\n+  %0 = \"hbir.view\""), "{}", diff.errors);
+    assert_eq!(diff.output, all.output);
+}
+
+#[test]
+fn times_and_remarks_go_to_the_error_stream() {
+    let ran = optc_with(&[FOLD, "--timing", "--verify-each", "-"], TRANSPOSE);
+    assert!(ran.errors.contains("ms  view-fold") && ran.errors.contains("ms  total"), "{}", ran.errors);
+    assert_eq!(optc_with(&[FOLD, "-"], TRANSPOSE).errors, "");
+    let ran = optc_with(&[FOLD, "--remarks", "-"], TRANSPOSE);
+    assert!(ran.errors.contains("remark["), "{}", ran.errors);
+    let ran = optc_with(&[FOLD, "--remarks=json", "-"], TRANSPOSE);
+    for line in ran.errors.lines() {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(json["severity"], "remark");
+        assert!(json["code"].is_string() && json["message"].is_string(), "{line}");
+    }
+    assert!(ran.errors.lines().count() > 0);
+    assert!(ran.output.contains("hbir.layout_convert"));
+}
+
+#[test]
+fn a_value_is_explained() {
+    let text = optc_with(&[FOLD, "--explain", "%0", "-"], CANCEL).ok();
+    assert!(text.starts_with("%0: "), "{text}");
+    assert!(!text.contains("func.func"), "{text}");
+    optc_with(&[FOLD, "--explain", "%99", "-"], CANCEL).fails(2, "error[unknown-value]");
+    optc_with(&["--pass=canonicalize", "--explain", "%0", "-"], CANCEL).fails(2, "view-fold");
+}
+
+#[test]
+fn modules_of_one_file_are_treated_apart() {
+    let both = format!("{TRANSPOSE}// -----\n{CANCEL}");
+    let text = optc_with(&["--split-input-file", "-"], &both).ok();
+    assert_eq!(text, both);
+    let wrong = format!("{TRANSPOSE}// -----\n\nnonsense here\n// -----\n%1 = nonsense\n");
+    let errors = optc_with(&["--split-input-file", "-"], &wrong).fails(1, "<stdin>:7:1: error[");
+    assert_eq!(errors.matches("error[").count(), 2, "{errors}");
+}
+
+#[test]
+fn errors_have_a_place_and_a_caret() {
+    let wrong = "%0 = \"hbir.reshape\"(%x) <{shape = [5]}> : (tensor<2x3xf32>) -> tensor<5xf32>\n";
+    let ran = optc_with(&["-"], wrong);
+    assert_eq!(ran.output, "");
+    let errors = ran.fails(1, "<stdin>:1:");
+    assert!(errors.contains("error[") && errors.contains('^'), "{errors}");
+}
+
+#[test]
+fn expected_diagnostics_are_compared() {
+    let wrong = "%0 = \"hbir.reshape\"(%x) <{shape = [5]}> : (tensor<2x3xf32>) -> tensor<5xf32>\n";
+    let args = ["--verify-diagnostics", "--split-input-file", "-"];
+    optc_with(&args, &format!("// expected-error@+1 {{{{elements}}}}\n{wrong}")).ok();
+    let two = format!("{TRANSPOSE}// -----\n// expected-error@below {{{{elements}}}}\n{wrong}");
+    assert_eq!(optc_with(&args, &two).ok(), TRANSPOSE);
+    optc_with(&args, wrong).fails(1, "<stdin>:1: unexpected error[");
+    let absent = format!("// expected-error@+1 {{{{elements}}}}\n{TRANSPOSE}");
+    optc_with(&args, &absent).fails(1, "<stdin>:1: nothing fits `expected-error {{elements}}` on line 2");
+}
+
+#[test]
+fn wrong_usage_is_status_two() {
+    optc::<&str>(&[]).fails(2, "<IN>");
+    optc(&["--no-such-option", "a.ir"]).fails(2, "--no-such-option");
+    optc(&["a.ir", "b.ir"]).fails(2, "unexpected argument");
+    optc(&["no-such-file.ir"]).fails(1, "error[io-read]");
+    assert!(optc(&["--help"]).ok().contains("Usage"));
+    assert!(optc(&["--version"]).ok().starts_with("optc "));
+    assert!(optc(&["layout", "view", "--help"]).ok().contains("--perm"));
+}
+
+#[test]
+fn the_process_has_the_same_statuses() {
+    let run = |args: &[&str], input: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_optc"))
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let done = run(&["-"], TRANSPOSE);
+    assert_eq!((done.status.code(), String::from_utf8(done.stdout).unwrap()), (Some(0), TRANSPOSE.to_owned()));
+    assert!(done.stderr.is_empty());
+    let refused = run(&["-"], "nonsense");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stdout.is_empty() && !refused.stderr.is_empty());
+    assert_eq!(run(&["--wrong"], "").status.code(), Some(2));
+    let logged = run(&["-v", FOLD, "-"], TRANSPOSE);
+    assert!(String::from_utf8(logged.stderr).unwrap().contains("INFO"));
+}
