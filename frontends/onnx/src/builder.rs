@@ -2,7 +2,7 @@
 //! alone only when something uses them.
 
 use crate::entries::{self, Entry};
-use crate::tensor::{Blob, FOLD_ELEMENTS, INLINE_BYTES, Storage, usize_shape};
+use crate::tensor::{Blob, File, INLINE_BYTES, Storage, usize_shape};
 use indexmap::IndexSet;
 use optc_ir::entity::Table;
 use optc_ir::{
@@ -10,6 +10,20 @@ use optc_ir::{
     OpError, OpRef, Registry, Tensor, TensorType, Type, Value,
 };
 use std::sync::Arc;
+
+/// The families of operations that are computed at import: their work is about the size of their
+/// operands and results.
+const FOLDED: &[&str] = &[
+    "broadcast",
+    "concat",
+    "elementwise",
+    "gather",
+    "rearrange",
+    "reduce",
+    "slice",
+    "softmax",
+    "source",
+];
 
 optc_ir::entity_id! {
     /// A value that hangs on constants and shapes alone and is written into the program on use.
@@ -98,17 +112,18 @@ pub(crate) struct NewOp<'a> {
 pub(crate) struct Builder<'r> {
     pub(crate) func: Func,
     registry: &'r Registry,
+    file: &'r File,
     lazies: Table<LazyId, Lazy>,
     recipes: Table<RecipeId, Recipe>,
 }
 
 impl<'r> Builder<'r> {
     /// An empty function.
-    pub(crate) fn new(registry: &'r Registry, name: &str) -> Builder<'r> {
-        let func = Func::new(name);
+    pub(crate) fn new(registry: &'r Registry, file: &'r File, name: &str) -> Builder<'r> {
         Builder {
-            func,
+            func: Func::new(name),
             registry,
+            file,
             lazies: Table::new(),
             recipes: Table::new(),
         }
@@ -159,7 +174,7 @@ impl<'r> Builder<'r> {
 
     /// A constant of the file.
     pub(crate) fn constant(&mut self, blob: Blob, loc: Loc) -> Val {
-        let tensor = blob.tensor().map(Arc::new);
+        let tensor = blob.tensor(self.file).map(Arc::new);
         let (ty, source) = (blob.ty.into(), Source::Constant(blob.storage));
         Val::Lazy(self.lazies.push(Lazy {
             ty,
@@ -301,12 +316,12 @@ impl<'r> Builder<'r> {
         let total = elements
             .into_iter()
             .try_fold(0u64, |sum, n| sum.checked_add(n?))?;
-        if FOLD_ELEMENTS < total {
-            return None;
-        }
         let inputs: Option<Vec<Arc<Tensor>>> =
             op.operands.iter().map(|&v| self.tensor(v)).collect();
         let inputs = inputs?;
+        if !FOLDED.contains(&decl.family()) || !self.file.spend(total) {
+            return None;
+        }
         let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
         let operands = op.operands.iter().map(|&v| self.ty(v)).collect();
         let results = types.iter().collect();
@@ -447,12 +462,13 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Narrows unknown extents of a value to what the file declares.
+    /// Narrows unknown extents of a value to what the file declares; arguments keep their type.
     pub(crate) fn refine(&mut self, val: Val, declared: &TensorType) {
         let Some(found) = self.ty(val).as_tensor() else {
             return;
         };
-        if found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
+        let argument = matches!(val, Val::Ssa(v) if self.func.def_op(v).is_none());
+        if argument || found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
             return;
         }
         let pick = |(a, b): (&Dim, &Dim)| {
@@ -471,10 +487,13 @@ impl<'r> Builder<'r> {
     }
 }
 
-/// What a shape rule's refusal means: an element type that the operation does not compute on keeps
-/// the operator opaque, anything else is an error of the model.
+/// What a shape rule's refusal means: unknown extents, and an element type that the operation does
+/// not compute on, keep the operator opaque; anything else is an error of the model.
 fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
     let tensors = op.operands.iter().map(|ty| ty.as_tensor());
+    if tensors.clone().flatten().any(|t| t.shape().is_none()) {
+        return Stop::opaque(error.message);
+    }
     let dtypes: IndexSet<DType> = tensors.clone().flatten().map(|t| t.dtype).collect();
     if dtypes.len() == 1 && !dtypes.contains(&DType::F32) {
         let as_f32 = |t: &TensorType| Type::from(TensorType::new(t.dims.clone(), DType::F32));

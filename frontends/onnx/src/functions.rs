@@ -3,12 +3,16 @@
 use crate::proto::{AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto};
 use indexmap::IndexMap;
 use optc_ir::Diagnostic;
+use prost::Message;
 
 /// How deep functions may call each other.
 const MAX_DEPTH: usize = 32;
 
-/// How many nodes a model may have after its functions are put in.
-const MAX_NODES: usize = 1 << 22;
+/// How many bytes the nodes may take that functions add.
+const MAX_BYTES: usize = 1 << 27;
+
+/// About what a node takes in memory beside its attributes.
+const NODE_BYTES: usize = 256;
 
 /// A node and the version of its operator set.
 pub(crate) struct FlatNode {
@@ -44,9 +48,11 @@ pub(crate) fn standard(domain: &str) -> &str {
 type Key<'a> = (&'a str, &'a str, &'a str);
 
 struct Inliner<'a> {
-    functions: IndexMap<Key<'a>, &'a FunctionProto>,
+    /// Each function and the bytes that a call adds.
+    functions: IndexMap<Key<'a>, (&'a FunctionProto, usize)>,
     out: Vec<FlatNode>,
     calls: usize,
+    bytes: usize,
 }
 
 /// All nodes of the model's graph, with functions put in place of their calls.
@@ -65,11 +71,13 @@ pub(crate) fn flatten(
     let keys = names
         .iter()
         .map(|(d, n, o)| (d.as_str(), n.as_str(), o.as_str()));
-    let functions = keys.zip(&model.functions).collect();
+    let sized = |f| (f, size(f));
+    let functions = keys.zip(model.functions.iter().map(sized)).collect();
     let mut inliner = Inliner {
         functions,
         out: Vec::with_capacity(nodes.len()),
         calls: 0,
+        bytes: 0,
     };
     inliner.add(nodes, &Opsets::new(&model.opset_import), 0)?;
     Ok(inliner.out)
@@ -88,23 +96,20 @@ impl Inliner<'_> {
                 node.op_type.as_str(),
                 node.overload.as_str(),
             );
-            let Some(&function) = self.functions.get(&key) else {
-                if MAX_NODES <= self.out.len() {
-                    let message = format!("the functions expand to more than {MAX_NODES} nodes");
-                    return Err(Diagnostic::error("function-expansion", message));
-                }
+            let Some(&(function, size)) = self.functions.get(&key) else {
                 let opset = opsets.get(&node.domain).unwrap_or(1);
                 self.out.push(FlatNode { node, opset });
                 continue;
             };
-            if MAX_DEPTH <= depth {
-                let message = format!(
-                    "function `{}` is nested more than {MAX_DEPTH} deep",
-                    function.name
+            self.bytes = self.bytes.saturating_add(size);
+            if MAX_DEPTH <= depth || MAX_BYTES < self.bytes {
+                let message = format!("the calls of function `{}` do not end", function.name);
+                let note = format!(
+                    "wanted at most {MAX_DEPTH} calls inside one another and {MAX_BYTES} bytes of nodes"
                 );
-                return Err(Diagnostic::error("function-expansion", message));
+                return Err(Diagnostic::error("function-expansion", message).note(note));
             }
-            let body = self.body(function, &node)?;
+            let body = self.body(function, &node);
             let own = Opsets::new(&function.opset_import);
             let inner = if function.opset_import.is_empty() {
                 opsets
@@ -117,30 +122,17 @@ impl Inliner<'_> {
     }
 
     /// The nodes of one call, with names and attributes of the caller.
-    fn body(
-        &mut self,
-        function: &FunctionProto,
-        call: &NodeProto,
-    ) -> Result<Vec<NodeProto>, Diagnostic> {
+    fn body(&mut self, function: &FunctionProto, call: &NodeProto) -> Vec<NodeProto> {
         self.calls += 1;
-        if MAX_NODES < self.out.len().saturating_add(function.node.len()) {
-            let message = format!("the functions expand to more than {MAX_NODES} nodes");
-            return Err(Diagnostic::error("function-expansion", message));
-        }
         let scope = format!("{}#{}", function.name, self.calls);
         let mut names: IndexMap<&str, String> = IndexMap::new();
-        let pairs = |formal: &'_ [String], actual: &[String]| -> Vec<(usize, String)> {
-            (0..formal.len())
-                .map(|i| (i, actual.get(i).cloned().unwrap_or_default()))
-                .collect()
-        };
-        for (i, actual) in pairs(&function.output, &call.output) {
+        for (formal, actual) in function.output.iter().zip(&call.output) {
             if !actual.is_empty() {
-                names.insert(&function.output[i], actual);
+                names.insert(formal, actual.clone());
             }
         }
-        for (i, actual) in pairs(&function.input, &call.input) {
-            names.insert(&function.input[i], actual);
+        for (i, formal) in function.input.iter().enumerate() {
+            names.insert(formal, call.input.get(i).cloned().unwrap_or_default());
         }
         let rename = |name: &String| match names.get(name.as_str()) {
             Some(actual) => actual.clone(),
@@ -162,8 +154,13 @@ impl Inliner<'_> {
                 .collect(),
             ..node.clone()
         };
-        Ok(function.node.iter().map(instance).collect())
+        function.node.iter().map(instance).collect()
     }
+}
+
+/// About the bytes that a call of this function adds.
+fn size(function: &FunctionProto) -> usize {
+    function.encoded_len() + NODE_BYTES * (1 + function.node.len())
 }
 
 /// An attribute of a function's node; one that refers to the function's own takes the caller's.

@@ -15,7 +15,6 @@ use optc_ir::types::Dim;
 use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
-use std::sync::Arc;
 
 /// The versions of the standard operator set that the rules were written for.
 const OPSETS: std::ops::RangeInclusive<i64> = 13..=23;
@@ -36,10 +35,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
         return Err(vec![Diagnostic::error("onnx-no-graph", message)]);
     };
     let name = options.name.as_deref().unwrap_or(DEFAULT_NAME);
-    let file = File {
-        name: Arc::from(name),
-        bytes,
-    };
+    let file = File::new(name, bytes);
     let opsets = Opsets::new(&model.opset_import);
     let mut diags = Vec::new();
     let opset = check_opset(&opsets, &mut diags)?;
@@ -92,7 +88,7 @@ struct Importer<'a> {
 impl<'a> Importer<'a> {
     fn new(registry: &'a Registry, file: &'a File, graph: &GraphProto) -> Importer<'a> {
         Importer {
-            b: Builder::new(registry, "main"),
+            b: Builder::new(registry, file, "main"),
             file,
             rules: Rules::new(),
             names: IndexMap::new(),

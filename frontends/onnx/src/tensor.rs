@@ -7,6 +7,7 @@ use optc_ir::{DType, Diagnostic, Dim, Tensor, TensorType};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
 use prost::encoding::{WireType, decode_key, decode_varint, skip_field};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Constants up to this many bytes are written into the program; larger ones refer to the file.
@@ -86,13 +87,38 @@ pub(crate) fn declared(ty: Option<&TypeProto>) -> Declared {
     }
 }
 
+/// The most elements that are made at import altogether, beyond those the file itself holds.
+const MADE_ELEMENTS: u64 = 1 << 24;
+
 /// The model's bytes and the name of the file they come from.
+#[derive(Debug)]
 pub(crate) struct File {
     pub(crate) name: Arc<str>,
     pub(crate) bytes: Bytes,
+    budget: Cell<u64>,
 }
 
 impl File {
+    /// A file whose tensors are not computed with yet.
+    pub(crate) fn new(name: &str, bytes: Bytes) -> File {
+        let budget = Cell::new(MADE_ELEMENTS);
+        File {
+            name: Arc::from(name),
+            bytes,
+            budget,
+        }
+    }
+
+    /// Whether a tensor of `n` elements may be made; takes them from what is left.
+    ///
+    /// It bounds memory and time on small files that ask for many large constants.
+    pub(crate) fn spend(&self, n: u64) -> bool {
+        let left = self.budget.get().checked_sub(n);
+        let allowed = left.filter(|_| n <= FOLD_ELEMENTS);
+        self.budget.set(allowed.unwrap_or(self.budget.get()));
+        allowed.is_some()
+    }
+
     /// Where a part of the file's own buffer starts.
     pub(crate) fn offset_of(&self, part: &Bytes) -> Option<u64> {
         let offset = (part.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
@@ -437,12 +463,12 @@ pub(crate) fn load_sparse(file: &File, wire: &Bytes, owner: &str) -> Result<Blob
     let indices = load(file, proto.indices.as_ref().ok_or_else(missing)?, owner)?;
     let shape = shape(&proto.dims, &what)?;
     let n: usize = shape.iter().product();
-    if FOLD_ELEMENTS < n as u64 {
+    if !file.spend(n as u64) {
         return Err(size_error(format!(
             "{what} has {n} elements, wanted at most {FOLD_ELEMENTS}"
         )));
     }
-    let (Some(v), Some(at)) = (values.tensor(), indices.tensor()) else {
+    let (Some(v), Some(at)) = (values.tensor(file), indices.tensor(file)) else {
         return Err(size_error(format!(
             "{what} keeps its values in another file"
         )));
@@ -493,19 +519,19 @@ fn sparse_positions(at: &Tensor, shape: &[usize], n: usize) -> Option<Vec<usize>
 }
 
 impl Blob {
-    /// The elements, where there are few and their bytes are at hand.
-    pub(crate) fn tensor(&self) -> Option<Tensor> {
+    /// The elements, where there are few and they are at hand.
+    pub(crate) fn tensor(&self, file: &File) -> Option<Tensor> {
         let n = self.ty.elements().filter(|&n| n <= FOLD_ELEMENTS)?;
         match &self.storage {
             Storage::Here(t) => Some(t.clone()),
-            Storage::Splat(one) => {
+            Storage::Splat(one) if file.spend(n) => {
                 let shape = usize_shape(&self.ty)?;
                 Some(one.gather(shape, |_| 0)).filter(|t| t.len() as u64 == n)
             }
             Storage::File {
                 bytes: Some(bytes), ..
             } => Tensor::from_bytes(self.ty.dtype, usize_shape(&self.ty)?, bytes).ok(),
-            Storage::File { bytes: None, .. } => None,
+            Storage::Splat(_) | Storage::File { bytes: None, .. } => None,
         }
     }
 }

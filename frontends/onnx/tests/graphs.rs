@@ -408,6 +408,35 @@ fn reshape_copies_zeros_unless_they_are_meant() {
 }
 
 #[test]
+fn ends_of_open_extents_are_sliced() {
+    let with = |start: i64, end: i64| {
+        Graph::new()
+            .input(value("x", F32, &[D::N(2), D::P("S"), D::N(4)]))
+            .constant(ints("from", &[start]))
+            .constant(ints("to", &[end]))
+            .constant(ints("axis", &[1]))
+            .node(node("Slice", &["x", "from", "to", "axis"], &["y"], vec![]))
+            .output(value("y", F32, &[D::N(2), D::Open, D::N(4)]))
+    };
+    let result = |graph: &Graph| {
+        let import = imported(graph);
+        let func = main_of(&import);
+        let ty = func.ty(func.results[0]).as_tensor().unwrap();
+        (names(func).join(" "), ty.dims[1].clone())
+    };
+    let end = i64::MAX;
+    assert_eq!(
+        result(&with(0, end)),
+        (String::new(), Dim::Symbol("S".into()))
+    );
+    assert_eq!(result(&with(0, 1)), ("slice".into(), Dim::Fixed(1)));
+    assert_eq!(result(&with(2, end)), ("slice".into(), Dim::Unknown));
+    assert_eq!(result(&with(-1, end)), ("gather".into(), Dim::Fixed(1)));
+    assert_eq!(result(&with(-5, -2)), ("gather".into(), Dim::Fixed(3)));
+    assert_eq!(result(&with(0, 7)).0, "opaque");
+}
+
+#[test]
 fn gemm_is_decomposed() {
     let attrs = vec![
         attr_int("transB", 1),

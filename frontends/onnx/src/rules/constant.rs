@@ -4,7 +4,7 @@ use super::{Rule, decomposed, native};
 use crate::builder::Stop;
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx, props};
-use crate::tensor::{self, FOLD_ELEMENTS};
+use crate::tensor;
 use optc_ir::{Attr, AttrDict, DType, Tensor, TensorType, Type};
 
 /// The rules of this family.
@@ -70,7 +70,7 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
     let one = match cx.tensor_attr("value")? {
         None => zero,
         Some(blob) => {
-            let t = blob.tensor().filter(|t| t.len() == 1);
+            let t = blob.tensor(cx.file).filter(|t| t.len() == 1);
             t.ok_or_else(|| Stop::error("tensor-size-mismatch", "`value` wants one element"))?
         }
     };
@@ -119,7 +119,7 @@ fn range(cx: &mut NodeCx<'_, '_>) -> Done {
     let count =
         count.ok_or_else(|| Stop::error("range-bounds", "the range has no finite length"))?;
     let count = u64::try_from(count).unwrap_or(0);
-    if count <= FOLD_ELEMENTS {
+    if cx.file.spend(count) {
         let values = range_values(dtype, count as usize, &start, &delta);
         let value = cx.b.literal(values, cx.loc.clone());
         cx.set(0, value);

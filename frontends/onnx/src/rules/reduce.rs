@@ -1,7 +1,8 @@
 //! Reductions and softmax.
 
+use super::shape::reshape_to;
 use super::{Rule, decomposed, native};
-use crate::builder::Stop;
+use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, Dim};
 
@@ -69,14 +70,8 @@ fn softmax(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
     }
     let rows = cx.emit("hbir.flatten", &[x], dict(axis))?;
     let result = cx.emit(name, &[rows], dict(1))?;
-    let shape: Option<Vec<i64>> = dims
-        .iter()
-        .map(|d| d.fixed().and_then(|n| i64::try_from(n).ok()))
-        .collect();
-    let shape = shape.ok_or_else(|| Stop::opaque("it flattens unknown extents"))?;
-    cx.finish(
-        "hbir.reshape",
-        &[result],
-        props([("shape", Attr::ints(&shape))]),
-    )
+    let sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
+    let result = reshape_to(cx, result, &sizes)?;
+    cx.set(0, result);
+    Ok(())
 }

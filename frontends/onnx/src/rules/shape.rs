@@ -6,6 +6,9 @@ use crate::entries::{Entry, clamp_slice};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, DType, Dim, Tensor, TensorType, Type};
 
+/// How many elements at the end of an unknown extent are picked by their indices.
+const MAX_TAIL: i64 = 64;
+
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
     native("Concat", concat),
@@ -36,17 +39,18 @@ fn identity(cx: &mut NodeCx<'_, '_>) -> Done {
 
 /// `Dropout` outside training: its input, and a mask of ones.
 fn dropout(cx: &mut NodeCx<'_, '_>) -> Done {
-    if cx.tensor(2).is_some_and(|t| t.i64_at(0) != 0)
-        || (2 < cx.inputs.len() && cx.tensor(2).is_none())
-    {
+    let training = cx.const_ints(2).map_or(cx.input(2).is_some(), |t| t != [0]);
+    if training {
         return Err(Stop::opaque("it drops elements at random"));
     }
     identity(cx)?;
     if cx.is_used(1) {
-        let dims = cx.dims(cx.need(0)?)?;
+        let ty = TensorType::new(cx.dims(cx.need(0)?)?, DType::BOOL);
+        if ty.shape().is_none() {
+            return Err(Stop::opaque("its mask has an unknown extent"));
+        }
         let one = Tensor::from_i64(DType::BOOL, Vec::new(), [1]);
-        let mask =
-            cx.b.splat(TensorType::new(dims, DType::BOOL), one, cx.loc.clone());
+        let mask = cx.b.splat(ty, one, cx.loc.clone());
         cx.set(1, mask);
     }
     Ok(())
@@ -137,13 +141,18 @@ fn reshape(cx: &mut NodeCx<'_, '_>) -> Done {
     };
     let sizes = copied_sizes(cx, &dims, sizes)?;
     let sizes = deduced_size(&dims, sizes);
-    match shape_attr(&sizes) {
-        Some(shape) => cx.finish("hbir.reshape", &[x], props([("shape", shape)])),
+    let result = reshape_to(cx, x, &sizes)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// The elements of `x` in these extents, which may be symbols.
+pub(super) fn reshape_to(cx: &mut NodeCx<'_, '_>, x: Val, sizes: &[Entry]) -> Result<Val, Stop> {
+    match shape_attr(sizes) {
+        Some(shape) => cx.emit("hbir.reshape", &[x], props([("shape", shape)])),
         None => {
             let ty = TensorType::new(sizes.iter().map(Entry::dim).collect(), cx.dtype(x)?);
-            let result = cx.emit_typed("hbir.reshape", &[x], AttrDict::new(), ty)?;
-            cx.set(0, result);
-            Ok(())
+            cx.emit_typed("hbir.reshape", &[x], AttrDict::new(), ty)
         }
     }
 }
@@ -341,6 +350,7 @@ fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
         ));
     }
     cx.axes(&axes, dims.len())?;
+    let mut x = x;
     let mut bounds = whole(&dims);
     for (i, &axis) in axes.iter().enumerate() {
         let axis = cx.axis(axis, dims.len())?;
@@ -350,11 +360,40 @@ fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
                 format!("the step of axis {axis} is 0"),
             ));
         }
+        if let Some(tail) = tail_indices(&dims[axis], starts[i], ends[i], steps[i]) {
+            bounds[axis] = (0, tail.len() as i64, 1);
+            x = pick(cx, x, axis, tail)?;
+            continue;
+        }
         bounds[axis] = axis_bounds(&dims[axis], starts[i], ends[i], steps[i])?;
+    }
+    if bounds == whole(&cx.dims(x)?) {
+        cx.set(0, x);
+        return Ok(());
     }
     let result = emit_slice(cx, x, &bounds)?;
     cx.set(0, result);
     Ok(())
+}
+
+/// The indices, counted from the end, of the last few elements of an unknown extent.
+fn tail_indices(dim: &Dim, start: i64, end: i64, step: i64) -> Option<Vec<i64>> {
+    let limit = if i64::from(i32::MAX) <= end { 0 } else { end };
+    if dim.fixed().is_some() || start < -MAX_TAIL || limit <= start || 0 < limit || step < 1 {
+        return None;
+    }
+    let step = usize::try_from(step).unwrap_or(usize::MAX);
+    Some((start..limit).step_by(step).collect())
+}
+
+fn pick(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, indices: Vec<i64>) -> Result<Val, Stop> {
+    let indices = Tensor::from_i64(DType::SI64, vec![indices.len()], indices);
+    let indices = cx.b.literal(indices, cx.loc.clone());
+    cx.emit(
+        "hbir.gather",
+        &[x, indices],
+        props([("axis", Attr::int(axis as i64))]),
+    )
 }
 
 /// Start, limit and stride of one dimension.
@@ -378,7 +417,9 @@ fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Sto
     }
     let (first, last) = (i64::from(i32::MIN), i64::from(i32::MAX));
     match step {
-        1 if 0 <= start && start < last && last <= end => return Ok((start, i64::MAX, 1)),
+        1 if (0..last).contains(&start) && last <= end => return Ok((start, i64::MAX, 1)),
+        // No element is missing unless the extent is 0.
+        1 if start == 0 && end == 1 => return Ok((0, 1, 1)),
         -1 if (start == -1 || last <= start) && end <= first => return Ok((i64::MAX, -1, -1)),
         _ => {}
     }

@@ -354,14 +354,15 @@ fn sizes_attr(
         let message = format!("it has {} sizes, wanted {}", found.len(), axes.len());
         return Err(Stop::error("resize-count", message));
     }
-    let fixed: Option<Vec<i64>> = dims
+    let mut sizes: Vec<Option<i64>> = dims
         .iter()
         .map(|d| d.fixed().and_then(|n| i64::try_from(n).ok()))
         .collect();
-    let mut sizes = fixed.ok_or_else(|| Stop::opaque("it resizes unknown extents"))?;
     axes.iter()
         .zip(found)
-        .for_each(|(&axis, size)| sizes[axis] = size);
+        .for_each(|(&axis, size)| sizes[axis] = Some(size));
+    let sizes: Option<Vec<i64>> = sizes.into_iter().collect();
+    let sizes = sizes.ok_or_else(|| Stop::opaque("it keeps an extent that is unknown"))?;
     Ok(props([("sizes", Attr::ints(&sizes))]))
 }
 

@@ -1,5 +1,7 @@
 //! Writes ONNX models for tests, field by field, without the crate's own messages.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use optc_ir::{Func, OpData};
 
 /// A protobuf message being written.
