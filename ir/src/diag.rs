@@ -1,6 +1,162 @@
 //! Diagnostics: one form for every error, warning and remark.
+//!
+//! A note that starts with `hint: ` says what might help; every other note is a further fact.
 
 use crate::module::Span;
+use std::fmt::Write;
+
+/// Every code of this crate's parser and verifier, with one line on what it says.
+///
+/// Constraints of single operations have codes of their own, which their declarations list.
+pub const CODES: &[(&str, &str)] = &[
+    (
+        "alias-redefined",
+        "an attribute, type or location alias is defined twice",
+    ),
+    (
+        "alias-too-large",
+        "aliases of aliases expand to too much text",
+    ),
+    (
+        "alias-undefined",
+        "an attribute, type or location alias is not defined",
+    ),
+    (
+        "attribute-duplicate",
+        "an attribute or a field of a layout is given twice",
+    ),
+    (
+        "attribute-kind",
+        "an attribute of an operation is of the wrong kind",
+    ),
+    ("attribute-missing", "an operation lacks an attribute"),
+    ("attribute-value", "a word that starts no attribute"),
+    (
+        "block-unsupported",
+        "a second block or a successor in a function",
+    ),
+    (
+        "call-argument-mismatch",
+        "an operand of a call is of another type than the callee's argument",
+    ),
+    (
+        "call-result-mismatch",
+        "a result of a call is of another type than the callee's result",
+    ),
+    (
+        "call-target-missing",
+        "a call of a function that does not exist",
+    ),
+    (
+        "call-target-recursive",
+        "functions that call each other in a circle",
+    ),
+    (
+        "dense-hex",
+        "the hex string of a constant is malformed or of the wrong length",
+    ),
+    (
+        "dense-shape",
+        "a constant's elements are not as many as its type says",
+    ),
+    (
+        "dims-field",
+        "`dims` in a layout does not agree with the shape",
+    ),
+    (
+        "encoding-kind",
+        "the encoding of a tensor type is no dictionary",
+    ),
+    ("function-duplicate", "two functions of one name"),
+    ("function-name", "a function without a name"),
+    (
+        "function-without-body",
+        "a function that is declared and not defined",
+    ),
+    (
+        "hbir-op-unknown",
+        "an operation of the `hbir` dialect that does not exist",
+    ),
+    (
+        "layout-convert-type",
+        "a layout conversion changes dimensions or element type",
+    ),
+    ("layout-field", "a field of a layout is of the wrong kind"),
+    (
+        "layout-invalid",
+        "a layout that is malformed or does not fit its shape",
+    ),
+    ("mixed-functions", "bare operations beside functions"),
+    ("module-duplicate", "text after the end of the module"),
+    ("nesting-too-deep", "brackets or aliases nest too deep"),
+    ("number-out-of-range", "a number that its type cannot hold"),
+    (
+        "op-custom-syntax",
+        "an operation that is not in the generic form",
+    ),
+    ("op-name", "an operation without a name"),
+    ("operand-count", "another number of operands than wanted"),
+    (
+        "operand-kind",
+        "an operand that is no tensor where one is wanted",
+    ),
+    (
+        "operand-type-mismatch",
+        "a value is used as another type than it has",
+    ),
+    (
+        "port-count",
+        "another number of ports than of arguments or results",
+    ),
+    (
+        "port-name-duplicate",
+        "two arguments or two results of one name",
+    ),
+    ("region-unsupported", "an operation with a region"),
+    ("result-count", "another number of results than wanted"),
+    (
+        "result-kind",
+        "a result that is no tensor where one is wanted",
+    ),
+    (
+        "result-shape-mismatch",
+        "a declared result has another shape than the operation gives",
+    ),
+    (
+        "result-type-mismatch",
+        "a declared result has another element type than the operation gives",
+    ),
+    (
+        "return-count",
+        "another number of returned values than declared",
+    ),
+    ("return-missing", "a function that ends without `return`"),
+    ("return-not-last", "an operation after `return`"),
+    (
+        "return-type-mismatch",
+        "a returned value is of another type than declared",
+    ),
+    ("source-too-large", "a text of more than 4 GiB"),
+    ("string-escape", "an unknown escape in a string"),
+    ("string-not-utf8", "a string that is not UTF-8"),
+    ("string-unterminated", "a string that is not closed"),
+    ("syntax", "something else was found than the grammar wants"),
+    (
+        "value-foreign",
+        "an operation or value that is not of its function's tables",
+    ),
+    ("value-number", "`%x#n` beyond the number of results"),
+    ("value-redefined", "a value is defined twice"),
+    ("value-undefined", "a value is used and not defined before"),
+    (
+        "view-illegal",
+        "the layouts of a view do not agree with its index map",
+    ),
+    (
+        "view-shape",
+        "a view's shape or permutation does not fit its operand and result",
+    ),
+];
 
 /// How serious a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -11,6 +167,18 @@ pub enum Severity {
     Warning,
     /// What a pass did or could not do.
     Remark,
+}
+
+impl Severity {
+    /// The word in a rendered diagnostic.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Remark => "remark",
+        }
+    }
 }
 
 /// What is said about the program.
@@ -45,7 +213,13 @@ impl Diagnostic {
         Self::new(Severity::Remark, code, message)
     }
     fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { code, severity, message: message.into(), labels: Vec::new(), notes: Vec::new() }
+        Diagnostic {
+            code,
+            severity,
+            message: message.into(),
+            labels: Vec::new(),
+            notes: Vec::new(),
+        }
     }
     /// Adds a place in the source.
     #[must_use]
@@ -59,4 +233,180 @@ impl Diagnostic {
         self.notes.push(note.into());
         self
     }
+    /// Adds a note on what might help.
+    #[must_use]
+    pub fn hint(self, hint: impl std::fmt::Display) -> Diagnostic {
+        self.note(format!("hint: {hint}"))
+    }
+}
+
+/// A line of the source and where in it something stands; numbers count from 1, columns in
+/// characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position<'s> {
+    /// The number of the line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+    /// The text of the line without its break.
+    pub text: &'s str,
+    /// The byte of the source at which the line starts.
+    pub start: usize,
+}
+
+/// Where a byte of the source stands; a byte past the end stands at the end.
+#[must_use]
+pub fn position(source: &str, byte: u32) -> Position<'_> {
+    let mut byte = (byte as usize).min(source.len());
+    while !source.is_char_boundary(byte) {
+        byte -= 1;
+    }
+    let (before, after) = source.split_at(byte);
+    let start = before.rfind('\n').map_or(0, |n| n + 1);
+    let end = after.find('\n').map_or(source.len(), |n| byte + n);
+    let text = source.get(start..end).unwrap_or_default();
+    Position {
+        line: before.bytes().filter(|&b| b == b'\n').count() + 1,
+        column: before.get(start..).unwrap_or_default().chars().count() + 1,
+        text: text.strip_suffix('\r').unwrap_or(text),
+        start,
+    }
+}
+
+/// The diagnostic as text: `file:line:column: error[code]: message`, the source line with a caret
+/// under the place, further places, then the notes. Ends with a line break.
+#[must_use]
+pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
+    let mut out = String::new();
+    let word = diag.severity.word();
+    let Some((span, label)) = diag.labels.first() else {
+        let _ = writeln!(out, "{file}: {word}[{}]: {}", diag.code, diag.message);
+        render_notes(&mut out, diag);
+        return out;
+    };
+    let at = position(source, span.start);
+    let _ = writeln!(
+        out,
+        "{file}:{}:{}: {word}[{}]: {}",
+        at.line, at.column, diag.code, diag.message
+    );
+    render_place(&mut out, &at, *span, label);
+    for (span, label) in diag.labels.iter().skip(1) {
+        let at = position(source, span.start);
+        let _ = writeln!(out, "{file}:{}:{}: {label}", at.line, at.column);
+        render_place(&mut out, &at, *span, "");
+    }
+    render_notes(&mut out, diag);
+    out
+}
+
+fn render_notes(out: &mut String, diag: &Diagnostic) {
+    for note in &diag.notes {
+        let word = if note.starts_with("hint: ") {
+            ""
+        } else {
+            "note: "
+        };
+        let _ = writeln!(out, "  {word}{note}");
+    }
+}
+
+/// How many characters of a long line are shown.
+const LINE_WIDTH: usize = 160;
+
+/// How many characters before the caret a long line keeps.
+const LINE_BEFORE: usize = 80;
+
+/// The line and a caret a character of the place, cut at the end of the line.
+fn render_place(out: &mut String, at: &Position<'_>, span: Span, label: &str) {
+    let column = at.column - 1;
+    let skip = if at.text.chars().nth(LINE_WIDTH).is_some() {
+        column.saturating_sub(LINE_BEFORE)
+    } else {
+        0
+    };
+    let shown: String = at
+        .text
+        .chars()
+        .skip(skip)
+        .take(LINE_WIDTH)
+        .map(visible)
+        .collect();
+    let pad: String = at
+        .text
+        .chars()
+        .skip(skip)
+        .take(column - skip)
+        .map(|c| if c == '\t' { '\t' } else { ' ' })
+        .collect();
+    let from = (span.start as usize)
+        .saturating_sub(at.start)
+        .min(at.text.len());
+    let to = (span.end as usize)
+        .saturating_sub(at.start)
+        .min(at.text.len())
+        .max(from);
+    let under = at.text.get(from..to).map_or(1, |t| t.chars().count());
+    let room = LINE_WIDTH.saturating_sub(column - skip).max(1);
+    let carets = "^".repeat(under.clamp(1, room));
+    let space = if label.is_empty() { "" } else { " " };
+    let (left, right) = (
+        if skip > 0 { "…" } else { "" },
+        if left_out(at.text, skip) { "…" } else { "" },
+    );
+    let shift = if skip > 0 { " " } else { "" };
+    let _ = writeln!(out, "  {left}{shown}{right}");
+    let _ = writeln!(out, "  {shift}{pad}{carets}{space}{label}");
+}
+
+fn left_out(text: &str, skip: usize) -> bool {
+    text.chars().nth(skip + LINE_WIDTH).is_some()
+}
+
+/// Control characters would disturb a terminal.
+fn visible(c: char) -> char {
+    if c.is_control() && c != '\t' {
+        '\u{FFFD}'
+    } else {
+        c
+    }
+}
+
+/// The known name nearest to `name`, if one is near.
+#[must_use]
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = name.chars().count().div_ceil(3);
+    let mut best: Option<(usize, &str)> = None;
+    for other in known {
+        let distance = edit_distance(name, other, limit);
+        if distance <= limit && best.is_none_or(|(d, _)| distance < d) {
+            best = Some((distance, other));
+        }
+    }
+    best.map(|(_, other)| other)
+}
+
+/// The number of insertions, deletions, changes and swaps of neighbours between two words; more
+/// than `limit` counts as `limit + 1`.
+fn edit_distance(a: &str, b: &str, limit: usize) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > limit {
+        return limit + 1;
+    }
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut d = (row[j] + usize::from(x != y))
+                .min(row[j + 1] + 1)
+                .min(next[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                d = d.min(before[j - 1] + 1);
+            }
+            next.push(d);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or(0).min(limit + 1)
 }

@@ -43,7 +43,11 @@ impl Loc {
     /// A named location.
     #[must_use]
     pub fn name(name: &str) -> Loc {
-        if name.is_empty() { Loc::Unknown } else { Loc::Name(Arc::from(name)) }
+        if name.is_empty() {
+            Loc::Unknown
+        } else {
+            Loc::Name(Arc::from(name))
+        }
     }
 
     /// The location of an operation that replaces several: unknown ones and repetitions drop out.
@@ -166,16 +170,26 @@ impl Func {
     /// An empty function.
     #[must_use]
     pub fn new(name: &str) -> Func {
-        Func { name: Arc::from(name), ..Func::default() }
+        Func {
+            name: Arc::from(name),
+            ..Func::default()
+        }
     }
 
     /// Adds an argument.
     pub fn add_arg(&mut self, ty: Type, name: Option<&str>) -> Value {
         let name: Option<Arc<str>> = name.map(Arc::from);
         let def = ValueDef::Arg(self.args.len());
-        let value = self.values.push(ValueData { ty, def, name: name.clone() });
+        let value = self.values.push(ValueData {
+            ty,
+            def,
+            name: name.clone(),
+        });
         self.args.push(value);
-        self.arg_ports.push(Port { name, attrs: AttrDict::new() });
+        self.arg_ports.push(Port {
+            name,
+            attrs: AttrDict::new(),
+        });
         value
     }
 
@@ -201,7 +215,11 @@ impl Func {
         let mut results = Vec::with_capacity(result_types.len());
         for (i, ty) in result_types.into_iter().enumerate() {
             let def = ValueDef::Result(op, i);
-            results.push(self.values.push(ValueData { ty, def, name: None }));
+            results.push(self.values.push(ValueData {
+                ty,
+                def,
+                name: None,
+            }));
         }
         self.ops[op].results = results;
         op
@@ -224,7 +242,24 @@ impl Func {
     /// Adds a returned value.
     pub fn add_result(&mut self, value: Value, name: Option<&str>) {
         self.results.push(value);
-        self.result_ports.push(Port { name: name.map(Arc::from), attrs: AttrDict::new() });
+        self.result_ports.push(Port {
+            name: name.map(Arc::from),
+            attrs: AttrDict::new(),
+        });
+    }
+
+    /// What argument `i` is called outside of the program: the key of an `.npz` file.
+    #[must_use]
+    pub fn arg_key(&self, i: usize) -> String {
+        let name = self.arg_ports.get(i).and_then(|p| p.name.as_deref());
+        name.map_or_else(|| format!("arg{i}"), str::to_owned)
+    }
+
+    /// What result `i` is called outside of the program: the key of an `.npz` file.
+    #[must_use]
+    pub fn result_key(&self, i: usize) -> String {
+        let name = self.result_ports.get(i).and_then(|p| p.name.as_deref());
+        name.map_or_else(|| format!("result{i}"), str::to_owned)
     }
 
     /// The type of a value.
