@@ -1,5 +1,11 @@
 //! Every operation against numbers computed by hand, and every one refusing something.
 
+#![expect(clippy::approx_constant, reason = "the numbers are computed by hand")]
+#![expect(
+    clippy::cloned_ref_to_slice_refs,
+    reason = "the lists of operands look alike"
+)]
+
 mod ops_support;
 
 use ops_support::{
@@ -1741,6 +1747,99 @@ fn rearrangements() {
     );
     refuse_typed("hbir.view", &x, &[ty("5", F32)], &none(), "view-c4");
     refuse("hbir.layout_convert", &[], &none(), "operand-count");
+}
+
+#[test]
+fn symbols_are_bound() {
+    let bindings = Bindings([(Arc::from("B"), 2)].into_iter().collect());
+    let eval = |name: &str, inputs: &[Tensor], result: Type, props: AttrDict| {
+        run(name, inputs, &[result], &props, &bindings)
+    };
+    let shape = |entries: &[Attr]| AttrDict::new().with("shape", Attr::Array(entries.to_vec()));
+    let x = [count(&[2, 6])];
+    let named = shape(&[Attr::str("B"), Attr::int(3), Attr::int(-1)]);
+    let y = eval("hbir.reshape", &x, ty("Bx3x2", F32), named.clone()).unwrap();
+    assert_eq!(y[0].shape, [2, 3, 2]);
+    let y = eval("hbir.reshape", &x, ty("3x?", F32), none()).unwrap();
+    assert_eq!(y[0].shape, [3, 4]);
+    let y = eval("hbir.view", &x, ty("6x?", F32), props! { perm: [1, 0] }).unwrap();
+    assert_eq!(y, [x[0].transposed(&[1, 0])]);
+    let wide = shape(&[Attr::str("B"), Attr::int(3)]);
+    let y = eval("hbir.broadcast", &[count(&[3])], ty("Bx3", F32), wide).unwrap();
+    assert_eq!(y[0].shape, [2, 3]);
+    let y = eval("hbir.iota", &[], ty("B", DType::SI64), none()).unwrap();
+    assert_eq!(y, [i64s(&[2], &[0, 1])]);
+    let unbound = eval("hbir.iota", &[], ty("C", DType::SI64), none());
+    assert_eq!(
+        unbound.unwrap_err(),
+        "the size C of a result is bound to no number"
+    );
+    let odd = eval(
+        "hbir.reshape",
+        &[count(&[3, 6])],
+        ty("Bx3x2", F32),
+        shape(&[Attr::str("B")]),
+    );
+    assert_eq!(odd.unwrap_err(), "18 elements do not make a [2]");
+}
+
+#[test]
+fn shapes_of_symbols() {
+    let dims = |name: &str, operands: &[Type], props: AttrDict| {
+        let found = infer(name, operands, NONE, &props).unwrap_or_else(|e| panic!("{name}: {e}"));
+        Type::from(TensorType::from(found[0].clone()))
+    };
+    let shape = |entries: &[Attr]| AttrDict::new().with("shape", Attr::Array(entries.to_vec()));
+    let f = |d| ty(d, F32);
+    let heads = shape(&[Attr::str("B"), Attr::int(197), Attr::int(12), Attr::int(-1)]);
+    assert_eq!(
+        dims("hbir.reshape", &[f("Bx197x768")], heads),
+        f("Bx197x12x64")
+    );
+    assert_eq!(
+        dims("hbir.reshape", &[f("Bx6x4")], props! { shape: [24, -1] }),
+        f("24xB")
+    );
+    assert_eq!(
+        dims("hbir.reshape", &[f("Bx6x4")], props! { shape: [-1, 4] }),
+        f("?x4")
+    );
+    assert_eq!(
+        dims("hbir.reshape", &[f("?x4")], props! { shape: [-1] }),
+        f("?")
+    );
+    assert_eq!(dims("hbir.add", &[f("Bx1"), f("?x4")], none()), f("?x4"));
+    assert_eq!(dims("hbir.add", &[f("B"), f("4")], none()), f("4"));
+    assert_eq!(dims("hbir.add", &[f("B"), f("1")], none()), f("B"));
+    assert_eq!(
+        dims("hbir.matmul", &[f("BxSx4"), f("4x5")], none()),
+        f("BxSx5")
+    );
+    assert_eq!(dims("hbir.flatten", &[f("BxCx4")], none()), f("Bx?"));
+    assert_eq!(dims("hbir.flatten", &[f("Bx3x4")], none()), f("Bx12"));
+    let whole = props! { starts: [0, 1], limits: [i64::MAX, 3] };
+    assert_eq!(dims("hbir.slice", &[f("Bx4")], whole), f("Bx2"));
+    let same = props! { pads: [1, 1] };
+    assert_eq!(
+        dims("hbir.conv", &[f("Bx3xL"), f("8x3x3")], same),
+        f("Bx8xL")
+    );
+    assert_eq!(
+        dims("hbir.concat", &[f("Bx2"), f("Bx3")], props! { axis: 1 }),
+        f("Bx5")
+    );
+    refuse(
+        "hbir.reshape",
+        &[f("Bx6")],
+        &shape(&[Attr::str("B"), Attr::int(5)]),
+        "reshape-volume-mismatch",
+    );
+    refuse(
+        "hbir.reshape",
+        &[f("Bx6")],
+        &shape(&[Attr::str("B"), Attr::int(4), Attr::int(-1)]),
+        "reshape-volume-mismatch",
+    );
 }
 
 #[test]

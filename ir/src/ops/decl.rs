@@ -1,11 +1,11 @@
 //! The form in which most operations of the dialect are declared.
 
 use crate::op::{EvalContext, Freedom, Inferred, OpDecl, OpError, OpRef, Traffic};
-use crate::ops::shape::Volume;
+use crate::ops::shape::{Volume, compatible};
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{DType, Dim, Type};
 
-/// The most elements that the reference semantics give a result.
+/// The most elements that the reference semantics take or give.
 const MAX_ELEMENTS: usize = 1 << 31;
 
 pub(crate) type InferFn = fn(&OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
@@ -59,6 +59,20 @@ impl Decl {
     }
 }
 
+impl Decl {
+    /// Whether the shape rule holds and the result types are what it says.
+    fn well_formed(&self, op: &OpRef<'_>) -> bool {
+        let Ok(inferred) = self.infer(op) else {
+            return false;
+        };
+        let fits = |(i, wanted): (usize, &Inferred)| {
+            op.result(i)
+                .is_ok_and(|found| compatible(&found.dims, &wanted.dims))
+        };
+        inferred.len() == op.results.len() && inferred.iter().enumerate().all(fits)
+    }
+}
+
 fn no_traffic(_: &OpRef<'_>) -> Traffic {
     Traffic::None
 }
@@ -86,7 +100,11 @@ impl OpDecl for Decl {
         evaluate(self, op, inputs, cx, self.eval)
     }
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        (self.freedom)(op)
+        if self.well_formed(op) {
+            (self.freedom)(op)
+        } else {
+            Freedom::barrier(op)
+        }
     }
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         (self.traffic)(op)
@@ -161,6 +179,7 @@ pub(crate) fn evaluate(
     cx: &EvalContext<'_>,
     eval: impl FnOnce(&Call<'_>) -> Result<Vec<Tensor>, EvalError>,
 ) -> Result<Vec<Tensor>, EvalError> {
+    inputs.iter().try_for_each(|t| believable(&t.shape))?;
     let types: Vec<Type> = inputs.iter().map(|t| tensor_type(t)).collect();
     let concrete = OpRef {
         name: op.name,
@@ -189,6 +208,20 @@ pub(crate) fn evaluate(
         results,
         cx,
     })
+}
+
+/// Refuses extents whose product is too large; those of 0 count as 1, so that every stride can be
+/// computed.
+fn believable(shape: &[usize]) -> Result<(), EvalError> {
+    let volume = shape
+        .iter()
+        .try_fold(1usize, |a, &n| a.checked_mul(n.max(1)));
+    if volume.is_some_and(|n| n <= MAX_ELEMENTS) {
+        return Ok(());
+    }
+    Err(EvalError::new(format!(
+        "a tensor of {shape:?} has more than {MAX_ELEMENTS} elements"
+    )))
 }
 
 fn tensor_type(tensor: &Tensor) -> Type {
@@ -221,15 +254,12 @@ fn bind_dims(
         })?;
         shape.push(usize::try_from(extent).unwrap_or(usize::MAX));
     }
-    let volume = shape.iter().try_fold(1usize, |a, &n| a.checked_mul(n));
-    if volume.is_none_or(|n| MAX_ELEMENTS < n) {
-        let message = format!("a result of {shape:?} has more than {MAX_ELEMENTS} elements");
-        return Err(EvalError::new(message));
+    believable(&shape)?;
+    let volume: usize = shape.iter().product();
+    match elements.filter(|&n| volume != n) {
+        Some(n) => Err(EvalError::new(format!(
+            "{n} elements do not make a {shape:?}"
+        ))),
+        None => Ok(shape),
     }
-    if elements.is_some_and(|n| volume != Some(n)) {
-        return Err(EvalError::new(format!(
-            "{elements:?} elements do not make a {shape:?}"
-        )));
-    }
-    Ok(shape)
 }

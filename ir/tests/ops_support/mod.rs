@@ -1,6 +1,11 @@
 //! What the tests of the operations share: short ways to write tensors, attributes and checks.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(
+    dead_code,
+    unused_macros,
+    unused_imports,
+    reason = "each test binary uses its own part"
+)]
 
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, Data, Dim, EvalContext, Inferred, OpError, OpRef, Registry,
@@ -213,7 +218,73 @@ impl Random {
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
     }
+}
+
+/// One case of `ops_reference.txt`.
+#[derive(Clone, Default)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) props: AttrDict,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) wanted: Vec<Tensor>,
+}
+
+fn numbers<T: std::str::FromStr>(words: &[&str]) -> Vec<T> {
+    words
+        .iter()
+        .map(|w| w.parse().ok().expect("a number"))
+        .collect()
+}
+
+fn attr(kind: &str, words: &[&str]) -> Attr {
+    let first = words.first().copied().unwrap_or("");
+    match kind {
+        "int" => Attr::int(first.parse().unwrap()),
+        "float" => Attr::float(first.parse().unwrap()),
+        "bool" => Attr::Bool(first == "1"),
+        "str" => Attr::str(first),
+        "type" => Attr::Type(Type::Scalar(DType::parse(first).unwrap())),
+        "ints" => Attr::ints(&numbers::<i64>(words)),
+        "floats" => Attr::Array(numbers(words).into_iter().map(Attr::float).collect()),
+        other => panic!("an attribute of kind {other}"),
+    }
+}
+
+fn tensor(words: &[&str]) -> Tensor {
+    let dtype = DType::parse(words[0]).unwrap();
+    let sizes: Vec<&str> = words[1].split('x').filter(|w| *w != "-").collect();
+    let shape = numbers(&sizes);
+    if dtype.is_float() {
+        Tensor::from_f64(dtype, shape, numbers(&words[3..]))
+    } else {
+        Tensor::from_i64(dtype, shape, numbers(&words[3..]))
+    }
+}
+
+/// All cases.
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    for line in include_str!("../ops_reference.txt").lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [] => {}
+            ["op", name] => cases.push(Case {
+                name: (*name).into(),
+                ..Case::default()
+            }),
+            [word, rest @ ..] => {
+                let case = cases.last_mut().expect("a case begins with op");
+                match (*word, rest) {
+                    ("attr", [name, kind, words @ ..]) => case.props.set(name, attr(kind, words)),
+                    ("in", rest) => case.inputs.push(tensor(rest)),
+                    ("out", rest) => case.wanted.push(tensor(rest)),
+                    _ => panic!("a line {line}"),
+                }
+            }
+        }
+    }
+    cases
 }
