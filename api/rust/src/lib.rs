@@ -63,17 +63,29 @@ pub mod text {
 
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
 pub mod layout {
-    pub use optc_layout::*;
+    pub use optc_layout::notation;
+    pub use optc_layout::{
+        BlockSpelling, DigitOp, DigitText, DigitsSpelling, Factor, Field, Layout, LayoutError,
+        NotView, NotViewReason, Notation, Piece, Spelling, StridedSpelling, TileDim, ViewMap,
+        ViewMapError, XlaSpelling, is_view, pull,
+    };
 }
 
 /// Passes: running pipelines, reports and certificates.
 pub mod passes {
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
-    pub use optc_passes::pass::{OptionInfo, Options};
+    pub use optc_passes::pass::{OptionInfo, Options, PassInfo};
     pub use optc_passes::{certify, pipeline, rules, stats, view_fold};
 }
 
 /// The two oracles: programs run slowly and plainly, on logical tensors or on poisoned buffers.
 pub mod interp {
-    pub use optc_interp::*;
+    pub use optc_interp::npz;
+    pub use optc_interp::{
+        DEFAULT_SIZE, DataError, DataSource, EquivalenceOptions, Execution, FallbackSource, Fill,
+        FolderSource, InputError, MemorySource, Mismatch, MismatchKind, NoData, NotEquivalent,
+        OpFailure, RandomSource, RunError, SplitMix64, argument_keys, check_inputs, compare,
+        compare_exact, equivalent, random_inputs, random_tensor, result_keys, run_naive,
+        run_reference, tolerance,
+    };
 }
