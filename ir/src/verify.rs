@@ -1,1 +1,530 @@
-//! The verifier.
+//! The verifier: what must hold of a module before anything else reads it.
+//!
+//! Every error is reported, in the order of the text, of one operation the first only.
+//!
+//! # Modules
+//! - The functions have different names (`function-duplicate`).
+//! - Calls do not go round in a circle (`call-target-recursive`).
+//!
+//! # Functions
+//! - One port an argument and one a result (`port-count`), with names that differ among the
+//!   arguments and among the results (`port-name-duplicate`).
+//! - Ids are those of the function's own tables, each operation stands in the body once and owns
+//!   its results (`value-foreign`).
+//! - Operands and returned values are arguments or results of an operation further up
+//!   (`value-undefined`).
+//!
+//! # Types
+//! - Arguments and results have fewer than 2^63 positions, and a layout fits its shape
+//!   (`layout-invalid`); unknown dimensions stand for some number.
+//!
+//! # Operations
+//! - An operation of the `hbir` dialect has a declaration (`hbir-op-unknown`). Operations of other
+//!   dialects without one are opaque: their types are taken as written.
+//! - The shape rule holds (the codes of the operation, `operand-count`, `operand-kind`,
+//!   `attribute-missing`, `attribute-kind`), gives as many results as are declared
+//!   (`result-count`), tensors (`result-kind`) with the declared dimensions
+//!   (`result-shape-mismatch`) and element type (`result-type-mismatch`). An unknown dimension
+//!   matches every other, a symbol itself.
+//! - The further constraints of the declaration hold (the codes of the operation).
+//! - `hbir.view`: the layouts agree with the index map, exactly (`view-illegal`); its shapes and
+//!   permutation fit (`view-shape`).
+//! - `hbir.layout_convert`: dimensions and element type stay (`layout-convert-type`).
+//! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`) and takes and gives these
+//!   types (`call-argument-mismatch`, `call-result-mismatch`).
+//!
+//! # Symbolic dimensions
+//! A view between types of unknown dimensions is decided with a different prime for each symbol
+//! and for each `?`. A `?` whose size follows from the number of elements gets that size.
+//!
+//! # Not checked here
+//! - Whether the module's `hbir.target` accepts the layouts: this crate knows no targets.
+//! - Whether the bytes of an external constant exist: this crate reads no files.
+
+use crate::attr::Attr;
+use crate::diag::{Diagnostic, nearest};
+use crate::entity::EntityId;
+use crate::module::{Func, Module, Op, Port, Span, Value, ValueDef};
+use crate::op::{OpDecl, OpError, OpRef, Registry};
+use crate::ops::rearrange::{ViewDims, view_of};
+use crate::text::{print_type, same_type};
+use crate::types::{Dim, TensorType, Type};
+use indexmap::{IndexMap, IndexSet};
+use optc_layout::{Layout, LayoutError, Spelling, ViewMap, is_view};
+use std::sync::Arc;
+
+/// Primes that stand for unknown sizes. Later rows are for shapes that overflow with larger ones.
+const PRIMES: [[u64; 12]; 3] = [
+    [10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103],
+    [503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587],
+    [29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73],
+];
+
+/// Checks a module.
+///
+/// # Errors
+/// Everything found that does not hold, in the order of the text.
+pub fn verify(module: &Module, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
+    let mut verifier = Verifier {
+        registry,
+        funcs: IndexMap::new(),
+        layouts: IndexSet::new(),
+        diags: Vec::new(),
+    };
+    for func in &module.funcs {
+        if verifier.funcs.contains_key(&*func.name) {
+            let message = format!("the function @{} is defined twice", func.name);
+            let error = Diagnostic::error("function-duplicate", message);
+            verifier.diags.push(error.at(func.span, "the second one"));
+        } else {
+            verifier.funcs.insert(&func.name, func);
+        }
+    }
+    module.funcs.iter().for_each(|f| verifier.func(f));
+    verifier.recursion(module);
+    if verifier.diags.is_empty() { Ok(()) } else { Err(verifier.diags) }
+}
+
+/// A module that [`verify`] accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Verified<'m>(&'m Module);
+
+impl<'m> Verified<'m> {
+    /// Checks a module.
+    ///
+    /// # Errors
+    /// As [`verify`].
+    pub fn new(module: &'m Module, registry: &Registry) -> Result<Self, Vec<Diagnostic>> {
+        verify(module, registry).map(|()| Verified(module))
+    }
+    /// The module.
+    #[must_use]
+    pub fn module(self) -> &'m Module {
+        self.0
+    }
+}
+
+struct Verifier<'m> {
+    registry: &'m Registry,
+    funcs: IndexMap<&'m str, &'m Func>,
+    /// The types whose layout was found to fit, by address; `funcs` keeps them alive.
+    layouts: IndexSet<usize>,
+    diags: Vec<Diagnostic>,
+}
+
+impl<'m> Verifier<'m> {
+    fn error(&mut self, code: &'static str, message: String, span: Span, label: &str) {
+        self.diags.push(Diagnostic::error(code, message).at(span, label));
+    }
+
+    fn func(&mut self, func: &'m Func) {
+        self.ports(func, &func.arg_ports, func.args.len(), "argument");
+        self.ports(func, &func.result_ports, func.results.len(), "result");
+        let mut defined = vec![false; func.values.len()];
+        for (i, &arg) in func.args.iter().enumerate() {
+            let own = arg.index() < func.values.len() && func.values[arg].def == ValueDef::Arg(i);
+            if !own {
+                let message = format!("argument {i} of @{} is not a value of the function", func.name);
+                self.error("value-foreign", message, func.span, "this function");
+                return;
+            }
+            defined[arg.index()] = true;
+            self.value_layout(func, arg, func.span);
+        }
+        let mut placed = vec![false; func.ops.len()];
+        for &op in &func.body {
+            if !self.owned(func, op, &mut placed) {
+                return;
+            }
+            self.uses(func, op, &defined);
+            func.ops[op].results.iter().for_each(|v| defined[v.index()] = true);
+            self.op(func, op);
+        }
+        for (i, &value) in func.results.iter().enumerate() {
+            if !defined.get(value.index()).is_some_and(|&d| d) {
+                let message = format!("result {i} of @{} is defined nowhere in it", func.name);
+                self.error("value-undefined", message, func.span, "this function");
+            }
+        }
+    }
+
+    fn ports(&mut self, func: &Func, ports: &[Port], wanted: usize, what: &str) {
+        if ports.len() != wanted {
+            let message = format!("@{} has {} ports, wanted {wanted}, one a {what}", func.name, ports.len());
+            return self.error("port-count", message, func.span, "this function");
+        }
+        let key = |i| if what == "argument" { func.arg_key(i) } else { func.result_key(i) };
+        let mut seen = IndexSet::new();
+        for i in 0..wanted {
+            let name = key(i);
+            if seen.contains(&name) {
+                let message = format!("two {what}s of @{} are named `{name}`", func.name);
+                return self.error("port-name-duplicate", message, func.span, "this function");
+            }
+            seen.insert(name);
+        }
+    }
+
+    /// Whether the operation and its results are the function's own and stand in it once.
+    fn owned(&mut self, func: &Func, op: Op, placed: &mut [bool]) -> bool {
+        let first = placed.get(op.index()) == Some(&false);
+        let results = first && {
+            placed[op.index()] = true;
+            let own = |(i, v): (usize, &Value)| {
+                v.index() < func.values.len() && func.values[*v].def == ValueDef::Result(op, i)
+            };
+            func.ops[op].results.iter().enumerate().all(own)
+        };
+        if !results {
+            let message = format!("{op} of @{} is not its own, or stands in it twice", func.name);
+            self.error("value-foreign", message, func.span, "this function");
+        }
+        results
+    }
+
+    fn uses(&mut self, func: &Func, op: Op, defined: &[bool]) {
+        let data = &func.ops[op];
+        for (i, value) in data.operands.iter().enumerate() {
+            if !defined.get(value.index()).is_some_and(|&d| d) {
+                let message = format!("operand {i} of {} is not defined before it", data.name);
+                return self.error("value-undefined", message, data.span, "this operation");
+            }
+        }
+    }
+
+    fn op(&mut self, func: &'m Func, op: Op) {
+        let data = &func.ops[op];
+        let before = self.diags.len();
+        data.results.iter().for_each(|&v| self.value_layout(func, v, data.span));
+        let foreign = data.operands.iter().any(|v| v.index() >= func.values.len());
+        if self.diags.len() > before || foreign {
+            return;
+        }
+        let checked = match self.registry.get(&data.name) {
+            Some(decl) => self.declared(func, op, decl),
+            None => self.undeclared(&data.name),
+        };
+        let checked = checked.and_then(|()| match &*data.name {
+            "hbir.view" => view(&func.op_ref(op)),
+            "hbir.layout_convert" => layout_convert(&func.op_ref(op)),
+            "hbir.call" | "func.call" => self.call(func, op),
+            _ => Ok(()),
+        });
+        if let Err(error) = checked {
+            let mut diag = Diagnostic::error(error.code, error.message).at(data.span, "this operation");
+            diag.notes.extend(error.hint.map(|h| format!("hint: {h}")));
+            diag.notes.extend(misplaced(error.code, func, op));
+            self.diags.push(diag);
+        }
+    }
+
+    fn undeclared(&self, name: &str) -> Result<(), OpError> {
+        let Some(short) = name.strip_prefix("hbir.") else {
+            return Ok(());
+        };
+        let error = OpError::new("hbir-op-unknown", format!("found {name}, wanted an operation of the dialect"));
+        let all = self.registry.all();
+        let known = all.iter().filter_map(|d| d.name().strip_prefix("hbir."));
+        Err(match nearest(short, known) {
+            Some(near) => error.hint(format!("did you mean hbir.{near}?")),
+            None => error,
+        })
+    }
+
+    fn declared(&self, func: &Func, op: Op, decl: &dyn OpDecl) -> Result<(), OpError> {
+        let op = func.op_ref(op);
+        let inferred = decl.infer(&op)?;
+        if inferred.len() != op.results.len() {
+            let message = format!("{} has {} results, wanted {}", op.name, op.results.len(), inferred.len());
+            return Err(OpError::new("result-count", message));
+        }
+        for (i, wanted) in inferred.into_iter().enumerate() {
+            let found = op.result(i)?;
+            let same_rank = found.dims.len() == wanted.dims.len();
+            if !same_rank || !found.dims.iter().zip(&wanted.dims).all(|(a, b)| fits(a, b)) {
+                let (found, wanted) = (shape_text(&found.dims), shape_text(&wanted.dims));
+                let message = format!("result {i} of {} has shape {found}, wanted {wanted}", op.name);
+                return Err(OpError::new("result-shape-mismatch", message));
+            }
+            if found.dtype != wanted.dtype {
+                let message =
+                    format!("result {i} of {} has element type {}, wanted {}", op.name, found.dtype, wanted.dtype);
+                return Err(OpError::new("result-type-mismatch", message));
+            }
+        }
+        decl.verify(&op)
+    }
+
+    fn call(&self, func: &Func, op: Op) -> Result<(), OpError> {
+        let data = &func.ops[op];
+        let Some(Attr::Symbol(callee)) = data.props.get("callee") else {
+            return Err(OpError::new("attribute-missing", format!("{} needs the attribute `callee`", data.name)));
+        };
+        let Some(target) = self.funcs.get(&**callee) else {
+            let error = OpError::new("call-target-missing", format!("there is no function @{callee}"));
+            return Err(match nearest(callee, self.funcs.keys().copied()) {
+                Some(near) => error.hint(format!("did you mean @{near}?")),
+                None => error,
+            });
+        };
+        let agree = |code: &'static str, what: &str, given: &[Value], taken: &[Value]| {
+            if given.len() != taken.len() {
+                let message = format!("found {} {what}s, wanted {} by @{callee}", given.len(), taken.len());
+                return Err(OpError::new(code, message));
+            }
+            for (i, (&given, &taken)) in given.iter().zip(taken).enumerate() {
+                if taken.index() >= target.values.len() {
+                    continue;
+                }
+                let (found, wanted) = (func.ty(given), target.ty(taken));
+                if !same_type(found, wanted) {
+                    let (found, wanted) = (print_type(found), print_type(wanted));
+                    let message = format!("{what} {i} is {found}, wanted {wanted} by @{callee}");
+                    return Err(OpError::new(code, message));
+                }
+            }
+            Ok(())
+        };
+        agree("call-argument-mismatch", "argument", &data.operands, &target.args)?;
+        agree("call-result-mismatch", "result", &data.results, &target.results)
+    }
+
+    /// Refuses functions that call each other in a circle; visits each function once.
+    fn recursion(&mut self, module: &'m Module) {
+        let mut state: IndexMap<&str, bool> = IndexMap::new();
+        for func in &module.funcs {
+            let mut stack = vec![(func, 0usize)];
+            if state.contains_key(&*func.name) {
+                continue;
+            }
+            state.insert(&func.name, false);
+            while let Some((at, next)) = stack.pop() {
+                let Some(&op) = at.body.get(next) else {
+                    state.insert(&at.name, true);
+                    continue;
+                };
+                stack.push((at, next + 1));
+                if op.index() >= at.ops.len() {
+                    continue;
+                }
+                let data = &at.ops[op];
+                let target = match data.props.get("callee") {
+                    Some(Attr::Symbol(callee)) if data.name.ends_with(".call") => self.funcs.get(&**callee).copied(),
+                    _ => None,
+                };
+                let Some(target) = target else { continue };
+                match state.get(&*target.name) {
+                    None => {
+                        state.insert(&target.name, false);
+                        stack.push((target, 0));
+                    }
+                    Some(true) => {}
+                    Some(false) => {
+                        let message = format!("@{} calls itself, through @{}", target.name, at.name);
+                        self.error("call-target-recursive", message, data.span, "this call");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn value_layout(&mut self, func: &Func, value: Value, span: Span) {
+        let Type::Tensor(ty) = func.ty(value) else { return };
+        let key = Arc::as_ptr(ty).addr();
+        if self.layouts.contains(&key) {
+            return;
+        }
+        match layout_fits(ty) {
+            Ok(()) => {
+                self.layouts.insert(key);
+            }
+            Err(error) => {
+                let message = format!("{}: {error}", print_type(func.ty(value)));
+                self.error("layout-invalid", message, span, "a value here");
+            }
+        }
+    }
+}
+
+/// Whether a declared dimension may be what the shape rule gives.
+fn fits(found: &Dim, wanted: &Dim) -> bool {
+    matches!(found, Dim::Unknown) || matches!(wanted, Dim::Unknown) || found == wanted
+}
+
+fn shape_text(dims: &[Dim]) -> String {
+    let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+    format!("[{}]", dims.join(", "))
+}
+
+/// The note that an attribute stands among the discardable ones.
+fn misplaced(code: &str, func: &Func, op: Op) -> Option<String> {
+    let data = &func.ops[op];
+    if code != "attribute-missing" || data.attrs.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = data.attrs.iter().map(|(name, _)| format!("`{name}`")).collect();
+    Some(format!("hint: {} stands in {{…}}; the operation reads what stands in <{{…}}>", names.join(", ")))
+}
+
+/// Whether the buffer has fewer than 2^63 positions and the layout fits the shape.
+fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
+    let shape = ty.shape();
+    if ty.spelling == Spelling::RowMajor {
+        let Some(shape) = shape else { return Ok(()) };
+        let fits = match ty.elements() {
+            Some(n) => n.checked_mul(u64::from(ty.dtype.bits())).is_some_and(|bits| i64::try_from(bits).is_ok()),
+            None => shape.contains(&0),
+        };
+        return if fits { Ok(()) } else { Err(LayoutError::Overflow { shape }) };
+    }
+    if let Some(shape) = shape {
+        return Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
+    }
+    let mut last = Ok(());
+    for primes in &PRIMES {
+        let shape = ty.dims.iter().zip(primes).map(|(d, &p)| d.fixed().unwrap_or(p)).collect::<Vec<_>>();
+        if shape.len() != ty.dims.len() {
+            return Ok(());
+        }
+        last = Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
+        if !matches!(last, Err(LayoutError::Overflow { .. })) {
+            break;
+        }
+    }
+    last
+}
+
+fn layout_convert(op: &OpRef<'_>) -> Result<(), OpError> {
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    if x.dtype == y.dtype && x.dims.len() == y.dims.len() && x.dims.iter().zip(&y.dims).all(|(a, b)| fits(a, b)) {
+        return Ok(());
+    }
+    let message = format!(
+        "hbir.layout_convert gives {} of {}, wanted {} of {}: it changes the layout alone",
+        shape_text(&y.dims),
+        y.dtype,
+        shape_text(&x.dims),
+        x.dtype
+    );
+    Err(OpError::new("layout-convert-type", message))
+}
+
+/// Decides whether the layouts of an `hbir.view` agree with its index map.
+fn view(op: &OpRef<'_>) -> Result<(), OpError> {
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    let dims = view_of(op)?;
+    let identity = dims.perm.iter().enumerate().all(|(i, &p)| i == p);
+    if identity && x.spelling == Spelling::RowMajor && y.spelling == Spelling::RowMajor {
+        return Ok(());
+    }
+    let mut refused = None;
+    for primes in &PRIMES {
+        let bound = Bound::new(x, &dims, y, primes).ok_or_else(|| {
+            OpError::new("view-shape", format!("{} has too many different unknown dimensions", op.name))
+        })?;
+        match bound.decide(x, y) {
+            Ok(()) => return Ok(()),
+            Err((error, too_large)) => {
+                refused = Some(error);
+                if !too_large {
+                    break;
+                }
+            }
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// The shapes of a view with numbers for unknown sizes.
+struct Bound {
+    operand: Vec<u64>,
+    map: ViewMap,
+}
+
+impl Bound {
+    fn new(x: &TensorType, view: &ViewDims, y: &TensorType, primes: &[u64]) -> Option<Bound> {
+        let mut rest = primes.iter().copied();
+        let mut bind = |dims: &[Dim], like: &[(Dim, u64)], total: Option<u64>| {
+            let mut sizes: Vec<Option<u64>> = Vec::with_capacity(dims.len());
+            let mut new: Vec<(&Dim, u64)> = Vec::new();
+            for dim in dims {
+                sizes.push(match dim {
+                    Dim::Fixed(n) => Some(*n),
+                    Dim::Unknown => None,
+                    Dim::Symbol(_) => {
+                        let known = like.iter().map(|(d, n)| (d, *n)).chain(new.iter().copied());
+                        let size = known.into_iter().find(|(d, _)| *d == dim).map(|(_, n)| n);
+                        let size = size.or_else(|| rest.next())?;
+                        new.push((dim, size));
+                        Some(size)
+                    }
+                });
+            }
+            fill(&mut sizes, like, total, &mut rest)?;
+            sizes.into_iter().collect::<Option<Vec<u64>>>()
+        };
+        let operand = bind(&x.dims, &[], None)?;
+        let pair = |dims: &[Dim], sizes: &[u64]| -> Vec<(Dim, u64)> {
+            dims.iter().cloned().zip(sizes.iter().copied()).collect()
+        };
+        let like = pair(&x.dims, &operand);
+        let total = volume(&operand);
+        let shape = bind(&view.shape, &like, total)?;
+        let moved: Vec<u64> = view.perm.iter().map(|&p| shape.get(p).copied()).collect::<Option<_>>()?;
+        let mut like_result = pair(&view.transposed(), &moved);
+        like_result.extend(like.into_iter().filter(|(d, _)| *d != Dim::Unknown));
+        let result = bind(&y.dims, &like_result, total)?;
+        let map = ViewMap { shape: Some(shape), perm: Some(view.perm.clone()), result };
+        Some(Bound { operand, map })
+    }
+
+    /// The answer, and whether the numbers were too large for one.
+    fn decide(&self, x: &TensorType, y: &TensorType) -> Result<(), (OpError, bool)> {
+        let layout = |ty: &TensorType, shape: &[u64]| {
+            Layout::new(ty.spelling.clone(), shape, ty.dtype.bits()).map_err(|error| {
+                let too_large = matches!(error, LayoutError::Overflow { .. });
+                (OpError::new("layout-invalid", error.to_string()), too_large)
+            })
+        };
+        let input = layout(x, &self.operand)?;
+        let output = layout(y, &self.map.result)?;
+        is_view(&input, &self.map, &output).map_err(|no| {
+            let mut error = OpError::new("view-illegal", format!("hbir.view is no view: {no}"));
+            error.hint = no.hint;
+            (error, false)
+        })
+    }
+}
+
+fn volume(sizes: &[u64]) -> Option<u64> {
+    sizes.iter().try_fold(1u64, |a, &n| a.checked_mul(n))
+}
+
+/// Gives each `?` a size: the one that the volume leaves, that of the `?` in the same place of
+/// order in `like`, or a new prime.
+fn fill(
+    sizes: &mut [Option<u64>],
+    like: &[(Dim, u64)],
+    total: Option<u64>,
+    primes: &mut impl Iterator<Item = u64>,
+) -> Option<()> {
+    let unknown = sizes.iter().filter(|s| s.is_none()).count();
+    let known = sizes.iter().flatten().try_fold(1u64, |a, &n| a.checked_mul(n));
+    if let (1, Some(total), Some(known)) = (unknown, total, known)
+        && known > 0
+        && total % known == 0
+    {
+        sizes.iter_mut().filter(|s| s.is_none()).for_each(|s| *s = Some(total / known));
+        return Some(());
+    }
+    let same: Vec<u64> = like.iter().filter(|(d, _)| *d == Dim::Unknown).map(|(_, n)| *n).collect();
+    let mut same = (same.len() == unknown).then_some(same).unwrap_or_default().into_iter();
+    for size in sizes.iter_mut().filter(|s| s.is_none()) {
+        *size = Some(match same.next() {
+            Some(n) => n,
+            None => primes.next()?,
+        });
+    }
+    Some(())
+}
