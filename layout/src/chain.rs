@@ -35,7 +35,7 @@ pub(crate) fn ceil_div(n: u64, d: u64) -> u64 {
 
 /// Whether `outer` continues the run of `inner`, so that one cut says both.
 fn continues(outer: Cut, inner: Cut) -> bool {
-    outer.size % inner.size == 0
+    outer.size.is_multiple_of(inner.size)
         && i128::from(outer.stride)
             == i128::from(inner.stride) * i128::from(outer.size / inner.size)
 }
@@ -120,11 +120,11 @@ pub(crate) fn split(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
         return Some((chain.to_vec(), Chain::new()));
     }
     let &Cut { size: t, stride } = chain.first()?;
-    if c % t == 0 {
+    if c.is_multiple_of(t) {
         let outer = linear(scaled(stride, c / t), 2);
         return Some((outer, restrict(chain, c).to_vec()));
     }
-    if t % c == 0 {
+    if t.is_multiple_of(c) {
         let (outer, inner) = split(&chain[1..], t, c)?;
         return Some((prepend(t / c, stride, outer), inner));
     }
@@ -311,7 +311,10 @@ pub(crate) fn steps(chain: &[Cut], n: u64) -> Vec<Step> {
 pub(crate) fn reach(steps: &[Step]) -> (i128, i128) {
     steps.iter().fold((0, 0), |(low, high), step| {
         let last = i128::from(step.cut.stride) * i128::from(step.count.saturating_sub(1));
-        (low + last.min(0), high + last.max(0))
+        (
+            low.saturating_add(last.min(0)),
+            high.saturating_add(last.max(0)),
+        )
     })
 }
 
@@ -330,7 +333,7 @@ fn search(
     let stride = i128::from(step.cut.stride);
     let (mut from, mut to) = (0i128, i128::from(step.count) - 1);
     if stride != 0 {
-        let (x, y) = (wanted - high, wanted - low);
+        let (x, y) = (wanted.saturating_sub(high), wanted.saturating_sub(low));
         let (x, y) = if stride < 0 { (-y, -x) } else { (x, y) };
         from = from.max(-(-x).div_euclid(stride.abs()));
         to = to.min(y.div_euclid(stride.abs()));

@@ -174,3 +174,33 @@ pub enum LayoutError {
         reason: String,
     },
 }
+
+impl LayoutError {
+    /// The encoding's key at whose value the mistake lies, and the byte offset in a string value.
+    #[must_use]
+    pub fn place(&self) -> (Option<&str>, usize) {
+        match self {
+            LayoutError::Syntax { key, offset, .. } => (Some(key), *offset),
+            LayoutError::UnknownKey { key, .. }
+            | LayoutError::RepeatedKey { key }
+            | LayoutError::FieldKind { key, .. }
+            | LayoutError::FieldRange { key, .. } => (Some(key), 0),
+            LayoutError::NotPermutation { key, .. } | LayoutError::RankMismatch { key, .. } => {
+                (Some(key), 0)
+            }
+            LayoutError::Axes { .. } => (Some("axes"), 0),
+            LayoutError::UnknownAxis { .. }
+            | LayoutError::RepeatedInLevel { .. }
+            | LayoutError::NotInOuterLevel { .. } => (Some("block"), 0),
+            LayoutError::OrderLevels { .. } => (Some("order"), 0),
+            LayoutError::MissingDigit { .. }
+            | LayoutError::OverlappingDigits { .. }
+            | LayoutError::MergeConflict { .. } => (Some("digits"), 0),
+            LayoutError::TileAcrossPadding { .. } => (Some("xla"), 0),
+            LayoutError::OutOfBuffer { .. } => (Some("size"), 0),
+            LayoutError::Overflow { .. }
+            | LayoutError::Pieces { .. }
+            | LayoutError::Inexpressible { .. } => (None, 0),
+        }
+    }
+}

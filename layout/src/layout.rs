@@ -126,10 +126,10 @@ pub(crate) fn independent_groups(
 ) -> Vec<(std::ops::Range<usize>, u64, Chain)> {
     let mut groups = Vec::new();
     let mut rest = chain.to_vec();
-    let mut n: u64 = sizes.iter().product();
+    let mut n = product(sizes);
     let (mut end, mut size) = (sizes.len(), 1u64);
     for start in (1..sizes.len()).rev() {
-        size *= sizes[start];
+        size = size.saturating_mul(sizes[start]);
         if let Some((outer, inner)) = split(&rest, n, size) {
             groups.push((start..end, size, inner));
             n /= size;
@@ -192,7 +192,7 @@ impl Layout {
                 )?;
                 storage.space = digits.space;
                 storage.bits = digits.element_bits.unwrap_or(elem_bits);
-                build_digits(digits, shape, &mut storage)?
+                build_digits(digits, shape, elements, &mut storage)?
             }
             Spelling::Xla(xla) => {
                 expect_rank("xla", xla.minor_to_major.len(), shape.len())?;
@@ -309,7 +309,7 @@ impl Layout {
         let mut chains = vec![Vec::new(); shape.len()];
         let mut stride = positions;
         for piece in pieces {
-            if piece.extent < piece.count || shape.len() <= piece.dim {
+            if piece.extent < piece.count.max(1) || shape.len() <= piece.dim {
                 return Err(LayoutError::Pieces {
                     dim: piece.dim,
                     size: 0,
@@ -597,6 +597,13 @@ impl Layout {
     }
 }
 
+/// The product of sizes; saturates.
+pub(crate) fn product(sizes: &[u64]) -> u64 {
+    sizes
+        .iter()
+        .fold(1, |product: u64, &size| product.saturating_mul(size))
+}
+
 /// Row-major index of a number.
 pub(crate) fn unravel(mut k: u64, shape: &[u64]) -> Vec<u64> {
     let mut e = vec![0; shape.len()];
@@ -839,11 +846,11 @@ fn build_strided(
 fn build_digits(
     digits: &crate::digits::DigitsSpelling,
     shape: &[u64],
+    elements: u64,
     storage: &mut Storage,
 ) -> Result<Function, LayoutError> {
     let (chain, padded) = digits.build(shape)?;
     let order = digits.chain_order(shape.len())?;
-    let elements: u64 = shape.iter().product();
     let highest = digits
         .offset
         .saturating_add(chain::highest(&chain, elements));

@@ -32,6 +32,8 @@ pub struct TextError {
     pub wanted: String,
     /// What the writer may have meant.
     pub hint: Option<String>,
+    /// The rule of its notation that the layout breaks, where the text itself reads.
+    pub layout: Option<Box<LayoutError>>,
 }
 
 impl std::fmt::Display for TextError {
@@ -41,8 +43,12 @@ impl std::fmt::Display for TextError {
             found,
             wanted,
             hint,
+            layout,
         } = self;
-        write!(f, "at character {offset}: found {found}, expected {wanted}")?;
+        match layout {
+            Some(error) => write!(f, "at character {offset}: {error}")?,
+            None => write!(f, "at character {offset}: found {found}, expected {wanted}")?,
+        }
         match hint {
             None => Ok(()),
             Some(hint) => write!(f, "; {hint}"),
@@ -57,7 +63,11 @@ impl std::error::Error for TextError {}
 /// # Errors
 /// The place of the first mistake. A dimension of unknown size is one, since a layout needs sizes.
 pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader {
+        text,
+        at: 0,
+        values: Vec::new(),
+    };
     let tensor = if reader.eat_word("tensor") {
         reader.mlir()?
     } else {
@@ -132,6 +142,8 @@ pub fn xla_bits(name: &str) -> Option<u32> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// Keys of the encoding and where the content of their values starts.
+    values: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
@@ -160,7 +172,7 @@ impl<'a> Reader<'a> {
         self.expect('>')?;
         let spelling = Spelling::from_fields(&fields, shape.len());
         let layout = spelling.and_then(|spelling| Layout::new(spelling, &shape, elem_bits));
-        let layout = layout.map_err(|error| self.refused(start, &error))?;
+        let layout = layout.map_err(|error| self.refused(start, error))?;
         Ok(TensorText {
             shape,
             dtype,
@@ -217,6 +229,10 @@ impl<'a> Reader<'a> {
                 return Err(self.error("a layout key such as block or order"));
             }
             self.expect('=')?;
+            self.skip_spaces();
+            let quoted = self.peek() == Some('"');
+            self.values
+                .push((key.clone(), self.at + usize::from(quoted)));
             let value = self.value()?;
             fields.push((key, value));
             if !self.eat(',') {
@@ -381,22 +397,14 @@ impl<'a> Reader<'a> {
             let xla = XlaSpelling::parse(&self.text[inside..inside + len], shape.len());
             xla.and_then(|xla| Layout::new(Spelling::Xla(xla), &shape, elem_bits))
                 .map_err(|error| match error {
-                    LayoutError::Syntax {
-                        offset,
-                        found,
-                        wanted,
-                        ..
-                    } => TextError {
-                        offset: inside + offset,
-                        found,
-                        wanted,
-                        hint: None,
-                    },
-                    error => self.refused(start, &error),
+                    LayoutError::Syntax { offset, wanted, .. } => {
+                        self.error_at(inside + offset, &wanted)
+                    }
+                    error => self.refused(start, error),
                 })?
         } else {
             let layout = Layout::new(Spelling::RowMajor, &shape, elem_bits);
-            layout.map_err(|error| self.refused(start, &error))?
+            layout.map_err(|error| self.refused(start, error))?
         };
         Ok(TensorText {
             shape,
@@ -485,18 +493,20 @@ impl<'a> Reader<'a> {
             found,
             wanted: wanted.to_owned(),
             hint: None,
+            layout: None,
         }
     }
 
-    /// A layout that its own rules refuse.
-    fn refused(&self, offset: usize, error: &LayoutError) -> TextError {
-        let found = "a layout that is refused".to_owned();
-        let wanted = "one that means something".to_owned();
-        TextError {
-            offset,
-            found,
-            wanted,
-            hint: Some(error.to_string()),
-        }
+    /// A layout that its own rules refuse, at the value that is wrong if the error names its key.
+    fn refused(&self, start: usize, error: LayoutError) -> TextError {
+        let (key, inside) = error.place();
+        let value = self
+            .values
+            .iter()
+            .find(|(name, _)| Some(name.as_str()) == key);
+        let offset = value.map_or(start, |(_, at)| at + inside);
+        let mut refused = self.error_at(offset, "a layout that its notation allows");
+        refused.layout = Some(Box::new(error));
+        refused
     }
 }

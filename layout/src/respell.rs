@@ -3,7 +3,7 @@
 use crate::chain::{Step, steps};
 use crate::digits::{DigitOp, DigitText, DigitsSpelling};
 use crate::error::LayoutError;
-use crate::layout::{Function, Layout, Piece, Storage, independent_groups};
+use crate::layout::{Function, Layout, Piece, Storage, independent_groups, product};
 use crate::spelling::{BlockSpelling, Factor, Notation, Spelling, StridedSpelling};
 use crate::view::ViewMap;
 use crate::xla::{TileDim, XlaSpelling};
@@ -313,13 +313,13 @@ fn strided(layout: &Layout) -> Result<StridedSpelling, LayoutError> {
         };
         strides.extend(dims.clone().map(|_| stride));
         let last = i128::from(stride) * i128::from(size.saturating_sub(1));
-        highest += last.max(0);
+        highest = highest.saturating_add(last.max(0));
         inner = stride.saturating_mul(i64::try_from(*size).unwrap_or(i64::MAX));
     }
     strides.reverse();
     strides.truncate(shape.len());
     let size = layout.positions();
-    let dense = i128::from(size) == highest + 1;
+    let dense = i128::from(size) == highest.saturating_add(1);
     let size = (!dense).then_some(size);
     Ok(StridedSpelling {
         strides,
@@ -341,7 +341,8 @@ struct Loose {
 impl Loose {
     /// The digit of the merged dimensions that is this one and then `minor`, if it is one run.
     fn merged(&self, minor: &Loose, shape: &[u64]) -> Option<Loose> {
-        let size: u64 = minor.dims.iter().map(|&dim| shape[dim]).product();
+        let sizes: Vec<u64> = minor.dims.iter().map(|&dim| shape[dim]).collect();
+        let size = product(&sizes);
         let runs = self.div == 1
             && minor.outside.is_empty()
             && minor.count.checked_mul(minor.div) == Some(size)
@@ -391,7 +392,7 @@ fn digits(layout: &Layout) -> Result<DigitsSpelling, LayoutError> {
     let mut above = top.stride.saturating_mul(extent);
     let mut loose = loose.into_iter();
     while let Some(mut digit) = loose.next() {
-        while above % digit.stride != 0 || above / digit.stride < digit.count {
+        while !above.is_multiple_of(digit.stride) || above / digit.stride < digit.count {
             // Neighbours that count on without a gap may be padded together.
             let merged = loose
                 .next()
@@ -422,13 +423,13 @@ fn unused(extent: u64, digits: &mut Vec<DigitText>) {
 
 /// Adds the buffer's size where the digits do not give it.
 fn with_size(layout: &Layout, mut spelling: DigitsSpelling) -> DigitsSpelling {
-    let product: u128 = spelling
-        .digits
-        .iter()
-        .map(|digit| u128::from(digit.extent))
-        .product();
-    if product != u128::from(layout.positions()) || spelling.offset != 0 {
-        spelling.size = Some(layout.positions());
+    let positions = layout.positions();
+    let extents = spelling.digits.iter().map(|digit| u128::from(digit.extent));
+    let product = extents.fold(1, u128::saturating_mul);
+    if spelling.offset != 0 || u128::from(positions) < product {
+        spelling.size = Some(positions);
+    } else if product != u128::from(positions) {
+        spelling.tail = positions;
     }
     spelling
 }

@@ -2,7 +2,7 @@
 
 use crate::chain::Chain;
 use crate::error::LayoutError;
-use crate::layout::{Function, Layout, concat, independent_groups, unravel};
+use crate::layout::{Function, Layout, concat, independent_groups, product, unravel};
 use crate::respell;
 
 /// Element count up to which the one undecided corner is enumerated.
@@ -225,9 +225,7 @@ impl ViewMap {
         for (&axis, index) in perm.iter().zip(unravel(k, &permuted)) {
             e[axis] = index;
         }
-        e.iter()
-            .zip(middle)
-            .fold(0, |number, (index, size)| number * size + index)
+        number(&e, middle)
     }
 
     /// Logical index in the operand of the element `e` of the result.
@@ -240,10 +238,7 @@ impl ViewMap {
         if e.len() != self.result.len() || e.iter().zip(&self.result).any(|(i, n)| n <= i) {
             return None;
         }
-        let k = e
-            .iter()
-            .zip(&self.result)
-            .fold(0, |number, (index, size)| number * size + index);
+        let k = number(e, &self.result);
         Some(unravel(self.operand_number(operand, k), operand))
     }
 
@@ -332,6 +327,14 @@ impl ViewMap {
             result: operand.to_vec(),
         })
     }
+}
+
+/// Row-major number of an index; saturates.
+fn number(e: &[u64], shape: &[u64]) -> u64 {
+    let step = |number: u64, (index, size): (&u64, &u64)| {
+        number.saturating_mul(*size).saturating_add(*index)
+    };
+    e.iter().zip(shape).fold(0, step)
 }
 
 fn check_perm(perm: &[usize], shape: &[u64]) -> Result<(), ViewMapError> {
@@ -616,7 +619,7 @@ fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Vec<u64>, Vec<usize>) {
     sorted.sort_unstable();
     let merged = |i: usize| {
         let stop = sorted.get(i + 1).copied().unwrap_or(sizes.len());
-        sizes[sorted[i]..stop].iter().product()
+        product(&sizes[sorted[i]..stop])
     };
     let target = starts
         .iter()

@@ -1,0 +1,216 @@
+//! What each notation reads, prints and refuses.
+
+use optc_layout::notation::parse_tensor;
+use optc_layout::{Layout, Notation, ViewMap, is_view, pull};
+
+fn layout(text: &str) -> Layout {
+    parse_tensor(text)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .layout
+}
+
+#[track_caller]
+fn reads(text: &str, canonical: &str) {
+    assert_eq!(layout(text).spelling().to_string(), canonical, "{text}");
+}
+
+#[track_caller]
+fn refuses(text: &str, message: &str) {
+    match parse_tensor(text) {
+        Ok(tensor) => panic!("{text} reads as {}", tensor.layout.spelling()),
+        Err(error) => assert_eq!(error.to_string(), message, "{text}"),
+    }
+}
+
+#[track_caller]
+fn respells(text: &str, notation: Notation, wanted: &str) {
+    let got = match layout(text).respell(notation) {
+        Ok(other) => other.spelling().to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(got, wanted, "{text}");
+}
+
+#[test]
+fn canonical_text_and_sugar() {
+    let two = "block = \"2W2H\", order = [1, 0]";
+    reads("tensor<4x8xsi8, {block = \"2W2H\", order = [1, 0]}>", two);
+    reads("tensor<4x8xsi8, block = \"2W2H\", order = [1, 0]>", two);
+    reads(
+        "tensor<4x8xsi8, layout = {block = 2W2H, order = [1, 0]}>",
+        two,
+    );
+    reads(
+        "tensor<4x8xsi8, {order = [1 : i64, 0 : i64], block = 2W2H}>",
+        two,
+    );
+    reads(
+        "tensor<4x8xsi8, {order = array<i64: 1, 0>}>",
+        "order = [1, 0]",
+    );
+    reads(
+        "tensor<4x8xsi8, {block = 2d1 8d0}>",
+        "block = \"2d1 8d0\", order = [0, 1]",
+    );
+    reads(
+        "tensor<128xsi8, digits = 32:d0 4:d0/32>",
+        "digits = \"32:d0 4:d0/32\"",
+    );
+    reads("tensor<4x8xsi8>", "");
+    reads("tensor<f32>", "");
+    reads("f32[3,5]{1,0:T(2,2)}", "xla = \"1,0:T(2,2)\"");
+    reads("f32[3,5]{ 1, 0 : T(2,2) S(1) }", "xla = \"1,0:T(2,2)S(1)\"");
+    reads(
+        "tensor<4x8xi4, {space = 1, ebits = 8, digits = \"4:d0 8:d1\"}>",
+        "digits = \"4:d0 8:d1\", ebits = 8, space = 1",
+    );
+    reads(
+        "tensor<6x6xf32, {axes = \"dh\", block = \"2d3h\"}>",
+        "axes = \"dh\", block = \"2d3h\", order = [0, 1]",
+    );
+}
+
+#[test]
+fn refusals_point_at_the_mistake() {
+    refuses(
+        "tensor<4x8xsi8, {block = \"2X\"}>",
+        "at character 26: `X` names no dimension, expected one of HW",
+    );
+    refuses(
+        "tensor<4x8xsi8, {block = \"2W0H\"}>",
+        "at character 28: in `block = \"2W0H\"` at character 2: found `0`, expected a block size of 1 or more",
+    );
+    refuses(
+        "tensor<4x8xsi8, {order = [0, 0]}>",
+        "at character 25: `order` is [0, 0], expected a permutation of 0 to 2 (exclusive)",
+    );
+    refuses(
+        "tensor<4x8xsi8, {block = \"2W2W|2W\"}>",
+        "at character 26: level 1 of the block names W twice; only the last level may",
+    );
+    refuses(
+        "tensor<4x8xsi8, {block = \"2W|2H\"}>",
+        "at character 26: level 2 of the block cuts H, which the level outside it does not name",
+    );
+    refuses(
+        "tensor<4x8xfoo>",
+        "at character 11: found `foo`, expected an element type such as f32 or si8",
+    );
+    refuses(
+        "tensor<?x8xsi8>",
+        "at character 7: found `?x8xsi8`, expected a known size: a layout needs the sizes",
+    );
+    refuses(
+        "f32[8]{0:S(1)T(8)}",
+        "at character 13: found `T`, expected the end, or attributes in the order T, L, E, S after `:`",
+    );
+}
+
+#[test]
+fn digits_are_a_bijection() {
+    refuses(
+        "tensor<4xsi8, {digits = \"2:d0\"}>",
+        "at character 25: no digit holds values 0 to 3 of d0: elements would share a position",
+    );
+    refuses(
+        "tensor<4x4xsi8, {digits = \"4:d0\"}>",
+        "at character 27: no digit holds values 0 to 3 of d1: elements would share a position",
+    );
+    refuses(
+        "tensor<4xsi8, {digits = \"4:d0 4:d0\"}>",
+        "at character 25: digit `4:d0` overlaps digit `4:d0`: together they are no mixed radix",
+    );
+    refuses(
+        "tensor<6xsi8, {digits = \"2:d0 3:d0\"}>",
+        "at character 25: no digit holds values 0 to 5 of d0: elements would share a position",
+    );
+}
+
+#[test]
+fn one_function_in_other_notations() {
+    let tiled = "tensor<20x300xf32, {xla = \"1,0:T(8,128)(2,1)\"}>";
+    respells(
+        tiled,
+        Notation::Block,
+        "block = \"4H128W2H\", order = [0, 1]",
+    );
+    respells(
+        tiled,
+        Notation::Digits,
+        "digits = \"3:d0/8 3:d1/128 4:d0/2 128:d1 2:d0\"",
+    );
+    respells(
+        tiled,
+        Notation::Strided,
+        "strided notation cannot express this layout: d1 is not one run with a constant stride",
+    );
+    respells(
+        "tensor<16xf32, {block = \"8W|3W\"}>",
+        Notation::Digits,
+        "digits = \"2:d0/8 9:d0%8\"",
+    );
+    respells(
+        "tensor<16xf32, {block = \"8W|3W\"}>",
+        Notation::Xla,
+        "xla = \"0:T(8)(3)\"",
+    );
+    let blocked = "tensor<20x300xf32, {block = \"8H128W|2H1W\", order = [0, 1]}>";
+    respells(blocked, Notation::Xla, "xla = \"1,0:T(8,128)(2,1)\"");
+    let flat = "tensor<32x128xf32, {block = \"128W\", order = [0, 1]}>";
+    respells(flat, Notation::Strided, "strides = [128, 1]");
+}
+
+#[test]
+fn pulled_layouts_keep_their_spelling() {
+    let x = layout("tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>");
+    let split = pull(&x, &ViewMap::reshape(&[4, 32, 128])).expect("a reshape of a dense value");
+    assert_eq!(
+        split.spelling().to_string(),
+        "block = \"128C\", order = [0, 1, 2]"
+    );
+    let map = ViewMap::transpose(split.shape(), &[1, 0, 2]).expect("a permutation");
+    let moved = pull(&split, &map).expect("a transpose");
+    assert_eq!(
+        moved.spelling().to_string(),
+        "block = \"128C\", order = [1, 0, 2]"
+    );
+    let columns = Layout::from_order(&[4, 32], 8, &[1, 0]).expect("an order");
+    let flat = pull(&columns, &ViewMap::reshape(&[128])).expect("a reshape");
+    assert_eq!(flat.spelling().to_string(), "digits = \"32:d0 4:d0/32\"");
+    let tail = layout("tensor<12xsi8, {block = \"5W\"}>");
+    let map = ViewMap {
+        shape: Some(vec![3, 4]),
+        perm: Some(vec![1, 0]),
+        result: vec![4, 3],
+    };
+    let moved = pull(&tail, &map).expect("padding at the end stays there");
+    assert_eq!(
+        moved.spelling().to_string(),
+        "digits = \"3:d1 4:d0\", tail = 15"
+    );
+}
+
+#[test]
+fn a_mistaken_block_letter_gets_a_hint() {
+    let x = layout("tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>");
+    let y = layout("tensor<4x32x128xsi8, {block = \"128W\", order = [0, 1, 2]}>");
+    let error = is_view(&x, &ViewMap::reshape(&[4, 32, 128]), &y).expect_err("W is the 32");
+    assert_eq!(
+        error.to_string(),
+        "the operand's buffer has 16384 bytes, the result's 65536; \
+         W is dimension 1 (size 32) of HWC; did you mean 128C or axes = \"NHW\"?"
+    );
+}
+
+#[test]
+fn sizes_count_padding_width_and_space() {
+    let x = layout("bf16[8,1,1280,16384]{3,2,0,1:T(8,128)(2,1)}");
+    assert_eq!(x.bytes(), 335_544_320);
+    let packed = layout("s4[64,128]{1,0:T(64,128)(8,1)E(4)S(1)}");
+    assert_eq!(
+        (packed.bytes(), packed.elem_bits(), packed.space()),
+        (4096, 4, 1)
+    );
+    assert_eq!(layout("f32[3,5]{1,0:T(2,2)}").index(&[2, 3]), Some(17));
+    assert_eq!(layout("tensor<0x8xf32, {block = \"4W\"}>").bytes(), 0);
+}
