@@ -657,8 +657,8 @@ fn ask_everything(
                 assert_eq!(data_len(found), found.len(), "{name} {props:?}");
                 assert_eq!(found.dtype, inferred.dtype, "{name}");
                 let fits = found.shape.iter().zip(&inferred.dims);
-                let fits = fits.map(|(&n, d)| d.fixed().is_none_or(|m| m == n as u64));
-                assert!(fits.fold(true, |a, b| a && b), "{name}: {inferred:?}");
+                let mut fits = fits.map(|(&n, d)| d.fixed().is_none_or(|m| m == n as u64));
+                assert!(fits.all(|fits| fits), "{name}: {inferred:?}");
             }
             true
         }
