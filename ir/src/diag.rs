@@ -375,7 +375,7 @@ fn visible(c: char) -> char {
 /// The known name nearest to `name`, if one is near.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = name.chars().count().div_ceil(3);
+    let limit = name.chars().count() / 3;
     let mut best: Option<(usize, &str)> = None;
     for other in known {
         let distance = edit_distance(name, other, limit);

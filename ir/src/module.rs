@@ -142,7 +142,7 @@ pub struct OpData {
     pub attrs: AttrDict,
     /// Where it came from.
     pub loc: Loc,
-    /// Where it stands in the source text.
+    /// Where its name stands in the source text.
     pub span: Span,
 }
 

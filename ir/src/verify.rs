@@ -490,7 +490,7 @@ impl Bound {
         let input = layout(x, &self.operand)?;
         let output = layout(y, &self.map.result)?;
         is_view(&input, &self.map, &output).map_err(|no| {
-            let mut error = OpError::new("view-illegal", format!("hbir.view is no view: {no}"));
+            let mut error = OpError::new("view-illegal", format!("hbir.view is no view: {}", no.reason));
             error.hint = no.hint;
             (error, false)
         })

@@ -321,13 +321,14 @@ impl<'s> Parser<'s> {
         let (found, len) = self.found();
         let space = if place.is_empty() { "" } else { " " };
         let message = format!("found {found}, wanted {what}{space}{place}");
-        let end = (self.pos + len).min(self.src.len());
-        Fail::at(
-            "syntax",
-            message,
-            self.span(self.pos, end),
-            format!("wanted {what}"),
-        )
+        let span = match len {
+            0 => {
+                let end = self.src.trim_end().len();
+                self.span(end, end)
+            }
+            _ => self.span(self.pos, (self.pos + len).min(self.src.len())),
+        };
+        Fail::at("syntax", message, span, format!("wanted {what}"))
     }
 
     /// Runs `f` one level deeper, or refuses when the text nests too deep.
@@ -431,23 +432,34 @@ impl<'s> Parser<'s> {
     pub(super) fn recover(&mut self, op_start: usize) {
         self.pos = self.pos.max(op_start);
         let bytes = self.src.as_bytes();
+        self.skip();
+        if self.pos > op_start && self.starts_line() && self.starts_item() {
+            return;
+        }
         loop {
             self.pos = line_end(bytes, self.pos);
             if self.pos >= bytes.len() {
                 return;
             }
             self.skip();
-            let starts = matches!(self.byte(), Some(b'%' | b'"' | b'}' | b'#' | b'!') | None);
-            let mut word = |w| self.at_word(w);
-            if starts
-                || word("return")
-                || word("func.return")
-                || word("func.func")
-                || word("module")
-            {
+            if self.byte().is_none() || self.starts_item() {
                 return;
             }
         }
+    }
+
+    /// Whether only white space stands before the cursor on its line.
+    fn starts_line(&self) -> bool {
+        let before = self.src.as_bytes().get(..self.pos).unwrap_or_default();
+        let mut blank = before.iter().rev().take_while(|&&b| b != b'\n');
+        blank.all(|b| b.is_ascii_whitespace())
+    }
+
+    /// Whether an operation, a function or a closing brace may start at the cursor.
+    fn starts_item(&mut self) -> bool {
+        const WORDS: [&str; 4] = ["return", "func.return", "func.func", "module"];
+        matches!(self.byte(), Some(b'%' | b'"' | b'}' | b'#' | b'!'))
+            || WORDS.iter().any(|word| self.at_word(word))
     }
 }
 

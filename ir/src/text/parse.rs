@@ -902,7 +902,7 @@ impl<'s> Parser<'s> {
             self.result_names(names)?;
         }
         if self.peek() == Some(b'"') {
-            return self.generic_op(scope, start, names);
+            return self.generic_op(scope, names);
         }
         let Some(word) = self.word() else {
             return Err(self.wanted("an operation", ""));
@@ -999,7 +999,6 @@ impl<'s> Parser<'s> {
     fn generic_op(
         &mut self,
         scope: &mut Scope<'s>,
-        start: usize,
         names: &[(Use<'s>, u32)],
     ) -> PResult<()> {
         let name_start = self.pos;
@@ -1028,7 +1027,7 @@ impl<'s> Parser<'s> {
         let (operand_types, result_types) = self.op_type()?;
         let types_span = self.span(types_start, self.pos);
         let loc = self.trailing_loc()?;
-        let span = self.span(start, self.pos);
+        let span = name_span;
         let is_return = &*name == "func.return" && names.is_empty();
         if is_return {
             scope.returned = Some(span);
@@ -1303,8 +1302,8 @@ impl<'s> Parser<'s> {
             }
             types_span = self.span(from, self.pos);
         }
-        self.trailing_loc()?;
         let span = self.span(start, self.pos);
+        self.trailing_loc()?;
         scope.returned = Some(span);
         scope.return_refused = true;
         let values = self.operands(scope, &uses, &types, types_span)?;
@@ -1335,6 +1334,7 @@ impl<'s> Parser<'s> {
     ) -> PResult<()> {
         self.expect("@", "before the name of the function to call")?;
         let callee = self.symbol_name()?;
+        let span = self.span(start, self.pos);
         let props = AttrDict::new().with("callee", Attr::Symbol(Arc::from(&*callee)));
         let mut uses = Vec::new();
         self.value_uses(&mut uses)?;
@@ -1348,7 +1348,6 @@ impl<'s> Parser<'s> {
         let (operand_types, result_types) = self.op_type()?;
         let types_span = self.span(from, self.pos);
         let loc = self.trailing_loc()?;
-        let span = self.span(start, self.pos);
         let operands = self.operands(scope, &uses, &operand_types, types_span)?;
         let name = self.intern("func.call");
         let built = Built {
