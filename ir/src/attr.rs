@@ -63,7 +63,10 @@ impl Attr {
     }
     /// The number as a float, if it is an integer or a float.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "attributes that stand for numbers are small")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "attributes that stand for numbers are small"
+    )]
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Attr::Float(x, _) => Some(*x),

@@ -58,7 +58,10 @@ impl<K: EntityId, T> Table<K, T> {
     /// An empty table.
     #[must_use]
     pub fn new() -> Self {
-        Self { items: Vec::new(), key: PhantomData }
+        Self {
+            items: Vec::new(),
+            key: PhantomData,
+        }
     }
     /// Adds a value and gives its id.
     pub fn push(&mut self, item: T) -> K {
@@ -81,7 +84,10 @@ impl<K: EntityId, T> Table<K, T> {
     }
     /// All ids with their values, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (K, &T)> {
-        self.items.iter().enumerate().map(|(i, t)| (K::from_index(i), t))
+        self.items
+            .iter()
+            .enumerate()
+            .map(|(i, t)| (K::from_index(i), t))
     }
 }
 
@@ -109,7 +115,11 @@ pub struct SideTable<K, T> {
 impl<K: EntityId, T: Clone> SideTable<K, T> {
     /// A side table that answers `default` for every id.
     pub fn new(default: T) -> Self {
-        Self { items: Vec::new(), default, key: PhantomData }
+        Self {
+            items: Vec::new(),
+            default,
+            key: PhantomData,
+        }
     }
 }
 

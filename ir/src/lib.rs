@@ -17,8 +17,8 @@ pub use attr::{Attr, AttrDict, Dense};
 pub use diag::{Diagnostic, Severity};
 pub use module::{Func, Loc, Module, Op, OpData, Port, Span, Value, ValueData, ValueDef};
 pub use op::{
-    Bindings, EvalContext, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef, Registry,
-    Role, Traffic,
+    Bindings, EvalContext, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef,
+    Registry, Role, Traffic,
 };
 pub use tensor::{Data, EvalError, Tensor};
 pub use types::{DType, Dim, Sign, TensorType, Type};

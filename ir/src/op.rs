@@ -6,7 +6,7 @@
 use crate::attr::{Attr, AttrDict};
 use crate::module::{Func, Op};
 use crate::tensor::{EvalError, Tensor};
-use crate::types::{Dim, DType, TensorType, Type};
+use crate::types::{DType, Dim, TensorType, Type};
 use indexmap::IndexMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -42,12 +42,12 @@ impl<'a> OpRef<'a> {
     /// # Errors
     /// There is no such operand, or it is no tensor.
     pub fn operand(&self, i: usize) -> Result<&'a TensorType, OpError> {
-        let ty = self.operands.get(i).ok_or_else(|| {
-            OpError::new("operand-count", format!("operand {i} is missing"))
-        })?;
-        ty.as_tensor().ok_or_else(|| {
-            OpError::new("operand-kind", format!("operand {i} is not a tensor"))
-        })
+        let ty = self
+            .operands
+            .get(i)
+            .ok_or_else(|| OpError::new("operand-count", format!("operand {i} is missing")))?;
+        ty.as_tensor()
+            .ok_or_else(|| OpError::new("operand-kind", format!("operand {i} is not a tensor")))
     }
 
     /// The tensor type of result `i`.
@@ -55,10 +55,12 @@ impl<'a> OpRef<'a> {
     /// # Errors
     /// There is no such result, or it is no tensor.
     pub fn result(&self, i: usize) -> Result<&'a TensorType, OpError> {
-        let ty = self.results.get(i).ok_or_else(|| {
-            OpError::new("result-count", format!("result {i} is missing"))
-        })?;
-        ty.as_tensor().ok_or_else(|| OpError::new("result-kind", format!("result {i} is not a tensor")))
+        let ty = self
+            .results
+            .get(i)
+            .ok_or_else(|| OpError::new("result-count", format!("result {i} is missing")))?;
+        ty.as_tensor()
+            .ok_or_else(|| OpError::new("result-kind", format!("result {i} is not a tensor")))
     }
 
     /// An attribute that must be there.
@@ -67,7 +69,10 @@ impl<'a> OpRef<'a> {
     /// The attribute is missing.
     pub fn attr(&self, name: &str) -> Result<&'a Attr, OpError> {
         self.props.get(name).ok_or_else(|| {
-            OpError::new("attribute-missing", format!("{} needs the attribute `{name}`", self.name))
+            OpError::new(
+                "attribute-missing",
+                format!("{} needs the attribute `{name}`", self.name),
+            )
         })
     }
 
@@ -77,7 +82,10 @@ impl<'a> OpRef<'a> {
     /// The attribute is missing or no list of integers.
     pub fn ints(&self, name: &str) -> Result<Vec<i64>, OpError> {
         self.attr(name)?.as_ints().ok_or_else(|| {
-            OpError::new("attribute-kind", format!("`{name}` wants a list of integers"))
+            OpError::new(
+                "attribute-kind",
+                format!("`{name}` wants a list of integers"),
+            )
         })
     }
 
@@ -108,7 +116,11 @@ impl OpError {
     /// An error without a hint.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
     }
     /// The same with a hint.
     #[must_use]
@@ -204,7 +216,10 @@ impl Freedom {
     #[must_use]
     pub fn barrier(op: &OpRef<'_>) -> Freedom {
         let blank = |types: &[&Type]| {
-            types.iter().map(|t| vec![None; t.as_tensor().map_or(0, TensorType::rank)]).collect()
+            types
+                .iter()
+                .map(|t| vec![None; t.as_tensor().map_or(0, TensorType::rank)])
+                .collect()
         };
         Freedom {
             class: FreedomClass::Barrier,

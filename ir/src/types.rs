@@ -37,15 +37,30 @@ pub enum DType {
 
 impl DType {
     /// The truth value type, `i1`.
-    pub const BOOL: DType = DType::Int { bits: 1, sign: Sign::Signless };
+    pub const BOOL: DType = DType::Int {
+        bits: 1,
+        sign: Sign::Signless,
+    };
     /// 64-bit signed integers, `si64`.
-    pub const SI64: DType = DType::Int { bits: 64, sign: Sign::Signed };
+    pub const SI64: DType = DType::Int {
+        bits: 64,
+        sign: Sign::Signed,
+    };
     /// 32-bit signed integers, `si32`.
-    pub const SI32: DType = DType::Int { bits: 32, sign: Sign::Signed };
+    pub const SI32: DType = DType::Int {
+        bits: 32,
+        sign: Sign::Signed,
+    };
     /// 8-bit signed integers, `si8`.
-    pub const SI8: DType = DType::Int { bits: 8, sign: Sign::Signed };
+    pub const SI8: DType = DType::Int {
+        bits: 8,
+        sign: Sign::Signed,
+    };
     /// 8-bit unsigned integers, `ui8`.
-    pub const UI8: DType = DType::Int { bits: 8, sign: Sign::Unsigned };
+    pub const UI8: DType = DType::Int {
+        bits: 8,
+        sign: Sign::Unsigned,
+    };
 
     /// The width of one element in bits, as it lies in memory: `i1` takes a byte (8 bits).
     #[must_use]
@@ -74,7 +89,13 @@ impl DType {
     /// Whether arithmetic on this type is signed (floats, signed and signless integers).
     #[must_use]
     pub fn is_signed(self) -> bool {
-        !matches!(self, DType::Int { sign: Sign::Unsigned, .. }) && !self.is_bool()
+        !matches!(
+            self,
+            DType::Int {
+                sign: Sign::Unsigned,
+                ..
+            }
+        ) && !self.is_bool()
     }
 
     /// The type with this MLIR name, such as `f32`, `si8`, `i1`.
@@ -112,9 +133,18 @@ impl fmt::Display for DType {
             DType::F32 => f.write_str("f32"),
             DType::F16 => f.write_str("f16"),
             DType::BF16 => f.write_str("bf16"),
-            DType::Int { bits, sign: Sign::Signless } => write!(f, "i{bits}"),
-            DType::Int { bits, sign: Sign::Signed } => write!(f, "si{bits}"),
-            DType::Int { bits, sign: Sign::Unsigned } => write!(f, "ui{bits}"),
+            DType::Int {
+                bits,
+                sign: Sign::Signless,
+            } => write!(f, "i{bits}"),
+            DType::Int {
+                bits,
+                sign: Sign::Signed,
+            } => write!(f, "si{bits}"),
+            DType::Int {
+                bits,
+                sign: Sign::Unsigned,
+            } => write!(f, "ui{bits}"),
         }
     }
 }
@@ -184,12 +214,20 @@ impl TensorType {
     #[must_use]
     pub fn fixed(shape: &[u64], dtype: DType) -> Self {
         let dims = shape.iter().map(|&n| Dim::Fixed(n)).collect();
-        Self { dims, dtype, spelling: Spelling::RowMajor }
+        Self {
+            dims,
+            dtype,
+            spelling: Spelling::RowMajor,
+        }
     }
     /// A row-major type.
     #[must_use]
     pub fn new(dims: Vec<Dim>, dtype: DType) -> Self {
-        Self { dims, dtype, spelling: Spelling::RowMajor }
+        Self {
+            dims,
+            dtype,
+            spelling: Spelling::RowMajor,
+        }
     }
     /// The number of dimensions.
     #[must_use]
@@ -204,22 +242,33 @@ impl TensorType {
     /// The extents with every symbol replaced by `bind`'s answer.
     #[must_use]
     pub fn shape_with(&self, bind: &dyn Fn(&Dim) -> u64) -> Vec<u64> {
-        self.dims.iter().map(|d| d.fixed().unwrap_or_else(|| bind(d))).collect()
+        self.dims
+            .iter()
+            .map(|d| d.fixed().unwrap_or_else(|| bind(d)))
+            .collect()
     }
     /// The number of elements, if known and below 2^64.
     #[must_use]
     pub fn elements(&self) -> Option<u64> {
-        self.shape()?.iter().try_fold(1u64, |a, &d| a.checked_mul(d))
+        self.shape()?
+            .iter()
+            .try_fold(1u64, |a, &d| a.checked_mul(d))
     }
     /// The same type without a layout.
     #[must_use]
     pub fn without_layout(&self) -> Self {
-        Self { spelling: Spelling::RowMajor, ..self.clone() }
+        Self {
+            spelling: Spelling::RowMajor,
+            ..self.clone()
+        }
     }
     /// The same type with this layout spelling.
     #[must_use]
     pub fn with_spelling(&self, spelling: Spelling) -> Self {
-        Self { spelling, ..self.clone() }
+        Self {
+            spelling,
+            ..self.clone()
+        }
     }
     /// The layout function; `None` when a dimension is unknown.
     ///
@@ -227,7 +276,11 @@ impl TensorType {
     /// The spelling does not fit the shape.
     pub fn layout(&self) -> Option<Result<Layout, LayoutError>> {
         let shape = self.shape()?;
-        Some(Layout::new(self.spelling.clone(), &shape, self.dtype.bits()))
+        Some(Layout::new(
+            self.spelling.clone(),
+            &shape,
+            self.dtype.bits(),
+        ))
     }
 }
 
