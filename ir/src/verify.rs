@@ -25,7 +25,8 @@
 //!   `attribute-missing`, `attribute-kind`), gives as many results as are declared
 //!   (`result-count`), tensors (`result-kind`) with the declared dimensions
 //!   (`result-shape-mismatch`) and element type (`result-type-mismatch`). An unknown dimension
-//!   matches every other, a symbol itself.
+//!   matches every other, a symbol itself. What has no shape rule (`hbir.opaque`, `hbir.call`) may
+//!   have results that are no tensors.
 //! - The further constraints of the declaration hold (the codes of the operation).
 //! - `hbir.view`: the layouts agree with the index map, exactly (`view-illegal`); its shapes and
 //!   permutation fit (`view-shape`).
@@ -233,7 +234,11 @@ impl<'m> Verifier<'m> {
 
     fn declared(&self, func: &Func, op: Op, decl: &dyn OpDecl) -> Result<(), OpError> {
         let op = func.op_ref(op);
-        let inferred = decl.infer(&op)?;
+        let inferred = match decl.infer(&op) {
+            // Without a shape rule the results are taken as written, and need not be tensors.
+            Err(e) if e.code == "result-kind" && decl.family() == "barrier" => return decl.verify(&op),
+            inferred => inferred?,
+        };
         if inferred.len() != op.results.len() {
             let message = format!("{} has {} results, wanted {}", op.name, op.results.len(), inferred.len());
             return Err(OpError::new("result-count", message));

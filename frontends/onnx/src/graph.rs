@@ -210,6 +210,10 @@ impl<'a> Importer<'a> {
     /// Translates one node.
     fn node(&mut self, flat: &FlatNode, captured: &IndexSet<String>) -> Result<(), Diagnostic> {
         let node = &flat.node;
+        if node.op_type.is_empty() {
+            let message = format!("{} names no operator", label(node));
+            return Err(Diagnostic::error("onnx-node", message));
+        }
         let first = node
             .output
             .iter()

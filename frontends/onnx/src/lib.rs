@@ -88,7 +88,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("onnx-no-graph", "the model has no graph"),
     (
         "onnx-node",
-        "a node can neither be translated nor kept as it is",
+        "a node names no operator, or cannot be kept as it is",
     ),
     (
         "opaque-op",

@@ -116,6 +116,8 @@ fn cycles_duplicates_and_missing_names_are_refused() {
         &relu_graph().output(fixed("z", F32, &[2])),
         "undefined-value",
     );
+    let nameless = relu_graph().node(node("", &["x"], &["z"], vec![]));
+    refused(&nameless, "onnx-node");
     let no_input = Graph {
         nodes: vec![node("Relu", &[""], &["y"], vec![])],
         ..relu_graph()
