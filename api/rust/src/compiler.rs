@@ -150,7 +150,9 @@ impl Compiler {
     /// # Errors
     /// It names a pass or option that does not exist.
     pub fn pipeline(&self, text: &str) -> Result<Vec<Stage>, Error> {
-        self.passes.parse(text).map_err(|d| Error::about("--pass", *d))
+        self.passes
+            .parse(text)
+            .map_err(|d| Error::about("--pass", *d))
     }
 
     /// What the passes work with for this program.
@@ -177,7 +179,11 @@ impl Compiler {
         let stages = self.pipeline(pipeline)?;
         let mut cx = self.context(program)?;
         let timings = self.run_passes(program, &stages, &mut cx, &mut Hooks::default())?;
-        Ok(Report { timings, remarks: cx.remarks, fold: cx.fold })
+        Ok(Report {
+            timings,
+            remarks: cx.remarks,
+            fold: cx.fold,
+        })
     }
 
     /// Runs passes on a program in a context of its own, with hooks around each pass. The program

@@ -22,7 +22,11 @@ impl Error {
     /// An error about `file` as a whole.
     #[must_use]
     pub fn about(file: &str, diagnostic: Diagnostic) -> Error {
-        Error { diagnostics: vec![diagnostic], file: file.to_owned(), source: Arc::from("") }
+        Error {
+            diagnostics: vec![diagnostic],
+            file: file.to_owned(),
+            source: Arc::from(""),
+        }
     }
 
     /// A failure of the file system.
@@ -33,7 +37,10 @@ impl Error {
             "write" => ("io-write", "write"),
             _ => ("io-read", "read"),
         };
-        Error::about(&file, Diagnostic::error(code, format!("cannot {verb} `{file}`: {error}")))
+        Error::about(
+            &file,
+            Diagnostic::error(code, format!("cannot {verb} `{file}`: {error}")),
+        )
     }
 
     /// The errors as text, each with its place and hints, one after another.
@@ -45,8 +52,13 @@ impl Error {
     /// The code of the first error.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        let error = self.diagnostics.iter().find(|d| d.severity == Severity::Error);
-        error.or(self.diagnostics.first()).map_or("internal-error", |d| d.code)
+        let error = self
+            .diagnostics
+            .iter()
+            .find(|d| d.severity == Severity::Error);
+        error
+            .or(self.diagnostics.first())
+            .map_or("internal-error", |d| d.code)
     }
 }
 

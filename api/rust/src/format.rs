@@ -43,7 +43,10 @@ impl Format {
     /// # Errors
     /// The extension belongs to a format that is not read.
     pub fn detect(name: &str, bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
-        let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or("");
+        let extension = Path::new(name)
+            .extension()
+            .and_then(|e| e.to_str())
+            .unwrap_or("");
         match extension {
             "onnx" => Ok(Format::Onnx),
             "hlo" => Err(unsupported("HLO text")),
@@ -79,7 +82,9 @@ const FOREIGN: [&str; 6] = ["stablehlo", "chlo", "vhlo", "mhlo", "tosa", "linalg
 /// no operation of `hbir` does.
 fn foreign_dialect(bytes: &[u8]) -> Option<&'static str> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+    let code = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or(""));
     let mut found = None;
     for line in code {
         if line.contains("hbir.") {
@@ -119,9 +124,17 @@ mod tests {
         check("a.ir", "stablehlo.add", Ok(Format::Ir));
         check("-", "", Ok(Format::Ir));
         check("a.mlir", "%0 = \"hbir.relu\"(%x)", Ok(Format::Ir));
-        check("a.mlir", "// stablehlo.add\n%0 = \"test.op\"()", Ok(Format::Ir));
+        check(
+            "a.mlir",
+            "// stablehlo.add\n%0 = \"test.op\"()",
+            Ok(Format::Ir),
+        );
         check("a.mlir", "%0 = stablehlo.add %a, %b", Err("`stablehlo`"));
-        check("a.mlir", "%0 = \"stablehlo.add\"(%a, %b)", Err("`stablehlo`"));
+        check(
+            "a.mlir",
+            "%0 = \"stablehlo.add\"(%a, %b)",
+            Err("`stablehlo`"),
+        );
         check("a.hlo", "", Err("HLO text"));
     }
 }

@@ -66,7 +66,10 @@ fn ty(ty: &Type) -> Json {
     let text = print_type(ty);
     match ty {
         Type::Tensor(tensor) => {
-            let dims = tensor.dims.iter().map(|d| d.fixed().map_or(json!(d.to_string()), Json::from));
+            let dims = tensor
+                .dims
+                .iter()
+                .map(|d| d.fixed().map_or(json!(d.to_string()), Json::from));
             json!({
                 "text": text,
                 "shape": dims.collect::<Vec<_>>(),
@@ -79,7 +82,12 @@ fn ty(ty: &Type) -> Json {
 }
 
 fn dict(attrs: &AttrDict) -> Json {
-    Json::Object(attrs.iter().map(|(name, a)| (name.to_owned(), attr(a))).collect::<Map<_, _>>())
+    Json::Object(
+        attrs
+            .iter()
+            .map(|(name, a)| (name.to_owned(), attr(a)))
+            .collect::<Map<_, _>>(),
+    )
 }
 
 fn attr(attr: &Attr) -> Json {
@@ -98,7 +106,11 @@ fn attr(attr: &Attr) -> Json {
             let hex: String = dense.bytes.iter().map(|b| format!("{b:02x}")).collect();
             json!({ "dense": hex, "splat": dense.splat, "type": print_type(&dense.ty) })
         }
-        Attr::External { file, offset, length } => {
+        Attr::External {
+            file,
+            offset,
+            length,
+        } => {
             json!({ "external": &**file, "offset": offset, "length": length })
         }
         Attr::Raw(text) => json!({ "raw": &**text }),

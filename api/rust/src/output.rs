@@ -32,6 +32,9 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// A name in the same folder that no other process uses.
 fn aside_of(path: &Path) -> PathBuf {
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|n| n.to_string_lossy().into_owned())
+        .unwrap_or_default();
     path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }

@@ -79,7 +79,11 @@ impl Program {
     #[must_use]
     pub fn error(&self, diagnostics: Vec<Diagnostic>) -> Error {
         let diagnostics = self.placed(diagnostics);
-        Error { diagnostics, file: self.name.clone(), source: self.source.clone() }
+        Error {
+            diagnostics,
+            file: self.name.clone(),
+            source: self.source.clone(),
+        }
     }
 
     /// Renders diagnostics of this program, such as remarks.
@@ -92,7 +96,10 @@ impl Program {
     /// nowhere become notes.
     #[must_use]
     pub fn placed(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        diagnostics.into_iter().map(|d| place(d, &self.source, self.offset)).collect()
+        diagnostics
+            .into_iter()
+            .map(|d| place(d, &self.source, self.offset))
+            .collect()
     }
 }
 
@@ -109,7 +116,13 @@ fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
             let at = (n as usize).saturating_add(offset).min(source.len());
             u32::try_from(at).unwrap_or(u32::MAX)
         };
-        diag.labels.push((Span { start: shift(span.start), end: shift(span.end) }, text));
+        diag.labels.push((
+            Span {
+                start: shift(span.start),
+                end: shift(span.end),
+            },
+            text,
+        ));
     }
     diag
 }
@@ -118,19 +131,34 @@ fn read_text(name: &str, bytes: &[u8], split: bool) -> Vec<Result<Program, Error
     let source: Arc<str> = match std::str::from_utf8(bytes) {
         Ok(text) => Arc::from(text),
         Err(e) => {
-            let message = format!("found a byte that is no UTF-8 at offset {}", e.valid_up_to());
-            return vec![Err(Error::about(name, Diagnostic::error("text-encoding", message)))];
+            let message = format!(
+                "found a byte that is no UTF-8 at offset {}",
+                e.valid_up_to()
+            );
+            return vec![Err(Error::about(
+                name,
+                Diagnostic::error("text-encoding", message),
+            ))];
         }
     };
     if u32::try_from(source.len()).is_err() {
-        let message = format!("found a text of {} bytes, wanted less than 4 GiB", source.len());
-        return vec![Err(Error::about(name, Diagnostic::error("text-size", message)))];
+        let message = format!(
+            "found a text of {} bytes, wanted less than 4 GiB",
+            source.len()
+        );
+        return vec![Err(Error::about(
+            name,
+            Diagnostic::error("text-size", message),
+        ))];
     }
     if !split {
         return vec![read_part(name, &source, 0, &source)];
     }
     let parts = optc_ir::text::split(&source);
-    parts.into_iter().map(|(offset, part)| read_part(name, &source, offset, part)).collect()
+    parts
+        .into_iter()
+        .map(|(offset, part)| read_part(name, &source, offset, part))
+        .collect()
 }
 
 fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result<Program, Error> {
@@ -145,7 +173,10 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
             offset,
         }),
         Err(diags) => Err(Error {
-            diagnostics: diags.into_iter().map(|d| place(d, source, offset)).collect(),
+            diagnostics: diags
+                .into_iter()
+                .map(|d| place(d, source, offset))
+                .collect(),
             file: name.to_owned(),
             source: source.clone(),
         }),
@@ -153,8 +184,13 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
 }
 
 fn read_onnx(name: &str, bytes: &[u8]) -> Result<Program, Error> {
-    let file = Path::new(name).file_name().map(|f| f.to_string_lossy().into_owned());
-    let options = onnx::Options { name: file, ..onnx::Options::default() };
+    let file = Path::new(name)
+        .file_name()
+        .map(|f| f.to_string_lossy().into_owned());
+    let options = onnx::Options {
+        name: file,
+        ..onnx::Options::default()
+    };
     let import = onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,
@@ -174,5 +210,8 @@ fn read_onnx(name: &str, bytes: &[u8]) -> Result<Program, Error> {
 
 /// The folder a file lies in; the current one for inputs without a path.
 fn folder_of(name: &str) -> PathBuf {
-    Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default()
+    Path::new(name)
+        .parent()
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
 }

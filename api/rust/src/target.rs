@@ -38,6 +38,9 @@ pub fn default_target(program: &Program) -> Result<Target, Error> {
             program.error(vec![diag.note(hint)])
         });
     }
-    let own = program.format.own_target().filter(|name| Target::names().contains(name));
+    let own = program
+        .format
+        .own_target()
+        .filter(|name| Target::names().contains(name));
     find_target(own.unwrap_or("cpu"))
 }

@@ -3,7 +3,9 @@
 //! The program is one attention block as a front end would give it: the heads are split by a
 //! reshape and a transpose, and merged by a transpose and a reshape.
 
-use optc::{AttrDict, Attr, Compiler, DType, Error, Func, Loc, Module, Program, Stats, Type, Value};
+use optc::{
+    Attr, AttrDict, Compiler, DType, Error, Func, Loc, Module, Program, Stats, Type, Value,
+};
 use std::sync::Arc;
 
 const BATCH: u64 = 2;
@@ -20,7 +22,11 @@ fn main() -> Result<(), Error> {
     let after = compiler.stats(&program);
     print(&program, &before, &after);
     if let Some(fold) = report.fold {
-        say(&format!("proof: {}, at least {} bytes move", fold.proof.name(), fold.lower_bound_bytes));
+        say(&format!(
+            "proof: {}, at least {} bytes move",
+            fold.proof.name(),
+            fold.lower_bound_bytes
+        ));
     }
     Ok(())
 }
@@ -34,7 +40,9 @@ impl Builder {
     fn op(&mut self, name: &str, operands: &[Value], props: AttrDict, shape: &[u64]) -> Value {
         let ty = Type::tensor(shape, DType::F32);
         let loc = Loc::name(name);
-        let op = self.func.push_op(name, operands.to_vec(), props, vec![ty], loc);
+        let op = self
+            .func
+            .push_op(name, operands.to_vec(), props, vec![ty], loc);
         self.func.ops[op].results[0]
     }
 
@@ -62,12 +70,18 @@ impl Builder {
 
 /// Self-attention over `HEADS` heads; the weights of the projections are arguments.
 fn attention() -> Module {
-    let mut b = Builder { func: Func::new("main") };
+    let mut b = Builder {
+        func: Func::new("main"),
+    };
     let width = HEADS * DEPTH;
-    let x = b.func.add_arg(Type::tensor(&[BATCH, LENGTH, width], DType::F32), Some("x"));
+    let x = b
+        .func
+        .add_arg(Type::tensor(&[BATCH, LENGTH, width], DType::F32), Some("x"));
     let mut heads = Vec::new();
     for name in ["wq", "wk", "wv"] {
-        let w = b.func.add_arg(Type::tensor(&[width, width], DType::F32), Some(name));
+        let w = b
+            .func
+            .add_arg(Type::tensor(&[width, width], DType::F32), Some(name));
         heads.push(b.project(x, w));
     }
     let (q, k, v) = (heads[0], heads[1], heads[2]);
@@ -80,7 +94,10 @@ fn attention() -> Module {
     let rows = b.transpose(mixed, &[0, 2, 1, 3], &[BATCH, LENGTH, HEADS, DEPTH]);
     let y = b.reshape(rows, &[BATCH, LENGTH, width]);
     b.func.add_result(y, Some("y"));
-    Module { funcs: vec![b.func], ..Module::default() }
+    Module {
+        funcs: vec![b.func],
+        ..Module::default()
+    }
 }
 
 /// Every operation of a program with the layout of its first result, in the order of execution.
@@ -91,7 +108,10 @@ fn walk(program: &Program) -> Vec<(String, String)> {
             let data = &func.ops[op];
             let ty = data.results.first().and_then(|&v| func.ty(v).as_tensor());
             let layout = ty.map(|t| t.spelling.to_string()).filter(|s| !s.is_empty());
-            found.push((data.name.to_string(), layout.unwrap_or_else(|| "row-major".to_owned())));
+            found.push((
+                data.name.to_string(),
+                layout.unwrap_or_else(|| "row-major".to_owned()),
+            ));
         }
     }
     found
@@ -122,23 +142,48 @@ mod tests {
         let compiler = Compiler::new();
         let original = compiler.program("attention", attention()).unwrap();
         let mut program = original.clone();
-        compiler.compile(&mut program, "canonicalize,view-fold").unwrap();
+        compiler
+            .compile(&mut program, "canonicalize,view-fold")
+            .unwrap();
         assert_eq!(compiler.stats(&original).transpose, 5);
         let after = compiler.stats(&program);
-        assert_eq!((after.reshape, after.transpose, after.movement_bytes), (0, 0, 0));
+        assert_eq!(
+            (after.reshape, after.transpose, after.movement_bytes),
+            (0, 0, 0)
+        );
         let options = EquivalenceOptions::default();
         let registry = compiler.registry();
-        equivalent(&original.module, &program.module, registry, &NoData, &NoData, &options).unwrap();
+        equivalent(
+            &original.module,
+            &program.module,
+            registry,
+            &NoData,
+            &NoData,
+            &options,
+        )
+        .unwrap();
     }
 
     #[test]
     fn the_walk_sees_views_in_other_layouts() {
         let compiler = Compiler::new();
         let mut program = compiler.program("attention", attention()).unwrap();
-        compiler.compile(&mut program, "canonicalize,view-fold").unwrap();
+        compiler
+            .compile(&mut program, "canonicalize,view-fold")
+            .unwrap();
         let found = walk(&program);
-        assert!(found.iter().any(|(name, layout)| name == "hbir.view" && layout != "row-major"));
-        assert_eq!(found.iter().filter(|(name, _)| name == "hbir.matmul").count(), 5);
+        assert!(
+            found
+                .iter()
+                .any(|(name, layout)| name == "hbir.view" && layout != "row-major")
+        );
+        assert_eq!(
+            found
+                .iter()
+                .filter(|(name, _)| name == "hbir.matmul")
+                .count(),
+            5
+        );
     }
 
     #[test]
@@ -146,7 +191,9 @@ mod tests {
         let mut module = attention();
         let func = &mut module.funcs[0];
         let op = func.body[1];
-        func.ops[op].props.set("shape", Attr::ints(&[BATCH, LENGTH, HEADS, DEPTH + 1]));
+        func.ops[op]
+            .props
+            .set("shape", Attr::ints(&[BATCH, LENGTH, HEADS, DEPTH + 1]));
         let error = Compiler::new().program("attention", module).unwrap_err();
         assert!(error.to_string().contains("error["), "{error}");
     }

@@ -35,7 +35,10 @@ impl OpDecl for Gate {
             let message = "the operands of acme.gate differ, wanted two of the same float type";
             return Err(OpError::new("gate-c2", message));
         }
-        Ok(vec![Inferred { dims: x.dims.clone(), dtype: x.dtype }])
+        Ok(vec![Inferred {
+            dims: x.dims.clone(),
+            dtype: x.dtype,
+        }])
     }
 
     fn eval(
@@ -54,11 +57,21 @@ impl OpDecl for Gate {
 
     /// Any order of dimensions, as long as the operands and the result share it.
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let rank = op.operands.first().and_then(|t| t.as_tensor()).map_or(0, |t| t.rank());
+        let rank = op
+            .operands
+            .first()
+            .and_then(|t| t.as_tensor())
+            .map_or(0, |t| t.rank());
         let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
         Freedom {
             class: FreedomClass::Ordered,
-            labels: vec![Label { role: Role::Parallel, granule: 0 }; rank],
+            labels: vec![
+                Label {
+                    role: Role::Parallel,
+                    granule: 0
+                };
+                rank
+            ],
             operands: vec![all.clone(), all.clone()],
             results: vec![all],
         }

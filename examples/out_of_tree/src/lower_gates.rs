@@ -43,7 +43,13 @@ impl Pass for LowerGates {
 fn sigmoid_of(func: &mut Func, gate: Op) -> Op {
     let (g, loc) = (func.ops[gate].operands[1], func.ops[gate].loc.clone());
     let ty = func.ty(g).clone();
-    let sigmoid = func.make_op(Arc::from("hbir.sigmoid"), vec![g], AttrDict::new(), vec![ty], loc);
+    let sigmoid = func.make_op(
+        Arc::from("hbir.sigmoid"),
+        vec![g],
+        AttrDict::new(),
+        vec![ty],
+        loc,
+    );
     let data = func.ops[sigmoid].results[0];
     func.ops[gate].operands[1] = data;
     func.ops[gate].name = Arc::from("hbir.mul");

@@ -24,7 +24,10 @@ impl LocalRule for MakeGates {
     fn plan(&self, site: Site<'_>) -> Result<Plan, Refusal> {
         let sigmoid = site.producer(1, "hbir.sigmoid")?;
         let (x, g) = (site.operand(0)?, sigmoid.operand(0)?);
-        ensure(site.func.ty(x) == site.func.ty(g), "one of the factors is broadcast")?;
+        ensure(
+            site.func.ty(x) == site.func.ty(g),
+            "one of the factors is broadcast",
+        )?;
         Ok(Box::new(move |patch: &mut Patch<'_>| {
             let gate = patch.op(GATE, &[x, g], AttrDict::new())?;
             patch.replace(&[gate]);

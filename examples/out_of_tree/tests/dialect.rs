@@ -22,7 +22,10 @@ const BETWEEN_TRANSPOSES: &str = r#"func.func @main(%x: tensor<2x3xf32>, %g: ten
 
 fn count(program: &Program, name: &str) -> usize {
     let func = &program.module.funcs[0];
-    func.body.iter().filter(|&&op| &*func.ops[op].name == name).count()
+    func.body
+        .iter()
+        .filter(|&&op| &*func.ops[op].name == name)
+        .count()
 }
 
 /// Runs a pipeline and checks that the result computes the same.
@@ -31,7 +34,11 @@ fn compiled(compiler: &Compiler, text: &str, pipeline: &str) -> Program {
     let original = compiler.parse("test.ir", text).unwrap();
     let mut program = original.clone();
     compiler.compile(&mut program, pipeline).unwrap();
-    let (a, b, options) = (&original.module, &program.module, EquivalenceOptions::default());
+    let (a, b, options) = (
+        &original.module,
+        &program.module,
+        EquivalenceOptions::default(),
+    );
     equivalent(a, b, compiler.registry(), &NoData, &NoData, &options).unwrap();
     program
 }
@@ -44,19 +51,28 @@ fn the_operation_computes_what_it_says() {
     let tensor = |values: [f64; 6]| Tensor::from_f64(DType::F32, vec![2, 3], values);
     let inputs = [
         ("x".to_owned(), tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
-        ("g".to_owned(), tensor([0.0, 0.0, 0.0, 1000.0, -1000.0, 0.0])),
+        (
+            "g".to_owned(),
+            tensor([0.0, 0.0, 0.0, 1000.0, -1000.0, 0.0]),
+        ),
     ];
-    let outputs = compiler.run(&program, &inputs.into_iter().collect(), &NoData).unwrap();
+    let outputs = compiler
+        .run(&program, &inputs.into_iter().collect(), &NoData)
+        .unwrap();
     assert_eq!(outputs[0], tensor([0.5, 1.0, 1.5, 4.0, 0.0, 3.0]));
 }
 
 #[test]
 fn its_constraints_are_checked() {
-    let text = "%0 = \"acme.gate\"(%x, %g) : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x3xf32>\n";
+    let text =
+        "%0 = \"acme.gate\"(%x, %g) : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x3xf32>\n";
     let error = compiler().parse("test.ir", text).unwrap_err();
     assert_eq!(error.code(), "gate-c2");
     let text = "%0 = \"acme.gate\"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\n";
-    assert_eq!(compiler().parse("test.ir", text).unwrap_err().code(), "gate-c1");
+    assert_eq!(
+        compiler().parse("test.ir", text).unwrap_err().code(),
+        "gate-c1"
+    );
 }
 
 #[test]
@@ -76,7 +92,10 @@ fn layouts_pass_through_the_operation() {
     let compiler = compiler();
     let program = compiled(&compiler, BETWEEN_TRANSPOSES, "canonicalize,view-fold");
     let stats = compiler.stats(&program);
-    assert_eq!((stats.transpose, stats.layout_convert, stats.movement_bytes), (0, 0, 0));
+    assert_eq!(
+        (stats.transpose, stats.layout_convert, stats.movement_bytes),
+        (0, 0, 0)
+    );
     assert_eq!(count(&program, GATE), 1);
 }
 
@@ -84,18 +103,26 @@ fn layouts_pass_through_the_operation() {
 fn without_its_declaration_the_operation_is_a_barrier() {
     let compiler = Compiler::new();
     let mut program = compiler.parse("test.ir", BETWEEN_TRANSPOSES).unwrap();
-    compiler.compile(&mut program, "canonicalize,view-fold").unwrap();
+    compiler
+        .compile(&mut program, "canonicalize,view-fold")
+        .unwrap();
     assert_eq!(compiler.stats(&program).layout_convert, 3);
 }
 
 #[test]
 fn the_pass_lowers_before_and_after_layouts_are_chosen() {
-    for pipeline in ["lower-gates,canonicalize", "canonicalize,view-fold,lower-gates"] {
+    for pipeline in [
+        "lower-gates,canonicalize",
+        "canonicalize,view-fold,lower-gates",
+    ] {
         let mut compiler = compiler();
         // The rule would make the gate again.
         compiler.extra_mut().local.clear();
         let program = compiled(&compiler, BETWEEN_TRANSPOSES, pipeline);
         assert_eq!(count(&program, GATE), 0, "{pipeline}");
-        assert_eq!((count(&program, "hbir.mul"), count(&program, "hbir.sigmoid")), (1, 1));
+        assert_eq!(
+            (count(&program, "hbir.mul"), count(&program, "hbir.sigmoid")),
+            (1, 1)
+        );
     }
 }

@@ -334,7 +334,10 @@ mod tests {
         assert_eq!(args.compile.free_boundary, Some(vec![String::new()]));
         assert_eq!(args.input, Some(PathBuf::from("a.ir")));
         let args = parse(&["optc", "--free-boundary=x,y", "--remarks", "a.ir"]);
-        assert_eq!(args.compile.free_boundary, Some(vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(
+            args.compile.free_boundary,
+            Some(vec!["x".to_owned(), "y".to_owned()])
+        );
         assert_eq!(args.remarks, Some(RemarkStyle::Text));
         let args = parse(&["optc", "--pass=", "--remarks=json", "-"]);
         assert_eq!(args.compile.pass.as_deref(), Some(""));

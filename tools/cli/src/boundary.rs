@@ -12,7 +12,10 @@ pub(crate) fn of(args: &CompileArgs) -> Boundary {
     let named: Vec<String> = free.iter().filter(|n| !n.is_empty()).cloned().collect();
     Boundary {
         free_all: args.free_boundary.is_some() && named.is_empty(),
-        free: named.iter().map(|n| n.trim_start_matches('%').to_owned()).collect(),
+        free: named
+            .iter()
+            .map(|n| n.trim_start_matches('%').to_owned())
+            .collect(),
         pin_bare: args.pin_boundary,
         ..Boundary::default()
     }
@@ -34,28 +37,42 @@ pub(crate) fn resolve(
     for pin in pins {
         let (name, layout) = split_pin(pin)?;
         let ty = port_type(func, name).ok_or_else(|| unknown_port("--pin", name, func))?;
-        boundary.pins.insert(name.to_owned(), spelling(pin, layout, ty)?);
+        boundary
+            .pins
+            .insert(name.to_owned(), spelling(pin, layout, ty)?);
     }
     Ok(())
 }
 
 fn split_pin(pin: &str) -> Result<(&str, &str), Failure> {
-    let split = pin.split_once('=').map(|(name, layout)| (name.trim(), layout.trim()));
+    let split = pin
+        .split_once('=')
+        .map(|(name, layout)| (name.trim(), layout.trim()));
     match split {
         Some((name, layout)) if !name.is_empty() && layout.starts_with('{') => {
             Ok((name.trim_start_matches('%'), layout))
         }
         _ => {
             let wanted = "NAME={…} with a layout's encoding, such as x='{order = [1, 0]}'";
-            Err(Failure::usage(format!("found `--pin {pin}`, wanted {wanted}")))
+            Err(Failure::usage(format!(
+                "found `--pin {pin}`, wanted {wanted}"
+            )))
         }
     }
 }
 
 /// The type of an argument or result, by its key.
 fn port_type<'f>(func: &'f Func, name: &str) -> Option<&'f Type> {
-    let arg = argument_keys(func).iter().position(|k| k == name).map(|i| func.args[i]);
-    let result = || result_keys(func).iter().position(|k| k == name).map(|i| func.results[i]);
+    let arg = argument_keys(func)
+        .iter()
+        .position(|k| k == name)
+        .map(|i| func.args[i]);
+    let result = || {
+        result_keys(func)
+            .iter()
+            .position(|k| k == name)
+            .map(|i| func.results[i])
+    };
     arg.or_else(result).map(|value| func.ty(value))
 }
 
@@ -71,7 +88,10 @@ fn unknown_port(option: &'static str, name: &str, func: &Func) -> Failure {
 /// Reads an encoding as the layout of a value of type `ty`, by parsing an operation that uses one.
 fn spelling(pin: &str, layout: &str, ty: &Type) -> Result<Spelling, Failure> {
     let Some(tensor) = ty.as_tensor() else {
-        let diag = Diagnostic::error("pin-kind", "found a value that is no tensor, which has no layout");
+        let diag = Diagnostic::error(
+            "pin-kind",
+            "found a value that is no tensor, which has no layout",
+        );
         return Err(Failure::about("--pin", diag));
     };
     let dims = tensor.dims.iter().map(|d| match d.fixed() {
@@ -93,7 +113,10 @@ fn spelling(pin: &str, layout: &str, ty: &Type) -> Result<Spelling, Failure> {
             source: std::sync::Arc::from(""),
         }
     })?;
-    let parsed = module.funcs.first().and_then(|f| f.args.first().map(|&v| f.ty(v)));
+    let parsed = module
+        .funcs
+        .first()
+        .and_then(|f| f.args.first().map(|&v| f.ty(v)));
     let parsed = parsed.and_then(Type::as_tensor).map(|t| t.spelling.clone());
     parsed.ok_or_else(|| Failure::usage(format!("found `--pin {pin}`, wanted a layout's encoding")))
 }

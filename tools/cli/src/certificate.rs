@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn a_file_reads_back() {
         let file = sample();
-        assert_eq!(CertificateFile::from_text("f", &file.to_text()).unwrap(), file);
+        assert_eq!(
+            CertificateFile::from_text("f", &file.to_text()).unwrap(),
+            file
+        );
     }
 
     #[test]

@@ -35,7 +35,10 @@ impl Figures {
     fn get(&self, name: &str) -> Result<u64, ConditionError> {
         self.values.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = self.values.keys().map(String::as_str).collect();
-            ConditionError::Name { name: name.to_owned(), known: known.join(", ") }
+            ConditionError::Name {
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
         })
     }
 }
@@ -92,14 +95,20 @@ impl FromStr for Condition {
         let syntax = || ConditionError::Syntax(text.to_owned());
         let at = text.find(['=', '!', '<', '>']).ok_or_else(syntax)?;
         let (name, rest) = (text[..at].trim(), &text[at..]);
-        let (sign, compare) =
-            OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign)).ok_or_else(syntax)?;
+        let (sign, compare) = OPERATORS
+            .iter()
+            .find(|(sign, _)| rest.starts_with(sign))
+            .ok_or_else(syntax)?;
         let number = rest[sign.len()..].trim().replace('_', "");
         let number = number.parse().map_err(|_| syntax())?;
         if name.is_empty() {
             return Err(syntax());
         }
-        Ok(Condition { name: name.to_owned(), compare: *compare, number })
+        Ok(Condition {
+            name: name.to_owned(),
+            compare: *compare,
+            number,
+        })
     }
 }
 
@@ -139,12 +148,17 @@ mod tests {
 
     fn figures() -> Figures {
         let values = [("view".to_owned(), 2), ("before.view".to_owned(), 0)];
-        Figures { values: values.into_iter().collect() }
+        Figures {
+            values: values.into_iter().collect(),
+        }
     }
 
     #[track_caller]
     fn check(text: &str, wanted: Result<bool, ConditionError>) {
-        let found = text.parse::<Condition>().and_then(|c| c.test(&figures())).map(|(b, _)| b);
+        let found = text
+            .parse::<Condition>()
+            .and_then(|c| c.test(&figures()))
+            .map(|(b, _)| b);
         assert_eq!(found, wanted, "{text}");
     }
 
@@ -171,6 +185,12 @@ mod tests {
             check(text, Err(ConditionError::Syntax(text.to_owned())));
         }
         let known = "view, before.view".to_owned();
-        check("viev=2", Err(ConditionError::Name { name: "viev".to_owned(), known }));
+        check(
+            "viev=2",
+            Err(ConditionError::Name {
+                name: "viev".to_owned(),
+                known,
+            }),
+        );
     }
 }

@@ -36,12 +36,18 @@ pub(crate) struct Failure {
 impl Failure {
     /// Wrong usage that the argument parser cannot see.
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
-        Failure { status: Status::Usage, text: format!("error: {}\n", text.into()) }
+        Failure {
+            status: Status::Usage,
+            text: format!("error: {}\n", text.into()),
+        }
     }
 
     /// A check that did not hold; its findings are already written.
     pub(crate) fn check(text: impl Into<String>) -> Failure {
-        Failure { status: Status::Refused, text: text.into() }
+        Failure {
+            status: Status::Refused,
+            text: text.into(),
+        }
     }
 
     /// A refusal about something that is no program.
@@ -58,7 +64,9 @@ impl Failure {
 /// The diagnostic of a panic that was caught.
 pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+    let text = text
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown");
     Diagnostic::error("internal-error", format!("the compiler failed: {text}"))
         .note("this is a defect of optc, not of the input; please report it")
 }
@@ -67,7 +75,14 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         // Names in a pipeline and targets are part of the command, not of the input.
         let usage = error.file.starts_with("--");
-        let status = if usage { Status::Usage } else { Status::Refused };
-        Failure { status, text: error.render() }
+        let status = if usage {
+            Status::Usage
+        } else {
+            Status::Refused
+        };
+        Failure {
+            status,
+            text: error.render(),
+        }
     }
 }

@@ -26,12 +26,21 @@ impl Input {
             return Ok(Input { name, bytes });
         }
         let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
-        Ok(Input { name: path.display().to_string(), bytes })
+        Ok(Input {
+            name: path.display().to_string(),
+            bytes,
+        })
     }
 
     /// The one program it holds.
-    pub(crate) fn program(&self, compiler: &Compiler, from: Option<&str>) -> Result<Program, Error> {
-        compiler.read(&self.name, &self.bytes, format(from), false).remove(0)
+    pub(crate) fn program(
+        &self,
+        compiler: &Compiler,
+        from: Option<&str>,
+    ) -> Result<Program, Error> {
+        compiler
+            .read(&self.name, &self.bytes, format(from), false)
+            .remove(0)
     }
 
     /// The programs it holds, apart where `// -----` stands between them.
@@ -52,7 +61,12 @@ fn format(from: Option<&str>) -> Option<Format> {
 /// The compiler that the options ask for; its pins are found for each program by [`context`].
 pub(crate) fn compiler(args: &CompileArgs) -> Result<Compiler, Failure> {
     let mut compiler = Compiler::new();
-    compiler.target = args.target.as_deref().map(optc::find_target).transpose()?.map(Arc::new);
+    compiler.target = args
+        .target
+        .as_deref()
+        .map(optc::find_target)
+        .transpose()?
+        .map(Arc::new);
     compiler.bindings = bindings(&args.bind)?;
     compiler.boundary = boundary::of(args);
     Ok(compiler)
@@ -72,14 +86,19 @@ fn set_rules(stages: &mut [Stage], rules: &str) -> Result<(), Failure> {
     let mut found = false;
     for stage in stages {
         if stage.pass.info().options.iter().any(|o| o.name == "rules") {
-            stage.options.0.insert("rules".to_owned(), rules.replace(',', "+"));
+            stage
+                .options
+                .0
+                .insert("rules".to_owned(), rules.replace(',', "+"));
             found = true;
         }
     }
     if found {
         return Ok(());
     }
-    Err(Failure::usage("--rules wants a pass with rules, such as --pass=view-fold"))
+    Err(Failure::usage(
+        "--rules wants a pass with rules, such as --pass=view-fold",
+    ))
 }
 
 /// What the passes work with for one program.
@@ -115,7 +134,10 @@ pub(crate) fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
 /// Reads numbers apart by commas; brackets around them are allowed.
 pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Vec<T>, Failure> {
     let inner = text.trim();
-    let inner = inner.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(inner);
+    let inner = inner
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .unwrap_or(inner);
     let parts = inner.split(',').map(str::trim);
     let all: Option<Vec<T>> = match inner.trim() {
         "" => Some(Vec::new()),
@@ -129,7 +151,10 @@ pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Ve
 pub(crate) fn weights(program: &Program, invent: bool) -> Box<dyn DataSource> {
     let folder = FolderSource::new(program.folder.clone());
     if invent {
-        Box::new(FallbackSource { first: folder, second: RandomSource })
+        Box::new(FallbackSource {
+            first: folder,
+            second: RandomSource,
+        })
     } else {
         Box::new(folder)
     }

@@ -29,7 +29,12 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
             let text = convert(tensor, *to)?;
             streams.line(&text);
         }
-        LayoutCommand::View { input, output, shape, perm } => {
+        LayoutCommand::View {
+            input,
+            output,
+            shape,
+            perm,
+        } => {
             let text = view(input, output, shape.as_deref(), perm.as_deref())?;
             streams.line(&text);
         }
@@ -41,7 +46,10 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
 pub(crate) fn parse(text: &str) -> Result<TensorText, Failure> {
     let tensor = notation::parse_tensor(text).map_err(|e| {
         let start = u32::try_from(e.offset.min(text.len())).unwrap_or(u32::MAX);
-        let span = Span { start, end: start.saturating_add(1) };
+        let span = Span {
+            start,
+            end: start.saturating_add(1),
+        };
         let message = format!("found {}, wanted {}", e.found, e.wanted);
         let diag = Diagnostic::error("tensor-syntax", message).at(span, "");
         let diag = match e.hint {
@@ -49,9 +57,16 @@ pub(crate) fn parse(text: &str) -> Result<TensorText, Failure> {
             None => diag,
         };
         let (file, source) = ("<tensor>".to_owned(), Arc::from(text));
-        Failure::from(Error { diagnostics: vec![diag], file, source })
+        Failure::from(Error {
+            diagnostics: vec![diag],
+            file,
+            source,
+        })
     })?;
-    Ok(TensorText { dtype: tensor.dtype, layout: tensor.layout })
+    Ok(TensorText {
+        dtype: tensor.dtype,
+        layout: tensor.layout,
+    })
 }
 
 fn refuse(text: &str, code: &'static str, message: String) -> Failure {
@@ -63,7 +78,11 @@ fn position(text: &str, index: &str) -> Result<u64, Failure> {
     let index: Vec<u64> = numbers("index", index)?;
     let shape = tensor.layout.shape();
     if index.len() != shape.len() {
-        let message = format!("found an index of {} numbers, wanted {}", index.len(), shape.len());
+        let message = format!(
+            "found an index of {} numbers, wanted {}",
+            index.len(),
+            shape.len()
+        );
         return Err(refuse(text, "index-rank", message));
     }
     tensor.layout.index(&index).ok_or_else(|| {
@@ -81,7 +100,11 @@ fn convert(text: &str, to: Notation) -> Result<String, Failure> {
         Notation::Xla => layout::Notation::Xla,
     };
     let layout = tensor.layout.respell(notation).map_err(|e| {
-        refuse(text, "layout-notation", format!("no layout in this notation: {e}"))
+        refuse(
+            text,
+            "layout-notation",
+            format!("no layout in this notation: {e}"),
+        )
     })?;
     Ok(type_text(&layout, &tensor.dtype))
 }
@@ -107,10 +130,16 @@ fn view(
         result: Vec::new(),
     };
     let (operand, result) = (parse(input)?, parse(output)?);
-    let map = ViewMap { result: result.layout.shape().to_vec(), ..map };
-    map.check(operand.layout.shape()).map_err(|e| refuse(input, "view-shape", e.to_string()))?;
+    let map = ViewMap {
+        result: result.layout.shape().to_vec(),
+        ..map
+    };
+    map.check(operand.layout.shape())
+        .map_err(|e| refuse(input, "view-shape", e.to_string()))?;
     Ok(match is_view(&operand.layout, &map, &result.layout) {
-        Ok(()) => "view: every element keeps its position and the buffers have the same size".to_owned(),
+        Ok(()) => {
+            "view: every element keeps its position and the buffers have the same size".to_owned()
+        }
         Err(why) => format!("convert: {why}"),
     })
 }

@@ -12,7 +12,9 @@ pub fn start(args: impl IntoIterator<Item = String>) {
         _ => level(args).to_owned(),
     };
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).without_time();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .without_time();
     // A second start in the same process keeps the first one's subscriber.
     let _ = subscriber.with_writer(std::io::stderr).try_init();
 }
@@ -20,7 +22,10 @@ pub fn start(args: impl IntoIterator<Item = String>) {
 fn level(args: impl IntoIterator<Item = String>) -> &'static str {
     let count = args.into_iter().map(|arg| match arg.as_str() {
         "--verbose" => 1,
-        _ => arg.strip_prefix('-').filter(|v| v.chars().all(|c| c == 'v')).map_or(0, str::len),
+        _ => arg
+            .strip_prefix('-')
+            .filter(|v| v.chars().all(|c| c == 'v'))
+            .map_or(0, str::len),
     });
     match count.sum::<usize>() {
         0 => "off",

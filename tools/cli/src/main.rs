@@ -9,7 +9,11 @@ fn main() -> ExitCode {
     let mut input = stdin().lock();
     let mut output = BufWriter::new(stdout().lock());
     let mut errors = stderr();
-    let mut streams = Streams { input: &mut input, output: &mut output, errors: &mut errors };
+    let mut streams = Streams {
+        input: &mut input,
+        output: &mut output,
+        errors: &mut errors,
+    };
     let status = run_command(std::env::args_os(), &mut streams);
     // A reader that went away, as `head` does, is no failure of the program.
     let _ = output.flush();

@@ -37,14 +37,14 @@ pub(crate) fn command(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<S
     execute(args, streams).map(|done| done.status)
 }
 
-pub(crate) fn execute(
-    args: &RewriteArgs,
-    streams: &mut Streams<'_>,
-) -> Result<Rewritten, Failure> {
+pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<Rewritten, Failure> {
     let compiler = inputs::compiler(&args.compile)?;
     if args.list_passes {
         list_passes(&compiler, streams);
-        return Ok(Rewritten { status: Status::Done, parts: Vec::new() });
+        return Ok(Rewritten {
+            status: Status::Done,
+            parts: Vec::new(),
+        });
     }
     let Some(path) = &args.input else {
         return Err(Failure::usage("an input is missing"));
@@ -64,10 +64,15 @@ pub(crate) fn execute(
             return Err(Failure::check(faults.join("\n")));
         }
     } else if !errors.is_empty() {
-        return Err(Failure::check(errors.iter().map(Error::render).collect::<String>()));
+        return Err(Failure::check(
+            errors.iter().map(Error::render).collect::<String>(),
+        ));
     }
     write_all(&parts, emit, args, streams)?;
-    Ok(Rewritten { status: Status::Done, parts })
+    Ok(Rewritten {
+        status: Status::Done,
+        parts,
+    })
 }
 
 /// The output's format: the one asked for, else the one that the output's extension tells.
@@ -75,12 +80,18 @@ fn emit_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     if let Some(emit) = args.emit {
         return Ok(emit);
     }
-    let extension = args.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str());
+    let extension = args
+        .output
+        .as_deref()
+        .and_then(Path::extension)
+        .and_then(|e| e.to_str());
     match extension {
         Some("json") => Ok(Emit::Json),
         Some(other @ ("onnx" | "hlo" | "dot" | "svg" | "py")) => {
             let known = "the formats of --emit are ir and json";
-            Err(Failure::usage(format!("found no writer for `.{other}`: {known}")))
+            Err(Failure::usage(format!(
+                "found no writer for `.{other}`: {known}"
+            )))
         }
         _ => Ok(Emit::Ir),
     }
@@ -92,7 +103,8 @@ fn check_pass_names(compiler: &Compiler, names: &[String]) -> Result<(), Failure
         if !infos.iter().any(|i| i.name == name) {
             let known: Vec<_> = infos.iter().map(|i| i.name).collect();
             let wanted = known.join(", ");
-            let message = format!("--print-ir-after: found no pass `{name}`, wanted all or {wanted}");
+            let message =
+                format!("--print-ir-after: found no pass `{name}`, wanted all or {wanted}");
             return Err(Failure::usage(message));
         }
     }
@@ -159,7 +171,13 @@ fn transform(
         let diag = internal_error(&*panic);
         Err(before.error(vec![with_reproducer(diag, &before, &cx, args)]))
     })?;
-    Ok(Part { before, after, cx, timings, canonical })
+    Ok(Part {
+        before,
+        after,
+        cx,
+        timings,
+        canonical,
+    })
 }
 
 /// What the manager prints after each pass, into a log that is written when the passes have run.
@@ -182,10 +200,25 @@ fn hooks<'a>(args: &'a RewriteArgs, log: &'a mut String) -> Hooks<'a> {
     }
 }
 
-/// The unified diff of two texts; empty when they are equal.
+/// The unified diff of two programs; empty when they are equal. What stands in a module is not
+/// indented, so that a module that gets attributes does not differ in every line.
 pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
-    let diff = TextDiff::from_lines(before, after);
-    diff.unified_diff().context_radius(3).header("before", title).to_string()
+    let (before, after) = (without_indent(before), without_indent(after));
+    let diff = TextDiff::from_lines(&before, &after);
+    diff.unified_diff()
+        .context_radius(3)
+        .header("before", title)
+        .to_string()
+}
+
+fn without_indent(text: &str) -> String {
+    if !text.starts_with("module") {
+        return text.to_owned();
+    }
+    let lines = text.split_inclusive('\n');
+    lines
+        .map(|line| line.strip_prefix("  ").unwrap_or(line))
+        .collect()
 }
 
 /// Writes the program and the command that failed on it, where the user asked for that.
@@ -232,7 +265,10 @@ fn json_line(diag: &Diagnostic, program: &Program) -> String {
         Severity::Warning => "warning",
         Severity::Remark => "remark",
     };
-    let place = diag.labels.first().map(|(span, _)| line_column(program.source(), span.start));
+    let place = diag
+        .labels
+        .first()
+        .map(|(span, _)| line_column(program.source(), span.start));
     let value = json!({
         "severity": severity,
         "code": diag.code,
@@ -253,7 +289,10 @@ pub(crate) fn line_column(source: &str, offset: u32) -> (usize, usize) {
     }
     let head = &source[..end];
     let start = head.rfind('\n').map_or(0, |at| at + 1);
-    (head.matches('\n').count() + 1, head[start..].chars().count() + 1)
+    (
+        head.matches('\n').count() + 1,
+        head[start..].chars().count() + 1,
+    )
 }
 
 fn timing_table(timings: &[Timing]) -> String {
@@ -273,7 +312,11 @@ fn write_all(
     args: &RewriteArgs,
     streams: &mut Streams<'_>,
 ) -> Result<(), Failure> {
-    let explained = args.explain.as_deref().map(|value| explain(parts, value)).transpose()?;
+    let explained = args
+        .explain
+        .as_deref()
+        .map(|value| explain(parts, value))
+        .transpose()?;
     let certificate = match &args.certificate {
         Some(path) => Some((path, certificate(parts, &args.compile)?)),
         None => None,
@@ -333,6 +376,8 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
             folded: part.after.text(),
         }
         .to_text()),
-        _ => Err(Failure::usage("--certificate wants a pipeline that ends with view-fold")),
+        _ => Err(Failure::usage(
+            "--certificate wants a pipeline that ends with view-fold",
+        )),
     }
 }

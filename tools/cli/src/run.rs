@@ -18,7 +18,10 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     let input = Input::read(&args.input, streams)?;
     let mut program = input.program(&compiler, args.compile.from.as_deref())?;
     let mut cx = inputs::context(&compiler, &program, &args.compile)?;
-    let mut hooks = Hooks { verify_each: args.compile.verify_each, ..Hooks::default() };
+    let mut hooks = Hooks {
+        verify_each: args.compile.verify_each,
+        ..Hooks::default()
+    };
     compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
     let name = inputs::function(&program, args.func.as_deref())?;
     let values = read_values(&program, &name, args.inputs.as_deref())?;

@@ -42,20 +42,34 @@ pub(crate) fn command(args: &SpecArgs, streams: &mut Streams<'_>) -> Result<Stat
         }
     }
     streams.line(&format!("{passed} passed, {failed} failed"));
-    Ok(if failed == 0 { Status::Done } else { Status::Refused })
+    Ok(if failed == 0 {
+        Status::Done
+    } else {
+        Status::Refused
+    })
 }
 
 fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
     let name = path.display().to_string();
     let refuse = |message| Failure::about(&name, Diagnostic::error("vectors-syntax", message));
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
-    let mut root: Json = serde_json::from_str(&text)
-        .map_err(|e| refuse(format!("found no vectors: {e}")))?;
-    let kind = root.get("kind").and_then(Json::as_str).unwrap_or("").to_owned();
+    let mut root: Json =
+        serde_json::from_str(&text).map_err(|e| refuse(format!("found no vectors: {e}")))?;
+    let kind = root
+        .get("kind")
+        .and_then(Json::as_str)
+        .unwrap_or("")
+        .to_owned();
     let Some((_, run)) = KINDS.iter().find(|(known, _)| *known == kind) else {
         let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
-        let message = format!("found vectors of kind `{kind}`, wanted one of {}", known.join(", "));
-        return Err(Failure::about(&name, Diagnostic::error("vectors-kind", message)));
+        let message = format!(
+            "found vectors of kind `{kind}`, wanted one of {}",
+            known.join(", ")
+        );
+        return Err(Failure::about(
+            &name,
+            Diagnostic::error("vectors-kind", message),
+        ));
     };
     match root.get_mut("vectors").map(Json::take) {
         Some(Json::Array(vectors)) => Ok((*run, vectors)),
@@ -65,7 +79,11 @@ fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
 
 fn judge(run: Runner, vector: &Json) -> Result<(), String> {
     let (expected, found) = run(vector)?;
-    if expected == found { Ok(()) } else { Err(format!("expected {expected}, found {found}")) }
+    if expected == found {
+        Ok(())
+    } else {
+        Err(format!("expected {expected}, found {found}"))
+    }
 }
 
 /// The layout written under this key; a refusal in one line.
@@ -87,19 +105,29 @@ fn list<T: TryFrom<u64>>(vector: &Json, key: &str) -> Result<Option<Vec<T>>, Str
     };
     let number = |item: &Json| item.as_u64().and_then(|n| T::try_from(n).ok());
     let all = items.and_then(|items| items.iter().map(number).collect());
-    all.map(Some).ok_or_else(|| format!("`{key}` is no list of numbers"))
+    all.map(Some)
+        .ok_or_else(|| format!("`{key}` is no list of numbers"))
 }
 
 fn field(vector: &Json, key: &str) -> Result<Json, String> {
-    vector.get(key).cloned().ok_or_else(|| format!("the vector has no `{key}`"))
+    vector
+        .get(key)
+        .cloned()
+        .ok_or_else(|| format!("the vector has no `{key}`"))
 }
 
 fn tensor_index(vector: &Json) -> Result<(Json, Json), String> {
     let layout = layout(vector, "text")?;
     let index: Vec<u64> = list(vector, "index")?.ok_or("the vector has no `index`")?;
     let found = serde_json::json!([layout.index(&index), layout.positions()]);
-    let positions = vector.get("positions").cloned().unwrap_or_else(|| layout.positions().into());
-    Ok((Json::Array(vec![field(vector, "linear_index")?, positions]), found))
+    let positions = vector
+        .get("positions")
+        .cloned()
+        .unwrap_or_else(|| layout.positions().into());
+    Ok((
+        Json::Array(vec![field(vector, "linear_index")?, positions]),
+        found,
+    ))
 }
 
 /// The longest buffer that is compared position by position.
@@ -113,7 +141,11 @@ fn tensor_maps(vector: &Json) -> Result<(Json, Json), String> {
     if size != wanted || size > MAX_MEMORY {
         return Err(format!("expected {wanted} positions, found {size}"));
     }
-    let at = |p: u64| layout.element_at(p).map_or(-1, |e| number_of(&e, layout.shape()));
+    let at = |p: u64| {
+        layout
+            .element_at(p)
+            .map_or(-1, |e| number_of(&e, layout.shape()))
+    };
     let found: Vec<i64> = (0..layout.positions()).map(at).collect();
     for (p, &number) in found.iter().enumerate().filter(|(_, n)| **n != -1) {
         let element = element_of(number, layout.shape());
@@ -127,7 +159,10 @@ fn tensor_maps(vector: &Json) -> Result<(Json, Json), String> {
 
 /// The row-major number of an element.
 fn number_of(element: &[u64], shape: &[u64]) -> i64 {
-    let number = element.iter().zip(shape).fold(0u64, |n, (e, d)| n.wrapping_mul(*d).wrapping_add(*e));
+    let number = element
+        .iter()
+        .zip(shape)
+        .fold(0u64, |n, (e, d)| n.wrapping_mul(*d).wrapping_add(*e));
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -154,5 +189,8 @@ fn view(vector: &Json) -> Result<(Json, Json), String> {
         result: output.shape().to_vec(),
     };
     map.check(input.shape()).map_err(|e| e.to_string())?;
-    Ok((field(vector, "expected")?, is_view(&input, &map, &output).is_ok().into()))
+    Ok((
+        field(vector, "expected")?,
+        is_view(&input, &map, &output).is_ok().into(),
+    ))
 }

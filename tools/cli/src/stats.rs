@@ -30,7 +30,11 @@ pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Sta
         return Err(Failure::usage("an input is missing"));
     };
     let measured = measure(path, &args.compile, streams)?;
-    let text = if args.json { json_of(&measured) } else { table_of(&measured) };
+    let text = if args.json {
+        json_of(&measured)
+    } else {
+        table_of(&measured)
+    };
     streams.print(&text);
     let mut figures = Figures::default();
     let bound = measured.fold.as_ref().map(|f| f.lower_bound_bytes);
@@ -39,20 +43,28 @@ pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Sta
 }
 
 fn conditions(texts: &[String]) -> Result<Vec<Condition>, Failure> {
-    let read = |text: &String| text.parse().map_err(|e| Failure::usage(format!("--fail-if: {e}")));
+    let read = |text: &String| {
+        text.parse()
+            .map_err(|e| Failure::usage(format!("--fail-if: {e}")))
+    };
     texts.iter().map(read).collect()
 }
 
 fn fail_if(conditions: &[Condition], figures: &Figures) -> Result<Status, Failure> {
     let mut failed = String::new();
     for condition in conditions {
-        let (holds, value) =
-            condition.test(figures).map_err(|e| Failure::usage(format!("--fail-if: {e}")))?;
+        let (holds, value) = condition
+            .test(figures)
+            .map_err(|e| Failure::usage(format!("--fail-if: {e}")))?;
         if holds {
             let _ = writeln!(failed, "error[fail-if]: `{condition}` holds: found {value}");
         }
     }
-    if failed.is_empty() { Ok(Status::Done) } else { Err(Failure::check(failed)) }
+    if failed.is_empty() {
+        Ok(Status::Done)
+    } else {
+        Err(Failure::check(failed))
+    }
 }
 
 fn measure(
@@ -66,12 +78,23 @@ fn measure(
     let mut cx = inputs::context(&compiler, &program, args)?;
     let before = compiler.stats(&program);
     if args.pass.is_none() {
-        return Ok(Measured { before: None, after: before, fold: None });
+        return Ok(Measured {
+            before: None,
+            after: before,
+            fold: None,
+        });
     }
-    let mut hooks = Hooks { verify_each: args.verify_each, ..Hooks::default() };
+    let mut hooks = Hooks {
+        verify_each: args.verify_each,
+        ..Hooks::default()
+    };
     compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
     let after = compiler.stats(&program);
-    Ok(Measured { before: Some(before), after, fold: cx.fold })
+    Ok(Measured {
+        before: Some(before),
+        after,
+        fold: cx.fold,
+    })
 }
 
 fn load(
@@ -84,7 +107,11 @@ fn load(
 }
 
 fn object(stats: &Stats) -> Map<String, Json> {
-    stats.fields().into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect()
+    stats
+        .fields()
+        .into_iter()
+        .map(|(name, n)| (name.to_owned(), json!(n)))
+        .collect()
 }
 
 fn json_of(measured: &Measured) -> String {
@@ -98,7 +125,10 @@ fn json_of(measured: &Measured) -> String {
         let mut put = |name: &str, value: Json| root.insert(name.to_owned(), value);
         put("bytes_before", json!(fold.map(|f| f.bytes_before)));
         put("bytes_after", json!(fold.map(|f| f.bytes_after)));
-        put("lower_bound_bytes", json!(fold.map(|f| f.lower_bound_bytes)));
+        put(
+            "lower_bound_bytes",
+            json!(fold.map(|f| f.lower_bound_bytes)),
+        );
         put("proof", json!(fold.map(|f| f.proof.name())));
         let rules = fold.map(|f| f.rules_fired.iter().map(|(k, n)| (k.clone(), json!(n))));
         put("rules", json!(rules.map(|r| Json::Object(r.collect()))));
@@ -116,7 +146,12 @@ fn table_of(measured: &Measured) -> String {
     };
     two_columns(&mut text, ["before", "after"], before, &measured.after);
     if let Some(fold) = &measured.fold {
-        let _ = writeln!(text, "lower bound {} bytes, {}", fold.lower_bound_bytes, fold.proof.name());
+        let _ = writeln!(
+            text,
+            "lower bound {} bytes, {}",
+            fold.lower_bound_bytes,
+            fold.proof.name()
+        );
         for (rule, n) in &fold.rules_fired {
             let _ = writeln!(text, "rule {rule} fired {n} times");
         }

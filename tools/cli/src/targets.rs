@@ -36,14 +36,24 @@ fn explain(target: &Target) -> String {
     text.push_str("\noperations, by family (any other is row-major in and out):\n");
     for (family, row) in &target.families {
         let kernel = if row.kernel { ", has a kernel" } else { "" };
-        let _ = writeln!(text, "  {family:<14} on {:<12} {}{kernel}", row.unit, accepts(row));
+        let _ = writeln!(
+            text,
+            "  {family:<14} on {:<12} {}{kernel}",
+            row.unit,
+            accepts(row)
+        );
     }
     text
 }
 
 fn memory(level: &MemoryLevel) -> String {
-    let size = level.bytes.map_or("no limit".to_owned(), |n| format!("{n} bytes"));
-    format!("{:<14} {size}, {:.3e} bytes a second", level.name, level.bandwidth)
+    let size = level
+        .bytes
+        .map_or("no limit".to_owned(), |n| format!("{n} bytes"));
+    format!(
+        "{:<14} {size}, {:.3e} bytes a second",
+        level.name, level.bandwidth
+    )
 }
 
 fn accepts(row: &FamilyRow) -> String {
@@ -57,7 +67,9 @@ fn accepts(row: &FamilyRow) -> String {
         Accept::ChannelOrders => "channels before or after the spatial dimensions".to_owned(),
         Accept::MinRun => {
             let run = number(row.run);
-            format!("a common order whose innermost run has at least {run} elements of one dimension")
+            format!(
+                "a common order whose innermost run has at least {run} elements of one dimension"
+            )
         }
         Accept::LastBlock => {
             let block = number(row.block);

@@ -14,7 +14,10 @@ pub(crate) fn command(args: &TestArgs, streams: &mut Streams<'_>) -> Result<Stat
     if cases.is_empty() {
         let paths: Vec<String> = args.paths.iter().map(|p| p.display().to_string()).collect();
         let message = "found no file with a `// RUN:` header";
-        return Err(Failure::about(&paths.join(" "), Diagnostic::error("no-tests", message)));
+        return Err(Failure::about(
+            &paths.join(" "),
+            Diagnostic::error("no-tests", message),
+        ));
     }
     let (mut passed, mut failed) = (0usize, 0usize);
     for case in &cases {
@@ -34,5 +37,9 @@ pub(crate) fn command(args: &TestArgs, streams: &mut Streams<'_>) -> Result<Stat
         }
     }
     streams.line(&format!("{passed} passed, {failed} failed"));
-    Ok(if failed == 0 { Status::Done } else { Status::Refused })
+    Ok(if failed == 0 {
+        Status::Done
+    } else {
+        Status::Refused
+    })
 }

@@ -28,7 +28,9 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
             streams.line("equivalent");
         }
         (None, _) => {
-            return Err(Failure::usage("found one program, wanted two, or --certificate"));
+            return Err(Failure::usage(
+                "found one program, wanted two, or --certificate",
+            ));
         }
     }
     Ok(Status::Done)
@@ -87,8 +89,14 @@ fn check_certificate(
         None => default_target(&folded)?,
     };
     let (registry, certificate) = (compiler.registry(), &file.certificate);
-    certify::check(&original.module, &folded.module, certificate, registry, &target)
-        .map_err(|diags| original.error(diags).into())
+    certify::check(
+        &original.module,
+        &folded.module,
+        certificate,
+        registry,
+        &target,
+    )
+    .map_err(|diags| original.error(diags).into())
 }
 
 /// The program is the one the certificate is about if the passes before `view-fold` make of it what
@@ -102,14 +110,26 @@ fn check_original(
     let stages = compiler.pipeline(&file.pipeline)?;
     let first = &stages[..stages.len().saturating_sub(1)];
     let mut compiler = compiler.clone();
-    let target = args.options.target.as_deref().unwrap_or(&file.certificate.target);
+    let target = args
+        .options
+        .target
+        .as_deref()
+        .unwrap_or(&file.certificate.target);
     compiler.target = Some(std::sync::Arc::new(find_target(target)?));
     let mut program = program.clone();
     let mut cx = compiler.context(&program)?;
-    compiler.run_passes(&mut program, first, &mut cx, &mut optc::passes::Hooks::default())?;
+    compiler.run_passes(
+        &mut program,
+        first,
+        &mut cx,
+        &mut optc::passes::Hooks::default(),
+    )?;
     if program.text() == file.original {
         return Ok(());
     }
     let message = "the certificate is about another program";
-    Err(Failure::about(&program.name, Diagnostic::error("certificate-program", message)))
+    Err(Failure::about(
+        &program.name,
+        Diagnostic::error("certificate-program", message),
+    ))
 }

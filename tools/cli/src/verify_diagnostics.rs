@@ -47,7 +47,13 @@ struct Found {
 pub(crate) fn check(name: &str, source: &str, parts: &[Part], errors: &[Error]) -> Vec<String> {
     let mut found = Vec::new();
     for part in parts {
-        let said = part.before.diagnostics.iter().chain(&part.cx.remarks).cloned().collect();
+        let said = part
+            .before
+            .diagnostics
+            .iter()
+            .chain(&part.cx.remarks)
+            .cloned()
+            .collect();
         for diag in part.before.placed(said) {
             add(&mut found, &diag, source);
         }
@@ -59,7 +65,10 @@ pub(crate) fn check(name: &str, source: &str, parts: &[Part], errors: &[Error]) 
 }
 
 fn add(found: &mut Vec<Found>, diag: &Diagnostic, source: &str) {
-    let line = diag.labels.first().map(|(span, _)| line_column(source, span.start).0);
+    let line = diag
+        .labels
+        .first()
+        .map(|(span, _)| line_column(source, span.start).0);
     let kind = match diag.severity {
         Severity::Error => Kind::Error,
         Severity::Warning => Kind::Warning,
@@ -69,17 +78,30 @@ fn add(found: &mut Vec<Found>, diag: &Diagnostic, source: &str) {
     let texts: Vec<String> = labels.chain(diag.notes.iter().cloned()).collect();
     for note in &texts {
         let texts = vec![note.clone()];
-        found.push(Found { line, kind: Kind::Note, code: "", texts, used: false });
+        found.push(Found {
+            line,
+            kind: Kind::Note,
+            code: "",
+            texts,
+            used: false,
+        });
     }
     let texts = std::iter::once(diag.message.clone()).chain(texts).collect();
-    found.push(Found { line, kind, code: diag.code, texts, used: false });
+    found.push(Found {
+        line,
+        kind,
+        code: diag.code,
+        texts,
+        used: false,
+    });
 }
 
 fn compare(name: &str, source: &str, mut found: Vec<Found>) -> Vec<String> {
     let mut faults = Vec::new();
     for expected in expectations(name, source, &mut faults) {
         let fits = |f: &&mut Found| {
-            let says = f.code == expected.text || f.texts.iter().any(|t| t.contains(&expected.text));
+            let says =
+                f.code == expected.text || f.texts.iter().any(|t| t.contains(&expected.text));
             !f.used && f.kind == expected.kind && f.line == expected.line && says
         };
         match found.iter_mut().find(fits) {
@@ -89,12 +111,19 @@ fn compare(name: &str, source: &str, mut found: Vec<Found>) -> Vec<String> {
                 expected.at,
                 word(expected.kind),
                 expected.text,
-                expected.line.map_or_else(String::new, |line| format!(" on line {line}"))
+                expected
+                    .line
+                    .map_or_else(String::new, |line| format!(" on line {line}"))
             )),
         }
     }
-    for f in found.iter().filter(|f| !f.used && matches!(f.kind, Kind::Error | Kind::Warning)) {
-        let place = f.line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
+    for f in found
+        .iter()
+        .filter(|f| !f.used && matches!(f.kind, Kind::Error | Kind::Warning))
+    {
+        let place = f
+            .line
+            .map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
         let message = f.texts.first().map_or("", String::as_str);
         let kind = word(f.kind).trim_start_matches("expected-");
         faults.push(format!("{place}: unexpected {kind}[{}]: {message}", f.code));
@@ -103,7 +132,10 @@ fn compare(name: &str, source: &str, mut found: Vec<Found>) -> Vec<String> {
 }
 
 fn word(kind: Kind) -> &'static str {
-    KINDS.iter().find(|(_, k)| *k == kind).map_or("", |(word, _)| word)
+    KINDS
+        .iter()
+        .find(|(_, k)| *k == kind)
+        .map_or("", |(word, _)| word)
 }
 
 fn expectations(name: &str, source: &str, faults: &mut Vec<String>) -> Vec<Expected> {
@@ -141,7 +173,12 @@ fn expectation(rest: &str, at: usize, kind: Kind) -> Option<Expected> {
             None => Some(at.checked_sub(place.strip_prefix("@-")?.parse().ok()?)?),
         },
     };
-    Some(Expected { at, line, kind, text: text.to_owned() })
+    Some(Expected {
+        at,
+        line,
+        kind,
+        text: text.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -159,16 +196,29 @@ mod tests {
     }
 
     fn error_at(start: u32) -> Diagnostic {
-        let span = Span { start, end: start + 1 };
-        Diagnostic::error("bad-thing", "found bad").at(span, "here").note("try good")
+        let span = Span {
+            start,
+            end: start + 1,
+        };
+        Diagnostic::error("bad-thing", "found bad")
+            .at(span, "here")
+            .note("try good")
     }
 
     #[test]
     fn codes_messages_and_notes_fit() {
-        check("// expected-error@+1 {{bad-thing}}\nx", &[error_at(35)], &[]);
+        check(
+            "// expected-error@+1 {{bad-thing}}\nx",
+            &[error_at(35)],
+            &[],
+        );
         check("x // expected-error {{found bad}}", &[error_at(0)], &[]);
         check("x // expected-error {{try good}}", &[error_at(0)], &[]);
-        check("x\n// expected-error@-1 {{bad}} expected-note@above {{try}}", &[error_at(0)], &[]);
+        check(
+            "x\n// expected-error@-1 {{bad}} expected-note@above {{try}}",
+            &[error_at(0)],
+            &[],
+        );
         let nowhere = Diagnostic::error("bad-thing", "found bad");
         check("// expected-error@unknown {{bad-thing}}", &[nowhere], &[]);
     }
@@ -177,7 +227,11 @@ mod tests {
     fn what_differs_is_told() {
         let wrong_line = "f:1: nothing fits `expected-error {{bad-thing}}` on line 2";
         let unexpected = "f:1: unexpected error[bad-thing]: found bad";
-        check("// expected-error@+1 {{bad-thing}}", &[error_at(0)], &[wrong_line, unexpected]);
+        check(
+            "// expected-error@+1 {{bad-thing}}",
+            &[error_at(0)],
+            &[wrong_line, unexpected],
+        );
         let once = "x // expected-error {{bad-thing}}";
         check(once, &[error_at(0), error_at(0)], &[unexpected]);
         check("x", &[Diagnostic::remark("r", "said")], &[]);

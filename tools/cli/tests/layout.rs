@@ -13,7 +13,10 @@ fn index_gives_the_offset_in_elements() {
         assert_eq!(found, format!("{}\n", formula(h, w)));
     }
     assert_eq!(optc(&["layout", "index", "tensor<f32>"]).ok(), "0\n");
-    assert_eq!(optc(&["layout", "index", "tensor<2x3xf32>", "[1, 2]"]).ok(), "5\n");
+    assert_eq!(
+        optc(&["layout", "index", "tensor<2x3xf32>", "[1, 2]"]).ok(),
+        "5\n"
+    );
 }
 
 #[test]
@@ -40,9 +43,20 @@ fn size_counts_padding_in_bytes() {
 
 #[test]
 fn convert_writes_the_same_function() {
-    let strided = optc(&["layout", "convert", "--to=strided", "tensor<2x3xf32, {order = [1, 0]}>"]);
+    let strided = optc(&[
+        "layout",
+        "convert",
+        "--to=strided",
+        "tensor<2x3xf32, {order = [1, 0]}>",
+    ]);
     assert_eq!(strided.ok(), "tensor<2x3xf32, {strides = [1, 2]}>\n");
-    let digits = optc(&["layout", "convert", "--to=digits", "tensor<4x6xsi8, {order = [1, 0]}>"]).ok();
+    let digits = optc(&[
+        "layout",
+        "convert",
+        "--to=digits",
+        "tensor<4x6xsi8, {order = [1, 0]}>",
+    ])
+    .ok();
     assert!(digits.contains("digits = "), "{digits}");
     let back = optc(&["layout", "convert", "--to=block", digits.trim()]).ok();
     assert_eq!(back, "tensor<4x6xsi8, {order = [1, 0]}>\n");
@@ -50,27 +64,50 @@ fn convert_writes_the_same_function() {
 
 #[test]
 fn convert_says_why_not() {
-    let tensor = "tensor<6x6xf32, {block = \"4H\", order = [1, 0]}>";
+    let tensor = "tensor<4x8xf32, {block = \"2H2W\", order = [0, 1]}>";
     optc(&["layout", "convert", "--to=strided", tensor]).fails(1, "error[layout-notation]");
     optc(&["layout", "convert", "--to=cute", tensor]).fails(2, "possible values");
 }
 
 #[test]
 fn view_answers_first_and_explains_then() {
-    let (a, b) = ("tensor<128x128xsi8>", "tensor<4x32x128xsi8, {block = \"128C\", order = [0, 1, 2]}>");
+    let (a, b) = (
+        "tensor<128x128xsi8>",
+        "tensor<4x32x128xsi8, {block = \"128C\", order = [0, 1, 2]}>",
+    );
     assert!(optc(&["layout", "view", a, b]).ok().starts_with("view"));
-    let moved = optc(&["layout", "view", "tensor<2x3xf32>", "tensor<3x2xf32>", "--perm=1,0"]).ok();
+    let moved = optc(&[
+        "layout",
+        "view",
+        "tensor<2x3xf32>",
+        "tensor<3x2xf32>",
+        "--perm=1,0",
+    ])
+    .ok();
     assert!(moved.starts_with("convert"), "{moved}");
     let turned = "tensor<3x2xf32, {order = [1, 0]}>";
-    assert!(optc(&["layout", "view", "tensor<2x3xf32>", turned, "--perm=1,0"]).ok().starts_with("view"));
-    let chain = optc(&["layout", "view", "tensor<6xf32>", turned, "--shape=2,3", "--perm=1,0"]);
+    assert!(
+        optc(&["layout", "view", "tensor<2x3xf32>", turned, "--perm=1,0"])
+            .ok()
+            .starts_with("view")
+    );
+    let chain = optc(&[
+        "layout",
+        "view",
+        "tensor<6xf32>",
+        turned,
+        "--shape=2,3",
+        "--perm=1,0",
+    ]);
     assert!(chain.ok().starts_with("view"));
 }
 
 #[test]
 fn view_gives_the_hint_about_the_letters() {
-    let (a, b) = ("tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>",
-        "tensor<4x32x128xsi8, {block = \"128W\", order = [0, 1, 2]}>");
+    let (a, b) = (
+        "tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>",
+        "tensor<4x32x128xsi8, {block = \"128W\", order = [0, 1, 2]}>",
+    );
     let answer = optc(&["layout", "view", a, b]).ok();
     assert!(answer.starts_with("convert"), "{answer}");
     let hint = "W is dimension 1 (size 32) of HWC; did you mean 128C or axes = \"NHW\"?";
@@ -90,9 +127,12 @@ fn view_refuses_a_map_that_does_not_fit() {
 #[test]
 fn the_vectors_of_the_project_pass() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors");
-    for (kind, count) in
-        [("tensor_index", 689), ("tensor_maps", 161), ("layout_equal", 473), ("view", 588)]
-    {
+    for (kind, count) in [
+        ("tensor_index", 689),
+        ("tensor_maps", 161),
+        ("layout_equal", 473),
+        ("view", 588),
+    ] {
         let found = optc(&["spec", &format!("{folder}/{kind}.json")]).ok();
         assert_eq!(found, format!("{count} passed, 0 failed\n"), "{kind}");
     }
@@ -101,30 +141,49 @@ fn the_vectors_of_the_project_pass() {
 #[test]
 fn wrong_vectors_are_listed_one_a_line() {
     let folder = Folder::new("wrong_vectors");
-    let index = folder.write("index.json", r#"{"kind": "tensor_index", "vectors": [
+    let index = folder.write(
+        "index.json",
+        r#"{"kind": "tensor_index", "vectors": [
         {"id": "a", "text": "tensor<2x3xf32>", "index": [1, 0], "linear_index": 3, "positions": 6},
         {"id": "b", "text": "tensor<2x3xf32>", "index": [1, 0], "linear_index": 4, "positions": 6},
         {"id": "c", "text": "tensor<2x3xf32>", "index": [1, 0], "linear_index": 3, "positions": 7},
         {"id": "d", "text": "tensor<2x", "index": [1, 0], "linear_index": 3, "positions": 7},
-        {"text": "tensor<2xf32>"}]}"#);
+        {"text": "tensor<2xf32>"}]}"#,
+    );
     let ran = optc(&["spec", &index]);
     assert_eq!(ran.status, 1);
     let lines: Vec<&str> = ran.output.lines().collect();
     assert_eq!(lines.len(), 5, "{}", ran.output);
     assert_eq!(lines[0], "b: expected [4,6], found [3,6]");
     assert_eq!(lines[1], "c: expected [3,7], found [3,6]");
-    assert!(lines[2].starts_with("d: expected a tensor, found `tensor<2x`"), "{}", lines[2]);
+    assert!(
+        lines[2].starts_with("d: expected a tensor, found `tensor<2x`"),
+        "{}",
+        lines[2]
+    );
     assert!(lines[3].starts_with("vector 4: "), "{}", lines[3]);
     assert_eq!(lines[4], "1 passed, 4 failed");
 
-    let maps = folder.write("maps.json", r#"{"kind": "tensor_maps", "vectors": [
+    let maps = folder.write(
+        "maps.json",
+        r#"{"kind": "tensor_maps", "vectors": [
         {"id": "a", "text": "tensor<2x2xf32, {order = [1, 0]}>", "memory": [0, 2, 1, 3]},
         {"id": "b", "text": "tensor<2x2xf32, {order = [1, 0]}>", "memory": [0, 1, 2, 3]},
-        {"id": "c", "text": "tensor<2x2xf32>", "memory": [0, 1, 2]}]}"#);
+        {"id": "c", "text": "tensor<2x2xf32>", "memory": [0, 1, 2]}]}"#,
+    );
     let ran = optc(&["spec", &maps]);
     assert_eq!(ran.status, 1);
-    assert!(ran.output.contains("b: expected [0,1,2,3], found [0,2,1,3]\n"), "{}", ran.output);
-    assert!(ran.output.contains("c: expected 3 positions, found 4\n"), "{}", ran.output);
+    assert!(
+        ran.output
+            .contains("b: expected [0,1,2,3], found [0,2,1,3]\n"),
+        "{}",
+        ran.output
+    );
+    assert!(
+        ran.output.contains("c: expected 3 positions, found 4\n"),
+        "{}",
+        ran.output
+    );
 
     let more = folder.write("view.json", r#"{"kind": "view", "vectors": [
         {"id": "a", "input": "tensor<2x3xf32>", "output": "tensor<3x2xf32>", "expected": true},
@@ -133,7 +192,8 @@ fn wrong_vectors_are_listed_one_a_line() {
         {"id": "e", "a": "tensor<2x3xf32>", "b": "tensor<2x3xf32, {order = [0, 1]}>", "expected": false}]}"#);
     let ran = optc(&["spec", &more, &equal]);
     assert_eq!(ran.status, 1);
-    let wanted = "b: expected true, found false\ne: expected false, found true\n1 passed, 2 failed\n";
+    let wanted =
+        "b: expected true, found false\ne: expected false, found true\n1 passed, 2 failed\n";
     assert_eq!(ran.output, wanted);
 }
 

@@ -9,7 +9,10 @@ use std::io::Cursor;
 use support::{CANCEL, Folder, TRANSPOSE, optc};
 
 fn write_npz(folder: &Folder, name: &str, tensors: &[(&str, Tensor)]) -> String {
-    let map = tensors.iter().map(|(k, t)| ((*k).to_owned(), t.clone())).collect();
+    let map = tensors
+        .iter()
+        .map(|(k, t)| ((*k).to_owned(), t.clone()))
+        .collect();
     let mut bytes = Cursor::new(Vec::new());
     npz::write(&mut bytes, &map, Packing::Stored).unwrap();
     fs::write(folder.path(name), bytes.into_inner()).unwrap();
@@ -18,7 +21,9 @@ fn write_npz(folder: &Folder, name: &str, tensors: &[(&str, Tensor)]) -> String 
 
 fn read_npz(folder: &Folder, name: &str, key: &str, dtype: DType) -> Tensor {
     let bytes = fs::read(folder.path(name)).unwrap();
-    npz::read(Cursor::new(bytes)).unwrap()[key].to_tensor(dtype).unwrap()
+    npz::read(Cursor::new(bytes)).unwrap()[key]
+        .to_tensor(dtype)
+        .unwrap()
 }
 
 fn counting(shape: &[usize]) -> Tensor {
@@ -45,8 +50,15 @@ fn run_computes_by_both_oracles_before_and_after_passes() {
     for pass in ["--pass=", "--pass=canonicalize,view-fold"] {
         for exec in ["--exec=reference", "--exec=naive"] {
             let output = folder.path("out.npz");
-            optc(&["run", pass, exec, &program, "--inputs", &inputs, "--output", &output]).ok();
-            assert_eq!(read_npz(&folder, "out.npz", "y", DType::F32), turned(), "{pass} {exec}");
+            optc(&[
+                "run", pass, exec, &program, "--inputs", &inputs, "--output", &output,
+            ])
+            .ok();
+            assert_eq!(
+                read_npz(&folder, "out.npz", "y", DType::F32),
+                turned(),
+                "{pass} {exec}"
+            );
             fs::remove_file(output).unwrap();
         }
     }
@@ -72,7 +84,11 @@ fn run_refuses_inputs_that_do_not_fit_and_writes_nothing() {
     optc(&["run", &program, "--func=f", "--output", &output]).fails(1, "there is no function @f");
     optc(&["run", &program]).fails(2, "--output");
     optc(&["run", &program, "--exec=fast", "--output", &output]).fails(2, "possible values");
-    assert!(!folder.files().contains(&"out.npz".to_owned()), "{:?}", folder.files());
+    assert!(
+        !folder.files().contains(&"out.npz".to_owned()),
+        "{:?}",
+        folder.files()
+    );
 }
 
 const WEIGHTED: &str = r#"func.func @main(%x: tensor<2x3xf32>) -> (tensor<2x3xf32> {hbir.name = "y"}) {
@@ -106,7 +122,14 @@ fn weights_outside_the_folder_are_refused() {
     let folder = Folder::new("weights_outside");
     let program = folder.write("w.ir", &WEIGHTED.replace("w.bin", "../w.bin"));
     let inputs = write_npz(&folder, "in.npz", &[("x", counting(&[2, 3]))]);
-    let run = optc(&["run", &program, "--inputs", &inputs, "--output", &folder.path("out.npz")]);
+    let run = optc(&[
+        "run",
+        &program,
+        "--inputs",
+        &inputs,
+        "--output",
+        &folder.path("out.npz"),
+    ]);
     run.fails(1, "leaves the program's folder");
 }
 
@@ -117,7 +140,10 @@ fn verify_tells_equal_programs_from_different_ones() {
     let folded = folder.path("b.ir");
     optc(&["--pass=canonicalize,view-fold", &program, "-o", &folded]).ok();
     assert_eq!(optc(&["verify", &program, &folded]).ok(), "equivalent\n");
-    assert_eq!(optc(&["verify", &folded, &program, "--seeds=1", "--reference-only"]).ok(), "equivalent\n");
+    assert_eq!(
+        optc(&["verify", &folded, &program, "--seeds=1", "--reference-only"]).ok(),
+        "equivalent\n"
+    );
     let other = folder.write("c.ir", &CANCEL.replace("hbir.relu", "hbir.abs"));
     optc(&["verify", &program, &other]).fails(1, "error[not-equivalent]: output `y`");
     let fewer = folder.write("d.ir", TRANSPOSE);
@@ -140,11 +166,21 @@ fn a_certificate_is_checked_against_either_program() {
     }
     let other = folder.write("other.ir", CANCEL);
     optc(&["verify", "--certificate", &certificate, &other]).fails(1, "error[certificate-program]");
-    optc(&["verify", "--certificate", &certificate, &program, &other]).fails(1, "error[certificate-");
-    let target = ["verify", "--certificate", &certificate, &folded, "--target=journey6"];
+    optc(&["verify", "--certificate", &certificate, &program, &other])
+        .fails(1, "error[certificate-");
+    let target = [
+        "verify",
+        "--certificate",
+        &certificate,
+        &folded,
+        "--target=journey6",
+    ];
     optc(&target).fails(1, "error[certificate-target]");
     let text = folder.read("c.cert");
-    let wrong = folder.write("wrong.cert", &text.replacen("movement_bytes ", "movement_bytes 1", 1));
+    let wrong = folder.write(
+        "wrong.cert",
+        &text.replacen("movement_bytes ", "movement_bytes 1", 1),
+    );
     optc(&["verify", "--certificate", &wrong, &folded]).fails(1, "error[certificate-bytes]");
     let broken = folder.write("broken.cert", "hello");
     optc(&["verify", "--certificate", &broken, &folded]).fails(1, "error[certificate-syntax]");
@@ -155,6 +191,12 @@ fn a_certificate_needs_view_fold_last() {
     let folder = Folder::new("certificate_usage");
     let program = folder.write("a.ir", TRANSPOSE);
     let certificate = folder.path("c.cert");
-    optc(&["--pass=canonicalize", &program, "--certificate", &certificate]).fails(2, "view-fold");
+    optc(&[
+        "--pass=canonicalize",
+        &program,
+        "--certificate",
+        &certificate,
+    ])
+    .fails(2, "view-fold");
     assert_eq!(folder.files(), ["a.ir"]);
 }

@@ -42,7 +42,11 @@ pub(super) fn run(checks: &[Check], output: &str) -> Vec<String> {
             Kind::Next => Some(next).filter(|&i| i < lines.len() && holds(lines[i], &check.text)),
         };
         let Some(at) = found else {
-            let word = if check.kind == Kind::Next { "CHECK-NEXT" } else { "CHECK" };
+            let word = if check.kind == Kind::Next {
+                "CHECK-NEXT"
+            } else {
+                "CHECK"
+            };
             let rest = lines[next.min(lines.len())..].join("\n");
             faults.push(format!("{word}: found no `{}` in\n{rest}", check.text));
             return faults;
@@ -71,7 +75,10 @@ mod tests {
 
     #[track_caller]
     fn check(checks: &[(Kind, &str)], output: &str, faults: &[&str]) {
-        let make = |(kind, text): &(Kind, &str)| Check { kind: *kind, text: (*text).to_owned() };
+        let make = |(kind, text): &(Kind, &str)| Check {
+            kind: *kind,
+            text: (*text).to_owned(),
+        };
         let checks: Vec<Check> = checks.iter().map(make).collect();
         let found = run(&checks, output);
         let first = |fault: &String| fault.lines().next().unwrap_or("").to_owned();
@@ -82,12 +89,28 @@ mod tests {
     fn matches_come_in_order() {
         use Kind::{Next, Not, Somewhere};
         check(&[(Somewhere, "b"), (Next, "c d")], "a\nb\nc   d\n", &[]);
-        check(&[(Somewhere, "b"), (Somewhere, "a")], "a\nb\n", &["CHECK: found no `a` in"]);
-        check(&[(Somewhere, "a"), (Next, "c")], "a\nb\nc\n", &["CHECK-NEXT: found no `c` in"]);
+        check(
+            &[(Somewhere, "b"), (Somewhere, "a")],
+            "a\nb\n",
+            &["CHECK: found no `a` in"],
+        );
+        check(
+            &[(Somewhere, "a"), (Next, "c")],
+            "a\nb\nc\n",
+            &["CHECK-NEXT: found no `c` in"],
+        );
         check(&[(Next, "a")], "a\nb\n", &[]);
-        check(&[(Not, "b"), (Somewhere, "c")], "a\nb\nc\n", &["CHECK-NOT: found `b` in"]);
+        check(
+            &[(Not, "b"), (Somewhere, "c")],
+            "a\nb\nc\n",
+            &["CHECK-NOT: found `b` in"],
+        );
         check(&[(Not, "c"), (Somewhere, "b")], "a\nb\nc\n", &[]);
-        check(&[(Somewhere, "b"), (Not, "c")], "a\nb\nc\n", &["CHECK-NOT: found `c` in"]);
+        check(
+            &[(Somewhere, "b"), (Not, "c")],
+            "a\nb\nc\n",
+            &["CHECK-NOT: found `c` in"],
+        );
         check(&[(Somewhere, "a")], "", &["CHECK: found no `a` in"]);
     }
 }

@@ -52,13 +52,16 @@ impl Header {
         match key {
             "RUN" => self.runs.push(command(value)?),
             "EXIT" => {
-                let status = value.parse().map_err(|_| format!("found `EXIT: {value}`, wanted a number"));
+                let status = value
+                    .parse()
+                    .map_err(|_| format!("found `EXIT: {value}`, wanted a number"));
                 self.status = Some(status?);
             }
             "EVAL" => self.seeds = seeds(value)?,
             "STATS" => {
                 for condition in value.split_whitespace() {
-                    self.stats.push(condition.parse().map_err(|e| format!("STATS: {e}"))?);
+                    self.stats
+                        .push(condition.parse().map_err(|e| format!("STATS: {e}"))?);
                 }
             }
             "CHECK" => self.check(Kind::Somewhere, value)?,
@@ -75,7 +78,10 @@ impl Header {
         if text.is_empty() {
             return Err("a check without a text".to_owned());
         }
-        self.checks.push(Check { kind, text: text.to_owned() });
+        self.checks.push(Check {
+            kind,
+            text: text.to_owned(),
+        });
         Ok(())
     }
 }
@@ -84,9 +90,15 @@ fn seeds(value: &str) -> Result<Option<u64>, String> {
     let wanted = "wanted `EVAL: seeds=N` or `EVAL: off REASON`";
     if let Some(reason) = value.strip_prefix("off") {
         let reason = reason.trim_matches([' ', ':', '-', '(', ')']);
-        return if reason.is_empty() { Err(format!("a reason is missing, {wanted}")) } else { Ok(None) };
+        return if reason.is_empty() {
+            Err(format!("a reason is missing, {wanted}"))
+        } else {
+            Ok(None)
+        };
     }
-    let number = value.strip_prefix("seeds=").and_then(|n| n.parse::<u64>().ok());
+    let number = value
+        .strip_prefix("seeds=")
+        .and_then(|n| n.parse::<u64>().ok());
     match number {
         Some(n) if n > 0 => Ok(Some(n)),
         _ => Err(format!("found `EVAL: {value}`, {wanted}")),
@@ -124,7 +136,10 @@ fn command(text: &str) -> Result<Vec<String>, String> {
     words.extend(word);
     match words.first().map(String::as_str) {
         Some("optc") => Ok(words),
-        first => Err(format!("found the command `{}`, wanted `optc`", first.unwrap_or(""))),
+        first => Err(format!(
+            "found the command `{}`, wanted `optc`",
+            first.unwrap_or("")
+        )),
     }
 }
 
@@ -135,7 +150,10 @@ mod tests {
     #[test]
     fn commands_are_cut_as_a_shell_does() {
         let found = command("optc --pin x='{order = [1, 0]}'  \"a b\" c\\ d ''").unwrap();
-        assert_eq!(found, ["optc", "--pin", "x={order = [1, 0]}", "a b", "c d", ""]);
+        assert_eq!(
+            found,
+            ["optc", "--pin", "x={order = [1, 0]}", "a b", "c d", ""]
+        );
         for text in ["rm -rf x", "optc 'a", "optc a | b", "optc \\", ""] {
             assert!(command(text).is_err(), "{text}");
         }
@@ -143,13 +161,28 @@ mod tests {
 
     #[test]
     fn entries_are_read_and_faults_told() {
-        let header = read("// RUN: optc %s\n// EXIT: 1\n// EVAL: seeds=4\n// STATS: view=1 ops<3\n// CHECK: a\n// just: words\n%0 = ...");
+        let header = read(
+            "// RUN: optc %s\n// EXIT: 1\n// EVAL: seeds=4\n// STATS: view=1 ops<3\n// CHECK: a\n// just: words\n%0 = ...",
+        );
         assert!(header.faults.is_empty(), "{:?}", header.faults);
         assert_eq!((header.status, header.seeds), (Some(1), Some(4)));
-        assert_eq!((header.stats.len(), header.checks.len(), header.runs.len()), (2, 1, 1));
+        assert_eq!(
+            (header.stats.len(), header.checks.len(), header.runs.len()),
+            (2, 1, 1)
+        );
         assert_eq!(read("").seeds, Some(SEEDS));
-        assert_eq!(read("// EVAL: off it calls an opaque operation").seeds, None);
-        for fault in ["EVAL: off", "EVAL: seeds=0", "EXIT: x", "STATS: view", "CHECK-SAME: a", "CHECK:"] {
+        assert_eq!(
+            read("// EVAL: off it calls an opaque operation").seeds,
+            None
+        );
+        for fault in [
+            "EVAL: off",
+            "EVAL: seeds=0",
+            "EXIT: x",
+            "STATS: view",
+            "CHECK-SAME: a",
+            "CHECK:",
+        ] {
             assert_eq!(read(&format!("// {fault}")).faults.len(), 1, "{fault}");
         }
     }

@@ -74,7 +74,12 @@ impl Outcome {
             let _ = writeln!(text, "movement_bytes: {a} -> {b}");
         }
         if self.status != 0 {
-            let _ = writeln!(text, "exit status: {}\n{}", self.status, self.errors.trim_end());
+            let _ = writeln!(
+                text,
+                "exit status: {}\n{}",
+                self.status,
+                self.errors.trim_end()
+            );
         }
         text
     }
@@ -124,7 +129,9 @@ pub fn run(path: &Path) -> Outcome {
     let header = header::read(&text);
     outcome.failures.extend(header.faults.iter().cloned());
     if header.runs.is_empty() {
-        outcome.failures.push("the file has no `// RUN:` header".to_owned());
+        outcome
+            .failures
+            .push("the file has no `// RUN:` header".to_owned());
     }
     let scratch = Scratch::new(path);
     let mut figures = Figures::default();
@@ -144,7 +151,10 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new(path: &Path) -> Scratch {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = path
+            .file_stem()
+            .map(|s| s.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("optc-test-{}-{number}-{stem}", std::process::id());
         Scratch(std::env::temp_dir().join(name))
@@ -167,8 +177,16 @@ impl Drop for Scratch {
 }
 
 /// Runs one command; its status and what it wrote go to the outcome, what it rewrote is returned.
-fn run_command(command: &[String], path: &Path, scratch: &Path, outcome: &mut Outcome) -> Vec<Part> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+fn run_command(
+    command: &[String],
+    path: &Path,
+    scratch: &Path,
+    outcome: &mut Outcome,
+) -> Vec<Part> {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let place = |word: &String| {
         let word = word.replace("%s", &path.display().to_string());
         let word = word.replace("%S", &folder.display().to_string());
@@ -176,11 +194,18 @@ fn run_command(command: &[String], path: &Path, scratch: &Path, outcome: &mut Ou
     };
     let args: Vec<String> = command.iter().map(place).collect();
     let (mut output, mut errors) = (Vec::new(), Vec::new());
-    let mut streams =
-        Streams { input: &mut io::empty(), output: &mut output, errors: &mut errors };
+    let mut streams = Streams {
+        input: &mut io::empty(),
+        output: &mut output,
+        errors: &mut errors,
+    };
     let mut parts = Vec::new();
     outcome.status = match Cli::try_parse_from(&args) {
-        Ok(Cli { command: None, rewrite, .. }) => match rewrite::execute(&rewrite, &mut streams) {
+        Ok(Cli {
+            command: None,
+            rewrite,
+            ..
+        }) => match rewrite::execute(&rewrite, &mut streams) {
             Ok(done) => {
                 parts = done.parts;
                 done.status.code()
@@ -190,7 +215,10 @@ fn run_command(command: &[String], path: &Path, scratch: &Path, outcome: &mut Ou
                 failure.status.code()
             }
         },
-        Ok(Cli { command: Some(crate::args::Command::Test(_)), .. }) => {
+        Ok(Cli {
+            command: Some(crate::args::Command::Test(_)),
+            ..
+        }) => {
             streams.error_text("error: a file test cannot run file tests");
             Status::Usage.code()
         }
@@ -204,7 +232,9 @@ fn run_command(command: &[String], path: &Path, scratch: &Path, outcome: &mut Ou
 /// Adds what became of one module: diff, remarks, figures, and the evaluation.
 fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut Outcome) {
     let (before, after) = (part.before.text(), part.after.text());
-    outcome.diff.push_str(&rewrite::unified_diff(&before, &after, "after"));
+    outcome
+        .diff
+        .push_str(&rewrite::unified_diff(&before, &after, "after"));
     let said = part.before.diagnostics.iter().chain(&part.cx.remarks);
     for diag in said {
         let kind = match diag.severity {
@@ -222,7 +252,10 @@ fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut O
     let (before, after) = (of(&part.before.module), of(&part.after.module));
     let bound = part.cx.fold.as_ref().map(|f| f.lower_bound_bytes);
     figures.add(&after, Some(&before), bound);
-    let sum = outcome.stats.take().map(|(a, b)| (add(a, &before), add(b, &after)));
+    let sum = outcome
+        .stats
+        .take()
+        .map(|(a, b)| (add(a, &before), add(b, &after)));
     outcome.stats = Some(sum.unwrap_or((before, after)));
     if let Some(seeds) = header.seeds {
         outcome.failures.extend(eval::compare(part, seeds));
@@ -251,22 +284,30 @@ fn judge(header: &Header, figures: &Figures, outcome: &mut Outcome) {
     let wanted = header.status.unwrap_or(0);
     if outcome.status != wanted {
         let (found, errors) = (outcome.status, outcome.errors.trim_end());
-        outcome.failures.push(format!("exit status {found}, wanted {wanted}\n{errors}"));
+        outcome
+            .failures
+            .push(format!("exit status {found}, wanted {wanted}\n{errors}"));
     }
     for condition in &header.stats {
         match condition.test(figures) {
             Ok((true, _)) => {}
             Ok((false, found)) => {
-                outcome.failures.push(format!("STATS: found {found}, wanted {condition}"));
+                outcome
+                    .failures
+                    .push(format!("STATS: found {found}, wanted {condition}"));
             }
             Err(error) => outcome.failures.push(format!("STATS: {error}")),
         }
     }
-    outcome.failures.extend(check::run(&header.checks, &outcome.output));
+    outcome
+        .failures
+        .extend(check::run(&header.checks, &outcome.output));
     for text in &header.errors {
         if !outcome.errors.lines().any(|line| check::holds(line, text)) {
             let errors = outcome.errors.trim_end();
-            outcome.failures.push(format!("STDERR: found no `{text}` in\n{errors}"));
+            outcome
+                .failures
+                .push(format!("STDERR: found no `{text}` in\n{errors}"));
         }
     }
 }

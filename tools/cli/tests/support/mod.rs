@@ -24,7 +24,11 @@ pub(crate) fn optc_with<S: AsRef<str>>(args: &[S], input: &str) -> Ran {
     let args = std::iter::once("optc").chain(args.iter().map(AsRef::as_ref));
     let (mut output, mut errors) = (Vec::new(), Vec::new());
     let mut input = input.as_bytes();
-    let mut streams = Streams { input: &mut input, output: &mut output, errors: &mut errors };
+    let mut streams = Streams {
+        input: &mut input,
+        output: &mut output,
+        errors: &mut errors,
+    };
     let status = run_command(args, &mut streams);
     Ran {
         status,
@@ -45,7 +49,11 @@ impl Ran {
     #[track_caller]
     pub(crate) fn fails(self, status: u8, text: &str) -> String {
         assert_eq!(self.status, status, "{}{}", self.output, self.errors);
-        assert!(self.errors.contains(text), "no `{text}` in\n{}", self.errors);
+        assert!(
+            self.errors.contains(text),
+            "no `{text}` in\n{}",
+            self.errors
+        );
         self.errors
     }
 }
