@@ -437,7 +437,7 @@ fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
 fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
-    let mut orders: Vec<(usize, Vec<(usize, u64)>)> = Vec::new();
+    let mut orders: Vec<(usize, Vec<Run>)> = Vec::new();
     let n_results = freedom.results.len();
     for (port, value) in ports(func, op).into_iter().enumerate() {
         let Some(layout) = layout_of(func, value) else { continue };
@@ -452,8 +452,11 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         } else if pieces.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
-        let of = |p: &Piece| labels.get(port)?.get(p.dim).copied().flatten().map(|l| (l, p.div));
-        let order: Vec<(usize, u64)> = pieces.iter().filter_map(of).collect();
+        let of = |p: &Piece| {
+            let label = labels.get(port)?.get(p.dim).copied().flatten()?;
+            Some(Run { label, div: p.div, count: p.count })
+        };
+        let order: Vec<Run> = pieces.iter().filter_map(of).collect();
         let operand = port + n_results < labels.len();
         let full = labels.iter().map(|l| l.iter().flatten().count()).max().unwrap_or(0);
         let broadcast = labels.get(port).is_some_and(|l| l.iter().flatten().count() < full);
@@ -465,8 +468,9 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
     }
     for (i, (p, a)) in orders.iter().enumerate() {
         for (q, b) in &orders[i + 1..] {
-            let shared = |x: &[(usize, u64)], y: &[(usize, u64)]| -> Vec<(usize, u64)> {
-                x.iter().copied().filter(|(l, _)| y.iter().any(|(m, _)| m == l)).collect()
+            let shared = |x: &[Run], y: &[Run]| -> Vec<(usize, u64)> {
+                let kept = x.iter().filter(|r| y.iter().any(|s| s.label == r.label));
+                joined(kept.copied()).iter().map(|r| (r.label, r.div)).collect()
             };
             if shared(a, b) != shared(b, a) {
                 return Err(format!("ports {p} and {q} order their dimensions differently"));
@@ -474,6 +478,29 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         }
     }
     Ok(())
+}
+
+/// Neighbouring digits of one label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    label: usize,
+    div: u64,
+    count: u64,
+}
+
+/// Digits that follow one another in one label count as one, as where a label between them is
+/// broadcast.
+fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::new();
+    for run in runs {
+        match out.last_mut() {
+            Some(last) if last.label == run.label && last.div == run.div * run.count => {
+                *last = Run { count: last.count * run.count, ..run };
+            }
+            _ => out.push(run),
+        }
+    }
+    out
 }
 
 fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
@@ -500,7 +527,12 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
             return Err(format!("port {port} has the contracted digits in more than one run"));
         }
         if !at.is_empty() {
-            k_orders.push(at.iter().filter_map(|&i| Some((label(&pieces[i])?, pieces[i].div))).collect());
+            let run = |&i: &usize| {
+                let (div, count) = (pieces[i].div, pieces[i].count);
+                Some(Run { label: label(&pieces[i])?, div, count })
+            };
+            let runs = joined(at.iter().filter_map(run));
+            k_orders.push(runs.iter().map(|r| (r.label, r.div)).collect());
         }
     }
     if k_orders.windows(2).any(|w| w[0] != w[1]) {
