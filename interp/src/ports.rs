@@ -1,29 +1,28 @@
 //! The names under which arguments are given and results are returned.
 
 use indexmap::IndexSet;
-use optc_ir::{Func, Port};
+use optc_ir::Func;
 
-/// The keys of a function's arguments, in order: the port's name, else `arg<i>`.
+/// The keys of a function's arguments, in order: those of [`Func::arg_key`].
 ///
 /// No two are equal: a name that is already taken gets a suffix `_<i>`.
 #[must_use]
 pub fn argument_keys(func: &Func) -> Vec<String> {
-    keys(&func.arg_ports, func.args.len(), "arg")
+    distinct(func.args.len(), |i| func.arg_key(i))
 }
 
-/// The keys of a function's results, in order: the port's name, else `result<i>`.
+/// The keys of a function's results, in order: those of [`Func::result_key`].
 ///
 /// No two are equal: a name that is already taken gets a suffix `_<i>`.
 #[must_use]
 pub fn result_keys(func: &Func) -> Vec<String> {
-    keys(&func.result_ports, func.results.len(), "result")
+    distinct(func.results.len(), |i| func.result_key(i))
 }
 
-fn keys(ports: &[Port], count: usize, default: &str) -> Vec<String> {
+fn distinct(count: usize, key: impl Fn(usize) -> String) -> Vec<String> {
     let mut taken: IndexSet<String> = IndexSet::new();
     for i in 0..count {
-        let name = ports.get(i).and_then(|p| p.name.as_deref());
-        let mut key = name.map_or_else(|| format!("{default}{i}"), str::to_owned);
+        let mut key = key(i);
         while taken.contains(&key) {
             key = format!("{key}_{i}");
         }

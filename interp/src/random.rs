@@ -75,7 +75,7 @@ pub enum Fill {
 ///
 /// Symbols get their sizes from `bindings`; what is not bound gets [`DEFAULT_SIZE`]. An integer that
 /// is used as an index, directly or through casts and rearrangements, stays in the range of the axis
-/// it indexes. The same function, seed and bindings give the same inputs.
+/// it indexes; one that is cast to a float or a truth value is a mask, 0 or 1. The same function, seed and bindings give the same inputs.
 ///
 /// # Errors
 /// There is no such function, or an argument is no tensor or too large.
@@ -95,7 +95,7 @@ pub fn random_inputs(
         };
         let shape = shape_or_default(&name, ty, bindings, DEFAULT_SIZE)?;
         let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
-        let bound = index_bound(func, value, bindings);
+        let bound = value_bound(func, value, bindings);
         let tensor = match bound {
             Some(n) if !ty.dtype.is_float() => {
                 let count: usize = shape.iter().product();
@@ -218,40 +218,52 @@ const PASS_ON: [&str; 15] = [
     "hbir.tile",
 ];
 
-/// The smallest size that an argument, or something that holds only its values, indexes.
+/// The number below which an integer argument stays, if its uses ask for one.
 ///
-/// Where something that is computed from it is an index, it stays below 2.
-fn index_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
+/// That is the smallest size that it indexes, directly or through operations that only pass values
+/// on. Where something that is computed from it is an index, and where it becomes a float or a truth
+/// value, as a mask does, it is 0 or 1.
+fn value_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
     let mut carriers: IndexSet<Value> = IndexSet::from([arg]);
     let mut computed: IndexSet<Value> = IndexSet::new();
     let mut bound: Option<u64> = None;
     for &op in &func.body {
         let data = &func.ops[op];
-        let touches = |set: &IndexSet<Value>| data.operands.iter().any(|v| set.contains(v));
-        let index = data
-            .operands
-            .get(1)
-            .and_then(|v| Some((v, indexed_size(func, data, bindings)?)));
-        if let Some((v, size)) = index {
-            let limit = match (carriers.contains(v), computed.contains(v)) {
-                (true, _) => Some(size),
-                (false, true) => Some(size.min(COMPUTED_INDEX)),
-                (false, false) => None,
-            };
-            bound = bound.into_iter().chain(limit).min();
-        } else if PASS_ON.contains(&&*data.name) && !touches(&computed) {
-            if touches(&carriers) {
-                carriers.extend(&data.results);
-            }
-        } else if touches(&carriers) || touches(&computed) {
+        let carried = data.operands.iter().any(|v| carriers.contains(v));
+        let derived = data.operands.iter().any(|v| computed.contains(v));
+        let index = data.operands.get(1).copied();
+        let index = index.and_then(|v| Some((v, indexed_size(func, data, bindings)?)));
+        let limit = match index {
+            Some((v, size)) if carriers.contains(&v) => Some(size),
+            Some((v, size)) if computed.contains(&v) => Some(size.min(MASK)),
+            None if (carried || derived) && becomes_mask(func, data) => Some(MASK),
+            Some(_) | None => None,
+        };
+        bound = bound.into_iter().chain(limit).min();
+        if index.is_none() && derived {
             computed.extend(&data.results);
+        } else if index.is_none() && carried {
+            let passed = PASS_ON.contains(&&*data.name);
+            let set = if passed { &mut carriers } else { &mut computed };
+            set.extend(&data.results);
         }
     }
     bound
 }
 
-/// Arguments from which an index is computed stay below this.
-const COMPUTED_INDEX: u64 = 2;
+/// Masks are 0 or 1.
+const MASK: u64 = 2;
+
+/// Whether this turns wide integers into floats or truth values.
+fn becomes_mask(func: &Func, data: &OpData) -> bool {
+    let dtype = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.dtype);
+    let wide = matches!(
+        dtype(data.operands.first()),
+        Some(DType::Int { bits: 32.., .. })
+    );
+    let (name, to) = (&*data.name, dtype(data.results.first()));
+    name == "hbir.cast" && wide && to.is_some_and(|t| t.is_float() || t.is_bool())
+}
 
 /// The size that the second operand of an operation indexes, if it is an index at all.
 fn indexed_size(func: &Func, data: &OpData, bindings: &Bindings) -> Option<u64> {
