@@ -24,11 +24,9 @@ pub fn to_json(module: &Module) -> String {
 
 fn func(func: &Func) -> Json {
     let mut numbers: SideTable<Value, Option<usize>> = SideTable::new(None);
-    let mut next = 0;
     let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
-    for &value in func.args.iter().chain(defined) {
-        numbers[value] = Some(next);
-        next += 1;
+    for (number, &value) in func.args.iter().chain(defined).enumerate() {
+        numbers[value] = Some(number);
     }
     let define = |&value: &Value| json!({ "value": numbers[value], "type": ty(func.ty(value)) });
     let ops = func.body.iter().map(|&op| {

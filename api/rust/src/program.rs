@@ -187,10 +187,7 @@ fn read_onnx(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     let file = Path::new(name)
         .file_name()
         .map(|f| f.to_string_lossy().into_owned());
-    let options = onnx::Options {
-        name: file,
-        ..onnx::Options::default()
-    };
+    let options = onnx::Options { name: file };
     let import = onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,

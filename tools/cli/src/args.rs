@@ -8,7 +8,6 @@ use std::path::PathBuf;
 #[command(
     name = "optc",
     version,
-    about,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,

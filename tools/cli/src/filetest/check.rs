@@ -9,11 +9,11 @@ pub(super) struct Check {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// A line after the last match.
+    /// After the last match, on the same line or a later one.
     Somewhere,
-    /// The line right after the last match.
+    /// On the line right after that of the last match.
     Next,
-    /// No line between the last match and the next one.
+    /// Nowhere between the last match and the next one.
     Not,
 }
 
@@ -28,41 +28,55 @@ fn blanks(text: &str) -> String {
 
 /// The first check that does not hold, and every text that must not be there but is.
 pub(super) fn run(checks: &[Check], output: &str) -> Vec<String> {
-    let lines: Vec<&str> = output.lines().collect();
+    let lines: Vec<String> = output.lines().map(blanks).collect();
+    let text = lines.join("\n");
     let mut faults = Vec::new();
     let mut absent: Vec<&Check> = Vec::new();
-    let mut next = 0;
+    // Where the last match ends; `None` before the first one.
+    let mut last: Option<usize> = None;
     for check in checks {
-        let found = match check.kind {
+        let start = last.unwrap_or(0);
+        let wanted = blanks(&check.text);
+        let (word, found) = match check.kind {
             Kind::Not => {
                 absent.push(check);
                 continue;
             }
-            Kind::Somewhere => (next..lines.len()).find(|&i| holds(lines[i], &check.text)),
-            Kind::Next => Some(next).filter(|&i| i < lines.len() && holds(lines[i], &check.text)),
+            Kind::Somewhere => ("CHECK", text[start..].find(&wanted).map(|i| start + i)),
+            Kind::Next => {
+                let line = last.map_or(Some(0), |end| Some(end + text[end..].find('\n')? + 1));
+                (
+                    "CHECK-NEXT",
+                    line.and_then(|line| find_in_line(&text, line, &wanted)),
+                )
+            }
         };
         let Some(at) = found else {
-            let word = if check.kind == Kind::Next {
-                "CHECK-NEXT"
-            } else {
-                "CHECK"
-            };
-            let rest = lines[next.min(lines.len())..].join("\n");
-            faults.push(format!("{word}: found no `{}` in\n{rest}", check.text));
+            faults.push(format!(
+                "{word}: found no `{}` in\n{}",
+                check.text,
+                &text[start..]
+            ));
             return faults;
         };
-        faults.extend(present(&absent, &lines[next..at]));
+        faults.extend(present(&absent, &text[start..at]));
         absent.clear();
-        next = at + 1;
+        last = Some(at + wanted.len());
     }
-    faults.extend(present(&absent, &lines[next.min(lines.len())..]));
+    faults.extend(present(&absent, &text[last.unwrap_or(0)..]));
     faults
 }
 
-fn present(absent: &[&Check], lines: &[&str]) -> Vec<String> {
+/// Where a text stands in the line that starts at byte `start`.
+fn find_in_line(text: &str, start: usize, wanted: &str) -> Option<usize> {
+    let line = text[start..].lines().next().unwrap_or("");
+    line.find(wanted).map(|i| start + i)
+}
+
+fn present(absent: &[&Check], between: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for check in absent {
-        if let Some(line) = lines.iter().find(|line| holds(line, &check.text)) {
+        if let Some(line) = between.lines().find(|line| holds(line, &check.text)) {
             faults.push(format!("CHECK-NOT: found `{}` in\n{line}", check.text));
         }
     }
@@ -112,5 +126,21 @@ mod tests {
             &["CHECK-NOT: found `c` in"],
         );
         check(&[(Somewhere, "a")], "", &["CHECK: found no `a` in"]);
+        check(&[(Somewhere, "a"), (Somewhere, "c")], "a b c\n", &[]);
+        check(
+            &[(Somewhere, "a"), (Somewhere, "a")],
+            "a b c\n",
+            &["CHECK: found no `a` in"],
+        );
+        check(
+            &[(Somewhere, "a"), (Next, "b")],
+            "a b c\n",
+            &["CHECK-NEXT: found no `b` in"],
+        );
+        check(
+            &[(Somewhere, "a"), (Not, "b"), (Somewhere, "c")],
+            "a b c\n",
+            &["CHECK-NOT: found `b` in"],
+        );
     }
 }

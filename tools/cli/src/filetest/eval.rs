@@ -1,23 +1,27 @@
 //! Computes a module before and after passes by both oracles.
 
+use super::header::Evaluation;
 use crate::inputs::weights;
 use crate::rewrite::Part;
 use optc::Bindings;
-use optc::interp::{EquivalenceOptions, equivalent};
+use optc::interp::{EquivalenceOptions, Fill, equivalent};
 
 /// What differs between the module before and after, one line a function; nothing if they compute
 /// the same on random inputs and on edge values. Weights whose files are absent are invented.
-pub(super) fn compare(part: &Part, seeds: u64) -> Vec<String> {
+pub(super) fn compare(part: &Part, evaluation: Evaluation) -> Vec<String> {
     let (a, b) = (&part.before, &part.after);
     let data = (weights(a, true), weights(b, true));
     let mut faults = Vec::new();
     for func in &a.module.funcs {
-        let options = EquivalenceOptions {
+        let mut options = EquivalenceOptions {
             func: func.name.to_string(),
-            seeds: (0..seeds).collect(),
+            seeds: (0..evaluation.seeds).collect(),
             bindings: Bindings(part.cx.bindings.clone()),
             ..EquivalenceOptions::default()
         };
+        if evaluation.finite {
+            options.edges.retain(|fill| *fill != Fill::NonFinite);
+        }
         let registry = &part.cx.registry;
         let same = equivalent(&a.module, &b.module, registry, &*data.0, &*data.1, &options);
         if let Err(error) = same {

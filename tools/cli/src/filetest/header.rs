@@ -6,6 +6,15 @@ use crate::condition::Condition;
 /// How many random inputs a module is computed on unless the header says it.
 const SEEDS: u64 = 2;
 
+/// On what a module is computed, besides edge values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Evaluation {
+    /// How many random inputs.
+    pub(super) seeds: u64,
+    /// Not on infinities and NaN.
+    pub(super) finite: bool,
+}
+
 /// What the comments of a file ask for.
 #[derive(Debug)]
 pub(super) struct Header {
@@ -13,8 +22,8 @@ pub(super) struct Header {
     pub(super) runs: Vec<Vec<String>>,
     /// The wanted exit status.
     pub(super) status: Option<u8>,
-    /// How many random inputs to compute on; `None` when evaluation is off.
-    pub(super) seeds: Option<u64>,
+    /// What to compute the modules on; `None` when evaluation is off.
+    pub(super) evaluation: Option<Evaluation>,
     pub(super) stats: Vec<Condition>,
     pub(super) checks: Vec<Check>,
     /// Texts that the error stream must hold.
@@ -27,7 +36,10 @@ pub(super) fn read(text: &str) -> Header {
     let mut header = Header {
         runs: Vec::new(),
         status: None,
-        seeds: Some(SEEDS),
+        evaluation: Some(Evaluation {
+            seeds: SEEDS,
+            finite: false,
+        }),
         stats: Vec::new(),
         checks: Vec::new(),
         errors: Vec::new(),
@@ -57,7 +69,7 @@ impl Header {
                     .map_err(|_| format!("found `EXIT: {value}`, wanted a number"));
                 self.status = Some(status?);
             }
-            "EVAL" => self.seeds = seeds(value)?,
+            "EVAL" => self.evaluation = evaluation(value)?,
             "STATS" => {
                 for condition in value.split_whitespace() {
                     self.stats
@@ -86,21 +98,31 @@ impl Header {
     }
 }
 
-fn seeds(value: &str) -> Result<Option<u64>, String> {
-    let wanted = "wanted `EVAL: seeds=N` or `EVAL: off REASON`";
-    if let Some(reason) = value.strip_prefix("off") {
-        let reason = reason.trim_matches([' ', ':', '-', '(', ')']);
+fn evaluation(value: &str) -> Result<Option<Evaluation>, String> {
+    let wanted = "wanted `EVAL: seeds=N`, `EVAL: seeds=N finite` or `EVAL: off REASON`";
+    let mut words = value.split_whitespace();
+    if value.starts_with("off") {
+        let reason = value
+            .trim_start_matches("off")
+            .trim_matches([' ', ':', '-', '(', ')']);
+        let missing = || Err(format!("a reason is missing, {wanted}"));
         return if reason.is_empty() {
-            Err(format!("a reason is missing, {wanted}"))
+            missing()
         } else {
             Ok(None)
         };
     }
-    let number = value
-        .strip_prefix("seeds=")
-        .and_then(|n| n.parse::<u64>().ok());
-    match number {
-        Some(n) if n > 0 => Ok(Some(n)),
+    let seeds = words
+        .next()
+        .and_then(|w| w.strip_prefix("seeds="))
+        .and_then(|n| n.parse().ok());
+    match (seeds, words.next(), words.next()) {
+        (Some(seeds), finite @ (None | Some("finite")), None) if seeds > 0 => {
+            Ok(Some(Evaluation {
+                seeds,
+                finite: finite.is_some(),
+            }))
+        }
         _ => Err(format!("found `EVAL: {value}`, {wanted}")),
     }
 }
@@ -165,19 +187,28 @@ mod tests {
             "// RUN: optc %s\n// EXIT: 1\n// EVAL: seeds=4\n// STATS: view=1 ops<3\n// CHECK: a\n// just: words\n%0 = ...",
         );
         assert!(header.faults.is_empty(), "{:?}", header.faults);
-        assert_eq!((header.status, header.seeds), (Some(1), Some(4)));
+        let evaluation = |seeds, finite| Some(Evaluation { seeds, finite });
+        assert_eq!(
+            (header.status, header.evaluation),
+            (Some(1), evaluation(4, false))
+        );
         assert_eq!(
             (header.stats.len(), header.checks.len(), header.runs.len()),
             (2, 1, 1)
         );
-        assert_eq!(read("").seeds, Some(SEEDS));
+        assert_eq!(read("").evaluation, evaluation(SEEDS, false));
         assert_eq!(
-            read("// EVAL: off it calls an opaque operation").seeds,
+            read("// EVAL: seeds=1 finite").evaluation,
+            evaluation(1, true)
+        );
+        assert_eq!(
+            read("// EVAL: off it calls an opaque operation").evaluation,
             None
         );
         for fault in [
             "EVAL: off",
             "EVAL: seeds=0",
+            "EVAL: seeds=1 infinite",
             "EXIT: x",
             "STATS: view",
             "CHECK-SAME: a",

@@ -5,11 +5,12 @@
 //! | `// RUN: optc --pass=view-fold %s` | a command to run in this process; `%s` is the file, `%S` its folder, `%t` a temporary file |
 //! | `// EXIT: 1` | the exit status of the last command; 0 when left out |
 //! | `// EVAL: seeds=4` | compute before and after on this many random inputs and on edge values; on with 2 seeds when left out |
+//! | `// EVAL: seeds=4 finite` | the same, but not on infinities and NaN, which another order of summation may change |
 //! | `// EVAL: off REASON` | do not |
 //! | `// STATS: transpose=2 movement_bytes<=0` | figures after the passes; `before.transpose=2` before them |
-//! | `// CHECK: TEXT` | a line of the output holds the text, after those of earlier checks |
+//! | `// CHECK: TEXT` | the output holds the text, after those of earlier checks |
 //! | `// CHECK-NEXT: TEXT` | the line after the last match does |
-//! | `// CHECK-NOT: TEXT` | no line between the matches around it does |
+//! | `// CHECK-NOT: TEXT` | what is between the matches around it does not |
 //! | `// STDERR: TEXT` | a line of the error stream does |
 //!
 //! White space compares as one blank. Every module is computed by both oracles, before and after:
@@ -257,8 +258,8 @@ fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut O
         .take()
         .map(|(a, b)| (add(a, &before), add(b, &after)));
     outcome.stats = Some(sum.unwrap_or((before, after)));
-    if let Some(seeds) = header.seeds {
-        outcome.failures.extend(eval::compare(part, seeds));
+    if let Some(evaluation) = header.evaluation {
+        outcome.failures.extend(eval::compare(part, evaluation));
     }
 }
 
