@@ -20,11 +20,13 @@ struct Row {
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let mut models = Vec::new();
     let mut out = None;
+    let mut svg = None;
     let mut target = "cpu".to_owned();
     let mut iter = args.iter();
     while let Some(arg) = iter.next() {
         match arg.as_str() {
             "--out" => out = iter.next().cloned(),
+            "--svg" => svg = iter.next().cloned(),
             "--target" => target = iter.next().cloned().unwrap_or_default(),
             model => models.push(model.to_owned()),
         }
@@ -32,6 +34,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let mut rows = Vec::new();
     for model in &models {
         rows.push(row(model, &target)?);
+    }
+    if let Some(path) = svg {
+        std::fs::write(&path, picture(&rows)).map_err(|e| format!("{path}: {e}"))?;
     }
     let text = page(&rows, &target);
     match out {
@@ -123,4 +128,46 @@ fn page(rows: &[Row], target: &str) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Two bars a model: megabytes that a plain executor moves, and what is left.
+fn picture(rows: &[Row]) -> String {
+    const LINE: usize = 18;
+    const LEFT: usize = 190;
+    const WIDTH: usize = 520;
+    let most = rows.iter().map(|r| r.before.movement_bytes).max().unwrap_or(1).max(1);
+    let height = LINE * rows.len() + 40;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"8\" y=\"18\">MB moved by reshapes and transposes: grey before, red after view-fold (target cpu)</text>\n",
+        LEFT + WIDTH + 130
+    );
+    for (i, row) in rows.iter().enumerate() {
+        let y = 30 + LINE * i;
+        let bar = |bytes: u64| {
+            usize::try_from(u128::from(bytes) * WIDTH as u128 / u128::from(most)).unwrap_or(WIDTH)
+        };
+        let (b, a) = (row.before.movement_bytes, row.after.movement_bytes);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"7\" fill=\"#9a9a9a\"/>\
+             <rect x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"7\" fill=\"#c62828\"/>\
+             <text x=\"{}\" y=\"{}\">{} → {}</text>",
+            LEFT - 8,
+            y + 11,
+            row.name,
+            bar(b),
+            y + 7,
+            bar(a),
+            LEFT + bar(b).max(bar(a)) + 6,
+            y + 11,
+            mb(b),
+            mb(a)
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
 }
