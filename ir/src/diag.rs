@@ -77,10 +77,6 @@ pub const CODES: &[(&str, &str)] = &[
         "hbir-op-unknown",
         "an operation of the `hbir` dialect that does not exist",
     ),
-    (
-        "layout-convert-type",
-        "a layout conversion changes dimensions or element type",
-    ),
     ("layout-field", "a field of a layout is of the wrong kind"),
     (
         "layout-invalid",
@@ -136,7 +132,6 @@ pub const CODES: &[(&str, &str)] = &[
         "return-type-mismatch",
         "a returned value is of another type than declared",
     ),
-    ("source-too-large", "a text of more than 4 GiB"),
     ("string-escape", "an unknown escape in a string"),
     ("string-not-utf8", "a string that is not UTF-8"),
     ("string-unterminated", "a string that is not closed"),

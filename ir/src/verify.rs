@@ -30,7 +30,6 @@
 //! - The further constraints of the declaration hold (the codes of the operation).
 //! - `hbir.view`: the layouts agree with the index map, exactly (`view-illegal`); its shapes and
 //!   permutation fit (`view-shape`).
-//! - `hbir.layout_convert`: dimensions and element type stay (`layout-convert-type`).
 //! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`) and takes and gives these
 //!   types (`call-argument-mismatch`, `call-result-mismatch`).
 //!
@@ -56,7 +55,9 @@ use std::sync::Arc;
 
 /// Primes that stand for unknown sizes. Later rows are for shapes that overflow with larger ones.
 const PRIMES: [[u64; 12]; 3] = [
-    [10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103],
+    [
+        10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103,
+    ],
     [503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587],
     [29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73],
 ];
@@ -83,7 +84,11 @@ pub fn verify(module: &Module, registry: &Registry) -> Result<(), Vec<Diagnostic
     }
     module.funcs.iter().for_each(|f| verifier.func(f));
     verifier.recursion(module);
-    if verifier.diags.is_empty() { Ok(()) } else { Err(verifier.diags) }
+    if verifier.diags.is_empty() {
+        Ok(())
+    } else {
+        Err(verifier.diags)
+    }
 }
 
 /// A module that [`verify`] accepted.
@@ -115,7 +120,8 @@ struct Verifier<'m> {
 
 impl<'m> Verifier<'m> {
     fn error(&mut self, code: &'static str, message: String, span: Span, label: &str) {
-        self.diags.push(Diagnostic::error(code, message).at(span, label));
+        self.diags
+            .push(Diagnostic::error(code, message).at(span, label));
     }
 
     fn func(&mut self, func: &'m Func) {
@@ -125,7 +131,10 @@ impl<'m> Verifier<'m> {
         for (i, &arg) in func.args.iter().enumerate() {
             let own = arg.index() < func.values.len() && func.values[arg].def == ValueDef::Arg(i);
             if !own {
-                let message = format!("argument {i} of @{} is not a value of the function", func.name);
+                let message = format!(
+                    "argument {i} of @{} is not a value of the function",
+                    func.name
+                );
                 self.error("value-foreign", message, func.span, "this function");
                 return;
             }
@@ -138,7 +147,10 @@ impl<'m> Verifier<'m> {
                 return;
             }
             self.uses(func, op, &defined);
-            func.ops[op].results.iter().for_each(|v| defined[v.index()] = true);
+            func.ops[op]
+                .results
+                .iter()
+                .for_each(|v| defined[v.index()] = true);
             self.op(func, op);
         }
         for (i, &value) in func.results.iter().enumerate() {
@@ -151,10 +163,20 @@ impl<'m> Verifier<'m> {
 
     fn ports(&mut self, func: &Func, ports: &[Port], wanted: usize, what: &str) {
         if ports.len() != wanted {
-            let message = format!("@{} has {} ports, wanted {wanted}, one a {what}", func.name, ports.len());
+            let message = format!(
+                "@{} has {} ports, wanted {wanted}, one a {what}",
+                func.name,
+                ports.len()
+            );
             return self.error("port-count", message, func.span, "this function");
         }
-        let key = |i| if what == "argument" { func.arg_key(i) } else { func.result_key(i) };
+        let key = |i| {
+            if what == "argument" {
+                func.arg_key(i)
+            } else {
+                func.result_key(i)
+            }
+        };
         let mut seen = IndexSet::new();
         for i in 0..wanted {
             let name = key(i);
@@ -177,7 +199,10 @@ impl<'m> Verifier<'m> {
             func.ops[op].results.iter().enumerate().all(own)
         };
         if !results {
-            let message = format!("{op} of @{} is not its own, or stands in it twice", func.name);
+            let message = format!(
+                "{op} of @{} is not its own, or stands in it twice",
+                func.name
+            );
             self.error("value-foreign", message, func.span, "this function");
         }
         results
@@ -196,7 +221,9 @@ impl<'m> Verifier<'m> {
     fn op(&mut self, func: &'m Func, op: Op) {
         let data = &func.ops[op];
         let before = self.diags.len();
-        data.results.iter().for_each(|&v| self.value_layout(func, v, data.span));
+        data.results
+            .iter()
+            .for_each(|&v| self.value_layout(func, v, data.span));
         let foreign = data.operands.iter().any(|v| v.index() >= func.values.len());
         if self.diags.len() > before || foreign {
             return;
@@ -207,12 +234,12 @@ impl<'m> Verifier<'m> {
         };
         let checked = checked.and_then(|()| match &*data.name {
             "hbir.view" => view(&func.op_ref(op)),
-            "hbir.layout_convert" => layout_convert(&func.op_ref(op)),
             "hbir.call" | "func.call" => self.call(func, op),
             _ => Ok(()),
         });
         if let Err(error) = checked {
-            let mut diag = Diagnostic::error(error.code, error.message).at(data.span, "this operation");
+            let mut diag =
+                Diagnostic::error(error.code, error.message).at(data.span, "this operation");
             diag.notes.extend(error.hint.map(|h| format!("hint: {h}")));
             diag.notes.extend(misplaced(error.code, func, op));
             self.diags.push(diag);
@@ -223,7 +250,10 @@ impl<'m> Verifier<'m> {
         let Some(short) = name.strip_prefix("hbir.") else {
             return Ok(());
         };
-        let error = OpError::new("hbir-op-unknown", format!("found {name}, wanted an operation of the dialect"));
+        let error = OpError::new(
+            "hbir-op-unknown",
+            format!("found {name}, wanted an operation of the dialect"),
+        );
         let all = self.registry.all();
         let known = all.iter().filter_map(|d| d.name().strip_prefix("hbir."));
         Err(match nearest(short, known) {
@@ -236,11 +266,18 @@ impl<'m> Verifier<'m> {
         let op = func.op_ref(op);
         let inferred = match decl.infer(&op) {
             // Without a shape rule the results are taken as written, and need not be tensors.
-            Err(e) if e.code == "result-kind" && decl.family() == "barrier" => return decl.verify(&op),
+            Err(e) if e.code == "result-kind" && decl.family() == "barrier" => {
+                return decl.verify(&op);
+            }
             inferred => inferred?,
         };
         if inferred.len() != op.results.len() {
-            let message = format!("{} has {} results, wanted {}", op.name, op.results.len(), inferred.len());
+            let message = format!(
+                "{} has {} results, wanted {}",
+                op.name,
+                op.results.len(),
+                inferred.len()
+            );
             return Err(OpError::new("result-count", message));
         }
         for (i, wanted) in inferred.into_iter().enumerate() {
@@ -248,12 +285,17 @@ impl<'m> Verifier<'m> {
             let same_rank = found.dims.len() == wanted.dims.len();
             if !same_rank || !found.dims.iter().zip(&wanted.dims).all(|(a, b)| fits(a, b)) {
                 let (found, wanted) = (shape_text(&found.dims), shape_text(&wanted.dims));
-                let message = format!("result {i} of {} has shape {found}, wanted {wanted}", op.name);
+                let message = format!(
+                    "result {i} of {} has shape {found}, wanted {wanted}",
+                    op.name
+                );
                 return Err(OpError::new("result-shape-mismatch", message));
             }
             if found.dtype != wanted.dtype {
-                let message =
-                    format!("result {i} of {} has element type {}, wanted {}", op.name, found.dtype, wanted.dtype);
+                let message = format!(
+                    "result {i} of {} has element type {}, wanted {}",
+                    op.name, found.dtype, wanted.dtype
+                );
                 return Err(OpError::new("result-type-mismatch", message));
             }
         }
@@ -263,10 +305,16 @@ impl<'m> Verifier<'m> {
     fn call(&self, func: &Func, op: Op) -> Result<(), OpError> {
         let data = &func.ops[op];
         let Some(Attr::Symbol(callee)) = data.props.get("callee") else {
-            return Err(OpError::new("attribute-missing", format!("{} needs the attribute `callee`", data.name)));
+            return Err(OpError::new(
+                "attribute-missing",
+                format!("{} needs the attribute `callee`", data.name),
+            ));
         };
         let Some(target) = self.funcs.get(&**callee) else {
-            let error = OpError::new("call-target-missing", format!("there is no function @{callee}"));
+            let error = OpError::new(
+                "call-target-missing",
+                format!("there is no function @{callee}"),
+            );
             return Err(match nearest(callee, self.funcs.keys().copied()) {
                 Some(near) => error.hint(format!("did you mean @{near}?")),
                 None => error,
@@ -274,7 +322,11 @@ impl<'m> Verifier<'m> {
         };
         let agree = |code: &'static str, what: &str, given: &[Value], taken: &[Value]| {
             if given.len() != taken.len() {
-                let message = format!("found {} {what}s, wanted {} by @{callee}", given.len(), taken.len());
+                let message = format!(
+                    "found {} {what}s, wanted {} by @{callee}",
+                    given.len(),
+                    taken.len()
+                );
                 return Err(OpError::new(code, message));
             }
             for (i, (&given, &taken)) in given.iter().zip(taken).enumerate() {
@@ -290,8 +342,18 @@ impl<'m> Verifier<'m> {
             }
             Ok(())
         };
-        agree("call-argument-mismatch", "argument", &data.operands, &target.args)?;
-        agree("call-result-mismatch", "result", &data.results, &target.results)
+        agree(
+            "call-argument-mismatch",
+            "argument",
+            &data.operands,
+            &target.args,
+        )?;
+        agree(
+            "call-result-mismatch",
+            "result",
+            &data.results,
+            &target.results,
+        )
     }
 
     /// Refuses functions that call each other in a circle; visits each function once.
@@ -314,7 +376,9 @@ impl<'m> Verifier<'m> {
                 }
                 let data = &at.ops[op];
                 let target = match data.props.get("callee") {
-                    Some(Attr::Symbol(callee)) if data.name.ends_with(".call") => self.funcs.get(&**callee).copied(),
+                    Some(Attr::Symbol(callee)) if data.name.ends_with(".call") => {
+                        self.funcs.get(&**callee).copied()
+                    }
                     _ => None,
                 };
                 let Some(target) = target else { continue };
@@ -325,7 +389,8 @@ impl<'m> Verifier<'m> {
                     }
                     Some(true) => {}
                     Some(false) => {
-                        let message = format!("@{} calls itself, through @{}", target.name, at.name);
+                        let message =
+                            format!("@{} calls itself, through @{}", target.name, at.name);
                         self.error("call-target-recursive", message, data.span, "this call");
                         return;
                     }
@@ -335,7 +400,9 @@ impl<'m> Verifier<'m> {
     }
 
     fn value_layout(&mut self, func: &Func, value: Value, span: Span) {
-        let Type::Tensor(ty) = func.ty(value) else { return };
+        let Type::Tensor(ty) = func.ty(value) else {
+            return;
+        };
         let key = Arc::as_ptr(ty).addr();
         if self.layouts.contains(&key) {
             return;
@@ -368,8 +435,15 @@ fn misplaced(code: &str, func: &Func, op: Op) -> Option<String> {
     if code != "attribute-missing" || data.attrs.is_empty() {
         return None;
     }
-    let names: Vec<String> = data.attrs.iter().map(|(name, _)| format!("`{name}`")).collect();
-    Some(format!("hint: {} stands in {{…}}; the operation reads what stands in <{{…}}>", names.join(", ")))
+    let names: Vec<String> = data
+        .attrs
+        .iter()
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    Some(format!(
+        "hint: {} stands in {{…}}; the operation reads what stands in <{{…}}>",
+        names.join(", ")
+    ))
 }
 
 /// Whether the buffer has fewer than 2^63 positions and the layout fits the shape.
@@ -378,17 +452,28 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     if ty.spelling == Spelling::RowMajor {
         let Some(shape) = shape else { return Ok(()) };
         let fits = match ty.elements() {
-            Some(n) => n.checked_mul(u64::from(ty.dtype.bits())).is_some_and(|bits| i64::try_from(bits).is_ok()),
+            Some(n) => n
+                .checked_mul(u64::from(ty.dtype.bits()))
+                .is_some_and(|bits| i64::try_from(bits).is_ok()),
             None => shape.contains(&0),
         };
-        return if fits { Ok(()) } else { Err(LayoutError::Overflow { shape }) };
+        return if fits {
+            Ok(())
+        } else {
+            Err(LayoutError::Overflow { shape })
+        };
     }
     if let Some(shape) = shape {
         return Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
     }
     let mut last = Ok(());
     for primes in &PRIMES {
-        let shape = ty.dims.iter().zip(primes).map(|(d, &p)| d.fixed().unwrap_or(p)).collect::<Vec<_>>();
+        let shape = ty
+            .dims
+            .iter()
+            .zip(primes)
+            .map(|(d, &p)| d.fixed().unwrap_or(p))
+            .collect::<Vec<_>>();
         if shape.len() != ty.dims.len() {
             return Ok(());
         }
@@ -398,21 +483,6 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
         }
     }
     last
-}
-
-fn layout_convert(op: &OpRef<'_>) -> Result<(), OpError> {
-    let (x, y) = (op.operand(0)?, op.result(0)?);
-    if x.dtype == y.dtype && x.dims.len() == y.dims.len() && x.dims.iter().zip(&y.dims).all(|(a, b)| fits(a, b)) {
-        return Ok(());
-    }
-    let message = format!(
-        "hbir.layout_convert gives {} of {}, wanted {} of {}: it changes the layout alone",
-        shape_text(&y.dims),
-        y.dtype,
-        shape_text(&x.dims),
-        x.dtype
-    );
-    Err(OpError::new("layout-convert-type", message))
 }
 
 /// Decides whether the layouts of an `hbir.view` agree with its index map.
@@ -426,7 +496,10 @@ fn view(op: &OpRef<'_>) -> Result<(), OpError> {
     let mut refused = None;
     for primes in &PRIMES {
         let bound = Bound::new(x, &dims, y, primes).ok_or_else(|| {
-            OpError::new("view-shape", format!("{} has too many different unknown dimensions", op.name))
+            OpError::new(
+                "view-shape",
+                format!("{} has too many different unknown dimensions", op.name),
+            )
         })?;
         match bound.decide(x, y) {
             Ok(()) => return Ok(()),
@@ -476,11 +549,19 @@ impl Bound {
         let like = pair(&x.dims, &operand);
         let total = volume(&operand);
         let shape = bind(&view.shape, &like, total)?;
-        let moved: Vec<u64> = view.perm.iter().map(|&p| shape.get(p).copied()).collect::<Option<_>>()?;
+        let moved: Vec<u64> = view
+            .perm
+            .iter()
+            .map(|&p| shape.get(p).copied())
+            .collect::<Option<_>>()?;
         let mut like_result = pair(&view.transposed(), &moved);
         like_result.extend(like.into_iter().filter(|(d, _)| *d != Dim::Unknown));
         let result = bind(&y.dims, &like_result, total)?;
-        let map = ViewMap { shape: Some(shape), perm: Some(view.perm.clone()), result };
+        let map = ViewMap {
+            shape: Some(shape),
+            perm: Some(view.perm.clone()),
+            result,
+        };
         Some(Bound { operand, map })
     }
 
@@ -495,7 +576,10 @@ impl Bound {
         let input = layout(x, &self.operand)?;
         let output = layout(y, &self.map.result)?;
         is_view(&input, &self.map, &output).map_err(|no| {
-            let mut error = OpError::new("view-illegal", format!("hbir.view is no view: {}", no.reason));
+            let mut error = OpError::new(
+                "view-illegal",
+                format!("hbir.view is no view: {}", no.reason),
+            );
             error.hint = no.hint;
             (error, false)
         })
@@ -515,16 +599,31 @@ fn fill(
     primes: &mut impl Iterator<Item = u64>,
 ) -> Option<()> {
     let unknown = sizes.iter().filter(|s| s.is_none()).count();
-    let known = sizes.iter().flatten().try_fold(1u64, |a, &n| a.checked_mul(n));
+    let known = sizes
+        .iter()
+        .flatten()
+        .try_fold(1u64, |a, &n| a.checked_mul(n));
     if let (1, Some(total), Some(known)) = (unknown, total, known)
         && known > 0
         && total % known == 0
     {
-        sizes.iter_mut().filter(|s| s.is_none()).for_each(|s| *s = Some(total / known));
+        sizes
+            .iter_mut()
+            .filter(|s| s.is_none())
+            .for_each(|s| *s = Some(total / known));
         return Some(());
     }
-    let same: Vec<u64> = like.iter().filter(|(d, _)| *d == Dim::Unknown).map(|(_, n)| *n).collect();
-    let mut same = (same.len() == unknown).then_some(same).unwrap_or_default().into_iter();
+    let same: Vec<u64> = like
+        .iter()
+        .filter(|(d, _)| *d == Dim::Unknown)
+        .map(|(_, n)| *n)
+        .collect();
+    let same = if same.len() == unknown {
+        same
+    } else {
+        Vec::new()
+    };
+    let mut same = same.into_iter();
     for size in sizes.iter_mut().filter(|s| s.is_none()) {
         *size = Some(match same.next() {
             Some(n) => n,

@@ -360,10 +360,8 @@ impl<'s> Parser<'s> {
                 b'<' => stack.push(b'>'),
                 b'-' if self.rest().starts_with(b"->") => self.pos += 1,
                 b'>' if stack.last() != Some(&b'>') => {}
-                b')' | b']' | b'}' | b'>' => {
-                    if stack.pop() != Some(b) {
-                        return Err(self.wanted("a matching bracket", ""));
-                    }
+                b')' | b']' | b'}' | b'>' if stack.pop() != Some(b) => {
+                    return Err(self.wanted("a matching bracket", ""));
                 }
                 b'/' if self.rest().starts_with(b"//") => {
                     self.skip();

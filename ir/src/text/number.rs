@@ -176,11 +176,11 @@ pub(super) fn push_wrapped(chunk: &[u8], dtype: DType, out: &mut Vec<u8>) {
 /// Unpacks truth values, eight a byte, lowest bit first; true when one byte stands for all.
 /// `None` if the number of bytes is wrong.
 pub(super) fn unpack_bits(data: &[u8], len: u64, out: &mut Vec<u8>) -> Option<bool> {
-    if len > 8 || len == 1 {
-        if let [byte @ (0x00 | 0xFF)] = data {
-            out.push(u8::from(*byte != 0));
-            return Some(true);
-        }
+    if (len > 8 || len == 1)
+        && let [byte @ (0x00 | 0xFF)] = data
+    {
+        out.push(u8::from(*byte != 0));
+        return Some(true);
     }
     if data.len() as u64 != len.div_ceil(8) {
         return None;

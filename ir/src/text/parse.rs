@@ -12,8 +12,12 @@ use std::sync::Arc;
 /// How many errors one parse reports.
 const MAX_ERRORS: usize = 50;
 
-/// How much aliases may expand to in all: attributes, locations and bytes of text.
-const MAX_EXPANSION: u64 = 1 << 23;
+/// How much aliases may expand to in all, beside a multiple of the text: attributes, locations and
+/// bytes of text.
+const MAX_EXPANSION: u64 = 1 << 20;
+
+/// How many bytes of an alias's text count as one attribute or location.
+const BYTES_A_NODE: u64 = 8;
 
 /// The name of the function that a file of bare operations stands for.
 const IMPLICIT_FUNC: &str = "main";
@@ -142,13 +146,6 @@ impl<'s> Parser<'s> {
     /// Reads the whole text.
     pub(super) fn run(mut self) -> Parsed {
         let mut module = Module::default();
-        if u32::try_from(self.src.len()).is_err() {
-            let error = Diagnostic::error("source-too-large", "the text is longer than 4 GiB");
-            return Parsed {
-                module,
-                diags: vec![error],
-            };
-        }
         self.find_aliases();
         if let Err(fail) = self.top_level(&mut module) {
             self.report(fail);
@@ -160,7 +157,10 @@ impl<'s> Parser<'s> {
     }
 
     fn report(&mut self, fail: Fail) {
-        if let Fail::Diag(d) = fail {
+        // An error in an alias comes again at every use.
+        if let Fail::Diag(d) = fail
+            && !self.diags.contains(&d)
+        {
             self.diags.push(*d);
         }
     }
@@ -243,15 +243,26 @@ impl<'s> Parser<'s> {
         let Some((index, _, alias)) = self.aliases.get_full(name) else {
             return Ok(None);
         };
-        if let Some((attr, nodes)) = alias.attr.clone() {
+        if let Some((_, nodes)) = alias.attr {
             self.nodes = self.nodes.saturating_add(nodes);
             self.spend(nodes)?;
-            return Ok(Some(attr));
+            return Ok(self.aliases[index]
+                .attr
+                .as_ref()
+                .map(|(attr, _)| attr.clone()));
         }
         let before = self.nodes;
-        let attr = self.visit(alias.at, Self::attr)?;
+        let attr = self.visit(alias.at, Self::attr_counted)?;
         self.aliases[index].attr = Some((attr.clone(), self.nodes - before));
         Ok(Some(attr))
+    }
+
+    /// An attribute whose text counts too, since every use of its alias repeats it.
+    fn attr_counted(&mut self) -> PResult<Attr> {
+        let start = self.pos;
+        let attr = self.attr()?;
+        self.nodes += (self.pos - start) as u64 / BYTES_A_NODE;
+        Ok(attr)
     }
 
     /// The type that `!name` stands for.
@@ -272,17 +283,20 @@ impl<'s> Parser<'s> {
         let Some((index, _, alias)) = self.aliases.get_full(name) else {
             return Ok(None);
         };
-        if let Some((loc, nodes)) = alias.loc.clone() {
+        if let Some((_, nodes)) = alias.loc {
             self.nodes = self.nodes.saturating_add(nodes);
             self.spend(nodes)?;
-            return Ok(Some(loc));
+            return Ok(self.aliases[index].loc.as_ref().map(|(loc, _)| loc.clone()));
         }
         let before = self.nodes;
         let loc = self.visit(alias.at, |p| {
             if p.at("#") {
                 return p.loc_inside();
             }
-            p.loc()
+            let start = p.pos;
+            let loc = p.loc()?;
+            p.nodes += (p.pos - start) as u64 / BYTES_A_NODE;
+            Ok(loc)
         })?;
         self.aliases[index].loc = Some((loc.clone(), self.nodes - before));
         Ok(Some(loc))
@@ -309,12 +323,22 @@ impl<'s> Parser<'s> {
 
     fn alias_value(&mut self, name: &str) -> PResult<()> {
         if name.starts_with('!') {
-            self.ty().map(drop)
-        } else if self.at("loc(") {
-            self.loc().map(drop)
-        } else {
-            self.attr().map(drop)
+            return self.ty().map(drop);
         }
+        if self.at("loc(") {
+            return self.loc().map(drop);
+        }
+        let start = self.pos;
+        let fail = match self.attr() {
+            Ok(_) => return Ok(()),
+            Err(fail) => fail,
+        };
+        // A layout in the short form is no attribute.
+        self.pos = start;
+        if self.byte() == Some(b'{') && self.encoding_entries().is_ok() {
+            return Ok(());
+        }
+        Err(fail)
     }
 
     /// `#name = …` or `!name = …` at the top of the file.
@@ -996,11 +1020,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn generic_op(
-        &mut self,
-        scope: &mut Scope<'s>,
-        names: &[(Use<'s>, u32)],
-    ) -> PResult<()> {
+    fn generic_op(&mut self, scope: &mut Scope<'s>, names: &[(Use<'s>, u32)]) -> PResult<()> {
         let name_start = self.pos;
         let text = self.string("as the name of an operation")?;
         let name_span = self.span(name_start, self.pos);
@@ -1023,6 +1043,7 @@ impl<'s> Parser<'s> {
         self.foreign = false;
         let (props, attrs) = parts?;
         self.expect(":", "before the type of the operation")?;
+        self.skip();
         let types_start = self.pos;
         let (operand_types, result_types) = self.op_type()?;
         let types_span = self.span(types_start, self.pos);
@@ -1293,6 +1314,7 @@ impl<'s> Parser<'s> {
                 }
             }
             self.expect(":", "before the types of the returned values")?;
+            self.skip();
             let from = self.pos;
             loop {
                 types.push(self.ty()?);
@@ -1344,6 +1366,7 @@ impl<'s> Parser<'s> {
             AttrDict::new()
         };
         self.expect(":", "before the type of the call")?;
+        self.skip();
         let from = self.pos;
         let (operand_types, result_types) = self.op_type()?;
         let types_span = self.span(from, self.pos);

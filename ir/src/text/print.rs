@@ -1,6 +1,7 @@
 //! Writes the canonical text.
 
 use super::number;
+use super::types::is_function;
 use crate::attr::{Attr, AttrDict, Dense};
 use crate::entity::SideTable;
 use crate::module::{Func, Loc, Module, Op, Port, Value};
@@ -210,7 +211,7 @@ impl Printer {
                 self.put(" -> ");
                 // A function type in this place needs parentheses.
                 let ty = func.ty(*only);
-                let parens = matches!(ty, Type::Other(text) if text.starts_with('('));
+                let parens = is_function(ty);
                 self.put(if parens { "(" } else { "" });
                 self.ty(ty);
                 self.put(if parens { ")" } else { "" });
@@ -297,9 +298,8 @@ impl Printer {
     }
 
     fn result_types(&mut self, func: &Func, results: &[Value]) {
-        let plain = |ty: &Type| !matches!(ty, Type::Other(text) if text.starts_with('('));
         if let [only] = results
-            && plain(func.ty(*only))
+            && !is_function(func.ty(*only))
         {
             self.ty(func.ty(*only));
             return;

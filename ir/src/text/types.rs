@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// One `key = value` of an encoding, with the place of its value.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     key: String,
     value: Value,
     span: Span,
@@ -18,7 +18,7 @@ struct Entry {
 
 /// A value in an encoding.
 #[derive(Debug)]
-enum Value {
+pub(super) enum Value {
     Field(Field),
     /// A list with names of dimensions in it.
     Names(Vec<DimName>),
@@ -26,7 +26,7 @@ enum Value {
 
 /// One entry of `dims = […]`.
 #[derive(Debug)]
-enum DimName {
+pub(super) enum DimName {
     Size(u64),
     Name(String),
 }
@@ -42,7 +42,7 @@ impl<'s> Parser<'s> {
         let start = self.pos;
         match self.byte() {
             Some(b'!') => return self.bang_type(start),
-            Some(b'(') => return self.function_type(start),
+            Some(b'(') => return self.function_type(),
             _ => {}
         }
         let Some(word) = self.word() else {
@@ -101,15 +101,28 @@ impl<'s> Parser<'s> {
         self.other_since(start)
     }
 
-    fn function_type(&mut self, start: usize) -> PResult<Type> {
-        self.type_list()?;
+    /// `(a, b) -> c`, kept as its text in one spelling.
+    fn function_type(&mut self) -> PResult<Type> {
+        let operands = self.type_list()?;
         self.expect("->", "in a function type")?;
-        if self.at("(") {
-            self.type_list()?;
+        let results = if self.at("(") {
+            self.type_list()?
         } else {
-            self.ty()?;
-        }
-        self.other_since(start)
+            vec![self.ty()?]
+        };
+        let list = |types: &[Type]| {
+            types
+                .iter()
+                .map(super::print_type)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let text = match results.as_slice() {
+            [only] if !is_function(only) => format!("({}) -> {}", list(&operands), list(&results)),
+            _ => format!("({}) -> ({})", list(&operands), list(&results)),
+        };
+        self.spend(text.len() as u64)?;
+        Ok(Type::Other(Arc::from(text)))
     }
 
     /// `(a, b)`.
@@ -241,7 +254,7 @@ impl<'s> Parser<'s> {
         self.apply_encoding(ty, entries, span)
     }
 
-    fn encoding_entries(&mut self) -> PResult<Vec<Entry>> {
+    pub(super) fn encoding_entries(&mut self) -> PResult<Vec<Entry>> {
         let mut entries = Vec::new();
         match self.peek() {
             Some(b'{') => {
@@ -275,6 +288,7 @@ impl<'s> Parser<'s> {
             self.pos = start;
             return Err(self.not_a_dictionary());
         };
+        self.spend(16)?;
         let end = self.pos;
         self.pos = at;
         let entries = self.deeper(|p| {
@@ -624,6 +638,11 @@ fn is_plain_type(word: &str) -> bool {
 
 fn is_bracket_type(word: &str) -> bool {
     matches!(word, "tensor" | "memref" | "vector" | "complex" | "tuple")
+}
+
+/// Whether this is a function type, which needs parentheses as a result.
+pub(super) fn is_function(ty: &Type) -> bool {
+    matches!(ty, Type::Other(text) if text.starts_with('('))
 }
 
 /// One past the `>` that closes the `<` at `open`.
