@@ -509,8 +509,14 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
     let (a, b) = (labels[0], labels[1]);
     let result = &freedom.results[0];
     let mut k_orders: Vec<Vec<(usize, u64)>> = Vec::new();
+    // The operation as it is written, row-major everywhere, runs on every target.
+    let is_logical = |v: &Value| layout_of(func, *v).is_none_or(|l| l.is_row_major());
+    if ports(func, op).iter().all(is_logical) {
+        return Ok(());
+    }
     for (port, value) in ports(func, op).into_iter().enumerate() {
         let Some(layout) = layout_of(func, value) else { continue };
+        let logical = layout.is_row_major();
         let pieces = digits(&layout)?;
         let label = |p: &Piece| labels[port][p.dim];
         let has = |l: Option<usize>, of: &[Option<usize>]| l.is_some() && of.contains(&l);
@@ -519,11 +525,11 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         if pieces.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
-        if pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
+        if !logical && pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
             return Err(format!("port {port} has a batch dimension innermost"));
         }
         let at: Vec<usize> = (0..pieces.len()).filter(|&i| is_k(&pieces[i])).collect();
-        if at.windows(2).any(|w| w[1] != w[0] + 1) {
+        if !logical && at.windows(2).any(|w| w[1] != w[0] + 1) {
             return Err(format!("port {port} has the contracted digits in more than one run"));
         }
         if !at.is_empty() {

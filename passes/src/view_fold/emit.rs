@@ -456,7 +456,10 @@ impl Output<'_, '_> {
         let mut props = AttrDict::new();
         if let Some(perm) = &map.perm {
             props.set("perm", Attr::ints(perm));
-            if let Some(shape) = &map.shape {
+            let operand_dims = self.new.ty(operand).as_tensor().map(|t| &t.dims);
+            if let Some(shape) = &map.shape
+                && operand_dims != Some(&shape.iter().map(|&n| self.e.graph.sizes.dim(n)).collect())
+            {
                 props.set("shape", self.shape_attr(shape));
             }
         }
