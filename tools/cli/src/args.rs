@@ -1,6 +1,9 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Makes the reshapes and transposes of a tensor program disappear.
@@ -8,8 +11,8 @@ use std::path::PathBuf;
 #[command(
     name = "optc",
     version,
-    args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
+    override_usage = "optc [OPTIONS] <IN>\n       optc <COMMAND> …",
     disable_help_subcommand = true,
     after_help = "IN is a file or - for standard input. \
         Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage."
@@ -22,6 +25,31 @@ pub(crate) struct Cli {
     /// Log what the compiler does; twice and three times for more (or set OPTC_LOG)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+impl Cli {
+    /// Reads the arguments, the program's name first.
+    pub(crate) fn read<I, T>(args: I) -> Result<Cli, clap::Error>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<OsString> + Clone,
+    {
+        let matches = Cli::command().try_get_matches_from(args)?;
+        if let Some(name) = matches.subcommand_name()
+            && given_before(&matches)
+        {
+            let message = format!("arguments of `{name}` stand after it");
+            return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+        }
+        Cli::from_arg_matches(&matches)
+    }
+}
+
+/// Whether arguments of the default command are given; only the verbosity belongs to all commands.
+fn given_before(matches: &ArgMatches) -> bool {
+    let shared = ["verbose", "Cli"];
+    let mut ids = matches.ids().filter(|id| !shared.contains(&id.as_str()));
+    ids.any(|id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine))
 }
 
 #[derive(Subcommand, Debug)]
@@ -122,6 +150,9 @@ pub(crate) struct RewriteArgs {
         default_missing_value = "text"
     )]
     pub(crate) remarks: Option<RemarkStyle>,
+    /// Print the figures of `optc stats`, before and after, to standard error
+    #[arg(long)]
+    pub(crate) stats: bool,
     /// Print the chain of rewrites that led to a value's form, instead of the program
     #[arg(long, value_name = "%v")]
     pub(crate) explain: Option<String>,
@@ -319,7 +350,6 @@ pub(crate) struct TargetsArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {
@@ -328,7 +358,7 @@ mod tests {
 
     #[test]
     fn optional_values_need_an_equals_sign() {
-        let parse = |args: &[&str]| Cli::try_parse_from(args).unwrap().rewrite;
+        let parse = |args: &[&str]| Cli::read(args).unwrap().rewrite;
         let args = parse(&["optc", "--free-boundary", "a.ir"]);
         assert_eq!(args.compile.free_boundary, Some(vec![String::new()]));
         assert_eq!(args.input, Some(PathBuf::from("a.ir")));
@@ -341,5 +371,30 @@ mod tests {
         let args = parse(&["optc", "--pass=", "--remarks=json", "-"]);
         assert_eq!(args.compile.pass.as_deref(), Some(""));
         assert_eq!(args.remarks, Some(RemarkStyle::Json));
+    }
+
+    #[test]
+    fn only_the_verbosity_stands_before_a_command() {
+        for args in [
+            &["optc", "-v", "stats", "a.ir"][..],
+            &["optc", "stats", "-v", "a.ir"],
+        ] {
+            assert!(matches!(
+                Cli::read(args).unwrap().command,
+                Some(Command::Stats(_))
+            ));
+        }
+        let wrong: [&[&str]; 3] = [
+            &["optc", "--target=cpu", "stats", "a.ir"],
+            &["optc", "a.ir", "stats", "a.ir"],
+            &["optc", "--timing", "targets"],
+        ];
+        for args in wrong {
+            assert_eq!(
+                Cli::read(args).unwrap_err().kind(),
+                ErrorKind::ArgumentConflict,
+                "{args:?}"
+            );
+        }
     }
 }

@@ -21,7 +21,6 @@ mod verify;
 mod verify_diagnostics;
 
 use args::{Cli, Command};
-use clap::Parser;
 use failure::Failure;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +37,7 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::read(args) {
         Ok(cli) => cli,
         Err(error) => return explain_usage(&error, streams),
     };

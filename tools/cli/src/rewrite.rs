@@ -5,10 +5,10 @@ use crate::certificate::CertificateFile;
 use crate::failure::{Failure, Status, internal_error};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
-use crate::verify_diagnostics;
+use crate::{stats, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
-    Compiler, Diagnostic, Error, Module, PassContext, Program, Severity, Stage, write_aside,
+    Compiler, Diagnostic, Error, Module, PassContext, Program, Severity, Stage, Stats, write_aside,
 };
 use serde_json::json;
 use similar::TextDiff;
@@ -254,6 +254,11 @@ fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
         }
         Some(RemarkStyle::Text) | None => streams.error_text(&part.before.render(&wanted)),
     }
+    if args.stats {
+        let of = |program: &Program| Stats::of(&program.module, &part.cx.registry);
+        let (before, after) = (of(&part.before), of(&part.after));
+        streams.error_text(&stats::figures(&before, &after, part.cx.fold.as_ref()));
+    }
     if args.timing {
         streams.error_text(&timing_table(&part.timings));
     }
@@ -379,5 +384,78 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
         _ => Err(Failure::usage(
             "--certificate wants a pipeline that ends with view-fold",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use optc::passes::PassInfo;
+    use optc::{Changed, Pass, Phase};
+    use std::sync::Arc;
+
+    static INFO: PassInfo = PassInfo {
+        name: "break-down",
+        summary: "panic",
+        phases: (Phase::Imported, Phase::Laid),
+        required: false,
+        options: &[],
+    };
+
+    struct BreakDown;
+
+    impl Pass for BreakDown {
+        fn info(&self) -> &'static PassInfo {
+            &INFO
+        }
+
+        fn run(&self, _: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+            std::panic::panic_any("table 7 is empty".to_owned())
+        }
+    }
+
+    /// The error of a pass that panics, on a program of one operation.
+    fn broken(options: &[&str]) -> (Program, Error) {
+        let mut compiler = Compiler::new();
+        compiler.passes_mut().add(Arc::new(BreakDown));
+        let text = "%0 = \"hbir.relu\"(%x) : (tensor<2xf32>) -> tensor<2xf32>\n";
+        let program = compiler.parse("a.ir", text).unwrap();
+        let cx = compiler.context(&program).unwrap();
+        let stages = compiler.pipeline("break-down").unwrap();
+        let args = ["optc", "--pass=break-down", "a.ir"].iter().chain(options);
+        let args = Cli::read(args).unwrap().rewrite;
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let mut streams = Streams {
+            input: &mut std::io::empty(),
+            output: &mut output,
+            errors: &mut errors,
+        };
+        let done = transform(&compiler, &stages, program.clone(), cx, &args, &mut streams);
+        (program, done.err().unwrap())
+    }
+
+    #[test]
+    fn a_panic_is_a_diagnostic() {
+        let (_, error) = broken(&[]);
+        assert_eq!(error.code(), "internal-error");
+        let text = error.to_string();
+        assert!(
+            text.contains("the compiler failed: table 7 is empty"),
+            "{text}"
+        );
+        assert!(text.contains("--reproducer=FILE"), "{text}");
+    }
+
+    #[test]
+    fn a_panic_leaves_a_reproducer_that_runs() {
+        let path = std::env::temp_dir().join(format!("optc-reproducer-{}.ir", std::process::id()));
+        let option = format!("--reproducer={}", path.display());
+        let (program, error) = broken(&[&option]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.to_string().contains("a reproducer is in"), "{error}");
+        let run = "// RUN: optc --pass='break-down' --target=cpu %s\n";
+        assert_eq!(text, run.to_owned() + &program.text());
     }
 }

@@ -144,8 +144,15 @@ fn table_of(measured: &Measured) -> String {
         }
         return text;
     };
-    two_columns(&mut text, ["before", "after"], before, &measured.after);
-    if let Some(fold) = &measured.fold {
+    text.push_str(&figures(before, &measured.after, measured.fold.as_ref()));
+    text
+}
+
+/// Two columns of figures, and what the fold says of itself.
+pub(crate) fn figures(before: &Stats, after: &Stats, fold: Option<&FoldReport>) -> String {
+    let mut text = String::new();
+    two_columns(&mut text, ["before", "after"], before, after);
+    if let Some(fold) = fold {
         let _ = writeln!(
             text,
             "lower bound {} bytes, {}",

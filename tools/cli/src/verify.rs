@@ -89,14 +89,25 @@ fn check_certificate(
         None => default_target(&folded)?,
     };
     let (registry, certificate) = (compiler.registry(), &file.certificate);
-    certify::check(
+    let checked = certify::check(
         &original.module,
         &folded.module,
         certificate,
         registry,
         &target,
-    )
-    .map_err(|diags| original.error(diags).into())
+    );
+    checked.map_err(|diags| {
+        // What the target says is about the operations of the result, all else about the original's.
+        let (target, rest): (Vec<_>, Vec<_>) = diags
+            .into_iter()
+            .partition(|d| d.code.starts_with("target-"));
+        let errors = [(&original, rest), (&folded, target)].into_iter();
+        let said = errors.filter(|(_, diags)| !diags.is_empty());
+        Failure::check(
+            said.map(|(program, diags)| program.error(diags).render())
+                .collect::<String>(),
+        )
+    })
 }
 
 /// The program is the one the certificate is about if the passes before `view-fold` make of it what

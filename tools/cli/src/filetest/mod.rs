@@ -24,7 +24,6 @@ use crate::args::Cli;
 use crate::condition::Figures;
 use crate::rewrite::{self, Part};
 use crate::{Status, Streams};
-use clap::Parser;
 use header::Header;
 use optc::{Severity, Stats};
 use std::fmt::Write as _;
@@ -201,7 +200,7 @@ fn run_command(
         errors: &mut errors,
     };
     let mut parts = Vec::new();
-    outcome.status = match Cli::try_parse_from(&args) {
+    outcome.status = match Cli::read(&args) {
         Ok(Cli {
             command: None,
             rewrite,
