@@ -438,6 +438,12 @@ impl Output<'_, '_> {
             }
             shape = result;
         }
+        for (_, map) in &mut out {
+            let stays = map.perm.as_ref().is_some_and(|p| p.iter().enumerate().all(|(i, &a)| i == a));
+            if stays {
+                (map.perm, map.shape) = (None, None);
+            }
+        }
         out.retain(|(from, map)| map.perm.is_some() || *from != map.result);
         out.into_iter().map(|(from, map)| self.e.layouts.map(&from, map)).collect()
     }

@@ -242,7 +242,7 @@ impl Totals {
         layouts: &Layouts,
         signatures: &Signatures,
     ) -> FoldReport {
-        if 0 < self.dropped {
+        if 0 < self.dropped && after.movement_bytes != 0 {
             let message = format!(
                 "{} candidate layouts were left out at the cap; max-layouts={} may save bytes",
                 self.dropped,
