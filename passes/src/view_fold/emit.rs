@@ -4,7 +4,7 @@ use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::search::{Choice, Need};
 use super::spelling::spell;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, TensorType, Type, Value, ValueDef};
 use optc_layout::{Spelling, ViewMap};
@@ -66,6 +66,8 @@ struct Output<'e, 'a> {
     conversions: Vec<Conversion>,
     conversion_of: IndexMap<Value, usize>,
     why: Vec<(Value, String)>,
+    /// Constants that were made once more in another layout.
+    remade: Vec<Op>,
 }
 
 impl<'a> Emitter<'a> {
@@ -85,6 +87,7 @@ impl<'a> Emitter<'a> {
             conversions: Vec::new(),
             conversion_of: IndexMap::new(),
             why: Vec::new(),
+            remade: Vec::new(),
         };
         out.arguments();
         let nodes: Vec<Node> = out.e.graph.nodes.ids().collect();
@@ -92,6 +95,7 @@ impl<'a> Emitter<'a> {
             out.node(node);
         }
         out.results();
+        out.drop_remade();
         Emitted { func: out.new, conversions: out.conversions, why: out.why }
     }
 }
@@ -346,8 +350,28 @@ impl Output<'_, '_> {
         let data = self.new.ops[op].clone();
         let new = self.new.make_op(data.name, Vec::new(), data.props, vec![ty], data.loc);
         self.new.ops[new].attrs = data.attrs;
+        self.remade.push(op);
         self.new.body.push(new);
         self.new.ops[new].results[0]
+    }
+
+    /// Constants that only their copies in other layouts stood for go.
+    fn drop_remade(&mut self) {
+        if self.remade.is_empty() {
+            return;
+        }
+        let mut used: SideTable<Value, bool> = SideTable::new(false);
+        for &value in &self.new.results {
+            used[value] = true;
+        }
+        for &op in &self.new.body {
+            for &operand in &self.new.ops[op].operands {
+                used[operand] = true;
+            }
+        }
+        let remade: IndexSet<Op> = self.remade.iter().copied().collect();
+        let ops = &self.new.ops;
+        self.new.body.retain(|op| !remade.contains(op) || ops[*op].results.iter().any(|&r| used[r]));
     }
 
     /// A member converted on its own, where no layout of the root gives what is needed.
