@@ -141,16 +141,6 @@ fn read_text(name: &str, bytes: &[u8], split: bool) -> Vec<Result<Program, Error
             ))];
         }
     };
-    if u32::try_from(source.len()).is_err() {
-        let message = format!(
-            "found a text of {} bytes, wanted less than 4 GiB",
-            source.len()
-        );
-        return vec![Err(Error::about(
-            name,
-            Diagnostic::error("text-size", message),
-        ))];
-    }
     if !split {
         return vec![read_part(name, &source, 0, &source)];
     }

@@ -4,7 +4,8 @@ use crate::args::CompileArgs;
 use crate::failure::Failure;
 use optc::interp::{argument_keys, result_keys};
 use optc::layout::Spelling;
-use optc::{Boundary, Diagnostic, Error, Func, Program, Type};
+use optc::{Boundary, Diagnostic, Error, Func, Program, Span, TensorType, Type};
+use std::sync::Arc;
 
 /// What the options say without a look at the program.
 pub(crate) fn of(args: &CompileArgs) -> Boundary {
@@ -61,39 +62,28 @@ fn split_pin(pin: &str) -> Result<(&str, &str), Failure> {
     }
 }
 
-/// The type of an argument or result, by its key.
-fn port_type<'f>(func: &'f Func, name: &str) -> Option<&'f Type> {
-    let arg = argument_keys(func)
-        .iter()
-        .position(|k| k == name)
-        .map(|i| func.args[i]);
-    let result = || {
-        result_keys(func)
-            .iter()
-            .position(|k| k == name)
-            .map(|i| func.results[i])
-    };
-    arg.or_else(result).map(|value| func.ty(value))
+/// The type of an argument or result that is a tensor, by its key.
+fn port_type<'f>(func: &'f Func, name: &str) -> Option<&'f TensorType> {
+    let args = argument_keys(func).into_iter().zip(&func.args);
+    let results = result_keys(func).into_iter().zip(&func.results);
+    let (_, &value) = args.chain(results).find(|(key, _)| key == name)?;
+    func.ty(value).as_tensor()
 }
 
 fn unknown_port(option: &'static str, name: &str, func: &Func) -> Failure {
     let mut known = argument_keys(func);
     known.extend(result_keys(func));
-    let message = format!("@{} has no argument or result `{name}`", func.name);
+    let message = format!(
+        "@{} has no tensor `{name}` among its arguments and results",
+        func.name
+    );
     let hint = format!("wanted one of {}", known.join(", "));
     let diag = Diagnostic::error("unknown-port", message).note(hint);
     Failure::about(option, diag)
 }
 
-/// Reads an encoding as the layout of a value of type `ty`, by parsing an operation that uses one.
-fn spelling(pin: &str, layout: &str, ty: &Type) -> Result<Spelling, Failure> {
-    let Some(tensor) = ty.as_tensor() else {
-        let diag = Diagnostic::error(
-            "pin-kind",
-            "found a value that is no tensor, which has no layout",
-        );
-        return Err(Failure::about("--pin", diag));
-    };
+/// Reads an encoding as the layout of a tensor of this type, by parsing an operation that uses one.
+fn spelling(pin: &str, layout: &str, tensor: &TensorType) -> Result<Spelling, Failure> {
     let dims = tensor.dims.iter().map(|d| match d.fixed() {
         Some(n) => format!("{n}x"),
         None => "?x".to_owned(),
@@ -102,21 +92,37 @@ fn spelling(pin: &str, layout: &str, ty: &Type) -> Result<Spelling, Failure> {
     let head = format!("\"pin.of\"(%x) : (tensor<{dims}{}, ", tensor.dtype);
     let text = format!("{head}{layout}>) -> ()");
     let module = optc::text::parse(&text).map_err(|diags| {
-        let notes = diags.into_iter().map(|mut diag| {
-            // The labels point into the text made here; the option itself is what the user knows.
-            diag.labels.clear();
-            diag.note(format!("in `--pin {pin}`"))
-        });
+        // The layout is the end of the option's text.
+        let offset = (head.len(), pin.trim_end().len() - layout.len());
         Error {
-            diagnostics: notes.collect(),
+            diagnostics: diags
+                .into_iter()
+                .map(|d| place(d, offset, pin.len()))
+                .collect(),
             file: "--pin".to_owned(),
-            source: std::sync::Arc::from(""),
+            source: Arc::from(pin),
         }
     })?;
     let parsed = module
         .funcs
         .first()
-        .and_then(|f| f.args.first().map(|&v| f.ty(v)));
+        .and_then(|f| Some(f.ty(*f.args.first()?)));
     let parsed = parsed.and_then(Type::as_tensor).map(|t| t.spelling.clone());
     parsed.ok_or_else(|| Failure::usage(format!("found `--pin {pin}`, wanted a layout's encoding")))
+}
+
+/// Moves the labels of a diagnostic from the text the layout was parsed in to the option's; what
+/// lies outside of the option goes.
+fn place(mut diag: Diagnostic, (from, to): (usize, usize), len: usize) -> Diagnostic {
+    let shift = |n: u32| {
+        let at = (n as usize).checked_sub(from)? + to;
+        u32::try_from(at).ok().filter(|_| at <= len)
+    };
+    for (span, text) in std::mem::take(&mut diag.labels) {
+        if let Some(start) = shift(span.start) {
+            let end = shift(span.end).unwrap_or(start);
+            diag.labels.push((Span { start, end }, text));
+        }
+    }
+    diag
 }

@@ -4,6 +4,7 @@
 mod args;
 mod boundary;
 mod certificate;
+mod codes;
 mod condition;
 mod failure;
 pub mod filetest;
@@ -25,6 +26,7 @@ use failure::Failure;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use codes::CODES;
 pub use failure::Status;
 pub use streams::Streams;
 

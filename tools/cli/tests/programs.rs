@@ -83,6 +83,8 @@ fn run_refuses_inputs_that_do_not_fit_and_writes_nothing() {
     optc(&["run", &program, "--output", &output]).fails(1, "no input for argument `x`");
     optc(&["run", &program, "--func=f", "--output", &output]).fails(1, "there is no function @f");
     optc(&["run", &program]).fails(2, "--output");
+    let empty = folder.write("empty.ir", "");
+    optc(&["run", &empty, "--output", &output]).fails(1, "error[function-missing]");
     optc(&["run", &program, "--exec=fast", "--output", &output]).fails(2, "possible values");
     assert!(
         !folder.files().contains(&"out.npz".to_owned()),

@@ -148,7 +148,7 @@ fn boundary_options_name_what_exists() {
     optc_with(&[FOLD, "--pin", "q={order = [0]}", "-"], TRANSPOSE).fails(2, "wanted one of x, y");
     optc_with(&[FOLD, "--pin", "x", "-"], TRANSPOSE).fails(2, "wanted NAME={…}");
     optc_with(&[FOLD, "--pin", "x=[0]", "-"], TRANSPOSE).fails(2, "wanted NAME={…}");
-    optc_with(&[FOLD, "--pin", "x={order = [0, 0, 1]}", "-"], TRANSPOSE).fails(2, "--pin x=");
+    optc_with(&[FOLD, "--pin", "x={order = [0, 0, 1]}", "-"], TRANSPOSE).fails(2, "--pin:1:");
     optc_with(&[FOLD, "--bind", "B", "-"], TRANSPOSE).fails(2, "wanted NAME=SIZE");
     optc_with(&[FOLD, "--bind", "B=0", "-"], TRANSPOSE).fails(2, "wanted NAME=SIZE");
     optc_with(&[FOLD, "--bind", "B=1,S=128", "-"], TRANSPOSE).ok();
