@@ -15,10 +15,17 @@ fn plain(layout: &Layout) -> Spelling {
     if layout.is_row_major() {
         return Spelling::RowMajor;
     }
+    let layout = canonical(layout).unwrap_or_else(|| layout.clone());
     [Notation::Block, Notation::Digits]
         .into_iter()
         .find_map(|n| layout.respell(n).ok())
         .map_or_else(|| layout.spelling().clone(), |l| l.spelling().clone())
+}
+
+/// The same function spelled from its pieces alone, so that it does not matter how it came about.
+fn canonical(layout: &Layout) -> Option<Layout> {
+    let same = Layout::from_pieces(layout.shape(), layout.elem_bits(), &layout.pieces()?).ok()?;
+    same.same_function(layout).then_some(same)
 }
 
 /// `block = "128C"` with an order of the grid, where that is the function.
