@@ -437,7 +437,7 @@ fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
 fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
-    let mut orders: Vec<(usize, Vec<Run>)> = Vec::new();
+    let mut orders: Vec<(usize, Vec<Run>, Vec<(usize, u64)>)> = Vec::new();
     let n_results = freedom.results.len();
     for (port, value) in ports(func, op).into_iter().enumerate() {
         let Some(layout) = layout_of(func, value) else { continue };
@@ -464,15 +464,19 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         if run.is_some() && operand && broadcast && (is_default || padded) {
             continue;
         }
-        orders.push((port, order));
+        let of_port = labels.get(port).map_or(&[][..], |l| l.as_slice());
+        let sizes = of_port.iter().zip(layout.shape());
+        let extents = sizes.filter_map(|(l, &n)| Some(((*l)?, n))).collect();
+        orders.push((port, order, extents));
     }
-    for (i, (p, a)) in orders.iter().enumerate() {
-        for (q, b) in &orders[i + 1..] {
-            let shared = |x: &[Run], y: &[Run]| -> Vec<(usize, u64)> {
-                let kept = x.iter().filter(|r| y.iter().any(|s| s.label == r.label));
-                joined(kept.copied()).iter().map(|r| (r.label, r.div)).collect()
+    for (i, (p, a, in_a)) in orders.iter().enumerate() {
+        for (q, b, in_b) in &orders[i + 1..] {
+            // A cut at or above the other port's extent does not exist there.
+            let shared = |x: &[Run], other: &[(usize, u64)]| -> Vec<(usize, u64)> {
+                let exists = |r: &&Run| other.iter().any(|(l, n)| *l == r.label && r.div < *n);
+                joined(x.iter().filter(exists).copied()).iter().map(|r| (r.label, r.div)).collect()
             };
-            if shared(a, b) != shared(b, a) {
+            if shared(a, in_b) != shared(b, in_a) {
                 return Err(format!("ports {p} and {q} order their dimensions differently"));
             }
         }

@@ -1,6 +1,6 @@
 //! Named pipelines.
 
-/// What `optc MODEL` runs when no pass is named.
+/// The pipeline named `default`: what a model in and a model out goes through.
 pub const DEFAULT: &[&str] = &[
     // One spelling of every rearrangement, and nothing dead, before layouts are chosen.
     "canonicalize",
