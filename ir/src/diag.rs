@@ -22,6 +22,10 @@ pub const CODES: &[(&str, &str)] = &[
         "an attribute, type or location alias is not defined",
     ),
     (
+        "attribute-dialect",
+        "an attribute of a module, argument or result without a dialect's name before a point",
+    ),
+    (
         "attribute-duplicate",
         "an attribute or a field of a layout is given twice",
     ),
@@ -90,7 +94,10 @@ pub const CODES: &[(&str, &str)] = &[
         "op-custom-syntax",
         "an operation that is not in the generic form",
     ),
-    ("op-name", "an operation without a name"),
+    (
+        "op-name",
+        "an operation without a name, or with NUL characters in it",
+    ),
     ("operand-count", "another number of operands than wanted"),
     (
         "operand-kind",

@@ -4,6 +4,8 @@
 //!
 //! # Modules
 //! - The functions have different names (`function-duplicate`).
+//! - Attributes of the module, of arguments and of results have the name of a dialect before a
+//!   point, as MLIR wants (`attribute-dialect`).
 //! - Calls do not go round in a circle (`call-target-recursive`).
 //!
 //! # Functions
@@ -41,7 +43,7 @@
 //! - Whether the module's `hbir.target` accepts the layouts: this crate knows no targets.
 //! - Whether the bytes of an external constant exist: this crate reads no files.
 
-use crate::attr::Attr;
+use crate::attr::{Attr, AttrDict};
 use crate::diag::{Diagnostic, nearest};
 use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Span, Value, ValueDef};
@@ -82,6 +84,7 @@ pub fn verify(module: &Module, registry: &Registry) -> Result<(), Vec<Diagnostic
             verifier.funcs.insert(&func.name, func);
         }
     }
+    verifier.dialect_attrs(&module.attrs, "the module", Span::default());
     module.funcs.iter().for_each(|f| verifier.func(f));
     verifier.recursion(module);
     if verifier.diags.is_empty() {
@@ -161,6 +164,19 @@ impl<'m> Verifier<'m> {
         }
     }
 
+    fn dialect_attrs(&mut self, attrs: &AttrDict, owner: &str, span: Span) {
+        let plain = |name: &str| {
+            name.split_once('.')
+                .is_none_or(|(dialect, _)| dialect.is_empty())
+        };
+        if let Some((name, _)) = attrs.iter().find(|(name, _)| plain(name)) {
+            let message = format!(
+                "{owner} has the attribute `{name}`, wanted a dialect before it, `my.{name}`"
+            );
+            self.error("attribute-dialect", message, span, "here");
+        }
+    }
+
     fn ports(&mut self, func: &Func, ports: &[Port], wanted: usize, what: &str) {
         if ports.len() != wanted {
             let message = format!(
@@ -177,6 +193,13 @@ impl<'m> Verifier<'m> {
                 func.result_key(i)
             }
         };
+        for (i, port) in ports.iter().enumerate() {
+            self.dialect_attrs(
+                &port.attrs,
+                &format!("{what} {i} of @{}", func.name),
+                func.span,
+            );
+        }
         let mut seen = IndexSet::new();
         for i in 0..wanted {
             let name = key(i);

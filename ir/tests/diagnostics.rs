@@ -60,6 +60,18 @@ const CASES: &[Case] = &[
         "\"a.b\"() : () -> () loc(#l)\n#l = loc(\"x\")",
     ),
     case(
+        "attribute-dialect",
+        "func.func @main(%x: f32 {a = 1}) {\n  return\n}",
+        "func.func",
+        "func.func @main(%x: f32 {my.a = 1}) {\n  return\n}",
+    ),
+    case(
+        "attribute-dialect",
+        "module attributes {a = 1} {\n}",
+        "module",
+        "module attributes {my.a = 1} {\n}",
+    ),
+    case(
         "attribute-duplicate",
         r#""a.b"() <{x = 1, x = 2}> : () -> ()"#,
         "x = 2",

@@ -504,7 +504,7 @@ const SEEDS: &[&str] = &[
     r#"#e = #hbir.external<"a.w", 0, 16>
 #m = affine_map<(d0) -> (d0)>
 !t = tensor<?x4xf32, {dims = ["B", 4], strides = [4, 1]}>
-module @m attributes {a = 1.0e-05} { func.func private @f(%x: !t {hbir.name = "x"}) -> (!t {hbir.name = "y"}) attributes {b} {
+module @m attributes {my.a = 1.0e-05} { func.func private @f(%x: !t {hbir.name = "x"}) -> (!t {hbir.name = "y"}) attributes {b} {
   %0:2, %q = "a.b"(%x) <{e = #e, m = #m, d = dense<[[1.0, 0x7FC00000], [3.0, 4.0]]> : tensor<2x2xf32>, h = dense<"0x01020304"> : tensor<4xi8>,
     k = @f, l = [1, -2 : si8, "s\22"], o = tensor<16x128xsi8, {block = "8H128W|2H1W", order = [[0, 1], [1, 0]]}>, r = array<i64: 1>, u}> {z = unit}
     : (!t) -> (!t, f32, (i32) -> i32) loc(fused<"x">["a", #l, callsite("b" at unknown)])

@@ -140,7 +140,7 @@ impl<'s> Parser<'s> {
     fn hash_attr(&mut self) -> PResult<Attr> {
         let start = self.pos;
         self.pos += 1;
-        let Some(word) = self.word() else {
+        let Some(word) = self.word_here() else {
             return Err(self.wanted("a name", "after `#`"));
         };
         if word == "hbir.external" {
@@ -279,9 +279,14 @@ impl<'s> Parser<'s> {
     /// `array<i64: 1, 2>`: a list for the `hbir` dialect, else kept as it is.
     fn packed_array(&mut self, start: usize) -> PResult<Attr> {
         self.expect("<", "after `array`")?;
-        let ty = self.ty()?;
-        let Type::Scalar(dtype) = ty else {
-            return Err(self.wanted("an element type", "after `array<`"));
+        self.skip();
+        let at = self.pos;
+        let dtype = match self.ty()? {
+            Type::Scalar(DType::Int { bits: 2 | 4, .. }) | Type::Tensor(_) | Type::Other(_) => {
+                self.pos = at;
+                return Err(self.wanted("an element type of whole bytes", "after `array<`"));
+            }
+            Type::Scalar(dtype) => dtype,
         };
         let mut items = Vec::new();
         if !self.eat(">") {
@@ -334,8 +339,21 @@ impl<'s> Parser<'s> {
         let type_start = self.pos;
         let ty = self.ty()?;
         let end = self.pos;
-        let Some(tensor) = ty.as_tensor() else {
-            return self.raw_since(start).map(|t| Attr::Raw(Arc::from(t)));
+        let tensor = match &ty {
+            Type::Tensor(tensor) => tensor.clone(),
+            Type::Other(text) if text.starts_with("vector<") || text.starts_with("tensor<") => {
+                return self.raw_since(start).map(|t| Attr::Raw(Arc::from(t)));
+            }
+            Type::Other(_) | Type::Scalar(_) => {
+                let span = self.span(type_start, end);
+                let message = "the type of `dense<…>` is no tensor type";
+                return Err(Fail::at(
+                    "dense-shape",
+                    message,
+                    span,
+                    "wanted a tensor type",
+                ));
+            }
         };
         let (Some(shape), dtype) = (tensor.shape(), tensor.dtype) else {
             let span = self.span(type_start, end);

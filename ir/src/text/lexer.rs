@@ -118,6 +118,11 @@ impl<'s> Parser<'s> {
     /// Takes a word: a letter or `_`, then letters, digits and `_$.`.
     pub(super) fn word(&mut self) -> Option<&'s str> {
         self.skip();
+        self.word_here()
+    }
+
+    /// Takes a word that starts right at the cursor.
+    pub(super) fn word_here(&mut self) -> Option<&'s str> {
         let rest = self.rest();
         if !rest.first().is_some_and(|&b| is_word_start(b)) {
             return None;

@@ -1,6 +1,6 @@
 //! The text form: MLIR's generic form, with sugar on input and one canonical form on output.
 //!
-//! What [`print`] writes, [`parse`] reads back, and printing that again gives the same text.
+//! What [`print()`] writes, [`parse`] reads back, and printing that again gives the same text.
 //! `mlir-opt --allow-unregistered-dialect` accepts it, and what `mlir-opt` prints parses here.
 //!
 //! # Beyond the generic form, on input alone
@@ -21,15 +21,19 @@
 //! [`Func::arg_key`]: crate::Func::arg_key
 //! [`Func::result_key`]: crate::Func::result_key
 
+mod alias;
 mod attr;
+mod func;
 mod lexer;
+mod loc;
 mod number;
+mod op;
 mod parse;
 mod print;
 mod types;
 
-pub(crate) use parse::same_type;
 pub use print::{print, print_attr, print_func, print_loc, print_type};
+pub(crate) use types::same_type;
 
 use crate::diag::{Diagnostic, Severity};
 use crate::module::Module;

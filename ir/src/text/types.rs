@@ -84,7 +84,7 @@ impl<'s> Parser<'s> {
 
     fn bang_type(&mut self, start: usize) -> PResult<Type> {
         self.pos += 1;
-        let Some(word) = self.word() else {
+        let Some(word) = self.word_here() else {
             return Err(self.wanted("a name", "after `!`"));
         };
         let name = self.src.get(start..self.pos).unwrap_or_default();
@@ -92,6 +92,11 @@ impl<'s> Parser<'s> {
             return Ok(ty);
         }
         if self.byte() == Some(b'<') {
+            if word == "tensor" || is_bracket_type(word) {
+                self.pos = start;
+                let fail = self.wanted("a type", "");
+                return Err(fail.hint(format!("`{word}<…>` has no `!` before it")));
+            }
             self.group()?;
         } else if !word.contains('.') {
             let span = self.span(start, self.pos);
@@ -163,9 +168,8 @@ impl<'s> Parser<'s> {
     fn tensor(&mut self, start: usize) -> PResult<Type> {
         self.pos += 1;
         if self.eat("*") {
-            self.pos = start + "tensor".len();
-            self.group()?;
-            return self.other_since(start);
+            self.expect("x", "after `tensor<*`")?;
+            return self.foreign_tensor(start);
         }
         let dims = self.dims()?;
         self.skip();
@@ -195,20 +199,17 @@ impl<'s> Parser<'s> {
             .hint(hint))
     }
 
-    /// A tensor of elements that have no [`DType`]: kept as text.
+    /// A tensor of unknown rank or of elements that have no [`DType`], from its element type on:
+    /// kept as text.
     fn foreign_tensor(&mut self, start: usize) -> PResult<Type> {
-        let elem = self.pos;
-        let known = self.type_follows();
-        if !known {
+        if !self.type_follows() {
             return Err(self.wanted("a dimension or an element type", "in a tensor type"));
         }
         self.ty()?;
-        if !self.at(">") && !self.at(",") {
-            self.pos = elem;
-            return Err(self.wanted("an element type", "in a tensor type"));
+        if self.eat(",") {
+            self.attr()?;
         }
-        self.pos = start + "tensor".len();
-        self.group()?;
+        self.expect(">", "to close the tensor type")?;
         self.other_since(start)
     }
 
@@ -619,21 +620,36 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
     Ok(())
 }
 
+/// Floating-point types of MLIR that are no [`DType`].
+const OTHER_FLOATS: [&str; 10] = [
+    "f128",
+    "f80",
+    "f8E3M4",
+    "f8E4M3",
+    "f8E4M3B11FNUZ",
+    "f8E4M3FN",
+    "f8E4M3FNUZ",
+    "f8E5M2",
+    "f8E5M2FNUZ",
+    "tf32",
+];
+
+/// The widest integer type of MLIR.
+const WIDEST_INT: u32 = (1 << 24) - 1;
+
 /// Built-in types that are one word and no [`DType`].
 fn is_plain_type(word: &str) -> bool {
-    let digits = |prefix: &str| {
-        let rest = word.strip_prefix(prefix);
-        rest.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
+    let int = || {
+        let digits = ["si", "ui", "i"]
+            .iter()
+            .find_map(|p| word.strip_prefix(p))?;
+        let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+        digits
+            .parse::<u32>()
+            .ok()
+            .filter(|&n| plain && n <= WIDEST_INT)
     };
-    let float8 = word.strip_prefix('f').is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_digit())
-            && rest.bytes().all(|b| b.is_ascii_alphanumeric())
-    });
-    matches!(word, "index" | "none" | "tf32")
-        || digits("i")
-        || digits("si")
-        || digits("ui")
-        || float8
+    matches!(word, "index" | "none") || OTHER_FLOATS.contains(&word) || int().is_some()
 }
 
 fn is_bracket_type(word: &str) -> bool {
@@ -672,4 +688,24 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
         }
         i += 1;
     }
+}
+
+/// Whether both are the same type: equal, or equal but for two spellings of one layout.
+pub(crate) fn same_type(a: &Type, b: &Type) -> bool {
+    if let (Type::Tensor(x), Type::Tensor(y)) = (a, b) {
+        if Arc::ptr_eq(x, y) {
+            return true;
+        }
+        if x.dims != y.dims || x.dtype != y.dtype {
+            return false;
+        }
+        if x.spelling == y.spelling {
+            return true;
+        }
+        return match (x.layout(), y.layout()) {
+            (Some(Ok(x)), Some(Ok(y))) => x.same_function(&y),
+            _ => false,
+        };
+    }
+    a == b
 }
