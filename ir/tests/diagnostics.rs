@@ -545,6 +545,56 @@ fn modules_made_by_code_are_checked() {
 }
 
 #[test]
+fn views_of_unknown_sizes_are_decided() {
+    let view = |props: &str, from: &str, to: &str| {
+        let diags = check(&format!(
+            "%0 = \"hbir.view\"(%x) <{{{props}}}> : ({from}) -> {to}"
+        ));
+        diags.first().map_or("", |d| d.code)
+    };
+    let heads = r#"tensor<?x12x?x64xf32, {dims = ["B", 12, "S", 64]}>"#;
+    let tokens = r#"tensor<?x?x768xf32, {dims = ["B", "S", 768]}>"#;
+    let swapped = r#"tensor<?x?x12x64xf32, {dims = ["B", "S", 12, 64], order = [0, 2, 1, 3]}>"#;
+    let split = r#"tensor<?x12x?x64xf32, {dims = ["B", 12, "S", 64], order = [0, 2, 1, 3]}>"#;
+    assert_eq!(view("perm = [0, 2, 1, 3]", heads, swapped), "");
+    assert_eq!(view("perm = [0, 2, 1, 3]", heads, tokens), "view-illegal");
+    assert_eq!(
+        view(
+            r#"shape = ["B", "S", 12, 64], perm = [0, 2, 1, 3]"#,
+            tokens,
+            split
+        ),
+        ""
+    );
+    assert_eq!(
+        view(
+            r#"shape = ["B", "S", 12, 64], perm = [0, 2, 1, 3]"#,
+            tokens,
+            heads
+        ),
+        "view-illegal"
+    );
+    // An unknown size follows from the number of elements, or from its place among the others.
+    let column = "tensor<768x?xf32, {order = [1, 0]}>";
+    assert_eq!(view("shape = [-1, 768], perm = [1, 0]", tokens, column), "");
+    let (x, y) = (
+        "tensor<?x?x4xf32>",
+        "tensor<?x?x4xf32, {order = [1, 0, 2]}>",
+    );
+    assert_eq!(view("perm = [1, 0, 2]", x, y), "");
+    assert_eq!(view("perm = [1, 0, 2]", x, x), "view-illegal");
+    // Nothing moves where only one size is not 1, or nothing is there.
+    assert_eq!(
+        view("perm = [1, 0]", "tensor<?x1xf32>", "tensor<1x?xf32>"),
+        ""
+    );
+    assert_eq!(
+        view("perm = [1, 0]", "tensor<0x3xf32>", "tensor<3x0xf32>"),
+        ""
+    );
+}
+
+#[test]
 fn all_errors_are_reported_in_order() {
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = \"hbir.nge\"(%x) : (tensor<4xf32>) -> tensor<4xf32>
