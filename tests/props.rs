@@ -21,6 +21,12 @@ fn free() -> Boundary {
     Boundary { free_all: true, ..Boundary::default() }
 }
 
+/// These seeds, or as many times more as `OPTC_PROPS_FACTOR` says.
+fn more(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let factor = std::env::var("OPTC_PROPS_FACTOR").ok().and_then(|f| f.parse::<u64>().ok());
+    seeds.start..seeds.end * factor.unwrap_or(1)
+}
+
 /// Checks a property of programs; a failure is reported on the smallest program that shows it.
 #[track_caller]
 fn for_programs(
@@ -29,7 +35,7 @@ fn for_programs(
     property: impl Fn(&Module, &Arc<Registry>) -> Result<(), String>,
 ) {
     let registry = Arc::new(Registry::hbir());
-    for seed in seeds {
+    for seed in more(seeds) {
         let module = program(seed, profile, &registry);
         if let Err(problem) = property(&module, &registry) {
             let small = shrink::shrink(&module, |m| property(m, &registry).is_err());
@@ -249,7 +255,7 @@ fn mutants(folded: &Module) -> Vec<(String, Module)> {
 fn certificates_refuse_what_means_something_else() {
     let mut refused = 0u32;
     let registry = Arc::new(Registry::hbir());
-    for seed in 0..60 {
+    for seed in more(0..60) {
         let module = program(seed, Profile::Moves, &registry);
         let ran = fold(&module, "cpu", &Boundary::default(), &registry).expect("folds");
         let certificate = ran.cx.fold.expect("a report").certificate;
@@ -341,7 +347,7 @@ fn permutations_compose_and_cancel() {
 fn view_fold_finds_the_minimum_of_all_layouts() {
     let (mut tried, mut moving) = (0u32, 0u32);
     let registry = Arc::new(Registry::hbir());
-    for seed in 0..600 {
+    for seed in more(0..600) {
         let module = program(seed, Profile::Tiny, &registry);
         for boundary in [Boundary::default(), free()] {
             let Some(least) = brute::least_bytes(&module, boundary.free_all) else { continue };
