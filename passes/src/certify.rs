@@ -473,7 +473,9 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         for (q, b, in_b) in &orders[i + 1..] {
             // A cut at or above the other port's extent does not exist there.
             let shared = |x: &[Run], other: &[(usize, u64)]| -> Vec<(usize, u64)> {
-                let exists = |r: &&Run| other.iter().any(|(l, n)| *l == r.label && r.div < *n);
+                let exists = |r: &&Run| {
+                    1 < r.count && other.iter().any(|(l, n)| *l == r.label && r.div < *n)
+                };
                 joined(x.iter().filter(exists).copied()).iter().map(|r| (r.label, r.div)).collect()
             };
             if shared(a, in_b) != shared(b, in_a) {
