@@ -12,18 +12,29 @@ const RUNS: usize = 3;
 
 fn main() {
     let registry = Arc::new(Registry::hbir());
-    let header = ["model", "target", "ms", "before", "after", "no rules", "nodes", "layouts"];
+    let header = [
+        "model", "target", "ms", "before", "after", "no rules", "nodes", "layouts",
+    ];
     let [model, target, ms, before, after, plain, nodes, layouts] = header;
-    println!("{model:34} {target:9} {ms:>8} {before:>10} {after:>10} {plain:>10} {nodes:>6} {layouts:>7}");
+    println!(
+        "{model:34} {target:9} {ms:>8} {before:>10} {after:>10} {plain:>10} {nodes:>6} {layouts:>7}"
+    );
     for path in files(&root().join("tests/models"), "onnx") {
         let bytes = std::fs::read(&path).expect("a model can be read");
-        let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .expect("a file has a name")
+            .to_string_lossy()
+            .into_owned();
         let import = optc_onnx::import(&bytes, &optc_onnx::Options::default());
         let module = import.expect("the models import").module;
         for target in ["cpu", "journey6"] {
             let fold = |pipeline: &str| {
                 let ran = run_passes(&module, pipeline, target, &Boundary::default(), &registry);
-                ran.expect("the models fold").cx.fold.expect("view-fold reports")
+                ran.expect("the models fold")
+                    .cx
+                    .fold
+                    .expect("view-fold reports")
             };
             let (time, all) = best(RUNS, || fold("canonicalize,view-fold"));
             let none = fold("canonicalize,view-fold{rules=none}");

@@ -46,7 +46,10 @@ fn cases() -> Vec<Case> {
 }
 
 fn main() {
-    println!("{:14} {:>9} {:>9} {:>9} {:>9} {:>9}", "ns a call", "index", "pull", "is_view", "same", "pieces");
+    println!(
+        "{:14} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "ns a call", "index", "pull", "is_view", "same", "pieces"
+    );
     for case in cases() {
         let (input, map) = (&case.input, &case.map);
         let output = pull(input, map).expect("the chain is a view");

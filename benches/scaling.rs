@@ -36,7 +36,9 @@ type Step = (String, f64, f64);
 
 fn parent(sizes: &[usize]) {
     let mut last: Option<(f64, Vec<Step>)> = None;
-    println!("step           ops  seconds   peak MB   time/op  memory/op (ratio to the size before)");
+    println!(
+        "step           ops  seconds   peak MB   time/op  memory/op (ratio to the size before)"
+    );
     for &size in sizes {
         let (ops, steps) = measure(size);
         for (i, (step, seconds, peak)) in steps.iter().enumerate() {
@@ -45,7 +47,10 @@ fn parent(sizes: &[usize]) {
                 (seconds / before[i].1 * scale, peak / before[i].2 * scale)
             });
             let ratios = ratios.map_or(String::new(), |(t, m)| format!("{t:9.2}  {m:9.2}"));
-            println!("{step:10} {ops:7} {seconds:8.3}  {:8.1} {ratios}", peak / 1e6);
+            println!(
+                "{step:10} {ops:7} {seconds:8.3}  {:8.1} {ratios}",
+                peak / 1e6
+            );
         }
         last = Some((ops, steps));
     }
@@ -62,7 +67,9 @@ fn measure(size: usize) -> (f64, Vec<Step>) {
         .spawn()
         .expect("the benchmark can start itself");
     let mut input = child.stdin.take().expect("the input is a pipe");
-    input.write_all(program.as_bytes()).expect("the child reads");
+    input
+        .write_all(program.as_bytes())
+        .expect("the child reads");
     drop(input);
     let output = child.wait_with_output().expect("the child ends");
     assert!(output.status.success(), "the child failed");
@@ -87,7 +94,9 @@ fn report(step: &str, time: std::time::Duration) {
 
 fn child() {
     let mut source = String::new();
-    std::io::stdin().read_to_string(&mut source).expect("the program is text");
+    std::io::stdin()
+        .read_to_string(&mut source)
+        .expect("the program is text");
     let registry = Arc::new(Registry::hbir());
     let (time, module) = once(|| text::parse(&source));
     let mut module = module.expect("the program is well formed");
@@ -107,6 +116,9 @@ fn child() {
     let (time, printed) = once(|| text::print(&module));
     report("print", time);
     let stats = Stats::of(&module, &registry);
-    assert_eq!((stats.reshape, stats.transpose, stats.movement_bytes), (0, 0, 0));
+    assert_eq!(
+        (stats.reshape, stats.transpose, stats.movement_bytes),
+        (0, 0, 0)
+    );
     assert!(!printed.is_empty());
 }

@@ -20,7 +20,10 @@ fn examples(source: &str) -> Vec<Example> {
     let mut open: Option<(&str, String)> = None;
     for line in source.lines() {
         let line = line.trim_start();
-        let Some(line) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else {
+        let Some(line) = line
+            .strip_prefix("//!")
+            .or_else(|| line.strip_prefix("///"))
+        else {
             continue;
         };
         let line = line.strip_prefix(' ').unwrap_or(line);
@@ -71,7 +74,10 @@ fn run(path: &Path, pass: &str, example: &Example) {
     let found = body(&ran.module);
     if found != wanted {
         let diff = similar::TextDiff::from_lines(&wanted, &found);
-        panic!("{at}: {pass}\n{}", diff.unified_diff().header("documented", "found"));
+        panic!(
+            "{at}: {pass}\n{}",
+            diff.unified_diff().header("documented", "found")
+        );
     }
     let same = same_meaning(&before, &ran.module, &registry);
     same.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -94,7 +100,10 @@ fn documented_examples_hold() {
     }
     for pass in optc_passes::registry() {
         let name = pass.info().name;
-        assert!(documented.iter().any(|d| d == name), "pass {name} has no before and after");
+        assert!(
+            documented.iter().any(|d| d == name),
+            "pass {name} has no before and after"
+        );
     }
 }
 
@@ -104,5 +113,8 @@ fn fences_are_found() {
     let found = examples(source);
     assert_eq!(found.len(), 1);
     assert_eq!((&*found[0].before, &*found[0].after), ("a\n", "b\n"));
-    assert_eq!(pass_name("static INFO: PassInfo = PassInfo {\n name: \"x-y\",").unwrap(), "x-y");
+    assert_eq!(
+        pass_name("static INFO: PassInfo = PassInfo {\n name: \"x-y\",").unwrap(),
+        "x-y"
+    );
 }

@@ -18,7 +18,9 @@ fn main() {
     let cases = filetest::discover(Path::new(CASES)).expect("the cases can be read");
     let mut trials: Vec<Trial> = cases.iter().cloned().map(trial).collect();
     let all = cases.clone();
-    trials.push(Trial::test("snapshots/all-have-a-case", move || unreferenced(&all)));
+    trials.push(Trial::test("snapshots/all-have-a-case", move || {
+        unreferenced(&all)
+    }));
     trials.push(Trial::test("cases/all-are-run", move || not_run(&cases)));
     libtest_mimic::run(&args, trials).exit();
 }
@@ -26,7 +28,11 @@ fn main() {
 /// The path of a case below the folder of cases, without its extension, with `/` between its parts.
 fn name_of(case: &Path) -> String {
     let inside = case.strip_prefix(CASES).unwrap_or(case).with_extension("");
-    inside.iter().map(|p| p.to_string_lossy()).collect::<Vec<_>>().join("/")
+    inside
+        .iter()
+        .map(|p| p.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join("/")
 }
 
 fn trial(case: PathBuf) -> Trial {
@@ -54,8 +60,15 @@ fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
     let known: Vec<String> = cases.iter().map(|c| name_of(c)).collect();
     let folder = root().join(SNAPSHOTS);
     for snapshot in files(&folder, "snap") {
-        let inside = snapshot.strip_prefix(&folder).unwrap_or(&snapshot).with_extension("");
-        let name = inside.iter().map(|p| p.to_string_lossy()).collect::<Vec<_>>().join("/");
+        let inside = snapshot
+            .strip_prefix(&folder)
+            .unwrap_or(&snapshot)
+            .with_extension("");
+        let name = inside
+            .iter()
+            .map(|p| p.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join("/");
         if !known.contains(&name) {
             return Err(format!("{SNAPSHOTS}/{name}.snap belongs to no case").into());
         }

@@ -22,7 +22,13 @@ struct Weights {
 }
 
 impl DataSource for Weights {
-    fn read(&self, file: &str, offset: u64, length: u64, dtype: DType) -> Result<Vec<u8>, DataError> {
+    fn read(
+        &self,
+        file: &str,
+        offset: u64,
+        length: u64,
+        dtype: DType,
+    ) -> Result<Vec<u8>, DataError> {
         let folder = self.model.parent().expect("a model lies in a folder");
         if folder.join(file) == self.model {
             return optc_interp::FolderSource::new(folder).read(file, offset, length, dtype);
@@ -47,23 +53,40 @@ fn models() -> Vec<Model> {
 
 fn load(path: PathBuf) -> Model {
     let bytes = std::fs::read(&path).expect("a model can be read");
-    let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-    let options = optc_onnx::Options { name: Some(name.clone()) };
+    let name = path
+        .file_name()
+        .expect("a file has a name")
+        .to_string_lossy()
+        .into_owned();
+    let options = optc_onnx::Options {
+        name: Some(name.clone()),
+    };
     let import = optc_onnx::import(&bytes, &options);
     let import = import.unwrap_or_else(|d| panic!("{name}: {}", words(&d)));
     assert!(import.diags.is_empty(), "{name}: {}", words(&import.diags));
     let registry = Registry::hbir();
     verify::verify(&import.module, &registry).unwrap_or_else(|d| panic!("{name}: {}", words(&d)));
-    Model { name, module: import.module, weights: Weights { model: path } }
+    Model {
+        name,
+        module: import.module,
+        weights: Weights { model: path },
+    }
 }
 
 fn inputs(module: &Module) -> IndexMap<String, Tensor> {
     let func = &module.funcs[0];
     let mut inputs = IndexMap::new();
-    for (k, (key, &arg)) in optc_interp::argument_keys(func).into_iter().zip(&func.args).enumerate() {
+    for (k, (key, &arg)) in optc_interp::argument_keys(func)
+        .into_iter()
+        .zip(&func.args)
+        .enumerate()
+    {
         let ty: &TensorType = func.ty(arg).as_tensor().expect("arguments are tensors");
         let shape = ty.shape().expect("the models have known sizes");
-        let shape: Vec<usize> = shape.iter().map(|&n| usize::try_from(n).expect("small")).collect();
+        let shape: Vec<usize> = shape
+            .iter()
+            .map(|&n| usize::try_from(n).expect("small"))
+            .collect();
         let n = shape.iter().product::<usize>() as u64;
         let values = (0..n).map(|i| pattern(1000 * k as u64 + i));
         inputs.insert(key, Tensor::from_f64(ty.dtype, shape, values));
@@ -101,7 +124,9 @@ fn compare_with_expected(model: &Model, outputs: &Outputs) {
     let arrays = arrays.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     assert_eq!(arrays.len(), 2 * outputs.len(), "{}", model.name);
     for (key, found) in outputs {
-        let shape = arrays[&format!("{key}:shape")].to_tensor(DType::SI64).expect("integers");
+        let shape = arrays[&format!("{key}:shape")]
+            .to_tensor(DType::SI64)
+            .expect("integers");
         let shape: Vec<usize> = (0..shape.len()).map(|i| shape.f64_at(i) as usize).collect();
         assert_eq!(found.shape, shape, "{} {key}", model.name);
         let wanted = arrays[key].to_tensor(found.dtype).expect("numbers");
@@ -124,12 +149,25 @@ fn folded_models_have_no_rearrangements_and_the_same_numbers() {
     for target in ["cpu", "journey6"] {
         for model in models() {
             let name = &model.name;
-            let ran = run_passes(&model.module, "default", target, &Boundary::default(), &registry);
+            let ran = run_passes(
+                &model.module,
+                "default",
+                target,
+                &Boundary::default(),
+                &registry,
+            );
             let ran = ran.unwrap_or_else(|e| panic!("{name}: {e}"));
             let stats = Stats::of(&ran.module, &registry);
-            assert_eq!((stats.reshape, stats.transpose), (0, 0), "{name} on {target}");
+            assert_eq!(
+                (stats.reshape, stats.transpose),
+                (0, 0),
+                "{name} on {target}"
+            );
             let report = ran.cx.fold.expect("view-fold reports");
-            assert!(report.bytes_after <= report.bytes_before, "{name} on {target}");
+            assert!(
+                report.bytes_after <= report.bytes_before,
+                "{name} on {target}"
+            );
             let outputs = reference(&ran.module, &model, &registry);
             compare_with_expected(&model, &outputs);
             let physical = naive(&ran.module, &model, &registry);
@@ -147,8 +185,10 @@ fn printed_models_mean_the_same() {
     for model in models() {
         let parsed = optc_tests::check::round_trip(&model.module, &registry);
         let parsed = parsed.unwrap_or_else(|e| panic!("{}: {e}", model.name));
-        let (a, b) =
-            (reference(&model.module, &model, &registry), reference(&parsed, &model, &registry));
+        let (a, b) = (
+            reference(&model.module, &model, &registry),
+            reference(&parsed, &model, &registry),
+        );
         assert_eq!(a, b, "{}", model.name);
     }
 }

@@ -18,12 +18,17 @@ use std::sync::Arc;
 const TARGETS: [&str; 2] = ["cpu", "journey6"];
 
 fn free() -> Boundary {
-    Boundary { free_all: true, ..Boundary::default() }
+    Boundary {
+        free_all: true,
+        ..Boundary::default()
+    }
 }
 
 /// These seeds, or as many times more as `OPTC_PROPS_FACTOR` says.
 fn more(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    let factor = std::env::var("OPTC_PROPS_FACTOR").ok().and_then(|f| f.parse::<u64>().ok());
+    let factor = std::env::var("OPTC_PROPS_FACTOR")
+        .ok()
+        .and_then(|f| f.parse::<u64>().ok());
     seeds.start..seeds.end * factor.unwrap_or(1)
 }
 
@@ -70,9 +75,17 @@ fn the_generator_is_deterministic_and_varied() {
         let module = program(seed, Profile::Mixed, &registry);
         let again = text::print(&program(seed, Profile::Mixed, &registry));
         assert_eq!(text::print(&module), again, "seed {seed}");
-        assert!(!module.funcs[0].results.is_empty(), "seed {seed} returns nothing");
+        assert!(
+            !module.funcs[0].results.is_empty(),
+            "seed {seed} returns nothing"
+        );
         let ops = &module.funcs[0].ops;
-        names.extend(module.funcs[0].body.iter().map(|&op| ops[op].name.to_string()));
+        names.extend(
+            module.funcs[0]
+                .body
+                .iter()
+                .map(|&op| ops[op].name.to_string()),
+        );
     }
     assert!(30 <= names.len(), "only {names:?}");
 }
@@ -80,7 +93,13 @@ fn the_generator_is_deterministic_and_varied() {
 #[test]
 fn canonicalize_keeps_the_meaning() {
     for_programs(0..250, Profile::Mixed, |module, registry| {
-        let ran = run_passes(module, "canonicalize", "cpu", &Boundary::default(), registry)?;
+        let ran = run_passes(
+            module,
+            "canonicalize",
+            "cpu",
+            &Boundary::default(),
+            registry,
+        )?;
         round_trip(&ran.module, registry)?;
         same_meaning(module, &ran.module, registry)
     });
@@ -108,7 +127,10 @@ fn view_fold_leaves_no_reshape_and_no_transpose() {
             if (stats.reshape, stats.transpose) == (0, 0) {
                 Ok(())
             } else {
-                Err(format!("{target}: {} reshapes, {} transposes stay", stats.reshape, stats.transpose))
+                Err(format!(
+                    "{target}: {} reshapes, {} transposes stay",
+                    stats.reshape, stats.transpose
+                ))
             }
         });
     }
@@ -119,13 +141,18 @@ fn view_fold_is_never_worse() {
     for target in TARGETS {
         for boundary in [Boundary::default(), free()] {
             for_programs(0..300, Profile::Mixed, |module, registry| {
-                let report = fold(module, target, &boundary, registry)?.cx.fold.ok_or("no report")?;
+                let report = fold(module, target, &boundary, registry)?
+                    .cx
+                    .fold
+                    .ok_or("no report")?;
                 let (before, after) = (report.bytes_before, report.bytes_after);
                 if report.lower_bound_bytes <= after && after <= before {
                     Ok(())
                 } else {
                     let bound = report.lower_bound_bytes;
-                    Err(format!("{target}: {after} bytes, {before} before, bound {bound}"))
+                    Err(format!(
+                        "{target}: {after} bytes, {before} before, bound {bound}"
+                    ))
                 }
             });
         }
@@ -140,15 +167,22 @@ fn rules_never_make_it_worse() {
             Ok(Stats::of(&ran.module, registry).movement_bytes)
         };
         let (all, none) = (bytes("view-fold")?, bytes("view-fold{rules=none}")?);
-        if all <= none { Ok(()) } else { Err(format!("{all} bytes with rules, {none} without")) }
+        if all <= none {
+            Ok(())
+        } else {
+            Err(format!("{all} bytes with rules, {none} without"))
+        }
     });
 }
 
 #[test]
 fn passes_twice_are_passes_once() {
-    for (pipeline, target) in
-        [("canonicalize", "cpu"), ("view-fold", "cpu"), ("default", "cpu"), ("view-fold", "journey6")]
-    {
+    for (pipeline, target) in [
+        ("canonicalize", "cpu"),
+        ("view-fold", "cpu"),
+        ("default", "cpu"),
+        ("view-fold", "journey6"),
+    ] {
         for_programs(0..150, Profile::Mixed, |module, registry| {
             let once = run_passes(module, pipeline, target, &Boundary::default(), registry)?.module;
             let twice = run_passes(&once, pipeline, target, &Boundary::default(), registry)?.module;
@@ -156,7 +190,9 @@ fn passes_twice_are_passes_once() {
             if once == twice {
                 Ok(())
             } else {
-                Err(format!("{pipeline} on {target} once:\n{once}\ntwice:\n{twice}"))
+                Err(format!(
+                    "{pipeline} on {target} once:\n{once}\ntwice:\n{twice}"
+                ))
             }
         });
     }
@@ -239,7 +275,8 @@ fn mutants(folded: &Module) -> Vec<(String, Module)> {
             let ty = func.ty(result).as_tensor().expect("all values are tensors");
             let order: Vec<usize> = (0..ty.rank()).rev().collect();
             let Some(shape) = ty.shape() else { continue };
-            let Ok(layout) = optc_layout::Layout::from_order(&shape, ty.dtype.bits(), &order) else {
+            let Ok(layout) = optc_layout::Layout::from_order(&shape, ty.dtype.bits(), &order)
+            else {
                 continue;
             };
             let mut mutant = folded.clone();
@@ -284,8 +321,14 @@ fn certificates_refuse_other_claims() {
     let good = ran.cx.fold.expect("a report").certificate;
     assert!(check(&module, &ran.module, &good, "cpu", &registry).is_ok());
     let mut claims = Vec::new();
-    claims.push(Certificate { movement_bytes: good.movement_bytes + 1, ..good.clone() });
-    claims.push(Certificate { target: "journey6".to_owned(), ..good.clone() });
+    claims.push(Certificate {
+        movement_bytes: good.movement_bytes + 1,
+        ..good.clone()
+    });
+    claims.push(Certificate {
+        target: "journey6".to_owned(),
+        ..good.clone()
+    });
     let mut shorter = good.clone();
     shorter.lines.pop();
     claims.push(shorter);
@@ -323,7 +366,13 @@ fn permutations_compose_and_cancel() {
             let z = b.op("hbir.transpose", &[y], attrs([("perm", Attr::ints(&q))]));
             let z = b.op("hbir.tanh", &[z], optc_ir::AttrDict::new());
             let module = b.finish(&[z]);
-            let ran = run_passes(&module, "canonicalize", "cpu", &Boundary::default(), &registry);
+            let ran = run_passes(
+                &module,
+                "canonicalize",
+                "cpu",
+                &Boundary::default(),
+                &registry,
+            );
             let module = ran.expect("canonicalizes").module;
             let func = &module.funcs[0];
             let left: Vec<Vec<i64>> = func
@@ -350,7 +399,9 @@ fn view_fold_finds_the_minimum_of_all_layouts() {
     for seed in more(0..600) {
         let module = program(seed, Profile::Tiny, &registry);
         for boundary in [Boundary::default(), free()] {
-            let Some(least) = brute::least_bytes(&module, boundary.free_all) else { continue };
+            let Some(least) = brute::least_bytes(&module, boundary.free_all) else {
+                continue;
+            };
             let found = fold(&module, "cpu", &boundary, &registry).expect("folds");
             let found = Stats::of(&found.module, &registry).movement_bytes;
             let text = text::print(&module);
@@ -360,7 +411,10 @@ fn view_fold_finds_the_minimum_of_all_layouts() {
             moving += u32::from(least != 0);
         }
     }
-    assert!(500 < tried && 100 < moving, "{tried} programs, {moving} of them move bytes");
+    assert!(
+        500 < tried && 100 < moving,
+        "{tried} programs, {moving} of them move bytes"
+    );
 }
 
 #[test]
@@ -368,13 +422,20 @@ fn transformers_fold_to_nothing() {
     let registry = Arc::new(Registry::hbir());
     let sizes = [Dim::Fixed(2), transformer::symbolic_batch()];
     for batch in sizes {
-        let model = Transformer { layers: 2, batch, ..Transformer::default() };
+        let model = Transformer {
+            layers: 2,
+            batch,
+            ..Transformer::default()
+        };
         let module = model.module(&registry);
         let parsed = round_trip(&module, &registry).expect("round trip");
         let ran = run_passes(&parsed, "default", "cpu", &Boundary::default(), &registry);
         let ran = ran.expect("folds");
         let stats = Stats::of(&ran.module, &registry);
-        assert_eq!((stats.reshape, stats.transpose, stats.movement_bytes), (0, 0, 0));
+        assert_eq!(
+            (stats.reshape, stats.transpose, stats.movement_bytes),
+            (0, 0, 0)
+        );
         same_meaning(&module, &ran.module, &registry).expect("same meaning");
     }
 }
@@ -383,7 +444,10 @@ fn transformers_fold_to_nothing() {
 fn transformers_have_the_size_they_say() {
     let registry = Registry::hbir();
     for layers in [1, 3] {
-        let model = Transformer { layers, ..Transformer::default() };
+        let model = Transformer {
+            layers,
+            ..Transformer::default()
+        };
         let ops = Stats::of(&model.module(&registry), &registry).ops;
         assert_eq!(ops, (layers * transformer::LAYER_OPS + 1) as u64);
     }

@@ -57,7 +57,10 @@ impl Pass for Canonicalize {
         rules.extend(cx.extra.local.iter().cloned());
         let mut by_root: IndexMap<String, Vec<Arc<dyn LocalRule>>> = IndexMap::new();
         for rule in rules {
-            by_root.entry(rule.root().to_owned()).or_default().push(rule);
+            by_root
+                .entry(rule.root().to_owned())
+                .or_default()
+                .push(rule);
         }
         let mut changed = false;
         for func in &mut module.funcs {
@@ -86,7 +89,11 @@ fn rewrite(
         let mut budget = REWRITE_LIMIT;
         while let Some(op) = queue.pop_front() {
             resolve_operands(func, op, &replaced);
-            let fired = if 0 < budget { fire(func, cx, rules, op) } else { None };
+            let fired = if 0 < budget {
+                fire(func, cx, rules, op)
+            } else {
+                None
+            };
             let Some((ops, values)) = fired else {
                 body.push(op);
                 continue;
@@ -133,7 +140,11 @@ fn fire(
 ) -> Option<(Vec<Op>, Vec<Value>)> {
     let candidates = rules.get(&*func.ops[op].name)?;
     for rule in candidates {
-        let plan = match rule.plan(Site { func, op, registry: &cx.registry }) {
+        let plan = match rule.plan(Site {
+            func,
+            op,
+            registry: &cx.registry,
+        }) {
             Ok(plan) => plan,
             Err(refusal) => {
                 tracing::trace!(rule = rule.name(), %op, reason = refusal.0, "refused");
@@ -171,8 +182,12 @@ fn share(func: &mut Func) -> bool {
         };
         match known.get(&key) {
             Some(&first) if same_results(func, first, op) => {
-                let pairs: Vec<(Value, Value)> =
-                    func.ops[op].results.iter().copied().zip(func.ops[first].results.clone()).collect();
+                let pairs: Vec<(Value, Value)> = func.ops[op]
+                    .results
+                    .iter()
+                    .copied()
+                    .zip(func.ops[first].results.clone())
+                    .collect();
                 for (old, new) in pairs {
                     replaced[old] = Some(new);
                 }
@@ -199,7 +214,8 @@ const SHARE_LIMIT: usize = 4096;
 
 fn share_key(func: &Func, op: Op) -> Option<(Arc<str>, Vec<Value>, String)> {
     let data = &func.ops[op];
-    let pure = data.name.starts_with("hbir.") && !matches!(&*data.name, "hbir.call" | "hbir.opaque");
+    let pure =
+        data.name.starts_with("hbir.") && !matches!(&*data.name, "hbir.call" | "hbir.opaque");
     if !pure || !data.attrs.is_empty() {
         return None;
     }
@@ -207,11 +223,23 @@ fn share_key(func: &Func, op: Op) -> Option<(Arc<str>, Vec<Value>, String)> {
         Attr::Dense(d) => SHARE_LIMIT < d.bytes.len(),
         _ => false,
     });
-    (!big).then(|| (data.name.clone(), data.operands.clone(), format!("{:?}", data.props)))
+    (!big).then(|| {
+        (
+            data.name.clone(),
+            data.operands.clone(),
+            format!("{:?}", data.props),
+        )
+    })
 }
 
 fn same_results(func: &Func, a: Op, b: Op) -> bool {
-    let types = |op: Op| func.ops[op].results.iter().map(|&r| func.ty(r)).collect::<Vec<_>>();
+    let types = |op: Op| {
+        func.ops[op]
+            .results
+            .iter()
+            .map(|&r| func.ty(r))
+            .collect::<Vec<_>>()
+    };
     types(a) == types(b)
 }
 
@@ -293,7 +321,12 @@ fn local_rules() -> Vec<Arc<dyn LocalRule>> {
     RULES
         .iter()
         .map(|r| -> Arc<dyn LocalRule> {
-            Arc::new(Rule { name: r.name, equation: r.equation, root: r.root, plan: r.plan })
+            Arc::new(Rule {
+                name: r.name,
+                equation: r.equation,
+                root: r.root,
+                plan: r.plan,
+            })
         })
         .collect()
 }
@@ -325,17 +358,24 @@ fn to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
     let ty = tensor(&site, y)?.clone();
     ensure(one_unknown(&ty.dims), "two sizes are unknown")?;
     Ok(Box::new(move |patch| {
-        let new = patch.op_typed("hbir.reshape", &[x], reshape_props(&ty.dims), vec![ty.into()]);
+        let new = patch.op_typed(
+            "hbir.reshape",
+            &[x],
+            reshape_props(&ty.dims),
+            vec![ty.into()],
+        );
         patch.replace(&new);
         Ok(())
     }))
 }
 
 fn flat_to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
-    let (x, y) = (tensor(&site, site.operand(0)?)?, tensor(&site, site.result(0)?)?);
-    let long = |t: &TensorType| -> Vec<Dim> {
-        t.dims.iter().filter(|d| !d.is_one()).cloned().collect()
-    };
+    let (x, y) = (
+        tensor(&site, site.operand(0)?)?,
+        tensor(&site, site.result(0)?)?,
+    );
+    let long =
+        |t: &TensorType| -> Vec<Dim> { t.dims.iter().filter(|d| !d.is_one()).cloned().collect() };
     ensure(long(x) == long(y), "the result has more elements")?;
     ensure(!long(x).contains(&Dim::Unknown), "a size is unknown")?;
     to_reshape(site)
@@ -345,7 +385,10 @@ fn forward(site: Site<'_>) -> Result<Plan, Refusal> {
     let (x, y) = (site.operand(0)?, site.result(0)?);
     ensure(site.func.ty(x) == site.func.ty(y), "the types differ")?;
     let unknown = tensor(&site, x)?.dims.contains(&Dim::Unknown);
-    ensure(!unknown || site.name() != "hbir.reshape", "a size is unknown")?;
+    ensure(
+        !unknown || site.name() != "hbir.reshape",
+        "a size is unknown",
+    )?;
     Ok(Box::new(move |patch| {
         patch.replace(&[x]);
         Ok(())
@@ -353,7 +396,10 @@ fn forward(site: Site<'_>) -> Result<Plan, Refusal> {
 }
 
 fn forward_single(site: Site<'_>) -> Result<Plan, Refusal> {
-    ensure(site.func.ops[site.op].operands.len() == 1, "there are several operands")?;
+    ensure(
+        site.func.ops[site.op].operands.len() == 1,
+        "there are several operands",
+    )?;
     forward(site)
 }
 
@@ -367,7 +413,10 @@ fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
 
 fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let inner = site.producer(0, "hbir.reshape")?;
-    ensure(tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor, "the value between has a layout")?;
+    ensure(
+        tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor,
+        "the value between has a layout",
+    )?;
     let x = inner.operand(0)?;
     let y = tensor(&site, site.result(0)?)?.clone();
     ensure(one_unknown(&y.dims), "two sizes are unknown")?;
@@ -393,13 +442,19 @@ fn perm_of(site: &Site<'_>) -> Result<Vec<usize>, Refusal> {
 
 fn transpose_identity(site: Site<'_>) -> Result<Plan, Refusal> {
     let perm = perm_of(&site)?;
-    ensure(perm.iter().enumerate().all(|(i, &p)| i == p), "the axes move")?;
+    ensure(
+        perm.iter().enumerate().all(|(i, &p)| i == p),
+        "the axes move",
+    )?;
     forward(site)
 }
 
 fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let inner = site.producer(0, "hbir.transpose")?;
-    ensure(tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor, "the value between has a layout")?;
+    ensure(
+        tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor,
+        "the value between has a layout",
+    )?;
     let (p, q) = (perm_of(&inner)?, perm_of(&site)?);
     let perm: Option<Vec<usize>> = q.iter().map(|&i| p.get(i).copied()).collect();
     let perm = perm.ok_or(Refusal("the ranks differ"))?;
@@ -414,11 +469,7 @@ fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
 }
 
 /// reshape to `shape`, transpose by `perm`, reshape to the result.
-fn rearrangement(
-    site: Site<'_>,
-    shape: Vec<u64>,
-    perm: Vec<usize>,
-) -> Result<Plan, Refusal> {
+fn rearrangement(site: Site<'_>, shape: Vec<u64>, perm: Vec<usize>) -> Result<Plan, Refusal> {
     let (x, y) = (site.operand(0)?, site.result(0)?);
     let result = tensor(&site, y)?.clone();
     let dtype = result.dtype;
@@ -438,9 +489,14 @@ fn rearrangement(
 }
 
 fn image(site: &Site<'_>) -> Result<([u64; 4], u64), Refusal> {
-    let shape = tensor(site, site.operand(0)?)?.shape().ok_or(Refusal("a size is unknown"))?;
+    let shape = tensor(site, site.operand(0)?)?
+        .shape()
+        .ok_or(Refusal("a size is unknown"))?;
     let shape: [u64; 4] = shape.try_into().map_err(|_| Refusal("not of rank 4"))?;
-    let block = site.props().int("blocksize").ok_or(Refusal("no block size"))?;
+    let block = site
+        .props()
+        .int("blocksize")
+        .ok_or(Refusal("no block size"))?;
     let block = u64::try_from(block).map_err(|_| Refusal("a negative block size"))?;
     ensure(block != 0, "the block size is 0")?;
     Ok((shape, block))
@@ -448,7 +504,10 @@ fn image(site: &Site<'_>) -> Result<([u64; 4], u64), Refusal> {
 
 fn depth_to_space(site: Site<'_>) -> Result<Plan, Refusal> {
     let ([n, c, h, w], b) = image(&site)?;
-    ensure(c.is_multiple_of(b * b), "the block does not divide the channels")?;
+    ensure(
+        c.is_multiple_of(b * b),
+        "the block does not divide the channels",
+    )?;
     let inner = c / (b * b);
     if site.props().str("mode").unwrap_or("DCR") == "DCR" {
         rearrangement(site, vec![n, b, b, inner, h, w], vec![0, 3, 4, 1, 5, 2])
@@ -459,7 +518,10 @@ fn depth_to_space(site: Site<'_>) -> Result<Plan, Refusal> {
 
 fn space_to_depth(site: Site<'_>) -> Result<Plan, Refusal> {
     let ([n, c, h, w], b) = image(&site)?;
-    ensure(h.is_multiple_of(b) && w.is_multiple_of(b), "the block does not divide the image")?;
+    ensure(
+        h.is_multiple_of(b) && w.is_multiple_of(b),
+        "the block does not divide the image",
+    )?;
     rearrangement(site, vec![n, c, h / b, b, w / b, b], vec![0, 3, 5, 1, 2, 4])
 }
 
@@ -473,7 +535,10 @@ fn equation(text: &str) -> Result<(Vec<Vec<char>>, Vec<char>), Refusal> {
     };
     let terms: Vec<Vec<char>> = left.split(',').map(|t| t.chars().collect()).collect();
     let repeats = |t: &[char]| t.iter().enumerate().any(|(i, c)| t[..i].contains(c));
-    ensure(!terms.iter().any(|t| repeats(t)), "a label is repeated in one operand")?;
+    ensure(
+        !terms.iter().any(|t| repeats(t)),
+        "a label is repeated in one operand",
+    )?;
     let out: Vec<char> = right.chars().collect();
     ensure(!repeats(&out), "a label is repeated in the result")?;
     Ok((terms, out))
@@ -492,7 +557,10 @@ fn einsum(site: Site<'_>) -> Result<Plan, Refusal> {
     let operands = site.func.ops[site.op].operands.clone();
     ensure(terms.len() == operands.len(), "as many terms as operands")?;
     for (term, &x) in terms.iter().zip(&operands) {
-        ensure(term.len() == tensor(&site, x)?.rank(), "a term does not fit its operand")?;
+        ensure(
+            term.len() == tensor(&site, x)?.rank(),
+            "a term does not fit its operand",
+        )?;
     }
     let result = site.result(0)?;
     match terms.len() {
@@ -501,10 +569,18 @@ fn einsum(site: Site<'_>) -> Result<Plan, Refusal> {
             let sizes = (tensor(&site, operands[0])?, tensor(&site, operands[1])?);
             for (i, label) in terms[0].iter().enumerate() {
                 if let Some(j) = terms[1].iter().position(|l| l == label) {
-                    ensure(sizes.0.dims[i].same(&sizes.1.dims[j]), "a label is broadcast")?;
+                    ensure(
+                        sizes.0.dims[i].same(&sizes.1.dims[j]),
+                        "a label is broadcast",
+                    )?;
                 }
             }
-            Ok(einsum_two([operands[0], operands[1]], [terms[0].clone(), terms[1].clone()], out, result))
+            Ok(einsum_two(
+                [operands[0], operands[1]],
+                [terms[0].clone(), terms[1].clone()],
+                out,
+                result,
+            ))
         }
         _ => Err(Refusal("more than two operands")),
     }
@@ -536,8 +612,10 @@ fn finish(
     want: &[char],
     result: Value,
 ) -> Result<(), Refusal> {
-    let perm: Option<Vec<usize>> =
-        want.iter().map(|c| have.iter().position(|h| h == c)).collect();
+    let perm: Option<Vec<usize>> = want
+        .iter()
+        .map(|c| have.iter().position(|h| h == c))
+        .collect();
     let perm = perm.ok_or(Refusal("the result has a label that no operand has"))?;
     let ty = patch.ty(result);
     if perm.iter().enumerate().all(|(i, &p)| i == p) {
@@ -576,9 +654,17 @@ fn einsum_two(x: [Value; 2], terms: [Vec<char>; 2], out: Vec<char>, result: Valu
             .with("rhs_contract", Attr::ints(&axes(&tb, &contract)));
         let y = patch.op("hbir.dot_general", &[a, b], props)?;
         let free = |t: &[char]| -> Vec<char> {
-            t.iter().copied().filter(|c| !batch.contains(c) && !contract.contains(c)).collect()
+            t.iter()
+                .copied()
+                .filter(|c| !batch.contains(c) && !contract.contains(c))
+                .collect()
         };
-        let have: Vec<char> = batch.iter().copied().chain(free(&ta)).chain(free(&tb)).collect();
+        let have: Vec<char> = batch
+            .iter()
+            .copied()
+            .chain(free(&ta))
+            .chain(free(&tb))
+            .collect();
         finish(patch, y, &have, &out, result)
     })
 }

@@ -39,7 +39,12 @@ const HEADER: &str = "optc-certificate 1";
 impl Certificate {
     /// The certificate of a folded module.
     #[must_use]
-    pub fn of(original: &Module, folded: &Module, target: &str, movement_bytes: u64) -> Certificate {
+    pub fn of(
+        original: &Module,
+        folded: &Module,
+        target: &str,
+        movement_bytes: u64,
+    ) -> Certificate {
         let _ = original;
         let mut lines = Vec::new();
         for func in &folded.funcs {
@@ -50,7 +55,11 @@ impl Certificate {
                 }
             }
         }
-        Certificate { target: target.to_owned(), movement_bytes, lines }
+        Certificate {
+            target: target.to_owned(),
+            movement_bytes,
+            lines,
+        }
     }
 
     /// The text of a certificate file.
@@ -82,14 +91,20 @@ impl Certificate {
             return Err(bad(first, HEADER));
         }
         let target = lines.next().unwrap_or("");
-        let target = target.strip_prefix("target ").ok_or_else(|| bad(target, "`target NAME`"))?;
+        let target = target
+            .strip_prefix("target ")
+            .ok_or_else(|| bad(target, "`target NAME`"))?;
         let bytes = lines.next().unwrap_or("");
         let movement_bytes = bytes
             .strip_prefix("movement_bytes ")
             .and_then(|n| n.parse().ok())
             .ok_or_else(|| bad(bytes, "`movement_bytes N`"))?;
         let lines = lines.map(str::to_owned).collect();
-        Ok(Certificate { target: target.to_owned(), movement_bytes, lines })
+        Ok(Certificate {
+            target: target.to_owned(),
+            movement_bytes,
+            lines,
+        })
     }
 }
 
@@ -102,7 +117,12 @@ fn line(func: &Func, op: Op) -> Option<String> {
     let mut text = data.name.to_string();
     let list = |text: &mut String, values: &[Value]| {
         for (i, &v) in values.iter().enumerate() {
-            let _ = write!(text, "{}{}", if i == 0 { " " } else { ", " }, encoding(func, v));
+            let _ = write!(
+                text,
+                "{}{}",
+                if i == 0 { " " } else { ", " },
+                encoding(func, v)
+            );
         }
     };
     list(&mut text, &data.operands);
@@ -118,7 +138,9 @@ fn line(func: &Func, op: Op) -> Option<String> {
 
 fn encoding(func: &Func, value: Value) -> String {
     match func.ty(value).as_tensor() {
-        Some(ty) if ty.spelling != optc_layout::Spelling::RowMajor => format!("{{{}}}", ty.spelling),
+        Some(ty) if ty.spelling != optc_layout::Spelling::RowMajor => {
+            format!("{{{}}}", ty.spelling)
+        }
         _ => "row-major".to_owned(),
     }
 }
@@ -156,7 +178,11 @@ pub fn check(
         );
         diags.push(Diagnostic::error("certificate-bytes", message));
     }
-    let wrong = actual.lines.iter().zip(&certificate.lines).find(|(a, b)| a != b);
+    let wrong = actual
+        .lines
+        .iter()
+        .zip(&certificate.lines)
+        .find(|(a, b)| a != b);
     if let Some((found, wanted)) = wrong {
         let message = format!("found `{found}`, the certificate states `{wanted}`");
         diags.push(Diagnostic::error("certificate-operation", message));
@@ -214,7 +240,13 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(func: &'a Func, registry: &'a Registry) -> Result<Self, Box<Diagnostic>> {
-        let mut walk = Walk { func, registry, seen: SideTable::new(None), computed: Vec::new(), next: 0 };
+        let mut walk = Walk {
+            func,
+            registry,
+            seen: SideTable::new(None),
+            computed: Vec::new(),
+            next: 0,
+        };
         for &arg in &func.args {
             walk.fresh(arg);
         }
@@ -227,7 +259,11 @@ impl<'a> Walk<'a> {
     fn fresh(&mut self, value: Value) {
         let shape = self.func.ty(value).as_tensor().and_then(TensorType::shape);
         let map = shape.map(|s| Layout::row_major(&s, 64));
-        self.seen[value] = Some(Seen { source: self.next, map, steps: String::new() });
+        self.seen[value] = Some(Seen {
+            source: self.next,
+            map,
+            steps: String::new(),
+        });
         self.next += 1;
     }
 
@@ -256,7 +292,9 @@ impl<'a> Walk<'a> {
     fn rearrange(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         let (x, y) = (data.operands[0], data.results[0]);
-        let Some(seen) = self.seen[x].clone() else { return Ok(()) };
+        let Some(seen) = self.seen[x].clone() else {
+            return Ok(());
+        };
         let dims = view_of(&self.func.op_ref(op))
             .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
         let shape: Option<Vec<u64>> = dims.shape.iter().map(optc_ir::Dim::fixed).collect();
@@ -264,12 +302,20 @@ impl<'a> Walk<'a> {
         let steps = format!("{};{:?}{:?}", seen.steps, dims.shape, dims.perm);
         let map = match (seen.map, shape, result) {
             (Some(map), Some(shape), Some(result)) => {
-                let view = ViewMap { shape: Some(shape), perm: Some(dims.perm), result };
+                let view = ViewMap {
+                    shape: Some(shape),
+                    perm: Some(dims.perm),
+                    result,
+                };
                 optc_layout::pull(&map, &view).ok()
             }
             _ => None,
         };
-        self.seen[y] = Some(Seen { source: seen.source, map, steps });
+        self.seen[y] = Some(Seen {
+            source: seen.source,
+            map,
+            steps,
+        });
         Ok(())
     }
 
@@ -280,7 +326,11 @@ impl<'a> Walk<'a> {
             let op = self.func.def_op(value)?;
             let data = &self.func.ops[op];
             if data.operands.is_empty() {
-                let dims = self.func.ty(value).as_tensor().map(|t| (t.dims.clone(), t.dtype));
+                let dims = self
+                    .func
+                    .ty(value)
+                    .as_tensor()
+                    .map(|t| (t.dims.clone(), t.dtype));
                 steps.push(format!("{}{:?}{dims:?}", data.name, data.props));
                 return Some(steps.join("|"));
             }
@@ -308,14 +358,20 @@ fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnos
         }
         for (i, (&u, &v)) in p.operands.iter().zip(&q.operands).enumerate() {
             if !same_value(&left, u, &right, v) {
-                let message = format!("operand {i} of `{}` is another value or another view", q.name);
+                let message = format!(
+                    "operand {i} of `{}` is another value or another view",
+                    q.name
+                );
                 return Err(Box::new(mismatch(message).at(p.span, "the original")));
             }
         }
     }
     for (i, (&u, &v)) in a.results.iter().zip(&b.results).enumerate() {
         if !same_value(&left, u, &right, v) {
-            return Err(Box::new(mismatch(format!("result {i} of @{} is another value", a.name))));
+            return Err(Box::new(mismatch(format!(
+                "result {i} of @{} is another value",
+                a.name
+            ))));
         }
     }
     Ok(())
@@ -343,7 +399,9 @@ fn same_constant(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool 
         let mut at = value;
         while let Some(op) = walk.func.def_op(at) {
             let data = &walk.func.ops[op];
-            let Some(&operand) = data.operands.first() else { break };
+            let Some(&operand) = data.operands.first() else {
+                break;
+            };
             if &*data.name != "hbir.layout_convert" {
                 chain.push(op);
             }
@@ -353,9 +411,21 @@ fn same_constant(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool 
         let mut map = Layout::row_major(&shape, 64);
         for op in chain.into_iter().rev() {
             let dims = view_of(&walk.func.op_ref(op)).ok()?;
-            let shape: Vec<u64> = dims.shape.iter().map(optc_ir::Dim::fixed).collect::<Option<_>>()?;
-            let result = walk.func.ty(walk.func.ops[op].results[0]).as_tensor()?.shape()?;
-            let view = ViewMap { shape: Some(shape), perm: Some(dims.perm), result };
+            let shape: Vec<u64> = dims
+                .shape
+                .iter()
+                .map(optc_ir::Dim::fixed)
+                .collect::<Option<_>>()?;
+            let result = walk
+                .func
+                .ty(walk.func.ops[op].results[0])
+                .as_tensor()?
+                .shape()?;
+            let view = ViewMap {
+                shape: Some(shape),
+                perm: Some(dims.perm),
+                result,
+            };
             map = optc_layout::pull(&map, &view).ok()?;
         }
         Some(map)
@@ -377,10 +447,14 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
         for &op in &func.body {
             if let Err(reason) = check_op(func, op, registry, target) {
                 let data = &func.ops[op];
-                let message =
-                    format!("target `{}` does not accept these layouts of `{}`", target.name, data.name);
+                let message = format!(
+                    "target `{}` does not accept these layouts of `{}`",
+                    target.name, data.name
+                );
                 diags.push(
-                    Diagnostic::error("target-layout", message).at(data.span, "here").note(reason),
+                    Diagnostic::error("target-layout", message)
+                        .at(data.span, "here")
+                        .note(reason),
                 );
             }
         }
@@ -391,7 +465,9 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
 fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
     let data = &func.ops[op];
     let op_ref = func.op_ref(op);
-    let Some(decl) = registry.get(&data.name) else { return all_row_major(func, op) };
+    let Some(decl) = registry.get(&data.name) else {
+        return all_row_major(func, op);
+    };
     let freedom = decl.freedom(&op_ref);
     if &*data.name == "hbir.layout_convert" || freedom.class == FreedomClass::Rearrange {
         return Ok(());
@@ -419,7 +495,10 @@ fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
         if let Some(layout) = layout_of(func, v)
             && !layout.is_row_major()
         {
-            return Err(format!("port {i} is {}, wanted row-major", encoding(func, v)));
+            return Err(format!(
+                "port {i} is {}, wanted row-major",
+                encoding(func, v)
+            ));
         }
     }
     Ok(())
@@ -428,8 +507,13 @@ fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
 /// Positions of one label's digits: the distance in memory of neighbours along it.
 fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
     let shape = layout.shape().to_vec();
-    let all = layout.pieces().ok_or("a layout cuts across merged dimensions")?;
-    Ok(all.into_iter().filter(|p| 1 < p.extent && (1 < p.count || shape[p.dim] == 1)).collect())
+    let all = layout
+        .pieces()
+        .ok_or("a layout cuts across merged dimensions")?;
+    Ok(all
+        .into_iter()
+        .filter(|p| 1 < p.extent && (1 < p.count || shape[p.dim] == 1))
+        .collect())
 }
 
 /// All ports order the labels they share alike, cut alike; with `run`, each port (that is no
@@ -440,26 +524,40 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
     let mut orders: Vec<(usize, Vec<Run>, Vec<(usize, u64)>)> = Vec::new();
     let n_results = freedom.results.len();
     for (port, value) in ports(func, op).into_iter().enumerate() {
-        let Some(layout) = layout_of(func, value) else { continue };
+        let Some(layout) = layout_of(func, value) else {
+            continue;
+        };
         let is_default = layout.is_row_major();
         let pieces = digits(&layout)?;
         if let Some(run) = run {
             let long = pieces.last().is_none_or(|p| p.div == 1 && run <= p.extent);
             let scalar = layout.shape().iter().all(|&n| n == 1);
             if !long && !scalar {
-                return Err(format!("port {port} has no innermost run of {run} elements"));
+                return Err(format!(
+                    "port {port} has no innermost run of {run} elements"
+                ));
             }
         } else if pieces.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
         let of = |p: &Piece| {
             let label = labels.get(port)?.get(p.dim).copied().flatten()?;
-            Some(Run { label, div: p.div, count: p.count })
+            Some(Run {
+                label,
+                div: p.div,
+                count: p.count,
+            })
         };
         let order: Vec<Run> = pieces.iter().filter_map(of).collect();
         let operand = port + n_results < labels.len();
-        let full = labels.iter().map(|l| l.iter().flatten().count()).max().unwrap_or(0);
-        let broadcast = labels.get(port).is_some_and(|l| l.iter().flatten().count() < full);
+        let full = labels
+            .iter()
+            .map(|l| l.iter().flatten().count())
+            .max()
+            .unwrap_or(0);
+        let broadcast = labels
+            .get(port)
+            .is_some_and(|l| l.iter().flatten().count() < full);
         let padded = pieces.iter().any(|p| p.extent != p.count);
         if run.is_some() && operand && broadcast && (is_default || padded) {
             continue;
@@ -476,10 +574,15 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
                 let exists = |r: &&Run| {
                     1 < r.count && other.iter().any(|(l, n)| *l == r.label && r.div < *n)
                 };
-                joined(x.iter().filter(exists).copied()).iter().map(|r| (r.label, r.div)).collect()
+                joined(x.iter().filter(exists).copied())
+                    .iter()
+                    .map(|r| (r.label, r.div))
+                    .collect()
             };
             if shared(a, in_b) != shared(b, in_a) {
-                return Err(format!("ports {p} and {q} order their dimensions differently"));
+                return Err(format!(
+                    "ports {p} and {q} order their dimensions differently"
+                ));
             }
         }
     }
@@ -501,7 +604,10 @@ fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     for run in runs {
         match out.last_mut() {
             Some(last) if last.label == run.label && last.div == run.div * run.count => {
-                *last = Run { count: last.count * run.count, ..run };
+                *last = Run {
+                    count: last.count * run.count,
+                    ..run
+                };
             }
             _ => out.push(run),
         }
@@ -521,7 +627,9 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         return Ok(());
     }
     for (port, value) in ports(func, op).into_iter().enumerate() {
-        let Some(layout) = layout_of(func, value) else { continue };
+        let Some(layout) = layout_of(func, value) else {
+            continue;
+        };
         let logical = layout.is_row_major();
         let pieces = digits(&layout)?;
         let label = |p: &Piece| labels[port][p.dim];
@@ -536,12 +644,18 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         }
         let at: Vec<usize> = (0..pieces.len()).filter(|&i| is_k(&pieces[i])).collect();
         if !logical && at.windows(2).any(|w| w[1] != w[0] + 1) {
-            return Err(format!("port {port} has the contracted digits in more than one run"));
+            return Err(format!(
+                "port {port} has the contracted digits in more than one run"
+            ));
         }
         if !at.is_empty() {
             let run = |&i: &usize| {
                 let (div, count) = (pieces[i].div, pieces[i].count);
-                Some(Run { label: label(&pieces[i])?, div, count })
+                Some(Run {
+                    label: label(&pieces[i])?,
+                    div,
+                    count,
+                })
             };
             let runs = joined(at.iter().filter_map(run));
             k_orders.push(runs.iter().map(|r| (r.label, r.div)).collect());
@@ -560,7 +674,9 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> 
         freedom.operands.iter().chain(&freedom.results).collect();
     let mut styles: IndexMap<usize, &'static str> = IndexMap::new();
     for port in data {
-        let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else { continue };
+        let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else {
+            continue;
+        };
         if layout.is_row_major() {
             let both = is_channels_last(&layout, labels[port], freedom);
             styles.insert(port, if both { "either" } else { "channels-first" });
@@ -571,12 +687,20 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> 
         }
     }
     let list: Vec<&str> = styles.values().copied().collect();
-    let agree = list.iter().all(|s| matches!(*s, "channels-first" | "either"))
-        || list.iter().all(|s| matches!(*s, "channels-last" | "either"));
+    let agree = list
+        .iter()
+        .all(|s| matches!(*s, "channels-first" | "either"))
+        || list
+            .iter()
+            .all(|s| matches!(*s, "channels-last" | "either"));
     if agree || is_pointwise(func, op, freedom) {
         Ok(())
     } else {
-        Err(format!("data in {} and result in {}", list[0], list.last().unwrap_or(&"nothing")))
+        Err(format!(
+            "data in {} and result in {}",
+            list[0],
+            list.last().unwrap_or(&"nothing")
+        ))
     }
 }
 
@@ -586,7 +710,9 @@ fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom
         Some(Role::Channel) => (2, p.dim),
         Some(Role::Spatial | Role::Parallel | Role::Axis) | None => (1, p.dim),
     };
-    let Ok(pieces) = digits(layout) else { return false };
+    let Ok(pieces) = digits(layout) else {
+        return false;
+    };
     pieces.iter().all(|p| p.div == 1 && p.extent == p.count)
         && pieces.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
 }
@@ -598,9 +724,11 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     if data.operands.len() < 2 {
         return false;
     }
-    let (Some(x), Some(w), Some(y)) =
-        (shape(data.operands[0]), shape(data.operands[1]), shape(data.results[0]))
-    else {
+    let (Some(x), Some(w), Some(y)) = (
+        shape(data.operands[0]),
+        shape(data.operands[1]),
+        shape(data.results[0]),
+    ) else {
         return false;
     };
     if w.len() < 2 || x.len() < 2 || y.len() < 2 {
@@ -624,13 +752,17 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
 
 fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {
     for (port, value) in ports(func, op).into_iter().enumerate() {
-        let Some(layout) = layout_of(func, value) else { continue };
-        let Some(last) = layout.shape().len().checked_sub(1) else { continue };
+        let Some(layout) = layout_of(func, value) else {
+            continue;
+        };
+        let Some(last) = layout.shape().len().checked_sub(1) else {
+            continue;
+        };
         let pieces = digits(&layout)?;
         let whole = |p: &Piece| p.dim == last || (p.div == 1 && p.extent == layout.shape()[p.dim]);
-        let good = pieces.last().is_some_and(|p| {
-            p.dim == last && p.div == 1 && p.extent.is_multiple_of(block)
-        });
+        let good = pieces
+            .last()
+            .is_some_and(|p| p.dim == last && p.div == 1 && p.extent.is_multiple_of(block));
         if !good || !pieces.iter().all(whole) {
             return Err(format!(
                 "port {port} is {}, wanted blocks of {block} along its last dimension",

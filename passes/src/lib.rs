@@ -19,5 +19,8 @@ pub use stats::Stats;
 /// The built-in passes, alphabetically.
 #[must_use]
 pub fn registry() -> Vec<Arc<dyn Pass>> {
-    vec![Arc::new(canonicalize::Canonicalize), Arc::new(view_fold::ViewFold)]
+    vec![
+        Arc::new(canonicalize::Canonicalize),
+        Arc::new(view_fold::ViewFold),
+    ]
 }

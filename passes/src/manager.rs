@@ -22,7 +22,9 @@ pub type AfterHook<'a> = Box<dyn FnMut(&str, Option<&str>, &Module) + 'a>;
 
 impl std::fmt::Debug for Hooks<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").field("verify_each", &self.verify_each).finish_non_exhaustive()
+        f.debug_struct("Hooks")
+            .field("verify_each", &self.verify_each)
+            .finish_non_exhaustive()
     }
 }
 
@@ -74,14 +76,22 @@ fn run_one(
     let span = tracing::info_span!("pass", pass = %info.name, ops);
     let start = Instant::now();
     cx.options = stage.options.clone();
-    let changed = span.in_scope(|| stage.pass.run(module, cx)).map_err(|d| vec![*d])?;
+    let changed = span
+        .in_scope(|| stage.pass.run(module, cx))
+        .map_err(|d| vec![*d])?;
     cx.options = Options::default();
-    let timing = Timing { pass: info.name, time: start.elapsed() };
+    let timing = Timing {
+        pass: info.name,
+        time: start.elapsed(),
+    };
     if check_unchanged
         && changed == Changed::No
         && before.as_deref() != Some(text::print(module).as_str())
     {
-        let message = format!("pass `{}` says it changed nothing but the text differs", info.name);
+        let message = format!(
+            "pass `{}` says it changed nothing but the text differs",
+            info.name
+        );
         return Err(vec![Diagnostic::error("pass-changed", message)]);
     }
     if hooks.verify_each || cfg!(debug_assertions) {
@@ -93,7 +103,11 @@ fn run_one(
         })?;
     }
     if let Some(after) = &mut hooks.after {
-        after(info.name, before.as_deref().filter(|_| hooks.keep_before), module);
+        after(
+            info.name,
+            before.as_deref().filter(|_| hooks.keep_before),
+            module,
+        );
     }
     Ok(timing)
 }

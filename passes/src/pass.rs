@@ -87,7 +87,11 @@ impl Options {
     /// The value of an option, or its default.
     #[must_use]
     pub fn get<'a>(&'a self, info: &PassInfo, name: &str) -> &'a str {
-        let default = info.options.iter().find(|o| o.name == name).map_or("", |o| o.default);
+        let default = info
+            .options
+            .iter()
+            .find(|o| o.name == name)
+            .map_or("", |o| o.default);
         self.0.get(name).map_or(default, String::as_str)
     }
 
@@ -101,7 +105,10 @@ impl Options {
             Ok(n) if n > 0 => Ok(n),
             Ok(_) | Err(_) => Err(Box::new(Diagnostic::error(
                 "option-value",
-                format!("option `{name}` of `{}` is `{text}`, wanted a positive number", info.name),
+                format!(
+                    "option `{name}` of `{}` is `{text}`, wanted a positive number",
+                    info.name
+                ),
             ))),
         }
     }
@@ -181,7 +188,9 @@ pub struct PassList(Vec<Arc<dyn Pass>>);
 
 impl fmt::Debug for PassList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|p| p.info().name)).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|p| p.info().name))
+            .finish()
     }
 }
 
@@ -227,11 +236,15 @@ impl PassList {
     }
 
     fn stage(&self, name: &str, options: &str) -> Result<Stage, Box<Diagnostic>> {
-        let pass = self.0.iter().find(|p| p.info().name == name).ok_or_else(|| {
-            let known: Vec<_> = self.infos().iter().map(|i| i.name).collect();
-            let diag = Diagnostic::error("unknown-pass", format!("found no pass `{name}`"));
-            Box::new(diag.note(format!("wanted one of {}", known.join(", "))))
-        })?;
+        let pass = self
+            .0
+            .iter()
+            .find(|p| p.info().name == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = self.infos().iter().map(|i| i.name).collect();
+                let diag = Diagnostic::error("unknown-pass", format!("found no pass `{name}`"));
+                Box::new(diag.note(format!("wanted one of {}", known.join(", "))))
+            })?;
         let mut values = IndexMap::new();
         for part in options.split([' ', ',']).filter(|p| !p.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, "true"));
@@ -239,11 +252,16 @@ impl PassList {
                 let known: Vec<_> = pass.info().options.iter().map(|o| o.name).collect();
                 let message = format!("pass `{name}` has no option `{key}`");
                 let diag = Diagnostic::error("unknown-option", message);
-                return Err(Box::new(diag.note(format!("wanted one of {}", known.join(", ")))));
+                return Err(Box::new(
+                    diag.note(format!("wanted one of {}", known.join(", "))),
+                ));
             }
             values.insert(key.to_owned(), value.to_owned());
         }
-        Ok(Stage { pass: pass.clone(), options: Options(values) })
+        Ok(Stage {
+            pass: pass.clone(),
+            options: Options(values),
+        })
     }
 }
 

@@ -14,7 +14,11 @@ pub struct Refusal(pub &'static str);
 /// # Errors
 /// The condition does not hold.
 pub fn ensure(condition: bool, reason: &'static str) -> Result<(), Refusal> {
-    if condition { Ok(()) } else { Err(Refusal(reason)) }
+    if condition {
+        Ok(())
+    } else {
+        Err(Refusal(reason))
+    }
 }
 
 /// One operation as a local rule sees it.
@@ -49,14 +53,22 @@ impl<'a> Site<'a> {
     /// # Errors
     /// There is none.
     pub fn operand(&self, i: usize) -> Result<Value, Refusal> {
-        self.func.ops[self.op].operands.get(i).copied().ok_or(Refusal("too few operands"))
+        self.func.ops[self.op]
+            .operands
+            .get(i)
+            .copied()
+            .ok_or(Refusal("too few operands"))
     }
     /// Result `i`.
     ///
     /// # Errors
     /// There is none.
     pub fn result(&self, i: usize) -> Result<Value, Refusal> {
-        self.func.ops[self.op].results.get(i).copied().ok_or(Refusal("too few results"))
+        self.func.ops[self.op]
+            .results
+            .get(i)
+            .copied()
+            .ok_or(Refusal("too few results"))
     }
     /// The operation that produces operand `i`, if it has this name.
     ///
@@ -64,8 +76,14 @@ impl<'a> Site<'a> {
     /// Operand `i` comes from elsewhere.
     pub fn producer(&self, i: usize, name: &str) -> Result<Site<'a>, Refusal> {
         let value = self.operand(i)?;
-        let op = self.func.def_op(value).ok_or(Refusal("the operand is an argument"))?;
-        ensure(&*self.func.ops[op].name == name, "another operation produces the operand")?;
+        let op = self
+            .func
+            .def_op(value)
+            .ok_or(Refusal("the operand is an argument"))?;
+        ensure(
+            &*self.func.ops[op].name == name,
+            "another operation produces the operand",
+        )?;
         Ok(Site { op, ..*self })
     }
 }
@@ -82,18 +100,39 @@ pub struct Patch<'a> {
 
 impl<'a> Patch<'a> {
     pub(crate) fn new(func: &'a mut Func, registry: &'a Registry, at: Op) -> Patch<'a> {
-        Patch { func, registry, at, ops: Vec::new(), replacement: None }
+        Patch {
+            func,
+            registry,
+            at,
+            ops: Vec::new(),
+            replacement: None,
+        }
     }
 
     /// Makes an operation with one result, its type by the shape rule.
     ///
     /// # Errors
     /// The operation is unknown or its operands do not fit.
-    pub fn op(&mut self, name: &str, operands: &[Value], props: AttrDict) -> Result<Value, Refusal> {
-        let decl = self.registry.get(name).ok_or(Refusal("an operation of the patch is unknown"))?;
+    pub fn op(
+        &mut self,
+        name: &str,
+        operands: &[Value],
+        props: AttrDict,
+    ) -> Result<Value, Refusal> {
+        let decl = self
+            .registry
+            .get(name)
+            .ok_or(Refusal("an operation of the patch is unknown"))?;
         let types: Vec<&Type> = operands.iter().map(|&v| self.func.ty(v)).collect();
-        let view = OpRef { name, operands: types, results: Vec::new(), props: &props };
-        let inferred = decl.infer(&view).map_err(|_| Refusal("the shape rule refuses the patch"))?;
+        let view = OpRef {
+            name,
+            operands: types,
+            results: Vec::new(),
+            props: &props,
+        };
+        let inferred = decl
+            .infer(&view)
+            .map_err(|_| Refusal("the shape rule refuses the patch"))?;
         let types: Vec<Type> = inferred
             .into_iter()
             .map(|i| Type::from(optc_ir::TensorType::from(i)))
@@ -111,7 +150,9 @@ impl<'a> Patch<'a> {
     ) -> Vec<Value> {
         let loc = self.func.ops[self.at].loc.clone();
         let span = self.func.ops[self.at].span;
-        let op = self.func.make_op(Arc::from(name), operands.to_vec(), props, types, loc);
+        let op = self
+            .func
+            .make_op(Arc::from(name), operands.to_vec(), props, types, loc);
         self.func.ops[op].span = span;
         self.ops.push(op);
         self.func.ops[op].results.clone()
@@ -159,6 +200,8 @@ pub struct ExtraRules {
 impl fmt::Debug for ExtraRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let local = self.local.iter().map(|r| r.name());
-        f.debug_list().entries(local.chain(self.search.iter().map(|r| r.name()))).finish()
+        f.debug_list()
+            .entries(local.chain(self.search.iter().map(|r| r.name())))
+            .finish()
     }
 }

@@ -70,7 +70,9 @@ impl Stats {
         let mut constant: SideTable<Value, bool> = SideTable::new(false);
         for &op in &func.body {
             let data = &func.ops[op];
-            let class = registry.get(&data.name).map(|d| d.freedom(&func.op_ref(op)).class);
+            let class = registry
+                .get(&data.name)
+                .map(|d| d.freedom(&func.op_ref(op)).class);
             let source = class == Some(FreedomClass::Source);
             let folds = !data.operands.is_empty() && data.operands.iter().all(|&v| constant[v]);
             for &result in &data.results {
@@ -101,7 +103,10 @@ impl Stats {
             Some(decl) => decl.traffic(&func.op_ref(op)),
             None => Traffic::None,
         };
-        let (read, write) = (bytes(func, data.operands.first()), bytes(func, data.results.first()));
+        let (read, write) = (
+            bytes(func, data.operands.first()),
+            bytes(func, data.results.first()),
+        );
         match traffic {
             Traffic::None => {}
             Traffic::Movement if constant => {
@@ -111,7 +116,10 @@ impl Stats {
             Traffic::Expand | Traffic::Copy(..) if constant => {}
             Traffic::Movement => {
                 self.movement_ops += 1;
-                self.movement_bytes = self.movement_bytes.saturating_add(read).saturating_add(write);
+                self.movement_bytes = self
+                    .movement_bytes
+                    .saturating_add(read)
+                    .saturating_add(write);
             }
             Traffic::Expand => {
                 self.expand_ops += 1;
@@ -127,7 +135,9 @@ impl Stats {
     /// A constant that a pass laid out otherwise than its file has it is written once more.
     fn add_source(&mut self, func: &Func, op: Op) {
         for &result in &func.ops[op].results {
-            let Some(ty) = func.ty(result).as_tensor() else { continue };
+            let Some(ty) = func.ty(result).as_tensor() else {
+                continue;
+            };
             if let Some(Ok(layout)) = ty.layout()
                 && !layout.is_row_major()
             {
@@ -160,7 +170,9 @@ pub fn live_ops(func: &Func) -> SideTable<Op, bool> {
 
 /// Physical bytes of a value, padding included; unknown dimensions count as 128.
 fn bytes(func: &Func, value: Option<&Value>) -> u64 {
-    let Some(ty) = value.and_then(|&v| func.ty(v).as_tensor()) else { return 0 };
+    let Some(ty) = value.and_then(|&v| func.ty(v).as_tensor()) else {
+        return 0;
+    };
     match ty.layout() {
         Some(Ok(layout)) => layout.bytes(),
         Some(Err(_)) | None => {
@@ -177,19 +189,30 @@ fn permutes_rows(func: &Func, op: Op) -> bool {
     if &*data.name != "hbir.gather" || data.operands.len() != 2 {
         return false;
     }
-    let Some(shape) = func.ty(data.operands[0]).as_tensor().and_then(|t| t.shape()) else {
+    let Some(shape) = func
+        .ty(data.operands[0])
+        .as_tensor()
+        .and_then(|t| t.shape())
+    else {
         return false;
     };
     let axis = data.props.int("axis").unwrap_or(0);
     let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
     let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(usize::MAX);
-    let Some(&n) = shape.get(axis) else { return false };
-    let Some(indices) = small_ints(func, data.operands[1]) else { return false };
+    let Some(&n) = shape.get(axis) else {
+        return false;
+    };
+    let Some(indices) = small_ints(func, data.operands[1]) else {
+        return false;
+    };
     if indices.len() as u64 != n {
         return false;
     }
     let size = i64::try_from(n).unwrap_or(i64::MAX);
-    let wrapped: Vec<i64> = indices.iter().map(|&i| if i < 0 { i + size } else { i }).collect();
+    let wrapped: Vec<i64> = indices
+        .iter()
+        .map(|&i| if i < 0 { i + size } else { i })
+        .collect();
     let mut sorted = wrapped.clone();
     sorted.sort_unstable();
     let full = sorted.iter().zip(0i64..).all(|(&a, b)| a == b);
@@ -200,10 +223,15 @@ fn permutes_rows(func: &Func, op: Op) -> bool {
 /// The integers of a dense constant.
 fn small_ints(func: &Func, value: Value) -> Option<Vec<i64>> {
     let op = func.def_op(value)?;
-    let Some(Attr::Dense(dense)) = func.ops[op].props.get("value") else { return None };
+    let Some(Attr::Dense(dense)) = func.ops[op].props.get("value") else {
+        return None;
+    };
     let ty = func.ty(value).as_tensor()?;
-    let shape: Vec<usize> =
-        ty.shape()?.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
+    let shape: Vec<usize> = ty
+        .shape()?
+        .iter()
+        .map(|&n| usize::try_from(n).unwrap_or(usize::MAX))
+        .collect();
     if dense.splat {
         return None;
     }

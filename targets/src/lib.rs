@@ -188,7 +188,10 @@ impl Target {
     /// The TOML text of the built-in target of this name.
     #[must_use]
     pub fn source(name: &str) -> Option<&'static str> {
-        BUILTIN.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+        BUILTIN
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, text)| *text)
     }
 
     /// Reads a target file.
@@ -234,7 +237,11 @@ fn check_row(
         return Err(TargetError::MissingUnit { family, unit });
     }
     let missing = |rule, parameter| {
-        Err(TargetError::MissingParameter { family: family.to_owned(), rule, parameter })
+        Err(TargetError::MissingParameter {
+            family: family.to_owned(),
+            rule,
+            parameter,
+        })
     };
     match row.accept {
         Accept::MinRun if row.run.unwrap_or(0) == 0 => missing("min-run", "run"),
@@ -266,10 +273,16 @@ mod tests {
     fn faults_are_named() {
         let text = "name='t'\nsummary=''\nspelling='order'\n[units]\n[families]\nconv={unit='x',accept='any'}";
         let error = Target::parse(text).unwrap_err().to_string();
-        assert_eq!(error, "family `conv` runs on unit `x`, which is not declared under [units]");
+        assert_eq!(
+            error,
+            "family `conv` runs on unit `x`, which is not declared under [units]"
+        );
         let text = "name='t'\nsummary=''\nspelling='order'\n[units.x]\nsummary=''\n[families]\nconv={unit='x',accept='last-block'}";
         let error = Target::parse(text).unwrap_err().to_string();
-        assert_eq!(error, "family `conv` accepts `last-block`, which needs `block` of at least 1");
+        assert_eq!(
+            error,
+            "family `conv` accepts `last-block`, which needs `block` of at least 1"
+        );
         assert!(Target::parse("name = 3").is_err());
         let error = Target::builtin("gpu").unwrap_err().to_string();
         assert_eq!(error, "unknown target `gpu`, wanted one of cpu, journey6");

@@ -27,17 +27,28 @@ const LIMIT: usize = 200_000;
 pub(crate) fn least_bytes(module: &Module, free_boundary: bool) -> Option<u64> {
     let func = &module.funcs[0];
     let stored = store(func)?;
-    let compute: Vec<Op> =
-        func.body.iter().copied().filter(|&op| !is_rearrangement(func, op)).collect();
+    let compute: Vec<Op> = func
+        .body
+        .iter()
+        .copied()
+        .filter(|&op| !is_rearrangement(func, op))
+        .collect();
     let orders: Vec<Vec<Order>> = compute
         .iter()
         .map(|&op| digit_orders(&shape(func, func.ops[op].results[0])))
         .collect();
-    let combinations = orders.iter().try_fold(1usize, |n, o| n.checked_mul(o.len()))?;
+    let combinations = orders
+        .iter()
+        .try_fold(1usize, |n, o| n.checked_mul(o.len()))?;
     if LIMIT < combinations {
         return None;
     }
-    let program = Program { func, stored, compute, free_boundary };
+    let program = Program {
+        func,
+        stored,
+        compute,
+        free_boundary,
+    };
     let mut least = u64::MAX;
     let mut at = vec![0usize; orders.len()];
     loop {
@@ -65,9 +76,15 @@ fn is_rearrangement(func: &Func, op: Op) -> bool {
 }
 
 fn shape(func: &Func, value: Value) -> Vec<usize> {
-    let ty = func.ty(value).as_tensor().expect("tiny programs have tensors");
+    let ty = func
+        .ty(value)
+        .as_tensor()
+        .expect("tiny programs have tensors");
     let shape = ty.shape().expect("tiny programs have known sizes");
-    shape.iter().map(|&n| usize::try_from(n).expect("tiny")).collect()
+    shape
+        .iter()
+        .map(|&n| usize::try_from(n).expect("tiny"))
+        .collect()
 }
 
 /// Where each value is stored; nothing for operations that this model does not know.
@@ -75,13 +92,23 @@ fn store(func: &Func) -> Option<IndexMap<Value, Stored>> {
     let mut stored: IndexMap<Value, Stored> = IndexMap::new();
     let own = |v: Value| {
         let n: usize = shape(func, v).iter().product();
-        Stored { root: v, map: (0..n).collect() }
+        Stored {
+            root: v,
+            map: (0..n).collect(),
+        }
     };
     for &arg in &func.args {
         stored.insert(arg, own(arg));
     }
-    let elementwise =
-        ["hbir.relu", "hbir.neg", "hbir.abs", "hbir.add", "hbir.sub", "hbir.mul", "hbir.max"];
+    let elementwise = [
+        "hbir.relu",
+        "hbir.neg",
+        "hbir.abs",
+        "hbir.add",
+        "hbir.sub",
+        "hbir.mul",
+        "hbir.max",
+    ];
     for &op in &func.body {
         let data = &func.ops[op];
         let result = data.results[0];
@@ -98,8 +125,14 @@ fn store(func: &Func) -> Option<IndexMap<Value, Stored>> {
 
 fn transposed(func: &Func, op: Op, operand: &Stored) -> Stored {
     let data = &func.ops[op];
-    let perm = data.props.ints("perm").expect("a transpose has a permutation");
-    let perm: Vec<usize> = perm.iter().map(|&p| usize::try_from(p).expect("an axis")).collect();
+    let perm = data
+        .props
+        .ints("perm")
+        .expect("a transpose has a permutation");
+    let perm: Vec<usize> = perm
+        .iter()
+        .map(|&p| usize::try_from(p).expect("an axis"))
+        .collect();
     let (from, to) = (shape(func, data.operands[0]), shape(func, data.results[0]));
     let n: usize = to.iter().product();
     let source = |i: usize| {
@@ -110,7 +143,10 @@ fn transposed(func: &Func, op: Op, operand: &Stored) -> Stored {
         }
         operand.map[ravel(&back, &from)]
     };
-    Stored { root: operand.root, map: (0..n).map(source).collect() }
+    Stored {
+        root: operand.root,
+        map: (0..n).map(source).collect(),
+    }
 }
 
 fn unravel(mut i: usize, shape: &[usize]) -> Vec<usize> {
@@ -132,7 +168,8 @@ fn digit_orders(shape: &[usize]) -> Vec<Order> {
     for (dim, &n) in shape.iter().enumerate() {
         let cuts = factorizations(n);
         let extended = lists.iter().flat_map(|list| {
-            cuts.iter().map(move |cut| [list.clone(), digits(dim, cut)].concat())
+            cuts.iter()
+                .map(move |cut| [list.clone(), digits(dim, cut)].concat())
         });
         lists = extended.collect();
     }
@@ -152,7 +189,9 @@ fn factorizations(n: usize) -> Vec<Vec<usize>> {
     }
     let first = (2..=n).filter(|f| n.is_multiple_of(*f));
     let with = |f: usize| {
-        factorizations(n / f).into_iter().map(move |rest| [vec![f], rest].concat())
+        factorizations(n / f)
+            .into_iter()
+            .map(move |rest| [vec![f], rest].concat())
     };
     first.flat_map(with).collect()
 }
@@ -160,7 +199,11 @@ fn factorizations(n: usize) -> Vec<Vec<usize>> {
 /// (dimension, divisor, count) of each factor, outermost first.
 fn digits(dim: usize, factors: &[usize]) -> Vec<(usize, usize, usize)> {
     let divisor = |i: usize| factors[i + 1..].iter().product();
-    factors.iter().enumerate().map(|(i, &count)| (dim, divisor(i), count)).collect()
+    factors
+        .iter()
+        .enumerate()
+        .map(|(i, &count)| (dim, divisor(i), count))
+        .collect()
 }
 
 fn permute<T: Copy>(items: &mut Vec<T>, from: usize, visit: &mut dyn FnMut(&[T])) {
@@ -215,7 +258,10 @@ impl Program<'_> {
             }
             for result in &self.func.results {
                 let stored = &self.stored[result];
-                wanted.entry(stored.root).or_default().insert(stored.map.clone());
+                wanted
+                    .entry(stored.root)
+                    .or_default()
+                    .insert(stored.map.clone());
             }
         }
         let cost = |(root, orders): (&Value, &IndexSet<Order>)| {
@@ -229,7 +275,11 @@ impl Program<'_> {
     }
 
     fn size(&self, value: Value) -> u64 {
-        let ty = self.func.ty(value).as_tensor().expect("tiny programs have tensors");
+        let ty = self
+            .func
+            .ty(value)
+            .as_tensor()
+            .expect("tiny programs have tensors");
         ty.elements().expect("known") * u64::from(ty.dtype.bits() / 8)
     }
 
@@ -241,8 +291,11 @@ impl Program<'_> {
         let mut read: IndexSet<usize> = IndexSet::new();
         for &i in order {
             let index = unravel(i, &result);
-            let inner: Vec<usize> =
-                index[skip..].iter().zip(&mine).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
+            let inner: Vec<usize> = index[skip..]
+                .iter()
+                .zip(&mine)
+                .map(|(&i, &n)| if n == 1 { 0 } else { i })
+                .collect();
             read.insert(ravel(&inner, &mine));
         }
         read.into_iter().collect()

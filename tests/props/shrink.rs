@@ -43,6 +43,7 @@ fn sweep(module: &Module) -> Module {
         }
     }
     let ops = &func.ops;
-    func.body.retain(|&op| ops[op].results.iter().any(|r| needed.contains(r)));
+    func.body
+        .retain(|&op| ops[op].results.iter().any(|r| needed.contains(r)));
     module
 }

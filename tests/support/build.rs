@@ -15,20 +15,31 @@ impl<'a> Builder<'a> {
     /// An empty `@main`.
     #[must_use]
     pub fn new(registry: &'a Registry) -> Builder<'a> {
-        Builder { func: Func::new("main"), registry }
+        Builder {
+            func: Func::new("main"),
+            registry,
+        }
     }
 
     /// Adds a row-major argument.
     pub fn arg(&mut self, name: &str, dims: &[Dim], dtype: DType) -> Value {
-        self.func.add_arg(TensorType::new(dims.to_vec(), dtype).into(), Some(name))
+        self.func
+            .add_arg(TensorType::new(dims.to_vec(), dtype).into(), Some(name))
     }
 
     /// Adds a constant whose bytes are in a file.
     pub fn external(&mut self, file: &str, offset: u64, shape: &[u64], dtype: DType) -> Value {
         let elements: u64 = shape.iter().product();
         let length = elements * u64::from(dtype.bits() / 8);
-        let data = Attr::External { file: Arc::from(file), offset, length };
-        self.source(AttrDict::new().with("data", data), Type::tensor(shape, dtype))
+        let data = Attr::External {
+            file: Arc::from(file),
+            offset,
+            length,
+        };
+        self.source(
+            AttrDict::new().with("data", data),
+            Type::tensor(shape, dtype),
+        )
     }
 
     /// Adds a constant of `f32` numbers.
@@ -36,12 +47,21 @@ impl<'a> Builder<'a> {
         let ty = Type::tensor(shape, DType::F32);
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let splat = values.len() == 1 && shape.iter().product::<u64>() != 1;
-        let dense = optc_ir::Dense { ty: ty.clone(), bytes, splat };
-        self.source(AttrDict::new().with("value", Attr::Dense(Arc::new(dense))), ty)
+        let dense = optc_ir::Dense {
+            ty: ty.clone(),
+            bytes,
+            splat,
+        };
+        self.source(
+            AttrDict::new().with("value", Attr::Dense(Arc::new(dense))),
+            ty,
+        )
     }
 
     fn source(&mut self, props: AttrDict, ty: Type) -> Value {
-        let op = self.func.push_op("hbir.constant", Vec::new(), props, vec![ty], Loc::Unknown);
+        let op = self
+            .func
+            .push_op("hbir.constant", Vec::new(), props, vec![ty], Loc::Unknown);
         self.func.ops[op].results[0]
     }
 
@@ -55,12 +75,25 @@ impl<'a> Builder<'a> {
         operands: &[Value],
         props: AttrDict,
     ) -> Result<Vec<Value>, String> {
-        let decl = self.registry.get(name).ok_or_else(|| format!("no operation {name}"))?;
+        let decl = self
+            .registry
+            .get(name)
+            .ok_or_else(|| format!("no operation {name}"))?;
         let types: Vec<&Type> = operands.iter().map(|&v| self.func.ty(v)).collect();
-        let op = OpRef { name, operands: types, results: Vec::new(), props: &props };
+        let op = OpRef {
+            name,
+            operands: types,
+            results: Vec::new(),
+            props: &props,
+        };
         let inferred = decl.infer(&op).map_err(|e| format!("{name}: {e}"))?;
-        let types = inferred.into_iter().map(|i| TensorType::from(i).into()).collect();
-        let op = self.func.push_op(name, operands.to_vec(), props, types, Loc::Unknown);
+        let types = inferred
+            .into_iter()
+            .map(|i| TensorType::from(i).into())
+            .collect();
+        let op = self
+            .func
+            .push_op(name, operands.to_vec(), props, types, Loc::Unknown);
         Ok(self.func.ops[op].results.clone())
     }
 
@@ -81,7 +114,10 @@ impl<'a> Builder<'a> {
     /// The value is no tensor; a builder makes nothing else.
     #[must_use]
     pub fn ty(&self, value: Value) -> &TensorType {
-        self.func.ty(value).as_tensor().expect("a builder makes only tensors")
+        self.func
+            .ty(value)
+            .as_tensor()
+            .expect("a builder makes only tensors")
     }
 
     /// The extents of a value; an unknown one counts as 1.
@@ -115,8 +151,15 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        let results = self.func.body.iter().flat_map(|&op| self.func.ops[op].results.iter());
-        results.copied().filter(|&v| index(v).is_some_and(|i| !used[i])).collect()
+        let results = self
+            .func
+            .body
+            .iter()
+            .flat_map(|&op| self.func.ops[op].results.iter());
+        results
+            .copied()
+            .filter(|&v| index(v).is_some_and(|i| !used[i]))
+            .collect()
     }
 
     /// The module, with `results` returned.
@@ -125,7 +168,10 @@ impl<'a> Builder<'a> {
         for &value in results {
             self.func.add_result(value, None);
         }
-        Module { funcs: vec![self.func], ..Module::default() }
+        Module {
+            funcs: vec![self.func],
+            ..Module::default()
+        }
     }
 }
 

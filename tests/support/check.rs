@@ -31,11 +31,16 @@ pub fn run_passes(
     registry: &Arc<Registry>,
 ) -> Result<Ran, String> {
     let target = Target::builtin(target).expect("a built-in target");
-    let stages = PassList::builtin().parse(pipeline).expect("a pipeline of built-in passes");
+    let stages = PassList::builtin()
+        .parse(pipeline)
+        .expect("a pipeline of built-in passes");
     let mut cx = PassContext::new(registry.clone(), Arc::new(target));
     cx.boundary = boundary.clone();
     let mut module = module.clone();
-    let mut hooks = Hooks { verify_each: true, ..Hooks::default() };
+    let mut hooks = Hooks {
+        verify_each: true,
+        ..Hooks::default()
+    };
     run(&mut module, &stages, &mut cx, &mut hooks).map_err(|d| words(&d))?;
     Ok(Ran { module, cx })
 }
@@ -95,7 +100,9 @@ pub fn round_trip(module: &Module, registry: &Registry) -> Result<Module, String
     if again == printed {
         Ok(parsed)
     } else {
-        Err(format!("printed:\n{printed}\nparsed and printed again:\n{again}"))
+        Err(format!(
+            "printed:\n{printed}\nparsed and printed again:\n{again}"
+        ))
     }
 }
 

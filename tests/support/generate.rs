@@ -29,7 +29,14 @@ pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
     };
     let n_ops = 1 + below(&mut rng, max_ops);
     let b = Builder::new(registry);
-    let mut g = Generator { b, rng, profile, dtype, pool: Vec::new(), args: 0 };
+    let mut g = Generator {
+        b,
+        rng,
+        profile,
+        dtype,
+        pool: Vec::new(),
+        args: 0,
+    };
     while g.b.len() < n_ops {
         g.step();
     }
@@ -46,7 +53,14 @@ pub fn bare(mut module: Module) -> Module {
 }
 
 fn dtype(rng: &mut SplitMix64) -> DType {
-    let types = [DType::F32, DType::F32, DType::F32, DType::SI32, DType::F16, DType::SI8];
+    let types = [
+        DType::F32,
+        DType::F32,
+        DType::F32,
+        DType::SI32,
+        DType::F16,
+        DType::SI8,
+    ];
     types[below(rng, types.len())]
 }
 
@@ -78,7 +92,11 @@ impl Generator<'_> {
     }
 
     fn max_elements(&self) -> u64 {
-        if self.profile == Profile::Tiny { MAX_ELEMENTS_TINY } else { MAX_ELEMENTS }
+        if self.profile == Profile::Tiny {
+            MAX_ELEMENTS_TINY
+        } else {
+            MAX_ELEMENTS
+        }
     }
 
     /// Adds one operation, or nothing if the one drawn does not fit.
@@ -155,7 +173,11 @@ impl Generator<'_> {
             return self.new_arg(&shape);
         }
         let recent = n.min(3);
-        let at = if self.chance(70) { n - 1 - self.below(recent) } else { self.below(n) };
+        let at = if self.chance(70) {
+            n - 1 - self.below(recent)
+        } else {
+            self.below(n)
+        };
         self.pool[at]
     }
 
@@ -194,8 +216,12 @@ impl Generator<'_> {
 
     /// An operand of this shape: a value of the pool, a weight or an argument.
     fn operand(&mut self, shape: &[u64]) -> Value {
-        let same: Vec<Value> =
-            self.pool.iter().copied().filter(|&v| self.b.shape(v) == shape).collect();
+        let same: Vec<Value> = self
+            .pool
+            .iter()
+            .copied()
+            .filter(|&v| self.b.shape(v) == shape)
+            .collect();
         if !same.is_empty() && self.chance(75) {
             return same[self.below(same.len())];
         }
@@ -212,13 +238,20 @@ impl Generator<'_> {
             return self.b.floats(shape, &values);
         }
         let offset = 64 * self.b.len() as u64 * 1024;
-        self.b.external("made-up.weights", offset, shape, self.dtype)
+        self.b
+            .external("made-up.weights", offset, shape, self.dtype)
     }
 
     fn unary(&mut self) {
         let x = self.pick();
         let names: &[&str] = if self.dtype.is_float() {
-            &["hbir.relu", "hbir.neg", "hbir.tanh", "hbir.sigmoid", "hbir.abs"]
+            &[
+                "hbir.relu",
+                "hbir.neg",
+                "hbir.tanh",
+                "hbir.sigmoid",
+                "hbir.abs",
+            ]
         } else {
             &["hbir.relu", "hbir.neg", "hbir.abs"]
         };
@@ -276,7 +309,9 @@ impl Generator<'_> {
     }
 
     fn transpose(&mut self) {
-        let Some(x) = self.pick_of_rank(2) else { return };
+        let Some(x) = self.pick_of_rank(2) else {
+            return;
+        };
         let mut perm: Vec<usize> = (0..self.b.shape(x).len()).collect();
         for i in (1..perm.len()).rev() {
             let j = self.below(i + 1);
@@ -286,7 +321,9 @@ impl Generator<'_> {
     }
 
     fn matmul(&mut self) {
-        let Some(x) = self.pick_of_rank(2) else { return };
+        let Some(x) = self.pick_of_rank(2) else {
+            return;
+        };
         let shape = self.b.shape(x);
         let (rank, k) = (shape.len(), shape[shape.len() - 1]);
         let n = [2, 3, 5][self.below(3)];
@@ -315,7 +352,9 @@ impl Generator<'_> {
     }
 
     fn softmax(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         if self.dtype.is_float() {
             let axis = self.axis_of(x);
             self.push("hbir.softmax", &[x], props([("axis", int(axis))]));
@@ -323,7 +362,9 @@ impl Generator<'_> {
     }
 
     fn reduce(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         let axis = self.axis_of(x);
         let kind = ["sum", "max", "min"][self.below(3)];
         let keep = self.chance(50);
@@ -336,7 +377,9 @@ impl Generator<'_> {
     }
 
     fn layer_norm(&mut self) {
-        let Some(x) = self.pick_of_rank(2) else { return };
+        let Some(x) = self.pick_of_rank(2) else {
+            return;
+        };
         if !self.dtype.is_float() {
             return;
         }
@@ -348,7 +391,9 @@ impl Generator<'_> {
     }
 
     fn concat(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         let axis = self.axis_of(x);
         let mut shape = self.b.shape(x);
         shape[axis] = [shape[axis], 2, 3][self.below(3)];
@@ -357,11 +402,16 @@ impl Generator<'_> {
     }
 
     fn slice(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         let (axis, shape) = (self.axis_of(x), self.b.shape(x));
         let size = i64::try_from(shape[axis]).unwrap_or(1);
         let mut starts = vec![0; shape.len()];
-        let mut limits: Vec<i64> = shape.iter().map(|&n| i64::try_from(n).unwrap_or(1)).collect();
+        let mut limits: Vec<i64> = shape
+            .iter()
+            .map(|&n| i64::try_from(n).unwrap_or(1))
+            .collect();
         let mut strides = vec![1; shape.len()];
         let start = i64::try_from(self.below(shape[axis].max(1) as usize)).unwrap_or(0);
         (starts[axis], limits[axis], strides[axis]) = match self.below(4) {
@@ -378,20 +428,28 @@ impl Generator<'_> {
     }
 
     fn split(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         let (axis, shape) = (self.axis_of(x), self.b.shape(x));
         let n = shape[axis];
         if n < 2 {
             return;
         }
         let even = n.is_multiple_of(2) && self.chance(50);
-        let first = if even { n / 2 } else { 1 + self.rng.below(n - 1) };
+        let first = if even {
+            n / 2
+        } else {
+            1 + self.rng.below(n - 1)
+        };
         let attrs = props([("axis", int(axis)), ("sizes", ints(&[first, n - first]))]);
         self.push("hbir.split", &[x], attrs);
     }
 
     fn pad(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         let (axis, rank) = (self.axis_of(x), self.b.shape(x).len());
         let (mut low, mut high) = (vec![0u64; rank], vec![0u64; rank]);
         (low[axis], high[axis]) = (self.rng.below(3), self.rng.below(3));
@@ -399,7 +457,14 @@ impl Generator<'_> {
             ("low", ints(&low)),
             ("high", ints(&high)),
             ("mode", Attr::str("constant")),
-            ("value", if self.dtype.is_float() { Attr::float(0.0) } else { Attr::int(0) }),
+            (
+                "value",
+                if self.dtype.is_float() {
+                    Attr::float(0.0)
+                } else {
+                    Attr::int(0)
+                },
+            ),
         ]);
         self.push("hbir.pad", &[x], attrs);
     }
@@ -421,7 +486,9 @@ impl Generator<'_> {
     }
 
     fn gather(&mut self) {
-        let Some(x) = self.pick_of_rank(1) else { return };
+        let Some(x) = self.pick_of_rank(1) else {
+            return;
+        };
         let (axis, shape) = (self.axis_of(x), self.b.shape(x));
         if shape[axis] == 0 {
             return;
@@ -437,7 +504,9 @@ impl Generator<'_> {
         let shape = self.b.shape(x);
         let y = self.operand(&shape);
         let less = props([("direction", Attr::str("lt"))]);
-        let Ok(condition) = self.b.try_op("hbir.compare", &[x, y], less) else { return };
+        let Ok(condition) = self.b.try_op("hbir.compare", &[x, y], less) else {
+            return;
+        };
         let z = self.operand(&shape);
         self.push("hbir.select", &[condition[0], x, z], AttrDict::new());
     }
@@ -458,11 +527,17 @@ impl Generator<'_> {
     }
 
     fn conv(&mut self) {
-        let Some((x, shape)) = self.image() else { return };
+        let Some((x, shape)) = self.image() else {
+            return;
+        };
         if !self.dtype.is_float() {
             return;
         }
-        let kernel = if shape[2] < 3 || shape[3] < 3 || self.chance(40) { 1 } else { 3 };
+        let kernel = if shape[2] < 3 || shape[3] < 3 || self.chance(40) {
+            1
+        } else {
+            3
+        };
         let outputs = [2, 3, 6][self.below(3)];
         let w = self.operand(&[outputs, shape[1], kernel, kernel]);
         let pad = if kernel == 3 { 1 } else { 0 };
@@ -476,7 +551,9 @@ impl Generator<'_> {
     }
 
     fn pool_image(&mut self) {
-        let Some((x, shape)) = self.image() else { return };
+        let Some((x, shape)) = self.image() else {
+            return;
+        };
         if shape[2] < 2 || shape[3] < 2 || !self.dtype.is_float() {
             return;
         }
@@ -495,23 +572,35 @@ impl Generator<'_> {
             self.push("hbir.squeeze", &[x], props([("axes", Attr::ints(&[axis]))]));
         } else if shape.len() < 5 {
             let axis = self.below(shape.len() + 1);
-            self.push("hbir.unsqueeze", &[x], props([("axes", Attr::ints(&[axis]))]));
+            self.push(
+                "hbir.unsqueeze",
+                &[x],
+                props([("axes", Attr::ints(&[axis]))]),
+            );
         }
     }
 
     fn depth_to_space(&mut self) {
-        let Some((x, shape)) = self.image() else { return };
+        let Some((x, shape)) = self.image() else {
+            return;
+        };
         if shape[1].is_multiple_of(4) {
             let mode = ["DCR", "CRD"][self.below(2)];
             let attrs = props([("blocksize", Attr::int(2)), ("mode", Attr::str(mode))]);
             self.push("hbir.depth_to_space", &[x], attrs);
         } else if shape[2].is_multiple_of(2) && shape[3].is_multiple_of(2) {
-            self.push("hbir.space_to_depth", &[x], props([("blocksize", Attr::int(2))]));
+            self.push(
+                "hbir.space_to_depth",
+                &[x],
+                props([("blocksize", Attr::int(2))]),
+            );
         }
     }
 
     fn einsum(&mut self) {
-        let Some(x) = self.pick_of_rank(2) else { return };
+        let Some(x) = self.pick_of_rank(2) else {
+            return;
+        };
         let shape = self.b.shape(x);
         if shape.len() != 2 {
             return;
@@ -519,7 +608,11 @@ impl Generator<'_> {
         let n = [2, 3][self.below(2)];
         let y = self.operand(&[n, shape[1]]);
         let equation = ["ij,kj->ki", "ij,kj->ik", "ij,kj->ikj"][self.below(3)];
-        self.push("hbir.einsum", &[x, y], props([("equation", Attr::str(equation))]));
+        self.push(
+            "hbir.einsum",
+            &[x, y],
+            props([("equation", Attr::str(equation))]),
+        );
     }
 }
 
@@ -534,7 +627,13 @@ fn ints(numbers: &[u64]) -> Attr {
 /// How many elements the largest value of a program has.
 #[must_use]
 pub fn largest(module: &Module) -> u64 {
-    let values = module.funcs.iter().flat_map(|f| f.values.iter().map(|(_, v)| &v.ty));
+    let values = module
+        .funcs
+        .iter()
+        .flat_map(|f| f.values.iter().map(|(_, v)| &v.ty));
     let elements = |t: &TensorType| t.elements().unwrap_or(0);
-    values.filter_map(|t| t.as_tensor().map(elements)).max().unwrap_or(0)
+    values
+        .filter_map(|t| t.as_tensor().map(elements))
+        .max()
+        .unwrap_or(0)
 }

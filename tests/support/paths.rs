@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 #[must_use]
 pub fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests.parent().expect("the tests are a folder of the workspace").to_owned()
+    tests
+        .parent()
+        .expect("the tests are a folder of the workspace")
+        .to_owned()
 }
 
 /// All files below `folder` whose name ends in `.extension`, sorted; none if there is no folder.
@@ -15,7 +18,9 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
         for path in entries.filter_map(|e| e.ok().map(|e| e.path())) {
             if path.is_dir() {
                 folders.push(path);

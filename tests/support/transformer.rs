@@ -25,7 +25,13 @@ pub const LAYER_OPS: usize = 35;
 
 impl Default for Transformer {
     fn default() -> Self {
-        Transformer { layers: 1, batch: Dim::Fixed(2), positions: 7, heads: 3, head: 5 }
+        Transformer {
+            layers: 1,
+            batch: Dim::Fixed(2),
+            positions: 7,
+            heads: 3,
+            head: 5,
+        }
     }
 }
 
@@ -33,15 +39,26 @@ impl Transformer {
     /// A model of about so many operations.
     #[must_use]
     pub fn with_ops(n_ops: usize) -> Transformer {
-        Transformer { layers: n_ops.div_ceil(LAYER_OPS).max(1), ..Transformer::default() }
+        Transformer {
+            layers: n_ops.div_ceil(LAYER_OPS).max(1),
+            ..Transformer::default()
+        }
     }
 
     /// The program.
     #[must_use]
     pub fn module(&self, registry: &Registry) -> Module {
-        let mut layer = Layer { b: Builder::new(registry), sizes: self, offset: 0 };
+        let mut layer = Layer {
+            b: Builder::new(registry),
+            sizes: self,
+            offset: 0,
+        };
         let features = self.heads * self.head;
-        let dims = [self.batch.clone(), Dim::Fixed(self.positions), Dim::Fixed(features)];
+        let dims = [
+            self.batch.clone(),
+            Dim::Fixed(self.positions),
+            Dim::Fixed(features),
+        ];
         let mut x = layer.b.arg("x", &dims, DType::F32);
         let square = [Dim::Fixed(self.positions), Dim::Fixed(self.positions)];
         let mask = layer.b.arg("mask", &square, DType::F32);
@@ -93,7 +110,9 @@ impl Layer<'_> {
         let scale = self.b.floats(&[], &[0.447_213_6]);
         let scores = self.b.op("hbir.mul", &[scores, scale], AttrDict::new());
         let scores = self.b.op("hbir.add", &[scores, mask], AttrDict::new());
-        let weights = self.b.op("hbir.softmax", &[scores], props([("axis", Attr::int(3))]));
+        let weights = self
+            .b
+            .op("hbir.softmax", &[scores], props([("axis", Attr::int(3))]));
         let mixed = self.b.op("hbir.matmul", &[weights, v], AttrDict::new());
         let mixed = self.transpose(mixed, &[0, 2, 1, 3]);
         self.reshape(mixed, &[self.sizes.heads * self.sizes.head])
@@ -113,11 +132,13 @@ impl Layer<'_> {
         };
         let mut shape = vec![entry(&self.sizes.batch), size(self.sizes.positions)];
         shape.extend(inner.iter().map(|&n| size(n)));
-        self.b.op("hbir.reshape", &[x], props([("shape", Attr::Array(shape))]))
+        self.b
+            .op("hbir.reshape", &[x], props([("shape", Attr::Array(shape))]))
     }
 
     fn transpose(&mut self, x: Value, perm: &[usize]) -> Value {
-        self.b.op("hbir.transpose", &[x], props([("perm", Attr::ints(perm))]))
+        self.b
+            .op("hbir.transpose", &[x], props([("perm", Attr::ints(perm))]))
     }
 
     fn linear(&mut self, x: Value, inputs: u64, outputs: u64) -> Value {
@@ -150,7 +171,9 @@ impl Layer<'_> {
     }
 
     fn weight(&mut self, shape: &[u64]) -> Value {
-        let value = self.b.external("model.weights", self.offset, shape, DType::F32);
+        let value = self
+            .b
+            .external("model.weights", self.offset, shape, DType::F32);
         self.offset += 4 * shape.iter().product::<u64>();
         value
     }

@@ -231,6 +231,17 @@ fn element_types_without_a_counterpart_are_refused() {
     }
 }
 
+#[test]
+fn inputs_without_a_rank_are_refused() {
+    let tensor = Msg::new().int(1, F32);
+    let open = Msg::new().str(1, "x").msg(2, Msg::new().msg(1, tensor));
+    let graph = Graph {
+        inputs: vec![open],
+        ..relu_graph()
+    };
+    refused(&graph, "shape-unknown");
+}
+
 /// `y = x + w` with these weights of 400 elements.
 fn add_weights(weights: Msg, elem: i64) -> Graph {
     Graph::new()

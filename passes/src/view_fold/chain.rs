@@ -2,12 +2,12 @@
 
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::search::Choice;
-use optc_ir::entity::EntityId;
-use optc_ir::{Func, FreedomClass, Value};
 use super::signature::Signatures;
+use indexmap::IndexMap;
+use optc_ir::entity::EntityId;
+use optc_ir::{FreedomClass, Func, Value};
 use petgraph::graph::{NodeIndex, UnGraph};
 use petgraph::visit::Bfs;
-use indexmap::IndexMap;
 
 /// The dataflow of a function for the question which operation is near which.
 pub(crate) struct Chains<'a> {
@@ -31,20 +31,34 @@ impl<'a> Chains<'a> {
             net.add_node(node);
         }
         for (group, data) in graph.groups.iter() {
-            let Some((producer, _)) = data.producer else { continue };
+            let Some((producer, _)) = data.producer else {
+                continue;
+            };
             if data.constant {
                 continue;
             }
             let produced = 1u64 << choice.groups[group].produced;
             for &(user, port) in &data.uses {
-                let agrees = choice.modes[user].needs.get(port).is_some_and(|n| n.mask & produced != 0);
+                let agrees = choice.modes[user]
+                    .needs
+                    .get(port)
+                    .is_some_and(|n| n.mask & produced != 0);
                 if agrees {
                     net.add_edge(index(producer), index(user), ());
                 }
             }
         }
-        let anchors = graph.nodes.iter().map(|(_, n)| is_anchor(n, signatures)).collect();
-        Chains { func, graph, anchors, net }
+        let anchors = graph
+            .nodes
+            .iter()
+            .map(|(_, n)| is_anchor(n, signatures))
+            .collect();
+        Chains {
+            func,
+            graph,
+            anchors,
+            net,
+        }
     }
 
     /// The operations from the producer of a group back to what fixes its order.
@@ -61,7 +75,9 @@ impl<'a> Chains<'a> {
             _ => false,
         };
         let uses = &self.graph.groups[group].uses;
-        let (node, _) = uses.iter().find(|(n, _)| is_reader(&self.graph.nodes[*n].kind))?;
+        let (node, _) = uses
+            .iter()
+            .find(|(n, _)| is_reader(&self.graph.nodes[*n].kind))?;
         self.chain(*node)
     }
 
@@ -102,7 +118,11 @@ impl<'a> Chains<'a> {
         } else {
             let (head, tail) = (&names[..SHOWN / 2], &names[names.len() - SHOWN / 2..]);
             let hidden = names.len() - SHOWN;
-            format!("{} -> … {hidden} more … -> {}", head.join(" -> "), tail.join(" -> "))
+            format!(
+                "{} -> … {hidden} more … -> {}",
+                head.join(" -> "),
+                tail.join(" -> ")
+            )
         }
     }
 
@@ -142,6 +162,9 @@ fn is_anchor(node: &super::groups::NodeData, signatures: &Signatures) -> bool {
     node.signature.is_some_and(|id| {
         let sig = signatures.get(id);
         !sig.is_common_order()
-            && !matches!(sig.freedom.class, FreedomClass::Source | FreedomClass::Rearrange)
+            && !matches!(
+                sig.freedom.class,
+                FreedomClass::Source | FreedomClass::Rearrange
+            )
     })
 }

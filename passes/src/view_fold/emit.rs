@@ -96,7 +96,11 @@ impl<'a> Emitter<'a> {
         }
         out.results();
         out.drop_remade();
-        Emitted { func: out.new, conversions: out.conversions, why: out.why }
+        Emitted {
+            func: out.new,
+            conversions: out.conversions,
+            why: out.why,
+        }
     }
 }
 
@@ -106,7 +110,9 @@ impl Output<'_, '_> {
     }
 
     fn spelled(&self, value: Value, layout: LayoutId) -> Type {
-        let Some(ty) = self.e.old.ty(value).as_tensor() else { return self.e.old.ty(value).clone() };
+        let Some(ty) = self.e.old.ty(value).as_tensor() else {
+            return self.e.old.ty(value).clone();
+        };
         let layout = self.e.layouts.get(layout);
         ty.with_spelling(spell(layout, self.e.target)).into()
     }
@@ -114,7 +120,12 @@ impl Output<'_, '_> {
     fn arguments(&mut self) {
         let old = self.e.old;
         for (i, &value) in old.args.iter().enumerate() {
-            let node = self.e.graph.nodes.iter().find(|(_, n)| n.kind == NodeKind::Arg(i));
+            let node = self
+                .e
+                .graph
+                .nodes
+                .iter()
+                .find(|(_, n)| n.kind == NodeKind::Arg(i));
             let pinned = node.and_then(|(_, n)| n.pinned);
             let member = self.e.graph.member(value).map(|m| m.group);
             let ty = match member {
@@ -182,7 +193,9 @@ impl Output<'_, '_> {
             layouts.push(group.zip(layout));
         }
         let name = data.name.clone();
-        let new = self.new.make_op(name, operands, data.props.clone(), types, data.loc.clone());
+        let new = self
+            .new
+            .make_op(name, operands, data.props.clone(), types, data.loc.clone());
         self.new.ops[new].attrs = data.attrs.clone();
         self.new.ops[new].span = data.span;
         self.new.body.push(new);
@@ -222,7 +235,8 @@ impl Output<'_, '_> {
                 format!("{kind} {i}: {}", self.describe(p.value))
             })
             .collect();
-        self.why.push((value, format!("`{name}` in the form {}", ports.join("; "))));
+        self.why
+            .push((value, format!("`{name}` in the form {}", ports.join("; "))));
     }
 
     fn describe(&self, value: Value) -> String {
@@ -294,7 +308,11 @@ impl Output<'_, '_> {
         }
         let data = &self.e.graph.groups[group];
         let constant = data.constant;
-        let from = if constant { self.e.candidates[group][0] } else { self.produced(group) };
+        let from = if constant {
+            self.e.candidates[group][0]
+        } else {
+            self.produced(group)
+        };
         let source = self.copies[&(group, from)];
         let root = data.root;
         let ty = self.spelled(root, layout);
@@ -322,9 +340,13 @@ impl Output<'_, '_> {
         to: LayoutId,
         reader: Option<Op>,
     ) {
-        let ValueDef::Result(op, _) = self.new.values[value].def else { return };
+        let ValueDef::Result(op, _) = self.new.values[value].def else {
+            return;
+        };
         let (from, to) = (self.text(from), self.text(to));
-        self.say(value, || format!("converted from {from} to {to}, {bytes} bytes"));
+        self.say(value, || {
+            format!("converted from {from} to {to}, {bytes} bytes")
+        });
         self.conversion_of.insert(value, self.conversions.len());
         let readers = vec![reader];
         self.conversions.push(Conversion {
@@ -341,14 +363,21 @@ impl Output<'_, '_> {
     }
 
     fn is_source(&self, value: Value) -> bool {
-        self.new.def_op(value).is_some_and(|op| self.new.ops[op].operands.is_empty())
+        self.new
+            .def_op(value)
+            .is_some_and(|op| self.new.ops[op].operands.is_empty())
     }
 
     /// The constant once more, written in another layout at compile time.
     fn constant_in(&mut self, source: Value, ty: Type) -> Value {
-        let op = self.new.def_op(source).expect("a source is the result of an operation");
+        let op = self
+            .new
+            .def_op(source)
+            .expect("a source is the result of an operation");
         let data = self.new.ops[op].clone();
-        let new = self.new.make_op(data.name, Vec::new(), data.props, vec![ty], data.loc);
+        let new = self
+            .new
+            .make_op(data.name, Vec::new(), data.props, vec![ty], data.loc);
         self.new.ops[new].attrs = data.attrs;
         self.remade.push(op);
         self.new.body.push(new);
@@ -371,7 +400,9 @@ impl Output<'_, '_> {
         }
         let remade: IndexSet<Op> = self.remade.iter().copied().collect();
         let ops = &self.new.ops;
-        self.new.body.retain(|op| !remade.contains(op) || ops[*op].results.iter().any(|&r| used[r]));
+        self.new
+            .body
+            .retain(|op| !remade.contains(op) || ops[*op].results.iter().any(|&r| used[r]));
     }
 
     /// A member converted on its own, where no layout of the root gives what is needed.
@@ -385,14 +416,19 @@ impl Output<'_, '_> {
         if let Some(&known) = self.direct.get(&(value, layout)) {
             return known;
         }
-        let member = self.e.graph.member(value).cloned().expect("a direct copy is of a member");
+        let member = self
+            .e
+            .graph
+            .member(value)
+            .cloned()
+            .expect("a direct copy is of a member");
         let mut from = self.produced(group);
         let mut here = self.e.graph.at_member(self.e.layouts, value, from);
         if here.is_none() {
             let all = self.e.candidates[group].clone();
-            let reachable = all.into_iter().find_map(|l| {
-                Some((l, self.e.graph.at_member(self.e.layouts, value, l)?))
-            });
+            let reachable = all
+                .into_iter()
+                .find_map(|l| Some((l, self.e.graph.at_member(self.e.layouts, value, l)?)));
             if let Some((l, h)) = reachable {
                 (from, here) = (l, Some(h));
             }
@@ -427,7 +463,9 @@ impl Output<'_, '_> {
             return copy;
         }
         let steps = self.compose(group, maps);
-        let Some((last, before)) = steps.split_last() else { return copy };
+        let Some((last, before)) = steps.split_last() else {
+            return copy;
+        };
         let key = (group, layout, steps.clone());
         if let Some(&known) = self.views.get(&key) {
             return known;
@@ -435,11 +473,19 @@ impl Output<'_, '_> {
         let mut at = layout;
         let mut seen = copy;
         for &map in before {
-            at = self.e.layouts.forward(at, map).expect("the search only uses layouts that exist");
+            at = self
+                .e
+                .layouts
+                .forward(at, map)
+                .expect("the search only uses layouts that exist");
             let ty = self.step_type(value, map, at);
             seen = self.emit_view(seen, map, ty, value);
         }
-        at = self.e.layouts.forward(at, *last).expect("the search only uses layouts that exist");
+        at = self
+            .e
+            .layouts
+            .forward(at, *last)
+            .expect("the search only uses layouts that exist");
         let ty = self.spelled(value, at);
         seen = self.emit_view(seen, *last, ty, value);
         self.views.insert(key, seen);
@@ -463,13 +509,18 @@ impl Output<'_, '_> {
             shape = result;
         }
         for (_, map) in &mut out {
-            let stays = map.perm.as_ref().is_some_and(|p| p.iter().enumerate().all(|(i, &a)| i == a));
+            let stays = map
+                .perm
+                .as_ref()
+                .is_some_and(|p| p.iter().enumerate().all(|(i, &a)| i == a));
             if stays {
                 (map.perm, map.shape) = (None, None);
             }
         }
         out.retain(|(from, map)| map.perm.is_some() || *from != map.result);
-        out.into_iter().map(|(from, map)| self.e.layouts.map(&from, map)).collect()
+        out.into_iter()
+            .map(|(from, map)| self.e.layouts.map(&from, map))
+            .collect()
     }
 
     fn step_type(&self, value: Value, map: MapId, layout: LayoutId) -> Type {
@@ -478,7 +529,12 @@ impl Output<'_, '_> {
         let dims = result.iter().map(|&n| self.e.graph.sizes.dim(n)).collect();
         let spelling = spell(self.e.layouts.get(layout), self.e.target);
         let dtype = dtype.expect("a member of a group is a tensor");
-        TensorType { dims, dtype, spelling }.into()
+        TensorType {
+            dims,
+            dtype,
+            spelling,
+        }
+        .into()
     }
 
     fn emit_view(&mut self, operand: Value, map: MapId, ty: Type, of: Value) -> Value {
@@ -495,7 +551,9 @@ impl Output<'_, '_> {
         }
         let loc = self.loc_of(of);
         let value = self.single("hbir.view", operand, props, ty, loc);
-        self.say(value, || "a view: the chain of rearrangements keeps every element's place".to_owned());
+        self.say(value, || {
+            "a view: the chain of rearrangements keeps every element's place".to_owned()
+        });
         value
     }
 
@@ -509,13 +567,18 @@ impl Output<'_, '_> {
     }
 
     fn single(&mut self, name: &str, operand: Value, props: AttrDict, ty: Type, loc: Loc) -> Value {
-        let op = self.new.make_op(Arc::from(name), vec![operand], props, vec![ty], loc);
+        let op = self
+            .new
+            .make_op(Arc::from(name), vec![operand], props, vec![ty], loc);
         self.new.body.push(op);
         self.new.ops[op].results[0]
     }
 
     fn loc_of(&self, value: Value) -> Loc {
-        self.e.old.def_op(value).map_or(Loc::Unknown, |op| self.e.old.ops[op].loc.clone())
+        self.e
+            .old
+            .def_op(value)
+            .map_or(Loc::Unknown, |op| self.e.old.ops[op].loc.clone())
     }
 
     fn alias(&mut self, node: Node, op: Op, map: MapId) {
@@ -523,7 +586,9 @@ impl Output<'_, '_> {
         let (from, to) = (old.ops[op].operands[0], old.ops[op].results[0]);
         let needs = self.e.choice.modes[node].needs.clone();
         let operand = self.operand(from, &needs[0], Some(op));
-        let Some(group) = self.e.graph.member(to).map(|m| m.group) else { return };
+        let Some(group) = self.e.graph.member(to).map(|m| m.group) else {
+            return;
+        };
         let layout = self.result_layout(group, needs.get(1));
         let ty = self.spelled(to, layout);
         let value = self.emit_view(operand, map, ty, to);
@@ -543,7 +608,10 @@ impl Output<'_, '_> {
             })
             .collect();
         for (i, &value) in old.results.iter().enumerate() {
-            let node = returns.iter().find(|(at, _)| *at == i).map(|(_, node)| *node);
+            let node = returns
+                .iter()
+                .find(|(at, _)| *at == i)
+                .map(|(_, node)| *node);
             let new = match node {
                 None => self.plain[value].expect("a value is defined before it is returned"),
                 Some(node) => self.returned(node, value),
@@ -571,7 +639,11 @@ impl Output<'_, '_> {
         if !same {
             return new;
         }
-        if self.new.def_op(new).is_some_and(|op| self.is_private(op, new)) {
+        if self
+            .new
+            .def_op(new)
+            .is_some_and(|op| self.is_private(op, new))
+        {
             self.new.values[new].ty = declared;
             return new;
         }
@@ -582,7 +654,11 @@ impl Output<'_, '_> {
     /// Whether nothing but the return reads a value.
     fn is_private(&self, op: Op, value: Value) -> bool {
         let _ = op;
-        let read = self.new.body.iter().any(|&o| self.new.ops[o].operands.contains(&value));
+        let read = self
+            .new
+            .body
+            .iter()
+            .any(|&o| self.new.ops[o].operands.contains(&value));
         !read && !self.new.results.contains(&value)
     }
 }

@@ -101,13 +101,18 @@ impl Sizes {
             Dim::Unknown => self.fresh(None),
             Dim::Symbol(name) => {
                 let known = self.symbols.iter().find(|(n, _)| n.as_ref() == Some(name));
-                known.map(|(_, size)| *size).unwrap_or_else(|| self.fresh(Some(name.clone())))
+                known
+                    .map(|(_, size)| *size)
+                    .unwrap_or_else(|| self.fresh(Some(name.clone())))
             }
         }
     }
 
     fn fresh(&mut self, name: Option<Arc<str>>) -> u64 {
-        let mut n = self.symbols.last().map_or(FIRST_STAND_IN, |(_, last)| last + 2);
+        let mut n = self
+            .symbols
+            .last()
+            .map_or(FIRST_STAND_IN, |(_, last)| last + 2);
         while !is_prime(n) {
             n += 2;
         }
@@ -184,7 +189,9 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn arguments(&mut self) -> Result<(), Box<Diagnostic>> {
         for (i, &value) in self.func.args.iter().enumerate() {
-            let Type::Tensor(_) = self.func.ty(value) else { continue };
+            let Type::Tensor(_) = self.func.ty(value) else {
+                continue;
+            };
             let shape = self.fresh_shape(value);
             let key = self.func.arg_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
@@ -196,7 +203,9 @@ impl Builder<'_> {
 
     fn results(&mut self) -> Result<(), Box<Diagnostic>> {
         for (i, &value) in self.func.results.iter().enumerate() {
-            let Type::Tensor(_) = self.func.ty(value) else { continue };
+            let Type::Tensor(_) = self.func.ty(value) else {
+                continue;
+            };
             let shape = self.graph.shapes[value].to_vec();
             let key = self.func.result_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
@@ -214,7 +223,9 @@ impl Builder<'_> {
         shape: &[u64],
     ) -> Result<Option<LayoutId>, Box<Diagnostic>> {
         let boundary = &self.cx.boundary;
-        let Some(ty) = self.func.ty(value).as_tensor() else { return Ok(None) };
+        let Some(ty) = self.func.ty(value).as_tensor() else {
+            return Ok(None);
+        };
         let bits = ty.dtype.bits();
         let spelling = match boundary.pins.get(key) {
             Some(pin) => pin.clone(),
@@ -243,14 +254,20 @@ impl Builder<'_> {
     }
 
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
-        let Some(ty) = self.func.ty(value).as_tensor() else { return };
+        let Some(ty) = self.func.ty(value).as_tensor() else {
+            return;
+        };
         let bits = ty.dtype.bits();
         let symbolic_bytes = ty.shape().is_none().then(|| {
             let bind = |name: Option<&str>| {
-                name.and_then(|n| self.cx.bindings.get(n).copied()).unwrap_or(DEFAULT_BINDING)
+                name.and_then(|n| self.cx.bindings.get(n).copied())
+                    .unwrap_or(DEFAULT_BINDING)
             };
             let sizes = &self.graph.sizes;
-            let count = shape.iter().map(|&n| sizes.bound(n, &bind)).fold(1u64, u64::saturating_mul);
+            let count = shape
+                .iter()
+                .map(|&n| sizes.bound(n, &bind))
+                .fold(1u64, u64::saturating_mul);
             count.saturating_mul(u64::from(bits)).div_ceil(8)
         });
         self.graph.shapes[value] = Arc::from(&shape[..]);
@@ -265,7 +282,11 @@ impl Builder<'_> {
             uses: Vec::new(),
         };
         let group = self.graph.groups.push(data);
-        self.graph.members[value] = Some(Arc::new(Member { group, maps: Vec::new(), bits }));
+        self.graph.members[value] = Some(Arc::new(Member {
+            group,
+            maps: Vec::new(),
+            bits,
+        }));
     }
 
     fn node(
@@ -277,9 +298,17 @@ impl Builder<'_> {
         pinned: Option<LayoutId>,
     ) -> Node {
         let first_result = values.len() - n_results;
-        let port = |(i, value)| Port { value, is_result: first_result <= i };
+        let port = |(i, value)| Port {
+            value,
+            is_result: first_result <= i,
+        };
         let ports = values.into_iter().enumerate().map(port).collect();
-        self.graph.nodes.push(NodeData { kind, ports, signature, pinned })
+        self.graph.nodes.push(NodeData {
+            kind,
+            ports,
+            signature,
+            pinned,
+        })
     }
 
     fn use_port(&mut self, value: Value, node: Node, port: usize) {
@@ -302,10 +331,14 @@ impl Builder<'_> {
         let freedom = freedom.unwrap_or_else(|| optc_ir::Freedom::barrier(&op_ref));
         let tensor = |&v: &Value| matches!(self.func.ty(v), Type::Tensor(_));
         let all_tensors = data.operands.iter().chain(&data.results).all(tensor);
-        let mut shapes: Vec<Vec<u64>> =
-            data.operands.iter().map(|&v| self.graph.shapes[v].to_vec()).collect();
+        let mut shapes: Vec<Vec<u64>> = data
+            .operands
+            .iter()
+            .map(|&v| self.graph.shapes[v].to_vec())
+            .collect();
         for (i, &result) in data.results.iter().enumerate() {
-            let shape = self.result_shape(result, freedom.results.get(i), &freedom.operands, &shapes);
+            let shape =
+                self.result_shape(result, freedom.results.get(i), &freedom.operands, &shapes);
             self.graph.shapes[result] = Arc::from(&shape[..]);
             shapes.push(shape);
         }
@@ -315,8 +348,19 @@ impl Builder<'_> {
             .map(|&v| self.func.ty(v).as_tensor().map_or(8, |t| t.dtype.bits()))
             .collect();
         let family = decl.map_or("barrier", |d| d.family());
-        let freedom = if all_tensors { freedom } else { optc_ir::Freedom::barrier(&op_ref) };
-        let signature = Signature::new(family, freedom, shapes, bits, data.operands.len(), &self.cx.target);
+        let freedom = if all_tensors {
+            freedom
+        } else {
+            optc_ir::Freedom::barrier(&op_ref)
+        };
+        let signature = Signature::new(
+            family,
+            freedom,
+            shapes,
+            bits,
+            data.operands.len(),
+            &self.cx.target,
+        );
         let constant = class == FreedomClass::Source
             || (!data.operands.is_empty() && data.operands.iter().all(|&v| self.is_constant(v)));
         let id = self.signatures.intern(signature);
@@ -333,7 +377,9 @@ impl Builder<'_> {
     }
 
     fn is_constant(&self, value: Value) -> bool {
-        self.graph.members[value].as_ref().is_some_and(|m| self.graph.groups[m.group].constant)
+        self.graph.members[value]
+            .as_ref()
+            .is_some_and(|m| self.graph.groups[m.group].constant)
     }
 
     /// Sizes of a result: known ones, and unknown ones from operands with the same label.
@@ -344,7 +390,9 @@ impl Builder<'_> {
         operand_labels: &[Vec<Option<usize>>],
         operand_shapes: &[Vec<u64>],
     ) -> Vec<u64> {
-        let Some(ty) = self.func.ty(value).as_tensor() else { return Vec::new() };
+        let Some(ty) = self.func.ty(value).as_tensor() else {
+            return Vec::new();
+        };
         let mut shape = Vec::with_capacity(ty.rank());
         for (i, dim) in ty.dims.iter().enumerate() {
             let label = labels.and_then(|l| l.get(i).copied().flatten());
@@ -365,7 +413,9 @@ impl Builder<'_> {
         let data = &self.func.ops[op];
         let (operand, result) = (data.operands[0], data.results[0]);
         let from = self.graph.shapes[operand].to_vec();
-        let Some(member) = self.graph.members[operand].clone() else { return Ok(()) };
+        let Some(member) = self.graph.members[operand].clone() else {
+            return Ok(());
+        };
         if converts {
             self.graph.shapes[result] = Arc::from(&from[..]);
             self.graph.members[result] = Some(member);
@@ -378,7 +428,11 @@ impl Builder<'_> {
         let total: u64 = from.iter().fold(1, |a, &b| a.saturating_mul(b));
         let shape = self.complete(&dims.shape, &from, total);
         let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
-        let ty = self.func.ty(result).as_tensor().map_or(&[][..], |t| &t.dims);
+        let ty = self
+            .func
+            .ty(result)
+            .as_tensor()
+            .map_or(&[][..], |t| &t.dims);
         let to = self.complete(ty, &permuted, total);
         let map = ViewMap {
             shape: (shape != from).then_some(shape),
@@ -386,7 +440,10 @@ impl Builder<'_> {
             result: to.clone(),
         };
         if map.check(&from).is_err() {
-            let message = format!("the sizes of `{}` are not known well enough to fold it", data.name);
+            let message = format!(
+                "the sizes of `{}` are not known well enough to fold it",
+                data.name
+            );
             return Err(Box::new(
                 Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"),
             ));
@@ -397,9 +454,19 @@ impl Builder<'_> {
         maps.push(map);
         let bits = member.bits;
         if self.reaches_default(&to, bits, &maps) {
-            self.graph.members[result] = Some(Arc::new(Member { group: member.group, maps, bits }));
+            self.graph.members[result] = Some(Arc::new(Member {
+                group: member.group,
+                maps,
+                bits,
+            }));
         } else {
-            let node = self.node(NodeKind::Alias(op, map), vec![operand, result], 1, None, None);
+            let node = self.node(
+                NodeKind::Alias(op, map),
+                vec![operand, result],
+                1,
+                None,
+                None,
+            );
             self.use_port(operand, node, 0);
             let constant = self.graph.groups[member.group].constant;
             self.root(result, to, constant, node, 1);
@@ -456,7 +523,10 @@ impl Graph {
         layout: LayoutId,
     ) -> Option<LayoutId> {
         let member = self.members[value].as_ref()?;
-        member.maps.iter().try_fold(layout, |l, &map| layouts.forward(l, map))
+        member
+            .maps
+            .iter()
+            .try_fold(layout, |l, &map| layouts.forward(l, map))
     }
 
     /// The layout of the root that gives a member `layout`.
@@ -467,11 +537,17 @@ impl Graph {
         layout: LayoutId,
     ) -> Option<LayoutId> {
         let member = self.members[value].as_ref()?;
-        member.maps.iter().rev().try_fold(layout, |l, &map| layouts.backward(l, map))
+        member
+            .maps
+            .iter()
+            .rev()
+            .try_fold(layout, |l, &map| layouts.backward(l, map))
     }
 
     /// Bytes of one copy of a group in a layout.
     pub(crate) fn bytes(&self, layouts: &Layouts, group: Group, layout: LayoutId) -> u64 {
-        self.groups[group].symbolic_bytes.unwrap_or_else(|| layouts.bytes(layout))
+        self.groups[group]
+            .symbolic_bytes
+            .unwrap_or_else(|| layouts.bytes(layout))
     }
 }

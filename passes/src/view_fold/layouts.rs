@@ -117,12 +117,20 @@ impl Layouts {
 fn invert(operand: &[u64], map: &ViewMap) -> ViewMap {
     let shape = map.shape.clone().unwrap_or_else(|| operand.to_vec());
     let Some(perm) = &map.perm else {
-        return ViewMap { shape: None, perm: None, result: operand.to_vec() };
+        return ViewMap {
+            shape: None,
+            perm: None,
+            result: operand.to_vec(),
+        };
     };
     let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
     let mut inverse = vec![0; perm.len()];
     for (i, &p) in perm.iter().enumerate() {
         inverse[p] = i;
     }
-    ViewMap { shape: Some(permuted), perm: Some(inverse), result: operand.to_vec() }
+    ViewMap {
+        shape: Some(permuted),
+        perm: Some(inverse),
+        result: operand.to_vec(),
+    }
 }

@@ -55,8 +55,8 @@ use groups::Graph;
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
 use optc_ir::{Attr, Diagnostic, Func, Module, Value};
-pub use rules::{RuleContext, SearchRule, builtin_rules};
 use rules::RuleSet;
+pub use rules::{RuleContext, SearchRule, builtin_rules};
 use search::{Choice, Search};
 pub use signature::Signature;
 use signature::Signatures;
@@ -146,7 +146,10 @@ impl Pass for ViewFold {
             let known: Vec<&str> = builtin_rules().iter().map(|r| r.0).collect();
             let message = format!("found no rule `{name}`");
             let diag = Diagnostic::error("unknown-rule", message);
-            Box::new(diag.note(format!("wanted all, none, or names of {}", known.join(", "))))
+            Box::new(diag.note(format!(
+                "wanted all, none, or names of {}",
+                known.join(", ")
+            )))
         })?;
         let before = Stats::of(module, &cx.registry);
         let mut layouts = Layouts::default();
@@ -157,7 +160,15 @@ impl Pass for ViewFold {
         for index in 0..module.funcs.len() {
             let func = &module.funcs[index];
             let called = callees.contains(&func.name);
-            let folded = fold(func, called, cx, &mut layouts, &mut signatures, &mut rules, cap)?;
+            let folded = fold(
+                func,
+                called,
+                cx,
+                &mut layouts,
+                &mut signatures,
+                &mut rules,
+                cap,
+            )?;
             total.add(index, &folded);
             module.funcs[index] = folded.func;
         }
@@ -217,7 +228,9 @@ impl Totals {
     /// Bytes of the conversions at run time.
     fn converted(&self) -> u64 {
         let at_run_time = self.conversions.iter().filter(|(_, c)| !c.constant);
-        at_run_time.map(|(_, c)| c.bytes).fold(0, u64::saturating_add)
+        at_run_time
+            .map(|(_, c)| c.bytes)
+            .fold(0, u64::saturating_add)
     }
 
     fn add(&mut self, index: usize, folded: &Folded) {
@@ -226,8 +239,10 @@ impl Totals {
         self.dropped += folded.dropped;
         self.groups += folded.groups;
         self.nodes += folded.nodes;
-        self.conversions.extend(folded.conversions.iter().map(|c| (index, c.clone())));
-        self.why.extend(folded.why.iter().map(|(v, t)| (index, *v, t.clone())));
+        self.conversions
+            .extend(folded.conversions.iter().map(|c| (index, c.clone())));
+        self.why
+            .extend(folded.why.iter().map(|(v, t)| (index, *v, t.clone())));
         self.freed.push(folded.freed);
     }
 
@@ -248,11 +263,13 @@ impl Totals {
                 self.dropped,
                 2 * cx.options.number(&INFO, "max-layouts").unwrap_or(12)
             );
-            cx.remarks.push(Diagnostic::remark("layouts-dropped", message));
+            cx.remarks
+                .push(Diagnostic::remark("layouts-dropped", message));
         }
         if 0 < rules.unsaturated {
             let message = format!("{} operations were not saturated", rules.unsaturated);
-            cx.remarks.push(Diagnostic::remark("not-saturated", message));
+            cx.remarks
+                .push(Diagnostic::remark("not-saturated", message));
         }
         let proof = if after.movement_bytes == 0 {
             Proof::Optimal
@@ -292,7 +309,10 @@ fn fold(
     search.demand();
     let naive = search.naive_bytes();
     let choice = search.choose().ok_or_else(|| {
-        let message = format!("@{}: no lowering exists on target `{}`", func.name, cx.target.name);
+        let message = format!(
+            "@{}: no lowering exists on target `{}`",
+            func.name, cx.target.name
+        );
         Box::new(Diagnostic::error("no-lowering", message))
     })?;
     let (dropped, candidates) = (search.dropped, search.take_candidates());
@@ -311,13 +331,17 @@ fn fold(
     if !conversions.is_empty() {
         let chains = chain::Chains::new(func, &graph, signatures, &choice);
         for conversion in conversions.iter_mut().filter(|c| !c.constant) {
-            let Some(member) = graph.member(conversion.of) else { continue };
+            let Some(member) = graph.member(conversion.of) else {
+                continue;
+            };
             conversion.forced_by = chains.of_producer(member.group);
             let reader = conversion.readers.first().copied().flatten();
             conversion.wanted_by = chains.of_reader(member.group, reader);
         }
     }
-    let freed = needs_free.then(|| freed_bytes(&graph, layouts, signatures, rules, cap)).flatten();
+    let freed = needs_free
+        .then(|| freed_bytes(&graph, layouts, signatures, rules, cap))
+        .flatten();
     Ok(Folded {
         func: emitted.func,
         conversions,
@@ -357,7 +381,10 @@ fn freed_bytes(
 
 /// The functions that some call names: their boundary stays as it is declared.
 fn callees(module: &Module) -> IndexSet<Arc<str>> {
-    let ops = module.funcs.iter().flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
+    let ops = module
+        .funcs
+        .iter()
+        .flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
     let callee = |data: &optc_ir::OpData| match data.props.get("callee") {
         Some(Attr::Symbol(name)) => Some(name.clone()),
         _ => None,
@@ -369,10 +396,17 @@ fn callees(module: &Module) -> IndexSet<Arc<str>> {
 fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassContext) {
     for (index, conversion) in &report.conversions {
         let func = &original.funcs[*index];
-        let what = if conversion.constant { "constant conversion" } else { "conversion" };
+        let what = if conversion.constant {
+            "constant conversion"
+        } else {
+            "conversion"
+        };
         let producer = name_of(func, conversion.of);
-        let readers: Vec<String> =
-            conversion.readers.iter().map(|r| reader_name(func, *r)).collect();
+        let readers: Vec<String> = conversion
+            .readers
+            .iter()
+            .map(|r| reader_name(func, *r))
+            .collect();
         let message = format!(
             "{what} of {producer} from {} to {} stays: {} bytes, read by {}",
             conversion.from,
@@ -380,7 +414,11 @@ fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassConte
             conversion.bytes,
             readers.join(", ")
         );
-        let code = if conversion.constant { "constant-conversion" } else { "conversion-stays" };
+        let code = if conversion.constant {
+            "constant-conversion"
+        } else {
+            "conversion-stays"
+        };
         let mut diag = Diagnostic::remark(code, message);
         if let Some(op) = func.def_op(conversion.of) {
             diag = diag.at(func.ops[op].span, "produced here");
@@ -423,7 +461,9 @@ fn loc_text(func: &Func, op: optc_ir::Op) -> String {
     match &func.ops[op].loc {
         optc_ir::Loc::Name(name) => format!(" at \"{name}\""),
         optc_ir::Loc::Fused(parts) => match parts.first() {
-            Some(optc_ir::Loc::Name(name)) => format!(" at \"{name}\" and {} more", parts.len() - 1),
+            Some(optc_ir::Loc::Name(name)) => {
+                format!(" at \"{name}\" and {} more", parts.len() - 1)
+            }
             _ => String::new(),
         },
         optc_ir::Loc::Unknown | optc_ir::Loc::File(..) => String::new(),
@@ -456,7 +496,9 @@ pub fn explain(cx: &PassContext, module: &Module, name: &str) -> Option<String> 
     let report = cx.fold.as_ref()?;
     let wanted = name.trim_start_matches('%');
     for (index, func) in module.funcs.iter().enumerate() {
-        let Some(value) = find_value(func, wanted) else { continue };
+        let Some(value) = find_value(func, wanted) else {
+            continue;
+        };
         let mut lines = Vec::new();
         let mut at = Some(value);
         while let Some(v) = at {
@@ -466,7 +508,11 @@ pub fn explain(cx: &PassContext, module: &Module, name: &str) -> Option<String> 
             at = func.def_op(v).and_then(|op| {
                 let data = &func.ops[op];
                 let passes = matches!(&*data.name, "hbir.view" | "hbir.layout_convert");
-                if passes { data.operands.first().copied() } else { None }
+                if passes {
+                    data.operands.first().copied()
+                } else {
+                    None
+                }
             });
         }
         return Some(lines.join("\n"));
@@ -486,7 +532,11 @@ fn printed_name(func: &Func, value: Value) -> String {
         for (i, &result) in func.ops[op].results.iter().enumerate() {
             if result == value {
                 let many = 1 < func.ops[op].results.len();
-                return if many { format!("%{n}#{i}") } else { format!("%{n}") };
+                return if many {
+                    format!("%{n}#{i}")
+                } else {
+                    format!("%{n}")
+                };
             }
         }
         if !func.ops[op].results.is_empty() {
@@ -498,6 +548,10 @@ fn printed_name(func: &Func, value: Value) -> String {
 
 fn find_value(func: &Func, name: &str) -> Option<Value> {
     let args = func.args.iter().copied();
-    let results = func.body.iter().flat_map(|&op| func.ops[op].results.iter().copied());
-    args.chain(results).find(|&v| printed_name(func, v).trim_start_matches('%') == name)
+    let results = func
+        .body
+        .iter()
+        .flat_map(|&op| func.ops[op].results.iter().copied());
+    args.chain(results)
+        .find(|&v| printed_name(func, v).trim_start_matches('%') == name)
 }

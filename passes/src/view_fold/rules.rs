@@ -106,7 +106,9 @@ impl RuleContext<'_> {
         for (port, layout) in ports.iter().enumerate() {
             ids.push(match layout {
                 None => default_layout(self.signature, self.layouts, port),
-                Some(l) if l.shape() == self.signature.shapes[port] => self.layouts.intern(l.clone()),
+                Some(l) if l.shape() == self.signature.shapes[port] => {
+                    self.layouts.intern(l.clone())
+                }
                 Some(_) => return,
             });
         }
@@ -171,8 +173,15 @@ const BUILTIN: &[Builtin] = &[
 /// The names and equations of the built-in rules, in the order in which they are tried.
 #[must_use]
 pub fn builtin_rules() -> Vec<(&'static str, &'static str)> {
-    let constant = (CONSTANT_ANY_LAYOUT, "convert(constant, o) = constant written in o");
-    BUILTIN.iter().map(|r| (r.name, r.equation)).chain([constant]).collect()
+    let constant = (
+        CONSTANT_ANY_LAYOUT,
+        "convert(constant, o) = constant written in o",
+    );
+    BUILTIN
+        .iter()
+        .map(|r| (r.name, r.equation))
+        .chain([constant])
+        .collect()
 }
 
 /// Which family each rule about common orders speaks of.
@@ -230,12 +239,16 @@ fn contraction(cx: &mut RuleContext<'_>, name: &str) {
     if sig.accept != Accept::ContractRuns || 2 < cx.port.min(3) {
         return;
     }
-    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else { return };
+    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
+        return;
+    };
     if !accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
         return;
     }
     let logical = default_layout(sig, cx.layouts, cx.port);
-    let Some(logical) = label_order(sig, cx.layouts, cx.port, logical) else { return };
+    let Some(logical) = label_order(sig, cx.layouts, cx.port, logical) else {
+        return;
+    };
     let of = |order: &[LabelDigit], roles: &[ContractRole]| -> Vec<LabelDigit> {
         let wanted = |d: &&LabelDigit| roles.contains(&sig.contract_role(d.label));
         order.iter().filter(wanted).copied().collect()
@@ -250,7 +263,11 @@ fn contraction(cx: &mut RuleContext<'_>, name: &str) {
         "matmul-permuted-k"
     };
     if needs == name {
-        cx.forms.push(Form::Member(if natural_k(sig, &k) { Vec::new() } else { k }));
+        cx.forms.push(Form::Member(if natural_k(sig, &k) {
+            Vec::new()
+        } else {
+            k
+        }));
     }
 }
 
@@ -287,10 +304,16 @@ fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
     {
         return;
     }
-    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else { return };
+    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
+        return;
+    };
     let is_k = |d: &&LabelDigit| sig.contract_role(d.label) == ContractRole::K;
     let k: Vec<LabelDigit> = order.iter().filter(is_k).copied().collect();
-    cx.forms.push(Form::Member(if natural_k(sig, &k) { Vec::new() } else { k }));
+    cx.forms.push(Form::Member(if natural_k(sig, &k) {
+        Vec::new()
+    } else {
+        k
+    }));
 }
 
 fn blocks(cx: &mut RuleContext<'_>, _name: &str) {
@@ -354,7 +377,9 @@ impl Applier<Alt, Knowledge> for Apply {
         let (Some(port), Some(layout)) = (number(egraph, "?p"), number(egraph, "?l")) else {
             return Vec::new();
         };
-        let Some(signature) = egraph.analysis.signature.clone() else { return Vec::new() };
+        let Some(signature) = egraph.analysis.signature.clone() else {
+            return Vec::new();
+        };
         let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
         let mut cx = RuleContext {
             signature: &signature,
@@ -374,7 +399,11 @@ impl Applier<Alt, Knowledge> for Apply {
             });
         }
         if !changed.is_empty() {
-            *egraph.analysis.fired.entry(self.0.name().to_owned()).or_default() += 1;
+            *egraph
+                .analysis
+                .fired
+                .entry(self.0.name().to_owned())
+                .or_default() += 1;
         }
         changed
     }
@@ -397,7 +426,11 @@ fn add_run(egraph: &mut EGraph<Alt, Knowledge>, children: Vec<Id>) -> Option<Id>
 }
 
 fn add_exact(egraph: &mut EGraph<Alt, Knowledge>, form: &[LayoutId]) -> Option<Id> {
-    let children = form.iter().enumerate().map(|(p, &l)| add_as(egraph, p, l)).collect();
+    let children = form
+        .iter()
+        .enumerate()
+        .map(|(p, &l)| add_as(egraph, p, l))
+        .collect();
     add_run(egraph, children)
 }
 
@@ -441,7 +474,10 @@ fn add_port(
     let is_k = |d: &LabelDigit| signature.contract_role(d.label) == ContractRole::K;
     let has_k = order.iter().any(is_k);
     // A port without K is in the same class in every form: key 0 is the empty one.
-    let (p, k) = (number(egraph, port), number(egraph, if has_k { key_id } else { 0 }));
+    let (p, k) = (
+        number(egraph, port),
+        number(egraph, if has_k { key_id } else { 0 }),
+    );
     let any = egraph.add(Alt::Any([p, k]));
     let base = if key.is_empty() || !has_k {
         Some(default)
@@ -489,20 +525,26 @@ impl RuleSet {
     pub(crate) fn new(choice: &str, extra: &[Arc<dyn SearchRule>]) -> Result<RuleSet, String> {
         let names: Vec<&str> = choice.split([',', '+', ':']).map(str::trim).collect();
         let known = builtin_rules();
-        let is_known = |n: &&str| {
-            known.iter().any(|(k, _)| k == n) || extra.iter().any(|r| r.name() == *n)
-        };
+        let is_known =
+            |n: &&str| known.iter().any(|(k, _)| k == n) || extra.iter().any(|r| r.name() == *n);
         let all = choice == "all";
-        if !all && choice != "none"
+        if !all
+            && choice != "none"
             && let Some(unknown) = names.iter().find(|n| !is_known(n))
         {
             return Err((*unknown).to_owned());
         }
         let on = |name: &str| all || (choice != "none" && names.contains(&name));
         let builtin = BUILTIN.iter().map(|r| -> Arc<dyn SearchRule> {
-            Arc::new(Builtin { name: r.name, equation: r.equation, apply: r.apply })
+            Arc::new(Builtin {
+                name: r.name,
+                equation: r.equation,
+                apply: r.apply,
+            })
         });
-        let rules = builtin.chain(extra.iter().cloned()).filter(|r| on(r.name()));
+        let rules = builtin
+            .chain(extra.iter().cloned())
+            .filter(|r| on(r.name()));
         let mut rewrites = Vec::new();
         for rule in rules {
             let pattern: Pattern<Alt> = "(as ?p ?l)".parse().map_err(|_| "pattern".to_owned())?;
@@ -510,7 +552,12 @@ impl RuleSet {
             rewrites.push(rewrite?);
         }
         let constants = on(CONSTANT_ANY_LAYOUT);
-        Ok(RuleSet { rewrites, constants, fired: IndexMap::new(), unsaturated: 0 })
+        Ok(RuleSet {
+            rewrites,
+            constants,
+            fired: IndexMap::new(),
+            unsaturated: 0,
+        })
     }
 
     /// All forms of an operation given the layouts that are asked for at its ports.
@@ -561,12 +608,18 @@ impl RuleSet {
 fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
     let op = egraph.add(Alt::Op);
     let op = egraph.find(op);
-    let n_ports = egraph.analysis.signature.as_ref().map_or(0, |s| s.n_ports());
+    let n_ports = egraph
+        .analysis
+        .signature
+        .as_ref()
+        .map_or(0, |s| s.n_ports());
     let mut modes: Vec<Mode> = Vec::new();
     for node in &egraph[op].nodes {
         let Alt::Run(children) = node else { continue };
         let ports = &children[children.len() - n_ports..];
-        let mode = Mode { ports: ports.iter().map(|&p| members(egraph, p)).collect() };
+        let mode = Mode {
+            ports: ports.iter().map(|&p| members(egraph, p)).collect(),
+        };
         if mode.ports.iter().all(|p| !p.is_empty()) && !modes.contains(&mode) {
             modes.push(mode);
         }
@@ -599,14 +652,20 @@ mod tests {
     #[test]
     fn every_rule_has_a_name_and_an_equation() {
         for (name, equation) in builtin_rules() {
-            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+            assert!(
+                name.chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            );
             assert!(equation.contains('='));
         }
     }
 
     #[test]
     fn an_unknown_rule_is_named() {
-        assert_eq!(RuleSet::new("nonsense", &[]).err(), Some("nonsense".to_owned()));
+        assert_eq!(
+            RuleSet::new("nonsense", &[]).err(),
+            Some("nonsense".to_owned())
+        );
         assert!(RuleSet::new("none", &[]).is_ok_and(|r| r.rewrites.is_empty() && !r.constants));
         assert!(RuleSet::new("all", &[]).is_ok_and(|r| r.constants));
     }

@@ -140,7 +140,9 @@ impl<'a> Search<'a> {
     }
 
     fn offer_at(&mut self, value: Value, layout: LayoutId, must: bool) {
-        let Some(member) = self.graph.member(value) else { return };
+        let Some(member) = self.graph.member(value) else {
+            return;
+        };
         let group = member.group;
         if let Some(root) = self.graph.at_root(self.layouts, value, layout) {
             self.offer(group, root, must);
@@ -172,7 +174,9 @@ impl<'a> Search<'a> {
         for &(node, port) in data.producer.iter().chain(&data.uses) {
             let node = &graph.nodes[node];
             let value = node.ports[port].value;
-            let Some(here) = graph.at_member(self.layouts, value, layout) else { continue };
+            let Some(here) = graph.at_member(self.layouts, value, layout) else {
+                continue;
+            };
             match (&node.kind, node.signature) {
                 (NodeKind::Alias(_, map), _) => {
                     let other = 1 - port;
@@ -207,7 +211,12 @@ impl<'a> Search<'a> {
                     Some(layout) => self.need(value, &[layout], None),
                     None => self.any(value),
                 };
-                need.into_iter().map(|n| NodeMode { needs: vec![n], tie: 0 }).collect()
+                need.into_iter()
+                    .map(|n| NodeMode {
+                        needs: vec![n],
+                        tie: 0,
+                    })
+                    .collect()
             }
             (NodeKind::Op(_), Some(id)) => self.op_modes(node, id),
             (NodeKind::Op(_), None) => Vec::new(),
@@ -217,25 +226,47 @@ impl<'a> Search<'a> {
     fn any(&self, value: Value) -> Option<Need> {
         let group = self.graph.member(value)?.group;
         let n = self.candidates[group].len();
-        let mask = if n == MASK_BITS { u64::MAX } else { (1u64 << n) - 1 };
-        let constant = self.graph.groups[group].constant.then(|| self.candidates[group][0]);
-        Some(Need { mask, direct: None, constant })
+        let mask = if n == MASK_BITS {
+            u64::MAX
+        } else {
+            (1u64 << n) - 1
+        };
+        let constant = self.graph.groups[group]
+            .constant
+            .then(|| self.candidates[group][0]);
+        Some(Need {
+            mask,
+            direct: None,
+            constant,
+        })
     }
 
     fn alias_modes(&mut self, node: Node, map: super::layouts::MapId) -> Vec<NodeMode> {
         let graph = self.graph;
-        let (from, to) = (graph.nodes[node].ports[0].value, graph.nodes[node].ports[1].value);
-        let Some(group) = graph.member(from).map(|m| m.group) else { return Vec::new() };
+        let (from, to) = (
+            graph.nodes[node].ports[0].value,
+            graph.nodes[node].ports[1].value,
+        );
+        let Some(group) = graph.member(from).map(|m| m.group) else {
+            return Vec::new();
+        };
         let mut modes = Vec::new();
         for root in self.candidates[group].clone() {
             let here = graph.at_member(self.layouts, from, root);
             let there = here.and_then(|l| self.layouts.forward(l, map));
-            let (Some(here), Some(there)) = (here, there) else { continue };
-            let needs = self.need(from, &[here], None).zip(self.need(to, &[there], None));
+            let (Some(here), Some(there)) = (here, there) else {
+                continue;
+            };
+            let needs = self
+                .need(from, &[here], None)
+                .zip(self.need(to, &[there], None));
             if let Some((a, b)) = needs
                 && (b.mask != 0 || b.constant.is_some())
             {
-                modes.push(NodeMode { needs: vec![a, b], tie: 0 });
+                modes.push(NodeMode {
+                    needs: vec![a, b],
+                    tie: 0,
+                });
             }
         }
         modes
@@ -243,10 +274,15 @@ impl<'a> Search<'a> {
 
     /// The layouts that are asked for at a port.
     fn demands_at(&mut self, value: Value) -> Vec<LayoutId> {
-        let Some(group) = self.graph.member(value).map(|m| m.group) else { return Vec::new() };
+        let Some(group) = self.graph.member(value).map(|m| m.group) else {
+            return Vec::new();
+        };
         let roots = self.candidates[group].clone();
         let graph = self.graph;
-        roots.into_iter().filter_map(|l| graph.at_member(self.layouts, value, l)).collect()
+        roots
+            .into_iter()
+            .filter_map(|l| graph.at_member(self.layouts, value, l))
+            .collect()
     }
 
     fn op_modes(&mut self, node: Node, id: SignatureId) -> Vec<NodeMode> {
@@ -289,7 +325,10 @@ impl<'a> Search<'a> {
             if let Some(layout) = need.constant {
                 tie = tie.saturating_add(self.constant_tie(value, layout));
             }
-            if self.graph.nodes[node].ports[port].is_result && need.mask == 0 && need.constant.is_none() {
+            if self.graph.nodes[node].ports[port].is_result
+                && need.mask == 0
+                && need.constant.is_none()
+            {
                 return None;
             }
             needs.push(need);
@@ -299,7 +338,9 @@ impl<'a> Search<'a> {
 
     /// Compile-time bytes of a constant in a layout; 0 as it lies in the file.
     fn constant_tie(&mut self, value: Value, layout: LayoutId) -> u64 {
-        let Some(member) = self.graph.member(value) else { return 0 };
+        let Some(member) = self.graph.member(value) else {
+            return 0;
+        };
         let data = &self.graph.groups[member.group];
         if layout == self.layouts.row_major(&data.shape, data.bits) {
             0
@@ -334,7 +375,11 @@ impl<'a> Search<'a> {
         if mask != 0 {
             direct = None;
         }
-        (mask != 0 || direct.is_some()).then_some(Need { mask, direct, constant: None })
+        (mask != 0 || direct.is_some()).then_some(Need {
+            mask,
+            direct,
+            constant: None,
+        })
     }
 
     fn constant_need(
@@ -346,14 +391,20 @@ impl<'a> Search<'a> {
         let graph = self.graph;
         let mut best: Option<(u64, LayoutId)> = None;
         for &layout in accepted {
-            let Some(root) = graph.at_root(self.layouts, value, layout) else { continue };
+            let Some(root) = graph.at_root(self.layouts, value, layout) else {
+                continue;
+            };
             let tie = self.constant_tie(value, root);
             let allowed = self.rules.constants || tie == 0 || default == Some(layout);
             if allowed && best.is_none_or(|(least, _)| tie < least) {
                 best = Some((tie, root));
             }
         }
-        best.map(|(_, root)| Need { mask: 0, direct: None, constant: Some(root) })
+        best.map(|(_, root)| Need {
+            mask: 0,
+            direct: None,
+            constant: Some(root),
+        })
     }
 
     /// The states a group may be in.
@@ -366,7 +417,9 @@ impl<'a> Search<'a> {
         let data = &self.graph.groups[group];
         let n = self.candidates[group].len();
         let masks = |(node, port): &(Node, usize)| {
-            modes[*node].iter().fold(0u64, |m, mode| m | mode.needs[*port].mask)
+            modes[*node]
+                .iter()
+                .fold(0u64, |m, mode| m | mode.needs[*port].mask)
         };
         let produced = data.producer.as_ref().map_or(0, masks);
         let wanted = data.uses.iter().map(masks).fold(0u64, |a, b| a | b);
@@ -374,18 +427,27 @@ impl<'a> Search<'a> {
         let mut states = Vec::new();
         let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
         for p in in_mask(produced) {
-            states.push(GroupState { produced: p, extras: 0 });
+            states.push(GroupState {
+                produced: p,
+                extras: 0,
+            });
             if readers < 2 || !with_extras {
                 continue;
             }
             let others = wanted & !(1u64 << p);
             for e in in_mask(others) {
-                states.push(GroupState { produced: p, extras: 1u64 << e });
+                states.push(GroupState {
+                    produced: p,
+                    extras: 1u64 << e,
+                });
                 if readers < 4 || PAIR_LIMIT < n {
                     continue;
                 }
                 for f in in_mask(others).filter(|&f| e < f) {
-                    states.push(GroupState { produced: p, extras: (1u64 << e) | (1u64 << f) });
+                    states.push(GroupState {
+                        produced: p,
+                        extras: (1u64 << e) | (1u64 << f),
+                    });
                 }
             }
         }
@@ -395,7 +457,11 @@ impl<'a> Search<'a> {
     fn convert_bytes(&self, group: Group, from: usize, to: usize) -> u64 {
         let c = &self.candidates[group];
         let bytes = |i: usize| self.graph.bytes(self.layouts, group, c[i]);
-        if from == to { 0 } else { bytes(from).saturating_add(bytes(to)) }
+        if from == to {
+            0
+        } else {
+            bytes(from).saturating_add(bytes(to))
+        }
     }
 
     /// Bytes of giving a port what it needs when its group is in a state.
@@ -406,7 +472,9 @@ impl<'a> Search<'a> {
         }
         match need.direct {
             Some(layout) => {
-                let from = self.graph.bytes(self.layouts, group, self.candidates[group][state.produced]);
+                let from =
+                    self.graph
+                        .bytes(self.layouts, group, self.candidates[group][state.produced]);
                 let to = self.graph.groups[group].symbolic_bytes;
                 from.saturating_add(to.unwrap_or_else(|| self.layouts.bytes(layout)))
             }
@@ -447,7 +515,10 @@ impl<'a> Search<'a> {
         let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
         for (group, data) in self.graph.groups.iter() {
             states[group] = if data.constant {
-                vec![GroupState { produced: 0, extras: 0 }]
+                vec![GroupState {
+                    produced: 0,
+                    extras: 0,
+                }]
             } else {
                 self.group_states(group, modes, with_extras)
             };
@@ -476,16 +547,29 @@ impl<'a> Search<'a> {
         let graph = self.graph;
         let n_groups = graph.groups.len();
         let mut problem = Problem::default();
-        problem.domains.extend(graph.groups.ids().map(|g| states[g].len()));
-        problem.domains.extend(graph.nodes.ids().map(|n| modes[n].len().max(1)));
+        problem
+            .domains
+            .extend(graph.groups.ids().map(|g| states[g].len()));
+        problem
+            .domains
+            .extend(graph.nodes.ids().map(|n| modes[n].len().max(1)));
         for group in graph.groups.ids() {
-            let table = states[group].iter().map(|&s| self.state_cost(group, s)).collect();
-            problem.factors.push(Factor { vars: vec![group.index()], table });
+            let table = states[group]
+                .iter()
+                .map(|&s| self.state_cost(group, s))
+                .collect();
+            problem.factors.push(Factor {
+                vars: vec![group.index()],
+                table,
+            });
         }
         for (node, data) in graph.nodes.iter() {
             let var = n_groups + node.index();
             let table: Vec<Cost> = modes[node].iter().map(|m| cost(0, m.tie)).collect();
-            problem.factors.push(Factor { vars: vec![var], table });
+            problem.factors.push(Factor {
+                vars: vec![var],
+                table,
+            });
             let mut by_group: IndexMap<Group, Vec<usize>> = IndexMap::new();
             for (port, p) in data.ports.iter().enumerate() {
                 if let Some(member) = graph.member(p.value)
@@ -501,7 +585,10 @@ impl<'a> Search<'a> {
                         table.push(self.pair_cost(node, group, &ports, state, mode));
                     }
                 }
-                problem.factors.push(Factor { vars: vec![group.index(), var], table });
+                problem.factors.push(Factor {
+                    vars: vec![group.index(), var],
+                    table,
+                });
             }
         }
         problem
@@ -512,7 +599,9 @@ impl<'a> Search<'a> {
             return 0;
         }
         let extras = (0..self.candidates[group].len()).filter(|i| state.extras & (1u64 << i) != 0);
-        let bytes = extras.map(|i| self.convert_bytes(group, state.produced, i)).sum();
+        let bytes = extras
+            .map(|i| self.convert_bytes(group, state.produced, i))
+            .sum();
         cost(bytes, u64::from(state.produced != 0))
     }
 
@@ -535,7 +624,11 @@ impl<'a> Search<'a> {
                 bytes = bytes.saturating_add(self.port_bytes(group, state, need));
             }
         }
-        if bytes == u64::MAX { INFEASIBLE } else { cost(bytes, 0) }
+        if bytes == u64::MAX {
+            INFEASIBLE
+        } else {
+            cost(bytes, 0)
+        }
     }
 
     fn read(
@@ -545,17 +638,28 @@ impl<'a> Search<'a> {
         states: &SideTable<Group, Vec<GroupState>>,
     ) -> Choice {
         let n_groups = self.graph.groups.len();
-        let mut groups = SideTable::new(GroupState { produced: 0, extras: 0 });
+        let mut groups = SideTable::new(GroupState {
+            produced: 0,
+            extras: 0,
+        });
         for group in self.graph.groups.ids() {
             groups[group] = states[group][solution.states[group.index()]];
         }
-        let mut chosen = SideTable::new(NodeMode { needs: Vec::new(), tie: 0 });
+        let mut chosen = SideTable::new(NodeMode {
+            needs: Vec::new(),
+            tie: 0,
+        });
         for node in self.graph.nodes.ids() {
             if let Some(mode) = modes[node].get(solution.states[n_groups + node.index()]) {
                 chosen[node] = mode.clone();
             }
         }
-        Choice { groups, modes: chosen, cost: solution.cost, proven: solution.proven }
+        Choice {
+            groups,
+            modes: chosen,
+            cost: solution.cost,
+            proven: solution.proven,
+        }
     }
 
     /// What naive lowering moves: every operation in its default layouts, one conversion for each
@@ -567,7 +671,9 @@ impl<'a> Search<'a> {
             if data.constant {
                 continue;
             }
-            let Some((producer, port)) = data.producer else { continue };
+            let Some((producer, port)) = data.producer else {
+                continue;
+            };
             let produced = self.required_at(producer, port);
             let mut seen: Vec<(Value, LayoutId)> = Vec::new();
             for &(node, port) in &data.uses {
@@ -579,7 +685,9 @@ impl<'a> Search<'a> {
                 }
                 seen.push((value, wanted));
                 let from = graph.bytes(self.layouts, group, produced);
-                let to = data.symbolic_bytes.unwrap_or_else(|| self.layouts.bytes(wanted));
+                let to = data
+                    .symbolic_bytes
+                    .unwrap_or_else(|| self.layouts.bytes(wanted));
                 total = total.saturating_add(from).saturating_add(to);
             }
         }

@@ -73,7 +73,15 @@ impl Signature {
             | FreedomClass::Source => target.accept(family),
         };
         let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
-        Signature { family, accept, parameter, freedom, shapes, bits, n_operands }
+        Signature {
+            family,
+            accept,
+            parameter,
+            freedom,
+            shapes,
+            bits,
+            n_operands,
+        }
     }
 
     /// The labels at a port, one a dimension.
@@ -123,16 +131,24 @@ impl Signature {
         if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
             return false;
         }
-        let kernel_is_one = self.labels(1).iter().zip(&self.shapes[1]).all(|(label, &n)| {
-            label.is_none_or(|l| self.freedom.labels[l].role == Role::Channel) || n == 1
-        });
+        let kernel_is_one = self
+            .labels(1)
+            .iter()
+            .zip(&self.shapes[1])
+            .all(|(label, &n)| {
+                label.is_none_or(|l| self.freedom.labels[l].role == Role::Channel) || n == 1
+            });
         let spatial = |port: usize| -> Vec<u64> {
             let dims = self.labels(port).iter().zip(&self.shapes[port]);
-            dims.filter(|(l, _)| self.is_role(**l, Role::Spatial)).map(|(_, &n)| n).collect()
+            dims.filter(|(l, _)| self.is_role(**l, Role::Spatial))
+                .map(|(_, &n)| n)
+                .collect()
         };
         let channels = |port: usize| -> u64 {
             let dims = self.labels(port).iter().zip(&self.shapes[port]);
-            dims.filter(|(l, _)| self.is_role(**l, Role::Channel)).map(|(_, &n)| n).product()
+            dims.filter(|(l, _)| self.is_role(**l, Role::Channel))
+                .map(|(_, &n)| n)
+                .product()
         };
         let result = self.n_operands;
         let one_group = channels(1) == channels(0).saturating_mul(channels(result));
@@ -216,7 +232,9 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
         | Accept::ChannelOrders
         | Accept::Any => 1,
     };
-    let Some(&last) = shape.last() else { return layouts.row_major(shape, bits) };
+    let Some(&last) = shape.last() else {
+        return layouts.row_major(shape, bits);
+    };
     let fits = match sig.accept {
         Accept::LastBlock => last.is_multiple_of(wanted),
         _ => wanted <= last || shape.iter().all(|&n| n <= 1),
@@ -227,9 +245,18 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
     let mut pieces: Vec<Piece> = Vec::new();
     for (dim, &count) in shape.iter().enumerate() {
         let is_last = dim + 1 == shape.len();
-        let extent = if is_last { count.div_ceil(wanted).saturating_mul(wanted) } else { count };
+        let extent = if is_last {
+            count.div_ceil(wanted).saturating_mul(wanted)
+        } else {
+            count
+        };
         if 1 < extent {
-            pieces.push(Piece { dim, div: 1, count, extent });
+            pieces.push(Piece {
+                dim,
+                div: 1,
+                count,
+                extent,
+            });
         }
     }
     match Layout::from_pieces(shape, bits, &pieces) {
@@ -238,11 +265,18 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
     }
 }
 
-pub(crate) fn accepts_layout(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> bool {
+pub(crate) fn accepts_layout(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
     if layout == default_layout(sig, layouts, port) {
         return true;
     }
-    let Some(pieces) = layouts.pieces(layout) else { return false };
+    let Some(pieces) = layouts.pieces(layout) else {
+        return false;
+    };
     match sig.accept {
         Accept::RowMajor => false,
         Accept::Any => true,
@@ -250,9 +284,13 @@ pub(crate) fn accepts_layout(sig: &Signature, layouts: &mut Layouts, port: usize
         Accept::ContractRuns => is_unpadded(&pieces) && accepts_contract(sig, port, &pieces),
         Accept::ChannelOrders => {
             channel_orders(sig, layouts, port).contains(&layout)
-                || (sig.is_pointwise_conv() && is_unpadded(&pieces) && accepts_pointwise(sig, port, &pieces))
+                || (sig.is_pointwise_conv()
+                    && is_unpadded(&pieces)
+                    && accepts_pointwise(sig, port, &pieces))
         }
-        Accept::MinRun => pieces.last().is_some_and(|p| p.div == 1 && sig.parameter <= p.extent),
+        Accept::MinRun => pieces
+            .last()
+            .is_some_and(|p| p.div == 1 && sig.parameter <= p.extent),
         Accept::LastBlock => accepts_last_block(sig, port, &pieces),
     }
 }
@@ -295,8 +333,12 @@ fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
 /// Other dimensions whole, in any order; the last one in blocks, a block innermost.
 fn accepts_last_block(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
     let shape = &sig.shapes[port];
-    let Some(last_dim) = shape.len().checked_sub(1) else { return true };
-    let Some(inner) = pieces.last() else { return false };
+    let Some(last_dim) = shape.len().checked_sub(1) else {
+        return true;
+    };
+    let Some(inner) = pieces.last() else {
+        return false;
+    };
     if inner.dim != last_dim || inner.div != 1 || !inner.extent.is_multiple_of(sig.parameter) {
         return false;
     }
@@ -344,7 +386,11 @@ pub(crate) fn label_order(
     let pieces = layouts.pieces(layout)?;
     let digit = |p: &Piece| {
         let label = labels.get(p.dim).copied().flatten()?;
-        Some(LabelDigit { label, div: p.div, extent: p.extent })
+        Some(LabelDigit {
+            label,
+            div: p.div,
+            extent: p.extent,
+        })
     };
     let shape = &sig.shapes[port];
     let long = |p: &&Piece| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
@@ -363,7 +409,9 @@ pub(crate) fn restrict(
     let mut pieces: Vec<Piece> = Vec::with_capacity(order.len());
     let mut covered = vec![false; shape.len()];
     for (at, digit) in order.iter().enumerate() {
-        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else { continue };
+        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
+            continue;
+        };
         let size = shape[dim];
         let granule = sig.freedom.labels[digit.label].granule;
         let from = extent_of(sig, source, digit.label).unwrap_or(size);
@@ -372,7 +420,11 @@ pub(crate) fn restrict(
             return None;
         }
         covered[dim] = true;
-        let whole = if from == size { None } else { Some(size.div_ceil(digit.div)) };
+        let whole = if from == size {
+            None
+        } else {
+            Some(size.div_ceil(digit.div))
+        };
         let (count, extent) = match (outermost, whole) {
             (true, Some(count)) => (count, count),
             (false, Some(_)) => (digit.extent.min(size), digit.extent),
@@ -382,7 +434,12 @@ pub(crate) fn restrict(
             }
         };
         if 1 < extent {
-            pieces.push(Piece { dim, div: digit.div, count, extent });
+            pieces.push(Piece {
+                dim,
+                div: digit.div,
+                count,
+                extent,
+            });
         }
     }
     let complete = (0..shape.len()).all(|d| covered[d] || shape[d] == 1);
@@ -392,7 +449,9 @@ pub(crate) fn restrict(
     if from_differs_with_inner_cut(sig, port, source, order) {
         return None;
     }
-    Layout::from_pieces(shape, sig.bits[port], &pieces).ok().map(|l| layouts.intern(l))
+    Layout::from_pieces(shape, sig.bits[port], &pieces)
+        .ok()
+        .map(|l| layouts.intern(l))
 }
 
 fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
@@ -401,13 +460,23 @@ fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
 }
 
 fn is_outermost(order: &[LabelDigit], at: usize) -> bool {
-    order.iter().all(|d| d.label != order[at].label || d.div <= order[at].div)
+    order
+        .iter()
+        .all(|d| d.label != order[at].label || d.div <= order[at].div)
 }
 
 /// Whether a cut label has another extent at the two ports while the smaller one ends inside a cut.
-fn from_differs_with_inner_cut(sig: &Signature, port: usize, source: usize, order: &[LabelDigit]) -> bool {
+fn from_differs_with_inner_cut(
+    sig: &Signature,
+    port: usize,
+    source: usize,
+    order: &[LabelDigit],
+) -> bool {
     order.iter().any(|d| {
-        let (a, b) = (extent_of(sig, port, d.label), extent_of(sig, source, d.label));
+        let (a, b) = (
+            extent_of(sig, port, d.label),
+            extent_of(sig, source, d.label),
+        );
         match (a, b) {
             (Some(a), Some(b)) if a != b => !a.is_multiple_of(d.div) || !b.is_multiple_of(d.div),
             _ => false,
@@ -423,7 +492,11 @@ pub(crate) fn extend(sig: &Signature, order: &LabelOrder, full: usize) -> Vec<La
     let missing: Vec<LabelDigit> = dims
         .filter_map(|(label, &n)| {
             let label = (*label)?;
-            (1 < n && !have(order, label)).then_some(LabelDigit { label, div: 1, extent: n })
+            (1 < n && !have(order, label)).then_some(LabelDigit {
+                label,
+                div: 1,
+                extent: n,
+            })
         })
         .collect();
     if missing.is_empty() {
@@ -432,9 +505,14 @@ pub(crate) fn extend(sig: &Signature, order: &LabelOrder, full: usize) -> Vec<La
     let mut beside = order.clone();
     for digit in &missing {
         let labels = sig.labels(full);
-        let at = labels.iter().position(|l| *l == Some(digit.label)).unwrap_or(0);
+        let at = labels
+            .iter()
+            .position(|l| *l == Some(digit.label))
+            .unwrap_or(0);
         let before = labels[..at].iter().rev().flatten();
-        let neighbour = before.copied().find_map(|l| beside.iter().rposition(|d| d.label == l));
+        let neighbour = before
+            .copied()
+            .find_map(|l| beside.iter().rposition(|d| d.label == l));
         beside.insert(neighbour.map_or(0, |n| n + 1), *digit);
     }
     let inner: LabelOrder = order.iter().chain(&missing).copied().collect();
@@ -455,7 +533,10 @@ pub(crate) fn fullest_port(sig: &Signature) -> usize {
         dims.filter(|(l, n)| l.is_some() && 1 < **n).count()
     };
     let result = sig.n_operands.min(sig.n_ports().saturating_sub(1));
-    (0..sig.n_ports()).fold(result, |best, port| if long(best) < long(port) { port } else { best })
+    (0..sig.n_ports()).fold(
+        result,
+        |best, port| if long(best) < long(port) { port } else { best },
+    )
 }
 
 fn transfers(
@@ -486,9 +567,12 @@ pub(crate) fn common_orders(
     layout: LayoutId,
 ) -> Vec<LabelOrder> {
     let full = fullest_port(sig);
-    let Some(order) = label_order(sig, layouts, port, layout) else { return Vec::new() };
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return Vec::new();
+    };
     let lacks = missing_labels(sig, port, full);
-    let is_broadcast_operand = port < sig.n_operands && !matches!(sig.family, "broadcast" | "gather");
+    let is_broadcast_operand =
+        port < sig.n_operands && !matches!(sig.family, "broadcast" | "gather");
     if 0 < lacks && is_broadcast_operand {
         return Vec::new();
     }
@@ -497,7 +581,8 @@ pub(crate) fn common_orders(
 
 fn missing_labels(sig: &Signature, port: usize, full: usize) -> usize {
     let dims = sig.labels(full).iter().zip(&sig.shapes[full]);
-    dims.filter(|(l, n)| l.is_some_and(|l| !sig.has_label(port, l)) && 1 < **n).count()
+    dims.filter(|(l, n)| l.is_some_and(|l| !sig.has_label(port, l)) && 1 < **n)
+        .count()
 }
 
 fn ordered_transfers(
@@ -527,7 +612,9 @@ fn contract_transfers(
     port: usize,
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
-    let Some(order) = label_order(sig, layouts, port, layout) else { return Vec::new() };
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return Vec::new();
+    };
     let mut out = Vec::new();
     for other in (0..sig.n_ports().min(3)).filter(|&o| o != port) {
         for full in splice(sig, &order, other) {
@@ -551,7 +638,11 @@ fn splice(sig: &Signature, order: &LabelOrder, other: usize) -> Vec<LabelOrder> 
         .filter_map(|(l, &n)| {
             let label = (*l)?;
             let known = order.iter().any(|d| d.label == label);
-            (!known && 1 < n).then_some(LabelDigit { label, div: 1, extent: n })
+            (!known && 1 < n).then_some(LabelDigit {
+                label,
+                div: 1,
+                extent: n,
+            })
         })
         .collect();
     let keeps = |d: &&LabelDigit| labels.contains(&Some(d.label));
@@ -576,7 +667,9 @@ fn channel_transfers(
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
     let mine = channel_orders(sig, layouts, port);
-    let Some(style) = mine.iter().position(|&l| l == layout) else { return Vec::new() };
+    let Some(style) = mine.iter().position(|&l| l == layout) else {
+        return Vec::new();
+    };
     let mut out = Vec::new();
     for other in (0..sig.n_ports()).filter(|&o| o != port) {
         if let Some(&l) = channel_orders(sig, layouts, other).get(style) {

@@ -88,13 +88,20 @@ fn solve_with(problem: &Problem, guard: usize) -> Solution {
         states[step.var] = step.best[at] as usize;
     }
     let cost = evaluate(problem, &states);
-    Solution { states, cost, proven }
+    Solution {
+        states,
+        cost,
+        proven,
+    }
 }
 
 /// The cost of an assignment.
 pub(crate) fn evaluate(problem: &Problem, states: &[usize]) -> Cost {
     problem.factors.iter().fold(0, |sum, factor| {
-        let at = factor.vars.iter().fold(0, |at, &v| at * problem.domains[v] + states[v]);
+        let at = factor
+            .vars
+            .iter()
+            .fold(0, |at, &v| at * problem.domains[v] + states[v]);
         add(sum, factor.table[at])
     })
 }
@@ -151,7 +158,9 @@ impl<'a> State<'a> {
     /// Entries of the table that eliminating the variable makes, its own states included.
     fn size(&self, var: usize) -> usize {
         let scope = self.scope(var);
-        scope.iter().fold(self.domains[var], |s, &v| s.saturating_mul(self.domains[v]))
+        scope
+            .iter()
+            .fold(self.domains[var], |s, &v| s.saturating_mul(self.domains[v]))
     }
 
     /// The variable whose elimination makes the smallest table.
@@ -171,7 +180,9 @@ impl<'a> State<'a> {
 
     fn take_factors(&mut self, var: usize) -> Vec<Factor> {
         let ids = std::mem::take(&mut self.of[var]);
-        ids.into_iter().filter_map(|f| self.factors[f].take()).collect()
+        ids.into_iter()
+            .filter_map(|f| self.factors[f].take())
+            .collect()
     }
 
     fn finish(&mut self, var: usize, scope: &[usize]) {
@@ -189,7 +200,10 @@ impl<'a> State<'a> {
         let factors = self.take_factors(var);
         let (table, best) = min_out(self.domains, var, &scope, &factors);
         if !scope.is_empty() {
-            self.insert(Factor { vars: scope.clone(), table });
+            self.insert(Factor {
+                vars: scope.clone(),
+                table,
+            });
         }
         self.finish(var, &scope);
         Step { var, scope, best }
@@ -197,7 +211,8 @@ impl<'a> State<'a> {
 
     fn widest(&self) -> usize {
         let open = (0..self.done.len()).filter(|&v| !self.done[v]);
-        open.max_by_key(|&v| (self.scope(v).len(), Reverse(v))).expect("a variable is left")
+        open.max_by_key(|&v| (self.scope(v).len(), Reverse(v)))
+            .expect("a variable is left")
     }
 
     /// Fixes a variable to the state whose factors have the least sum of minima.
@@ -210,7 +225,9 @@ impl<'a> State<'a> {
                 add(sum, slice.table.iter().copied().min().unwrap_or(0))
             })
         };
-        let state = (0..self.domains[var]).min_by_key(|&s| floor(s)).unwrap_or(0);
+        let state = (0..self.domains[var])
+            .min_by_key(|&s| floor(s))
+            .unwrap_or(0);
         for factor in &factors {
             let rest = slice(factor, var, state, self.domains);
             if !rest.vars.is_empty() {
@@ -218,23 +235,39 @@ impl<'a> State<'a> {
             }
         }
         self.finish(var, &scope);
-        Step { var, scope: Vec::new(), best: vec![u32::try_from(state).unwrap_or(0)] }
+        Step {
+            var,
+            scope: Vec::new(),
+            best: vec![u32::try_from(state).unwrap_or(0)],
+        }
     }
 }
 
 /// The factor without variables of one state.
 fn drop_single(factor: &Factor, domains: &[usize]) -> Factor {
-    let vars = factor.vars.iter().copied().filter(|&v| domains[v] != 1).collect();
-    Factor { vars, table: factor.table.clone() }
+    let vars = factor
+        .vars
+        .iter()
+        .copied()
+        .filter(|&v| domains[v] != 1)
+        .collect();
+    Factor {
+        vars,
+        table: factor.table.clone(),
+    }
 }
 
 /// The factor with one variable fixed.
 fn slice(factor: &Factor, var: usize, state: usize, domains: &[usize]) -> Factor {
-    let Some(at) = factor.vars.iter().position(|&v| v == var) else { return factor.clone() };
+    let Some(at) = factor.vars.iter().position(|&v| v == var) else {
+        return factor.clone();
+    };
     let inner: usize = factor.vars[at + 1..].iter().map(|&v| domains[v]).product();
     let chunk = inner * domains[var];
     let rows = factor.table.chunks_exact(chunk);
-    let table = rows.flat_map(|r| r[state * inner..(state + 1) * inner].iter().copied()).collect();
+    let table = rows
+        .flat_map(|r| r[state * inner..(state + 1) * inner].iter().copied())
+        .collect();
     let vars = factor.vars.iter().copied().filter(|&v| v != var).collect();
     Factor { vars, table }
 }
@@ -248,7 +281,10 @@ fn min_out(
 ) -> (Vec<Cost>, Vec<u32>) {
     let size: usize = scope.iter().map(|&v| domains[v]).product();
     let n = domains[var];
-    let strides: Vec<Vec<usize>> = factors.iter().map(|f| strides_of(f, domains, scope)).collect();
+    let strides: Vec<Vec<usize>> = factors
+        .iter()
+        .map(|f| strides_of(f, domains, scope))
+        .collect();
     let own: Vec<usize> = factors.iter().map(|f| stride_of(f, domains, var)).collect();
     let mut index = vec![0usize; scope.len()];
     let mut base = vec![0usize; factors.len()];
@@ -256,9 +292,11 @@ fn min_out(
     for _ in 0..size {
         let (mut least, mut arg) = (Cost::MAX, 0u32);
         for s in 0..n {
-            let sum = factors.iter().zip(&base).zip(&own).fold(0, |sum, ((f, b), o)| {
-                add(sum, f.table[b + s * o])
-            });
+            let sum = factors
+                .iter()
+                .zip(&base)
+                .zip(&own)
+                .fold(0, |sum, ((f, b), o)| add(sum, f.table[b + s * o]));
             if sum < least {
                 (least, arg) = (sum, u32::try_from(s).unwrap_or(u32::MAX));
             }
@@ -300,7 +338,10 @@ fn stride_of(factor: &Factor, domains: &[usize], var: usize) -> usize {
 }
 
 fn strides_of(factor: &Factor, domains: &[usize], scope: &[usize]) -> Vec<usize> {
-    scope.iter().map(|&v| stride_of(factor, domains, v)).collect()
+    scope
+        .iter()
+        .map(|&v| stride_of(factor, domains, v))
+        .collect()
 }
 
 #[cfg(test)]
@@ -319,8 +360,9 @@ mod tests {
         let domains: Vec<usize> = (0..n).map(|_| 1 + (random(seed) % 3) as usize).collect();
         let mut factors = Vec::new();
         for _ in 0..2 * n {
-            let mut vars: Vec<usize> =
-                (0..1 + random(seed) % 3).map(|_| (random(seed) % n as u64) as usize).collect();
+            let mut vars: Vec<usize> = (0..1 + random(seed) % 3)
+                .map(|_| (random(seed) % n as u64) as usize)
+                .collect();
             vars.sort_unstable();
             vars.dedup();
             let size = vars.iter().map(|&v| domains[v]).product();

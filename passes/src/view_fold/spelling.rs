@@ -35,12 +35,17 @@ fn block(layout: &Layout, size: u64) -> Option<Spelling> {
     let order = grid_order(layout, last)?;
     let letter = letter(shape.len(), last)?;
     let fields = [
-        ("block".to_owned(), optc_layout::Field::Str(format!("{size}{letter}"))),
+        (
+            "block".to_owned(),
+            optc_layout::Field::Str(format!("{size}{letter}")),
+        ),
         ("order".to_owned(), optc_layout::Field::Ints(order)),
     ];
     let spelling = Spelling::from_fields(&fields, shape.len()).ok()?;
     let candidate = Layout::new(spelling, shape, layout.elem_bits()).ok()?;
-    candidate.same_function(layout).then(|| candidate.spelling().clone())
+    candidate
+        .same_function(layout)
+        .then(|| candidate.spelling().clone())
 }
 
 /// The dimensions of the grid of blocks, major to minor: as the pieces come, the last dimension
@@ -56,7 +61,8 @@ fn grid_order(layout: &Layout, last: usize) -> Option<Vec<i64>> {
         if order.contains(&piece.dim) {
             continue;
         }
-        let outer_of_last = piece.dim == last && pieces.iter().filter(|p| p.dim == last).count() > 1;
+        let outer_of_last =
+            piece.dim == last && pieces.iter().filter(|p| p.dim == last).count() > 1;
         if piece.dim != last || outer_of_last {
             order.push(piece.dim);
         }

@@ -50,23 +50,44 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 
 fn row(path: &str, target: &str) -> Result<Row, String> {
     let bytes = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
-    let name = Path::new(path).file_stem().map_or(path.to_owned(), |s| s.to_string_lossy().into_owned());
-    let options = optc_onnx::Options { name: Some(format!("{name}.onnx")) };
+    let name = Path::new(path)
+        .file_stem()
+        .map_or(path.to_owned(), |s| s.to_string_lossy().into_owned());
+    let options = optc_onnx::Options {
+        name: Some(format!("{name}.onnx")),
+    };
     let import = optc_onnx::import(&bytes, &options)
         .map_err(|d| format!("{path}: {}", d.first().map_or("", |d| &d.message)))?;
     let registry = Arc::new(Registry::hbir());
     let before = Stats::of(&import.module, &registry);
-    let (after, cx) = fold(import.module.clone(), &registry, "canonicalize,view-fold", target)
-        .map_err(|e| format!("{path}: {e}"))?;
+    let (after, cx) = fold(
+        import.module.clone(),
+        &registry,
+        "canonicalize,view-fold",
+        target,
+    )
+    .map_err(|e| format!("{path}: {e}"))?;
     let plain = "canonicalize,view-fold{rules=none}";
-    let (none, _) = fold(import.module, &registry, plain, target).map_err(|e| format!("{path}: {e}"))?;
+    let (none, _) =
+        fold(import.module, &registry, plain, target).map_err(|e| format!("{path}: {e}"))?;
     let proof = cx.fold.as_ref().map_or("", |f| f.proof.name());
     let copies = before.copy_bytes;
-    let naive = cx.fold.as_ref().map_or(0, |f| f.bytes_before.saturating_sub(copies));
+    let naive = cx
+        .fold
+        .as_ref()
+        .map_or(0, |f| f.bytes_before.saturating_sub(copies));
     let is_stay = |d: &&optc_ir::Diagnostic| d.code == "conversion-stays";
     let text = |d: &optc_ir::Diagnostic| format!("{} ({})", d.message, d.notes.join("; "));
     let remarks = cx.remarks.iter().filter(is_stay).map(text).collect();
-    Ok(Row { name, before, after, no_rules: none.movement_bytes, naive, proof, remarks })
+    Ok(Row {
+        name,
+        before,
+        after,
+        no_rules: none.movement_bytes,
+        naive,
+        proof,
+        remarks,
+    })
 }
 
 fn fold(
@@ -79,7 +100,10 @@ fn fold(
     let mut cx = PassContext::new(registry.clone(), Arc::new(target));
     cx.boundary = Boundary::default();
     let stages = PassList::builtin().parse(pipeline).map_err(|d| d.message)?;
-    let mut hooks = manager::Hooks { verify_each: true, ..manager::Hooks::default() };
+    let mut hooks = manager::Hooks {
+        verify_each: true,
+        ..manager::Hooks::default()
+    };
     manager::run(&mut module, &stages, &mut cx, &mut hooks)
         .map_err(|d| d.first().map_or(String::new(), |d| d.message.clone()))?;
     Ok((Stats::of(&module, registry), cx))
@@ -135,7 +159,12 @@ fn picture(rows: &[Row]) -> String {
     const LINE: usize = 18;
     const LEFT: usize = 190;
     const WIDTH: usize = 520;
-    let most = rows.iter().map(|r| r.before.movement_bytes).max().unwrap_or(1).max(1);
+    let most = rows
+        .iter()
+        .map(|r| r.before.movement_bytes)
+        .max()
+        .unwrap_or(1)
+        .max(1);
     let height = LINE * rows.len() + 40;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\" \

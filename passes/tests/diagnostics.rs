@@ -1,0 +1,161 @@
+//! What the passes refuse and remark, by code.
+
+use optc_ir::{Diagnostic, Module, Registry, text};
+use optc_passes::certify::{Certificate, check, check_target};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{PassContext, PassList, Stats};
+use optc_target::Target;
+use std::sync::Arc;
+
+const ATTENTION: &str = r#"
+func.func @main(%x: tensor<5x6xf32>, %y: tensor<6x5xf32>) -> tensor<6x5xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %1 = "hbir.add"(%0, %y) : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  return %1 : tensor<6x5xf32>
+}
+"#;
+
+fn context() -> PassContext {
+    let target = Target::builtin("cpu").expect("built in");
+    PassContext::new(Arc::new(Registry::hbir()), Arc::new(target))
+}
+
+fn fold(cx: &mut PassContext, pipeline: &str) -> Result<(Module, Module), Vec<Diagnostic>> {
+    let before = text::parse(ATTENTION).expect("well formed");
+    let mut after = before.clone();
+    let stages = PassList::builtin().parse(pipeline).map_err(|d| vec![*d])?;
+    run(&mut after, &stages, cx, &mut Hooks::default())?;
+    Ok((before, after))
+}
+
+fn codes(diags: &[Diagnostic]) -> Vec<&'static str> {
+    diags.iter().map(|d| d.code).collect()
+}
+
+#[test]
+fn a_certificate_that_was_tampered_with_is_refused() {
+    let mut cx = context();
+    let (before, after) = fold(&mut cx, "view-fold").expect("folds");
+    let bytes = Stats::of(&after, &cx.registry).movement_bytes;
+    let good = Certificate::of(&before, &after, "cpu", bytes);
+    let verdict = |c: &Certificate| check(&before, &after, c, &cx.registry, &cx.target);
+    assert_eq!(verdict(&good), Ok(()));
+    let mut bad = good.clone();
+    bad.movement_bytes += 1;
+    assert_eq!(codes(&verdict(&bad).unwrap_err()), ["certificate-bytes"]);
+    let mut bad = good.clone();
+    bad.lines
+        .push("hbir.relu row-major -> row-major".to_owned());
+    assert_eq!(
+        codes(&verdict(&bad).unwrap_err()),
+        ["certificate-operation"]
+    );
+    let mut bad = good.clone();
+    bad.target = "journey6".to_owned();
+    assert_eq!(codes(&verdict(&bad).unwrap_err()), ["certificate-target"]);
+    let error = Certificate::from_text("nonsense").unwrap_err();
+    assert_eq!(error.code, "certificate-syntax");
+    assert_eq!(Certificate::from_text(&good.to_text()).as_ref(), Ok(&good));
+}
+
+#[test]
+fn another_program_is_refused() {
+    let mut cx = context();
+    let (before, _) = fold(&mut cx, "view-fold").expect("folds");
+    let other = text::parse(&ATTENTION.replace("hbir.add", "hbir.sub")).expect("well formed");
+    let certificate = Certificate::of(&before, &other, "cpu", 240);
+    let diags = check(&before, &other, &certificate, &cx.registry, &cx.target).unwrap_err();
+    assert_eq!(codes(&diags), ["certificate-mismatch"]);
+}
+
+#[test]
+fn layouts_that_the_target_does_not_take_are_refused() {
+    let cx = context();
+    let source = "%0 = \"hbir.add\"(%x, %y) : (tensor<5x6xf32, {order = [1, 0]}>, tensor<5x6xf32>) \
+                  -> tensor<5x6xf32>";
+    let module = text::parse(source).expect("well formed");
+    assert_eq!(
+        codes(&check_target(&module, &cx.registry, &cx.target)),
+        ["target-layout"]
+    );
+}
+
+#[test]
+fn what_a_pipeline_text_may_not_say() {
+    let list = PassList::builtin();
+    let code = |text: &str| list.parse(text).unwrap_err().code;
+    assert_eq!(code("nonsense"), "unknown-pass");
+    assert_eq!(code("view-fold{nonsense=1}"), "unknown-option");
+    assert_eq!(code("view-fold{max-layouts=1"), "pipeline-syntax");
+    let mut cx = context();
+    let refused = |pipeline: &str, cx: &mut PassContext| codes(&fold(cx, pipeline).unwrap_err());
+    assert_eq!(
+        refused("view-fold{max-layouts=0}", &mut cx),
+        ["option-value"]
+    );
+    assert_eq!(
+        refused("view-fold{rules=nonsense}", &mut cx),
+        ["unknown-rule"]
+    );
+}
+
+#[test]
+fn a_pin_that_does_not_fit_is_refused() {
+    let mut cx = context();
+    let fields = [("order".to_owned(), optc_layout::Field::Ints(vec![0, 2, 1]))];
+    let spelling = optc_layout::Spelling::from_fields(&fields, 3).expect("of rank 3");
+    cx.boundary.pins.insert("x".to_owned(), spelling);
+    assert_eq!(
+        codes(&fold(&mut cx, "view-fold").unwrap_err()),
+        ["pin-layout"]
+    );
+}
+
+#[test]
+fn what_stays_is_remarked() {
+    let mut cx = context();
+    fold(&mut cx, "view-fold{max-layouts=1}").expect("folds");
+    assert!(codes(&cx.remarks).contains(&"conversion-stays"));
+}
+
+struct Liar;
+
+static LIAR: optc_passes::PassInfo = optc_passes::PassInfo {
+    name: "liar",
+    summary: "says that it changed nothing",
+    phases: (optc_passes::Phase::Imported, optc_passes::Phase::Canonical),
+    required: false,
+    options: &[],
+};
+
+impl optc_passes::Pass for Liar {
+    fn info(&self) -> &'static optc_passes::PassInfo {
+        &LIAR
+    }
+
+    fn run(
+        &self,
+        module: &mut Module,
+        _cx: &mut PassContext,
+    ) -> Result<optc_passes::Changed, Box<Diagnostic>> {
+        module.attrs.set("hbir.note", optc_ir::Attr::str("changed"));
+        Ok(optc_passes::Changed::No)
+    }
+}
+
+#[test]
+fn the_manager_holds_passes_to_what_they_say() {
+    let stages = [optc_passes::Stage {
+        pass: Arc::new(Liar),
+        options: optc_passes::Options::default(),
+    }];
+    let mut cx = context();
+    let mut module = text::parse(ATTENTION).expect("well formed");
+    let outcome = run(&mut module, &stages, &mut cx, &mut Hooks::default());
+    if cfg!(debug_assertions) {
+        assert_eq!(codes(&outcome.unwrap_err()), ["pass-changed"]);
+    }
+    let (_, mut laid) = fold(&mut cx, "view-fold").expect("folds");
+    let outcome = run(&mut laid, &stages, &mut cx, &mut Hooks::default());
+    assert_eq!(codes(&outcome.unwrap_err()), ["pass-phase"]);
+}

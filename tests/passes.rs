@@ -1,0 +1,308 @@
+//! What the manager, the pipelines and the certificates refuse, and what options do.
+
+use optc_ir::ops::rearrange::view_of;
+use optc_ir::{Diagnostic, Func, Module, Registry, text};
+use optc_passes::certify::{self, Certificate};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{
+    Boundary, Changed, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage, pipeline,
+};
+use optc_target::Target;
+use optc_tests::check::{parse, run_passes};
+use std::sync::Arc;
+
+const TRANSPOSED: &str = r#"func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<3x5xf32>) -> tensor<5x3xf32>
+  %1 = "hbir.tanh"(%0) : (tensor<5x3xf32>) -> tensor<5x3xf32>
+  %2 = "hbir.transpose"(%1) <{perm = [1, 0]}> : (tensor<5x3xf32>) -> tensor<3x5xf32>
+  return %2 : tensor<3x5xf32>
+}"#;
+
+fn context() -> PassContext {
+    let target = Target::builtin("cpu").expect("built in");
+    PassContext::new(Arc::new(Registry::hbir()), Arc::new(target))
+}
+
+#[track_caller]
+fn refused(answer: Result<impl std::fmt::Debug, Vec<Diagnostic>>, code: &str) {
+    let diags = answer.expect_err("it is refused");
+    assert!(diags.iter().any(|d| d.code == code), "{diags:?}");
+}
+
+fn stage(pass: impl Pass + 'static) -> Vec<Stage> {
+    vec![Stage {
+        pass: Arc::new(pass),
+        options: Options::default(),
+    }]
+}
+
+/// A pass that removes the last operation of a function that returns an argument.
+struct DropsLast(Changed);
+
+static DROPS_LAST: PassInfo = PassInfo {
+    name: "drop-last",
+    summary: "remove the last operation",
+    phases: (Phase::Imported, Phase::Canonical),
+    required: false,
+    options: &[],
+};
+
+impl Pass for DropsLast {
+    fn info(&self) -> &'static PassInfo {
+        &DROPS_LAST
+    }
+    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+        module.funcs[0].body.pop();
+        Ok(self.0)
+    }
+}
+
+const UNUSED: &str = r#"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = "hbir.tanh"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  return %x : tensor<3xf32>
+}"#;
+
+#[test]
+fn a_pass_that_lies_is_caught() {
+    let mut hooks = Hooks::default();
+    let honest = run(
+        &mut parse(UNUSED),
+        &stage(DropsLast(Changed::Yes)),
+        &mut context(),
+        &mut hooks,
+    );
+    assert_eq!(honest.expect("the pass is right").len(), 1);
+    if cfg!(debug_assertions) {
+        let lie = run(
+            &mut parse(UNUSED),
+            &stage(DropsLast(Changed::No)),
+            &mut context(),
+            &mut hooks,
+        );
+        refused(lie, "pass-changed");
+    }
+}
+
+#[test]
+fn a_pass_that_breaks_the_program_is_caught() {
+    let mut hooks = Hooks {
+        verify_each: true,
+        ..Hooks::default()
+    };
+    let mut module = parse(TRANSPOSED);
+    let broken = run(
+        &mut module,
+        &stage(DropsLast(Changed::Yes)),
+        &mut context(),
+        &mut hooks,
+    );
+    let diags = broken.expect_err("a value is not defined any more");
+    assert!(
+        diags
+            .iter()
+            .any(|d| d.notes.iter().any(|n| n.contains("drop-last"))),
+        "{diags:?}"
+    );
+}
+
+#[test]
+fn a_pass_outside_its_phases_is_refused() {
+    let folded = format!("module attributes {{hbir.target = \"cpu\"}} {{\n{UNUSED}\n}}");
+    let stages = stage(DropsLast(Changed::Yes));
+    refused(
+        run(
+            &mut parse(&folded),
+            &stages,
+            &mut context(),
+            &mut Hooks::default(),
+        ),
+        "pass-phase",
+    );
+}
+
+/// No pass of a pipeline is needed for the program to be right, unless it says so.
+#[test]
+fn pipelines_are_right_without_any_of_their_passes() {
+    let registry = Arc::new(Registry::hbir());
+    let module = parse(TRANSPOSED);
+    let list = PassList::builtin();
+    for skipped in pipeline::DEFAULT {
+        let info = list
+            .infos()
+            .into_iter()
+            .find(|i| i.name == *skipped)
+            .expect("a built-in pass");
+        if info.required {
+            continue;
+        }
+        let rest: Vec<&str> = pipeline::DEFAULT
+            .iter()
+            .copied()
+            .filter(|p| p != skipped)
+            .collect();
+        let ran = run_passes(
+            &module,
+            &rest.join(","),
+            "cpu",
+            &Boundary::default(),
+            &registry,
+        );
+        let ran = ran.unwrap_or_else(|e| panic!("without {skipped}: {e}"));
+        let same = optc_tests::check::same_meaning(&module, &ran.module, &registry);
+        same.unwrap_or_else(|e| panic!("without {skipped}: {e}"));
+    }
+}
+
+#[test]
+fn pins_that_do_not_fit_are_refused() {
+    let mut cx = context();
+    let spelling = parse(
+        r#"func.func @main(%x: tensor<3x5x7xf32, {order = [2, 1, 0]}>) -> tensor<3x5x7xf32, {order = [2, 1, 0]}> {
+  return %x : tensor<3x5x7xf32, {order = [2, 1, 0]}>
+}"#,
+    );
+    let func: &Func = &spelling.funcs[0];
+    let spelling = func
+        .ty(func.args[0])
+        .as_tensor()
+        .expect("a tensor")
+        .spelling
+        .clone();
+    cx.boundary.pins.insert("x".to_owned(), spelling);
+    let stages = PassList::builtin().parse("view-fold").expect("a pipeline");
+    let answer = run(
+        &mut parse(TRANSPOSED),
+        &stages,
+        &mut cx,
+        &mut Hooks::default(),
+    );
+    refused(answer, "pin-layout");
+}
+
+#[test]
+fn sizes_that_say_too_little_are_refused() {
+    let text = r#"func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %0 = "hbir.reshape"(%x) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}"#;
+    let stages = PassList::builtin().parse("view-fold").expect("a pipeline");
+    let answer = run(
+        &mut parse(text),
+        &stages,
+        &mut context(),
+        &mut Hooks::default(),
+    );
+    refused(answer, "rearrange-unknown-size");
+}
+
+#[test]
+fn candidates_that_are_dropped_are_told() {
+    let text = r#"func.func @main(%x: tensor<2x3x5xf32>, %y: tensor<5x3x2xf32>, %z: tensor<3x2x5xf32>) -> (tensor<5x3x2xf32>, tensor<3x2x5xf32>) {
+  %0 = "hbir.tanh"(%x) : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %1 = "hbir.transpose"(%0) <{perm = [2, 1, 0]}> : (tensor<2x3x5xf32>) -> tensor<5x3x2xf32>
+  %2 = "hbir.add"(%1, %y) : (tensor<5x3x2xf32>, tensor<5x3x2xf32>) -> tensor<5x3x2xf32>
+  %3 = "hbir.transpose"(%0) <{perm = [1, 0, 2]}> : (tensor<2x3x5xf32>) -> tensor<3x2x5xf32>
+  %4 = "hbir.add"(%3, %z) : (tensor<3x2x5xf32>, tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
+  return %2, %4 : tensor<5x3x2xf32>, tensor<3x2x5xf32>
+}"#;
+    let registry = Arc::new(Registry::hbir());
+    let remarks = |pipeline: &str| -> Vec<&str> {
+        let ran = run_passes(
+            &parse(text),
+            pipeline,
+            "cpu",
+            &Boundary::default(),
+            &registry,
+        );
+        ran.expect("it folds")
+            .cx
+            .remarks
+            .iter()
+            .map(|d| d.code)
+            .collect()
+    };
+    assert!(remarks("view-fold{max-layouts=1}").contains(&"layouts-dropped"));
+    assert!(!remarks("view-fold").contains(&"layouts-dropped"));
+}
+
+fn folded() -> (Module, Module, Certificate) {
+    let registry = Arc::new(Registry::hbir());
+    let module = parse(TRANSPOSED);
+    let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
+    let ran = ran.expect("it folds");
+    (
+        module,
+        ran.module,
+        ran.cx.fold.expect("a report").certificate,
+    )
+}
+
+/// What the checker says of a folded program, after `change` to its text and `claim` to the
+/// certificate.
+fn check(change: impl Fn(&str) -> String, claim: impl Fn(&mut Certificate)) -> Vec<&'static str> {
+    let (original, folded, mut certificate) = folded();
+    let printed = text::print(&folded);
+    let changed = parse(&change(&printed));
+    claim(&mut certificate);
+    let target = Target::builtin("cpu").expect("built in");
+    let registry = Registry::hbir();
+    match certify::check(&original, &changed, &certificate, &registry, &target) {
+        Ok(()) => Vec::new(),
+        Err(diags) => diags.iter().map(|d| d.code).collect(),
+    }
+}
+
+#[test]
+fn certificates_say_what_is_wrong() {
+    let same = str::to_owned;
+    assert_eq!(check(same, |_| ()), [] as [&str; 0]);
+    assert_eq!(
+        check(same, |c| c.movement_bytes += 1),
+        ["certificate-bytes"]
+    );
+    assert_eq!(check(same, |c| c.target.push('x')), ["certificate-target"]);
+    assert_eq!(
+        check(same, |c| drop(c.lines.pop())),
+        ["certificate-operation"]
+    );
+    let other = |text: &str| text.replace("hbir.tanh", "hbir.relu");
+    assert_eq!(
+        check(other, |_| ()),
+        ["certificate-operation", "certificate-mismatch"]
+    );
+    let other_with_claim = check(other, |c| {
+        c.lines
+            .iter_mut()
+            .for_each(|l| *l = l.replace("hbir.tanh", "hbir.relu"));
+    });
+    assert_eq!(other_with_claim, ["certificate-mismatch"]);
+    let padded = |text: &str| text.replace("{order = [1, 0]}", "{block = \"4H\", order = [1, 0]}");
+    assert!(check(padded, |_| ()).contains(&"target-layout"));
+}
+
+#[test]
+fn certificate_texts_are_read_strictly() {
+    let (_, _, certificate) = folded();
+    let text = certificate.to_text();
+    assert_eq!(Certificate::from_text(&text).ok(), Some(certificate));
+    for bad in [
+        "",
+        "optc-certificate 2\n",
+        &text.replace("movement_bytes ", "bytes "),
+    ] {
+        let answer = Certificate::from_text(bad).map_err(|d| vec![*d]);
+        refused(answer, "certificate-syntax");
+    }
+}
+
+#[test]
+fn only_rearrangements_are_views() {
+    let module = parse(TRANSPOSED);
+    let func = &module.funcs[0];
+    let codes: Vec<Option<&str>> = func
+        .body
+        .iter()
+        .map(|&op| view_of(&func.op_ref(op)).err().map(|e| e.code))
+        .collect();
+    assert_eq!(codes, [None, Some("not-a-rearrangement"), None]);
+}
