@@ -521,7 +521,7 @@ fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
 fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
-    let mut orders: Vec<(usize, Vec<Run>, Vec<(usize, u64)>)> = Vec::new();
+    let mut orders: Vec<PortOrder> = Vec::new();
     let n_results = freedom.results.len();
     for (port, value) in ports(func, op).into_iter().enumerate() {
         let Some(layout) = layout_of(func, value) else {
@@ -588,6 +588,9 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
     }
     Ok(())
 }
+
+/// A port, its digits by label, and the extents of its labels.
+type PortOrder = (usize, Vec<Run>, Vec<(usize, u64)>);
 
 /// Neighbouring digits of one label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -125,7 +125,10 @@ impl Sizes {
         if let Some((name, _)) = self.symbols.iter().find(|(_, size)| *size == n) {
             return name.clone().map_or(Dim::Unknown, Dim::Symbol);
         }
-        let unknown = self.symbols.iter().any(|(_, size)| n != 0 && n % size == 0);
+        let unknown = self
+            .symbols
+            .iter()
+            .any(|(_, size)| n != 0 && n.is_multiple_of(*size));
         if unknown { Dim::Unknown } else { Dim::Fixed(n) }
     }
 
@@ -133,7 +136,7 @@ impl Sizes {
     fn bound(&self, mut n: u64, bind: &dyn Fn(Option<&str>) -> u64) -> u64 {
         let mut factor = 1u64;
         for (name, size) in &self.symbols {
-            while n != 0 && n % size == 0 {
+            while n != 0 && n.is_multiple_of(*size) {
                 n /= size;
                 factor = factor.saturating_mul(bind(name.as_deref()));
             }
@@ -143,7 +146,9 @@ impl Sizes {
 }
 
 fn is_prime(n: u64) -> bool {
-    (2..).take_while(|d| d * d <= n).all(|d| n % d != 0)
+    (2..)
+        .take_while(|d| d * d <= n)
+        .all(|d| !n.is_multiple_of(d))
 }
 
 /// Builds the graph of one function.
@@ -497,7 +502,7 @@ impl Builder<'_> {
             .filter(|d| !matches!(d, Dim::Unknown))
             .map(|d| self.graph.sizes.of(d))
             .fold(1, u64::saturating_mul);
-        let mut rest = if known == 0 { 0 } else { total / known };
+        let mut rest = total.checked_div(known).unwrap_or(0);
         dims.iter()
             .map(|d| match d {
                 Dim::Unknown => std::mem::replace(&mut rest, 1),

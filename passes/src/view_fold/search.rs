@@ -40,6 +40,9 @@ pub(crate) struct GroupState {
     pub(crate) extras: u64,
 }
 
+/// A signature and the layouts that are asked for at its ports.
+type ModeKey = (SignatureId, Vec<Vec<LayoutId>>);
+
 pub(crate) struct Search<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) layouts: &'a mut Layouts,
@@ -49,7 +52,7 @@ pub(crate) struct Search<'a> {
     pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
     /// Candidates that the cap kept out.
     pub(crate) dropped: u64,
-    modes_of: IndexMap<(SignatureId, Vec<Vec<LayoutId>>), Rc<Vec<Mode>>>,
+    modes_of: IndexMap<ModeKey, Rc<Vec<Mode>>>,
     queue: VecDeque<(Group, LayoutId)>,
 }
 
