@@ -14,7 +14,10 @@ fuzz_target!(|input: (u64, bool, bool)| {
     let registry = Arc::new(Registry::hbir());
     let module = program(seed, Profile::Mixed, &registry);
     let name = if on_cpu { "cpu" } else { "journey6" };
-    let boundary = Boundary { free_all, ..Boundary::default() };
+    let boundary = Boundary {
+        free_all,
+        ..Boundary::default()
+    };
     let ran = run_passes(&module, "view-fold", name, &boundary, &registry);
     let ran = ran.unwrap_or_else(|e| panic!("{e}\n{}", text::print(&module)));
     let same = same_meaning(&module, &ran.module, &registry);

@@ -5,7 +5,9 @@ use libfuzzer_sys::fuzz_target;
 use optc_ir::{Registry, text, verify};
 
 fuzz_target!(|source: &str| {
-    let Ok(module) = text::parse(source) else { return };
+    let Ok(module) = text::parse(source) else {
+        return;
+    };
     let printed = text::print(&module);
     let again = text::parse(&printed).expect("what is printed parses");
     assert_eq!(printed, text::print(&again));

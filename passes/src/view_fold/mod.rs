@@ -8,14 +8,14 @@
 //! %0 = "hbir.view"(%x) <{perm = [1, 0], shape = [6, 5]}> : (tensor<2x3x5xf32>) -> tensor<5x6xf32, {order = [1, 0]}>
 //! ```
 //!
-//! 1. Values joined by reshapes and transposes form a storage group ([`groups`]).
+//! 1. Values joined by reshapes and transposes form a storage group (`groups`).
 //! 2. Layouts come by demand: each operation, the target and the boundary ask for theirs, and each
-//!    operation hands a demand at one port on to the others ([`search`]).
+//!    operation hands a demand at one port on to the others (`search`).
 //! 3. The forms of an operation that compute the same value come from equality saturation
-//!    ([`rules`]); without rules there is the default form alone.
+//!    (`rules`); without rules there is the default form alone.
 //! 4. Variable elimination chooses one layout a group and one form an operation, with the fewest
-//!    bytes converted ([`solve`]).
-//! 5. The choice is written down ([`emit`]) and compared with the naive lowering on the whole
+//!    bytes converted (`solve`).
+//! 5. The choice is written down (`emit`) and compared with the naive lowering on the whole
 //!    program; it is never worse.
 //!
 //! # Soundness
