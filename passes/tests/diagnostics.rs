@@ -159,3 +159,15 @@ fn the_manager_holds_passes_to_what_they_say() {
     let outcome = run(&mut laid, &stages, &mut cx, &mut Hooks::default());
     assert_eq!(codes(&outcome.unwrap_err()), ["pass-phase"]);
 }
+
+#[test]
+fn a_target_that_pads_wants_known_sizes() {
+    let target = Target::builtin("journey6").expect("built in");
+    let mut cx = PassContext::new(Arc::new(Registry::hbir()), Arc::new(target));
+    let source = "%0 = \"hbir.relu\"(%x) : (tensor<?x6xf32, {dims = [\"B\", 6]}>) -> \
+                  tensor<?x6xf32, {dims = [\"B\", 6]}>";
+    let mut module = text::parse(source).expect("well formed");
+    let stages = PassList::builtin().parse("view-fold").expect("built in");
+    let outcome = run(&mut module, &stages, &mut cx, &mut Hooks::default());
+    assert_eq!(codes(&outcome.unwrap_err()), ["target-wants-sizes"]);
+}

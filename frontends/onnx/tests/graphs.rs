@@ -231,6 +231,92 @@ fn element_types_without_a_counterpart_are_refused() {
     }
 }
 
+/// `y = op(x, constants…)`, with `x` of this shape.
+fn one_node(shape: &[i64], op: &str, constants: Vec<(&str, Msg)>, attrs: Vec<Msg>) -> Graph {
+    let names: Vec<&str> = constants.iter().map(|(name, _)| *name).collect();
+    let inputs = [&["x"], names.as_slice()].concat();
+    let graph = Graph::new()
+        .input(fixed("x", F32, shape))
+        .node(node(op, &inputs, &["y"], attrs))
+        .output(value("y", F32, &[D::Open]));
+    constants
+        .into_iter()
+        .filter(|(name, _)| !name.is_empty())
+        .fold(graph, |g, (_, tensor)| g.constant(tensor))
+}
+
+#[test]
+fn nodes_that_contradict_themselves_are_refused() {
+    let c = |name: &'static str, list: &[i64]| (name, ints(name, list));
+    let none = || ("", Msg::new());
+    let w = || ("w", floats("w", &[3], &[0.0; 3]));
+    let scales = ("s", floats("s", &[1], &[2.0]));
+    let slice = |a: &[i64], b: &[i64], d: &[i64]| {
+        let lists = vec![c("a", a), c("b", b), c("c", &[0]), c("d", d)];
+        one_node(&[2, 3], "Slice", lists, vec![])
+    };
+    let pool = |strides: &[i64]| {
+        let attrs = vec![
+            attr_ints("kernel_shape", &[2, 2]),
+            attr_ints("strides", strides),
+        ];
+        one_node(&[1, 2, 5, 5], "MaxPool", vec![], attrs)
+    };
+    refused(
+        &one_node(&[2, 3], "Unsqueeze", vec![c("a", &[0, 0])], vec![]),
+        "axis-repeated",
+    );
+    refused(&one_node(&[2, 3], "Gemm", vec![w()], vec![]), "gemm-rank");
+    refused(
+        &one_node(&[2, 3], "Pad", vec![c("p", &[1])], vec![]),
+        "pad-count",
+    );
+    refused(
+        &one_node(&[2, 3], "Resize", vec![none(), scales], vec![]),
+        "resize-count",
+    );
+    refused(&slice(&[0, 0], &[1], &[1]), "slice-lists");
+    refused(&slice(&[0], &[1], &[0]), "slice-step");
+    let halves = one_node(
+        &[2, 3],
+        "Split",
+        vec![c("s", &[1, 1])],
+        vec![attr_int("axis", 0)],
+    );
+    refused(&halves, "split-outputs");
+    refused(&pool(&[1]), "window-list");
+    refused(&pool(&[1, 0]), "window-list");
+    let groups = vec![w(), ("b", floats("b", &[3], &[0.0; 3]))];
+    let groups = one_node(
+        &[2, 3, 4],
+        "GroupNormalization",
+        groups,
+        vec![attr_int("num_groups", 2)],
+    );
+    refused(
+        &Graph {
+            opset: 18,
+            ..groups
+        },
+        "group-norm-groups",
+    );
+}
+
+#[test]
+fn constants_without_a_value_are_refused() {
+    let made = |op: &str, inputs: &[&str], constants: Vec<Msg>| {
+        let graph = relu_graph().node(node(op, inputs, &["z"], vec![]));
+        let graph = graph.output(value("z", F32, &[D::Open]));
+        constants.into_iter().fold(graph, Graph::constant)
+    };
+    refused(
+        &made("ConstantOfShape", &["n"], vec![ints("n", &[-1])]),
+        "constant-shape",
+    );
+    let bounds = vec![scalar_int("a", 0), scalar_int("b", 9), scalar_int("c", 0)];
+    refused(&made("Range", &["a", "b", "c"], bounds), "range-bounds");
+}
+
 #[test]
 fn inputs_without_a_rank_are_refused() {
     let tensor = Msg::new().int(1, F32);

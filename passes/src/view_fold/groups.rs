@@ -108,6 +108,11 @@ impl Sizes {
         }
     }
 
+    /// Whether some size is unknown.
+    pub(crate) fn any(&self) -> bool {
+        !self.symbols.is_empty()
+    }
+
     fn fresh(&mut self, name: Option<Arc<str>>) -> u64 {
         let mut n = self
             .symbols

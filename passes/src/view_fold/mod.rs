@@ -305,6 +305,13 @@ fn fold(
     cap: usize,
 ) -> Result<Folded, Box<Diagnostic>> {
     let graph = groups::build(func, called, cx, layouts, signatures)?;
+    if graph.sizes.any() && cx.target.style == optc_target::Style::Block {
+        let message = format!(
+            "@{}: a size is unknown, target `{}` pads blocks and wants known sizes",
+            func.name, cx.target.name
+        );
+        return Err(Box::new(Diagnostic::error("target-wants-sizes", message)));
+    }
     let mut search = Search::new(&graph, layouts, signatures, rules, cap);
     search.demand();
     let naive = search.naive_bytes();
