@@ -435,28 +435,30 @@ impl Builder<'_> {
         let dims = view_of(&op_ref).map_err(|error| {
             Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
         })?;
-        let total: u64 = from.iter().fold(1, |a, &b| a.saturating_mul(b));
-        let shape = self.complete(&dims.shape, &from, total);
+        let unknown = || {
+            let message = format!(
+                "the sizes of `{}` are not known well enough to fold it",
+                data.name
+            );
+            Box::new(Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"))
+        };
+        let shape = self
+            .complete(&dims.shape, &from)
+            .ok_or_else(unknown)?;
         let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
         let ty = self
             .func
             .ty(result)
             .as_tensor()
             .map_or(&[][..], |t| &t.dims);
-        let to = self.complete(ty, &permuted, total);
+        let to = self.complete(ty, &permuted).ok_or_else(unknown)?;
         let map = ViewMap {
             shape: (shape != from).then_some(shape),
             perm: (!dims.perm.iter().enumerate().all(|(i, &p)| i == p)).then_some(dims.perm),
             result: to.clone(),
         };
         if map.check(&from).is_err() {
-            let message = format!(
-                "the sizes of `{}` are not known well enough to fold it",
-                data.name
-            );
-            return Err(Box::new(
-                Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"),
-            ));
+            return Err(unknown());
         }
         self.graph.shapes[result] = Arc::from(&to[..]);
         let map = self.layouts.map(&from, map);
@@ -493,28 +495,51 @@ impl Builder<'_> {
         at.is_some()
     }
 
-    /// Sizes of `dims`: known ones, unknown ones as in `like` where the rest agrees, one by division.
-    fn complete(&mut self, dims: &[Dim], like: &[u64], total: u64) -> Vec<u64> {
-        let unknown = dims.iter().filter(|d| matches!(d, Dim::Unknown)).count();
-        if unknown == 0 {
-            return dims.iter().map(|d| self.graph.sizes.of(d)).collect();
-        }
-        if dims.len() == like.len() {
-            return like.to_vec();
-        }
-        let known: u64 = dims
+    /// Sizes of `dims`, which has as many elements as `like`: known ones; one unknown one by
+    /// division; several where `dims` is `like` but for extents of 1. Nothing where that leaves a
+    /// size open.
+    fn complete(&mut self, dims: &[Dim], like: &[u64]) -> Option<Vec<u64>> {
+        let known: Vec<Option<u64>> = dims
             .iter()
-            .filter(|d| !matches!(d, Dim::Unknown))
-            .map(|d| self.graph.sizes.of(d))
-            .fold(1, u64::saturating_mul);
-        let mut rest = total.checked_div(known).unwrap_or(0);
-        dims.iter()
             .map(|d| match d {
-                Dim::Unknown => std::mem::replace(&mut rest, 1),
-                Dim::Fixed(_) | Dim::Symbol(_) => self.graph.sizes.of(d),
+                Dim::Unknown => None,
+                Dim::Fixed(_) | Dim::Symbol(_) => Some(self.graph.sizes.of(d)),
             })
-            .collect()
+            .collect();
+        let sure: Vec<u64> = known.iter().copied().flatten().collect();
+        if sure.len() == dims.len() {
+            return Some(sure);
+        }
+        if sure.len() + 1 == dims.len()
+            && let (Some(total), Some(others)) = (product(like), product(&sure))
+            && others != 0
+            && total.is_multiple_of(others)
+        {
+            let rest = u64::try_from(total / others).ok()?;
+            return Some(known.into_iter().map(|n| n.unwrap_or(rest)).collect());
+        }
+        let mut long = like.iter().copied().filter(|&n| n != 1);
+        let mut sizes = Vec::with_capacity(dims.len());
+        for size in known {
+            sizes.push(match size {
+                Some(1) => 1,
+                size => {
+                    let next = long.next()?;
+                    if size.is_some_and(|n| n != next) {
+                        return None;
+                    }
+                    next
+                }
+            });
+        }
+        long.next().is_none().then_some(sizes)
     }
+}
+
+fn product(sizes: &[u64]) -> Option<u128> {
+    sizes
+        .iter()
+        .try_fold(1u128, |a, &b| a.checked_mul(u128::from(b)))
 }
 
 /// What an unbound symbol counts as where costs are compared.
