@@ -442,9 +442,7 @@ impl Builder<'_> {
             );
             Box::new(Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"))
         };
-        let shape = self
-            .complete(&dims.shape, &from)
-            .ok_or_else(unknown)?;
+        let shape = self.complete(&dims.shape, &from).ok_or_else(unknown)?;
         let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
         let ty = self
             .func
