@@ -355,7 +355,7 @@ fn search(
 }
 
 /// Greatest common divisor of two positive numbers.
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -157,6 +157,21 @@ pub enum LayoutError {
         /// The tile, first 1.
         tile: usize,
     },
+    /// A dimension of unknown size without a bound.
+    #[error("a dimension `?` has no bound, expected sizes or bounds: memory is laid out for them")]
+    Unbounded,
+    /// A split point outside its dimension.
+    #[error(
+        "`SC` cuts physical dimension {physical_dim} at {point}, expected points below its size {size}"
+    )]
+    SplitPoint {
+        /// The physical dimension, 0 the most major one.
+        physical_dim: usize,
+        /// The point.
+        point: u64,
+        /// The dimension's size.
+        size: u64,
+    },
     /// Physical digits that are no mixed radix of their dimensions.
     #[error("the digits of dimension {dim} do not cover its {size} indices once each")]
     Pieces {
@@ -196,10 +211,13 @@ impl LayoutError {
             LayoutError::MissingDigit { .. }
             | LayoutError::OverlappingDigits { .. }
             | LayoutError::MergeConflict { .. } => (Some("digits"), 0),
-            LayoutError::TileAcrossPadding { .. } => (Some("xla"), 0),
+            LayoutError::TileAcrossPadding { .. } | LayoutError::SplitPoint { .. } => {
+                (Some("xla"), 0)
+            }
             LayoutError::OutOfBuffer { .. } => (Some("size"), 0),
             LayoutError::Overflow { .. }
             | LayoutError::Pieces { .. }
+            | LayoutError::Unbounded
             | LayoutError::Inexpressible { .. } => (None, 0),
         }
     }

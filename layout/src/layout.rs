@@ -7,6 +7,7 @@ use crate::chain::{self, Chain, Cut, compose, eval, normalize, split, steps};
 use crate::error::LayoutError;
 use crate::respell;
 use crate::spelling::{BlockSpelling, Notation, Spelling, StridedSpelling, default_axes};
+use crate::xla::{SplitConfig, XlaSpelling};
 
 /// A function from the logical indices of a shape to offsets in a linear buffer, the buffer's
 /// size, element width and memory space, and the spelling that the function was given in.
@@ -387,6 +388,64 @@ impl Layout {
         u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX)
     }
 
+    /// Buffer size in bytes of the largest part, where an XLA layout splits a dimension over several
+    /// memories (`SC`); else [`Layout::bytes`].
+    #[must_use]
+    pub fn part_bytes(&self) -> u64 {
+        let Spelling::Xla(xla) = self.spelling() else {
+            return self.bytes();
+        };
+        if xla.split_configs().is_empty() || self.elements() == 0 {
+            return self.bytes();
+        }
+        let part = xla.largest_part(self.shape());
+        let whole = XlaSpelling {
+            splits: Vec::new(),
+            ..xla.clone()
+        };
+        let layout = Layout::new(Spelling::Xla(whole), &part, self.inner.type_bits);
+        layout.map_or_else(|_| self.bytes(), |layout| layout.bytes())
+    }
+
+    /// Dimensions that are cut into parts in different memories.
+    pub(crate) fn splits(&self) -> &[SplitConfig] {
+        match self.spelling() {
+            Spelling::Xla(xla) => xla.split_configs(),
+            _ => &[],
+        }
+    }
+
+    /// The same elements at the same offsets of a buffer in another memory space.
+    ///
+    /// # Errors
+    /// A spelling in block or strided notation has no memory space other than 0, and no other
+    /// notation writes the function.
+    pub fn in_space(&self, space: u32) -> Result<Layout, LayoutError> {
+        if space == self.space() {
+            return Ok(self.clone());
+        }
+        let mut storage = self.storage();
+        storage.space = space;
+        if let Spelling::Xla(xla) = self.spelling() {
+            let spelling = Spelling::Xla(xla.in_space(space));
+            let function = self.function().clone();
+            return Ok(Self::from_parts(
+                self.shape(),
+                self.elements(),
+                function,
+                storage,
+                spelling,
+            ));
+        }
+        respell::spelled(
+            self.shape(),
+            self.elements(),
+            self.function().clone(),
+            storage,
+            Some(self.spelling()),
+        )
+    }
+
     pub(crate) fn function(&self) -> &Function {
         &self.inner.function
     }
@@ -476,6 +535,7 @@ impl Layout {
             a.positions == b.positions && a.bits == b.bits && a.space == b.space
         };
         self.shape() == other.shape()
+            && crate::view::same_splits(self, other)
             && same(self.storage(), other.storage())
             && crate::view::same_positions(self, other)
     }
@@ -873,7 +933,7 @@ fn build_digits(
 
 /// The function of an XLA spelling.
 fn build_xla(
-    xla: &crate::xla::XlaSpelling,
+    xla: &XlaSpelling,
     shape: &[u64],
     storage: &mut Storage,
 ) -> Result<Function, LayoutError> {

@@ -8,6 +8,10 @@
 //! a stride. Every notation of this crate becomes one, comparison cuts two chains at each other's
 //! boundaries, and none of it enumerates elements.
 //!
+//! [`XlaShape`] reads and prints the shapes of HLO text (`parse`, `parse_prefix`, `Display`), an
+//! [`XlaArray`] gives its [`Layout`] and its bytes, and [`deduce`] finds the logical map behind two
+//! layouts of which nothing but the buffer is known, as in HLO's `bitcast`.
+//!
 //! ```
 //! use optc_layout::{ViewMap, is_view, notation::parse_tensor, pull};
 //!
@@ -21,18 +25,22 @@
 
 mod build;
 mod chain;
+mod deduce;
 mod digits;
 mod error;
 mod layout;
 pub mod notation;
 mod respell;
+mod shape;
 mod spelling;
 pub mod view;
 mod xla;
 
+pub use deduce::deduce;
 pub use digits::{DigitOp, DigitText, DigitsSpelling};
 pub use error::LayoutError;
 pub use layout::{Layout, Piece};
+pub use shape::{XlaArray, XlaDim, XlaShape, XlaType};
 pub use spelling::{BlockSpelling, Factor, Field, Notation, Spelling, StridedSpelling};
 pub use view::{NotView, NotViewReason, ViewMap, ViewMapError, is_view, pull};
-pub use xla::{TileDim, XlaSpelling};
+pub use xla::{SplitConfig, TileDim, XlaSpelling};

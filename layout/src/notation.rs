@@ -5,8 +5,8 @@
 
 use crate::error::LayoutError;
 use crate::layout::Layout;
+use crate::shape::{XlaShape, XlaType};
 use crate::spelling::{Field, Spelling};
-use crate::xla::XlaSpelling;
 
 /// A tensor type that stands alone.
 #[derive(Clone, Debug)]
@@ -57,6 +57,27 @@ impl std::fmt::Display for TextError {
 }
 
 impl std::error::Error for TextError {}
+
+impl TextError {
+    /// A mistake at byte `offset` of `text`.
+    pub(crate) fn at(text: &str, offset: usize, wanted: &str) -> Self {
+        let rest = text.get(offset..).unwrap_or_default();
+        let end = |c: char| c.is_whitespace() || ",<>{}[]()=\"".contains(c);
+        let len = rest.find(end).unwrap_or(rest.len());
+        let found = match (&rest[..len], rest.chars().next()) {
+            (_, None) => "the end".to_owned(),
+            ("", Some(c)) => format!("`{c}`"),
+            (word, _) => format!("`{word}`"),
+        };
+        Self {
+            offset,
+            found,
+            wanted: wanted.to_owned(),
+            hint: None,
+            layout: None,
+        }
+    }
+}
 
 /// Reads a tensor type in either way of writing; the whole text must be one.
 ///
@@ -127,16 +148,7 @@ fn plain_number(text: &str) -> Option<u32> {
 /// Bits of an element type by its XLA name: whole bytes, unless the layout says `E(n)`.
 #[must_use]
 pub fn xla_bits(name: &str) -> Option<u32> {
-    Some(match name {
-        "pred" | "s1" | "s2" | "s4" | "s8" | "u1" | "u2" | "u4" | "u8" => 8,
-        "f4e2m1fn" | "f6e2m3fn" | "f6e3m2fn" | "f8e3m4" | "f8e4m3" | "f8e4m3fn" | "f8e4m3fnuz"
-        | "f8e4m3b11fnuz" | "f8e5m2" | "f8e5m2fnuz" | "f8e8m0fnu" => 8,
-        "s16" | "u16" | "f16" | "bf16" => 16,
-        "s32" | "u32" | "f32" => 32,
-        "s64" | "u64" | "f64" | "c64" => 64,
-        "c128" => 128,
-        _ => return None,
-    })
+    XlaType::from_name(name).map(XlaType::memory_bits)
 }
 
 struct Reader<'a> {
@@ -367,50 +379,32 @@ impl<'a> Reader<'a> {
     fn xla(&mut self) -> Result<TensorText, TextError> {
         self.skip_spaces();
         let start = self.at;
-        let dtype = self.word().to_owned();
-        let Some(elem_bits) = xla_bits(&dtype) else {
-            let wanted = "tensor<...> or an XLA shape such as f32[8,128]{1,0}";
-            return Err(self.error_at(start, wanted));
-        };
-        self.expect('[')?;
-        let mut shape = Vec::new();
-        while self.peek_token().is_some_and(|c| c != ']') {
-            if !shape.is_empty() {
-                self.expect(',')?;
+        let shape = XlaShape::parse_prefix(self.text, start);
+        let (shape, end) = shape.map_err(|error| match error.offset == start {
+            true => {
+                let wanted = "tensor<...> or an XLA shape such as f32[8,128]{1,0}";
+                self.error_at(start, wanted)
             }
-            self.skip_spaces();
-            shape.push(self.number()?);
-        }
-        self.expect(']')?;
-        let start = self.at;
-        let layout = if self.eat('{') {
-            if !self
-                .peek_token()
-                .is_some_and(|c| c.is_ascii_digit() || c == ':')
-            {
-                return Err(self.error("a dimension's number or `:`"));
-            }
-            let inside = self.at;
-            let len = self.text[inside..].find('}');
-            let len = len.ok_or_else(|| self.error_at(self.text.len(), "`}`"))?;
-            self.at = inside + len + 1;
-            let xla = XlaSpelling::parse(&self.text[inside..inside + len], shape.len());
-            xla.and_then(|xla| Layout::new(Spelling::Xla(xla), &shape, elem_bits))
-                .map_err(|error| match error {
-                    LayoutError::Syntax { offset, wanted, .. } => {
-                        self.error_at(inside + offset, &wanted)
-                    }
-                    error => self.refused(start, error),
-                })?
-        } else {
-            let layout = Layout::new(Spelling::RowMajor, &shape, elem_bits);
-            layout.map_err(|error| self.refused(start, error))?
+            false => error,
+        })?;
+        let XlaShape::Array(array) = shape else {
+            return Err(self.error_at(start, "an array: a layout places the elements of one"));
         };
+        self.at = end;
+        let Some(sizes) = array.bounds() else {
+            return Err(self.error_at(start, "known sizes: a layout needs the sizes"));
+        };
+        let elem_bits = array.element.memory_bits();
+        let spelling = match array.spelling {
+            Some(xla) => Spelling::Xla(xla),
+            None => Spelling::RowMajor,
+        };
+        let layout = Layout::new(spelling, &sizes, elem_bits);
         Ok(TensorText {
-            shape,
-            dtype,
+            layout: layout.map_err(|error| self.refused(start, error))?,
+            shape: sizes,
+            dtype: array.element.name().to_owned(),
             elem_bits,
-            layout,
         })
     }
 
@@ -480,21 +474,7 @@ impl<'a> Reader<'a> {
     }
 
     fn error_at(&self, offset: usize, wanted: &str) -> TextError {
-        let rest = self.text.get(offset..).unwrap_or_default();
-        let end = |c: char| c.is_whitespace() || ",<>{}[]()=\"".contains(c);
-        let len = rest.find(end).unwrap_or(rest.len());
-        let found = match (&rest[..len], rest.chars().next()) {
-            (_, None) => "the end".to_owned(),
-            ("", Some(c)) => format!("`{c}`"),
-            (word, _) => format!("`{word}`"),
-        };
-        TextError {
-            offset,
-            found,
-            wanted: wanted.to_owned(),
-            hint: None,
-            layout: None,
-        }
+        TextError::at(self.text, offset, wanted)
     }
 
     /// A layout that its own rules refuse, at the value that is wrong if the error names its key.

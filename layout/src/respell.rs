@@ -70,6 +70,9 @@ pub(crate) fn in_notation(layout: &Layout, notation: Notation) -> Result<Spellin
     if own.notation() == Some(notation) {
         return Ok(own.clone());
     }
+    if !layout.splits().is_empty() {
+        return Err(refuse(notation, "it is split over several memories (SC)"));
+    }
     if matches!(notation, Notation::Block | Notation::Strided) && !is_plain(layout) {
         let what = "the element width or the memory space is not the type's own";
         return Err(refuse(notation, what));

@@ -4,6 +4,8 @@ use crate::chain::Chain;
 use crate::error::LayoutError;
 use crate::layout::{Function, Layout, concat, independent_groups, product, unravel};
 use crate::respell;
+use crate::spelling::Spelling;
+use crate::xla::SplitConfig;
 
 /// Element count up to which the one undecided corner is enumerated.
 ///
@@ -103,6 +105,37 @@ pub enum NotViewReason {
         /// Offset that the result's layout gives it, in elements.
         wanted: u64,
     },
+    /// Buffers that begin at different offsets.
+    #[error("element 0 lies at offset {input} in the operand and {output} in the result")]
+    Offset {
+        /// The operand's, in elements.
+        input: u64,
+        /// The result's, in elements.
+        output: u64,
+    },
+    /// No part of the result steps as the innermost part of the operand does.
+    #[error(
+        "the innermost remaining parts step by {input} elements in the operand and by {output} in the result"
+    )]
+    Steps {
+        /// The operand's, in elements.
+        input: i64,
+        /// The result's, in elements.
+        output: i64,
+    },
+    /// Runs of neighbours that have no common cut and do not go on.
+    #[error(
+        "a run of {input} elements in the operand meets a run of {output} in the result, and neither is cut there"
+    )]
+    Runs {
+        /// The operand's, in elements.
+        input: u64,
+        /// The result's, in elements.
+        output: u64,
+    },
+    /// Parts of the tensors that lie in different memories.
+    #[error("the tensors are split over memories at different elements")]
+    Split,
     /// The functions differ; no single element was looked for.
     #[error("the layouts put elements at different offsets")]
     Positions,
@@ -430,6 +463,30 @@ fn decide(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotViewR
         let (wanted, found) = (map.result.clone(), output.shape().to_vec());
         return Err(NotViewReason::Shape { wanted, found });
     }
+    compare_storage(input, output)?;
+    compare_splits(input, map, output)?;
+    let refusal = match pull_function(input, map) {
+        Ok(pulled) => {
+            if let Some(same) = same_functions(&pulled, output.function(), input.elements()) {
+                let differ = || difference(input, map, output, false);
+                return if same {
+                    Ok(())
+                } else {
+                    Err(differ().unwrap_or(NotViewReason::Positions))
+                };
+            }
+            NotViewReason::Positions
+        }
+        Err(refusal) => refusal,
+    };
+    if ENUMERATED < input.elements() {
+        return Err(difference(input, map, output, false).unwrap_or(refusal));
+    }
+    difference(input, map, output, true).map_or(Ok(()), Err)
+}
+
+/// Whether the buffers agree in element width, memory space and size.
+pub(crate) fn compare_storage(input: &Layout, output: &Layout) -> Result<(), NotViewReason> {
     let (a, b) = (input.storage(), output.storage());
     if a.bits != b.bits {
         return Err(NotViewReason::Bits {
@@ -449,24 +506,61 @@ fn decide(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotViewR
             output: output.bytes(),
         });
     }
-    let refusal = match pull_function(input, map) {
-        Ok(pulled) => {
-            if let Some(same) = same_functions(&pulled, output.function(), input.elements()) {
-                let differ = || difference(input, map, output, false);
-                return if same {
-                    Ok(())
-                } else {
-                    Err(differ().unwrap_or(NotViewReason::Positions))
-                };
-            }
-            NotViewReason::Positions
+    Ok(())
+}
+
+/// Whether both are split over memories (`SC`) at the same elements.
+fn compare_splits(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotViewReason> {
+    let same = match (input.splits().is_empty(), output.splits().is_empty()) {
+        (true, true) => return Ok(()),
+        (false, false) if map.is_reshape(input.shape()) => {
+            split_marks(input, input.shape()) == split_marks(output, output.shape())
         }
-        Err(refusal) => refusal,
+        (false, false) => match respell::transposed(input, map) {
+            Some(Spelling::Xla(xla)) => {
+                let (order, sizes) = (xla.minor_to_major(), output.shape());
+                marks(xla.split_configs(), order, sizes) == split_marks(output, sizes)
+            }
+            _ => false,
+        },
+        _ => false,
     };
-    if ENUMERATED < input.elements() {
-        return Err(difference(input, map, output, false).unwrap_or(refusal));
+    if same {
+        Ok(())
+    } else {
+        Err(NotViewReason::Split)
     }
-    difference(input, map, output, true).map_or(Ok(()), Err)
+}
+
+/// Whether two layouts of one shape are split over memories at the same elements.
+pub(crate) fn same_splits(a: &Layout, b: &Layout) -> bool {
+    a.splits().is_empty() && b.splits().is_empty()
+        || split_marks(a, a.shape()) == split_marks(b, b.shape())
+}
+
+/// What the splits of a layout mean for the row-major numbers of its elements: a number lies behind
+/// a mark `(period, start)` if its remainder by the period is `start` or more.
+fn split_marks(layout: &Layout, shape: &[u64]) -> Vec<(u64, u64)> {
+    match layout.spelling() {
+        Spelling::Xla(xla) => marks(xla.split_configs(), xla.minor_to_major(), shape),
+        _ => Vec::new(),
+    }
+}
+
+fn marks(splits: &[SplitConfig], minor_to_major: &[usize], shape: &[u64]) -> Vec<(u64, u64)> {
+    let mut marks = Vec::new();
+    for split in splits {
+        let place = minor_to_major.len().checked_sub(1 + split.physical_dim);
+        let Some(&dim) = place.and_then(|place| minor_to_major.get(place)) else {
+            continue;
+        };
+        let inner = product(&shape[dim + 1..]);
+        let period = inner.saturating_mul(shape[dim]);
+        let mark = |&point: &u64| (period, inner.saturating_mul(point));
+        marks.extend(split.points.iter().map(mark));
+    }
+    marks.sort_unstable();
+    marks
 }
 
 /// Whether two functions agree; `None` where they count the elements in different orders.
@@ -544,6 +638,9 @@ fn pull_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
     if map.result == input.shape() && map.is_reshape(input.shape()) {
         return Ok(input.clone());
     }
+    if !input.splits().is_empty() {
+        return Err(NotViewReason::Split);
+    }
     respell::spelled(
         &map.result,
         elements,
@@ -608,7 +705,7 @@ fn refined_factors(
 }
 
 /// Merges factors that stay neighbours in their order. `target` lists factors in the new order.
-fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Vec<u64>, Vec<usize>) {
+pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Vec<u64>, Vec<usize>) {
     let starts: Vec<usize> = target
         .iter()
         .enumerate()

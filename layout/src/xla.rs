@@ -29,6 +29,19 @@ pub struct XlaSpelling {
     pub(crate) element_bits: u32,
     /// `S(n)`: memory space.
     pub(crate) space: u32,
+    /// `SC(d:p,..)`: dimensions that are cut into parts in different memories.
+    pub(crate) splits: Vec<SplitConfig>,
+    /// `M(n)`: bytes of dynamic sizes in front of the data.
+    pub(crate) metadata_bytes: u64,
+}
+
+/// `SC(d:p1,p2)`: one dimension is cut into parts that lie in different memories.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SplitConfig {
+    /// The physical dimension, 0 the most major one.
+    pub physical_dim: usize,
+    /// The indices at which parts begin, rising, above 0 and below the dimension's size.
+    pub points: Vec<u64>,
 }
 
 impl XlaSpelling {
@@ -39,6 +52,8 @@ impl XlaSpelling {
             tail: 1,
             element_bits: 0,
             space: 0,
+            splits: Vec::new(),
+            metadata_bytes: 0,
         }
     }
 
@@ -47,7 +62,23 @@ impl XlaSpelling {
     /// # Errors
     /// Everything that XLA's own parser or its layout validation refuses.
     pub fn parse(text: &str, rank: usize) -> Result<Self, LayoutError> {
-        Reader { text, at: 0 }.layout(rank)
+        let mut reader = Reader { text, at: 0 };
+        let layout = reader.layout(rank)?;
+        match reader.peek()? {
+            None => Ok(layout),
+            Some(_) => Err(reader.error(AFTER_LAYOUT)),
+        }
+    }
+
+    /// Reads a layout that begins at byte `start` of `text`: the layout, and where it ends.
+    pub(crate) fn parse_at(
+        text: &str,
+        start: usize,
+        rank: usize,
+    ) -> Result<(Self, usize), LayoutError> {
+        let mut reader = Reader { text, at: start };
+        let layout = reader.layout(rank)?;
+        Ok((layout, reader.at))
     }
 
     /// Dimensions, most minor first.
@@ -60,6 +91,116 @@ impl XlaSpelling {
     #[must_use]
     pub fn tiles(&self) -> &[Vec<TileDim>] {
         &self.tiles
+    }
+
+    /// `L(n)`: the buffer is padded to a multiple of this many elements; 1 for none.
+    #[must_use]
+    pub fn tail_alignment(&self) -> u64 {
+        self.tail
+    }
+
+    /// `E(n)`: bits of an element, 0 for the whole bytes of its type.
+    #[must_use]
+    pub fn element_bits(&self) -> u32 {
+        self.element_bits
+    }
+
+    /// `S(n)`: memory space; 0 main memory, 1 VMEM, 5 host.
+    #[must_use]
+    pub fn memory_space(&self) -> u32 {
+        self.space
+    }
+
+    /// The same layout in another memory space.
+    #[must_use]
+    pub fn in_space(&self, space: u32) -> Self {
+        Self {
+            space,
+            ..self.clone()
+        }
+    }
+
+    /// `SC(d:p,..)`: dimensions that are cut into parts in different memories.
+    #[must_use]
+    pub fn split_configs(&self) -> &[SplitConfig] {
+        &self.splits
+    }
+
+    /// `M(n)`: bytes of dynamic sizes in front of the data; part of no size.
+    #[must_use]
+    pub fn metadata_bytes(&self) -> u64 {
+        self.metadata_bytes
+    }
+
+    /// The physical extents after all tiles, major to minor: the shape of the buffer when the
+    /// tensor is padded, reshaped and transposed as the tiles say.
+    ///
+    /// # Errors
+    /// A shape of another rank, or extents of 2^63 and more.
+    pub fn physical_shape(&self, shape: &[u64]) -> Result<Vec<u64>, LayoutError> {
+        self.check_shape(shape)?;
+        let overflow = || LayoutError::Overflow {
+            shape: shape.to_vec(),
+        };
+        let major_to_minor = self.minor_to_major.iter().rev();
+        let mut extents: Vec<u64> = major_to_minor.map(|&dim| shape[dim]).collect();
+        if extents.is_empty() && self.tiles.is_empty() {
+            return Ok(extents);
+        }
+        for tile in &self.tiles {
+            extents = tiled_extents(extents, tile).ok_or_else(overflow)?;
+        }
+        Ok(extents)
+    }
+
+    /// Checks what the text alone cannot show: the rank, and split points against the sizes.
+    ///
+    /// # Errors
+    /// The layout does not fit the shape.
+    pub fn check_shape(&self, shape: &[u64]) -> Result<(), LayoutError> {
+        let rank = self.minor_to_major.len();
+        if rank != shape.len() {
+            let (key, found) = ("xla", rank);
+            return Err(LayoutError::RankMismatch {
+                key,
+                found,
+                rank: shape.len(),
+            });
+        }
+        for split in &self.splits {
+            let dim = self.minor_to_major[rank - 1 - split.physical_dim];
+            let size = shape[dim];
+            if let Some(&point) = split.points.iter().find(|&&point| size <= point) {
+                let physical_dim = split.physical_dim;
+                return Err(LayoutError::SplitPoint {
+                    physical_dim,
+                    point,
+                    size,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The shape of the largest part, each split dimension replaced by its longest piece.
+    pub(crate) fn largest_part(&self, shape: &[u64]) -> Vec<u64> {
+        let mut part = shape.to_vec();
+        for split in &self.splits {
+            let place = self
+                .minor_to_major
+                .len()
+                .checked_sub(1 + split.physical_dim);
+            let Some(&dim) = place.and_then(|place| self.minor_to_major.get(place)) else {
+                continue;
+            };
+            let ends = split.points.iter().copied().chain([shape[dim]]);
+            let starts = [0].into_iter().chain(split.points.iter().copied());
+            let sizes = starts
+                .zip(ends)
+                .map(|(start, end)| end.saturating_sub(start));
+            part[dim] = sizes.max().unwrap_or(shape[dim]);
+        }
+        part
     }
 
     /// The order of the dimensions in which the chain of [`Self::build`] counts.
@@ -78,6 +219,7 @@ impl XlaSpelling {
 
     /// Positions over [`Self::chain_order`], and the buffer's size with its tail.
     pub(crate) fn build(&self, shape: &[u64]) -> Result<(Chain, u64), LayoutError> {
+        self.check_shape(shape)?;
         let overflow = || LayoutError::Overflow {
             shape: shape.to_vec(),
         };
@@ -131,6 +273,30 @@ fn apply_tile(
     Ok(axes)
 }
 
+/// The extents behind one tile, major to minor.
+fn tiled_extents(mut extents: Vec<u64>, tile: &[TileDim]) -> Option<Vec<u64>> {
+    while extents.len() < tile.len() {
+        extents.insert(0, 1);
+    }
+    let covered = extents.split_off(extents.len() - tile.len());
+    let mut inside = Vec::new();
+    let mut merged = 1u64;
+    for (entry, extent) in tile.iter().zip(covered) {
+        merged = merged.checked_mul(extent)?;
+        if let TileDim::Size(size) = *entry {
+            extents.push(merged.div_ceil(size));
+            inside.push(size);
+            merged = 1;
+        }
+    }
+    extents.extend(inside);
+    let mut product = 1u64;
+    for &extent in &extents {
+        product = product.checked_mul(extent)?;
+    }
+    i64::try_from(product).ok().map(|_| extents)
+}
+
 /// Canonical text, without spaces.
 impl fmt::Display for XlaSpelling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,7 +323,49 @@ impl fmt::Display for XlaSpelling {
                 write!(f, "{}{letter}({value})", std::mem::take(&mut colon))?;
             }
         }
+        for (i, split) in self.splits.iter().enumerate() {
+            let letters = if i == 0 { "SC" } else { "" };
+            write!(f, "{}{letters}({split})", std::mem::take(&mut colon))?;
+        }
+        if self.metadata_bytes != 0 {
+            write!(f, "{colon}M({})", self.metadata_bytes)?;
+        }
         Ok(())
+    }
+}
+
+/// `0:4,8`
+impl fmt::Display for SplitConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.physical_dim)?;
+        for (i, point) in self.points.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{point}")?;
+        }
+        Ok(())
+    }
+}
+
+const AFTER_LAYOUT: &str = "the end, or attributes in the order T, L, E, S, SC, M after `:`";
+
+/// The length of the white space and comments at the start of `text`.
+///
+/// # Errors
+/// The offset of a comment that does not end.
+pub(crate) fn blank_prefix(text: &str) -> Result<usize, usize> {
+    let mut at = 0;
+    loop {
+        let rest = &text[at..];
+        at += rest.len() - rest.trim_start().len();
+        let rest = &text[at..];
+        if let Some(comment) = rest.strip_prefix("//") {
+            let len = comment.find('\n').map_or(comment.len(), |len| len + 1);
+            at += 2 + len;
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            at += 2 + comment.find("*/").ok_or(at)? + 2;
+        } else {
+            return Ok(at);
+        }
     }
 }
 
@@ -167,42 +375,54 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn layout(mut self, rank: usize) -> Result<XlaSpelling, LayoutError> {
+    /// A layout up to the first token that does not belong to it.
+    fn layout(&mut self, rank: usize) -> Result<XlaSpelling, LayoutError> {
         let mut dims = Vec::new();
-        if self.peek().is_some_and(|c| c.is_ascii_digit()) {
+        if self.peek()?.is_some_and(|c| c.is_ascii_digit()) {
             dims.push(self.number()?);
-            while self.eat(',') {
+            while self.eat(',')? {
                 dims.push(self.number()?);
             }
         }
         let mut layout = XlaSpelling::untiled(permutation("xla", &dims, rank)?);
-        if self.eat(':') {
+        if self.eat(':')? {
             self.attributes(&mut layout)?;
         }
-        match self.peek() {
-            None => Ok(layout),
-            Some(_) => Err(self.error("the end, or attributes in the order T, L, E, S after `:`")),
-        }
+        self.peek()?;
+        Ok(layout)
     }
 
     fn attributes(&mut self, layout: &mut XlaSpelling) -> Result<(), LayoutError> {
-        if self.eat('D') {
+        if self.eat('D')? {
             self.level_types()?;
         }
-        if self.eat('T') {
+        if self.eat('T')? {
             layout.tiles.push(self.tile()?);
-            while self.peek() == Some('(') {
+            while self.peek()? == Some('(') {
                 layout.tiles.push(self.tile()?);
             }
         }
-        if self.eat('L') {
+        if self.eat('L')? {
             layout.tail = self.argument(1)?;
         }
-        if self.eat('E') {
+        if matches!(self.peek()?, Some('#' | '*')) {
+            return Err(self.error("no index or pointer type: a dense array has none"));
+        }
+        if self.eat('E')? {
             layout.element_bits = self.small_argument()?;
         }
-        if self.eat('S') {
+        if !self.next_is("SC")? && self.eat('S')? {
             layout.space = self.small_argument()?;
+        }
+        if self.next_is("SC")? {
+            self.at += 2;
+            self.split_configs(layout)?;
+        }
+        if self.peek()? == Some('P') {
+            return Err(self.error("no physical shape: a dense array has none"));
+        }
+        if self.eat('M')? {
+            layout.metadata_bytes = self.argument(0)?;
         }
         Ok(())
     }
@@ -210,16 +430,77 @@ impl Reader<'_> {
     /// `D(...)` says nothing for a dense array and is dropped, as XLA does.
     fn level_types(&mut self) -> Result<(), LayoutError> {
         self.expect('(')?;
-        while let Some(c) = self.peek().filter(|c| "DCSH+~,".contains(*c)) {
-            self.at += c.len_utf8();
+        if self.eat(')')? {
+            return Ok(());
         }
-        self.expect(')')
+        loop {
+            let letter = self.peek()?.filter(|c| "DCSH".contains(*c));
+            if letter.is_none() {
+                return Err(self.error("a level type: D, C, S or H"));
+            }
+            self.at += 1;
+            self.eat('+')?;
+            self.eat('~')?;
+            if !self.eat(',')? {
+                return self.expect(')');
+            }
+        }
+    }
+
+    /// One or more `(d:p,..)`.
+    fn split_configs(&mut self, layout: &mut XlaSpelling) -> Result<(), LayoutError> {
+        let rank = layout.minor_to_major.len();
+        loop {
+            self.expect('(')?;
+            let start = self.at;
+            let found = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+            let taken = layout
+                .splits
+                .iter()
+                .any(|split| split.physical_dim == found);
+            if taken || rank <= found {
+                self.at = start;
+                let wanted = format!("a physical dimension below {rank}, each once");
+                return Err(self.error(&wanted));
+            }
+            self.expect(':')?;
+            let points = self.split_points()?;
+            layout.splits.push(SplitConfig {
+                physical_dim: found,
+                points,
+            });
+            if self.peek()? != Some('(') {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Rising indices above 0, and the closing parenthesis.
+    fn split_points(&mut self) -> Result<Vec<u64>, LayoutError> {
+        let mut points: Vec<u64> = Vec::new();
+        if self.eat(')')? {
+            return Ok(points);
+        }
+        loop {
+            let start = self.at;
+            let point = self.number()?.unsigned_abs();
+            let least = points.last().copied().unwrap_or(0);
+            if point <= least {
+                self.at = start;
+                return Err(self.error(&format!("a split point above {least}")));
+            }
+            points.push(point);
+            if !self.eat(',')? {
+                self.expect(')')?;
+                return Ok(points);
+            }
+        }
     }
 
     fn tile(&mut self) -> Result<Vec<TileDim>, LayoutError> {
         self.expect('(')?;
         let mut tile = vec![self.tile_dim()?];
-        while self.eat(',') {
+        while self.eat(',')? {
             tile.push(self.tile_dim()?);
         }
         if tile.last() == Some(&TileDim::Combined) {
@@ -230,7 +511,7 @@ impl Reader<'_> {
     }
 
     fn tile_dim(&mut self) -> Result<TileDim, LayoutError> {
-        if self.eat('*') {
+        if self.eat('*')? {
             return Ok(TileDim::Combined);
         }
         let start = self.at;
@@ -265,7 +546,7 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> Result<i64, LayoutError> {
-        self.skip_spaces();
+        self.skip_blank()?;
         let rest = &self.text[self.at..];
         let len = rest
             .find(|c: char| !c.is_ascii_digit())
@@ -273,29 +554,46 @@ impl Reader<'_> {
         let value = rest[..len].parse::<i64>();
         let value = value.map_err(|_| self.error("a number below 2^63"))?;
         self.at += len;
+        let after = self.text[self.at..].chars().next();
+        if after.is_some_and(|c| c.is_ascii_alphabetic() || c == '.' || c == '_') {
+            return Err(self.error("the end of the number"));
+        }
         Ok(value)
     }
 
-    fn skip_spaces(&mut self) {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
+    fn skip_blank(&mut self) -> Result<(), LayoutError> {
+        match blank_prefix(&self.text[self.at..]) {
+            Ok(len) => {
+                self.at += len;
+                Ok(())
+            }
+            Err(offset) => {
+                self.at += offset;
+                Err(self.error("a comment that ends with `*/`"))
+            }
+        }
     }
 
-    fn peek(&mut self) -> Option<char> {
-        self.skip_spaces();
-        self.text[self.at..].chars().next()
+    fn peek(&mut self) -> Result<Option<char>, LayoutError> {
+        self.skip_blank()?;
+        Ok(self.text[self.at..].chars().next())
     }
 
-    fn eat(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
+    fn next_is(&mut self, word: &str) -> Result<bool, LayoutError> {
+        self.skip_blank()?;
+        Ok(self.text[self.at..].starts_with(word))
+    }
+
+    fn eat(&mut self, wanted: char) -> Result<bool, LayoutError> {
+        let found = self.peek()? == Some(wanted);
         if found {
             self.at += wanted.len_utf8();
         }
-        found
+        Ok(found)
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), LayoutError> {
-        if self.eat(wanted) {
+        if self.eat(wanted)? {
             Ok(())
         } else {
             Err(self.error(&format!("`{wanted}`")))

@@ -6,7 +6,7 @@
 mod support;
 
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, Notation, ViewMap, is_view, pull};
+use optc_layout::{Layout, Notation, ViewMap, deduce, is_view, pull};
 use support::{Case, Rng, random_case, random_shape};
 
 /// Cases a test runs, more when asked for.
@@ -302,4 +302,57 @@ fn maps_compose() {
         }
     }
     assert!(0 < composed);
+}
+
+/// The operand's number of each element behind a chain of maps.
+fn chain_table(operand: &[u64], maps: &[ViewMap]) -> Vec<u64> {
+    let n: u64 = operand.iter().product();
+    let mut numbers: Vec<u64> = (0..n).collect();
+    let mut shape = operand;
+    for map in maps {
+        map.check(shape).expect("the map fits");
+        let from = map_table(shape, map);
+        numbers = from.iter().map(|&k| numbers[k as usize]).collect();
+        shape = &map.result;
+    }
+    numbers
+}
+
+#[test]
+fn deduce_finds_the_map() {
+    let mut rng = Rng::new(6);
+    let (mut found, mut missed, mut refused) = (0, 0, 0);
+    for _ in 0..cases(12_000) {
+        let shape = random_shape(&mut rng, 4, 12, 400);
+        let case = random_case(&mut rng, &shape);
+        let input = parsed(&case);
+        let map = random_map(&mut rng, &shape);
+        let Ok(output) = pull(&input, &map) else {
+            continue;
+        };
+        match deduce(&input, &output) {
+            Ok(maps) => {
+                found += 1;
+                assert!((1..=3).contains(&maps.len()));
+                let last = maps.last().expect("one map at least");
+                assert_eq!(last.result, output.shape());
+                let numbers = chain_table(&shape, &maps);
+                let moved: Vec<u64> = numbers.iter().map(|&k| case.table[k as usize]).collect();
+                assert_eq!(moved, table(&output), "{} {map:?} {maps:?}", case.text);
+            }
+            Err(_) => missed += 1,
+        }
+        let random = random_case(&mut rng, &map.result);
+        let other = parsed(&random);
+        match deduce(&input, &other) {
+            Ok(maps) => {
+                let numbers = chain_table(&shape, &maps);
+                let moved: Vec<u64> = numbers.iter().map(|&k| case.table[k as usize]).collect();
+                assert_eq!(moved, random.table, "{} {maps:?}", case.text);
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(0 < refused);
+    assert!(missed * 10 < found, "{found} found, {missed} missed");
 }

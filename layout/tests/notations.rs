@@ -102,7 +102,7 @@ fn refusals_point_at_the_mistake() {
     );
     refuses(
         "f32[8]{0:S(1)T(8)}",
-        "at character 13: found `T`, expected the end, or attributes in the order T, L, E, S after `:`",
+        "at character 13: found `T`, expected `}`, or attributes in the order T, L, E, S, SC, M after `:`",
     );
 }
 

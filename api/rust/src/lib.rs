@@ -66,8 +66,9 @@ pub mod layout {
     pub use optc_layout::notation;
     pub use optc_layout::{
         BlockSpelling, DigitOp, DigitText, DigitsSpelling, Factor, Field, Layout, LayoutError,
-        NotView, NotViewReason, Notation, Piece, Spelling, StridedSpelling, TileDim, ViewMap,
-        ViewMapError, XlaSpelling, is_view, pull,
+        NotView, NotViewReason, Notation, Piece, Spelling, SplitConfig, StridedSpelling, TileDim,
+        ViewMap, ViewMapError, XlaArray, XlaDim, XlaShape, XlaSpelling, XlaType, deduce, is_view,
+        pull,
     };
 }
 

@@ -1,7 +1,11 @@
 //! `optc spec`: runs conformance vectors.
 //!
 //! A file holds `{"kind": …, "vectors": […]}`. The kinds are `tensor_index` (the position of an
-//! element and the size of the buffer), `tensor_maps` (the whole buffer), `layout_equal` and `view`.
+//! element and the size of the buffer), `tensor_maps` (the whole buffer), `layout_equal` and `view`
+//! for tensors of every notation, and `linear_index`, `linear_maps`, `byte_size`, `bitcast` and
+//! `layout_text` for XLA's shapes. A kind may also be named by the words that describe it.
+
+mod xla;
 
 use crate::args::SpecArgs;
 use crate::failure::{Failure, Status};
@@ -15,12 +19,35 @@ use std::path::Path;
 /// Runs one vector: what is expected and what was found.
 type Runner = fn(&Json) -> Result<(Json, Json), String>;
 
-const KINDS: [(&str, Runner); 4] = [
-    ("tensor_index", tensor_index),
-    ("tensor_maps", tensor_maps),
-    ("layout_equal", layout_equal),
-    ("view", view),
+/// The kinds, each with other words for it.
+const KINDS: [(&str, &str, Runner); 9] = [
+    ("tensor_index", "", tensor_index),
+    ("tensor_maps", "", tensor_maps),
+    ("layout_equal", "", layout_equal),
+    ("view", "", view),
+    (
+        "linear_index",
+        "linear-index-with-tiling",
+        xla::linear_index,
+    ),
+    ("linear_maps", "whole-buffer map", xla::linear_maps),
+    ("byte_size", "byte size of tiled shapes", xla::byte_size),
+    ("bitcast", "reshape/transpose is-bitcast", xla::bitcast),
+    (
+        "layout_text",
+        "shape/layout text round trip",
+        xla::layout_text,
+    ),
 ];
+
+/// The runner of a kind. Words before a colon name it, what follows explains it.
+fn runner(kind: &str) -> Option<Runner> {
+    let name = kind.split(':').next().unwrap_or(kind);
+    let named = |(known, words, _): &&(&str, &str, Runner)| {
+        *known == name || !words.is_empty() && *words == name
+    };
+    KINDS.iter().find(named).map(|(.., run)| *run)
+}
 
 pub(crate) fn command(args: &SpecArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     let mut files = Vec::new();
@@ -60,8 +87,8 @@ fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
         .and_then(Json::as_str)
         .unwrap_or("")
         .to_owned();
-    let Some((_, run)) = KINDS.iter().find(|(known, _)| *known == kind) else {
-        let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
+    let Some(run) = runner(&kind) else {
+        let known: Vec<&str> = KINDS.iter().map(|(known, ..)| *known).collect();
         let message = format!(
             "found vectors of kind `{kind}`, wanted one of {}",
             known.join(", ")
@@ -72,7 +99,7 @@ fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
         ));
     };
     match root.get_mut("vectors").map(Json::take) {
-        Some(Json::Array(vectors)) => Ok((*run, vectors)),
+        Some(Json::Array(vectors)) => Ok((run, vectors)),
         _ => Err(refuse("found no list `vectors`".to_owned())),
     }
 }
@@ -134,8 +161,12 @@ fn tensor_index(vector: &Json) -> Result<(Json, Json), String> {
 const MAX_MEMORY: usize = 1 << 24;
 
 fn tensor_maps(vector: &Json) -> Result<(Json, Json), String> {
-    let layout = layout(vector, "text")?;
-    let expected = field(vector, "memory")?;
+    compare_memory(&layout(vector, "text")?, field(vector, "memory")?)
+}
+
+/// The row-major number of the element at each position, -1 for padding; each element must also be
+/// found at its position.
+fn compare_memory(layout: &Layout, expected: Json) -> Result<(Json, Json), String> {
     let wanted = expected.as_array().map_or(0, Vec::len);
     let size = usize::try_from(layout.positions()).unwrap_or(usize::MAX);
     if size != wanted || size > MAX_MEMORY {
