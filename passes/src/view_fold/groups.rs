@@ -94,6 +94,9 @@ pub(crate) struct Sizes {
 
 const FIRST_STAND_IN: u64 = 1_000_003;
 
+/// The element width that stands for a value of no known type.
+const UNKNOWN_BITS: u32 = 8;
+
 impl Sizes {
     fn of(&mut self, dim: &Dim) -> u64 {
         match dim {
@@ -264,11 +267,10 @@ impl Builder<'_> {
     }
 
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
-        let Some(ty) = self.func.ty(value).as_tensor() else {
-            return;
-        };
-        let bits = ty.dtype.bits();
-        let symbolic_bytes = ty.shape().is_none().then(|| {
+        // A value of no known type is one unit that nothing lays out anew.
+        let ty = self.func.ty(value).as_tensor();
+        let bits = ty.map_or(UNKNOWN_BITS, |ty| ty.dtype.bits());
+        let symbolic_bytes = ty.is_some_and(|ty| ty.shape().is_none()).then(|| {
             let bind = |name: Option<&str>| {
                 name.and_then(|n| self.cx.bindings.get(n).copied())
                     .unwrap_or(DEFAULT_BINDING)
@@ -355,7 +357,12 @@ impl Builder<'_> {
         let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
         let bits = values
             .iter()
-            .map(|&v| self.func.ty(v).as_tensor().map_or(8, |t| t.dtype.bits()))
+            .map(|&v| {
+                self.func
+                    .ty(v)
+                    .as_tensor()
+                    .map_or(UNKNOWN_BITS, |t| t.dtype.bits())
+            })
             .collect();
         let family = decl.map_or("barrier", |d| d.family());
         let freedom = if all_tensors {
