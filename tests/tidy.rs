@@ -13,11 +13,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("optc-target", &["optc-layout"]),
     ("optc-passes", &["optc-ir", "optc-layout", "optc-target"]),
     ("optc-lowering", &["optc-ir", "optc-layout", "optc-target"]),
+    ("optc-hlo", &["optc-ir", "optc-layout"]),
     ("optc-onnx", &["optc-ir", "optc-layout"]),
     ("optc-interp", &["optc-ir"]),
     (
         "optc",
         &[
+            "optc-hlo",
             "optc-interp",
             "optc-ir",
             "optc-layout",
@@ -130,6 +132,7 @@ fn architecture_states_the_same_edges() {
     for (name, allowed) in EDGES {
         let short = match *name {
             "optc" | "optc-cli" => continue,
+            "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
             other => other.trim_start_matches("optc-"),
         };
@@ -313,7 +316,10 @@ fn used_codes() -> IndexMap<String, String> {
             continue;
         }
         let literals = kebab_literals(&code_of(&path));
-        for code in literals.into_iter().filter(|c| !is_other_name(c)) {
+        // Opcodes of HLO text are kebab-case words as well.
+        let opcodes = at.contains("/hlo");
+        let is_code = |c: &String| !is_other_name(c) && (!opcodes || c.starts_with("hlo-"));
+        for code in literals.into_iter().filter(is_code) {
             codes.entry(code).or_insert_with(|| at.clone());
         }
     }

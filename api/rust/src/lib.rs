@@ -72,6 +72,14 @@ pub mod layout {
     };
 }
 
+/// HLO text as a tree: what the front end reads before it becomes a [`Module`].
+pub mod hlo {
+    pub use optc_hlo::{
+        ArrayShape, Attrs, Computation, Extent, HloModule, Instruction, PrintedComputation,
+        PrintedInstruction, Shape, Strictness, parse, print, printed,
+    };
+}
+
 /// Passes: running pipelines, reports and certificates.
 pub mod passes {
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};

@@ -3,8 +3,10 @@
 //! A file holds `{"kind": …, "vectors": […]}`. The kinds are `tensor_index` (the position of an
 //! element and the size of the buffer), `tensor_maps` (the whole buffer), `layout_equal` and `view`
 //! for tensors of every notation, and `linear_index`, `linear_maps`, `byte_size`, `bitcast` and
-//! `layout_text` for XLA's shapes. A kind may also be named by the words that describe it.
+//! `layout_text` for XLA's shapes, and `hlo_modules` (what HLO text says, instruction by
+//! instruction). A kind may also be named by the words that describe it.
 
+mod hlo;
 mod xla;
 
 use crate::args::SpecArgs;
@@ -20,7 +22,8 @@ use std::path::Path;
 type Runner = fn(&Json) -> Result<(Json, Json), String>;
 
 /// The kinds, each with other words for it.
-const KINDS: [(&str, &str, Runner); 9] = [
+const KINDS: [(&str, &str, Runner); 10] = [
+    ("hlo_modules", "HLO module text", hlo::hlo_modules),
     ("tensor_index", "", tensor_index),
     ("tensor_maps", "", tensor_maps),
     ("layout_equal", "", layout_equal),

@@ -1,0 +1,291 @@
+//! A place in the text: tokens, comments, balanced pieces.
+
+use crate::error::{HloError, span};
+use optc_ir::Span;
+
+/// How deep brackets, tuples and operands may nest.
+pub(crate) const MAX_DEPTH: usize = 128;
+
+/// Reads a text from its start to its end, once.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+pub(crate) type Step<T> = Result<T, HloError>;
+
+fn starts_name(c: u8) -> bool {
+    c.is_ascii_alphabetic() || c == b'_'
+}
+
+fn in_name(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-')
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on at a byte that an earlier [`Cursor::position`] named.
+    pub(crate) fn rewind(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.bytes().get(self.at + ahead).copied()
+    }
+
+    /// The text from `start` up to here.
+    pub(crate) fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or("")
+    }
+
+    pub(crate) fn span_from(&self, start: usize) -> Span {
+        span(start, self.at)
+    }
+
+    /// Skips white space and comments.
+    pub(crate) fn skip(&mut self) -> Step<()> {
+        loop {
+            match (self.byte(0), self.byte(1)) {
+                (Some(c), _) if c.is_ascii_whitespace() => self.at += 1,
+                (Some(b'/'), Some(b'/')) => {
+                    let rest = &self.bytes()[self.at..];
+                    self.at += rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
+                }
+                (Some(b'/'), Some(b'*')) => {
+                    let rest = self.text.get(self.at + 2..).unwrap_or("");
+                    let Some(end) = rest.find("*/") else {
+                        let here = span(self.at, self.at + 2);
+                        let message = "found a comment that is not closed, wanted `*/`";
+                        return Err(HloError::new("hlo-syntax", message, here));
+                    };
+                    self.at += end + 4;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The next byte after white space and comments.
+    pub(crate) fn peek(&mut self) -> Step<Option<u8>> {
+        self.skip()?;
+        Ok(self.byte(0))
+    }
+
+    pub(crate) fn at_end(&mut self) -> Step<bool> {
+        Ok(self.peek()?.is_none())
+    }
+
+    /// Takes this text if it comes next.
+    pub(crate) fn eat(&mut self, wanted: &str) -> Step<bool> {
+        self.skip()?;
+        let found = self.bytes()[self.at..].starts_with(wanted.as_bytes());
+        if found {
+            self.at += wanted.len();
+        }
+        Ok(found)
+    }
+
+    /// Takes this word if it comes next as a whole word.
+    pub(crate) fn eat_word(&mut self, wanted: &str) -> Step<bool> {
+        let start = {
+            self.skip()?;
+            self.at
+        };
+        if self.word() == Some(wanted) {
+            return Ok(true);
+        }
+        self.at = start;
+        Ok(false)
+    }
+
+    pub(crate) fn expect(&mut self, wanted: &str) -> Step<()> {
+        if self.eat(wanted)? {
+            return Ok(());
+        }
+        Err(self.wanted(&format!("`{wanted}`")))
+    }
+
+    /// An error here: what was wanted, and what stands in its place.
+    pub(crate) fn wanted(&mut self, what: &str) -> HloError {
+        if let Err(error) = self.skip() {
+            return error;
+        }
+        let start = self.at;
+        let mut look = self.clone();
+        let len = match look.word() {
+            Some(word) => word.len(),
+            None => self
+                .text
+                .get(start..)
+                .and_then(|t| t.chars().next())
+                .map_or(0, char::len_utf8),
+        };
+        let found = self.text.get(start..start + len).unwrap_or("");
+        let found = if found.is_empty() {
+            "the end of the text".to_owned()
+        } else {
+            format!("`{found}`")
+        };
+        let message = format!("found {found}, wanted {what}");
+        HloError::new("hlo-syntax", message, span(start, start + len.max(1)))
+    }
+
+    /// A word right here: `[A-Za-z_][A-Za-z0-9_.-]*`.
+    pub(crate) fn word(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        if !self.byte(0).is_some_and(starts_name) {
+            return None;
+        }
+        while let Some(c) = self.byte(0).filter(|&c| in_name(c)) {
+            // `->` ends a word.
+            if c == b'-' && self.byte(1) == Some(b'>') {
+                break;
+            }
+            self.at += 1;
+        }
+        Some(self.since(start))
+    }
+
+    /// `%name` or a bare name: its text without the percent sign, and whether it had one.
+    pub(crate) fn name(&mut self) -> Step<Option<(&'a str, bool)>> {
+        self.skip()?;
+        let start = self.at;
+        if self.byte(0) == Some(b'%') {
+            self.at += 1;
+            let from = self.at;
+            while self.byte(0).is_some_and(in_name) {
+                self.at += 1;
+            }
+            if from < self.at {
+                return Ok(Some((self.since(from), true)));
+            }
+            self.at = start;
+            return Ok(None);
+        }
+        Ok(self.word().map(|w| (w, false)))
+    }
+
+    /// A decimal number with an optional sign.
+    pub(crate) fn integer(&mut self) -> Step<i64> {
+        self.skip()?;
+        let start = self.at;
+        if self.byte(0) == Some(b'-') {
+            self.at += 1;
+        }
+        while self.byte(0).is_some_and(|c| c.is_ascii_digit()) {
+            self.at += 1;
+        }
+        let text = self.since(start);
+        match text.parse() {
+            Ok(n) => Ok(n),
+            Err(_) if text.len() > 1 => Err(HloError::new(
+                "hlo-number",
+                format!("found the number {text}, wanted one of 64 bits"),
+                span(start, self.at),
+            )),
+            Err(_) => {
+                self.at = start;
+                Err(self.wanted("a number"))
+            }
+        }
+    }
+
+    /// A balanced piece that starts here with a bracket or a quote, or a run of other characters
+    /// up to a comma, a closing bracket or white space at depth 0.
+    pub(crate) fn piece(&mut self) -> Step<&'a str> {
+        self.skip()?;
+        let start = self.at;
+        let mut open: Vec<u8> = Vec::new();
+        while let Some(c) = self.byte(0) {
+            match c {
+                b'"' | b'\'' if c == b'"' || self.quote_closes() => self.string(c)?,
+                b'/' if self.byte(1) == Some(b'*') && !open.is_empty() => self.skip()?,
+                b'{' | b'(' | b'[' => {
+                    open.push(c);
+                    self.at += 1;
+                }
+                b'}' | b')' | b']' => {
+                    let Some(&last) = open.last() else { break };
+                    if !pairs(last, c) {
+                        return Err(self.wanted(&format!("`{}`", closing(last) as char)));
+                    }
+                    open.pop();
+                    self.at += 1;
+                    if open.is_empty() && !self.goes_on() {
+                        break;
+                    }
+                }
+                b',' if open.is_empty() => break,
+                c if open.is_empty() && c.is_ascii_whitespace() => break,
+                _ => self.at += 1,
+            }
+        }
+        if let Some(&last) = open.last() {
+            return Err(self.wanted(&format!("`{}`", closing(last) as char)));
+        }
+        if start == self.at {
+            return Err(self.wanted("a value"));
+        }
+        Ok(self.since(start))
+    }
+
+    /// Whether a value goes on after a closing bracket: `[2,4]<=[4,2]T(1,0)`, `f32[2]{0}`.
+    fn goes_on(&self) -> bool {
+        matches!(self.byte(0), Some(b'<' | b'T' | b'[' | b'-' | b'{'))
+    }
+
+    /// Whether a single quote has its partner on the same line.
+    fn quote_closes(&self) -> bool {
+        let rest = &self.bytes()[self.at + 1..];
+        let line = rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
+        rest[..line].contains(&b'\'')
+    }
+
+    /// A quoted string with escapes, here.
+    fn string(&mut self, quote: u8) -> Step<()> {
+        let start = self.at;
+        self.at += 1;
+        while let Some(c) = self.byte(0) {
+            self.at += 1;
+            if c == b'\\' && self.byte(0).is_some() {
+                self.at += 1;
+            } else if c == quote {
+                return Ok(());
+            }
+        }
+        let message = "found a string that is not closed";
+        Err(HloError::new("hlo-syntax", message, span(start, start + 1)))
+    }
+
+    /// The rest of the line, which is taken.
+    pub(crate) fn line(&mut self) -> &'a str {
+        let start = self.at;
+        let rest = &self.bytes()[self.at..];
+        self.at += rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
+        self.since(start)
+    }
+}
+
+fn closing(open: u8) -> u8 {
+    match open {
+        b'{' => b'}',
+        b'(' => b')',
+        _ => b']',
+    }
+}
+
+fn pairs(open: u8, close: u8) -> bool {
+    closing(open) == close
+}

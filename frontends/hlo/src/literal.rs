@@ -1,0 +1,246 @@
+//! Literals: the numbers of constants.
+
+use crate::cursor::{Cursor, MAX_DEPTH, Step};
+use crate::error::HloError;
+use crate::shape::{ArrayShape, Shape, dtype_bits};
+use half::{bf16, f16};
+
+/// The elements of a literal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    /// Little-endian bytes of all elements, row-major, one element in whole bytes.
+    Bytes(Vec<u8>),
+    /// The text leaves the elements out: `{...}`.
+    Elided,
+    /// Elements of a type without bytes here, or a tuple: counted and checked only.
+    Other,
+}
+
+/// Reads a literal of this shape.
+pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &Shape, depth: usize) -> Step<Literal> {
+    if MAX_DEPTH < depth {
+        let mut error = cursor.wanted("a literal that nests less deeply");
+        error.code = "hlo-too-deep";
+        return Err(error);
+    }
+    match shape {
+        Shape::Tuple(parts) => {
+            cursor.expect("(")?;
+            for (i, part) in parts.iter().enumerate() {
+                if 0 < i {
+                    cursor.expect(",")?;
+                }
+                literal(cursor, part, depth + 1)?;
+            }
+            cursor.expect(")")?;
+            Ok(Literal::Other)
+        }
+        Shape::Array(array) => array_literal(cursor, array),
+        Shape::Token | Shape::Opaque | Shape::Buffer(_) => {
+            Err(cursor.wanted("a shape that has literals"))
+        }
+    }
+}
+
+fn array_literal(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Step<Literal> {
+    if elided(cursor)? {
+        return Ok(Literal::Elided);
+    }
+    let Some(shape) = array.fixed() else {
+        return Err(cursor.wanted("a constant of known size"));
+    };
+    let mut reader = Reader {
+        cursor,
+        dtype: array.dtype,
+        bytes: Some(Vec::new()),
+    };
+    if shape.contains(&0) {
+        reader.empty(shape.len())?;
+    } else {
+        reader.elements(&shape, 0)?;
+    }
+    Ok(reader.bytes.map_or(Literal::Other, Literal::Bytes))
+}
+
+/// `{...}`, at any depth.
+fn elided(cursor: &mut Cursor<'_>) -> Step<bool> {
+    cursor.skip()?;
+    let start = cursor.position();
+    let mut depth = 0;
+    while cursor.eat("{")? {
+        depth += 1;
+    }
+    if depth == 0 || !cursor.eat("...")? {
+        cursor.rewind(start);
+        return Ok(false);
+    }
+    for _ in 0..depth {
+        cursor.expect("}")?;
+    }
+    Ok(true)
+}
+
+struct Reader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    dtype: &'static str,
+    /// `None` for element types that have no bytes here.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Reader<'_, '_> {
+    /// Nested braces around no elements; every size is taken.
+    fn empty(&mut self, rank: usize) -> Step<()> {
+        let mut open = 0usize;
+        loop {
+            if self.cursor.eat("{")? {
+                open += 1;
+                if rank < open {
+                    return Err(self.cursor.wanted("no more braces than dimensions"));
+                }
+            } else if 0 < open && self.cursor.eat("}")? {
+                open -= 1;
+            } else if open == 0 || !self.cursor.eat(",")? {
+                break;
+            }
+            if open == 0 {
+                return Ok(());
+            }
+        }
+        Err(self.cursor.wanted("braces around no elements"))
+    }
+
+    /// One level of braces for each dimension, each with as many parts as the extent says.
+    fn elements(&mut self, shape: &[u64], depth: usize) -> Step<()> {
+        let Some((&n, rest)) = shape.split_first() else {
+            return self.element();
+        };
+        if MAX_DEPTH < depth {
+            let mut error = self.cursor.wanted("a literal that nests less deeply");
+            error.code = "hlo-too-deep";
+            return Err(error);
+        }
+        self.cursor.expect("{")?;
+        let start = self.cursor.position();
+        for i in 0..n {
+            if 0 < i && !self.cursor.eat(",")? {
+                let message = format!("found {i} elements, wanted {n}");
+                let place = self.cursor.span_from(start);
+                return Err(HloError::new("hlo-literal", message, place));
+            }
+            self.elements(rest, depth + 1)?;
+        }
+        if self.cursor.eat("}")? {
+            return Ok(());
+        }
+        let message = format!("found more than {n} elements, wanted {n}");
+        let place = self.cursor.span_from(start);
+        Err(HloError::new("hlo-literal", message, place))
+    }
+
+    fn element(&mut self) -> Step<()> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        if matches!(self.dtype, "c64" | "c128") {
+            self.bytes = None;
+            if !self.cursor.eat("(")? {
+                return self.number(start).map(drop);
+            }
+            self.number(start)?;
+            self.cursor.expect(",")?;
+            self.number(start)?;
+            return self.cursor.expect(")");
+        }
+        let text = self.number(start)?;
+        let dtype = self.dtype;
+        let bad = |cursor: &Cursor<'_>| {
+            let message = format!("found `{text}`, wanted an element of {dtype}");
+            HloError::new("hlo-literal", message, cursor.span_from(start))
+        };
+        let bytes = match dtype {
+            "pred" => match text.as_str() {
+                "true" => Some(vec![1]),
+                "false" => Some(vec![0]),
+                number => number.parse::<i64>().ok().map(|n| vec![u8::from(n != 0)]),
+            },
+            _ if dtype.starts_with('s') => integer(&text, dtype, true),
+            _ if dtype.starts_with('u') => integer(&text, dtype, false),
+            _ => float(&text, dtype),
+        };
+        let bytes = bytes.ok_or_else(|| bad(self.cursor))?;
+        if bytes.is_empty() {
+            self.bytes = None;
+        }
+        if let Some(all) = &mut self.bytes {
+            all.extend(bytes);
+        }
+        Ok(())
+    }
+
+    /// The text of one number or word.
+    fn number(&mut self, start: usize) -> Step<String> {
+        let text = self.cursor.piece()?.to_owned();
+        let word = text.trim_start_matches('-');
+        let nan = word.strip_prefix("nan").is_some();
+        let known = nan || matches!(word, "inf" | "true" | "false") || word.parse::<f64>().is_ok();
+        let letters = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        if known && (letters || nan || matches!(word, "inf" | "true" | "false")) {
+            return Ok(text);
+        }
+        let message = format!("found `{text}`, wanted a number");
+        let place = self.cursor.span_from(start);
+        Err(HloError::new("hlo-literal", message, place))
+    }
+}
+
+fn integer(text: &str, dtype: &str, signed: bool) -> Option<Vec<u8>> {
+    let bits = dtype_bits(dtype)?;
+    let n: i128 = match text {
+        "true" => 1,
+        "false" => 0,
+        _ => text.parse().ok()?,
+    };
+    let (low, high) = if signed {
+        (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+    } else {
+        (0, (1i128 << bits) - 1)
+    };
+    if n < low || high < n {
+        return None;
+    }
+    let width = bits.div_ceil(8) as usize;
+    Some(n.to_le_bytes()[..width].to_vec())
+}
+
+/// The bytes of a float; empty for the types without a form here.
+fn float(text: &str, dtype: &str) -> Option<Vec<u8>> {
+    let x: f64 = if text.trim_start_matches('-').starts_with("nan") {
+        let nan = f64::NAN;
+        if text.starts_with('-') { -nan } else { nan }
+    } else {
+        text.parse().ok()?
+    };
+    let fits = |limit: f64| !x.is_finite() || x.abs() <= limit;
+    Some(match dtype {
+        "f64" => x.to_le_bytes().to_vec(),
+        // Decimal text of a single has to be read as one: rounding twice is off by a bit.
+        "f32" => single(text, x)
+            .filter(|y| y.is_finite() || !x.is_finite())?
+            .to_le_bytes()
+            .to_vec(),
+        "f16" if fits(65519.99) => f16::from_f64(x).to_le_bytes().to_vec(),
+        "bf16" if fits(3.396e38) => bf16::from_f64(x).to_le_bytes().to_vec(),
+        "f16" | "bf16" => return None,
+        _ => Vec::new(),
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "NaN and infinity are the same in both"
+)]
+fn single(text: &str, x: f64) -> Option<f32> {
+    if x.is_nan() {
+        return Some(x as f32);
+    }
+    text.parse().ok()
+}

@@ -1,0 +1,693 @@
+//! The grammar: from text to [`HloModule`].
+
+use crate::cursor::{Cursor, MAX_DEPTH, Step};
+use crate::error::{HloError, span};
+use crate::infer::infer;
+use crate::literal::literal;
+use crate::module::{Attrs, Computation, HloModule, Instruction, ints};
+use crate::opcode::{COMMON, COMPUTATIONS, Opcode, names};
+use crate::shape::{Shape, dtype_bits, shape, starts_shape};
+use indexmap::IndexMap;
+use optc_ir::Diagnostic;
+use optc_ir::diag::nearest;
+
+/// How strictly a text is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// Attributes that this version does not know are kept, with a warning.
+    #[default]
+    KeepUnknown,
+    /// They are errors, as in XLA's own parser.
+    Exact,
+}
+
+/// Words that are no names without a `%`.
+const RESERVED: &[&str] = &[
+    "true",
+    "false",
+    "inf",
+    "nan",
+    "HloModule",
+    "ENTRY",
+    "ROOT",
+    "FileNames",
+    "FunctionNames",
+    "FileLocations",
+    "StackFrames",
+    "maximal",
+    "replicated",
+    "manual",
+    "last_tile_dim_replicate",
+    "shard_as",
+    "shard_like",
+    "unknown",
+    "unreduced",
+];
+
+fn is_dtype(word: &str) -> bool {
+    dtype_bits(word).is_some() || matches!(word, "token" | "opaque")
+}
+
+/// Reads a module: what could be read, and what was wrong with the rest.
+///
+/// Reading stops at the first error. Time is linear in the text; nothing nests deeper than a fixed
+/// limit.
+#[must_use]
+pub fn parse(text: &str, strictness: Strictness) -> (HloModule, Vec<Diagnostic>) {
+    let mut parser = Parser {
+        cursor: Cursor::new(text),
+        strictness,
+        module: HloModule::default(),
+        known: IndexMap::new(),
+        entry: None,
+        diags: Vec::new(),
+    };
+    if let Err(error) = parser.module() {
+        parser.diags.push(error.diagnostic());
+    }
+    (parser.module, parser.diags)
+}
+
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    strictness: Strictness,
+    module: HloModule,
+    /// Computations by name.
+    known: IndexMap<String, usize>,
+    entry: Option<usize>,
+    diags: Vec<Diagnostic>,
+}
+
+/// The computation that is being read.
+#[derive(Default)]
+struct Body {
+    instructions: Vec<Instruction>,
+    known: IndexMap<String, usize>,
+    root: Option<usize>,
+}
+
+impl<'a> Parser<'a> {
+    fn module(&mut self) -> Step<()> {
+        let header = self.cursor.eat_word("HloModule")?;
+        if header {
+            let Some((name, _)) = self.cursor.name()? else {
+                return Err(self.cursor.wanted("the module's name"));
+            };
+            self.module.name = name.to_owned();
+            self.module.attrs = self.attributes()?;
+            self.check_header()?;
+            self.tables()?;
+        }
+        while !self.cursor.at_end()? {
+            let entry = self.cursor.eat_word("ENTRY")?;
+            self.computation(entry)?;
+        }
+        let count = self.module.computations.len();
+        if count == 0 {
+            return Err(self.cursor.wanted("a computation"));
+        }
+        self.module.entry = self.entry.unwrap_or(count - 1);
+        if !header {
+            let entry = &self.module.computations[self.module.entry].name;
+            self.module.name = format!("module_{entry}");
+        }
+        Ok(())
+    }
+
+    fn check_header(&mut self) -> Step<()> {
+        if let Some(text) = self.module.attrs.get("entry_computation_layout")
+            && entry_layout(text).is_none()
+        {
+            let message = format!("found the layout `{text}`, wanted `{{(shapes)->shape}}`");
+            let at = span(0, self.cursor.position());
+            return Err(HloError::new("hlo-attribute-value", message, at));
+        }
+        Ok(())
+    }
+
+    /// `FileNames` and the like: a word on a line of its own, then lines that start with a number.
+    fn tables(&mut self) -> Step<()> {
+        loop {
+            self.cursor.skip()?;
+            let start = self.cursor.position();
+            let heading = self.cursor.line().trim();
+            let is_word = !heading.is_empty() && heading.bytes().all(|c| c.is_ascii_alphanumeric());
+            if !is_word
+                || matches!(heading, "ENTRY" | "ROOT")
+                || !self.numbered_or_known(heading)?
+            {
+                self.cursor.rewind(start);
+                return Ok(());
+            }
+            let mut table = heading.to_owned();
+            while self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()) {
+                table.push('\n');
+                table.push_str(self.cursor.line().trim_end());
+            }
+            self.module.tables.push(table);
+        }
+    }
+
+    fn numbered_or_known(&mut self, heading: &str) -> Step<bool> {
+        let known = ["FileNames", "FunctionNames", "FileLocations", "StackFrames"];
+        Ok(known.contains(&heading) || self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()))
+    }
+
+    /// `, key=value` until there is no comma.
+    fn attributes(&mut self) -> Step<Attrs> {
+        let mut attrs = Attrs::default();
+        while self.cursor.eat(",")? {
+            let (key, start) = self.key()?;
+            let value = self.cursor.piece()?.to_owned();
+            self.insert(&mut attrs, key, value, start)?;
+        }
+        Ok(attrs)
+    }
+
+    fn key(&mut self) -> Step<(&'a str, usize)> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let Some(key) = self.cursor.word() else {
+            return Err(self.cursor.wanted("an attribute's name"));
+        };
+        self.cursor.expect("=")?;
+        Ok((key, start))
+    }
+
+    fn insert(&self, attrs: &mut Attrs, key: &str, value: String, start: usize) -> Step<()> {
+        if attrs.0.insert(key.to_owned(), value).is_some() {
+            let message = format!("the attribute `{key}` is given twice");
+            let at = self.cursor.span_from(start);
+            return Err(HloError::new("hlo-attribute-duplicate", message, at));
+        }
+        Ok(())
+    }
+
+    fn computation(&mut self, entry: bool) -> Step<()> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let name = self.declared_name("a computation's name")?.to_owned();
+        if self.cursor.peek()? == Some(b'(') {
+            self.signature()?;
+        }
+        let mut computation = self.body(&name, start, 0)?;
+        computation.attrs = self.attributes()?;
+        let at = computation.span;
+        if self.known.contains_key(&name) {
+            let message = format!("the computation `{name}` is defined twice");
+            return Err(HloError::new("hlo-computation-duplicate", message, at));
+        }
+        if entry && self.entry.is_some() {
+            let message = "found a second ENTRY, wanted one";
+            return Err(HloError::new("hlo-entry-duplicate", message, at));
+        }
+        let index = self.module.computations.len();
+        self.known.insert(name, index);
+        self.module.computations.push(computation);
+        if entry {
+            self.entry = Some(index);
+        }
+        Ok(())
+    }
+
+    /// A name that is defined here: no reserved word.
+    fn declared_name(&mut self, what: &str) -> Step<&'a str> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let Some((name, percent)) = self.cursor.name()? else {
+            return Err(self.cursor.wanted(what));
+        };
+        let reserved = is_dtype(name) || (!percent && RESERVED.contains(&name));
+        if reserved {
+            let message = format!("found the name `{name}`, which is a word of the language");
+            let at = self.cursor.span_from(start);
+            let error = HloError::new("hlo-name", message, at);
+            return Err(error.hint(format!("`{name}_` is a name")));
+        }
+        Ok(name)
+    }
+
+    /// `(p: f32[4], q: (f32[], s32[])) -> f32[4]`: the parameters say the same.
+    fn signature(&mut self) -> Step<()> {
+        self.cursor.expect("(")?;
+        if !self.cursor.eat(")")? {
+            loop {
+                if self.cursor.name()?.is_none() {
+                    return Err(self.cursor.wanted("a parameter's name"));
+                }
+                self.cursor.eat(":")?;
+                shape(&mut self.cursor, 0)?;
+                if self.cursor.eat(")")? {
+                    break;
+                }
+                self.cursor.expect(",")?;
+            }
+        }
+        self.cursor.expect("->")?;
+        shape(&mut self.cursor, 0).map(drop)
+    }
+
+    fn body(&mut self, name: &str, start: usize, depth: usize) -> Step<Computation> {
+        self.cursor.expect("{")?;
+        let header = self.cursor.span_from(start);
+        let mut body = Body::default();
+        while !self.cursor.eat("}")? {
+            self.instruction(&mut body, depth)?;
+        }
+        let Some(last) = body.instructions.len().checked_sub(1) else {
+            let message = format!("the computation `{name}` has no instructions");
+            return Err(HloError::new("hlo-computation-empty", message, header));
+        };
+        let computation = Computation {
+            name: name.to_owned(),
+            root: body.root.unwrap_or(last),
+            instructions: body.instructions,
+            attrs: Attrs::default(),
+            span: header,
+        };
+        let numbers = computation.parameters();
+        let number = |&i: &usize| computation.instructions[i].parameter();
+        for (wanted, found) in (0..).zip(numbers.iter().map(number)) {
+            if found != Some(wanted) {
+                let message = format!(
+                    "the parameters of `{name}` are not numbered from 0 up: {wanted} is missing"
+                );
+                return Err(HloError::new("hlo-parameter-number", message, header));
+            }
+        }
+        Ok(computation)
+    }
+
+    fn instruction(&mut self, body: &mut Body, depth: usize) -> Step<()> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let root = self.cursor.eat_word("ROOT")?;
+        let name = self.declared_name("an instruction or `}`")?.to_owned();
+        let named = self.cursor.span_from(start);
+        self.cursor.expect("=")?;
+        let index = self.right_side(body, &name, true, depth)?;
+        body.instructions[index].span = named;
+        if body.known.insert(name.clone(), index).is_some() {
+            let message = format!("the instruction `{name}` is defined twice");
+            return Err(HloError::new("hlo-instruction-duplicate", message, named));
+        }
+        if root && body.root.replace(index).is_some() {
+            let message = "found a second ROOT, wanted one a computation";
+            return Err(HloError::new("hlo-root-duplicate", message, named));
+        }
+        Ok(())
+    }
+
+    /// `[shape] opcode(operands), attributes`; without attributes for an operand.
+    fn right_side(
+        &mut self,
+        body: &mut Body,
+        name: &str,
+        with_attrs: bool,
+        depth: usize,
+    ) -> Step<usize> {
+        if MAX_DEPTH < depth {
+            let mut error = self.cursor.wanted("operands that nest less deeply");
+            error.code = "hlo-too-deep";
+            return Err(error);
+        }
+        let mut declared = if starts_shape(&mut self.cursor)? {
+            Some(shape(&mut self.cursor, 0)?)
+        } else {
+            None
+        };
+        if let Some(shape) = &mut declared {
+            shape.complete();
+        }
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let (opcode, word) = self.opcode()?;
+        let place = self.cursor.span_from(start);
+        self.cursor.expect("(")?;
+        let mut made = Instruction {
+            name: name.to_owned(),
+            shape: Shape::Token,
+            opcode: word.to_owned(),
+            operands: Vec::new(),
+            payload: None,
+            attrs: Attrs::default(),
+            called: Vec::new(),
+            span: place,
+        };
+        let missing = || {
+            let message = format!("the shape of `{word}` does not follow from its operands");
+            HloError::new("hlo-shape-missing", message, place)
+        };
+        match word {
+            "parameter" => made.payload = Some(self.parameter_number()?),
+            "constant" => {
+                let shape = declared.as_ref().ok_or_else(missing)?;
+                made.payload = Some(self.constant(shape)?);
+            }
+            _ => {
+                made.operands = self.operands(body, depth)?;
+                self.check_count(&made, opcode)?;
+            }
+        }
+        if with_attrs {
+            self.instruction_attributes(&mut made, opcode, depth)?;
+        }
+        let infer = || infer(&made, &body.instructions, &self.module.computations);
+        let mut result = declared.or_else(infer).ok_or_else(missing)?;
+        result.complete();
+        made.shape = result;
+        if !with_attrs {
+            made.name = format!("{word}.anon");
+        }
+        body.instructions.push(made);
+        Ok(body.instructions.len() - 1)
+    }
+
+    fn opcode(&mut self) -> Step<(Opcode, &'a str)> {
+        let start = self.cursor.position();
+        let Some(word) = self.cursor.word() else {
+            return Err(self.cursor.wanted("an opcode"));
+        };
+        if let Some(opcode) = Opcode::find(word) {
+            return Ok((opcode, word));
+        }
+        let message = format!("found the opcode `{word}`, which HLO does not have");
+        let error = HloError::new("hlo-opcode-unknown", message, self.cursor.span_from(start));
+        Err(match nearest(word, names()) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error,
+        })
+    }
+
+    fn parameter_number(&mut self) -> Step<String> {
+        let start = self.cursor.position();
+        let number = self.cursor.integer()?;
+        if number < 0 {
+            let message = format!("found the parameter number {number}, wanted 0 or more");
+            let at = self.cursor.span_from(start);
+            return Err(HloError::new("hlo-parameter-number", message, at));
+        }
+        self.cursor.expect(")")?;
+        Ok(number.to_string())
+    }
+
+    fn constant(&mut self, shape: &Shape) -> Step<String> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        literal(&mut self.cursor, shape, 0)?;
+        let text = self.cursor.since(start).trim().to_owned();
+        self.cursor.expect(")")?;
+        Ok(text)
+    }
+
+    fn operands(&mut self, body: &mut Body, depth: usize) -> Step<Vec<usize>> {
+        let mut operands = Vec::new();
+        if self.cursor.eat(")")? {
+            return Ok(operands);
+        }
+        loop {
+            operands.push(self.operand(body, depth)?);
+            if self.cursor.eat(")")? {
+                return Ok(operands);
+            }
+            self.cursor.expect(",")?;
+        }
+    }
+
+    fn operand(&mut self, body: &mut Body, depth: usize) -> Step<usize> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let declared = if starts_shape(&mut self.cursor)? {
+            Some(shape(&mut self.cursor, 0)?)
+        } else {
+            None
+        };
+        self.cursor.skip()?;
+        let at_name = self.cursor.position();
+        let Some((name, percent)) = self.cursor.name()? else {
+            return Err(self.cursor.wanted("an operand"));
+        };
+        let Some(&index) = body.known.get(name) else {
+            let nested = !percent && Opcode::find(name).is_some();
+            if nested && self.cursor.peek()? == Some(b'(') {
+                self.cursor.rewind(start);
+                return self.right_side(body, "", false, depth + 1);
+            }
+            let message = format!("the operand `{name}` is not defined before it is used");
+            let place = self.cursor.span_from(at_name);
+            let error = HloError::new("hlo-operand-unknown", message, place);
+            let known = body.known.keys().map(String::as_str);
+            return Err(match nearest(name, known) {
+                Some(near) => error.hint(format!("did you mean {near}?")),
+                None => error,
+            });
+        };
+        let place = self.cursor.span_from(start);
+        let found = &body.instructions[index].shape;
+        if let Some(wanted) = declared.filter(|wanted| !wanted.compatible(found)) {
+            let message = format!("the operand `{name}` is of shape {found}, not {wanted}");
+            return Err(HloError::new("hlo-operand-shape", message, place));
+        }
+        self.elements(body, index)
+    }
+
+    /// `#1#0`: elements of a tuple, each a get-tuple-element of its own.
+    fn elements(&mut self, body: &mut Body, mut index: usize) -> Step<usize> {
+        while self.cursor.eat("#")? {
+            let start = self.cursor.position();
+            let element = self.cursor.integer()?;
+            let made = Instruction {
+                name: format!("{}.anon", "get-tuple-element"),
+                shape: Shape::Token,
+                opcode: "get-tuple-element".to_owned(),
+                operands: vec![index],
+                payload: None,
+                attrs: Attrs(IndexMap::from([("index".to_owned(), element.to_string())])),
+                called: Vec::new(),
+                span: self.cursor.span_from(start),
+            };
+            let Some(shape) = infer(&made, &body.instructions, &[]) else {
+                let message = format!("the operand has no element {element}");
+                return Err(HloError::new("hlo-operand-shape", message, made.span));
+            };
+            body.instructions.push(Instruction { shape, ..made });
+            index = body.instructions.len() - 1;
+        }
+        Ok(index)
+    }
+
+    fn check_count(&self, made: &Instruction, opcode: Opcode) -> Step<()> {
+        let (least, most) = opcode.operands;
+        let found = made.operands.len();
+        if least <= found && found <= most {
+            return Ok(());
+        }
+        let wanted = match (least, most) {
+            (a, b) if a == b => a.to_string(),
+            (a, usize::MAX) => format!("at least {a}"),
+            (a, b) => format!("{a} to {b}"),
+        };
+        let message = format!("`{}` has {found} operands, wanted {wanted}", made.opcode);
+        Err(HloError::new("hlo-operand-count", message, made.span))
+    }
+
+    fn instruction_attributes(
+        &mut self,
+        made: &mut Instruction,
+        opcode: Opcode,
+        depth: usize,
+    ) -> Step<()> {
+        while self.cursor.eat(",")? {
+            let (key, start) = self.key()?;
+            self.known_attribute(key, made, opcode, start)?;
+            let value = self.value(key, made, depth)?;
+            self.check_value(key, &value, start)?;
+            self.insert(&mut made.attrs, key, value, start)?;
+        }
+        let base = crate::opcode::split_async(&made.opcode);
+        if base.is_some_and(|(_, part)| part != "-start") {
+            return Ok(());
+        }
+        let given = |name: &str| {
+            made.attrs.get(name).is_some() || made.called.iter().any(|(n, _)| n == name)
+        };
+        if let Some((missing, _)) = opcode.own().find(|(name, must)| *must && !given(name)) {
+            let message = format!("`{}` needs the attribute `{missing}`", made.opcode);
+            return Err(HloError::new("hlo-attribute-missing", message, made.span));
+        }
+        Ok(())
+    }
+
+    fn known_attribute(
+        &mut self,
+        key: &str,
+        made: &Instruction,
+        opcode: Opcode,
+        start: usize,
+    ) -> Step<()> {
+        let own = opcode.own().any(|(name, _)| name == key);
+        let asynchronous = key == "async_execution_thread" || key == "async_group_id";
+        let part = crate::opcode::split_async(&made.opcode).is_some();
+        if own || COMMON.contains(&key) || (part && asynchronous) {
+            return Ok(());
+        }
+        let message = format!("`{}` has no attribute `{key}`", made.opcode);
+        let at = span(start, start + key.len());
+        let error = HloError::new("hlo-attribute-unknown", message, at);
+        match self.strictness {
+            Strictness::Exact => Err(error),
+            Strictness::KeepUnknown => {
+                let mut diag = error.diagnostic();
+                diag.severity = optc_ir::Severity::Warning;
+                self.diags.push(diag.note("it is kept as it is"));
+                Ok(())
+            }
+        }
+    }
+
+    /// The text of a value; names of computations are looked up.
+    fn value(&mut self, key: &str, made: &mut Instruction, depth: usize) -> Step<String> {
+        if !COMPUTATIONS.contains(&key) {
+            self.cursor.skip()?;
+            let start = self.cursor.position();
+            if key == "literal" {
+                let shape = shape(&mut self.cursor, 0)?;
+                literal(&mut self.cursor, &shape, 0)?;
+            } else {
+                self.cursor.piece()?;
+            }
+            return Ok(self.cursor.since(start).to_owned());
+        }
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let mut list = Vec::new();
+        if self.cursor.peek()? != Some(b'{') {
+            list.push(self.computation_name()?);
+        } else if self.is_inline_body()? {
+            list.push(self.inline_body(depth)?);
+        } else {
+            self.cursor.expect("{")?;
+            while !self.cursor.eat("}")? {
+                if !list.is_empty() {
+                    self.cursor.expect(",")?;
+                }
+                list.push(self.computation_name()?);
+            }
+        }
+        made.called.push((key.to_owned(), list));
+        Ok(self.cursor.since(start).to_owned())
+    }
+
+    fn is_inline_body(&mut self) -> Step<bool> {
+        let mut look = self.cursor.clone();
+        look.expect("{")?;
+        let root = look.eat_word("ROOT")?;
+        let named = look.name()?.is_some();
+        Ok(root || (named && look.peek()? == Some(b'=')))
+    }
+
+    fn inline_body(&mut self, depth: usize) -> Step<usize> {
+        let start = self.cursor.position();
+        if MAX_DEPTH < depth {
+            let mut error = self.cursor.wanted("computations that nest less deeply");
+            error.code = "hlo-too-deep";
+            return Err(error);
+        }
+        let computation = self.body("_", start, depth + 1)?;
+        self.module.computations.push(computation);
+        Ok(self.module.computations.len() - 1)
+    }
+
+    fn computation_name(&mut self) -> Step<usize> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let Some((name, _)) = self.cursor.name()? else {
+            return Err(self.cursor.wanted("a computation's name"));
+        };
+        self.known.get(name).copied().ok_or_else(|| {
+            let message = format!("the computation `{name}` is not defined before it is used");
+            let at = self.cursor.span_from(start);
+            HloError::new("hlo-computation-unknown", message, at)
+        })
+    }
+
+    fn check_value(&self, key: &str, value: &str, start: usize) -> Step<()> {
+        let Some(wanted) = wrong_value(key, value) else {
+            return Ok(());
+        };
+        let message = format!("found {key}={value}, wanted {wanted}");
+        let at = self.cursor.span_from(start);
+        Err(HloError::new("hlo-attribute-value", message, at))
+    }
+}
+
+/// What was wanted in the place of an attribute's value, if it is wrong.
+fn wrong_value(key: &str, value: &str) -> Option<String> {
+    let words = |list: &[&str]| (!list.contains(&value)).then(|| list.join(", "));
+    match key {
+        "kind" => words(&["kLoop", "kInput", "kOutput", "kCustom"]),
+        "direction" => words(&["EQ", "NE", "GE", "GT", "LE", "LT"]),
+        "type" => words(&["FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"]),
+        "dimensions"
+        | "offset_dims"
+        | "collapsed_slice_dims"
+        | "start_index_map"
+        | "slice_sizes"
+        | "operand_batching_dims"
+        | "start_indices_batching_dims"
+        | "update_window_dims"
+        | "inserted_window_dims"
+        | "scatter_dims_to_operand_dims"
+        | "input_batching_dims"
+        | "scatter_indices_batching_dims"
+        | "lhs_batch_dims"
+        | "rhs_batch_dims"
+        | "lhs_contracting_dims"
+        | "rhs_contracting_dims"
+        | "dynamic_slice_sizes"
+        | "fft_length" => ints(value)
+            .is_none()
+            .then(|| "numbers between braces".to_owned()),
+        "index"
+        | "iota_dimension"
+        | "index_vector_dim"
+        | "feature_group_count"
+        | "batch_group_count"
+        | "exponent_bits"
+        | "mantissa_bits"
+        | "k"
+        | "feature_index"
+        | "inferred_dimension"
+        | "channel_id" => value.parse::<i64>().is_err().then(|| "a number".to_owned()),
+        "is_stable"
+        | "indices_are_sorted"
+        | "unique_indices"
+        | "use_global_device_ids"
+        | "constrain_layout"
+        | "custom_call_has_side_effect"
+        | "lower"
+        | "left_side"
+        | "unit_diagonal"
+        | "is_host_transfer"
+        | "largest" => words(&["true", "false", "1", "0"]),
+        "custom_call_target" | "async_execution_thread" => {
+            (!value.starts_with(['"', '\''])).then(|| "a string in quotes".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Reads `{(shapes)->shape}`.
+pub(crate) fn entry_layout(text: &str) -> Option<(Vec<Shape>, Shape)> {
+    let mut cursor = Cursor::new(text);
+    cursor.expect("{").ok()?;
+    let Ok(Shape::Tuple(mut params)) = shape(&mut cursor, 0) else {
+        return None;
+    };
+    cursor.expect("->").ok()?;
+    let mut result = shape(&mut cursor, 0).ok()?;
+    cursor.expect("}").ok()?;
+    params.iter_mut().for_each(Shape::complete);
+    result.complete();
+    Some((params, result))
+}

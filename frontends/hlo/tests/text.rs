@@ -1,0 +1,247 @@
+//! Reading and printing HLO text.
+
+use optc_hlo::{Shape, Strictness, parse, print, printed};
+use optc_ir::Severity;
+
+/// The first error's code and the text under its caret.
+#[track_caller]
+fn refused(text: &str) -> (&'static str, String) {
+    let (_, diags) = parse(text, Strictness::Exact);
+    let error = diags.iter().find(|d| d.severity == Severity::Error);
+    let error = error.unwrap_or_else(|| panic!("accepted: {text}"));
+    let (span, _) = error.labels.first().expect("a caret");
+    let under = text
+        .get(span.start as usize..span.end as usize)
+        .unwrap_or("");
+    (error.code, under.to_owned())
+}
+
+/// The text as it is printed; printing what was printed changes nothing.
+#[track_caller]
+fn canonical(text: &str) -> String {
+    let (module, diags) = parse(text, Strictness::Exact);
+    assert!(diags.is_empty(), "{diags:?}");
+    let once = print(&module);
+    let (again, diags) = parse(&once, Strictness::Exact);
+    assert!(diags.is_empty(), "{diags:?}\n{once}");
+    assert_eq!(printed(&again), printed(&module));
+    assert_eq!(print(&again), once);
+    once
+}
+
+/// An entry of these instructions.
+fn entry(instructions: &str) -> String {
+    format!("HloModule m\nENTRY e {{\n{instructions}\n}}\n")
+}
+
+#[test]
+fn every_refusal_has_its_code_and_place() {
+    let body = |text: &str| entry(&format!("a = f32[4,5] parameter(0)\n{text}"));
+    let cases = [
+        (
+            body("r = f32[5,4] transpose(a), dimensions={1,0}, dimensions={1,0}"),
+            "hlo-attribute-duplicate",
+        ),
+        (body("r = f32[5,4] transpose(a)"), "hlo-attribute-missing"),
+        (
+            body("r = f32[4,5] negate(a), foo=1"),
+            "hlo-attribute-unknown",
+        ),
+        (
+            body("r = pred[4,5] compare(a, a), direction=XX"),
+            "hlo-attribute-value",
+        ),
+        (
+            body("r = f32[4,5] negate(a) sharding={replicated}"),
+            "hlo-syntax",
+        ),
+        (
+            "c { ROOT p = f32[] parameter(0) } c { ROOT p = f32[] parameter(0) }".into(),
+            "hlo-computation-duplicate",
+        ),
+        ("e { }".into(), "hlo-computation-empty"),
+        (
+            body("r = f32[4,5] fusion(a), kind=kLoop, calls=%nope"),
+            "hlo-computation-unknown",
+        ),
+        (
+            "ENTRY e { a = f32[] parameter(0) } ENTRY f { a = f32[] parameter(0) }".into(),
+            "hlo-entry-duplicate",
+        ),
+        (body("a = f32[4,5] negate(a)"), "hlo-instruction-duplicate"),
+        (entry("a = f32[4,5]{1,1} parameter(0)"), "hlo-layout"),
+        (
+            entry("a = f32[4,5]{1,0:S(1)T(8,128)} parameter(0)"),
+            "hlo-layout",
+        ),
+        (entry("a = f32[3] constant({1, 2})"), "hlo-literal"),
+        (entry("a = f32[1] constant({1, 2})"), "hlo-literal"),
+        (entry("a = s8[] constant(128)"), "hlo-literal"),
+        (entry("a = u8[] constant(-1)"), "hlo-literal"),
+        (entry("a = s32[] constant(1.5)"), "hlo-literal"),
+        (entry("a = f16[] constant(1e6)"), "hlo-literal"),
+        (entry("s1 = f32[4] parameter(0)"), "hlo-name"),
+        (entry("%f32 = f32[4] parameter(0)"), "hlo-name"),
+        (entry("manual = f32[4] parameter(0)"), "hlo-name"),
+        (
+            entry("a = f32[99999999999999999999] parameter(0)"),
+            "hlo-number",
+        ),
+        (body("r = f32[4,5] negatee(a)"), "hlo-opcode-unknown"),
+        (body("r = f32[4,5] add(a)"), "hlo-operand-count"),
+        (body("r = f32[4,5] negate(f32[5] a)"), "hlo-operand-shape"),
+        (body("r = f32[4,5] negate(b)"), "hlo-operand-unknown"),
+        (entry("a = f32[4] parameter(1)"), "hlo-parameter-number"),
+        (entry("a = f32[4] parameter(-1)"), "hlo-parameter-number"),
+        (
+            entry("ROOT a = f32[4] parameter(0)\nROOT b = f32[4] negate(a)"),
+            "hlo-root-duplicate",
+        ),
+        (entry("a = f32[-1] parameter(0)"), "hlo-shape"),
+        (entry("a = parameter(0)"), "hlo-shape-missing"),
+        ("HloModule m /* abc".into(), "hlo-syntax"),
+        (
+            "HloModule m, entry_computation_layout={f32}".into(),
+            "hlo-attribute-value",
+        ),
+        ("".into(), "hlo-syntax"),
+        (format!("e {{ a = {}", "(".repeat(100_000)), "hlo-too-deep"),
+        (
+            body(&format!("r = f32[4,5] {}", "negate(".repeat(100_000))),
+            "hlo-too-deep",
+        ),
+    ];
+    for (text, code) in cases {
+        assert_eq!(refused(&text).0, code, "{}", &text[..text.len().min(200)]);
+    }
+}
+
+#[test]
+fn carets_stand_under_what_is_wrong() {
+    let text = entry("a = f32[4] parameter(0)\nr = f32[4] negate(%bb)");
+    assert_eq!(refused(&text).1, "%bb");
+    let text = entry("a = f32[4] parameter(0)\nr = f32[4] negatee(a)");
+    assert_eq!(refused(&text).1, "negatee");
+}
+
+#[test]
+fn unknown_attributes_are_kept_with_a_warning() {
+    let text = entry("a = f32[4] parameter(0), brand_new={x=[1,\"}\"]}");
+    let (module, diags) = parse(&text, Strictness::KeepUnknown);
+    assert_eq!(diags.len(), 1);
+    assert_eq!(diags[0].severity, Severity::Warning);
+    assert!(print(&module).contains("parameter(0), brand_new={x=[1,\"}\"]}\n"));
+}
+
+#[test]
+fn tables_comments_and_header_stay() {
+    let text = "// first\nHloModule jit_f, is_scheduled=true, \
+        entry_computation_layout={(f32[2,3]{0,1:T(8,128)})->f32[2,3]{1,0}}, \
+        frontend_attributes={xla.sdy.meshes={empty_mesh = #sdy.mesh<[]>}}\n\n\
+        FileNames\n1 \"/src/a.py\"\n\nStackFrames\n1 {file_location_id=1 parent_frame_id=1}\n\n\
+        ENTRY %main.3 (x.1: f32[2,3]) -> f32[2,3] {\n  \
+        %x.1 = f32[2,3]{0,1:T(8,128)} parameter(0), metadata={op_name=\"x['w'] /* no comment */\"}\n  \
+        ROOT %copy = f32[2,3]{1,0} /* here */ copy(%x.1), backend_config={\"a\":[\"}\"]}\n}\n";
+    let out = canonical(text);
+    assert!(
+        out.contains("FileNames\n1 \"/src/a.py\"\n\nStackFrames\n1 {file"),
+        "{out}"
+    );
+    assert!(out.contains("op_name=\"x['w'] /* no comment */\""), "{out}");
+    assert!(out.contains("backend_config={\"a\":[\"}\"]}"), "{out}");
+    assert!(!out.contains("here"), "{out}");
+}
+
+#[test]
+fn names_are_unique_over_the_module() {
+    let text = "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x, y) }\n\
+        ENTRY e { x = f32[4,5] parameter(0)\n z = f32[] constant(0)\n \
+        r = reduce(x, z), dimensions={0}, to_apply=add\n \
+        ROOT r2 = f32[5] reduce(x, z), dimensions={0}, to_apply={ a.7 = f32[] parameter(0)\n \
+        b = f32[] parameter(1)\n ROOT c = f32[] maximum(a.7, b) } }";
+    let out = canonical(text);
+    assert!(out.contains("%x.1 = f32[4,5]{1,0} parameter(0)"), "{out}");
+    assert!(
+        out.contains("%r = f32[5]{0} reduce(%x.1, %z), dimensions={0}, to_apply=%add"),
+        "{out}"
+    );
+    assert!(out.contains("to_apply=%_\n"), "{out}");
+}
+
+#[test]
+fn literals_of_all_kinds() {
+    let text = entry(
+        "a = f32[] constant(nan)\nb = f32[2,2] constant({ { 1, -2.5 }, { inf, -inf } })\n\
+         c = pred[3] constant({1, 0, true})\nd = c64[2] constant({(1, 2), (-0.5, inf)})\n\
+         f = f32[0] constant({})\ng = bf16[2] constant({1.5, 1e+30})\nh = f32[100000] constant({...})\n\
+         i = s32[2,1,2] constant({ { {1, 2} }, { {3, 4} } })\nj = f8e4m3fn[2] constant({1, 2})\n\
+         k = f32[] constant(-nan(0x7fffff))\nl = f32[2,0] constant({ {}, {} })\n\
+         t = (f32[], s32[]) constant((1, 2))",
+    );
+    canonical(&text);
+}
+
+#[test]
+fn shapes_of_all_kinds() {
+    let text = "e { a = (f32[<=8,?]{1,0}, (), token[], opaque[], b(f32[2]{0}), f32[]{:T(128)}) parameter(0) }";
+    let (module, diags) = parse(text, Strictness::Exact);
+    assert!(diags.is_empty(), "{diags:?}");
+    let Shape::Tuple(parts) = &module.computations[0].root().shape else {
+        panic!("no tuple");
+    };
+    assert_eq!(parts.len(), 6);
+    let text = module.computations[0].root().shape.to_string();
+    assert_eq!(
+        text,
+        "(f32[<=8,?]{1,0}, (), token[], opaque[], b(f32[2]{0}), /*index=5*/f32[]{:T(128)})"
+    );
+}
+
+#[test]
+fn an_asynchronous_call_of_one_instruction_prints_as_that() {
+    let text = "HloModule m\nw { p = f32[8] parameter(0)\n ROOT s = f32[4] slice(p), slice={[0:4]} }\n\
+        ENTRY e { x = f32[8] parameter(0)\n y = ((f32[8]), f32[4], s32[]) async-start(x), calls=w\n \
+        ROOT z = f32[4] async-done(y) }";
+    let out = canonical(text);
+    assert!(out.contains("slice-start(%x), slice={[0:4]}\n"), "{out}");
+    assert!(out.contains("slice-done(%y)\n"), "{out}");
+    assert!(!out.contains("%w "), "{out}");
+}
+
+#[test]
+fn long_texts_take_linear_time() {
+    let mut text = "HloModule m\nENTRY e {\n  %v0 = f32[] parameter(0)\n".to_owned();
+    for i in 1..50_000 {
+        text.push_str(&format!(
+            "  %v{i} = f32[] add(%v{}, %v0), metadata={{op_name=\"x\"}}\n",
+            i - 1
+        ));
+    }
+    text.push_str("}\n");
+    let (module, diags) = parse(&text, Strictness::Exact);
+    assert!(diags.is_empty());
+    assert_eq!(module.computations[0].instructions.len(), 50_000);
+    let digits = vec!["1"; 200_000].join(", ");
+    canonical(&entry(&format!("c = s8[200000] constant({{{digits}}})")));
+}
+
+#[test]
+fn broken_texts_never_panic() {
+    let text = "HloModule m, a={1}\n\nFileNames\n1 \"x\"\n\n%f (p: f32[2]) -> f32[2] {\n  \
+        ROOT %p = f32[2]{0:T(8)(2,1)S(1)} parameter(0), sharding={devices=[2]<=[2]}\n}\n\
+        ENTRY %e (a: f32[2], b: (f32[], s4[3])) -> f32[2] {\n  %a = f32[2]{0} parameter(0)\n  \
+        %b = (f32[], s4[3]{0:E(4)}) parameter(1)\n  %c = f32[2]{0} constant({1, nan})\n  \
+        %d = s4[3] get-tuple-element(%b), index=1\n  ROOT %r = f32[2]{0} fusion(%a), kind=kLoop, calls=%f\n}\n";
+    canonical(text);
+    for end in 0..text.len() {
+        let _ = parse(&text[..end], Strictness::Exact);
+    }
+    for at in 0..text.len() {
+        for bad in [
+            "", "{", "}", "(", ")", "\"", ",", "-", "9", "é", "\u{0}", "<=", "#",
+        ] {
+            let broken = format!("{}{bad}{}", &text[..at], &text[at + 1..]);
+            let _ = parse(&broken, Strictness::KeepUnknown);
+        }
+    }
+}

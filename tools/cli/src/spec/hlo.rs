@@ -1,0 +1,100 @@
+//! `optc spec` on vectors of HLO text: what a module says, instruction by instruction.
+
+use optc::Severity;
+use optc::hlo::{PrintedComputation, PrintedInstruction, Strictness, parse, print, printed};
+use serde_json::{Map, Value as Json, json};
+
+/// The summary of `text`, or that it is refused; what was printed must read the same again.
+pub(crate) fn hlo_modules(vector: &Json) -> Result<(Json, Json), String> {
+    let text = vector.get("text").and_then(Json::as_str);
+    let text = text.ok_or("the vector has no `text`")?;
+    let wanted = vector.get("expected").and_then(Json::as_str);
+    let wanted = wanted.ok_or("the vector has no `expected`")?;
+    let (module, diags) = parse(text, Strictness::Exact);
+    let error = diags.iter().find(|d| d.severity == Severity::Error);
+    if wanted != "ok" {
+        let found = if error.is_some() { "error" } else { "ok" };
+        return Ok((json!(wanted), json!(found)));
+    }
+    if let Some(error) = error {
+        return Err(format!(
+            "expected ok, found {}: {}",
+            error.code, error.message
+        ));
+    }
+    let found = summary(&printed(&module));
+    let again = parse(&print(&module), Strictness::Exact);
+    if let Some(error) = again.1.first() {
+        return Err(format!("what is printed is refused: {}", error.message));
+    }
+    if summary(&printed(&again.0)) != found {
+        return Err("what is printed says something else".to_owned());
+    }
+    let expected = vector.get("summary").map_or(Json::Null, keyed);
+    Ok(differences(&expected, &found))
+}
+
+/// A list of named things as a map from their names: their order is free.
+fn keyed(summary: &Json) -> Json {
+    let name = |item: &Json| item.get("name").and_then(Json::as_str).map(str::to_owned);
+    let mut computations = Map::new();
+    for computation in summary.as_array().into_iter().flatten() {
+        let mut instructions = Map::new();
+        let list = computation.get("instructions").and_then(Json::as_array);
+        for instruction in list.into_iter().flatten() {
+            instructions.insert(name(instruction).unwrap_or_default(), instruction.clone());
+        }
+        let mut entry = computation.clone();
+        entry["instructions"] = Json::Object(instructions);
+        computations.insert(name(computation).unwrap_or_default(), entry);
+    }
+    Json::Object(computations)
+}
+
+fn summary(computations: &[PrintedComputation]) -> Json {
+    let list = computations.iter().map(|computation| {
+        let instructions = computation.instructions.iter().map(instruction);
+        json!({
+            "name": computation.name,
+            "entry": computation.entry,
+            "instructions": instructions.collect::<Vec<Json>>(),
+        })
+    });
+    keyed(&Json::Array(list.collect()))
+}
+
+fn instruction(instruction: &PrintedInstruction) -> Json {
+    let keys = instruction.attrs.iter().map(|(key, _)| key.clone());
+    json!({
+        "name": instruction.name,
+        "root": instruction.root,
+        "shape": instruction.shape,
+        "opcode": instruction.opcode,
+        "operands": instruction.operands,
+        "attribute_keys": keys.collect::<Vec<String>>(),
+    })
+}
+
+/// The parts in which two maps of computations differ; two empty maps where they do not.
+fn differences(expected: &Json, found: &Json) -> (Json, Json) {
+    let part = |of: &Json, other: &Json| {
+        let mut out = Map::new();
+        for (name, computation) in of.as_object().into_iter().flatten() {
+            let there = other.get(name);
+            if there == Some(computation) {
+                continue;
+            }
+            let (mut short, list) = (computation.clone(), computation.get("instructions"));
+            let differs = |(key, value): &(&String, &Json)| {
+                let same = there.and_then(|t| t.get("instructions")?.get(key.as_str()));
+                same != Some(value)
+            };
+            let list = list.and_then(Json::as_object).into_iter().flatten();
+            let list = list.filter(differs).map(|(k, v)| (k.clone(), v.clone()));
+            short["instructions"] = Json::Object(list.collect());
+            out.insert(name.clone(), short);
+        }
+        Json::Object(out)
+    };
+    (part(expected, found), part(found, expected))
+}
