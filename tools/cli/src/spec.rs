@@ -23,7 +23,6 @@ type Runner = fn(&Json) -> Result<(Json, Json), String>;
 
 /// The kinds, each with other words for it.
 const KINDS: [(&str, &str, Runner); 10] = [
-    ("hlo_modules", "HLO module text", hlo::hlo_modules),
     ("tensor_index", "", tensor_index),
     ("tensor_maps", "", tensor_maps),
     ("layout_equal", "", layout_equal),
@@ -41,6 +40,7 @@ const KINDS: [(&str, &str, Runner); 10] = [
         "shape/layout text round trip",
         xla::layout_text,
     ),
+    ("hlo_modules", "HLO module text", hlo::hlo_modules),
 ];
 
 /// The runner of a kind. Words before a colon name it, what follows explains it.

@@ -132,6 +132,7 @@ fn the_vectors_of_the_project_pass() {
         ("tensor_maps", 161),
         ("layout_equal", 473),
         ("view", 588),
+        ("hlo_modules", 37),
     ] {
         let found = optc(&["spec", &format!("{folder}/{kind}.json")]).ok();
         assert_eq!(found, format!("{count} passed, 0 failed\n"), "{kind}");
