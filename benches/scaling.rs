@@ -1,22 +1,38 @@
-//! Parses, verifies, folds and prints transformers of 1,000, 10,000 and 100,000 operations.
+//! Parses, verifies, folds, checks and prints programs of 10,000 and 100,000 operations.
 //!
-//! Each size runs in a process of its own, so that its peak memory is its own. The last column
-//! compares the time and memory of one operation with those at the size before: 1 is linear.
-//! `cargo bench -p optc-bench --bench scaling -- 1000 2000` tries other sizes.
+//! ```sh
+//! cargo bench -p optc-bench --bench scaling                      # every kind of program
+//! cargo bench -p optc-bench --bench scaling -- line 1000 2000    # one kind, other sizes
+//! cargo bench -p optc-bench --bench scaling -- --dump DIR line   # write the programs instead
+//! ```
+//!
+//! Each program runs in a process of its own, so that its peak memory is its own. Times are those
+//! that the processor spent on it. `total` is all up to `print`; `per op` compares it, divided by
+//! operations, with the size before: 1 is linear. `check` verifies the folded program, views
+//! included, and checks the certificate.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use optc_bench::{once, peak_memory};
+use optc_bench::{peak_memory, processor_time};
 use optc_ir::{Registry, text, verify};
 use optc_passes::manager::{Hooks, run};
-use optc_passes::{PassContext, PassList, Stats};
+use optc_passes::{PassContext, PassList, Stats, certify};
 use optc_target::Target;
-use optc_tests::Transformer;
+use optc_tests::Scale;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
+const SIZES: [usize; 2] = [10_000, 100_000];
 const CHILD: &str = "--child";
+const STEPS: [&str; 6] = [
+    "parse",
+    "verify",
+    "canonicalize",
+    "view-fold",
+    "print",
+    "check",
+];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -28,37 +44,72 @@ fn main() {
     if sizes.is_empty() {
         sizes = SIZES.to_vec();
     }
-    parent(&sizes);
+    let mut kinds: Vec<Scale> = args.iter().filter_map(|a| Scale::of_name(a)).collect();
+    if kinds.is_empty() {
+        kinds = Scale::ALL.to_vec();
+    }
+    let folder = args.iter().position(|a| a == "--dump");
+    match folder.and_then(|at| args.get(at + 1)) {
+        Some(folder) => dump(Path::new(folder), &kinds, &sizes),
+        None => table(&kinds, &sizes),
+    }
 }
 
-/// One step of one size: seconds, and the peak memory so far in bytes.
-type Step = (String, f64, f64);
-
-fn parent(sizes: &[usize]) {
-    let mut last: Option<(f64, Vec<Step>)> = None;
-    println!(
-        "step           ops  seconds   peak MB   time/op  memory/op (ratio to the size before)"
-    );
-    for &size in sizes {
-        let (ops, steps) = measure(size);
-        for (i, (step, seconds, peak)) in steps.iter().enumerate() {
-            let ratios = last.as_ref().map(|(n, before)| {
-                let scale = n / ops;
-                (seconds / before[i].1 * scale, peak / before[i].2 * scale)
-            });
-            let ratios = ratios.map_or(String::new(), |(t, m)| format!("{t:9.2}  {m:9.2}"));
-            println!(
-                "{step:10} {ops:7} {seconds:8.3}  {:8.1} {ratios}",
-                peak / 1e6
-            );
+fn dump(folder: &Path, kinds: &[Scale], sizes: &[usize]) {
+    for &kind in kinds {
+        for &size in sizes {
+            let path = folder.join(format!("{}_{size}.ir", kind.name()));
+            let text = kind.text(size, &Registry::hbir());
+            std::fs::write(&path, text).expect("the folder can be written");
+            println!("{}", path.display());
         }
-        last = Some((ops, steps));
+    }
+}
+
+/// What one size came to: seconds of each step, and peak memory in bytes after `print`.
+struct Figures {
+    ops: f64,
+    seconds: Vec<f64>,
+    peak: f64,
+}
+
+impl Figures {
+    /// Seconds of all steps but the last.
+    fn total(&self) -> f64 {
+        self.seconds[..STEPS.len() - 1].iter().sum()
+    }
+}
+
+fn table(kinds: &[Scale], sizes: &[usize]) {
+    println!(
+        "| program | ops | {} | total | µs per op | per op | peak MB |",
+        STEPS.join(" | ")
+    );
+    println!("|---|{}", "---|".repeat(STEPS.len() + 5));
+    for &kind in kinds {
+        let mut last: Option<f64> = None;
+        for &size in sizes {
+            let figures = measure(kind, size);
+            let per_op = figures.total() / figures.ops;
+            let ratio = last.map_or(String::new(), |before| format!("{:.2}", per_op / before));
+            let seconds: Vec<String> = figures.seconds.iter().map(|s| format!("{s:.2}")).collect();
+            println!(
+                "| {} | {} | {} | {:.2} | {:.1} | {ratio} | {:.0} |",
+                kind.name(),
+                figures.ops,
+                seconds.join(" | "),
+                figures.total(),
+                per_op * 1e6,
+                figures.peak / 1e6
+            );
+            last = Some(per_op);
+        }
     }
 }
 
 /// Runs one size in a child, which gets the program on its standard input.
-fn measure(size: usize) -> (f64, Vec<Step>) {
-    let program = Transformer::with_ops(size).text(&Registry::hbir());
+fn measure(kind: Scale, size: usize) -> Figures {
+    let program = kind.text(size, &Registry::hbir());
     let me = std::env::current_exe().expect("a process knows its file");
     let mut child = Command::new(me)
         .arg(CHILD)
@@ -70,26 +121,19 @@ fn measure(size: usize) -> (f64, Vec<Step>) {
     input
         .write_all(program.as_bytes())
         .expect("the child reads");
-    drop(input);
+    drop((input, program));
     let output = child.wait_with_output().expect("the child ends");
     assert!(output.status.success(), "the child failed");
-    let lines = String::from_utf8(output.stdout).expect("the child prints text");
-    let mut ops = 0.0;
-    let mut steps = Vec::new();
-    for line in lines.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |i: usize| words[i].parse::<f64>().expect("a number");
-        match words[0] {
-            "ops" => ops = number(1),
-            step => steps.push((step.to_owned(), number(1), number(2))),
-        }
+    let text = String::from_utf8(output.stdout).expect("the child prints text");
+    let mut numbers = text
+        .split_whitespace()
+        .map(|n| n.parse::<f64>().expect("a number"));
+    let mut next = || numbers.next().expect("the child prints all figures");
+    Figures {
+        ops: next(),
+        peak: next(),
+        seconds: STEPS.iter().map(|_| next()).collect(),
     }
-    (ops, steps)
-}
-
-fn report(step: &str, time: std::time::Duration) {
-    let peak = peak_memory().unwrap_or(0);
-    println!("{step} {} {peak}", time.as_secs_f64());
 }
 
 fn child() {
@@ -98,27 +142,42 @@ fn child() {
         .read_to_string(&mut source)
         .expect("the program is text");
     let registry = Arc::new(Registry::hbir());
-    let (time, module) = once(|| text::parse(&source));
-    let mut module = module.expect("the program is well formed");
-    println!("ops {}", Stats::of(&module, &registry).ops);
-    report("parse", time);
-    let (time, verified) = once(|| verify::verify(&module, &registry));
-    verified.expect("the program verifies");
-    report("verify", time);
     let target = Arc::new(Target::builtin("cpu").expect("built in"));
-    let mut cx = PassContext::new(registry.clone(), target);
-    for pass in ["canonicalize", "view-fold"] {
-        let stages = PassList::builtin().parse(pass).expect("built in");
-        let (time, done) = once(|| run(&mut module, &stages, &mut cx, &mut Hooks::default()));
-        done.expect("the passes take the program");
-        report(pass, time);
-    }
-    let (time, printed) = once(|| text::print(&module));
-    report("print", time);
-    let stats = Stats::of(&module, &registry);
-    assert_eq!(
-        (stats.reshape, stats.transpose, stats.movement_bytes),
-        (0, 0, 0)
-    );
+    let mut cx = PassContext::new(registry.clone(), target.clone());
+    let mut seconds = Vec::new();
+    let mut last = processor_time();
+    let mut lap = || {
+        let now = processor_time();
+        seconds.push((now - last).as_secs_f64());
+        last = now;
+    };
+    let mut module = text::parse(&source).expect("the program is well formed");
+    lap();
+    verify::verify(&module, &registry).expect("the program verifies");
+    lap();
+    let mut pass = |module: &mut _, name: &str| {
+        let stages = PassList::builtin().parse(name).expect("built in");
+        run(module, &stages, &mut cx, &mut Hooks::default()).expect("the passes take the program");
+    };
+    pass(&mut module, "canonicalize");
+    lap();
+    let canonical = module.clone();
+    pass(&mut module, "view-fold");
+    lap();
+    let printed = text::print(&module);
     assert!(!printed.is_empty());
+    lap();
+    let peak = peak_memory().unwrap_or(0);
+    drop(printed);
+    verify::verify(&module, &registry).expect("the folded program verifies");
+    let certificate = &cx.fold.as_ref().expect("view-fold reports").certificate;
+    certify::check(&canonical, &module, certificate, &registry, &target)
+        .expect("the checker accepts what view-fold did");
+    lap();
+    let stats = Stats::of(&module, &registry);
+    assert_eq!((stats.reshape, stats.transpose), (0, 0));
+    println!("{} {peak}", Stats::of(&canonical, &registry).ops);
+    for time in seconds {
+        println!("{time}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the benchmarks share: clocks, memory and tables.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The least time of a few runs, and what the last of them gave.
@@ -45,4 +46,17 @@ pub fn peak_memory() -> Option<u64> {
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// The time that the processor has spent on this thread; that of the clock where `/proc` is not
+/// there.
+#[must_use]
+pub fn processor_time() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let spent = spent.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    spent.map_or_else(
+        || START.get_or_init(Instant::now).elapsed(),
+        Duration::from_nanos,
+    )
 }

@@ -13,11 +13,12 @@
 //!
 //! It shares the layout algebra with the search and nothing else: no candidates, no rules, no costs.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
-use optc_ir::ops::rearrange::view_of;
+use optc_ir::ops::rearrange::{ViewDims, view_of};
 use optc_ir::{
-    Diagnostic, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType, Type, Value,
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType, Type,
+    Value,
 };
 use optc_layout::{Layout, Piece, ViewMap};
 use optc_target::{Accept, Target};
@@ -216,8 +217,18 @@ fn mismatch(message: String) -> Diagnostic {
 struct Seen {
     source: usize,
     map: Option<Layout>,
-    /// The steps, for programs whose sizes are not known.
-    steps: String,
+    /// The steps, for programs whose sizes are not known: a number of [`Steps`].
+    steps: usize,
+}
+
+/// Chains of rearrangements, numbered: the chain before and the step after it. Chain 0 is empty.
+#[derive(Default)]
+struct Steps(IndexSet<(usize, Vec<Dim>, Vec<usize>)>);
+
+impl Steps {
+    fn then(&mut self, chain: usize, view: ViewDims) -> usize {
+        self.0.insert_full((chain, view.shape, view.perm)).0 + 1
+    }
 }
 
 impl Seen {
@@ -239,7 +250,11 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(func: &'a Func, registry: &'a Registry) -> Result<Self, Box<Diagnostic>> {
+    fn new(
+        func: &'a Func,
+        registry: &'a Registry,
+        steps: &mut Steps,
+    ) -> Result<Self, Box<Diagnostic>> {
         let mut walk = Walk {
             func,
             registry,
@@ -251,7 +266,7 @@ impl<'a> Walk<'a> {
             walk.fresh(arg);
         }
         for &op in &func.body {
-            walk.op(op)?;
+            walk.op(op, steps)?;
         }
         Ok(walk)
     }
@@ -262,12 +277,12 @@ impl<'a> Walk<'a> {
         self.seen[value] = Some(Seen {
             source: self.next,
             map,
-            steps: String::new(),
+            steps: 0,
         });
         self.next += 1;
     }
 
-    fn op(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
+    fn op(&mut self, op: Op, steps: &mut Steps) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         if &*data.name == "hbir.layout_convert" {
             self.seen[data.results[0]] = self.seen[data.operands[0]].clone();
@@ -277,7 +292,7 @@ impl<'a> Walk<'a> {
         let decl = self.registry.get(&data.name);
         let class = decl.map(|d| d.freedom(&op_ref).class);
         if class == Some(FreedomClass::Rearrange) {
-            return self.rearrange(op);
+            return self.rearrange(op, steps);
         }
         if data.operands.is_empty() && class == Some(FreedomClass::Source) {
             return Ok(());
@@ -289,7 +304,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn rearrange(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
+    fn rearrange(&mut self, op: Op, steps: &mut Steps) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         let (x, y) = (data.operands[0], data.results[0]);
         let Some(seen) = self.seen[x].clone() else {
@@ -299,7 +314,7 @@ impl<'a> Walk<'a> {
             .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
         let shape: Option<Vec<u64>> = dims.shape.iter().map(optc_ir::Dim::fixed).collect();
         let result = self.func.ty(y).as_tensor().and_then(TensorType::shape);
-        let steps = format!("{};{:?}{:?}", seen.steps, dims.shape, dims.perm);
+        let steps = steps.then(seen.steps, dims.clone());
         let map = match (seen.map, shape, result) {
             (Some(map), Some(shape), Some(result)) => {
                 let view = ViewMap {
@@ -340,7 +355,9 @@ impl<'a> Walk<'a> {
 }
 
 fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnostic>> {
-    let (left, right) = (Walk::new(a, registry)?, Walk::new(b, registry)?);
+    let mut steps = Steps::default();
+    let left = Walk::new(a, registry, &mut steps)?;
+    let right = Walk::new(b, registry, &mut steps)?;
     if left.computed.len() != right.computed.len() {
         let message = format!(
             "@{}: {} operations compute, the original has {}",

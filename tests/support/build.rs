@@ -1,5 +1,6 @@
 //! Builds functions operation by operation; result types come from the shape rules.
 
+use optc_ir::entity::SideTable;
 use optc_ir::{
     Attr, AttrDict, DType, Dim, Func, Loc, Module, OpRef, Registry, TensorType, Type, Value,
 };
@@ -141,24 +142,15 @@ impl<'a> Builder<'a> {
     /// The values that nothing uses yet, in order.
     #[must_use]
     pub fn unused(&self) -> Vec<Value> {
-        let mut used = vec![false; self.func.values.len()];
-        let ids: Vec<Value> = self.func.values.ids().collect();
-        let index = |v: Value| ids.iter().position(|&w| w == v);
+        let mut used: SideTable<Value, bool> = SideTable::new(false);
         for &op in &self.func.body {
             for &operand in &self.func.ops[op].operands {
-                if let Some(i) = index(operand) {
-                    used[i] = true;
-                }
+                used[operand] = true;
             }
         }
-        let results = self
-            .func
-            .body
-            .iter()
-            .flat_map(|&op| self.func.ops[op].results.iter());
-        results
-            .copied()
-            .filter(|&v| index(v).is_some_and(|i| !used[i]))
+        let ops = self.func.body.iter().map(|&op| &self.func.ops[op]);
+        ops.flat_map(|op| op.results.iter().copied())
+            .filter(|&v| !used[v])
             .collect()
     }
 

@@ -4,6 +4,7 @@
 //! are several results, and rearrangements are as frequent as computations.
 
 use crate::build::{Builder, props};
+use indexmap::IndexMap;
 use optc_interp::SplitMix64;
 use optc_ir::{Attr, AttrDict, DType, Dim, Func, Module, Registry, TensorType, Value};
 
@@ -28,6 +29,22 @@ pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
         Profile::Mixed | Profile::Moves => (30, dtype(&mut rng)),
     };
     let n_ops = 1 + below(&mut rng, max_ops);
+    generate(rng, profile, dtype, n_ops, registry)
+}
+
+/// A random program of `f32` numbers with at least this many operations.
+#[must_use]
+pub fn program_of(seed: u64, profile: Profile, n_ops: usize, registry: &Registry) -> Module {
+    generate(SplitMix64::new(seed), profile, DType::F32, n_ops, registry)
+}
+
+fn generate(
+    rng: SplitMix64,
+    profile: Profile,
+    dtype: DType,
+    n_ops: usize,
+    registry: &Registry,
+) -> Module {
     let b = Builder::new(registry);
     let mut g = Generator {
         b,
@@ -35,6 +52,7 @@ pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
         profile,
         dtype,
         pool: Vec::new(),
+        by_shape: IndexMap::new(),
         args: 0,
     };
     while g.b.len() < n_ops {
@@ -75,6 +93,8 @@ struct Generator<'a> {
     dtype: DType,
     /// Values of type `dtype` that operations may read.
     pool: Vec<Value>,
+    /// The same values by their extents, in the order of the pool.
+    by_shape: IndexMap<Vec<u64>, Vec<Value>>,
     args: usize,
 }
 
@@ -152,9 +172,19 @@ impl Generator<'_> {
 
     fn push(&mut self, name: &str, operands: &[Value], attrs: AttrDict) {
         if let Ok(results) = self.b.try_op(name, operands, attrs) {
-            let usable: Vec<Value> = results.into_iter().filter(|&v| self.usable(v)).collect();
-            self.pool.extend(usable);
+            for value in results {
+                if self.usable(value) {
+                    self.keep(value);
+                }
+            }
         }
+    }
+
+    /// Puts a value into the pool.
+    fn keep(&mut self, value: Value) {
+        self.pool.push(value);
+        let shape = self.b.shape(value);
+        self.by_shape.entry(shape).or_default().push(value);
     }
 
     fn usable(&self, value: Value) -> bool {
@@ -203,7 +233,7 @@ impl Generator<'_> {
 
     fn new_arg(&mut self, shape: &[u64]) -> Value {
         let value = self.side_arg(shape, self.dtype);
-        self.pool.push(value);
+        self.keep(value);
         value
     }
 
@@ -216,14 +246,10 @@ impl Generator<'_> {
 
     /// An operand of this shape: a value of the pool, a weight or an argument.
     fn operand(&mut self, shape: &[u64]) -> Value {
-        let same: Vec<Value> = self
-            .pool
-            .iter()
-            .copied()
-            .filter(|&v| self.b.shape(v) == shape)
-            .collect();
-        if !same.is_empty() && self.chance(75) {
-            return same[self.below(same.len())];
+        let n_same = self.by_shape.get(shape).map_or(0, Vec::len);
+        if n_same != 0 && self.chance(75) {
+            let at = self.below(n_same);
+            return self.by_shape[shape][at];
         }
         if self.profile != Profile::Tiny && self.chance(40) {
             return self.weight(shape);

@@ -4,8 +4,10 @@ pub mod build;
 pub mod check;
 pub mod generate;
 pub mod paths;
+pub mod scale;
 pub mod transformer;
 
 pub use build::Builder;
 pub use generate::{Profile, program};
+pub use scale::Scale;
 pub use transformer::Transformer;

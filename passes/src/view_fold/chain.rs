@@ -7,7 +7,12 @@ use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{FreedomClass, Func, Value};
 use petgraph::graph::{NodeIndex, UnGraph};
-use petgraph::visit::Bfs;
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+/// Nodes that may be looked at for all chains of a function: this many, and so many times all nodes.
+const LOOKS: usize = 1 << 16;
+const LOOKS_A_NODE: usize = 8;
 
 /// The dataflow of a function for the question which operation is near which.
 pub(crate) struct Chains<'a> {
@@ -15,6 +20,8 @@ pub(crate) struct Chains<'a> {
     graph: &'a Graph,
     anchors: Vec<bool>,
     net: UnGraph<Node, ()>,
+    /// Nodes that may still be looked at; without more the rest stays unexplained.
+    looks: Cell<usize>,
 }
 
 impl<'a> Chains<'a> {
@@ -57,6 +64,7 @@ impl<'a> Chains<'a> {
             func,
             graph,
             anchors,
+            looks: Cell::new(LOOKS + LOOKS_A_NODE * net.node_count()),
             net,
         }
     }
@@ -83,19 +91,18 @@ impl<'a> Chains<'a> {
 
     /// The shortest chain from a node to an anchor.
     fn chain(&self, from: Node) -> Option<String> {
+        let start = index(from);
         let mut parent: IndexMap<NodeIndex, NodeIndex> = IndexMap::new();
-        let mut bfs = Bfs::new(&self.net, index(from));
-        let mut seen = vec![false; self.net.node_count()];
-        seen[from.index()] = true;
-        while let Some(at) = bfs.next(&self.net) {
+        let mut queue = VecDeque::from([start]);
+        while let Some(at) = queue.pop_front() {
             if self.anchors[at.index()] {
                 return Some(self.path(from, at, &parent));
             }
-            let mut near: Vec<NodeIndex> = self.net.neighbors(at).collect();
-            near.sort_unstable();
-            for next in near {
-                if !std::mem::replace(&mut seen[next.index()], true) {
+            self.looks.set(self.looks.get().checked_sub(1)?);
+            for next in self.net.neighbors(at) {
+                if next != start && !parent.contains_key(&next) {
                     parent.insert(next, at);
+                    queue.push_back(next);
                 }
             }
         }

@@ -68,6 +68,12 @@ struct Output<'e, 'a> {
     why: Vec<(Value, String)>,
     /// Constants that were made once more in another layout.
     remade: Vec<Op>,
+    /// Members' maps as views write them.
+    composed: IndexMap<Vec<MapId>, Vec<MapId>>,
+    /// Values that something in the body so far reads.
+    read: SideTable<Value, bool>,
+    /// How much of the body `read` knows.
+    scanned: usize,
 }
 
 impl<'a> Emitter<'a> {
@@ -88,6 +94,9 @@ impl<'a> Emitter<'a> {
             conversion_of: IndexMap::new(),
             why: Vec::new(),
             remade: Vec::new(),
+            composed: IndexMap::new(),
+            read: SideTable::new(false),
+            scanned: 0,
         };
         out.arguments();
         let nodes: Vec<Node> = out.e.graph.nodes.ids().collect();
@@ -109,24 +118,28 @@ impl Output<'_, '_> {
         self.e.candidates[group][self.e.choice.groups[group].produced]
     }
 
+    fn spelling(&self, layout: LayoutId) -> Spelling {
+        let target = self.e.target;
+        self.e.layouts.spelling(layout, |l| spell(l, target))
+    }
+
     fn spelled(&self, value: Value, layout: LayoutId) -> Type {
         let Some(ty) = self.e.old.ty(value).as_tensor() else {
             return self.e.old.ty(value).clone();
         };
-        let layout = self.e.layouts.get(layout);
-        ty.with_spelling(spell(layout, self.e.target)).into()
+        ty.with_spelling(self.spelling(layout)).into()
     }
 
     fn arguments(&mut self) {
         let old = self.e.old;
+        let mut pins = vec![None; old.args.len()];
+        for (_, node) in self.e.graph.nodes.iter() {
+            if let NodeKind::Arg(i) = node.kind {
+                pins[i] = node.pinned;
+            }
+        }
         for (i, &value) in old.args.iter().enumerate() {
-            let node = self
-                .e
-                .graph
-                .nodes
-                .iter()
-                .find(|(_, n)| n.kind == NodeKind::Arg(i));
-            let pinned = node.and_then(|(_, n)| n.pinned);
+            let pinned = pins[i];
             let member = self.e.graph.member(value).map(|m| m.group);
             let ty = match member {
                 None => old.ty(value).clone(),
@@ -255,8 +268,7 @@ impl Output<'_, '_> {
     }
 
     fn text(&self, layout: LayoutId) -> String {
-        let spelling = spell(self.e.layouts.get(layout), self.e.target);
-        match spelling {
+        match self.spelling(layout) {
             Spelling::RowMajor => "row-major".to_owned(),
             other => format!("{{{other}}}"),
         }
@@ -300,7 +312,8 @@ impl Output<'_, '_> {
     fn copy(&mut self, group: Group, layout: LayoutId, reader: Option<Op>) -> Value {
         if let Some(&value) = self.copies.get(&(group, layout)) {
             if let Some(&at) = self.conversion_of.get(&value)
-                && !self.conversions[at].readers.contains(&reader)
+                // Readers come in order: one that is known is the last.
+                && self.conversions[at].readers.last() != Some(&reader)
             {
                 self.conversions[at].readers.push(reader);
             }
@@ -494,6 +507,15 @@ impl Output<'_, '_> {
 
     /// The maps joined where two are one; what renames nothing drops out.
     fn compose(&mut self, group: Group, maps: &[MapId]) -> Vec<MapId> {
+        if let Some(known) = self.composed.get(maps) {
+            return known.clone();
+        }
+        let composed = self.compose_anew(group, maps);
+        self.composed.insert(maps.to_vec(), composed.clone());
+        composed
+    }
+
+    fn compose_anew(&mut self, group: Group, maps: &[MapId]) -> Vec<MapId> {
         let mut shape = self.e.graph.groups[group].shape.clone();
         let mut out: Vec<(Vec<u64>, ViewMap)> = Vec::new();
         for &id in maps {
@@ -527,7 +549,7 @@ impl Output<'_, '_> {
         let dtype = self.e.old.ty(value).as_tensor().map(|t| t.dtype);
         let result = &self.e.layouts.view_map(map).result;
         let dims = result.iter().map(|&n| self.e.graph.sizes.dim(n)).collect();
-        let spelling = spell(self.e.layouts.get(layout), self.e.target);
+        let spelling = self.spelling(layout);
         let dtype = dtype.expect("a member of a group is a tensor");
         TensorType {
             dims,
@@ -597,26 +619,19 @@ impl Output<'_, '_> {
 
     fn results(&mut self) {
         let old = self.e.old;
-        let returns: Vec<(usize, Node)> = self
-            .e
-            .graph
-            .nodes
-            .iter()
-            .filter_map(|(id, n)| match n.kind {
-                NodeKind::Return(i) => Some((i, id)),
-                NodeKind::Arg(_) | NodeKind::Op(_) | NodeKind::Alias(..) => None,
-            })
-            .collect();
+        let mut returns = vec![None; old.results.len()];
+        for (id, node) in self.e.graph.nodes.iter() {
+            if let NodeKind::Return(i) = node.kind {
+                returns[i] = Some(id);
+            }
+        }
         for (i, &value) in old.results.iter().enumerate() {
-            let node = returns
-                .iter()
-                .find(|(at, _)| *at == i)
-                .map(|(_, node)| *node);
-            let new = match node {
+            let new = match returns[i] {
                 None => self.plain[value].expect("a value is defined before it is returned"),
                 Some(node) => self.returned(node, value),
             };
             self.new.results.push(new);
+            self.read[new] = true;
             self.new.result_ports.push(old.result_ports[i].clone());
         }
     }
@@ -639,11 +654,7 @@ impl Output<'_, '_> {
         if !same {
             return new;
         }
-        if self
-            .new
-            .def_op(new)
-            .is_some_and(|op| self.is_private(op, new))
-        {
+        if self.new.def_op(new).is_some() && self.is_private(new) {
             self.new.values[new].ty = declared;
             return new;
         }
@@ -652,13 +663,13 @@ impl Output<'_, '_> {
     }
 
     /// Whether nothing but the return reads a value.
-    fn is_private(&self, op: Op, value: Value) -> bool {
-        let _ = op;
-        let read = self
-            .new
-            .body
-            .iter()
-            .any(|&o| self.new.ops[o].operands.contains(&value));
-        !read && !self.new.results.contains(&value)
+    fn is_private(&mut self, value: Value) -> bool {
+        for &op in &self.new.body[self.scanned..] {
+            for &operand in &self.new.ops[op].operands {
+                self.read[operand] = true;
+            }
+        }
+        self.scanned = self.new.body.len();
+        !self.read[value]
     }
 }

@@ -28,7 +28,7 @@ entity_id! {
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) group: Group,
-    /// From the root to this value, in order.
+    /// From the root to this value, in order; no two neighbours are one map.
     pub(crate) maps: Vec<MapId>,
     pub(crate) bits: u32,
 }
@@ -467,10 +467,9 @@ impl Builder<'_> {
         }
         self.graph.shapes[result] = Arc::from(&to[..]);
         let map = self.layouts.map(&from, map);
-        let mut maps = member.maps.clone();
-        maps.push(map);
+        let maps = self.chain(&member.maps, map);
         let bits = member.bits;
-        if self.reaches_default(&to, bits, &maps) {
+        if maps.len() <= MAX_MAPS && self.reaches_default(&to, bits, &maps) {
             self.graph.members[result] = Some(Arc::new(Member {
                 group: member.group,
                 maps,
@@ -489,6 +488,20 @@ impl Builder<'_> {
             self.root(result, to, constant, node, 1);
         }
         Ok(())
+    }
+
+    /// The maps and one more, joined with the last one where the two are one.
+    fn chain(&mut self, maps: &[MapId], next: MapId) -> Vec<MapId> {
+        let (last, before) = match maps.split_last() {
+            Some((&last, before)) => (last, before),
+            None => return vec![next],
+        };
+        let mut chain = before.to_vec();
+        match self.layouts.join(last, next) {
+            Some(joined) => chain.push(joined),
+            None => chain.extend([last, next]),
+        }
+        chain
     }
 
     /// Whether some layout of the root makes this member row-major.
@@ -546,6 +559,10 @@ fn product(sizes: &[u64]) -> Option<u128> {
         .iter()
         .try_fold(1u128, |a, &b| a.checked_mul(u128::from(b)))
 }
+
+/// Maps that do not join which a member may have between itself and its root; what comes after more
+/// of them has a root of its own.
+const MAX_MAPS: usize = 8;
 
 /// What an unbound symbol counts as where costs are compared.
 pub(crate) const DEFAULT_BINDING: u64 = 128;

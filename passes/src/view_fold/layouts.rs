@@ -3,7 +3,8 @@
 use indexmap::IndexMap;
 use optc_ir::entity::Table;
 use optc_ir::entity_id;
-use optc_layout::{Layout, Piece, ViewMap, pull};
+use optc_layout::{Layout, Piece, Spelling, ViewMap, pull};
+use std::cell::RefCell;
 
 entity_id! {
     /// A layout function over one shape.
@@ -20,11 +21,15 @@ pub(crate) struct Layouts {
     layouts: Table<LayoutId, Layout>,
     by_hash: IndexMap<u64, Vec<LayoutId>>,
     maps: Table<MapId, ViewMap>,
+    /// Per map, the shape it is a map of.
+    operands: Table<MapId, Vec<u64>>,
+    joined: IndexMap<(MapId, MapId), Option<MapId>>,
     inverses: IndexMap<MapId, MapId>,
     map_ids: IndexMap<(Vec<u64>, ViewMap), MapId>,
     pulled: IndexMap<(LayoutId, MapId), Option<LayoutId>>,
     pieces: IndexMap<LayoutId, Option<Vec<Piece>>>,
     row_major: IndexMap<(Vec<u64>, u32), LayoutId>,
+    spellings: RefCell<IndexMap<LayoutId, Spelling>>,
 }
 
 impl Layouts {
@@ -63,11 +68,25 @@ impl Layouts {
         let inverse = invert(&key.0, &key.1);
         let id = self.maps.push(key.1.clone());
         let back = self.maps.push(inverse.clone());
+        self.operands.push(operand.to_vec());
+        self.operands.push(key.1.result.clone());
         self.inverses.insert(id, back);
         self.inverses.insert(back, id);
         let result = key.1.result.clone();
         self.map_ids.insert(key, id);
         self.map_ids.entry((result, inverse)).or_insert(back);
+        id
+    }
+
+    /// The one map that does what `first` and then `next` do, if there is one.
+    pub(crate) fn join(&mut self, first: MapId, next: MapId) -> Option<MapId> {
+        if let Some(&known) = self.joined.get(&(first, next)) {
+            return known;
+        }
+        let operand = self.operands[first].clone();
+        let joined = self.maps[first].then(&operand, &self.maps[next]);
+        let id = joined.map(|map| self.map(&operand, map));
+        self.joined.insert((first, next), id);
         id
     }
 
@@ -106,6 +125,17 @@ impl Layouts {
 
     pub(crate) fn bytes(&self, id: LayoutId) -> u64 {
         self.layouts[id].bytes()
+    }
+
+    /// How a layout is written, by `spell` when it is asked for the first time.
+    pub(crate) fn spelling(
+        &self,
+        id: LayoutId,
+        spell: impl FnOnce(&Layout) -> Spelling,
+    ) -> Spelling {
+        let mut known = self.spellings.borrow_mut();
+        let spelling = known.entry(id).or_insert_with(|| spell(self.get(id)));
+        spelling.clone()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -155,10 +155,9 @@ impl Pass for ViewFold {
         let mut layouts = Layouts::default();
         let mut signatures = Signatures::default();
         let mut total = Totals::default();
-        let original = module.clone();
         let callees = callees(module);
-        for index in 0..module.funcs.len() {
-            let func = &module.funcs[index];
+        let mut funcs = Vec::with_capacity(module.funcs.len());
+        for (index, func) in module.funcs.iter().enumerate() {
             let called = callees.contains(&func.name);
             let folded = fold(
                 func,
@@ -170,8 +169,12 @@ impl Pass for ViewFold {
                 cap,
             )?;
             total.add(index, &folded);
-            module.funcs[index] = folded.func;
+            funcs.push(folded.func);
         }
+        let original = Module {
+            funcs: std::mem::replace(&mut module.funcs, funcs),
+            ..Module::default()
+        };
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
         let after = Stats::of(module, &cx.registry);

@@ -14,8 +14,8 @@
 
 use super::layouts::{LayoutId, Layouts};
 use super::signature::{
-    ContractRole, LabelDigit, Signature, accepts_layout, channel_orders, common_orders,
-    default_layout, label_order, restrict,
+    ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_layout, channel_orders,
+    common_orders, default_layout, label_order, restrict,
 };
 use egg::{Analysis, Applier, DidMerge, EGraph, Id, Pattern, PatternAst, Rewrite, Runner};
 use egg::{Subst, Symbol, Var};
@@ -23,6 +23,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::EntityId;
 use optc_layout::Layout;
 use optc_target::Accept;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,7 +201,8 @@ fn order_rule(family: &str) -> &'static str {
 
 fn common_order(cx: &mut RuleContext<'_>, name: &str) {
     let sig = cx.signature;
-    if !sig.is_common_order() || order_rule(sig.family) != name {
+    let elsewhere = sig.hub.is_some_and(|hub| hub != cx.port);
+    if !sig.is_common_order() || order_rule(sig.family) != name || elsewhere {
         return;
     }
     for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
@@ -217,7 +219,7 @@ fn follow(
     order: &[LabelDigit],
     source: usize,
 ) -> Option<Vec<LayoutId>> {
-    let full = super::signature::fullest_port(sig);
+    let full = sig.fullest;
     let n_full = sig.labels(full).iter().flatten().count();
     let mut form = Vec::with_capacity(sig.n_ports());
     for port in 0..sig.n_ports() {
@@ -509,6 +511,8 @@ fn with_k(
 
 /// Nodes one signature's e-graph may grow to; the graphs of the corpus stay below 400.
 const NODE_LIMIT: usize = 20_000;
+/// The same per port, for operations of very many.
+const NODES_A_PORT: usize = 256;
 /// Rounds of saturation; rules only add forms for seeded layouts, so two rounds reach the fixpoint.
 const ITERATION_LIMIT: usize = 8;
 
@@ -518,6 +522,18 @@ pub(crate) struct RuleSet {
     pub(crate) constants: bool,
     pub(crate) fired: IndexMap<String, u64>,
     pub(crate) unsaturated: u64,
+    known: IndexMap<ModeKey, Rc<Forms>>,
+}
+
+/// A signature and the layouts that are asked for at its ports.
+pub(crate) type ModeKey = (SignatureId, Vec<Vec<LayoutId>>);
+
+/// What saturation found for a signature and its demands.
+pub(crate) struct Forms {
+    pub(crate) modes: Vec<Mode>,
+    /// How often each rule gave a form.
+    fired: IndexMap<String, u64>,
+    saturated: bool,
 }
 
 impl RuleSet {
@@ -557,16 +573,44 @@ impl RuleSet {
             constants,
             fired: IndexMap::new(),
             unsaturated: 0,
+            known: IndexMap::new(),
         })
     }
 
-    /// All forms of an operation given the layouts that are asked for at its ports.
-    pub(crate) fn modes(
+    /// All forms of an operation given the layouts that are asked for at its ports. Each function
+    /// asks once for what it has; equal questions of other functions are answered from memory.
+    pub(crate) fn forms(
         &mut self,
+        signatures: &Signatures,
+        layouts: &mut Layouts,
+        key: &ModeKey,
+    ) -> Rc<Forms> {
+        let forms = match self.known.get(key) {
+            Some(known) => known.clone(),
+            None => {
+                let found = Rc::new(self.saturate(signatures.get(key.0), layouts, &key.1));
+                self.known.insert(key.clone(), found.clone());
+                found
+            }
+        };
+        for (name, n) in &forms.fired {
+            match self.fired.get_mut(name) {
+                Some(sum) => *sum += n,
+                None => {
+                    self.fired.insert(name.clone(), *n);
+                }
+            }
+        }
+        self.unsaturated += u64::from(!forms.saturated);
+        forms
+    }
+
+    fn saturate(
+        &self,
         signature: &Signature,
         layouts: &mut Layouts,
         demands: &[Vec<LayoutId>],
-    ) -> Vec<Mode> {
+    ) -> Forms {
         let mut knowledge = Knowledge {
             signature: Some(Arc::new(signature.clone())),
             layouts: std::mem::take(layouts),
@@ -578,29 +622,32 @@ impl RuleSet {
             .map(|p| default_layout(signature, &mut egraph.analysis.layouts, p))
             .collect();
         add_exact(&mut egraph, &base);
+        let hub = signature.hub;
         for (port, wanted) in demands.iter().enumerate() {
-            for &layout in wanted {
-                add_as(&mut egraph, port, layout);
+            if hub.is_none_or(|hub| hub == port) {
+                for &layout in wanted {
+                    add_as(&mut egraph, port, layout);
+                }
             }
         }
         egraph.rebuild();
         let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
             .with_egraph(egraph)
             .with_scheduler(egg::SimpleScheduler)
-            .with_node_limit(NODE_LIMIT)
+            .with_node_limit(NODE_LIMIT.max(NODES_A_PORT.saturating_mul(signature.n_ports())))
             .with_iter_limit(ITERATION_LIMIT)
             .with_time_limit(Duration::MAX)
             .run(&self.rewrites);
-        if !matches!(runner.stop_reason, Some(egg::StopReason::Saturated)) {
-            self.unsaturated += 1;
-        }
+        let saturated = matches!(runner.stop_reason, Some(egg::StopReason::Saturated));
         let mut egraph = runner.egraph;
         let modes = read_modes(&mut egraph);
-        for (name, n) in std::mem::take(&mut egraph.analysis.fired) {
-            *self.fired.entry(name).or_default() += n;
-        }
+        let fired = std::mem::take(&mut egraph.analysis.fired);
         *layouts = std::mem::take(&mut egraph.analysis.layouts);
-        modes
+        Forms {
+            modes,
+            fired,
+            saturated,
+        }
     }
 }
 

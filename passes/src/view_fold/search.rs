@@ -2,7 +2,7 @@
 
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts};
-use super::rules::{Mode, RuleSet};
+use super::rules::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::{SignatureId, Signatures, channel_orders, default_layout};
 use super::solve::{Cost, Factor, INFEASIBLE, Problem, Solution, cost, movement, solve};
 use indexmap::IndexMap;
@@ -40,9 +40,6 @@ pub(crate) struct GroupState {
     pub(crate) extras: u64,
 }
 
-/// A signature and the layouts that are asked for at its ports.
-type ModeKey = (SignatureId, Vec<Vec<LayoutId>>);
-
 pub(crate) struct Search<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) layouts: &'a mut Layouts,
@@ -52,7 +49,7 @@ pub(crate) struct Search<'a> {
     pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
     /// Candidates that the cap kept out.
     pub(crate) dropped: u64,
-    modes_of: IndexMap<ModeKey, Rc<Vec<Mode>>>,
+    forms_of: IndexMap<ModeKey, Rc<Forms>>,
     queue: VecDeque<(Group, LayoutId)>,
 }
 
@@ -80,7 +77,7 @@ impl<'a> Search<'a> {
             cap: cap.min(MASK_BITS),
             candidates: SideTable::new(Vec::new()),
             dropped: 0,
-            modes_of: IndexMap::new(),
+            forms_of: IndexMap::new(),
             queue: VecDeque::new(),
         }
     }
@@ -119,12 +116,12 @@ impl<'a> Search<'a> {
         }
         for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
-            let sig = self.signatures.get(id).clone();
+            let sig = self.signatures.get(id);
             if sig.freedom.class != FreedomClass::Window || sig.accept != Accept::ChannelOrders {
                 continue;
             }
             for (port, data) in node.ports.iter().enumerate() {
-                for layout in channel_orders(&sig, self.layouts, port) {
+                for layout in channel_orders(self.signatures.get(id), self.layouts, port) {
                     self.offer_at(data.value, layout, false);
                 }
             }
@@ -293,17 +290,16 @@ impl<'a> Search<'a> {
         let values: Vec<Value> = graph.nodes[node].ports.iter().map(|p| p.value).collect();
         let demands: Vec<Vec<LayoutId>> = values.iter().map(|&v| self.demands_at(v)).collect();
         let key = (id, demands);
-        let modes = match self.modes_of.get(&key) {
+        let forms = match self.forms_of.get(&key) {
             Some(known) => known.clone(),
             None => {
-                let sig = self.signatures.get(id).clone();
-                let modes = Rc::new(self.rules.modes(&sig, self.layouts, &key.1));
-                self.modes_of.insert(key, modes.clone());
-                modes
+                let forms = self.rules.forms(self.signatures, self.layouts, &key);
+                self.forms_of.insert(key, forms.clone());
+                forms
             }
         };
-        let mut out: Vec<NodeMode> = Vec::with_capacity(modes.len());
-        for mode in modes.iter() {
+        let mut out: Vec<NodeMode> = Vec::with_capacity(forms.modes.len());
+        for mode in &forms.modes {
             if let Some(mode) = self.instantiate(node, id, &values, mode)
                 && !out.contains(&mode)
             {

@@ -33,6 +33,11 @@ pub struct Signature {
     pub bits: Vec<u32>,
     /// How many of the ports are operands.
     pub n_operands: usize,
+    /// The port whose labels are most: the one a common order is spelled by.
+    pub(crate) fullest: usize,
+    /// Of an operation of very many ports in one order, the port that hears of every order first and
+    /// tells the others: the largest one.
+    pub(crate) hub: Option<usize>,
 }
 
 /// One digit of an order in terms of labels: `count` values of `label / div`, on `extent` positions.
@@ -73,7 +78,7 @@ impl Signature {
             | FreedomClass::Source => target.accept(family),
         };
         let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
-        Signature {
+        let mut signature = Signature {
             family,
             accept,
             parameter,
@@ -81,7 +86,12 @@ impl Signature {
             shapes,
             bits,
             n_operands,
-        }
+            fullest: 0,
+            hub: None,
+        };
+        signature.fullest = fullest_port(&signature);
+        signature.hub = hub(&signature);
+        signature
     }
 
     /// The labels at a port, one a dimension.
@@ -159,6 +169,9 @@ impl Signature {
         label.is_some_and(|l| self.freedom.labels[l].role == role)
     }
 }
+
+/// Ports from which on orders go through one port instead of from each to each.
+const MANY_PORTS: usize = 64;
 
 /// What a label is in a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -527,7 +540,7 @@ pub(crate) fn extend(sig: &Signature, order: &LabelOrder, full: usize) -> Vec<La
 }
 
 /// The port whose labels are most: the one a common order is spelled by.
-pub(crate) fn fullest_port(sig: &Signature) -> usize {
+fn fullest_port(sig: &Signature) -> usize {
     let long = |port: usize| {
         let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
         dims.filter(|(l, n)| l.is_some() && 1 < **n).count()
@@ -537,6 +550,17 @@ pub(crate) fn fullest_port(sig: &Signature) -> usize {
         result,
         |best, port| if long(best) < long(port) { port } else { best },
     )
+}
+
+fn hub(sig: &Signature) -> Option<usize> {
+    if sig.n_ports() <= MANY_PORTS || !sig.is_common_order() {
+        return None;
+    }
+    let elements = |port: &usize| {
+        let sizes = sig.shapes[*port].iter();
+        sizes.fold(1u64, |n, &d| n.saturating_mul(d))
+    };
+    (0..sig.n_ports()).rev().max_by_key(elements)
 }
 
 fn transfers(
@@ -566,7 +590,7 @@ pub(crate) fn common_orders(
     port: usize,
     layout: LayoutId,
 ) -> Vec<LabelOrder> {
-    let full = fullest_port(sig);
+    let full = sig.fullest;
     let Some(order) = label_order(sig, layouts, port, layout) else {
         return Vec::new();
     };
@@ -591,17 +615,19 @@ fn ordered_transfers(
     port: usize,
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
-    let mut out = Vec::new();
+    let others = match sig.hub {
+        Some(hub) if hub != port => hub..hub + 1,
+        _ => 0..sig.n_ports(),
+    };
+    let mut out = IndexSet::new();
     for order in common_orders(sig, layouts, port, layout) {
-        for other in (0..sig.n_ports()).filter(|&o| o != port) {
-            if let Some(l) = restrict(sig, layouts, other, &order, port)
-                && !out.contains(&(other, l))
-            {
-                out.push((other, l));
+        for other in others.clone().filter(|&o| o != port) {
+            if let Some(l) = restrict(sig, layouts, other, &order, port) {
+                out.insert((other, l));
             }
         }
     }
-    out
+    out.into_iter().collect()
 }
 
 /// From an operand of a contraction to the result, from the result to the operands, and the order

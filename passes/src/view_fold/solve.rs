@@ -5,6 +5,7 @@
 //! neighbours is fixed to its best state under the tables seen so far and the result is no longer
 //! proven.
 
+use indexmap::IndexMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -75,6 +76,7 @@ fn solve_with(problem: &Problem, guard: usize) -> Solution {
             steps.push(state.eliminate(var));
         } else {
             proven = false;
+            state.heap.push(Reverse((size, var)));
             let widest = state.widest();
             steps.push(state.fix(widest));
         }
@@ -109,8 +111,12 @@ pub(crate) fn evaluate(problem: &Problem, states: &[usize]) -> Cost {
 struct State<'a> {
     domains: &'a [usize],
     factors: Vec<Option<Factor>>,
-    /// Per variable, the factors that mention it.
+    /// Per variable, the factors that mention it, and ones that are gone.
     of: Vec<Vec<usize>>,
+    /// Per variable, how many factors it shares with each other one.
+    beside: Vec<IndexMap<usize, usize>>,
+    /// Per variable, the size it stands in the heap with.
+    sizes: Vec<usize>,
     done: Vec<bool>,
     heap: BinaryHeap<Reverse<(usize, usize)>>,
 }
@@ -122,6 +128,8 @@ impl<'a> State<'a> {
             domains: &problem.domains,
             factors: Vec::with_capacity(problem.factors.len() * 2),
             of: vec![Vec::new(); n],
+            beside: vec![IndexMap::new(); n],
+            sizes: vec![0; n],
             done: vec![false; n],
             heap: BinaryHeap::new(),
         };
@@ -129,8 +137,8 @@ impl<'a> State<'a> {
             state.insert(drop_single(factor, &problem.domains));
         }
         for var in 0..n {
-            let size = state.size(var);
-            state.heap.push(Reverse((size, var)));
+            state.sizes[var] = state.size(var);
+            state.heap.push(Reverse((state.sizes[var], var)));
         }
         state
     }
@@ -139,28 +147,28 @@ impl<'a> State<'a> {
         let id = self.factors.len();
         for &v in &factor.vars {
             self.of[v].push(id);
+            for &w in factor.vars.iter().filter(|&&w| w != v) {
+                *self.beside[v].entry(w).or_default() += 1;
+            }
         }
         self.factors.push(Some(factor));
     }
 
     fn scope(&self, var: usize) -> Vec<usize> {
-        let mut scope: Vec<usize> = Vec::new();
-        for &f in &self.of[var] {
-            if let Some(factor) = &self.factors[f] {
-                scope.extend(factor.vars.iter().filter(|&&v| v != var));
-            }
-        }
+        let mut scope: Vec<usize> = self.beside[var].keys().copied().collect();
         scope.sort_unstable();
-        scope.dedup();
         scope
     }
 
     /// Entries of the table that eliminating the variable makes, its own states included.
     fn size(&self, var: usize) -> usize {
-        let scope = self.scope(var);
-        scope
-            .iter()
-            .fold(self.domains[var], |s, &v| s.saturating_mul(self.domains[v]))
+        let beside = &self.beside[var];
+        // Variables of one state are in no factor: so many others pass every number.
+        if usize::BITS as usize <= beside.len() {
+            return usize::MAX;
+        }
+        let scope = beside.keys().map(|&v| self.domains[v]);
+        scope.fold(self.domains[var], usize::saturating_mul)
     }
 
     /// The variable whose elimination makes the smallest table.
@@ -169,29 +177,44 @@ impl<'a> State<'a> {
             if self.done[var] {
                 continue;
             }
-            let now = self.size(var);
-            if now == size {
+            // A variable whose size has changed stands in the heap once more.
+            if self.sizes[var] == size {
                 return Some((var, size));
             }
-            self.heap.push(Reverse((now, var)));
         }
         None
     }
 
     fn take_factors(&mut self, var: usize) -> Vec<Factor> {
         let ids = std::mem::take(&mut self.of[var]);
-        ids.into_iter()
+        let taken: Vec<Factor> = ids
+            .into_iter()
             .filter_map(|f| self.factors[f].take())
-            .collect()
+            .collect();
+        for factor in &taken {
+            for &v in factor.vars.iter().filter(|&&v| v != var) {
+                for w in factor.vars.iter().filter(|&&w| w != v) {
+                    if let Some(n) = self.beside[v].get_mut(w) {
+                        *n -= 1;
+                        if *n == 0 {
+                            self.beside[v].swap_remove(w);
+                        }
+                    }
+                }
+            }
+        }
+        self.beside[var].clear();
+        taken
     }
 
     fn finish(&mut self, var: usize, scope: &[usize]) {
         self.done[var] = true;
         for &v in scope {
-            let factors = &self.factors;
-            self.of[v].retain(|&f| factors[f].is_some());
             let size = self.size(v);
-            self.heap.push(Reverse((size, v)));
+            if self.sizes[v] != size {
+                self.sizes[v] = size;
+                self.heap.push(Reverse((size, v)));
+            }
         }
     }
 
