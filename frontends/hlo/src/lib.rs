@@ -1,11 +1,13 @@
 //! The HLO text front end: XLA's textual modules in, [`HloModule`]s and programs out.
 //!
 //! [`parse`] reads the text of a whole module, as XLA prints it for any backend, optimized or not.
-//! [`print()`] writes it in XLA's canonical form.
+//! [`print()`] writes it in XLA's canonical form, [`import`] brings it into the IR with the text's
+//! layouts.
 //! Nothing here reads a file.
 
 mod cursor;
 mod error;
+mod import;
 mod infer;
 mod literal;
 mod module;
@@ -15,6 +17,7 @@ mod print;
 mod shape;
 
 pub use error::HloError;
+pub use import::{Import, import, in_space_of, lower, tensor_type};
 pub use module::{Attrs, Computation, HloModule, Instruction};
 pub use parse::{Strictness, parse};
 pub use print::{PrintedComputation, PrintedInstruction, print, printed};

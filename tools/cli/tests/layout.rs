@@ -201,8 +201,8 @@ fn wrong_vectors_are_listed_one_a_line() {
 #[test]
 fn files_that_are_no_vectors_are_refused() {
     let folder = Folder::new("no_vectors");
-    let unknown = folder.write("unknown.json", r#"{"kind": "bitcast", "vectors": []}"#);
-    optc(&["spec", &unknown]).fails(1, "error[vectors-kind]: found vectors of kind `bitcast`");
+    let unknown = folder.write("unknown.json", r#"{"kind": "weather", "vectors": []}"#);
+    optc(&["spec", &unknown]).fails(1, "error[vectors-kind]: found vectors of kind `weather`");
     let text = folder.write("text.json", "hello");
     optc(&["spec", &text]).fails(1, "error[vectors-syntax]");
     let list = folder.write("list.json", r#"{"kind": "view"}"#);

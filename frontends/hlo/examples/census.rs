@@ -1,0 +1,160 @@
+//! What a folder of HLO dumps becomes: `cargo run --release -p optc-hlo --example census -- FOLDER…`.
+//!
+//! For every `.hlo` file: whether it reads, prints back to the same module, and verifies; how its
+//! bitcasts and copies are seen; which instructions stay opaque; and, where a `.json` file of the same name gives
+//! `argument_size_in_bytes`, whether the computed bytes agree.
+
+use indexmap::IndexMap;
+use optc_hlo::{HloModule, Strictness, import, parse, print, printed, tensor_type};
+use optc_ir::{Registry, Severity, TensorType};
+use optc_layout::{Layout, ViewMap, deduce, is_view};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+type Counts = IndexMap<String, u64>;
+
+fn main() -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for folder in std::env::args().skip(1) {
+        let mut counts = Counts::new();
+        for path in files(Path::new(&folder))? {
+            let text = std::fs::read_to_string(&path)?;
+            for line in file(&path, &text, &mut counts) {
+                writeln!(out, "{}: {line}", path.display())?;
+            }
+        }
+        writeln!(out, "{folder}")?;
+        counts.sort_keys();
+        for (name, count) in &counts {
+            writeln!(out, "{count:8}  {name}")?;
+        }
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "hlo") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn add(counts: &mut Counts, name: &str) {
+    *counts.entry(name.to_owned()).or_insert(0) += 1;
+}
+
+/// What is wrong with one file.
+fn file(path: &Path, text: &str, counts: &mut Counts) -> Vec<String> {
+    let mut lines = Vec::new();
+    add(counts, "files");
+    let (module, diags) = parse(text, Strictness::Exact);
+    lines.extend(diags.iter().map(|d| format!("{}: {}", d.code, d.message)));
+    let again = parse(&print(&module), Strictness::Exact).0;
+    if printed(&again) == printed(&module) {
+        add(counts, "files that print back to the same module");
+    }
+    match import(text) {
+        Err(diags) => lines.extend(diags.iter().map(|d| format!("{}: {}", d.code, d.message))),
+        Ok(import) => {
+            let errors = optc_ir::verify::verify(&import.module, &Registry::hbir()).err();
+            match errors {
+                None => add(counts, "files that verify"),
+                Some(errors) => {
+                    lines.extend(errors.iter().take(3).map(|d| format!("{}: {}", d.code, d.message)));
+                }
+            }
+            let remarks = import.diags.iter().filter(|d| d.severity == Severity::Remark);
+            for remark in remarks {
+                let words: Vec<&str> = remark.message.split('`').collect();
+                let times = remark.message.split_whitespace().rev().nth(1);
+                let n = times.and_then(|n| n.parse().ok()).unwrap_or(0u64);
+                *counts.entry(format!("opaque {}", words.get(1).unwrap_or(&""))).or_insert(0) += n;
+            }
+        }
+    }
+    rearrangements(&module, counts, &mut lines);
+    lines.extend(arguments(path, &module, counts));
+    lines
+}
+
+fn layout(ty: &TensorType) -> Option<Layout> {
+    ty.layout()?.ok()
+}
+
+fn rearrangements(module: &HloModule, counts: &mut Counts, lines: &mut Vec<String>) {
+    for computation in &module.computations {
+        for made in &computation.instructions {
+            let kind = made.opcode.as_str();
+            if !matches!(kind, "bitcast" | "copy") {
+                continue;
+            }
+            let operand = &computation.instructions[made.operands[0]].shape;
+            let types = (operand.array().and_then(tensor_type), made.shape.array().and_then(tensor_type));
+            let (Some(from), Some(to)) = types else {
+                add(counts, &format!("{kind}: of types without layouts here"));
+                continue;
+            };
+            let what = if kind == "bitcast" { bitcast(&from, &to) } else { copy(&from, &to) };
+            if what.contains("no map") {
+                lines.push(format!("%{}: {operand} -> {}", made.name, made.shape));
+            }
+            add(counts, &format!("{kind}: {what}"));
+            add(counts, &format!("{kind}: all"));
+        }
+    }
+}
+
+fn bitcast(from: &TensorType, to: &TensorType) -> String {
+    if from.dtype != to.dtype {
+        return "another element type".to_owned();
+    }
+    let to = optc_hlo::in_space_of(to, from);
+    let (Some(a), Some(b)) = (layout(from), layout(&to)) else {
+        return "no layout".to_owned();
+    };
+    match deduce(&a, &b) {
+        Ok(maps) if maps.iter().all(|m| m.perm.is_none()) => "views, a reshape".to_owned(),
+        Ok(maps) if maps.len() == 1 => "views, one that permutes".to_owned(),
+        Ok(maps) => format!("views, {} that permute", maps.len()),
+        Err(why) => format!("no map: {why}"),
+    }
+}
+
+fn copy(from: &TensorType, to: &TensorType) -> String {
+    let (Some(a), Some(b)) = (layout(from), layout(to)) else {
+        return "no layout".to_owned();
+    };
+    let map = ViewMap::reshape(b.shape());
+    if is_view(&a, &map, &b).is_ok() {
+        let same = if from == to { "written alike" } else { "written differently" };
+        return format!("a view, {same}");
+    }
+    "a conversion".to_owned()
+}
+
+/// The bytes of the arguments as the layouts give them, beside those that the compiler reports.
+fn arguments(path: &Path, module: &HloModule, counts: &mut Counts) -> Option<String> {
+    let text = std::fs::read_to_string(path.with_extension("json")).ok()?;
+    let key = "\"argument_size_in_bytes\":";
+    let rest = text.split_once(key)?.1.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit())?;
+    let stated: u64 = rest[..end].parse().ok()?;
+    let entry = &module.computations[module.entry];
+    let parameters = entry.parameters();
+    let leaves = parameters.iter().flat_map(|&p| entry.instructions[p].shape.leaves());
+    let mut total = 0u64;
+    for leaf in leaves {
+        total += layout(&tensor_type(leaf.array()?)?)?.bytes();
+    }
+    if total == stated {
+        add(counts, "arguments: bytes agree");
+        return None;
+    }
+    add(counts, "arguments: bytes differ");
+    Some(format!("arguments of {total} bytes, stated {stated}"))
+}

@@ -1,0 +1,395 @@
+//! Dots and convolutions. A convolution that is no more than a contraction becomes one: XLA writes
+//! matrix products, batched ones too, as convolutions on some targets.
+
+use super::func::FuncCx;
+use super::elementwise::{fixed, retyped};
+use crate::module::Instruction;
+use optc_ir::{Attr, AttrDict, TensorType, Type, Value};
+
+/// One spatial dimension of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowDim {
+    pub(crate) size: i64,
+    pub(crate) stride: i64,
+    pub(crate) low: i64,
+    pub(crate) high: i64,
+    pub(crate) base_dilation: i64,
+    pub(crate) dilation: i64,
+    pub(crate) reversed: bool,
+}
+
+/// Reads `{size=2x2 stride=1x1 pad=0_0x1_1}`; without a window there are no dimensions.
+pub(crate) fn window(text: Option<&str>) -> Option<Vec<WindowDim>> {
+    let inner = text.unwrap_or("{}").trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut fields: Vec<(&str, &str)> = Vec::new();
+    for field in inner.split_whitespace() {
+        fields.push(field.split_once('=')?);
+    }
+    let get = |name: &str| fields.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+    let numbers = |name: &str| -> Option<Option<Vec<i64>>> {
+        match get(name) {
+            None => Some(None),
+            Some(text) => text.split('x').map(|n| n.parse().ok()).collect::<Option<_>>().map(Some),
+        }
+    };
+    let sizes = numbers("size")?.unwrap_or_default();
+    let rank = sizes.len();
+    let list = |name: &str, default: i64| {
+        let given = numbers(name)?.unwrap_or_else(|| vec![default; rank]);
+        (given.len() == rank).then_some(given)
+    };
+    let (strides, bases) = (list("stride", 1)?, list("lhs_dilate", 1)?);
+    let (dilations, reversals) = (list("rhs_dilate", 1)?, list("rhs_reversal", 0)?);
+    let pads = match get("pad") {
+        None => vec![[0, 0, 0]; rank],
+        Some(text) => crate::infer::padding(text)?,
+    };
+    let dim = |d: usize| {
+        let [low, high, _] = *pads.get(d)?;
+        Some(WindowDim {
+            size: sizes[d],
+            stride: strides[d],
+            low,
+            high,
+            base_dilation: bases[d],
+            dilation: dilations[d],
+            reversed: reversals[d] != 0,
+        })
+    };
+    (pads.len() == rank).then(|| (0..rank).map(dim).collect())?
+}
+
+/// Where batch, feature and spatial dimensions stand.
+struct Labels {
+    /// Batch (or output feature), feature, then the spatial ones.
+    lhs: Vec<usize>,
+    rhs: Vec<usize>,
+    out: Vec<usize>,
+}
+
+impl Labels {
+    /// Reads `b01f_01io->b01f`.
+    fn parse(text: &str) -> Option<Labels> {
+        let (lhs, rest) = text.split_once('_')?;
+        let (rhs, out) = rest.split_once("->")?;
+        let places = |text: &str, first: char, second: char| {
+            let spatial = text.len().checked_sub(2)?;
+            let wanted = [first, second].into_iter().chain((0..spatial).map(digit));
+            wanted.map(|c| text.find(c)).collect::<Option<Vec<usize>>>()
+        };
+        Some(Labels {
+            lhs: places(lhs.trim(), 'b', 'f')?,
+            rhs: places(rhs.trim(), 'o', 'i')?,
+            out: places(out.trim(), 'b', 'f')?,
+        })
+    }
+}
+
+fn digit(n: usize) -> char {
+    u32::try_from(n).ok().and_then(|n| char::from_digit(n, 10)).unwrap_or('?')
+}
+
+/// What a spatial dimension does in a contraction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Operand and result: the window has one element.
+    Left,
+    /// Window and result: the operand has one element that every window element meets once.
+    Right,
+    /// Operand and window: the window covers the whole operand once.
+    Contracted,
+    /// All three: window element `i` meets operand element `i` alone.
+    Batch,
+    /// None: one element everywhere.
+    Unit,
+}
+
+impl WindowDim {
+    /// The use of a dimension of these extents, and whether the window's elements run backward.
+    fn role(&self, operand: i64, result: i64) -> Option<(Use, bool)> {
+        let plain = self.base_dilation == 1 && self.low == 0 && self.high == 0;
+        if self.size == 1 && operand == 1 && result == 1 && plain {
+            return Some((Use::Unit, false));
+        }
+        if self.size == 1 && self.stride == 1 && plain && operand == result {
+            return Some((Use::Left, false));
+        }
+        if plain && self.dilation == 1 && self.size == operand && result == 1 {
+            return Some((Use::Contracted, self.reversed));
+        }
+        let n = self.size;
+        let full = self.low == n - 1 && self.high == n - 1 && self.stride == 1;
+        if operand == 1 && result == n && full && self.dilation == 1 {
+            // Result i meets the element where the window's offset is n - 1 - i.
+            return Some((Use::Right, !self.reversed));
+        }
+        let spread = self.base_dilation == n && self.stride == n - 1 && self.dilation == 1;
+        let bare = self.low == 0 && self.high == 0 && !self.reversed;
+        if operand == n && result == n && spread && bare && 1 < n {
+            return Some((Use::Batch, false));
+        }
+        None
+    }
+}
+
+impl FuncCx<'_, '_> {
+    pub(super) fn dot(
+        &mut self,
+        made: &Instruction,
+        a: Value,
+        b: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let list = |name: &str| made.attrs.ints(name).unwrap_or_default();
+        let mut props = AttrDict::new();
+        for (key, name) in [
+            ("lhs_batch", "lhs_batch_dims"),
+            ("lhs_contract", "lhs_contracting_dims"),
+            ("rhs_batch", "rhs_batch_dims"),
+            ("rhs_contract", "rhs_contracting_dims"),
+        ] {
+            props.set(key, Attr::ints(&list(name)));
+        }
+        self.contraction(a, b, props, ty)
+    }
+
+    fn contraction(
+        &mut self,
+        a: Value,
+        b: Value,
+        mut props: AttrDict,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let (x, y) = (self.tensor_of(a)?, self.tensor_of(b)?);
+        let (mut a, mut b) = (a, b);
+        if x.dtype != y.dtype {
+            let wide = if x.dtype.bits() < y.dtype.bits() { y.dtype } else { x.dtype };
+            a = self.cast(a, &retyped(&x, wide))?;
+            b = self.cast(b, &retyped(&y, wide))?;
+        }
+        if self.tensor_of(a)?.dtype != ty.dtype {
+            props.set("to", Attr::Type(Type::Scalar(ty.dtype)));
+        }
+        self.emit("hbir.dot_general", &[a, b], props, ty.clone())
+    }
+
+    pub(super) fn convolution(
+        &mut self,
+        made: &Instruction,
+        x: Value,
+        w: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let labels = Labels::parse(made.attrs.get("dim_labels")?)?;
+        let window = window(made.attrs.get("window"))?;
+        let groups = made.attrs.int("feature_group_count").unwrap_or(1);
+        let fits = |places: &[usize], ty: &TensorType| {
+            places.len() == ty.rank() && places.len() == window.len() + 2
+        };
+        let (xt, wt) = (self.tensor_of(x)?, self.tensor_of(w)?);
+        if made.attrs.int("batch_group_count").unwrap_or(1) != 1
+            || !fits(&labels.lhs, &xt)
+            || !fits(&labels.rhs, &wt)
+            || !fits(&labels.out, ty)
+        {
+            return None;
+        }
+        let before = self.func.body.len();
+        if groups == 1
+            && let Some(value) = self.conv_as_dot(&labels, &window, [x, w], ty)
+        {
+            return Some(value);
+        }
+        self.func.body.truncate(before);
+        self.sliding(&labels, &window, groups, [x, w], ty)
+    }
+
+    /// A convolution whose every window meets each element at most once.
+    fn conv_as_dot(
+        &mut self,
+        labels: &Labels,
+        window: &[WindowDim],
+        [x, mut w]: [Value; 2],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let (xs, ys) = (self.tensor_of(x)?.shape()?, ty.shape()?);
+        let extent = |shape: &[u64], place: usize| i64::try_from(shape[place]).ok();
+        let mut uses = Vec::with_capacity(window.len());
+        let mut backward = Vec::new();
+        for (d, dim) in window.iter().enumerate() {
+            let operand = extent(&xs, labels.lhs[d + 2])?;
+            let result = extent(&ys, labels.out[d + 2])?;
+            let (role, reversed) = dim.role(operand, result)?;
+            if reversed && 1 < dim.size {
+                backward.push(labels.rhs[d + 2]);
+            }
+            uses.push(role);
+        }
+        if !backward.is_empty() {
+            let wt = self.tensor_of(w)?;
+            w = self.reversed(w, &backward, &wt)?;
+        }
+        // Dimensions that have one element and no part are dropped.
+        let of = |role: Use, places: &[usize]| -> Vec<usize> {
+            let list = uses.iter().enumerate().filter(|(_, u)| **u == role);
+            list.map(|(d, _)| places[d + 2]).collect()
+        };
+        let dropped = |places: &[usize], roles: &[Use]| -> Vec<usize> {
+            let list = uses.iter().enumerate().filter(|(_, u)| roles.contains(u));
+            list.map(|(d, _)| places[d + 2]).collect()
+        };
+        let x_gone = dropped(&labels.lhs, &[Use::Unit, Use::Right]);
+        let w_gone = dropped(&labels.rhs, &[Use::Unit, Use::Left]);
+        let x_new = self.without(x, &x_gone)?;
+        let w_new = self.without(w, &w_gone)?;
+        let kept = |place: usize, gone: &[usize]| place - gone.iter().filter(|g| **g < place).count();
+        let map = |places: Vec<usize>, gone: &[usize]| -> Vec<usize> {
+            places.into_iter().map(|p| kept(p, gone)).collect()
+        };
+        let batch = [map(of(Use::Batch, &labels.lhs), &x_gone), map(of(Use::Batch, &labels.rhs), &w_gone)];
+        let mut contract = [of(Use::Contracted, &labels.lhs), of(Use::Contracted, &labels.rhs)];
+        contract[0].push(labels.lhs[1]);
+        contract[1].push(labels.rhs[1]);
+        let [left, right] = contract;
+        let contract = [map(left, &x_gone), map(right, &w_gone)];
+        // Result places in the order in which the contraction gives its dimensions.
+        let mut order: Vec<usize> = of(Use::Batch, &labels.out);
+        let mut free: Vec<(usize, usize)> = vec![(kept(labels.lhs[0], &x_gone), labels.out[0])];
+        for (d, _) in uses.iter().enumerate().filter(|(_, u)| **u == Use::Left) {
+            free.push((kept(labels.lhs[d + 2], &x_gone), labels.out[d + 2]));
+        }
+        free.sort_unstable();
+        order.extend(free.iter().map(|(_, out)| *out));
+        let mut free: Vec<(usize, usize)> = vec![(kept(labels.rhs[0], &w_gone), labels.out[1])];
+        for (d, _) in uses.iter().enumerate().filter(|(_, u)| **u == Use::Right) {
+            free.push((kept(labels.rhs[d + 2], &w_gone), labels.out[d + 2]));
+        }
+        free.sort_unstable();
+        order.extend(free.iter().map(|(_, out)| *out));
+        let mut props = AttrDict::new();
+        for (i, side) in ["lhs", "rhs"].into_iter().enumerate() {
+            props.set(&format!("{side}_batch"), Attr::ints(&batch[i]));
+            props.set(&format!("{side}_contract"), Attr::ints(&contract[i]));
+        }
+        self.reordered(props, [x_new, w_new], &order, ty)
+    }
+
+    /// A contraction whose result dimension `i` is dimension `order[i]` of `ty`, in that layout: the
+    /// contraction writes it and a view puts the dimensions in place.
+    fn reordered(
+        &mut self,
+        props: AttrDict,
+        [a, b]: [Value; 2],
+        order: &[usize],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        use optc_layout::{Spelling, ViewMap, pull};
+        let shape = ty.shape()?;
+        let own: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
+        let rank = shape.len();
+        // From `ty` to the contraction's dimensions: units dropped, the rest in its order.
+        let full: Vec<usize> =
+            order.iter().copied().chain((0..rank).filter(|d| !order.contains(d))).collect();
+        let back = ViewMap {
+            shape: None,
+            perm: Some(full),
+            result: own.clone(),
+        };
+        let spelling = match pull(&ty.layout()?.ok()?, &back) {
+            Ok(layout) if layout.is_row_major() => Spelling::RowMajor,
+            Ok(layout) => layout.spelling().clone(),
+            Err(_) => Spelling::RowMajor,
+        };
+        let inner = TensorType {
+            dims: fixed(&own),
+            dtype: ty.dtype,
+            spelling,
+        };
+        let value = self.contraction(a, b, props, &inner)?;
+        let map = back.inverse(&shape).ok()?;
+        if order.iter().copied().eq(0..rank) {
+            return self.relaid(value, ty);
+        }
+        self.rearranged(value, &map, ty)
+    }
+
+    /// A value without these dimensions of one element.
+    fn without(&mut self, x: Value, gone: &[usize]) -> Option<Value> {
+        let shape = self.tensor_of(x)?.shape()?;
+        let kept = shape.iter().enumerate().filter(|(d, _)| !gone.contains(d));
+        let kept: Vec<u64> = kept.map(|(_, &n)| n).collect();
+        self.reshaped(x, &kept)
+    }
+
+    /// A convolution as `hbir.conv`, its operands seen as batch, channels, spatial.
+    fn sliding(
+        &mut self,
+        labels: &Labels,
+        window: &[WindowDim],
+        groups: i64,
+        [x, w]: [Value; 2],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        if window.iter().any(|d| d.base_dilation != 1 || d.low < 0 || d.high < 0) {
+            return None;
+        }
+        let mut w = w;
+        let backward = window.iter().enumerate().filter(|(_, d)| d.reversed && 1 < d.size);
+        let backward: Vec<usize> = backward.map(|(d, _)| labels.rhs[d + 2]).collect();
+        if !backward.is_empty() {
+            let wt = self.tensor_of(w)?;
+            w = self.reversed(w, &backward, &wt)?;
+        }
+        let (xt, wt) = (self.tensor_of(x)?, self.tensor_of(w)?);
+        let (mut x, mut w) = (x, w);
+        if xt.dtype != wt.dtype {
+            let wide = if xt.dtype.bits() < wt.dtype.bits() { wt.dtype } else { xt.dtype };
+            x = self.cast(x, &retyped(&xt, wide))?;
+            w = self.cast(w, &retyped(&wt, wide))?;
+        }
+        let x = self.permuted(x, &labels.lhs)?;
+        let w = self.permuted(w, &labels.rhs)?;
+        let list = |f: fn(&WindowDim) -> i64| window.iter().map(f).collect::<Vec<i64>>();
+        let pads = [list(|d| d.low), list(|d| d.high)].concat();
+        let mut props = AttrDict::new()
+            .with("strides", Attr::ints(&list(|d| d.stride)))
+            .with("dilations", Attr::ints(&list(|d| d.dilation)))
+            .with("pads", Attr::ints(&pads));
+        if groups != 1 {
+            props.set("group", Attr::int(groups));
+        }
+        if self.tensor_of(x)?.dtype != ty.dtype {
+            props.set("to", Attr::Type(Type::Scalar(ty.dtype)));
+        }
+        self.seen_as("hbir.conv", &[x, w], props, &labels.out, ty)
+    }
+
+    /// An operation whose result dimension `i` is dimension `places[i]` of `ty`: it writes the layout
+    /// of `ty`, and a view puts the dimensions in place.
+    pub(super) fn seen_as(
+        &mut self,
+        name: &str,
+        args: &[Value],
+        props: AttrDict,
+        places: &[usize],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        use optc_layout::{Spelling, ViewMap, pull};
+        let shape = ty.shape()?;
+        let own: Vec<u64> = places.iter().map(|&d| shape[d]).collect();
+        let there = ViewMap::transpose(&shape, places).ok()?;
+        let spelling = match pull(&ty.layout()?.ok()?, &there) {
+            Ok(layout) if layout.is_row_major() => Spelling::RowMajor,
+            Ok(layout) => layout.spelling().clone(),
+            Err(_) => Spelling::RowMajor,
+        };
+        let inner = TensorType {
+            dims: fixed(&own),
+            dtype: ty.dtype,
+            spelling,
+        };
+        let value = self.emit(name, args, props, inner)?;
+        let map = there.inverse(&shape).ok()?;
+        self.rearranged(value, &map, ty)
+    }
+}

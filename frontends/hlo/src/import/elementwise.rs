@@ -1,0 +1,398 @@
+//! Which operation stands for an instruction; element-wise ones, reductions, constants.
+
+use super::func::{FuncCx, Operands};
+use super::types::dtype;
+use crate::cursor::Cursor;
+use crate::literal::{Literal, literal};
+use crate::module::{Computation, Instruction};
+use optc_ir::{Attr, AttrDict, DType, Dense, Dim, Sign, TensorType, Type, Value};
+use optc_layout::Spelling;
+use std::sync::Arc;
+
+/// Instructions of one operand that have an operation of the same meaning.
+const UNARY: &[(&str, &str)] = &[
+    ("abs", "hbir.abs"),
+    ("acos", "hbir.acos"),
+    ("acosh", "hbir.acosh"),
+    ("asin", "hbir.asin"),
+    ("asinh", "hbir.asinh"),
+    ("atanh", "hbir.atanh"),
+    ("ceil", "hbir.ceil"),
+    ("cosh", "hbir.cosh"),
+    ("cosine", "hbir.cos"),
+    ("erf", "hbir.erf"),
+    ("exponential", "hbir.exp"),
+    ("floor", "hbir.floor"),
+    ("log", "hbir.log"),
+    ("logistic", "hbir.sigmoid"),
+    ("negate", "hbir.neg"),
+    ("not", "hbir.not"),
+    ("round-nearest-even", "hbir.round"),
+    ("rsqrt", "hbir.rsqrt"),
+    ("sign", "hbir.sign"),
+    ("sine", "hbir.sin"),
+    ("sinh", "hbir.sinh"),
+    ("sqrt", "hbir.sqrt"),
+    ("tan", "hbir.tan"),
+    ("tanh", "hbir.tanh"),
+];
+
+/// Instructions of two operands that have an operation of the same meaning.
+const BINARY: &[(&str, &str)] = &[
+    ("add", "hbir.add"),
+    ("and", "hbir.and"),
+    ("divide", "hbir.div"),
+    ("maximum", "hbir.max"),
+    ("minimum", "hbir.min"),
+    ("multiply", "hbir.mul"),
+    ("or", "hbir.or"),
+    ("power", "hbir.pow"),
+    ("remainder", "hbir.mod"),
+    ("shift-left", "hbir.shift_left"),
+    ("shift-right-arithmetic", "hbir.shift_right"),
+    ("shift-right-logical", "hbir.shift_right"),
+    ("subtract", "hbir.sub"),
+    ("xor", "hbir.xor"),
+];
+
+fn named(table: &[(&str, &'static str)], opcode: &str) -> Option<&'static str> {
+    table.iter().find(|(name, _)| *name == opcode).map(|(_, op)| *op)
+}
+
+impl FuncCx<'_, '_> {
+    /// The value of an instruction in operations that mean the same; nothing where there are none.
+    pub(super) fn native(&mut self, made: &Instruction, operands: &Operands) -> Option<Value> {
+        let ty = Self::result_type(made)?;
+        let mut args = Vec::with_capacity(operands.len());
+        for operand in operands {
+            let [Some(value)] = operand[..] else { return None };
+            self.tensor_of(value)?;
+            args.push(value);
+        }
+        match (made.opcode.as_str(), &args[..]) {
+            ("constant", []) => self.constant(made, &ty),
+            ("iota", []) => self.iota(made, &ty),
+            ("convert", &[x]) => self.cast(x, &ty),
+            ("is-finite", &[x]) => self.is_finite(x, &ty),
+            ("compare", &[a, b]) => self.compare(made, a, b, &ty),
+            ("select", &[cond, a, b]) => self.select(cond, a, b, &ty),
+            ("clamp", &[low, x, high]) => self.clamp(low, x, high, &ty),
+            ("reduce", &[x, init]) => self.reduce(made, x, init, &ty),
+            ("broadcast", &[x]) => self.broadcast(made, x, &ty),
+            ("bitcast", &[x]) => self.bitcast(x, &ty),
+            ("copy", &[x]) => self.relaid(x, &ty),
+            ("transpose", &[x]) => self.transpose(made, x, &ty),
+            ("reshape", &[x]) => self.reshape_to(x, &ty),
+            ("dot", &[a, b]) => self.dot(made, a, b, &ty),
+            ("convolution", &[x, w]) => self.convolution(made, x, w, &ty),
+            ("reduce-window", &[x, init]) => self.reduce_window(made, x, init, &ty),
+            ("slice", &[x]) => self.slice(made, x, &ty),
+            ("reverse", &[x]) => self.reverse(made, x, &ty),
+            ("pad", &[x, value]) => self.pad(made, x, value, &ty),
+            ("concatenate", parts) => self.concatenate(made, parts, &ty),
+            ("gather", &[x, indices]) => self.gather(made, x, indices, &ty),
+            ("dynamic-slice", &[x, ..]) => self.dynamic_slice(made, x, &args[1..], &ty),
+            (opcode, &[x]) => self.unary(named(UNARY, opcode)?, x, &ty),
+            (opcode, &[a, b]) => self.binary(opcode, a, b, &ty),
+            _ => None,
+        }
+    }
+
+    /// A value in another element type, in the layout of `like`.
+    pub(super) fn cast(&mut self, x: Value, like: &TensorType) -> Option<Value> {
+        let from = self.tensor_of(x)?;
+        if from.dtype == like.dtype {
+            return self.placed(x, like);
+        }
+        let to = Attr::Type(Type::Scalar(like.dtype));
+        self.emit("hbir.cast", &[x], AttrDict::new().with("to", to), like.clone())
+    }
+
+    /// A value under the layout of `like`, where it has another: element-wise work writes any.
+    fn placed(&mut self, x: Value, like: &TensorType) -> Option<Value> {
+        if self.tensor_of(x)? == *like {
+            return Some(x);
+        }
+        self.emit("hbir.identity", &[x], AttrDict::new(), like.clone())
+    }
+
+    /// An element-wise operation in the operands' element type, then in the result's.
+    fn computed(
+        &mut self,
+        name: &str,
+        args: &[Value],
+        props: AttrDict,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let dtype = self.tensor_of(*args.first()?)?.dtype;
+        if dtype == ty.dtype {
+            return self.emit(name, args, props, ty.clone());
+        }
+        let own = retyped(ty, dtype);
+        let value = self.emit(name, args, props, own)?;
+        self.cast(value, ty)
+    }
+
+    fn unary(&mut self, name: &str, x: Value, ty: &TensorType) -> Option<Value> {
+        self.computed(name, &[x], AttrDict::new(), ty)
+    }
+
+    fn binary(&mut self, opcode: &str, a: Value, b: Value, ty: &TensorType) -> Option<Value> {
+        let name = named(BINARY, opcode)?;
+        let (a, b) = self.common(a, b)?;
+        let dtype = self.tensor_of(a)?.dtype;
+        let mut props = AttrDict::new();
+        if opcode == "remainder" {
+            props.set("fmod", Attr::Bool(true));
+        }
+        let DType::Int { bits, sign } = dtype else {
+            return self.computed(name, &[a, b], props, ty);
+        };
+        let other = match opcode {
+            "shift-right-logical" if sign == Sign::Signed => Sign::Unsigned,
+            "shift-right-arithmetic" if sign == Sign::Unsigned => Sign::Signed,
+            _ => return self.computed(name, &[a, b], props, ty),
+        };
+        let changed = DType::Int { bits, sign: other };
+        let mut operands = Vec::new();
+        for x in [a, b] {
+            let like = retyped(&self.tensor_of(x)?, changed);
+            operands.push(self.cast(x, &like)?);
+        }
+        let shifted = self.emit(name, &operands, props, retyped(ty, changed))?;
+        self.cast(shifted, ty)
+    }
+
+    /// Two operands in one element type, the one with more bits.
+    fn common(&mut self, a: Value, b: Value) -> Option<(Value, Value)> {
+        let (x, y) = (self.tensor_of(a)?, self.tensor_of(b)?);
+        if x.dtype == y.dtype {
+            return Some((a, b));
+        }
+        if x.dtype.bits() < y.dtype.bits() {
+            let wide = self.cast(a, &retyped(&x, y.dtype))?;
+            return Some((wide, b));
+        }
+        let wide = self.cast(b, &retyped(&y, x.dtype))?;
+        Some((a, wide))
+    }
+
+    fn is_finite(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
+        let nan = self.emit("hbir.is_nan", &[x], AttrDict::new(), ty.clone())?;
+        let infinite = self.emit("hbir.is_inf", &[x], AttrDict::new(), ty.clone())?;
+        let either = self.emit("hbir.or", &[nan, infinite], AttrDict::new(), ty.clone())?;
+        self.emit("hbir.not", &[either], AttrDict::new(), ty.clone())
+    }
+
+    fn compare(&mut self, made: &Instruction, a: Value, b: Value, ty: &TensorType) -> Option<Value> {
+        if made.attrs.get("type") == Some("TOTALORDER") {
+            return None;
+        }
+        let (a, b) = self.common(a, b)?;
+        let direction = made.attrs.get("direction")?.to_ascii_lowercase();
+        let props = AttrDict::new().with("direction", Attr::str(&direction));
+        self.emit("hbir.compare", &[a, b], props, ty.clone())
+    }
+
+    fn select(&mut self, cond: Value, a: Value, b: Value, ty: &TensorType) -> Option<Value> {
+        let (a, b) = self.common(a, b)?;
+        let own = retyped(ty, self.tensor_of(a)?.dtype);
+        let value = self.emit("hbir.select", &[cond, a, b], AttrDict::new(), own)?;
+        self.cast(value, ty)
+    }
+
+    fn clamp(&mut self, low: Value, x: Value, high: Value, ty: &TensorType) -> Option<Value> {
+        let own = retyped(ty, self.tensor_of(x)?.dtype);
+        let above = self.emit("hbir.max", &[x, low], AttrDict::new(), own.clone())?;
+        let within = self.emit("hbir.min", &[above, high], AttrDict::new(), own)?;
+        self.cast(within, ty)
+    }
+
+    fn constant(&mut self, made: &Instruction, ty: &TensorType) -> Option<Value> {
+        let mut cursor = Cursor::new(made.payload.as_deref()?);
+        let Literal::Bytes(bytes) = literal(&mut cursor, &made.shape, 0).ok()? else {
+            return None;
+        };
+        let dense = Dense {
+            ty: ty.without_layout().into(),
+            bytes,
+            splat: false,
+        };
+        let props = AttrDict::new().with("value", Attr::Dense(Arc::new(dense)));
+        self.emit("hbir.constant", &[], props, ty.clone())
+    }
+
+    fn iota(&mut self, made: &Instruction, ty: &TensorType) -> Option<Value> {
+        let axis = made.attrs.int("iota_dimension")?;
+        self.emit("hbir.iota", &[], AttrDict::new().with("axis", Attr::int(axis)), ty.clone())
+    }
+
+    fn reduce(&mut self, made: &Instruction, x: Value, init: Value, ty: &TensorType) -> Option<Value> {
+        let kind = self.reducer(made)?;
+        let axes = made.attrs.ints("dimensions")?;
+        self.reduced(kind, x, init, &axes, ty)
+    }
+
+    /// Elements along `axes` combined with each other and with the first value.
+    pub(super) fn reduced(
+        &mut self,
+        kind: Reducer,
+        x: Value,
+        init: Value,
+        axes: &[i64],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let dtype = self.tensor_of(x)?.dtype;
+        let name = kind.of(dtype)?;
+        let props = AttrDict::new().with("axes", Attr::ints(axes)).with("kind", Attr::str(name));
+        let own = retyped(ty, dtype);
+        let start = self.known_scalar(init);
+        if start.is_some_and(|start| kind.starts_from(start, dtype)) {
+            let value = self.emit("hbir.reduce", &[x], props, own)?;
+            return self.cast(value, ty);
+        }
+        if self.tensor_of(init)?.dtype != dtype {
+            return None;
+        }
+        let value = self.emit("hbir.reduce", &[x], props, own.clone())?;
+        let value = self.emit(kind.binary(), &[value, init], AttrDict::new(), own)?;
+        self.cast(value, ty)
+    }
+
+    /// What the computation of a reduction does, if it is one operation on its two parameters.
+    pub(super) fn reducer(&self, made: &Instruction) -> Option<Reducer> {
+        let &[index] = made.called("to_apply")? else {
+            return None;
+        };
+        Reducer::find(&self.cx.hlo.computations[index])
+    }
+
+    fn broadcast(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
+        let dims = made.attrs.ints("dimensions")?;
+        let dims: Vec<usize> = dims.into_iter().map(|d| usize::try_from(d).ok()).collect::<Option<_>>()?;
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        order.sort_by_key(|&i| dims[i]);
+        let x = self.permuted(x, &order)?;
+        let shape = self.tensor_of(x)?.shape()?;
+        if shape.len() != dims.len() || dims.iter().any(|&d| ty.rank() <= d) {
+            return None;
+        }
+        let first = order.first().map_or(ty.rank(), |&i| dims[i]);
+        let mut spread = vec![1u64; ty.rank() - first];
+        for (&n, &i) in shape.iter().zip(&order) {
+            spread[dims[i] - first] = n;
+        }
+        let x = self.reshaped(x, &spread)?;
+        let own = retyped(ty, self.tensor_of(x)?.dtype);
+        let sizes = ty.shape()?;
+        let props = AttrDict::new().with("shape", Attr::ints(&sizes));
+        let value = self.emit("hbir.broadcast", &[x], props, own)?;
+        self.cast(value, ty)
+    }
+}
+
+/// The same extents and, where it can be, layout with another element type.
+pub(super) fn retyped(ty: &TensorType, dtype: DType) -> TensorType {
+    let own = TensorType {
+        dtype,
+        ..ty.clone()
+    };
+    match own.layout() {
+        Some(Ok(_)) => own,
+        _ => own.with_spelling(Spelling::RowMajor),
+    }
+}
+
+/// What a reduction does with two numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reducer {
+    Sum,
+    Product,
+    Max,
+    Min,
+    And,
+    Or,
+}
+
+impl Reducer {
+    /// The one operation of a computation of two parameters; conversions to a wider type and back
+    /// around it are part of it.
+    fn find(computation: &Computation) -> Option<Reducer> {
+        let parameters = computation.parameters();
+        let [a, b] = parameters[..] else { return None };
+        let through = |mut at: usize| loop {
+            let instruction = &computation.instructions[at];
+            match instruction.opcode.as_str() {
+                "convert" | "copy" | "bitcast" => at = *instruction.operands.first()?,
+                _ => return Some(at),
+            }
+        };
+        let root = &computation.instructions[through(computation.root)?];
+        let [x, y] = root.operands[..] else { return None };
+        let (x, y) = (through(x)?, through(y)?);
+        let float = computation.root().shape.array().and_then(|s| dtype(s.dtype))?.is_float();
+        let same = computation.root == through(computation.root)?;
+        if !((x, y) == (a, b) || (x, y) == (b, a)) || !(same || float) {
+            return None;
+        }
+        match root.opcode.as_str() {
+            "add" => Some(Reducer::Sum),
+            "multiply" => Some(Reducer::Product),
+            "maximum" => Some(Reducer::Max),
+            "minimum" => Some(Reducer::Min),
+            "and" => Some(Reducer::And),
+            "or" => Some(Reducer::Or),
+            _ => None,
+        }
+    }
+
+    /// The kind of `hbir.reduce`; a sum of truth values is an or, a product an and.
+    fn of(self, dtype: DType) -> Option<&'static str> {
+        match (self, dtype.is_bool()) {
+            (Reducer::Sum, false) => Some("sum"),
+            (Reducer::Product, false) => Some("prod"),
+            (Reducer::Max, _) | (Reducer::Or | Reducer::Sum, true) => Some("max"),
+            (Reducer::Min, _) | (Reducer::And | Reducer::Product, true) => Some("min"),
+            (Reducer::And | Reducer::Or, false) => None,
+        }
+    }
+
+    fn binary(self) -> &'static str {
+        match self {
+            Reducer::Sum => "hbir.add",
+            Reducer::Product => "hbir.mul",
+            Reducer::Max => "hbir.max",
+            Reducer::Min => "hbir.min",
+            Reducer::And => "hbir.and",
+            Reducer::Or => "hbir.or",
+        }
+    }
+
+    /// Whether starting from `start` is starting from nothing.
+    pub(super) fn starts_from(self, start: f64, dtype: DType) -> bool {
+        let (least, greatest) = match dtype {
+            _ if dtype.is_float() => (f64::NEG_INFINITY, f64::INFINITY),
+            DType::Int { bits: 1, .. } => (0.0, 1.0),
+            DType::Int {
+                bits,
+                sign: Sign::Unsigned,
+            } => (0.0, 2f64.powi(i32::from(bits)) - 1.0),
+            DType::Int { bits, .. } => {
+                let half = 2f64.powi(i32::from(bits) - 1);
+                (-half, half - 1.0)
+            }
+            DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (0.0, 0.0),
+        };
+        match self {
+            Reducer::Sum | Reducer::Or => start == 0.0,
+            Reducer::Product | Reducer::And => start == 1.0,
+            Reducer::Max => start <= least,
+            Reducer::Min => greatest <= start,
+        }
+    }
+}
+
+/// Extents as dimensions.
+pub(super) fn fixed(shape: &[u64]) -> Vec<Dim> {
+    shape.iter().map(|&n| Dim::Fixed(n)).collect()
+}

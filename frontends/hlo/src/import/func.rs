@@ -1,0 +1,504 @@
+//! One computation as a function.
+
+use super::ModuleCx;
+use super::types::{tensor, value_type};
+use crate::module::{Computation, Instruction};
+use crate::shape::Shape;
+use optc_ir::{
+    Attr, AttrDict, Diagnostic, Dim, Func, Inferred, Loc, OpRef, TensorType, Type, Value,
+};
+use optc_layout::{Layout, Notation, Spelling, ViewMap, is_view, pull};
+
+/// A function that is being built.
+pub(super) struct FuncCx<'m, 'a> {
+    pub(super) cx: &'m mut ModuleCx<'a>,
+    pub(super) computation: &'a Computation,
+    index: usize,
+    pub(super) func: Func,
+    /// The values of each instruction, one a leaf of its shape; a leaf that stands for nothing in
+    /// the IR (the context of an asynchronous copy) has none.
+    pub(super) values: Vec<Vec<Option<Value>>>,
+    /// How many instructions read each one; the root counts once more.
+    pub(super) users: Vec<Vec<usize>>,
+    pub(super) loc: Loc,
+}
+
+/// The operands of an instruction, taken apart.
+pub(super) type Operands = Vec<Vec<Option<Value>>>;
+
+impl<'m, 'a> FuncCx<'m, 'a> {
+    pub(super) fn new(cx: &'m mut ModuleCx<'a>, index: usize) -> Self {
+        let computation = &cx.hlo.computations[index];
+        let name = cx.function_name(index);
+        let mut users = vec![Vec::new(); computation.instructions.len()];
+        for (i, instruction) in computation.instructions.iter().enumerate() {
+            for &operand in &instruction.operands {
+                users[operand].push(i);
+            }
+        }
+        Self {
+            cx,
+            computation,
+            index,
+            func: Func::new(&name),
+            values: Vec::new(),
+            users,
+            loc: Loc::Unknown,
+        }
+    }
+
+    /// The function whose parameters and result have these shapes.
+    pub(super) fn build(
+        mut self,
+        parameters: &[usize],
+        wanted: &[Shape],
+        result: &Shape,
+    ) -> Result<Func, Box<Diagnostic>> {
+        self.func.span = self.computation.span;
+        let entry = self.index == self.cx.hlo.entry;
+        if !entry {
+            self.func.attrs.set("sym_visibility", Attr::str("private"));
+        }
+        if self.computation.name != *self.func.name {
+            let name = Attr::str(&self.computation.name);
+            self.func.attrs.set("hlo.name", name);
+        }
+        for (key, value) in self.computation.attrs.iter() {
+            self.func.attrs.set(&format!("hlo.{key}"), Attr::str(value));
+        }
+        self.values = vec![Vec::new(); self.computation.instructions.len()];
+        for (&parameter, shape) in parameters.iter().zip(wanted) {
+            self.parameter(parameter, shape);
+        }
+        let tuples = wanted.iter().any(|s| matches!(s, Shape::Tuple(_)));
+        if tuples {
+            let texts = wanted.iter().map(|s| Attr::str(&s.to_string())).collect();
+            self.func.attrs.set("hlo.operand_shapes", Attr::Array(texts));
+        }
+        if matches!(result, Shape::Tuple(_)) {
+            self.func.attrs.set("hlo.result_shape", Attr::str(&result.to_string()));
+        }
+        for (i, instruction) in self.computation.instructions.iter().enumerate() {
+            if instruction.opcode != "parameter" {
+                self.loc = location(instruction);
+                self.values[i] = self.instruction(i, instruction)?;
+            }
+        }
+        let root = self.computation.root;
+        let leaves: Vec<Type> = result.leaves().into_iter().map(value_type).collect();
+        for (value, ty) in self.values[root].clone().into_iter().zip(leaves) {
+            let Some(value) = value else {
+                return Err(self.refuse("the result is the context of an asynchronous copy"));
+            };
+            let value = self.coerce(value, &ty)?;
+            self.func.add_result(value, None);
+        }
+        Ok(self.func)
+    }
+
+    fn parameter(&mut self, index: usize, shape: &Shape) {
+        let instruction = &self.computation.instructions[index];
+        let leaves = shape.leaves();
+        let tuple = matches!(shape, Shape::Tuple(_));
+        let own: Vec<Type> = instruction.shape.leaves().into_iter().map(value_type).collect();
+        let mut values = Vec::with_capacity(leaves.len());
+        for (i, leaf) in leaves.into_iter().enumerate() {
+            let mut name = instruction.name.clone();
+            if tuple {
+                name = format!("{name}.{i}");
+            }
+            while self.func.arg_ports.iter().any(|p| p.name.as_deref() == Some(&name)) {
+                name.push('_');
+            }
+            let value = self.func.add_arg(value_type(leaf), Some(&name));
+            if i == 0 {
+                self.parameter_attrs(instruction);
+            }
+            values.push((value, own.get(i).cloned()));
+        }
+        self.values[index] = values
+            .into_iter()
+            .map(|(value, own)| {
+                let same = own.and_then(|own| self.coerce(value, &own).ok());
+                Some(same.unwrap_or(value))
+            })
+            .collect();
+    }
+
+    fn parameter_attrs(&mut self, instruction: &Instruction) {
+        let Some(port) = self.func.arg_ports.last_mut() else {
+            return;
+        };
+        for (key, value) in instruction.attrs.iter() {
+            port.attrs.set(&format!("hlo.{key}"), Attr::str(value));
+        }
+    }
+
+    pub(super) fn refuse(&self, message: &str) -> Box<Diagnostic> {
+        let text = format!("`{}`: {message}", self.computation.name);
+        let diag = Diagnostic::error("hlo-import", text);
+        Box::new(diag.at(self.computation.span, "this computation"))
+    }
+
+    /// The values of one instruction, one a leaf.
+    fn instruction(
+        &mut self,
+        index: usize,
+        made: &'a Instruction,
+    ) -> Result<Vec<Option<Value>>, Box<Diagnostic>> {
+        let operands: Operands = made.operands.iter().map(|&o| self.values[o].clone()).collect();
+        match made.opcode.as_str() {
+            "tuple" => return Ok(operands.concat()),
+            "get-tuple-element" => return Ok(self.element(made, &operands)),
+            "copy-done" if operands[0].len() == 3 && self.starts(made, "copy-start") => {
+                return Ok(operands[0][..1].to_vec());
+            }
+            _ => {}
+        }
+        if let Some(values) = self.asynchronous(index, made, &operands)? {
+            return Ok(values);
+        }
+        if let Some(values) = self.calls(made, &operands)? {
+            return Ok(values);
+        }
+        let before = self.func.body.len();
+        if let Some(value) = self.native(made, &operands) {
+            self.mark(before, made);
+            return Ok(vec![Some(value)]);
+        }
+        self.func.body.truncate(before);
+        self.opaque(made, &operands)
+    }
+
+    fn element(&self, made: &Instruction, operands: &Operands) -> Vec<Option<Value>> {
+        let Shape::Tuple(parts) = &self.computation.instructions[made.operands[0]].shape else {
+            return Vec::new();
+        };
+        let index = made.attrs.int("index").and_then(|i| usize::try_from(i).ok());
+        let index = index.unwrap_or(usize::MAX).min(parts.len());
+        let start: usize = parts[..index].iter().map(|p| p.leaves().len()).sum();
+        let count = parts.get(index).map_or(0, |p| p.leaves().len());
+        let all = &operands[0];
+        all.get(start..start + count).unwrap_or_default().to_vec()
+    }
+
+    /// Whether the operand is an instruction of this kind that only `-done` reads.
+    fn starts(&self, done: &Instruction, opcode: &str) -> bool {
+        let start = done.operands[0];
+        self.computation.instructions[start].opcode == opcode && self.is_simple_start(start)
+    }
+
+    /// Whether nothing but the one instruction that ends it reads an asynchronous start.
+    fn is_simple_start(&self, start: usize) -> bool {
+        let [only] = self.users[start][..] else {
+            return false;
+        };
+        let done = &self.computation.instructions[only].opcode;
+        start != self.computation.root && done.ends_with("-done")
+    }
+
+    /// A start that is nothing but its instruction, done later: the instruction itself, marked.
+    fn asynchronous(
+        &mut self,
+        index: usize,
+        made: &'a Instruction,
+        operands: &Operands,
+    ) -> Result<Option<Vec<Option<Value>>>, Box<Diagnostic>> {
+        let (base, part) = match made.opcode.as_str() {
+            "copy-start" => ("copy", "-start"),
+            opcode => match crate::opcode::split_async(opcode) {
+                Some((base, part)) => (base, part),
+                None => return Ok(None),
+            },
+        };
+        if part == "-done" && self.starts(made, &format!("{base}-start")) && operands[0].len() == 1 {
+            return Ok(Some(operands[0].clone()));
+        }
+        if part != "-start" || !self.is_simple_start(index) {
+            return Ok(None);
+        }
+        let shape = match &made.shape {
+            Shape::Tuple(parts) if base == "copy" => parts.first(),
+            Shape::Tuple(parts) => parts.get(1),
+            _ => None,
+        };
+        let Some(shape) = shape else {
+            return Ok(None);
+        };
+        let mut plain = made.clone();
+        plain.opcode = base.to_owned();
+        plain.shape = shape.clone();
+        let before = self.func.body.len();
+        let Some(value) = self.native(&plain, operands) else {
+            self.func.body.truncate(before);
+            return Ok(None);
+        };
+        self.mark(before, made);
+        if let Some(&last) = self.func.body[before..].last() {
+            self.func.ops[last].attrs.set("hlo.async", Attr::str(base));
+        }
+        let mut values = vec![Some(value)];
+        if base == "copy" {
+            values.extend([operands[0].first().copied().flatten(), None]);
+        }
+        Ok(Some(values))
+    }
+
+    /// Writes the attributes that every instruction may have to the last operation it became.
+    fn mark(&mut self, before: usize, made: &Instruction) {
+        let Some(&last) = self.func.body.get(before..).and_then(<[_]>::last) else {
+            return;
+        };
+        let attrs = &mut self.func.ops[last].attrs;
+        for (key, value) in kept_attrs(made) {
+            attrs.set(&format!("hlo.{key}"), Attr::str(value));
+        }
+    }
+
+    // ---- helpers of the rules ----
+
+    pub(super) fn tensor_of(&self, value: Value) -> Option<TensorType> {
+        self.func.ty(value).as_tensor().cloned()
+    }
+
+    pub(super) fn layout_of(&self, value: Value) -> Option<Layout> {
+        self.tensor_of(value)?.layout()?.ok()
+    }
+
+    /// The operation, if it is well formed and gives what `ty` says.
+    pub(super) fn emit(
+        &mut self,
+        name: &str,
+        operands: &[Value],
+        props: AttrDict,
+        ty: TensorType,
+    ) -> Option<Value> {
+        let result = Type::from(ty.clone());
+        let op_ref = OpRef {
+            name,
+            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
+            results: vec![&result],
+            props: &props,
+        };
+        let decl = self.cx.registry.get(name)?;
+        let inferred = decl.infer(&op_ref).ok()?;
+        let [Inferred { dims, dtype }] = &inferred[..] else {
+            return None;
+        };
+        if *dims != ty.dims || *dtype != ty.dtype || decl.verify(&op_ref).is_err() {
+            return None;
+        }
+        let loc = self.loc.clone();
+        let op = self.func.push_op(name, operands.to_vec(), props, vec![result], loc);
+        Some(self.func.ops[op].results[0])
+    }
+
+    /// The operation with a row-major result of the shape that its rule gives.
+    pub(super) fn emit_inferred(
+        &mut self,
+        name: &str,
+        operands: &[Value],
+        props: AttrDict,
+    ) -> Option<Value> {
+        let op_ref = OpRef {
+            name,
+            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
+            results: Vec::new(),
+            props: &props,
+        };
+        let inferred = self.cx.registry.get(name)?.infer(&op_ref).ok()?;
+        let [only] = &inferred[..] else { return None };
+        let ty = TensorType::new(only.dims.clone(), only.dtype);
+        self.emit(name, operands, props, ty)
+    }
+
+    /// A value as another type: the same numbers in another layout or memory space.
+    pub(super) fn coerce(&mut self, value: Value, wanted: &Type) -> Result<Value, Box<Diagnostic>> {
+        if self.func.ty(value) == wanted {
+            return Ok(value);
+        }
+        let converted = match wanted {
+            Type::Tensor(wanted) => self.relaid(value, wanted),
+            Type::Scalar(_) | Type::Other(_) => None,
+        };
+        converted.ok_or_else(|| self.refuse("shapes of operands and computations do not agree"))
+    }
+
+    /// The same numbers in the layout of `wanted`: a view where nothing moves.
+    pub(super) fn relaid(&mut self, value: Value, wanted: &TensorType) -> Option<Value> {
+        let from = self.tensor_of(value)?;
+        if from == *wanted {
+            return Some(value);
+        }
+        let (a, b) = (from.layout()?.ok()?, wanted.layout()?.ok()?);
+        let map = ViewMap {
+            shape: None,
+            perm: None,
+            result: b.shape().to_vec(),
+        };
+        if a.shape() == b.shape() && from.dtype == wanted.dtype && is_view(&a, &map, &b).is_ok() {
+            return self.emit("hbir.view", &[value], AttrDict::new(), wanted.clone());
+        }
+        self.emit("hbir.layout_convert", &[value], AttrDict::new(), wanted.clone())
+    }
+
+    /// A view through this map into the layout that follows.
+    pub(super) fn view(&mut self, value: Value, map: &ViewMap) -> Option<Value> {
+        let from = self.tensor_of(value)?;
+        let layout = pull(&from.layout()?.ok()?, map).ok()?;
+        let layout = layout.respell(Notation::Xla).unwrap_or(layout);
+        let dims = map.result.iter().map(|&n| Dim::Fixed(n)).collect();
+        let spelling = if layout.is_row_major() {
+            Spelling::RowMajor
+        } else {
+            layout.spelling().clone()
+        };
+        let ty = TensorType {
+            dims,
+            dtype: from.dtype,
+            spelling,
+        };
+        self.emit("hbir.view", &[value], view_props(map), ty)
+    }
+
+    /// A rearrangement into a type with a layout of its own: a view where no element moves, else a
+    /// view and a conversion, else the rearrangement by itself.
+    pub(super) fn rearranged(
+        &mut self,
+        value: Value,
+        map: &ViewMap,
+        wanted: &TensorType,
+    ) -> Option<Value> {
+        let (a, b) = (self.layout_of(value)?, wanted.layout()?.ok()?);
+        map.check(a.shape()).ok()?;
+        if is_view(&a, map, &b).is_ok() {
+            return self.emit("hbir.view", &[value], view_props(map), wanted.clone());
+        }
+        let before = self.func.body.len();
+        if let Some(view) = self.view(value, map)
+            && let Some(value) = self.relaid(view, wanted)
+        {
+            return Some(value);
+        }
+        self.func.body.truncate(before);
+        let dtype = wanted.dtype;
+        let mut at = value;
+        if let Some(shape) = &map.shape {
+            at = self.reshape(at, TensorType::fixed(shape, dtype))?;
+        }
+        if let Some(perm) = &map.perm {
+            let shape = self.tensor_of(at)?.shape()?;
+            let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
+            let props = AttrDict::new().with("perm", Attr::ints(perm));
+            at = self.emit("hbir.transpose", &[at], props, TensorType::fixed(&permuted, dtype))?;
+        }
+        if self.tensor_of(at)?.dims != wanted.dims {
+            at = self.reshape(at, TensorType::new(wanted.dims.clone(), dtype))?;
+        }
+        self.relaid(at, wanted)
+    }
+
+    fn reshape(&mut self, value: Value, ty: TensorType) -> Option<Value> {
+        let props = AttrDict::new().with("shape", Attr::ints(&ty.shape()?));
+        self.emit("hbir.reshape", &[value], props, ty)
+    }
+
+    /// A view that permutes, or the value itself.
+    pub(super) fn permuted(&mut self, value: Value, perm: &[usize]) -> Option<Value> {
+        if perm.iter().enumerate().all(|(i, &p)| i == p) {
+            return Some(value);
+        }
+        let shape = self.tensor_of(value)?.shape()?;
+        let map = ViewMap::transpose(&shape, perm).ok()?;
+        self.view(value, &map)
+    }
+
+    /// A view that reshapes, or a reshape where the layout has no such view.
+    pub(super) fn reshaped(&mut self, value: Value, shape: &[u64]) -> Option<Value> {
+        let from = self.tensor_of(value)?;
+        if from.shape()? == shape {
+            return Some(value);
+        }
+        if let Some(view) = self.view(value, &ViewMap::reshape(shape)) {
+            return Some(view);
+        }
+        self.reshape(value, TensorType::fixed(shape, from.dtype))
+    }
+
+    /// The scalar that a value is known to be, through conversions and broadcasts.
+    pub(super) fn known_scalar(&self, value: Value) -> Option<f64> {
+        let op = self.func.def_op(value)?;
+        let data = &self.func.ops[op];
+        match &*data.name {
+            "hbir.constant" => {
+                let Some(Attr::Dense(dense)) = data.props.get("value") else {
+                    return None;
+                };
+                let tensor = optc_ir::ops::dense_tensor(dense).ok()?;
+                (tensor.len() == 1).then(|| tensor.f64_at(0))
+            }
+            "hbir.cast" | "hbir.view" | "hbir.broadcast" | "hbir.layout_convert" => {
+                self.known_scalar(data.operands[0])
+            }
+            _ => None,
+        }
+    }
+
+    /// The type of an instruction that gives one array.
+    pub(super) fn result_type(made: &Instruction) -> Option<TensorType> {
+        tensor(made.shape.array()?)
+    }
+}
+
+/// The attributes of a view.
+pub(super) fn view_props(map: &ViewMap) -> AttrDict {
+    let mut props = AttrDict::new();
+    if let Some(shape) = &map.shape {
+        props.set("shape", Attr::ints(shape));
+    }
+    if let Some(perm) = &map.perm {
+        props.set("perm", Attr::ints(perm));
+    }
+    props
+}
+
+/// Attributes of an instruction that mean nothing to the dataflow and are kept as they are.
+pub(super) fn kept_attrs(made: &Instruction) -> impl Iterator<Item = (&str, &str)> {
+    let kept = [
+        "sharding",
+        "frontend_attributes",
+        "statistics",
+        "origin",
+        "original_value",
+        "metadata",
+        "backend_config",
+        "cross_program_prefetch_index",
+        "operand_precision",
+        "algorithm",
+    ];
+    made.attrs.iter().filter(move |(key, value)| {
+        kept.contains(key) && !(*key == "metadata" && only_name(value).is_some())
+    })
+}
+
+/// The name in `{op_name="…"}` where nothing else stands there.
+fn only_name(metadata: &str) -> Option<&str> {
+    let inner = metadata.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+    let name = inner.strip_prefix("op_name=\"")?.strip_suffix('"')?;
+    (!name.contains('"') && !name.contains('\\')).then_some(name)
+}
+
+/// Where an instruction comes from: the name in its metadata.
+fn location(made: &Instruction) -> Loc {
+    let metadata = made.attrs.get("metadata").unwrap_or("");
+    let name = metadata.split_once("op_name=\"").and_then(|(_, rest)| {
+        let mut escaped = false;
+        let end = rest.find(|c: char| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        })?;
+        Some(rest[..end].replace("\\'", "'").replace("\\\"", "\""))
+    });
+    name.map_or(Loc::Unknown, |name| Loc::name(&name))
+}

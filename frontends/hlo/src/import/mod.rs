@@ -1,0 +1,182 @@
+//! From the tree to the IR.
+//!
+//! - The entry is the function `@main`; a computation that a fusion, a call, a loop or an opaque
+//!   instruction names is a private function. Fusions stay functions, called with `hbir.call` and
+//!   marked `hlo.fusion`: they say what shares a pass over memory, and so they print back.
+//! - Tuples are taken apart wherever they are: a value of the IR is one array. An instruction that
+//!   takes or gives tuples says so in `operand_shapes` and `result_shape`.
+//! - Every type carries the text's layout. A transpose, reshape, bitcast or copy under which no
+//!   element moves is a `view`; any other is a view and a `layout_convert`.
+//! - What is no tensor dataflow is `hbir.opaque` with its attributes as text.
+
+mod contract;
+mod elementwise;
+mod func;
+mod index;
+mod opaque;
+mod rearrange;
+mod types;
+mod window;
+
+use crate::module::HloModule;
+use crate::parse::{Strictness, entry_layout, parse};
+use crate::shape::Shape;
+use func::FuncCx;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Attr, AttrDict, Diagnostic, Loc, Module, Registry, Severity, TensorType};
+use std::sync::Arc;
+
+/// An imported module.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The program: `@main` and the private functions of the other computations.
+    pub module: Module,
+    /// Warnings, and a remark `hlo-opaque` for each opcode that stays opaque.
+    pub diags: Vec<Diagnostic>,
+}
+
+/// Reads HLO text and brings it into the IR.
+///
+/// # Errors
+/// The text is refused; the diagnostics point into it.
+pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
+    let (module, mut diags) = parse(text, Strictness::KeepUnknown);
+    if diags.iter().any(|d| d.severity == Severity::Error) {
+        return Err(diags);
+    }
+    let import = lower(&module)?;
+    diags.extend(import.diags);
+    Ok(Import {
+        module: import.module,
+        diags,
+    })
+}
+
+/// Brings a module of HLO text into the IR.
+///
+/// # Errors
+/// A fusion or call whose operands do not fit the computation, computations that call each other
+/// in a circle.
+pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
+    let mut cx = ModuleCx {
+        hlo,
+        registry: Registry::hbir(),
+        names: IndexMap::new(),
+        taken: IndexSet::new(),
+        opaque: IndexMap::new(),
+    };
+    cx.function_name(hlo.entry);
+    let mut module = Module {
+        name: Some(Arc::from(hlo.name.as_str())),
+        attrs: module_attrs(hlo),
+        loc: Loc::Unknown,
+        explicit: true,
+        ..Module::default()
+    };
+    let mut errors = Vec::new();
+    let mut next = 0;
+    while let Some((&index, _)) = cx.names.get_index(next) {
+        next += 1;
+        match function(&mut cx, index) {
+            Ok(func) => module.funcs.push(func),
+            Err(diag) => errors.push(*diag),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let diags = cx.remarks();
+    Ok(Import { module, diags })
+}
+
+/// The type that an array has in the IR; none where the IR lacks its element type or an extent is
+/// not known.
+#[must_use]
+pub fn tensor_type(array: &crate::shape::ArrayShape) -> Option<TensorType> {
+    types::tensor(array)
+}
+
+/// The same type in the memory space of another: a bitcast names spaces, and moves nothing.
+#[must_use]
+pub fn in_space_of(ty: &TensorType, other: &TensorType) -> TensorType {
+    types::in_space(ty, types::space(other))
+}
+
+/// What all functions of a module share.
+struct ModuleCx<'a> {
+    hlo: &'a HloModule,
+    registry: Registry,
+    /// Computations that became functions, with their names, in the order in which they are needed.
+    names: IndexMap<usize, Arc<str>>,
+    taken: IndexSet<Arc<str>>,
+    /// How often each opcode stayed opaque.
+    opaque: IndexMap<String, usize>,
+}
+
+impl ModuleCx<'_> {
+    /// The name of the function that a computation becomes.
+    fn function_name(&mut self, index: usize) -> Arc<str> {
+        if let Some(name) = self.names.get(&index) {
+            return name.clone();
+        }
+        let wanted = if index == self.hlo.entry {
+            "main"
+        } else {
+            &self.hlo.computations[index].name
+        };
+        let mut name: Arc<str> = Arc::from(wanted);
+        let mut n = 0;
+        while !self.taken.insert(name.clone()) {
+            n += 1;
+            name = Arc::from(format!("{wanted}.f{n}"));
+        }
+        self.names.insert(index, name.clone());
+        name
+    }
+
+    fn remarks(&self) -> Vec<Diagnostic> {
+        let remark = |(opcode, count): (&String, &usize)| {
+            let message = format!("`{opcode}` has no equivalent and stays opaque, {count} times");
+            Diagnostic::remark("hlo-opaque", message)
+        };
+        self.opaque.iter().map(remark).collect()
+    }
+}
+
+/// Header attributes and tables, kept as text.
+fn module_attrs(hlo: &HloModule) -> AttrDict {
+    let mut attrs = AttrDict::new();
+    let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let kept = hlo.attrs.iter().filter(|(k, _)| *k != "entry_computation_layout");
+    let kept: Vec<(String, String)> = kept.map(text).collect();
+    if !kept.is_empty() {
+        let dict = kept.iter().map(|(k, v)| (k.as_str(), Attr::str(v))).collect();
+        attrs.set("hlo.attributes", Attr::Dict(dict));
+    }
+    if !hlo.tables.is_empty() {
+        let tables = hlo.tables.iter().map(|t| Attr::str(t)).collect();
+        attrs.set("hlo.tables", Attr::Array(tables));
+    }
+    attrs
+}
+
+fn function(cx: &mut ModuleCx<'_>, index: usize) -> Result<optc_ir::Func, Box<Diagnostic>> {
+    let hlo = cx.hlo;
+    let computation = &hlo.computations[index];
+    let parameters = computation.parameters();
+    let own: Vec<Shape> = parameters
+        .iter()
+        .map(|&p| computation.instructions[p].shape.clone())
+        .collect();
+    let root = computation.root().shape.clone();
+    let declared = hlo.attrs.get("entry_computation_layout").and_then(entry_layout);
+    let (wanted, result) = declared
+        .filter(|(params, result)| {
+            index == hlo.entry
+                && params.len() == own.len()
+                && params.iter().zip(&own).all(|(a, b)| a.compatible(b))
+                && result.compatible(&root)
+        })
+        .unwrap_or((own, root));
+    FuncCx::new(cx, index).build(&parameters, &wanted, &result)
+}

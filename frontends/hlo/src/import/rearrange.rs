@@ -1,0 +1,129 @@
+//! Transposes, reshapes, bitcasts, slices and other parts.
+
+use super::func::{FuncCx, view_props};
+use super::elementwise::retyped;
+use super::types::{in_space, space};
+use crate::infer::{padding, slice_bounds};
+use crate::module::Instruction;
+use optc_ir::{Attr, AttrDict, TensorType, Value};
+use optc_layout::{Layout, ViewMap, deduce};
+
+impl FuncCx<'_, '_> {
+    pub(super) fn transpose(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
+        let perm = made.attrs.ints("dimensions")?;
+        let perm: Vec<usize> = perm.into_iter().map(|p| usize::try_from(p).ok()).collect::<Option<_>>()?;
+        let shape = self.tensor_of(x)?.shape()?;
+        let map = ViewMap::transpose(&shape, &perm).ok()?;
+        let value = self.rearranged(x, &map, &self.own(x, ty)?)?;
+        self.cast(value, ty)
+    }
+
+    pub(super) fn reshape_to(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
+        let value = self.rearranged(x, &ViewMap::reshape(&ty.shape()?), &self.own(x, ty)?)?;
+        self.cast(value, ty)
+    }
+
+    /// The result's type with the operand's element type.
+    fn own(&self, x: Value, ty: &TensorType) -> Option<TensorType> {
+        Some(retyped(ty, self.tensor_of(x)?.dtype))
+    }
+
+    /// The views that a bitcast stands for: it names no logical map, so one is deduced from the two
+    /// layouts. A change of memory space says where a fusion's operand comes from, and moves nothing.
+    pub(super) fn bitcast(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
+        let from = self.tensor_of(x)?;
+        if from.dtype != ty.dtype {
+            return None;
+        }
+        let near = in_space(ty, space(&from));
+        let target = near.layout()?.ok()?;
+        let maps = bitcast_maps(&from.layout()?.ok()?, &target)?;
+        let (last, others) = maps.split_last()?;
+        let mut at = x;
+        for map in others {
+            at = self.view(at, map)?;
+        }
+        at = self.emit("hbir.view", &[at], view_props(last), near.clone())?;
+        if near == *ty {
+            return Some(at);
+        }
+        self.emit("hbir.identity", &[at], AttrDict::new(), ty.clone())
+    }
+
+    pub(super) fn slice(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
+        let bounds = slice_bounds(made.attrs.get("slice")?)?;
+        let list = |i: usize| Attr::ints(&bounds.iter().map(|b| b[i]).collect::<Vec<i64>>());
+        let mut props = AttrDict::new().with("starts", list(0)).with("limits", list(1));
+        if bounds.iter().any(|b| b[2] != 1) {
+            props.set("strides", list(2));
+        }
+        let own = self.own(x, ty)?;
+        let value = self.emit("hbir.slice", &[x], props, own)?;
+        self.cast(value, ty)
+    }
+
+    pub(super) fn reverse(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
+        let axes = made.attrs.ints("dimensions")?;
+        let axes: Vec<usize> = axes.into_iter().map(|a| usize::try_from(a).ok()).collect::<Option<_>>()?;
+        self.reversed(x, &axes, ty)
+    }
+
+    /// The elements in backward order along `axes`.
+    pub(super) fn reversed(&mut self, x: Value, axes: &[usize], ty: &TensorType) -> Option<Value> {
+        let shape = self.tensor_of(x)?.shape()?;
+        let mut bounds = Vec::with_capacity(shape.len());
+        for (d, &n) in shape.iter().enumerate() {
+            let n = i64::try_from(n).ok()?;
+            let back = axes.contains(&d) && 0 < n;
+            bounds.push(if back { [n - 1, -1, -1] } else { [0, n, 1] });
+        }
+        let list = |i: usize| Attr::ints(&bounds.iter().map(|b| b[i]).collect::<Vec<i64>>());
+        let props = AttrDict::new()
+            .with("starts", list(0))
+            .with("limits", list(1))
+            .with("strides", list(2));
+        self.emit("hbir.slice", &[x], props, ty.clone())
+    }
+
+    pub(super) fn pad(
+        &mut self,
+        made: &Instruction,
+        x: Value,
+        value: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let amounts = padding(made.attrs.get("padding")?)?;
+        if amounts.iter().any(|a| a[2] != 0) {
+            return None;
+        }
+        let fill = self.known_scalar(value)?;
+        let list = |i: usize| Attr::ints(&amounts.iter().map(|a| a[i]).collect::<Vec<i64>>());
+        let mut props = AttrDict::new().with("low", list(0)).with("high", list(1));
+        if fill != 0.0 || fill.is_sign_negative() {
+            props.set("value", Attr::float(fill));
+        }
+        let own = self.own(x, ty)?;
+        let padded = self.emit("hbir.pad", &[x], props, own)?;
+        self.cast(padded, ty)
+    }
+
+    pub(super) fn concatenate(
+        &mut self,
+        made: &Instruction,
+        parts: &[Value],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let &[axis] = &made.attrs.ints("dimensions")?[..] else {
+            return None;
+        };
+        let props = AttrDict::new().with("axis", Attr::int(axis));
+        let own = self.own(*parts.first()?, ty)?;
+        let value = self.emit("hbir.concat", parts, props, own)?;
+        self.cast(value, ty)
+    }
+}
+
+/// The maps under which one layout is a view of the other; none where no map is.
+pub(crate) fn bitcast_maps(from: &Layout, to: &Layout) -> Option<Vec<ViewMap>> {
+    deduce(from, to).ok()
+}
