@@ -65,15 +65,25 @@ fn file(path: &Path, text: &str, counts: &mut Counts) -> Vec<String> {
             match errors {
                 None => add(counts, "files that verify"),
                 Some(errors) => {
-                    lines.extend(errors.iter().take(3).map(|d| format!("{}: {}", d.code, d.message)));
+                    lines.extend(
+                        errors
+                            .iter()
+                            .take(3)
+                            .map(|d| format!("{}: {}", d.code, d.message)),
+                    );
                 }
             }
-            let remarks = import.diags.iter().filter(|d| d.severity == Severity::Remark);
+            let remarks = import
+                .diags
+                .iter()
+                .filter(|d| d.severity == Severity::Remark);
             for remark in remarks {
                 let words: Vec<&str> = remark.message.split('`').collect();
                 let times = remark.message.split_whitespace().rev().nth(1);
                 let n = times.and_then(|n| n.parse().ok()).unwrap_or(0u64);
-                *counts.entry(format!("opaque {}", words.get(1).unwrap_or(&""))).or_insert(0) += n;
+                *counts
+                    .entry(format!("opaque {}", words.get(1).unwrap_or(&"")))
+                    .or_insert(0) += n;
             }
         }
     }
@@ -94,12 +104,19 @@ fn rearrangements(module: &HloModule, counts: &mut Counts, lines: &mut Vec<Strin
                 continue;
             }
             let operand = &computation.instructions[made.operands[0]].shape;
-            let types = (operand.array().and_then(tensor_type), made.shape.array().and_then(tensor_type));
+            let types = (
+                operand.array().and_then(tensor_type),
+                made.shape.array().and_then(tensor_type),
+            );
             let (Some(from), Some(to)) = types else {
                 add(counts, &format!("{kind}: of types without layouts here"));
                 continue;
             };
-            let what = if kind == "bitcast" { bitcast(&from, &to) } else { copy(&from, &to) };
+            let what = if kind == "bitcast" {
+                bitcast(&from, &to)
+            } else {
+                copy(&from, &to)
+            };
             if what.contains("no map") {
                 lines.push(format!("%{}: {operand} -> {}", made.name, made.shape));
             }
@@ -131,7 +148,11 @@ fn copy(from: &TensorType, to: &TensorType) -> String {
     };
     let map = ViewMap::reshape(b.shape());
     if is_view(&a, &map, &b).is_ok() {
-        let same = if from == to { "written alike" } else { "written differently" };
+        let same = if from == to {
+            "written alike"
+        } else {
+            "written differently"
+        };
         return format!("a view, {same}");
     }
     "a conversion".to_owned()
@@ -146,7 +167,9 @@ fn arguments(path: &Path, module: &HloModule, counts: &mut Counts) -> Option<Str
     let stated: u64 = rest[..end].parse().ok()?;
     let entry = &module.computations[module.entry];
     let parameters = entry.parameters();
-    let leaves = parameters.iter().flat_map(|&p| entry.instructions[p].shape.leaves());
+    let leaves = parameters
+        .iter()
+        .flat_map(|&p| entry.instructions[p].shape.leaves());
     let mut total = 0u64;
     for leaf in leaves {
         total += layout(&tensor_type(leaf.array()?)?)?.bytes();

@@ -1,8 +1,8 @@
 //! Dots and convolutions. A convolution that is no more than a contraction becomes one: XLA writes
 //! matrix products, batched ones too, as convolutions on some targets.
 
-use super::func::FuncCx;
 use super::elementwise::{fixed, retyped};
+use super::func::FuncCx;
 use crate::module::Instruction;
 use optc_ir::{Attr, AttrDict, TensorType, Type, Value};
 
@@ -20,7 +20,11 @@ pub(crate) struct WindowDim {
 
 /// Reads `{size=2x2 stride=1x1 pad=0_0x1_1}`; without a window there are no dimensions.
 pub(crate) fn window(text: Option<&str>) -> Option<Vec<WindowDim>> {
-    let inner = text.unwrap_or("{}").trim().strip_prefix('{')?.strip_suffix('}')?;
+    let inner = text
+        .unwrap_or("{}")
+        .trim()
+        .strip_prefix('{')?
+        .strip_suffix('}')?;
     let mut fields: Vec<(&str, &str)> = Vec::new();
     for field in inner.split_whitespace() {
         fields.push(field.split_once('=')?);
@@ -29,7 +33,11 @@ pub(crate) fn window(text: Option<&str>) -> Option<Vec<WindowDim>> {
     let numbers = |name: &str| -> Option<Option<Vec<i64>>> {
         match get(name) {
             None => Some(None),
-            Some(text) => text.split('x').map(|n| n.parse().ok()).collect::<Option<_>>().map(Some),
+            Some(text) => text
+                .split('x')
+                .map(|n| n.parse().ok())
+                .collect::<Option<_>>()
+                .map(Some),
         }
     };
     let sizes = numbers("size")?.unwrap_or_default();
@@ -86,7 +94,10 @@ impl Labels {
 }
 
 fn digit(n: usize) -> char {
-    u32::try_from(n).ok().and_then(|n| char::from_digit(n, 10)).unwrap_or('?')
+    u32::try_from(n)
+        .ok()
+        .and_then(|n| char::from_digit(n, 10))
+        .unwrap_or('?')
 }
 
 /// What a spatial dimension does in a contraction.
@@ -163,7 +174,11 @@ impl FuncCx<'_, '_> {
         let (x, y) = (self.tensor_of(a)?, self.tensor_of(b)?);
         let (mut a, mut b) = (a, b);
         if x.dtype != y.dtype {
-            let wide = if x.dtype.bits() < y.dtype.bits() { y.dtype } else { x.dtype };
+            let wide = if x.dtype.bits() < y.dtype.bits() {
+                y.dtype
+            } else {
+                x.dtype
+            };
             a = self.cast(a, &retyped(&x, wide))?;
             b = self.cast(b, &retyped(&y, wide))?;
         }
@@ -242,12 +257,19 @@ impl FuncCx<'_, '_> {
         let w_gone = dropped(&labels.rhs, &[Use::Unit, Use::Left]);
         let x_new = self.without(x, &x_gone)?;
         let w_new = self.without(w, &w_gone)?;
-        let kept = |place: usize, gone: &[usize]| place - gone.iter().filter(|g| **g < place).count();
+        let kept =
+            |place: usize, gone: &[usize]| place - gone.iter().filter(|g| **g < place).count();
         let map = |places: Vec<usize>, gone: &[usize]| -> Vec<usize> {
             places.into_iter().map(|p| kept(p, gone)).collect()
         };
-        let batch = [map(of(Use::Batch, &labels.lhs), &x_gone), map(of(Use::Batch, &labels.rhs), &w_gone)];
-        let mut contract = [of(Use::Contracted, &labels.lhs), of(Use::Contracted, &labels.rhs)];
+        let batch = [
+            map(of(Use::Batch, &labels.lhs), &x_gone),
+            map(of(Use::Batch, &labels.rhs), &w_gone),
+        ];
+        let mut contract = [
+            of(Use::Contracted, &labels.lhs),
+            of(Use::Contracted, &labels.rhs),
+        ];
         contract[0].push(labels.lhs[1]);
         contract[1].push(labels.rhs[1]);
         let [left, right] = contract;
@@ -288,8 +310,11 @@ impl FuncCx<'_, '_> {
         let own: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
         let rank = shape.len();
         // From `ty` to the contraction's dimensions: units dropped, the rest in its order.
-        let full: Vec<usize> =
-            order.iter().copied().chain((0..rank).filter(|d| !order.contains(d))).collect();
+        let full: Vec<usize> = order
+            .iter()
+            .copied()
+            .chain((0..rank).filter(|d| !order.contains(d)))
+            .collect();
         let back = ViewMap {
             shape: None,
             perm: Some(full),
@@ -330,11 +355,17 @@ impl FuncCx<'_, '_> {
         [x, w]: [Value; 2],
         ty: &TensorType,
     ) -> Option<Value> {
-        if window.iter().any(|d| d.base_dilation != 1 || d.low < 0 || d.high < 0) {
+        if window
+            .iter()
+            .any(|d| d.base_dilation != 1 || d.low < 0 || d.high < 0)
+        {
             return None;
         }
         let mut w = w;
-        let backward = window.iter().enumerate().filter(|(_, d)| d.reversed && 1 < d.size);
+        let backward = window
+            .iter()
+            .enumerate()
+            .filter(|(_, d)| d.reversed && 1 < d.size);
         let backward: Vec<usize> = backward.map(|(d, _)| labels.rhs[d + 2]).collect();
         if !backward.is_empty() {
             let wt = self.tensor_of(w)?;
@@ -343,7 +374,11 @@ impl FuncCx<'_, '_> {
         let (xt, wt) = (self.tensor_of(x)?, self.tensor_of(w)?);
         let (mut x, mut w) = (x, w);
         if xt.dtype != wt.dtype {
-            let wide = if xt.dtype.bits() < wt.dtype.bits() { wt.dtype } else { xt.dtype };
+            let wide = if xt.dtype.bits() < wt.dtype.bits() {
+                wt.dtype
+            } else {
+                xt.dtype
+            };
             x = self.cast(x, &retyped(&xt, wide))?;
             w = self.cast(w, &retyped(&wt, wide))?;
         }

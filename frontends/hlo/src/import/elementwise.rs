@@ -56,7 +56,10 @@ const BINARY: &[(&str, &str)] = &[
 ];
 
 fn named(table: &[(&str, &'static str)], opcode: &str) -> Option<&'static str> {
-    table.iter().find(|(name, _)| *name == opcode).map(|(_, op)| *op)
+    table
+        .iter()
+        .find(|(name, _)| *name == opcode)
+        .map(|(_, op)| *op)
 }
 
 impl FuncCx<'_, '_> {
@@ -65,7 +68,9 @@ impl FuncCx<'_, '_> {
         let ty = Self::result_type(made)?;
         let mut args = Vec::with_capacity(operands.len());
         for operand in operands {
-            let [Some(value)] = operand[..] else { return None };
+            let [Some(value)] = operand[..] else {
+                return None;
+            };
             self.tensor_of(value)?;
             args.push(value);
         }
@@ -80,7 +85,7 @@ impl FuncCx<'_, '_> {
             ("reduce", &[x, init]) => self.reduce(made, x, init, &ty),
             ("broadcast", &[x]) => self.broadcast(made, x, &ty),
             ("bitcast", &[x]) => self.bitcast(x, &ty),
-            ("copy", &[x]) => self.relaid(x, &ty),
+            ("copy", &[x]) => self.copy(x, &ty),
             ("transpose", &[x]) => self.transpose(made, x, &ty),
             ("reshape", &[x]) => self.reshape_to(x, &ty),
             ("dot", &[a, b]) => self.dot(made, a, b, &ty),
@@ -105,7 +110,19 @@ impl FuncCx<'_, '_> {
             return self.placed(x, like);
         }
         let to = Attr::Type(Type::Scalar(like.dtype));
-        self.emit("hbir.cast", &[x], AttrDict::new().with("to", to), like.clone())
+        self.emit(
+            "hbir.cast",
+            &[x],
+            AttrDict::new().with("to", to),
+            like.clone(),
+        )
+    }
+
+    /// A copy; inside a fusion it may change the element type as well.
+    fn copy(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
+        let own = retyped(ty, self.tensor_of(x)?.dtype);
+        let value = self.relaid(x, &own)?;
+        self.cast(value, ty)
     }
 
     /// A value under the layout of `like`, where it has another: element-wise work writes any.
@@ -184,7 +201,13 @@ impl FuncCx<'_, '_> {
         self.emit("hbir.not", &[either], AttrDict::new(), ty.clone())
     }
 
-    fn compare(&mut self, made: &Instruction, a: Value, b: Value, ty: &TensorType) -> Option<Value> {
+    fn compare(
+        &mut self,
+        made: &Instruction,
+        a: Value,
+        b: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
         if made.attrs.get("type") == Some("TOTALORDER") {
             return None;
         }
@@ -224,10 +247,21 @@ impl FuncCx<'_, '_> {
 
     fn iota(&mut self, made: &Instruction, ty: &TensorType) -> Option<Value> {
         let axis = made.attrs.int("iota_dimension")?;
-        self.emit("hbir.iota", &[], AttrDict::new().with("axis", Attr::int(axis)), ty.clone())
+        self.emit(
+            "hbir.iota",
+            &[],
+            AttrDict::new().with("axis", Attr::int(axis)),
+            ty.clone(),
+        )
     }
 
-    fn reduce(&mut self, made: &Instruction, x: Value, init: Value, ty: &TensorType) -> Option<Value> {
+    fn reduce(
+        &mut self,
+        made: &Instruction,
+        x: Value,
+        init: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
         let kind = self.reducer(made)?;
         let axes = made.attrs.ints("dimensions")?;
         self.reduced(kind, x, init, &axes, ty)
@@ -244,7 +278,9 @@ impl FuncCx<'_, '_> {
     ) -> Option<Value> {
         let dtype = self.tensor_of(x)?.dtype;
         let name = kind.of(dtype)?;
-        let props = AttrDict::new().with("axes", Attr::ints(axes)).with("kind", Attr::str(name));
+        let props = AttrDict::new()
+            .with("axes", Attr::ints(axes))
+            .with("kind", Attr::str(name));
         let own = retyped(ty, dtype);
         let start = self.known_scalar(init);
         if start.is_some_and(|start| kind.starts_from(start, dtype)) {
@@ -269,7 +305,10 @@ impl FuncCx<'_, '_> {
 
     fn broadcast(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
         let dims = made.attrs.ints("dimensions")?;
-        let dims: Vec<usize> = dims.into_iter().map(|d| usize::try_from(d).ok()).collect::<Option<_>>()?;
+        let dims: Vec<usize> = dims
+            .into_iter()
+            .map(|d| usize::try_from(d).ok())
+            .collect::<Option<_>>()?;
         let mut order: Vec<usize> = (0..dims.len()).collect();
         order.sort_by_key(|&i| dims[i]);
         let x = self.permuted(x, &order)?;
@@ -328,9 +367,16 @@ impl Reducer {
             }
         };
         let root = &computation.instructions[through(computation.root)?];
-        let [x, y] = root.operands[..] else { return None };
+        let [x, y] = root.operands[..] else {
+            return None;
+        };
         let (x, y) = (through(x)?, through(y)?);
-        let float = computation.root().shape.array().and_then(|s| dtype(s.dtype))?.is_float();
+        let float = computation
+            .root()
+            .shape
+            .array()
+            .and_then(|s| dtype(s.dtype))?
+            .is_float();
         let same = computation.root == through(computation.root)?;
         if !((x, y) == (a, b) || (x, y) == (b, a)) || !(same || float) {
             return None;

@@ -73,10 +73,14 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let tuples = wanted.iter().any(|s| matches!(s, Shape::Tuple(_)));
         if tuples {
             let texts = wanted.iter().map(|s| Attr::str(&s.to_string())).collect();
-            self.func.attrs.set("hlo.operand_shapes", Attr::Array(texts));
+            self.func
+                .attrs
+                .set("hlo.operand_shapes", Attr::Array(texts));
         }
         if matches!(result, Shape::Tuple(_)) {
-            self.func.attrs.set("hlo.result_shape", Attr::str(&result.to_string()));
+            self.func
+                .attrs
+                .set("hlo.result_shape", Attr::str(&result.to_string()));
         }
         for (i, instruction) in self.computation.instructions.iter().enumerate() {
             if instruction.opcode != "parameter" {
@@ -100,14 +104,24 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let instruction = &self.computation.instructions[index];
         let leaves = shape.leaves();
         let tuple = matches!(shape, Shape::Tuple(_));
-        let own: Vec<Type> = instruction.shape.leaves().into_iter().map(value_type).collect();
+        let own: Vec<Type> = instruction
+            .shape
+            .leaves()
+            .into_iter()
+            .map(value_type)
+            .collect();
         let mut values = Vec::with_capacity(leaves.len());
         for (i, leaf) in leaves.into_iter().enumerate() {
             let mut name = instruction.name.clone();
             if tuple {
                 name = format!("{name}.{i}");
             }
-            while self.func.arg_ports.iter().any(|p| p.name.as_deref() == Some(&name)) {
+            while self
+                .func
+                .arg_ports
+                .iter()
+                .any(|p| p.name.as_deref() == Some(&name))
+            {
                 name.push('_');
             }
             let value = self.func.add_arg(value_type(leaf), Some(&name));
@@ -146,7 +160,11 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         index: usize,
         made: &'a Instruction,
     ) -> Result<Vec<Option<Value>>, Box<Diagnostic>> {
-        let operands: Operands = made.operands.iter().map(|&o| self.values[o].clone()).collect();
+        let operands: Operands = made
+            .operands
+            .iter()
+            .map(|&o| self.values[o].clone())
+            .collect();
         match made.opcode.as_str() {
             "tuple" => return Ok(operands.concat()),
             "get-tuple-element" => return Ok(self.element(made, &operands)),
@@ -174,7 +192,10 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let Shape::Tuple(parts) = &self.computation.instructions[made.operands[0]].shape else {
             return Vec::new();
         };
-        let index = made.attrs.int("index").and_then(|i| usize::try_from(i).ok());
+        let index = made
+            .attrs
+            .int("index")
+            .and_then(|i| usize::try_from(i).ok());
         let index = index.unwrap_or(usize::MAX).min(parts.len());
         let start: usize = parts[..index].iter().map(|p| p.leaves().len()).sum();
         let count = parts.get(index).map_or(0, |p| p.leaves().len());
@@ -211,7 +232,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
                 None => return Ok(None),
             },
         };
-        if part == "-done" && self.starts(made, &format!("{base}-start")) && operands[0].len() == 1 {
+        if part == "-done" && self.starts(made, &format!("{base}-start")) && operands[0].len() == 1
+        {
             return Ok(Some(operands[0].clone()));
         }
         if part != "-start" || !self.is_simple_start(index) {
@@ -289,7 +311,9 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             return None;
         }
         let loc = self.loc.clone();
-        let op = self.func.push_op(name, operands.to_vec(), props, vec![result], loc);
+        let op = self
+            .func
+            .push_op(name, operands.to_vec(), props, vec![result], loc);
         Some(self.func.ops[op].results[0])
     }
 
@@ -339,7 +363,12 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if a.shape() == b.shape() && from.dtype == wanted.dtype && is_view(&a, &map, &b).is_ok() {
             return self.emit("hbir.view", &[value], AttrDict::new(), wanted.clone());
         }
-        self.emit("hbir.layout_convert", &[value], AttrDict::new(), wanted.clone())
+        self.emit(
+            "hbir.layout_convert",
+            &[value],
+            AttrDict::new(),
+            wanted.clone(),
+        )
     }
 
     /// A view through this map into the layout that follows.
@@ -390,7 +419,12 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             let shape = self.tensor_of(at)?.shape()?;
             let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
             let props = AttrDict::new().with("perm", Attr::ints(perm));
-            at = self.emit("hbir.transpose", &[at], props, TensorType::fixed(&permuted, dtype))?;
+            at = self.emit(
+                "hbir.transpose",
+                &[at],
+                props,
+                TensorType::fixed(&permuted, dtype),
+            )?;
         }
         if self.tensor_of(at)?.dims != wanted.dims {
             at = self.reshape(at, TensorType::new(wanted.dims.clone(), dtype))?;

@@ -1,7 +1,7 @@
 //! Reading by index: gathers along one dimension and slices that start where a value says.
 
-use super::func::FuncCx;
 use super::elementwise::retyped;
+use super::func::FuncCx;
 use crate::module::Instruction;
 use optc_ir::{Attr, AttrDict, DType, TensorType, Value};
 
@@ -152,7 +152,12 @@ impl FuncCx<'_, '_> {
         if dtype == DType::BOOL {
             return None;
         }
-        let steps = self.emit("hbir.iota", &[], AttrDict::new().with("axis", Attr::int(0)), ty.clone())?;
+        let steps = self.emit(
+            "hbir.iota",
+            &[],
+            AttrDict::new().with("axis", Attr::int(0)),
+            ty.clone(),
+        )?;
         self.emit("hbir.add", &[start, steps], AttrDict::new(), ty)
     }
 }

@@ -147,10 +147,16 @@ impl ModuleCx<'_> {
 fn module_attrs(hlo: &HloModule) -> AttrDict {
     let mut attrs = AttrDict::new();
     let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    let kept = hlo.attrs.iter().filter(|(k, _)| *k != "entry_computation_layout");
+    let kept = hlo
+        .attrs
+        .iter()
+        .filter(|(k, _)| *k != "entry_computation_layout");
     let kept: Vec<(String, String)> = kept.map(text).collect();
     if !kept.is_empty() {
-        let dict = kept.iter().map(|(k, v)| (k.as_str(), Attr::str(v))).collect();
+        let dict = kept
+            .iter()
+            .map(|(k, v)| (k.as_str(), Attr::str(v)))
+            .collect();
         attrs.set("hlo.attributes", Attr::Dict(dict));
     }
     if !hlo.tables.is_empty() {
@@ -169,7 +175,10 @@ fn function(cx: &mut ModuleCx<'_>, index: usize) -> Result<optc_ir::Func, Box<Di
         .map(|&p| computation.instructions[p].shape.clone())
         .collect();
     let root = computation.root().shape.clone();
-    let declared = hlo.attrs.get("entry_computation_layout").and_then(entry_layout);
+    let declared = hlo
+        .attrs
+        .get("entry_computation_layout")
+        .and_then(entry_layout);
     let (wanted, result) = declared
         .filter(|(params, result)| {
             index == hlo.entry

@@ -27,7 +27,9 @@ impl FuncCx<'_, '_> {
         let hlo = self.cx.hlo;
         let computation = &hlo.computations[callee];
         let parameters = computation.parameters();
-        let shapes = parameters.iter().map(|&p| &computation.instructions[p].shape);
+        let shapes = parameters
+            .iter()
+            .map(|&p| &computation.instructions[p].shape);
         let wanted: Vec<Type> = shapes.flat_map(Shape::leaves).map(value_type).collect();
         let given: Option<Vec<Value>> = operands.iter().flatten().copied().collect();
         let Some(given) = given.filter(|g| g.len() == wanted.len()) else {
@@ -45,7 +47,9 @@ impl FuncCx<'_, '_> {
         let op = self.func.push_op("hbir.call", values, props, results, loc);
         for (key, value) in made.attrs.iter().filter(|(key, _)| *key != attr) {
             let key = if key == "kind" { "fusion" } else { key };
-            self.func.ops[op].attrs.set(&format!("hlo.{key}"), Attr::str(value));
+            self.func.ops[op]
+                .attrs
+                .set(&format!("hlo.{key}"), Attr::str(value));
         }
         let mut leaves = Vec::new();
         let own: Vec<Type> = made.shape.leaves().into_iter().map(value_type).collect();
@@ -93,7 +97,9 @@ impl FuncCx<'_, '_> {
         };
         let results: Vec<Type> = made.shape.leaves().into_iter().map(value_type).collect();
         let loc = self.loc.clone();
-        let op = self.func.push_op("hbir.opaque", values, props, results, loc);
+        let op = self
+            .func
+            .push_op("hbir.opaque", values, props, results, loc);
         Ok(self.func.ops[op].results.iter().map(|&v| Some(v)).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Transposes, reshapes, bitcasts, slices and other parts.
 
-use super::func::{FuncCx, view_props};
 use super::elementwise::retyped;
+use super::func::{FuncCx, view_props};
 use super::types::{in_space, space};
 use crate::infer::{padding, slice_bounds};
 use crate::module::Instruction;
@@ -9,9 +9,17 @@ use optc_ir::{Attr, AttrDict, TensorType, Value};
 use optc_layout::{Layout, ViewMap, deduce};
 
 impl FuncCx<'_, '_> {
-    pub(super) fn transpose(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
+    pub(super) fn transpose(
+        &mut self,
+        made: &Instruction,
+        x: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
         let perm = made.attrs.ints("dimensions")?;
-        let perm: Vec<usize> = perm.into_iter().map(|p| usize::try_from(p).ok()).collect::<Option<_>>()?;
+        let perm: Vec<usize> = perm
+            .into_iter()
+            .map(|p| usize::try_from(p).ok())
+            .collect::<Option<_>>()?;
         let shape = self.tensor_of(x)?.shape()?;
         let map = ViewMap::transpose(&shape, &perm).ok()?;
         let value = self.rearranged(x, &map, &self.own(x, ty)?)?;
@@ -53,7 +61,9 @@ impl FuncCx<'_, '_> {
     pub(super) fn slice(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
         let bounds = slice_bounds(made.attrs.get("slice")?)?;
         let list = |i: usize| Attr::ints(&bounds.iter().map(|b| b[i]).collect::<Vec<i64>>());
-        let mut props = AttrDict::new().with("starts", list(0)).with("limits", list(1));
+        let mut props = AttrDict::new()
+            .with("starts", list(0))
+            .with("limits", list(1));
         if bounds.iter().any(|b| b[2] != 1) {
             props.set("strides", list(2));
         }
@@ -62,9 +72,17 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    pub(super) fn reverse(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
+    pub(super) fn reverse(
+        &mut self,
+        made: &Instruction,
+        x: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
         let axes = made.attrs.ints("dimensions")?;
-        let axes: Vec<usize> = axes.into_iter().map(|a| usize::try_from(a).ok()).collect::<Option<_>>()?;
+        let axes: Vec<usize> = axes
+            .into_iter()
+            .map(|a| usize::try_from(a).ok())
+            .collect::<Option<_>>()?;
         self.reversed(x, &axes, ty)
     }
 

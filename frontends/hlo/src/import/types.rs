@@ -52,7 +52,11 @@ fn spelling(array: &ArrayShape, dtype: DType) -> Option<Spelling> {
     }
     let layout = XlaSpelling::parse(&text, rank).ok()?;
     let plain = layout.to_string()
-        == (0..rank).rev().map(|d| d.to_string()).collect::<Vec<_>>().join(",");
+        == (0..rank)
+            .rev()
+            .map(|d| d.to_string())
+            .collect::<Vec<_>>()
+            .join(",");
     Some(if plain {
         Spelling::RowMajor
     } else {

@@ -80,14 +80,20 @@ impl FuncCx<'_, '_> {
                 continue;
             }
             // The first window must reach the last element and the last one the first.
-            let last = i64::try_from(out[d]).ok()?.checked_sub(1)?.checked_mul(dim.stride)?;
+            let last = i64::try_from(out[d])
+                .ok()?
+                .checked_sub(1)?
+                .checked_mul(dim.stride)?;
             let covers = dim.size.checked_sub(dim.low)? >= n && last <= dim.low;
             if !covers || dim.dilation != 1 || dim.base_dilation != 1 {
                 return None;
             }
             axes.push(i64::try_from(d).ok()?);
         }
-        if !self.known_scalar(init).is_some_and(|s| kind.starts_from(s, ty.dtype)) {
+        if !self
+            .known_scalar(init)
+            .is_some_and(|s| kind.starts_from(s, ty.dtype))
+        {
             return None;
         }
         let own = TensorType::fixed(&sums, self.tensor_of(x)?.dtype);
