@@ -37,6 +37,9 @@ fn search(input: &Layout, output: &Layout) -> Result<Vec<ViewMap>, NotViewReason
     if is_view(input, &reshape, output).is_ok() {
         return Ok(vec![reshape]);
     }
+    if input.elements() == 0 {
+        return Ok(vec![reshape]);
+    }
     let (from, to) = (input.function(), output.function());
     if from.offset != to.offset {
         return Err(NotViewReason::Offset {
@@ -70,6 +73,25 @@ impl Part {
         matches!(self.chain[..], [Cut { size: 1, .. }])
     }
 
+    /// The finest parts that its own cuts give, so that each step shows in a part's first one.
+    fn at_its_cuts(self) -> Vec<Part> {
+        let mut rest = self;
+        let mut parts = Vec::new();
+        let mut sizes: Vec<u64> = rest.chain.iter().map(|cut| cut.size).collect();
+        sizes.reverse();
+        let mut below = 1u64;
+        for size in sizes {
+            if size % below == 0
+                && let Some((above, inner)) = rest.cut(size / below)
+            {
+                parts.push(inner);
+                (rest, below) = (above, size);
+            }
+        }
+        parts.push(rest);
+        parts
+    }
+
     /// The parts above and below `inner` elements, if the positions are a sum over both.
     fn cut(&self, inner: u64) -> Option<(Part, Part)> {
         if inner <= 1 || self.count <= inner || !self.count.is_multiple_of(inner) {
@@ -101,6 +123,9 @@ impl Side {
     /// `None` where the layout is no sum over groups of dimensions.
     fn new(layout: &Layout) -> Option<Side> {
         let function = layout.function();
+        if function.program.is_some() {
+            return None;
+        }
         let order = function.dims(layout.shape());
         let sizes: Vec<u64> = order.iter().map(|&dim| layout.shape()[dim]).collect();
         let mut parts = Vec::new();
@@ -112,9 +137,8 @@ impl Side {
             .into_iter()
             .rev()
         {
-            let part = Part { div, count, chain };
+            parts.extend(Part { div, count, chain }.at_its_cuts());
             div = div.checked_mul(count)?;
-            parts.push(part);
         }
         Some(Side { order, parts })
     }

@@ -151,12 +151,6 @@ pub enum LayoutError {
         /// The merge as written.
         merge: String,
     },
-    /// A tile with a combined dimension that cuts across the padding of an earlier tile.
-    #[error("tile {tile} cuts across the padding of an earlier tile")]
-    TileAcrossPadding {
-        /// The tile, first 1.
-        tile: usize,
-    },
     /// A dimension of unknown size without a bound.
     #[error("a dimension `?` has no bound, expected sizes or bounds: memory is laid out for them")]
     Unbounded,
@@ -211,9 +205,7 @@ impl LayoutError {
             LayoutError::MissingDigit { .. }
             | LayoutError::OverlappingDigits { .. }
             | LayoutError::MergeConflict { .. } => (Some("digits"), 0),
-            LayoutError::TileAcrossPadding { .. } | LayoutError::SplitPoint { .. } => {
-                (Some("xla"), 0)
-            }
+            LayoutError::SplitPoint { .. } => (Some("xla"), 0),
             LayoutError::OutOfBuffer { .. } => (Some("size"), 0),
             LayoutError::Overflow { .. }
             | LayoutError::Pieces { .. }

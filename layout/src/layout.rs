@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::build::{Builder, element_count};
 use crate::chain::{self, Chain, Cut, compose, eval, normalize, split, steps};
 use crate::error::LayoutError;
+use crate::program::Program;
 use crate::respell;
 use crate::spelling::{BlockSpelling, Notation, Spelling, StridedSpelling, default_axes};
 use crate::xla::{SplitConfig, XlaSpelling};
@@ -44,6 +45,8 @@ pub(crate) struct Function {
     pub(crate) chain: Chain,
     /// Position of element 0.
     pub(crate) offset: u64,
+    /// The steps of a layout that is no chain; the chain and the order are empty then.
+    pub(crate) program: Option<Arc<Program>>,
 }
 
 /// One physical digit of a layout: a run of positions that counts `index[dim] / div`.
@@ -71,10 +74,24 @@ pub(crate) struct Storage {
 impl Function {
     /// The function of a tensor without elements.
     fn empty() -> Self {
+        Self::logical(Chain::new(), 0)
+    }
+
+    /// A chain over the logical order.
+    pub(crate) fn logical(chain: Chain, offset: u64) -> Self {
         Self {
             order: None,
-            chain: Chain::new(),
-            offset: 0,
+            chain,
+            offset,
+            program: None,
+        }
+    }
+
+    /// The steps of a layout that is no chain.
+    pub(crate) fn program(program: Program) -> Self {
+        Self {
+            program: Some(Arc::new(program)),
+            ..Self::empty()
         }
     }
 
@@ -86,11 +103,7 @@ impl Function {
             .filter(|&dim| 1 < shape[dim])
             .collect();
         if order.is_sorted() {
-            return Self {
-                order: None,
-                chain,
-                offset,
-            };
+            return Self::logical(chain, offset);
         }
         let sizes: Vec<u64> = order.iter().map(|&dim| shape[dim]).collect();
         let mut groups: Vec<(Vec<usize>, u64, Chain)> = Vec::new();
@@ -106,8 +119,7 @@ impl Function {
         let order: Vec<usize> = groups.into_iter().flat_map(|(dims, ..)| dims).collect();
         Self {
             order: (!order.is_sorted()).then_some(order),
-            chain,
-            offset,
+            ..Self::logical(chain, offset)
         }
     }
 
@@ -177,11 +189,7 @@ impl Layout {
         let function = match &spelling {
             Spelling::RowMajor => {
                 storage.positions = elements;
-                Function {
-                    order: None,
-                    chain: chain::linear(1, elements),
-                    offset: 0,
-                }
+                Function::logical(chain::linear(1, elements), 0)
             }
             Spelling::Block(block) => build_block(block, shape, &mut storage)?,
             Spelling::Strided(strided) => build_strided(strided, shape, &mut storage)?,
@@ -252,11 +260,7 @@ impl Layout {
     #[must_use]
     pub fn row_major(shape: &[u64], elem_bits: u32) -> Layout {
         let elements = element_count(shape).unwrap_or(i64::MAX.unsigned_abs());
-        let function = Function {
-            order: None,
-            chain: chain::linear(1, elements),
-            offset: 0,
-        };
+        let function = Function::logical(chain::linear(1, elements), 0);
         let storage = Storage {
             positions: elements,
             type_bits: elem_bits,
@@ -325,11 +329,7 @@ impl Layout {
         }
         let chain = concat(parts.iter().map(|(size, part)| (*size, part.as_slice())));
         let chain = if elements <= 1 { Chain::new() } else { chain };
-        let function = Function {
-            order: None,
-            chain,
-            offset: 0,
-        };
+        let function = Function::logical(chain, 0);
         let storage = Storage {
             positions,
             type_bits: elem_bits,
@@ -473,6 +473,9 @@ impl Layout {
         if e.len() != shape.len() || e.iter().zip(shape).any(|(i, size)| size <= i) {
             return None;
         }
+        if let Some(program) = &self.inner.function.program {
+            return Some(program.position(e));
+        }
         let number = |k: u64, dim: usize| k.checked_mul(shape[dim])?.checked_add(e[dim]);
         let k = match &self.inner.function.order {
             None => (0..shape.len()).try_fold(0, number)?,
@@ -492,9 +495,10 @@ impl Layout {
 
     /// Position of the element with row-major number `k`.
     pub(crate) fn position_of_number(&self, k: u64) -> Option<u64> {
-        match &self.inner.function.order {
-            None => self.position(k),
-            Some(_) => self.index(&unravel(k, self.shape())),
+        let function = &self.inner.function;
+        match (&function.order, &function.program) {
+            (None, None) => self.position(k),
+            _ => self.index(&unravel(k, self.shape())),
         }
     }
 
@@ -507,6 +511,9 @@ impl Layout {
             return None;
         }
         let function = &self.inner.function;
+        if let Some(program) = &function.program {
+            return program.element_at(p);
+        }
         let value = i64::try_from(i128::from(p) - i128::from(function.offset)).ok()?;
         let k = chain::find(&function.chain, self.inner.elements, value)?;
         let Some(order) = &function.order else {
@@ -523,9 +530,8 @@ impl Layout {
     /// Whether both place every element at the same position in buffers of the same size, element
     /// width and memory space. Exact; layouts of different shapes differ.
     ///
-    /// One corner is decided by enumeration: a function that counts merged dimensions in an order
-    /// other than the logical one against one that does not, up to the size that
-    /// [`crate::view::ENUMERATED`] names. Larger such pairs count as different.
+    /// Functions that count merged dimensions in different orders, and tiles that cut across the
+    /// padding of a merge, are compared box by box; a pair whose boxes are too many counts as different.
     #[must_use]
     pub fn same_function(&self, other: &Layout) -> bool {
         if Arc::ptr_eq(&self.inner, &other.inner) {
@@ -576,6 +582,10 @@ impl Layout {
             ..
         } = &*self.inner;
         let dense = function.offset == 0 && positions == elements && *space == 0;
+        if function.program.is_some() {
+            let plain = Layout::row_major(self.shape(), self.inner.bits);
+            return dense && crate::view::same_positions(self, &plain);
+        }
         dense && function.order.is_none() && function.chain == chain::linear(1, *elements)
     }
 
@@ -591,7 +601,8 @@ impl Layout {
         if inner.elements == 0 {
             return Some(Vec::new());
         }
-        if inner.function.order.is_some() || inner.function.offset != 0 {
+        let function = &inner.function;
+        if function.order.is_some() || function.program.is_some() || function.offset != 0 {
             return None;
         }
         let mut pieces = Vec::new();
@@ -788,11 +799,7 @@ fn build_block(
     let rank = shape.len();
     expect_rank("order", block.order.len(), rank)?;
     if shape.contains(&0) {
-        return Ok(Function {
-            order: None,
-            chain: Chain::new(),
-            offset: 0,
-        });
+        return Ok(Function::empty());
     }
     let overflow = |_| LayoutError::Overflow {
         shape: shape.to_vec(),
@@ -840,11 +847,7 @@ fn build_block(
     }
     let (chain, positions) = builder.finish(&physical).map_err(overflow)?;
     storage.positions = positions;
-    Ok(Function {
-        order: None,
-        chain,
-        offset: 0,
-    })
+    Ok(Function::logical(chain, 0))
 }
 
 /// The dimensions in the order in which a level lists them, then the others.
@@ -869,11 +872,7 @@ fn build_strided(
     };
     let elements = element_count(shape).ok_or_else(overflow)?;
     if elements == 0 {
-        return Ok(Function {
-            order: None,
-            chain: Chain::new(),
-            offset: strided.offset,
-        });
+        return Ok(Function::logical(Chain::new(), strided.offset));
     }
     let (mut low, mut high) = (i128::from(strided.offset), i128::from(strided.offset));
     let mut size = elements;
@@ -895,11 +894,7 @@ fn build_strided(
         return Err(LayoutError::OutOfBuffer { low, high, size });
     }
     storage.positions = size;
-    Ok(Function {
-        order: None,
-        chain: normalize(cuts, elements),
-        offset: strided.offset,
-    })
+    Ok(Function::logical(normalize(cuts, elements), strided.offset))
 }
 
 /// The function of a digits spelling.
@@ -938,13 +933,9 @@ fn build_xla(
     storage: &mut Storage,
 ) -> Result<Function, LayoutError> {
     if shape.contains(&0) {
-        return Ok(Function {
-            order: None,
-            chain: Chain::new(),
-            offset: 0,
-        });
+        return Ok(Function::empty());
     }
-    let (chain, positions) = xla.build(shape)?;
+    let (function, positions) = xla.build(shape)?;
     storage.positions = positions;
-    Ok(Function::new(&xla.chain_order(), chain, shape, 0))
+    Ok(function)
 }

@@ -5,8 +5,9 @@
 //! leaves a buffer as it is, and [`pull`] gives the layout for which it does.
 //!
 //! Inside, a function is a *chain*: nested divisions of the element's row-major number, each with
-//! a stride. Every notation of this crate becomes one, comparison cuts two chains at each other's
-//! boundaries, and none of it enumerates elements.
+//! a stride. Comparison cuts two chains at each other's boundaries. Every notation of this crate
+//! becomes one, but for tiles that cut across the padding of merged dimensions: those stay the steps
+//! that make them, and are compared box by box. None of it enumerates elements.
 //!
 //! [`XlaShape`] reads and prints the shapes of HLO text (`parse`, `parse_prefix`, `Display`), an
 //! [`XlaArray`] gives its [`Layout`] and its bytes, and [`deduce`] finds the logical map behind two
@@ -23,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod boxes;
 mod build;
 mod chain;
 mod deduce;
@@ -30,6 +32,7 @@ mod digits;
 mod error;
 mod layout;
 pub mod notation;
+mod program;
 mod respell;
 mod shape;
 mod spelling;

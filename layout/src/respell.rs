@@ -48,6 +48,10 @@ fn best(layout: &Layout, hint: Option<&Spelling>) -> Result<Spelling, LayoutErro
     in_notation(layout, Notation::Xla).or_else(|_| in_notation(layout, Notation::Digits))
 }
 
+/// Why only XLA's notation writes some tiles.
+pub(crate) const ACROSS_PADDING: &str =
+    "a tile with combined dimensions cuts across the padding of an earlier one";
+
 /// Whether notations without element width and memory space can write the layout.
 fn is_plain(layout: &Layout) -> bool {
     let storage = layout.storage();
@@ -76,6 +80,9 @@ pub(crate) fn in_notation(layout: &Layout, notation: Notation) -> Result<Spellin
     if matches!(notation, Notation::Block | Notation::Strided) && !is_plain(layout) {
         let what = "the element width or the memory space is not the type's own";
         return Err(refuse(notation, what));
+    }
+    if layout.function().program.is_some() {
+        return Err(refuse(notation, ACROSS_PADDING));
     }
     match notation {
         Notation::Block => block(layout).map(Spelling::Block),

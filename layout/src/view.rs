@@ -1,17 +1,12 @@
 //! When a chain of reshapes and transposes costs nothing, and which layout makes it so.
 
+use crate::boxes;
 use crate::chain::Chain;
 use crate::error::LayoutError;
 use crate::layout::{Function, Layout, concat, independent_groups, product, unravel};
 use crate::respell;
-use crate::spelling::Spelling;
+use crate::spelling::{Notation, Spelling};
 use crate::xla::SplitConfig;
-
-/// Element count up to which the one undecided corner is enumerated.
-///
-/// The corner: two functions that merge the same dimensions in different orders and cut across
-/// the merge. Such a pair agrees on tiny shapes only.
-pub const ENUMERATED: u64 = 4096;
 
 /// A logical map: reshape, transpose, reshape.
 ///
@@ -136,6 +131,9 @@ pub enum NotViewReason {
     /// Parts of the tensors that lie in different memories.
     #[error("the tensors are split over memories at different elements")]
     Split,
+    /// Functions that fall into too many pieces to be compared.
+    #[error("the layouts fall into too many pieces to be compared")]
+    Undecided,
     /// The functions differ; no single element was looked for.
     #[error("the layouts put elements at different offsets")]
     Positions,
@@ -442,11 +440,15 @@ impl Refinement {
 
 /// Whether the chain described by `map` leaves every byte of the buffer where it is.
 ///
-/// Exact, without enumerating elements but for the corner of [`ENUMERATED`]: the answer is
-/// `output.index(g(e)) == input.index(e)` for every element, with the same bytes and memory space.
+/// Exact: the answer is `output.index(e) == input.index(g(e))` for every element `e` of the result,
+/// where `g` is the map, with the same bytes and memory space. Elements are not enumerated: chains
+/// of cuts are compared cut by cut. Functions that are no chain over one order (dimensions merged in
+/// different orders, tiles that cut across the padding of a merge) are compared on the boxes of
+/// indices on which both are affine.
 ///
 /// # Errors
-/// What differs, in words, and a hint where a spelling looks mistaken.
+/// What differs, in words, and a hint where a spelling looks mistaken. [`NotViewReason::Undecided`]
+/// where the boxes are too many.
 pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotView> {
     decide(input, map, output).map_err(|reason| {
         let hint = input.spelling_hint().or_else(|| output.spelling_hint());
@@ -465,24 +467,25 @@ fn decide(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotViewR
     }
     compare_storage(input, output)?;
     compare_splits(input, map, output)?;
+    if input.elements() == 0 {
+        return Ok(());
+    }
     let refusal = match pull_function(input, map) {
-        Ok(pulled) => {
-            if let Some(same) = same_functions(&pulled, output.function(), input.elements()) {
-                let differ = || difference(input, map, output, false);
-                return if same {
-                    Ok(())
-                } else {
-                    Err(differ().unwrap_or(NotViewReason::Positions))
-                };
-            }
-            NotViewReason::Positions
-        }
+        Ok(pulled) => match same_functions(&pulled, output.function(), input.elements()) {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(difference(input, map, output, NotViewReason::Positions)),
+            None => NotViewReason::Positions,
+        },
         Err(refusal) => refusal,
     };
-    if ENUMERATED < input.elements() {
-        return Err(difference(input, map, output, false).unwrap_or(refusal));
+    match different_element(input, map, output) {
+        Some(reason) => Err(reason),
+        None => match boxes::agree(input, map, output) {
+            Some(true) => Ok(()),
+            Some(false) => Err(refusal),
+            None => Err(NotViewReason::Undecided),
+        },
     }
-    difference(input, map, output, true).map_or(Ok(()), Err)
 }
 
 /// Whether the buffers agree in element width, memory space and size.
@@ -571,19 +574,34 @@ fn same_functions(a: &Function, b: &Function, elements: u64) -> Option<bool> {
     if a.offset != b.offset {
         return Some(false);
     }
+    if a.program.is_some() || b.program.is_some() {
+        return (a.program.is_some() && a.program == b.program).then_some(true);
+    }
     (a.order == b.order).then(|| crate::chain::equal(&a.chain, &b.chain, elements))
 }
 
 /// Whether two layouts of one shape put every element at the same offset.
 pub(crate) fn same_positions(a: &Layout, b: &Layout) -> bool {
-    let n = a.elements();
-    same_functions(a.function(), b.function(), n).unwrap_or_else(|| {
-        n <= ENUMERATED && (0..n).all(|k| a.position_of_number(k) == b.position_of_number(k))
-    })
+    let identity = ViewMap::reshape(b.shape());
+    let boxes = || {
+        let differ = different_element(a, &identity, b).is_some();
+        !differ && boxes::agree(a, &identity, b) == Some(true)
+    };
+    same_functions(a.function(), b.function(), a.elements()).unwrap_or_else(boxes)
 }
 
-/// An element whose offsets differ, among all elements or some telling ones.
-fn difference(input: &Layout, map: &ViewMap, output: &Layout, all: bool) -> Option<NotViewReason> {
+/// An element whose offsets differ, or the given reason.
+fn difference(
+    input: &Layout,
+    map: &ViewMap,
+    output: &Layout,
+    otherwise: NotViewReason,
+) -> NotViewReason {
+    different_element(input, map, output).unwrap_or(otherwise)
+}
+
+/// An element whose offsets differ, among some telling ones.
+fn different_element(input: &Layout, map: &ViewMap, output: &Layout) -> Option<NotViewReason> {
     let n = input.elements();
     let differs = |k: u64| {
         let found = input.position_of_number(map.operand_number(input.shape(), k))?;
@@ -595,9 +613,6 @@ fn difference(input: &Layout, map: &ViewMap, output: &Layout, all: bool) -> Opti
             wanted,
         })
     };
-    if all {
-        return (0..n).find_map(differs);
-    }
     let doublings = (0..63).map(|bit| 1u64 << bit).take_while(|&k| k < n);
     let mut spread = [3, 5, 7]
         .map(|part| n / part)
@@ -624,6 +639,9 @@ pub fn pull(input: &Layout, map: &ViewMap) -> Result<Layout, NotView> {
 
 fn pull_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
     map.check(input.shape())?;
+    if input.function().program.is_some() {
+        return pull_program(input, map);
+    }
     let function = pull_function(input, map)?;
     let (elements, storage) = (input.elements(), input.storage());
     if let Some(spelling) = respell::transposed(input, map) {
@@ -651,10 +669,29 @@ fn pull_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
     .map_err(NotViewReason::Unwritable)
 }
 
+/// [`pull`] of a layout that only XLA's notation writes: dimensions may change places.
+fn pull_program(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
+    if map.result == input.shape() && map.is_reshape(input.shape()) {
+        return Ok(input.clone());
+    }
+    let unwritable = || {
+        let (notation, reason) = (Notation::Xla, respell::ACROSS_PADDING.to_owned());
+        NotViewReason::Unwritable(LayoutError::Inexpressible { notation, reason })
+    };
+    let spelling = respell::transposed(input, map).ok_or_else(unwritable)?;
+    let layout = Layout::new(spelling, &map.result, input.storage().type_bits);
+    layout.map_err(NotViewReason::Unwritable)
+}
+
 /// The positions of the result's elements when the buffer stays as it is.
 fn pull_function(input: &Layout, map: &ViewMap) -> Result<Function, NotViewReason> {
     let function = input.function();
     let operand = input.shape();
+    if function.program.is_some() {
+        let same = map.result == operand && map.is_reshape(operand);
+        let refused = NotViewReason::Positions;
+        return same.then(|| function.clone()).ok_or(refused);
+    }
     if function.order.is_none() && map.is_reshape(operand) || input.elements() <= 1 {
         return Ok(Function {
             order: None,
@@ -739,11 +776,7 @@ fn rearrange(
             .iter()
             .map(|&i| (groups[i].1, groups[i].2.as_slice()));
         let chain: Chain = concat(parts);
-        return Ok(Function {
-            order: None,
-            chain,
-            offset: function.offset,
-        });
+        return Ok(Function::logical(chain, function.offset));
     }
     let order = order_of_dims(sizes, target, result);
     let order = order.ok_or_else(|| NotViewReason::CutAcross {

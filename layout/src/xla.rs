@@ -5,6 +5,8 @@ use std::fmt;
 use crate::build::{BuildError, Builder};
 use crate::chain::Chain;
 use crate::error::LayoutError;
+use crate::layout::Function;
+use crate::program::Program;
 use crate::spelling::{permutation, syntax};
 
 /// One entry of a tile.
@@ -217,29 +219,42 @@ impl XlaSpelling {
         }
     }
 
-    /// Positions over [`Self::chain_order`], and the buffer's size with its tail.
-    pub(crate) fn build(&self, shape: &[u64]) -> Result<(Chain, u64), LayoutError> {
+    /// The positions, and the buffer's size with its tail. No dimension is zero.
+    pub(crate) fn build(&self, shape: &[u64]) -> Result<(Function, u64), LayoutError> {
         self.check_shape(shape)?;
         let overflow = || LayoutError::Overflow {
             shape: shape.to_vec(),
         };
-        let order = self.chain_order();
-        let sizes: Vec<u64> = order.iter().map(|&dim| shape[dim]).collect();
-        let mut builder = Builder::new(&sizes).map_err(|_| overflow())?;
-        let place = |dim: &usize| order.iter().position(|other| other == dim);
-        let mut axes: Vec<usize> = self.minor_to_major.iter().rev().filter_map(place).collect();
-        for (i, tile) in self.tiles.iter().enumerate() {
-            axes = apply_tile(&mut builder, axes, tile).map_err(|error| match error {
-                BuildError::Overflow => overflow(),
-                BuildError::AcrossPadding => LayoutError::TileAcrossPadding { tile: i + 1 },
-            })?;
-        }
-        let (chain, positions) = builder.finish(&axes).map_err(|_| overflow())?;
+        let (function, positions) = match self.chain(shape) {
+            Ok((chain, positions)) => {
+                let order = self.chain_order();
+                (Function::new(&order, chain, shape, 0), positions)
+            }
+            Err(BuildError::Overflow) => return Err(overflow()),
+            Err(BuildError::AcrossPadding) => {
+                let program = Program::tiled(shape, &self.minor_to_major, &self.tiles);
+                let (program, positions) = program?;
+                (Function::program(program), positions)
+            }
+        };
         let padded = positions
             .checked_next_multiple_of(self.tail)
             .ok_or_else(overflow)?;
         i64::try_from(padded).map_err(|_| overflow())?;
-        Ok((chain, padded))
+        Ok((function, padded))
+    }
+
+    /// Positions over [`Self::chain_order`], and their number without the tail.
+    fn chain(&self, shape: &[u64]) -> Result<(Chain, u64), BuildError> {
+        let order = self.chain_order();
+        let sizes: Vec<u64> = order.iter().map(|&dim| shape[dim]).collect();
+        let mut builder = Builder::new(&sizes)?;
+        let place = |dim: &usize| order.iter().position(|other| other == dim);
+        let mut axes: Vec<usize> = self.minor_to_major.iter().rev().filter_map(place).collect();
+        for tile in &self.tiles {
+            axes = apply_tile(&mut builder, axes, tile)?;
+        }
+        builder.finish(&axes)
     }
 }
 

@@ -111,7 +111,9 @@ fn other_notations_and_pieces() {
                     check_text(&other);
                 }
                 Err(error) => assert!(
-                    notation != Notation::Digits || case.strided,
+                    notation != Notation::Digits
+                        || case.strided
+                        || error.to_string().contains("across the padding"),
                     "{}: {error}",
                     case.text
                 ),
@@ -354,5 +356,5 @@ fn deduce_finds_the_map() {
         }
     }
     assert!(0 < refused);
-    assert!(missed * 10 < found, "{found} found, {missed} missed");
+    assert!(missed * 1000 < found, "{found} found, {missed} missed");
 }

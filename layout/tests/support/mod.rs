@@ -362,10 +362,9 @@ fn xla(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
         .map(|&dim| (shape[dim], Part::dim(dim)))
         .collect();
     let mut tiles = String::new();
-    for tile in 0..rng.below(4) {
+    for _ in 0..rng.below(4) {
         let len = 1 + rng.below(3) as usize;
-        // Merges after the first tile may cut across padding, which is refused.
-        let merge = tile == 0 && rng.chance(3);
+        let merge = rng.chance(3);
         let entries: Vec<Option<u64>> = (0..len)
             .map(|i| {
                 let combined = merge && i + 1 < len && rng.chance(2);

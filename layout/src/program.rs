@@ -1,0 +1,160 @@
+//! A layout as the steps that make it: axes are cut into blocks and merged, then laid side by side.
+//!
+//! Any sequence of tiles is such a program, also one that merges axes with padding between them and
+//! cuts across it. Where a layout is a chain the chain answers faster; the rest is a program.
+
+use crate::error::LayoutError;
+use crate::xla::TileDim;
+
+/// One step. Axes are numbered in the order in which they appear, the dimensions first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// A new axis of one position.
+    Unit,
+    /// `outer = axis / block`, `inner = axis % block`: two new axes.
+    Cut { axis: usize, block: u64 },
+    /// `major * extent(minor) + minor`: a new axis.
+    Merge { major: usize, minor: usize },
+}
+
+/// Steps from the dimensions to the axes of the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Sizes of the dimensions.
+    shape: Vec<u64>,
+    steps: Vec<Step>,
+    /// Positions along each axis, padding included.
+    extents: Vec<u64>,
+    /// The axes of the buffer, major to minor.
+    axes: Vec<usize>,
+}
+
+impl Program {
+    /// The steps of XLA's tiles, and the number of positions.
+    pub(crate) fn tiled(
+        shape: &[u64],
+        minor_to_major: &[usize],
+        tiles: &[Vec<TileDim>],
+    ) -> Result<(Self, u64), LayoutError> {
+        let overflow = || LayoutError::Overflow {
+            shape: shape.to_vec(),
+        };
+        let mut program = Self {
+            shape: shape.to_vec(),
+            steps: Vec::new(),
+            extents: shape.to_vec(),
+            axes: minor_to_major.iter().rev().copied().collect(),
+        };
+        for tile in tiles {
+            program.tile(tile).ok_or_else(overflow)?;
+        }
+        let extents = program.axes.iter().map(|&axis| program.extents[axis]);
+        let positions = extents.fold(Some(1u64), |n, extent| n?.checked_mul(extent));
+        let positions = positions.filter(|&n| i64::try_from(n).is_ok());
+        Ok((program, positions.ok_or_else(overflow)?))
+    }
+
+    fn tile(&mut self, tile: &[TileDim]) -> Option<()> {
+        while self.axes.len() < tile.len() {
+            self.steps.push(Step::Unit);
+            self.extents.push(1);
+            self.axes.insert(0, self.extents.len() - 1);
+        }
+        let covered = self.axes.split_off(self.axes.len() - tile.len());
+        let mut inside = Vec::new();
+        let mut carried: Option<usize> = None;
+        for (&entry, &axis) in tile.iter().zip(&covered) {
+            let axis = match carried.take() {
+                Some(major) => self.merge(major, axis)?,
+                None => axis,
+            };
+            match entry {
+                TileDim::Combined => carried = Some(axis),
+                TileDim::Size(block) => {
+                    self.steps.push(Step::Cut { axis, block });
+                    self.extents.push(self.extents[axis].div_ceil(block));
+                    self.extents.push(block);
+                    let inner = self.extents.len() - 1;
+                    self.axes.push(inner - 1);
+                    inside.push(inner);
+                }
+            }
+        }
+        self.axes.extend(inside);
+        Some(())
+    }
+
+    fn merge(&mut self, major: usize, minor: usize) -> Option<usize> {
+        let extent = self.extents[major].checked_mul(self.extents[minor])?;
+        i64::try_from(extent).ok()?;
+        self.steps.push(Step::Merge { major, minor });
+        self.extents.push(extent);
+        Some(self.extents.len() - 1)
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Positions along an axis.
+    pub(crate) fn extent(&self, axis: usize) -> u64 {
+        self.extents[axis]
+    }
+
+    /// The axes of the buffer, major to minor.
+    pub(crate) fn axes(&self) -> &[usize] {
+        &self.axes
+    }
+
+    /// Position of the element `e`, which is in bounds.
+    pub(crate) fn position(&self, e: &[u64]) -> u64 {
+        let mut values = e.to_vec();
+        for step in &self.steps {
+            match *step {
+                Step::Unit => values.push(0),
+                Step::Cut { axis, block } => {
+                    let value = values[axis];
+                    values.push(value / block);
+                    values.push(value % block);
+                }
+                Step::Merge { major, minor } => {
+                    values.push(values[major] * self.extents[minor] + values[minor]);
+                }
+            }
+        }
+        let count = |p: u64, &axis: &usize| p * self.extents[axis] + values[axis];
+        self.axes.iter().fold(0, count)
+    }
+
+    /// The element at position `p`, which is below the product of the extents; `None` for padding.
+    pub(crate) fn element_at(&self, mut p: u64) -> Option<Vec<u64>> {
+        let mut values = vec![0u64; self.extents.len()];
+        for &axis in self.axes.iter().rev() {
+            let extent = self.extents[axis].max(1);
+            values[axis] = p % extent;
+            p /= extent;
+        }
+        let mut next = self.extents.len();
+        for step in self.steps.iter().rev() {
+            match *step {
+                Step::Unit => next -= 1,
+                Step::Cut { axis, block } => {
+                    next -= 2;
+                    values[axis] = values[next] * block + values[next + 1];
+                    if self.extents[axis] <= values[axis] {
+                        return None;
+                    }
+                }
+                Step::Merge { major, minor } => {
+                    next -= 1;
+                    values[major] = values[next] / self.extents[minor].max(1);
+                    values[minor] = values[next] % self.extents[minor].max(1);
+                }
+            }
+        }
+        let inside = |(value, size): (&u64, &u64)| value < size;
+        let rank = self.shape.len();
+        values.truncate(rank);
+        (p == 0 && values.iter().zip(&self.shape).all(inside)).then_some(values)
+    }
+}
