@@ -174,6 +174,12 @@ pub enum LayoutError {
         /// Its size.
         size: u64,
     },
+    /// A function that CuTe's modes cannot say.
+    #[error("CuTe's notation cannot express this layout: {reason}")]
+    NoCute {
+        /// Why not.
+        reason: String,
+    },
     /// A notation that cannot say this function.
     #[error("{} notation cannot express this layout: {reason}", .notation.name())]
     Inexpressible {
@@ -210,6 +216,7 @@ impl LayoutError {
             LayoutError::Overflow { .. }
             | LayoutError::Pieces { .. }
             | LayoutError::Unbounded
+            | LayoutError::NoCute { .. }
             | LayoutError::Inexpressible { .. } => (None, 0),
         }
     }

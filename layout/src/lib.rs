@@ -27,6 +27,7 @@
 mod boxes;
 mod build;
 mod chain;
+pub mod cute;
 mod deduce;
 mod digits;
 mod error;

@@ -1,8 +1,10 @@
 //! The text of one tensor type with its layout, as the command line takes it.
 //!
 //! Both ways of writing are read: MLIR's `tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>`,
-//! with the shorter forms that papers use, and XLA's `f32[3,5]{1,0:T(2,2)}`.
+//! with the shorter forms that papers use, and XLA's `f32[3,5]{1,0:T(2,2)}`. CuTe's
+//! `f32 (4,(2,4)):(2,(1,8))` is read too; its elements have 8 bits where no type stands before it.
 
+use crate::cute::CuteLayout;
 use crate::error::LayoutError;
 use crate::layout::Layout;
 use crate::shape::{XlaShape, XlaType};
@@ -91,6 +93,8 @@ pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     };
     let tensor = if reader.eat_word("tensor") {
         reader.mlir()?
+    } else if let Some(start) = cute_start(text) {
+        reader.cute(start)?
     } else {
         reader.xla()?
     };
@@ -99,6 +103,26 @@ pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
         None => Ok(tensor),
         Some(_) => Err(reader.error("the end of the type")),
     }
+}
+
+/// Where the modes of a CuTe layout begin, behind an element type or at the start.
+fn cute_start(text: &str) -> Option<usize> {
+    let blank = |text: &str| text.len() - text.trim_start().len();
+    let start = blank(text);
+    let word = |c: char| !c.is_ascii_alphanumeric();
+    let rest = &text[start..];
+    let begins = |c: char| c.is_ascii_digit() || c == '_' || c == '(';
+    let modes = match rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        false => start,
+        true => {
+            let end = start + rest.find(word).unwrap_or(rest.len());
+            end + blank(&text[end..])
+        }
+    };
+    let tail = &text[modes..];
+    // A tuple of XLA's shapes has names where CuTe has numbers.
+    let numbers = |c: char| c.is_ascii_digit() || c.is_whitespace() || "_(),:-".contains(c);
+    (tail.starts_with(begins) && tail.contains(':') && tail.chars().all(numbers)).then_some(modes)
 }
 
 /// Bits of an element type by its MLIR name, as it lies in memory: `i1` and `index` take whole
@@ -373,6 +397,28 @@ impl<'a> Reader<'a> {
         }
         self.at += len;
         rest[..len].trim_end().to_owned()
+    }
+
+    /// `f32 (4,8):(8,1)`, whose modes begin at `start`.
+    fn cute(&mut self, start: usize) -> Result<TensorText, TextError> {
+        let (dtype, elem_bits) = match self.text[..start].trim().is_empty() {
+            true => ("si8".to_owned(), 8),
+            false => self.mlir_dtype()?,
+        };
+        let shifted = |error: TextError| TextError {
+            offset: start + error.offset,
+            ..error
+        };
+        let cute = CuteLayout::parse(&self.text[start..]).map_err(shifted)?;
+        self.at = self.text.len();
+        let layout = cute.to_layout(elem_bits);
+        let layout = layout.map_err(|error| self.refused(start, error))?;
+        Ok(TensorText {
+            shape: layout.shape().to_vec(),
+            dtype,
+            elem_bits,
+            layout,
+        })
     }
 
     /// `f32[3,5]{1,0:T(2,2)}`.

@@ -48,8 +48,8 @@ impl Program {
         for tile in tiles {
             program.tile(tile).ok_or_else(overflow)?;
         }
-        let extents = program.axes.iter().map(|&axis| program.extents[axis]);
-        let positions = extents.fold(Some(1u64), |n, extent| n?.checked_mul(extent));
+        let mut extents = program.axes.iter().map(|&axis| program.extents[axis]);
+        let positions = extents.try_fold(1u64, u64::checked_mul);
         let positions = positions.filter(|&n| i64::try_from(n).is_ok());
         Ok((program, positions.ok_or_else(overflow)?))
     }

@@ -53,7 +53,7 @@ pub(crate) const ACROSS_PADDING: &str =
     "a tile with combined dimensions cuts across the padding of an earlier one";
 
 /// Whether notations without element width and memory space can write the layout.
-fn is_plain(layout: &Layout) -> bool {
+pub(crate) fn is_plain(layout: &Layout) -> bool {
     let storage = layout.storage();
     storage.bits == storage.type_bits && storage.space == 0
 }

@@ -685,7 +685,7 @@ impl Xla {
             ("L", [n]) => self.tail = n.parse().ok().filter(|&n| n > 0)?,
             ("E", [n]) => self.element_bits = Some(n.parse().ok().filter(|&n: &i64| n > 0)?),
             ("S", [n]) => self.space = Some(n.parse().ok()?),
-            ("M", [_]) | ("D", [_]) => {}
+            ("M", [_]) | ("D", [_]) | ("SC", [..]) => {}
             _ => return None,
         }
         Some(rest)

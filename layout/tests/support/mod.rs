@@ -34,6 +34,7 @@ impl Rng {
 }
 
 /// A tensor's text with what it means.
+#[allow(dead_code, reason = "no test uses all of it")]
 pub(crate) struct Case {
     /// `tensor<...>`
     pub(crate) text: String,
