@@ -392,28 +392,81 @@ fn permutations_compose_and_cancel() {
     }
 }
 
-#[test]
-fn view_fold_finds_the_minimum_of_all_layouts() {
-    let (mut tried, mut moving) = (0u32, 0u32);
+/// How a fold compares with the least bytes over all layouts.
+#[derive(Default)]
+struct Tally {
+    tried: u32,
+    moving: u32,
+    proven: u32,
+    tight: u32,
+}
+
+/// Folds tiny programs and compares with all layouts: bounds hold, and what is called optimal is.
+fn against_all_layouts(
+    seeds: std::ops::Range<u64>,
+    profile: Profile,
+    check: impl Fn(u64, u64) -> bool,
+) -> Tally {
+    let mut tally = Tally::default();
     let registry = Arc::new(Registry::hbir());
-    for seed in more(0..600) {
-        let module = program(seed, Profile::Tiny, &registry);
+    for seed in more(seeds) {
+        let module = program(seed, profile, &registry);
         for boundary in [Boundary::default(), free()] {
             let Some(least) = brute::least_bytes(&module, boundary.free_all) else {
                 continue;
             };
-            let found = fold(&module, "cpu", &boundary, &registry).expect("folds");
-            let found = Stats::of(&found.module, &registry).movement_bytes;
-            let text = text::print(&module);
+            let ran = fold(&module, "cpu", &boundary, &registry).expect("folds");
+            let stats = Stats::of(&ran.module, &registry);
+            let report = ran.cx.fold.expect("a report");
+            let bound = report.lower_bound_bytes - stats.copy_bytes;
+            let found = stats.movement_bytes;
             let free = boundary.free_all;
-            assert_eq!(found, least, "seed {seed}, free boundary {free}\n{text}");
-            tried += 1;
-            moving += u32::from(least != 0);
+            let context = || {
+                let text = text::print(&module);
+                format!(
+                    "seed {seed}, free boundary {free}, {found} bytes, bound {bound}, least {least}\n{text}"
+                )
+            };
+            assert!(bound <= least, "{}", context());
+            assert!(check(found, least), "{}", context());
+            let optimal = report.proof == optc_passes::view_fold::Proof::Optimal;
+            assert!(!optimal || found == least, "{}", context());
+            tally.tried += 1;
+            tally.moving += u32::from(least != 0);
+            tally.proven += u32::from(least != 0 && optimal);
+            tally.tight += u32::from(least != 0 && bound == least);
         }
     }
+    tally
+}
+
+#[test]
+fn view_fold_finds_the_minimum_of_all_layouts() {
+    let tally = against_all_layouts(0..600, Profile::Tiny, |found, least| found == least);
+    let Tally { tried, moving, .. } = tally;
     assert!(
         500 < tried && 100 < moving,
         "{tried} programs, {moving} of them move bytes"
+    );
+    let (proven, tight) = (tally.proven, tally.tight);
+    assert!(
+        moving * 9 < tight * 10 && proven == tight,
+        "of {moving} programs that move bytes {tight} have a tight bound, {proven} a proof"
+    );
+}
+
+#[test]
+fn bounds_hold_for_parts_of_tensors() {
+    let tally = against_all_layouts(0..500, Profile::TinyParts, |found, least| least <= found);
+    let Tally {
+        tried,
+        moving,
+        proven,
+        ..
+    } = tally;
+    assert!(
+        200 < tried && 50 < moving && 20 < proven,
+        "{tried} programs, {moving} of them move bytes, {proven} of them with a proof"
     );
 }
 

@@ -295,6 +295,8 @@ const RULES: &[Rule] = &[
     Rule { name: "concat-of-one", equation: "concat(x) = x", root: "hbir.concat", plan: forward_single },
     // Pattern: slice(x, all) = x
     Rule { name: "slice-of-all", equation: "slice(x, all) = x", root: "hbir.slice", plan: slice_all },
+    // Pattern: pad(x, 0) = x
+    Rule { name: "pad-by-nothing", equation: "pad(x, 0) = x", root: "hbir.pad", plan: pad_nothing },
     // Pattern: reshape(x, shape of x) = x
     Rule { name: "reshape-identity", equation: "reshape(x, shape of x) = x", root: "hbir.reshape", plan: forward },
     // Pattern: reshape(reshape(x, s), t) = reshape(x, t)
@@ -408,6 +410,13 @@ fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
     ensure(steps.iter().all(|&s| s == 1), "the slice strides")?;
     let known = tensor(&site, site.operand(0)?)?.shape().is_some();
     ensure(known, "a size is unknown")?;
+    forward(site)
+}
+
+fn pad_nothing(site: Site<'_>) -> Result<Plan, Refusal> {
+    let amounts = ["low", "high"].map(|name| site.props().ints(name).unwrap_or_default());
+    let none = amounts.iter().flatten().all(|&n| n == 0);
+    ensure(none, "the pad adds or takes elements")?;
     forward(site)
 }
 

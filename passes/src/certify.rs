@@ -457,6 +457,8 @@ fn same_constant(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool 
 }
 
 /// Checks that the target accepts the layouts of every operation of a module.
+///
+/// Each diagnostic says which port is how, which row of the target wanted what, and what would help.
 #[must_use]
 pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
     let mut diags = Vec::new();
@@ -468,15 +470,59 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
                     "target `{}` does not accept these layouts of `{}`",
                     target.name, data.name
                 );
+                let hint = format!(
+                    "--pass=view-fold --target={} chooses layouts that it accepts",
+                    target.name
+                );
                 diags.push(
                     Diagnostic::error("target-layout", message)
                         .at(data.span, "here")
-                        .note(reason),
+                        .note(format!("found: {reason}"))
+                        .note(wanted(func, op, registry, target))
+                        .note(hint),
                 );
             }
         }
     }
     diags
+}
+
+/// The row of the target that an operation is looked up in, in words.
+fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
+    let data = &func.ops[op];
+    let decl = registry.get(&data.name);
+    let barrier =
+        |d: &dyn optc_ir::OpDecl| d.freedom(&func.op_ref(op)).class == FreedomClass::Barrier;
+    let Some(decl) = decl.filter(|d| !barrier(*d)) else {
+        return "wanted: row-major everywhere, as nothing is known of the operation".to_owned();
+    };
+    let family = decl.family();
+    let row = target.row(family);
+    let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    let rule = match target.accept(family) {
+        Accept::RowMajor => "row-major everywhere".to_owned(),
+        Accept::CommonOrder => {
+            "one order of digits for all operands and results, nothing padded".to_owned()
+        }
+        Accept::ContractRuns => {
+            "the contracted digits in one run and alike in both operands, batch not innermost, \
+             nothing padded"
+                .to_owned()
+        }
+        Accept::ChannelOrders => "channels first or channels last everywhere".to_owned(),
+        Accept::MinRun => format!(
+            "one order of digits for all operands and results, {parameter} elements or more of one \
+             dimension innermost"
+        ),
+        Accept::LastBlock => {
+            format!("blocks of {parameter} along the last dimension, the others whole")
+        }
+        Accept::Any => "any layout".to_owned(),
+    };
+    match row {
+        Some(row) => format!("wanted by row `{family}` (unit {}): {rule}", row.unit),
+        None => format!("wanted where there is no row for `{family}`: {rule}"),
+    }
 }
 
 fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
@@ -491,12 +537,14 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
     }
     let row = target.row(decl.family());
     let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
     match (freedom.class, target.accept(decl.family())) {
         (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
         (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
         (_, Accept::CommonOrder) => common_order(func, op, &freedom, None),
         (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
-        (_, Accept::ContractRuns) => contract_runs(func, op, &freedom),
+        (_, Accept::ContractRuns) if two_sides => contract_runs(func, op, &freedom),
+        (_, Accept::ContractRuns) => all_row_major(func, op),
         (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
         (_, Accept::LastBlock) => last_block(func, op, parameter),
     }
@@ -641,16 +689,10 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
     let (a, b) = (labels[0], labels[1]);
     let result = &freedom.results[0];
     let mut k_orders: Vec<Vec<(usize, u64)>> = Vec::new();
-    // The operation as it is written, row-major everywhere, runs on every target.
-    let is_logical = |v: &Value| layout_of(func, *v).is_none_or(|l| l.is_row_major());
-    if ports(func, op).iter().all(is_logical) {
-        return Ok(());
-    }
     for (port, value) in ports(func, op).into_iter().enumerate() {
         let Some(layout) = layout_of(func, value) else {
             continue;
         };
-        let logical = layout.is_row_major();
         let pieces = digits(&layout)?;
         let label = |p: &Piece| labels[port][p.dim];
         let has = |l: Option<usize>, of: &[Option<usize>]| l.is_some() && of.contains(&l);
@@ -659,11 +701,11 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         if pieces.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
-        if !logical && pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
+        if pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
             return Err(format!("port {port} has a batch dimension innermost"));
         }
         let at: Vec<usize> = (0..pieces.len()).filter(|&i| is_k(&pieces[i])).collect();
-        if !logical && at.windows(2).any(|w| w[1] != w[0] + 1) {
+        if at.windows(2).any(|w| w[1] != w[0] + 1) {
             return Err(format!(
                 "port {port} has the contracted digits in more than one run"
             ));
@@ -737,7 +779,8 @@ fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom
         && pieces.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
 }
 
-/// A 1x1 convolution of one group that keeps the image: a contraction over channels, in one run.
+/// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run, with
+/// the groups as a batch that is not innermost.
 fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     let shape = |v: Value| func.ty(v).as_tensor().and_then(TensorType::shape);
     let data = &func.ops[op];
@@ -751,23 +794,71 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     ) else {
         return false;
     };
-    if w.len() < 2 || x.len() < 2 || y.len() < 2 {
+    if w.len() < 2 || x.len() < 2 || y.len() < 2 || w[1] == 0 {
         return false;
     }
+    let groups = x[1] / w[1];
     let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
-    let one_group = w[1] == x[1] && w[0] == y[1];
-    let channels = |value: Value, channel: &dyn Fn(&Piece) -> bool| -> Option<Vec<u64>> {
-        let pieces = digits(&layout_of(func, value)?).ok()?;
-        let at: Vec<usize> = (0..pieces.len()).filter(|&i| channel(&pieces[i])).collect();
-        let one_run = at.windows(2).all(|w| w[1] == w[0] + 1);
-        one_run.then(|| at.iter().map(|&i| pieces[i].div).collect())
-    };
-    let of_data = |p: &Piece| {
-        freedom.operands[0][p.dim].is_some_and(|l| freedom.labels[l].role == Role::Channel)
-    };
-    let in_data = channels(data.operands[0], &of_data);
-    let in_weight = channels(data.operands[1], &|p: &Piece| p.dim == 1);
-    same_image && one_group && in_data.is_some() && in_data == in_weight
+    let whole = groups * w[1] == x[1] && w[0] == y[1] && groups != 0 && y[1].is_multiple_of(groups);
+    // Transposed, the first dimension of the weights is the input's.
+    let output = freedom.results.first().and_then(|l| l.get(1));
+    let straight = output.is_some() && freedom.operands[1].first() == output;
+    if !same_image || !whole || !straight {
+        return false;
+    }
+    let in_data = channel_cuts(func, data.operands[0], w[1]);
+    let in_result = channel_cuts(func, data.results[0], y[1] / groups);
+    let in_weight = layout_of(func, data.operands[1]).and_then(|l| {
+        let pieces = digits(&l).ok()?;
+        let of_input = pieces.iter().filter(|p| p.dim == 1);
+        Some(of_input.map(|p| (p.div, p.count)).collect::<Vec<_>>())
+    });
+    match (in_data, in_weight, in_result) {
+        (Some(cuts), Some(weights), Some(_)) => cuts.one_run && cuts.inside == weights,
+        _ => false,
+    }
+}
+
+/// Where the channels of a group lie.
+struct ChannelCuts {
+    /// Divisor and extent of each digit inside a group, major to minor.
+    inside: Vec<(u64, u64)>,
+    one_run: bool,
+}
+
+/// The digits of dimension 1 inside groups of `inner`; nothing where a digit lies both inside and
+/// across, the value is padded, or the groups are innermost.
+fn channel_cuts(func: &Func, value: Value, inner: u64) -> Option<ChannelCuts> {
+    let pieces = digits(&layout_of(func, value)?).ok()?;
+    if pieces.iter().any(|p| p.extent != p.count) {
+        return None;
+    }
+    // Per digit: its divisor and extent if it is one of the channels, and whether it is across groups.
+    let mut all: Vec<(bool, bool, u64, u64)> = Vec::new();
+    for p in &pieces {
+        let end = p.div.checked_mul(p.count)?;
+        if p.dim != 1 {
+            all.push((false, false, p.div, p.count));
+        } else if p.div.is_multiple_of(inner) {
+            all.push((true, true, p.div, p.count));
+        } else if inner.is_multiple_of(end) {
+            all.push((true, false, p.div, p.count));
+        } else if inner.is_multiple_of(p.div) && end.is_multiple_of(inner) {
+            all.push((true, true, inner, end / inner));
+            all.push((true, false, p.div, inner / p.div));
+        } else {
+            return None;
+        }
+    }
+    let ends_in_groups = all.last().is_some_and(|d| d.1) && all.iter().any(|d| !d.1);
+    if ends_in_groups {
+        return None;
+    }
+    let at: Vec<usize> = (0..all.len()).filter(|&i| all[i].0 && !all[i].1).collect();
+    Some(ChannelCuts {
+        inside: at.iter().map(|&i| (all[i].2, all[i].3)).collect(),
+        one_run: at.windows(2).all(|w| w[1] == w[0] + 1),
+    })
 }
 
 fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
 
+use crate::certify::check_target;
 use crate::pass::{Changed, Options, PassContext, Phase, Stage};
 use optc_ir::{Diagnostic, Module, text, verify};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 /// What the manager does around each pass.
 #[derive(Default)]
 pub struct Hooks<'a> {
-    /// Verify the module after each pass.
+    /// Verify the module after each pass, and once its layouts are chosen that the target takes them.
     pub verify_each: bool,
     /// Called after each pass with its name, the module before (if `keep_before`) and after.
     pub after: Option<AfterHook<'a>>,
@@ -101,6 +102,15 @@ fn run_one(
             }
             diags
         })?;
+    }
+    if hooks.verify_each && module.attrs.str("hbir.target") == Some(&*cx.target.name) {
+        let mut diags = check_target(module, &cx.registry, &cx.target);
+        for diag in &mut diags {
+            diag.notes.push(format!("after pass `{}`", info.name));
+        }
+        if !diags.is_empty() {
+            return Err(diags);
+        }
     }
     if let Some(after) = &mut hooks.after {
         after(

@@ -67,17 +67,12 @@ impl Stats {
 
     fn add_func(&mut self, func: &Func, registry: &Registry) {
         let live = live_ops(func);
-        let mut constant: SideTable<Value, bool> = SideTable::new(false);
+        let known = known_values(func, registry);
         for &op in &func.body {
             let data = &func.ops[op];
-            let class = registry
-                .get(&data.name)
-                .map(|d| d.freedom(&func.op_ref(op)).class);
-            let source = class == Some(FreedomClass::Source);
-            let folds = !data.operands.is_empty() && data.operands.iter().all(|&v| constant[v]);
-            for &result in &data.results {
-                constant[result] = source || folds;
-            }
+            let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+            let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
+            let folds = !data.operands.is_empty() && data.operands.iter().all(|&v| known[v]);
             if live[op] {
                 self.add_op(func, op, registry, source, folds);
             }
@@ -98,11 +93,7 @@ impl Stats {
             "hbir.layout_convert" => self.layout_convert += 1,
             _ => {}
         }
-        let traffic = match registry.get(&data.name) {
-            Some(_) if permutes_rows(func, op) => Traffic::Movement,
-            Some(decl) => decl.traffic(&func.op_ref(op)),
-            None => Traffic::None,
-        };
+        let traffic = traffic(func, op, registry);
         let (read, write) = (
             bytes(func, data.operands.first()),
             bytes(func, data.results.first()),
@@ -148,6 +139,61 @@ impl Stats {
     }
 }
 
+fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
+    match registry.get(&func.ops[op].name) {
+        Some(_) if permutes_rows(func, op) => Traffic::Movement,
+        Some(decl) => decl.traffic(&func.op_ref(op)),
+        None => Traffic::None,
+    }
+}
+
+/// Which values are known at compile time: sources, and what is computed of nothing else.
+#[must_use]
+pub fn known_values(func: &Func, registry: &Registry) -> SideTable<Value, bool> {
+    let mut known: SideTable<Value, bool> = SideTable::new(false);
+    for &op in &func.body {
+        let data = &func.ops[op];
+        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+        let all = if data.operands.is_empty() {
+            class() == Some(FreedomClass::Source)
+        } else {
+            data.operands.iter().all(|&v| known[v])
+        };
+        for &result in &data.results {
+            known[result] = all;
+        }
+    }
+    known
+}
+
+/// What the operations that stay in any layouts move: a gather that permutes, a space to depth. Bytes
+/// read plus written, without padding.
+#[must_use]
+pub fn fixed_movement(module: &Module, registry: &Registry) -> u64 {
+    let mut total = 0u64;
+    for func in &module.funcs {
+        let (live, known) = (live_ops(func), known_values(func, registry));
+        for &op in &func.body {
+            let data = &func.ops[op];
+            let rearranges = |n: &str| {
+                let class = registry.get(n).map(|d| d.freedom(&func.op_ref(op)).class);
+                n == "hbir.layout_convert" || class == Some(FreedomClass::Rearrange)
+            };
+            let at_run_time = !data.operands.iter().all(|&v| known[v]);
+            if live[op]
+                && at_run_time
+                && traffic(func, op, registry) == Traffic::Movement
+                && !rearranges(&data.name)
+            {
+                let ends = [data.operands.first(), data.results.first()];
+                let bytes = ends.iter().map(|v| logical_bytes(func, *v));
+                total = total.saturating_add(bytes.fold(0, u64::saturating_add));
+            }
+        }
+    }
+    total
+}
+
 /// The operations that some result of the function depends on.
 #[must_use]
 pub fn live_ops(func: &Func) -> SideTable<Op, bool> {
@@ -175,12 +221,18 @@ fn bytes(func: &Func, value: Option<&Value>) -> u64 {
     };
     match ty.layout() {
         Some(Ok(layout)) => layout.bytes(),
-        Some(Err(_)) | None => {
-            let dims = ty.dims.iter().map(|d| d.fixed().unwrap_or(128));
-            let count = dims.fold(1u64, u64::saturating_mul);
-            count.saturating_mul(u64::from(ty.dtype.bits())).div_ceil(8)
-        }
+        Some(Err(_)) | None => logical_bytes(func, value),
     }
+}
+
+/// Bytes of a value without padding; unknown dimensions count as 128.
+fn logical_bytes(func: &Func, value: Option<&Value>) -> u64 {
+    let Some(ty) = value.and_then(|&v| func.ty(v).as_tensor()) else {
+        return 0;
+    };
+    let dims = ty.dims.iter().map(|d| d.fixed().unwrap_or(128));
+    let count = dims.fold(1u64, u64::saturating_mul);
+    count.saturating_mul(u64::from(ty.dtype.bits())).div_ceil(8)
 }
 
 /// A gather along a full constant permutation of an axis only rearranges.

@@ -3,7 +3,9 @@
 //! It knows nothing of digits, views or search: a buffer is a list that says which element of a value
 //! stands at each position. An element-wise operation runs over its index space in some order;
 //! each operand must lie in the order in which it is then read. A value that is wanted in an order
-//! that it was not written in is converted, once for each such order.
+//! that it was not written in is converted, once for each such order. A concat, a slice or a pad runs over
+//! the longest of its values; the others lie in the order that their elements have there, which must
+//! be an order of digits.
 
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Func, Module, Op, Value};
@@ -33,10 +35,7 @@ pub(crate) fn least_bytes(module: &Module, free_boundary: bool) -> Option<u64> {
         .copied()
         .filter(|&op| !is_rearrangement(func, op))
         .collect();
-    let orders: Vec<Vec<Order>> = compute
-        .iter()
-        .map(|&op| digit_orders(&shape(func, func.ops[op].results[0])))
-        .collect();
+    let orders: Vec<Vec<Order>> = compute.iter().map(|&op| orders_of(func, op)).collect();
     let combinations = orders
         .iter()
         .try_fold(1usize, |n, o| n.checked_mul(o.len()))?;
@@ -58,6 +57,88 @@ pub(crate) fn least_bytes(module: &Module, free_boundary: bool) -> Option<u64> {
             return Some(least);
         }
     }
+}
+
+/// The orders an operation may run in.
+fn orders_of(func: &Func, op: Op) -> Vec<Order> {
+    let data = &func.ops[op];
+    let Some(parts) = parts(func, op) else {
+        return digit_orders(&shape(func, data.results[0]));
+    };
+    let values = data.operands.iter().chain(&data.results);
+    let known: Vec<IndexSet<Order>> = values
+        .map(|&v| digit_orders(&shape(func, v)).into_iter().collect())
+        .collect();
+    let fits = |order: &Order| {
+        let mut ports = parts.iter().zip(&known);
+        ports.all(|(places, orders)| orders.contains(&induced(order, places)))
+    };
+    let whole = match &*data.name {
+        "hbir.slice" => data.operands[0],
+        _ => data.results[0],
+    };
+    let mut all = digit_orders(&shape(func, whole));
+    all.retain(fits);
+    all
+}
+
+/// Of a concat, slice or pad: per operand and result, where its elements are in the longest value.
+fn parts(func: &Func, op: Op) -> Option<Vec<Vec<usize>>> {
+    let data = &func.ops[op];
+    let result = data.results[0];
+    let all = |v: Value| (0..shape(func, v).iter().product()).collect::<Vec<usize>>();
+    let ints = |name: &str, rank: usize| -> Vec<usize> {
+        let list = data.props.ints(name).unwrap_or(vec![0; rank]);
+        list.iter()
+            .map(|&i| usize::try_from(i).expect("no negative part"))
+            .collect()
+    };
+    let moved = |part: Value, whole: Value, by: &[usize]| -> Vec<usize> {
+        let (small, large) = (shape(func, part), shape(func, whole));
+        let place = |i| {
+            let index = unravel(i, &small);
+            let there: Vec<usize> = index.iter().zip(by).map(|(i, b)| i + b).collect();
+            ravel(&there, &large)
+        };
+        all(part).into_iter().map(place).collect()
+    };
+    match &*data.name {
+        "hbir.slice" => {
+            let x = data.operands[0];
+            let starts = ints("starts", shape(func, x).len());
+            Some(vec![all(x), moved(result, x, &starts)])
+        }
+        "hbir.pad" => {
+            let x = data.operands[0];
+            let low = ints("low", shape(func, x).len());
+            Some(vec![moved(x, result, &low), all(result)])
+        }
+        "hbir.concat" => {
+            let rank = shape(func, result).len();
+            let axis = data.props.int("axis").unwrap_or(0);
+            let axis = usize::try_from(axis).expect("an axis");
+            let mut by = vec![0; rank];
+            let mut places = Vec::new();
+            for &operand in &data.operands {
+                places.push(moved(operand, result, &by));
+                by[axis] += shape(func, operand)[axis];
+            }
+            places.push(all(result));
+            Some(places)
+        }
+        _ => None,
+    }
+}
+
+/// The elements at these places of a whole, in the order that the whole has.
+fn induced(order: &Order, places: &[usize]) -> Order {
+    let mut position = vec![0; order.len()];
+    for (at, &element) in order.iter().enumerate() {
+        position[element] = at;
+    }
+    let mut all: Vec<usize> = (0..places.len()).collect();
+    all.sort_by_key(|&i| position[places[i]]);
+    all
 }
 
 fn advance(at: &mut [usize], orders: &[Vec<Order>]) -> bool {
@@ -116,6 +197,7 @@ fn store(func: &Func) -> Option<IndexMap<Value, Stored>> {
             "hbir.reshape" => stored[&data.operands[0]].clone(),
             "hbir.transpose" => transposed(func, op, &stored[&data.operands[0]]),
             name if elementwise.contains(&name) => own(result),
+            "hbir.concat" | "hbir.slice" | "hbir.pad" => own(result),
             _ => return None,
         };
         stored.insert(result, entry);
@@ -244,13 +326,21 @@ impl Program<'_> {
         let mut wanted: IndexMap<Value, IndexSet<Order>> = IndexMap::new();
         let mut written: IndexMap<Value, Order> = IndexMap::new();
         for (&op, &order) in self.compute.iter().zip(orders) {
-            for &operand in &self.func.ops[op].operands {
+            let parts = parts(self.func, op);
+            for (i, &operand) in self.func.ops[op].operands.iter().enumerate() {
                 let stored = &self.stored[&operand];
-                let read = self.read_order(op, operand, order);
+                let read = match &parts {
+                    Some(parts) => induced(order, &parts[i]),
+                    None => self.read_order(op, operand, order),
+                };
                 let buffer = read.iter().map(|&i| stored.map[i]).collect();
                 wanted.entry(stored.root).or_default().insert(buffer);
             }
-            written.insert(self.func.ops[op].results[0], order.clone());
+            let own = match &parts {
+                Some(parts) => induced(order, &parts[parts.len() - 1]),
+                None => order.clone(),
+            };
+            written.insert(self.func.ops[op].results[0], own);
         }
         if !self.free_boundary {
             for &arg in &self.func.args {

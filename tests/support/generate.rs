@@ -18,14 +18,22 @@ pub enum Profile {
     /// A few reshapes, transposes and element-wise operations on a handful of elements, so that all
     /// layouts can be tried.
     Tiny,
+    /// The same with parts: concat, slice without strides, pad.
+    TinyParts,
 }
 
-/// A random program of 1 to 30 operations (1 to 5 for [`Profile::Tiny`]).
+impl Profile {
+    fn is_tiny(self) -> bool {
+        matches!(self, Profile::Tiny | Profile::TinyParts)
+    }
+}
+
+/// A random program of 1 to 30 operations (1 to 5 for the tiny profiles).
 #[must_use]
 pub fn program(seed: u64, profile: Profile, registry: &Registry) -> Module {
     let mut rng = SplitMix64::new(seed);
     let (max_ops, dtype) = match profile {
-        Profile::Tiny => (5, DType::SI32),
+        Profile::Tiny | Profile::TinyParts => (5, DType::SI32),
         Profile::Mixed | Profile::Moves => (30, dtype(&mut rng)),
     };
     let n_ops = 1 + below(&mut rng, max_ops);
@@ -112,7 +120,7 @@ impl Generator<'_> {
     }
 
     fn max_elements(&self) -> u64 {
-        if self.profile == Profile::Tiny {
+        if self.profile.is_tiny() {
             MAX_ELEMENTS_TINY
         } else {
             MAX_ELEMENTS
@@ -148,9 +156,16 @@ impl Generator<'_> {
             Self::depth_to_space,
             Self::einsum,
         ];
+        let parts: &[fn(&mut Self)] = &[Self::concat, Self::concat, Self::slice, Self::pad];
         let n = match self.profile {
             Profile::Moves | Profile::Tiny => moves.len(),
+            Profile::TinyParts => moves.len() + parts.len(),
             Profile::Mixed => moves.len() + more.len(),
+        };
+        let more = if self.profile == Profile::TinyParts {
+            parts
+        } else {
+            more
         };
         let k = self.below(n);
         match moves.get(k) {
@@ -223,10 +238,10 @@ impl Generator<'_> {
 
     fn any_shape(&mut self) -> Vec<u64> {
         let sizes: &[u64] = match self.profile {
-            Profile::Tiny => &[2, 3],
+            Profile::Tiny | Profile::TinyParts => &[2, 3],
             Profile::Mixed | Profile::Moves => &[2, 3, 5, 7, 4, 6, 1, 8],
         };
-        let max_rank = if self.profile == Profile::Tiny { 2 } else { 4 };
+        let max_rank = if self.profile.is_tiny() { 2 } else { 4 };
         let rank = 1 + self.below(max_rank);
         (0..rank).map(|_| sizes[self.below(sizes.len())]).collect()
     }
@@ -251,7 +266,7 @@ impl Generator<'_> {
             let at = self.below(n_same);
             return self.by_shape[shape][at];
         }
-        if self.profile != Profile::Tiny && self.chance(40) {
+        if !self.profile.is_tiny() && self.chance(40) {
             return self.weight(shape);
         }
         self.new_arg(shape)
@@ -440,7 +455,8 @@ impl Generator<'_> {
             .collect();
         let mut strides = vec![1; shape.len()];
         let start = i64::try_from(self.below(shape[axis].max(1) as usize)).unwrap_or(0);
-        (starts[axis], limits[axis], strides[axis]) = match self.below(4) {
+        let kind = self.below(4) + 2 * usize::from(self.profile == Profile::TinyParts);
+        (starts[axis], limits[axis], strides[axis]) = match kind {
             0 => (size - 1, -1, -1),
             1 => (0, size, 2),
             _ => (start, size, 1),

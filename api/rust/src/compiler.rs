@@ -137,12 +137,31 @@ impl Compiler {
         Ok(program)
     }
 
-    /// Checks that a program is well formed.
+    /// Checks that a program is well formed, and if a target chose its layouts (`hbir.target`) that
+    /// this target accepts them. A target that is neither built in nor this compiler's is not known
+    /// here and not asked.
     ///
     /// # Errors
     /// Everything that is wrong with it.
     pub fn verify(&self, program: &Program) -> Result<(), Error> {
-        optc_ir::verify::verify(&program.module, &self.registry).map_err(|d| program.error(d))
+        let module = &program.module;
+        optc_ir::verify::verify(module, &self.registry).map_err(|d| program.error(d))?;
+        let Some(name) = module.attrs.str("hbir.target") else {
+            return Ok(());
+        };
+        let target = match &self.target {
+            Some(own) if own.name == name => own.clone(),
+            _ => match Target::builtin(name) {
+                Ok(target) => Arc::new(target),
+                Err(_) => return Ok(()),
+            },
+        };
+        let diags = optc_passes::certify::check_target(module, &self.registry, &target);
+        if diags.is_empty() {
+            Ok(())
+        } else {
+            Err(program.error(diags))
+        }
     }
 
     /// Reads a pipeline, `canonicalize,view-fold{max-layouts=8}`.

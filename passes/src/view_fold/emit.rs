@@ -320,7 +320,7 @@ impl Output<'_, '_> {
             return value;
         }
         let data = &self.e.graph.groups[group];
-        let constant = data.constant;
+        let (constant, known) = (data.constant, data.is_known());
         let from = if constant {
             self.e.candidates[group][0]
         } else {
@@ -337,7 +337,7 @@ impl Output<'_, '_> {
         };
         let bytes = self.e.graph.bytes(self.e.layouts, group, from)
             + self.e.graph.bytes(self.e.layouts, group, layout);
-        self.note_conversion(value, root, bytes, constant, from, layout, reader);
+        self.note_conversion(value, root, bytes, known, from, layout, reader);
         self.copies.insert((group, layout), value);
         value
     }
@@ -457,7 +457,7 @@ impl Output<'_, '_> {
             Some(bytes) => 2 * bytes,
             None => size(here) + size(layout),
         };
-        let constant = self.e.graph.groups[group].constant;
+        let constant = self.e.graph.groups[group].is_known();
         self.note_conversion(new, value, bytes, constant, here, layout, reader);
         self.direct.insert((value, layout), new);
         new

@@ -40,12 +40,21 @@ pub(crate) struct GroupData {
     pub(crate) bits: u32,
     /// Known at compile time: it may lie in any layout, without movement.
     pub(crate) constant: bool,
+    /// Computed of constants alone: what moves it happens at compile time.
+    pub(crate) folded: bool,
     /// Bytes of one copy at the bound sizes when a dimension is unknown; else the layout says.
     pub(crate) symbolic_bytes: Option<u64>,
     /// The node that produces the root and the port it does so at.
     pub(crate) producer: Option<(Node, usize)>,
     /// The nodes and ports that read a member.
     pub(crate) uses: Vec<(Node, usize)>,
+}
+
+impl GroupData {
+    /// Whether it is known at compile time, as it is or computed of what is.
+    pub(crate) fn is_known(&self) -> bool {
+        self.constant || self.folded
+    }
 }
 
 /// One operand or result of a node.
@@ -289,6 +298,7 @@ impl Builder<'_> {
             shape,
             bits,
             constant,
+            folded: false,
             symbolic_bytes,
             producer,
             uses: Vec::new(),
@@ -389,6 +399,9 @@ impl Builder<'_> {
             let shape = self.graph.shapes[result].to_vec();
             let source = constant && class == FreedomClass::Source;
             self.root(result, shape, source, node, data.operands.len() + i);
+            if let Some(member) = &self.graph.members[result] {
+                self.graph.groups[member.group].folded = constant && !source;
+            }
         }
         Ok(())
     }
@@ -396,7 +409,7 @@ impl Builder<'_> {
     fn is_constant(&self, value: Value) -> bool {
         self.graph.members[value]
             .as_ref()
-            .is_some_and(|m| self.graph.groups[m.group].constant)
+            .is_some_and(|m| self.graph.groups[m.group].is_known())
     }
 
     /// Sizes of a result: known ones, and unknown ones from operands with the same label.
@@ -484,8 +497,14 @@ impl Builder<'_> {
                 None,
             );
             self.use_port(operand, node, 0);
-            let constant = self.graph.groups[member.group].constant;
+            let (constant, folded) = {
+                let from = &self.graph.groups[member.group];
+                (from.constant, from.folded)
+            };
             self.root(result, to, constant, node, 1);
+            if let Some(member) = &self.graph.members[result] {
+                self.graph.groups[member.group].folded = folded;
+            }
         }
         Ok(())
     }

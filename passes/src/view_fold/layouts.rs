@@ -59,6 +59,14 @@ impl Layouts {
         id
     }
 
+    /// The layout whose dimensions stand in this order, major to minor; row-major where that is none.
+    pub(crate) fn ordered(&mut self, shape: &[u64], bits: u32, order: &[usize]) -> LayoutId {
+        match Layout::from_order(shape, bits, order) {
+            Ok(layout) => self.intern(layout),
+            Err(_) => self.row_major(shape, bits),
+        }
+    }
+
     /// Interns a map from `operand`'s shape; its inverse is known from then on.
     pub(crate) fn map(&mut self, operand: &[u64], map: ViewMap) -> MapId {
         let key = (operand.to_vec(), map);

@@ -13,8 +13,9 @@
 //!    operation hands a demand at one port on to the others (`search`).
 //! 3. The forms of an operation that compute the same value come from equality saturation
 //!    (`rules`); without rules there is the default form alone.
-//! 4. Variable elimination chooses one layout a group and one form an operation, with the fewest
-//!    bytes converted (`solve`).
+//! 4. Variable elimination, past its limits an integer programme, chooses one layout a group and one
+//!    form an operation, with the fewest bytes converted (`solve`, `integer`); what no choice goes
+//!    below is computed apart (`bound`).
 //! 5. The choice is written down (`emit`) and compared with the naive lowering on the whole
 //!    program; it is never worse.
 //!
@@ -29,7 +30,7 @@
 //!
 //! # Cost
 //! Linear in operations for a bounded number of layouts a group (`max-layouts`); elimination grows
-//! with the width of the program, a table guard bounds it.
+//! with the width of the program up to a guard; the integer programme after it has limits of its own.
 //!
 //! # Neighbours
 //! Run `canonicalize` before: it leaves one spelling of every rearrangement.
@@ -37,9 +38,11 @@
 //! # Source
 //! `docs/view-fold.md` has the measurements behind this shape.
 
+pub(crate) mod bound;
 pub(crate) mod chain;
 pub(crate) mod emit;
 pub(crate) mod groups;
+pub(crate) mod integer;
 pub(crate) mod layouts;
 pub(crate) mod rules;
 pub(crate) mod search;
@@ -49,7 +52,7 @@ pub(crate) mod spelling;
 
 use crate::certify::Certificate;
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
-use crate::stats::Stats;
+use crate::stats::{Stats, fixed_movement};
 pub use emit::Conversion;
 use groups::Graph;
 use indexmap::{IndexMap, IndexSet};
@@ -112,7 +115,7 @@ pub struct FoldReport {
     pub bytes_before: u64,
     /// Movement plus copy bytes of the result.
     pub bytes_after: u64,
-    /// No lowering moves fewer bytes than this.
+    /// No choice of layouts that the target admits moves and copies fewer bytes than this.
     pub lower_bound_bytes: u64,
     /// How sure the result is.
     pub proof: Proof,
@@ -208,6 +211,8 @@ struct Folded {
     conversions: Vec<Conversion>,
     why: Vec<(Value, String)>,
     naive: u64,
+    /// No choice of layouts converts fewer bytes.
+    bound: u64,
     proven: bool,
     dropped: u64,
     groups: usize,
@@ -218,6 +223,7 @@ struct Folded {
 #[derive(Default)]
 struct Totals {
     naive: u64,
+    bound: u64,
     unproven: bool,
     dropped: u64,
     groups: usize,
@@ -238,6 +244,7 @@ impl Totals {
 
     fn add(&mut self, index: usize, folded: &Folded) {
         self.naive = self.naive.saturating_add(folded.naive);
+        self.bound = self.bound.saturating_add(folded.bound);
         self.unproven |= !folded.proven;
         self.dropped += folded.dropped;
         self.groups += folded.groups;
@@ -274,7 +281,11 @@ impl Totals {
             cx.remarks
                 .push(Diagnostic::remark("not-saturated", message));
         }
-        let proof = if after.movement_bytes == 0 {
+        let bound = self
+            .bound
+            .saturating_add(fixed_movement(folded, &cx.registry))
+            .min(after.movement_bytes);
+        let proof = if after.movement_bytes == bound {
             Proof::Optimal
         } else if self.unproven {
             Proof::Bound
@@ -285,7 +296,7 @@ impl Totals {
         FoldReport {
             bytes_before: self.naive,
             bytes_after: after.movement_bytes.saturating_add(after.copy_bytes),
-            lower_bound_bytes: 0,
+            lower_bound_bytes: bound.saturating_add(after.copy_bytes),
             proof,
             rules_fired: rules.fired,
             dropped: self.dropped,
@@ -325,8 +336,24 @@ fn fold(
         );
         Box::new(Diagnostic::error("no-lowering", message))
     })?;
-    let (dropped, candidates) = (search.dropped, search.take_candidates());
     let needs_free = solve::movement(choice.cost) != 0;
+    let bound = if needs_free {
+        let found = bound::bytes(
+            &graph,
+            search.layouts,
+            search.signatures,
+            &search.candidates,
+        );
+        debug_assert!(
+            found <= solve::movement(choice.cost),
+            "a bound of {found} bytes above {}",
+            solve::movement(choice.cost)
+        );
+        found
+    } else {
+        0
+    };
+    let (dropped, candidates) = (search.dropped, search.take_candidates());
     let emitted = emit::Emitter {
         old: func,
         graph: &graph,
@@ -357,6 +384,7 @@ fn fold(
         conversions,
         why: emitted.why,
         naive,
+        bound,
         proven: choice.proven,
         dropped,
         groups: graph.groups.len(),

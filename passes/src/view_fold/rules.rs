@@ -273,14 +273,10 @@ fn contraction(cx: &mut RuleContext<'_>, name: &str) {
     }
 }
 
-/// Whether K's digits are in logical order, each label whole.
+/// Whether K's digits are in the order that the operands have by default, each label whole.
 fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
-    let in_order = k.windows(2).all(|w| {
-        let labels = sig.labels(0);
-        let at = |d: &LabelDigit| labels.iter().position(|l| *l == Some(d.label));
-        at(&w[0]) < at(&w[1])
-    });
-    in_order && k.iter().all(|d| d.div == 1)
+    let place = |d: &LabelDigit| sig.reference_k.iter().position(|l| *l == d.label);
+    k.windows(2).all(|w| place(&w[0]) < place(&w[1])) && k.iter().all(|d| d.div == 1)
 }
 
 fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
@@ -309,8 +305,7 @@ fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
     let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
         return;
     };
-    let is_k = |d: &&LabelDigit| sig.contract_role(d.label) == ContractRole::K;
-    let k: Vec<LabelDigit> = order.iter().filter(is_k).copied().collect();
+    let k = sig.k_digits(cx.port, &order);
     cx.forms.push(Form::Member(if natural_k(sig, &k) {
         Vec::new()
     } else {
@@ -473,8 +468,7 @@ fn add_port(
     let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
     let default = default_layout(signature, &mut layouts, port);
     let order = label_order(signature, &mut layouts, port, default).unwrap_or_default();
-    let is_k = |d: &LabelDigit| signature.contract_role(d.label) == ContractRole::K;
-    let has_k = order.iter().any(is_k);
+    let has_k = !signature.k_digits(port, &order).is_empty();
     // A port without K is in the same class in every form: key 0 is the empty one.
     let (p, k) = (
         number(egraph, port),

@@ -344,7 +344,8 @@ impl<'a> Search<'a> {
         if layout == self.layouts.row_major(&data.shape, data.bits) {
             0
         } else {
-            2 * self.graph.bytes(self.layouts, member.group, layout)
+            let bytes = self.graph.bytes(self.layouts, member.group, layout);
+            bytes.saturating_mul(2)
         }
     }
 
@@ -600,8 +601,18 @@ impl<'a> Search<'a> {
         let extras = (0..self.candidates[group].len()).filter(|i| state.extras & (1u64 << i) != 0);
         let bytes = extras
             .map(|i| self.convert_bytes(group, state.produced, i))
-            .sum();
-        cost(bytes, u64::from(state.produced != 0))
+            .fold(0, u64::saturating_add);
+        let default = cost(0, u64::from(state.produced != 0));
+        self.price(group, bytes).saturating_add(default)
+    }
+
+    /// What bytes of a group cost: movement, or where it is known at compile time a tie breaker.
+    fn price(&self, group: Group, bytes: u64) -> Cost {
+        if self.graph.groups[group].is_known() {
+            cost(0, bytes)
+        } else {
+            cost(bytes, 0)
+        }
     }
 
     fn pair_cost(
@@ -626,7 +637,7 @@ impl<'a> Search<'a> {
         if bytes == u64::MAX {
             INFEASIBLE
         } else {
-            cost(bytes, 0)
+            self.price(group, bytes)
         }
     }
 
@@ -667,7 +678,7 @@ impl<'a> Search<'a> {
         let graph = self.graph;
         let mut total = 0u64;
         for (group, data) in graph.groups.iter() {
-            if data.constant {
+            if data.is_known() {
                 continue;
             }
             let Some((producer, port)) = data.producer else {

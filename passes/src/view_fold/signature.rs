@@ -38,6 +38,8 @@ pub struct Signature {
     /// Of an operation of very many ports in one order, the port that hears of every order first and
     /// tells the others: the largest one.
     pub(crate) hub: Option<usize>,
+    /// Of a contraction: the labels of K in the order that its operands have by default.
+    pub reference_k: Vec<usize>,
 }
 
 /// One digit of an order in terms of labels: `count` values of `label / div`, on `extent` positions.
@@ -86,12 +88,46 @@ impl Signature {
             shapes,
             bits,
             n_operands,
+            reference_k: Vec::new(),
             fullest: 0,
             hub: None,
         };
+        signature.reference_k = signature.default_k();
         signature.fullest = fullest_port(&signature);
         signature.hub = hub(&signature);
         signature
+    }
+
+    /// The order of K of the first operand that has it in one run in row-major, else of the first.
+    fn default_k(&self) -> Vec<usize> {
+        if self.freedom.class != FreedomClass::Contract {
+            return Vec::new();
+        }
+        let is_k = |label: &usize| self.contract_role(*label) == ContractRole::K;
+        let of = |port: usize| -> Vec<usize> {
+            self.labels(port)
+                .iter()
+                .flatten()
+                .copied()
+                .filter(is_k)
+                .collect()
+        };
+        let one_run = |port: &usize| {
+            let dims = self.labels(*port).iter().zip(&self.shapes[*port]);
+            let long: Vec<bool> = dims
+                .filter(|(_, n)| 1 < **n)
+                .map(|(label, _)| label.is_some_and(|l| is_k(&l)))
+                .collect();
+            long.windows(2).filter(|w| !w[0] && w[1]).count()
+                + usize::from(long.first() == Some(&true))
+                <= 1
+        };
+        let ports = 0..self.n_operands.min(2);
+        ports
+            .clone()
+            .find(one_run)
+            .or(ports.clone().next())
+            .map_or_else(Vec::new, of)
     }
 
     /// The labels at a port, one a dimension.
@@ -135,34 +171,115 @@ impl Signature {
             && matches!(self.accept, Accept::CommonOrder | Accept::MinRun)
     }
 
-    /// Whether this is a convolution that only mixes channels: every kernel extent is 1 and the
-    /// spatial extents stay.
-    pub(crate) fn is_pointwise_conv(&self) -> bool {
+    /// The groups of a convolution that only mixes channels, those of one group each: every kernel
+    /// extent is 1 and the spatial extents stay. Nothing for any other operation.
+    pub(crate) fn pointwise_groups(&self) -> Option<u64> {
         if self.freedom.class != FreedomClass::Window || self.n_operands < 2 {
-            return false;
+            return None;
         }
-        let kernel_is_one = self
-            .labels(1)
-            .iter()
-            .zip(&self.shapes[1])
-            .all(|(label, &n)| {
-                label.is_none_or(|l| self.freedom.labels[l].role == Role::Channel) || n == 1
-            });
+        let result = self.n_operands;
+        let kernel = self.shapes[1].get(2..)?;
         let spatial = |port: usize| -> Vec<u64> {
             let dims = self.labels(port).iter().zip(&self.shapes[port]);
             dims.filter(|(l, _)| self.is_role(**l, Role::Spatial))
                 .map(|(_, &n)| n)
                 .collect()
         };
-        let channels = |port: usize| -> u64 {
-            let dims = self.labels(port).iter().zip(&self.shapes[port]);
-            dims.filter(|(l, _)| self.is_role(**l, Role::Channel))
-                .map(|(_, &n)| n)
-                .product()
+        if kernel.iter().any(|&k| k != 1) || spatial(0) != spatial(result) {
+            return None;
+        }
+        let second_of = |port: usize| Some((self.shapes[port].get(1)?, *self.labels(port).get(1)?));
+        let ((&input, channel), (&output, label)) = (second_of(0)?, second_of(result)?);
+        let (&inside, _) = second_of(1)?;
+        let straight =
+            self.labels(1).first() == Some(&label) && self.is_role(channel, Role::Channel);
+        if !straight || inside == 0 || !input.is_multiple_of(inside) {
+            return None;
+        }
+        let groups = input / inside;
+        let whole = self.shapes[1][0] == output && groups != 0 && output.is_multiple_of(groups);
+        whole.then_some(groups)
+    }
+
+    /// Whether this is a convolution that only mixes channels.
+    pub(crate) fn is_pointwise_conv(&self) -> bool {
+        self.pointwise_groups().is_some()
+    }
+
+    /// The digits of a pointwise convolution's data or result with each channel digit in one group or
+    /// across groups; nothing where a digit is neither. `true` marks those across groups.
+    fn grouped_digits(&self, port: usize, digits: &[Piece]) -> Option<Vec<(Piece, bool)>> {
+        let groups = self.pointwise_groups()?;
+        let inner = self.shapes[port].get(1)? / groups.max(1);
+        let mut out = Vec::with_capacity(digits.len() + 1);
+        for piece in digits {
+            if piece.dim != 1 || groups == 1 {
+                out.push((*piece, false));
+                continue;
+            }
+            let end = piece.div.checked_mul(piece.extent)?;
+            if inner <= piece.div {
+                if !piece.div.is_multiple_of(inner) {
+                    return None;
+                }
+                out.push((*piece, true));
+            } else if end <= inner {
+                if !inner.is_multiple_of(end) {
+                    return None;
+                }
+                out.push((*piece, false));
+            } else {
+                if !inner.is_multiple_of(piece.div) || !end.is_multiple_of(inner) {
+                    return None;
+                }
+                let (low, high) = (inner / piece.div, end / inner);
+                let outer = Piece {
+                    div: inner,
+                    count: high,
+                    extent: high,
+                    ..*piece
+                };
+                let inside = Piece {
+                    count: low,
+                    extent: low,
+                    ..*piece
+                };
+                out.extend([(outer, true), (inside, false)]);
+            }
+        }
+        Some(out)
+    }
+
+    /// The digits of K in an order of labels at a port; inside a group those of the data count as the
+    /// weights' label.
+    pub(crate) fn k_digits(&self, port: usize, order: &[LabelDigit]) -> Vec<LabelDigit> {
+        let is_k = |d: &&LabelDigit| self.contract_role(d.label) == ContractRole::K;
+        let groups = self.pointwise_groups().unwrap_or(1);
+        let (channel, label) = match (self.labels(0), self.labels(self.n_operands.min(1))) {
+            ([_, Some(channel), ..], [_, label, ..]) if port == 0 && 1 < groups => {
+                (*channel, *label)
+            }
+            _ => return order.iter().filter(is_k).copied().collect(),
         };
-        let result = self.n_operands;
-        let one_group = channels(1) == channels(0).saturating_mul(channels(result));
-        kernel_is_one && one_group && spatial(0) == spatial(result)
+        let pieces: Vec<Piece> = order
+            .iter()
+            .filter(|d| d.label == channel)
+            .map(|d| Piece {
+                dim: 1,
+                div: d.div,
+                count: d.extent,
+                extent: d.extent,
+            })
+            .collect();
+        let inside = self.grouped_digits(port, &pieces).unwrap_or_default();
+        let digit = |(p, across): &(Piece, bool)| {
+            (!across && 1 < p.extent).then_some(LabelDigit {
+                label: label?,
+                div: p.div,
+                extent: p.extent,
+            })
+        };
+        inside.iter().filter_map(digit).collect()
     }
 
     fn is_role(&self, label: Option<usize>, role: Role) -> bool {
@@ -236,6 +353,11 @@ impl Signatures {
 
 /// The layout a value has where nothing is chosen: what naive lowering uses at this port.
 pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
+    if sig.accept == Accept::ContractRuns
+        && let Some(order) = contract_default(sig, port)
+    {
+        return layouts.ordered(&sig.shapes[port], sig.bits[port], &order);
+    }
     let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
     let wanted = match sig.accept {
         Accept::MinRun | Accept::LastBlock => sig.parameter,
@@ -278,6 +400,45 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
     }
 }
 
+/// The order of a contraction's port by default, where row-major is none that the kernel takes:
+/// batch, then M and N, then K in one run in the order of [`reference_k`].
+fn contract_default(sig: &Signature, port: usize) -> Option<Vec<usize>> {
+    let labels = sig.labels(port);
+    let role = |dim: usize| labels[dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
+    let long: Vec<usize> = (0..labels.len())
+        .filter(|&d| sig.shapes[port].get(d).is_some_and(|&n| 1 < n))
+        .collect();
+    let k: Vec<usize> = long
+        .iter()
+        .copied()
+        .filter(|&d| role(d) == ContractRole::K)
+        .collect();
+    let place = |dim: &usize| {
+        sig.reference_k
+            .iter()
+            .position(|l| labels[*dim] == Some(*l))
+    };
+    let in_order = k.windows(2).all(|w| place(&w[0]) < place(&w[1]));
+    let one_run = long
+        .iter()
+        .skip_while(|d| role(**d) != ContractRole::K)
+        .take_while(|d| role(**d) == ContractRole::K)
+        .count()
+        == k.len();
+    let ends_in_batch = long.last().is_some_and(|&d| role(d) == ContractRole::Batch)
+        && long.iter().any(|&d| role(d) != ContractRole::Batch);
+    if in_order && one_run && !ends_in_batch {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_by_key(|&dim| match role(dim) {
+        ContractRole::Batch => (0, 0),
+        ContractRole::M | ContractRole::N | ContractRole::Other => (1, 0),
+        ContractRole::K => (2, place(&dim).unwrap_or(0)),
+    });
+    Some(order)
+}
+
 pub(crate) fn accepts_layout(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -308,12 +469,12 @@ pub(crate) fn accepts_layout(
     }
 }
 
-fn is_unpadded(pieces: &[Piece]) -> bool {
+pub(crate) fn is_unpadded(pieces: &[Piece]) -> bool {
     pieces.iter().all(|p| p.extent == p.count)
 }
 
 /// M, N and batch in any digits, K in one run, batch not innermost.
-fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+pub(crate) fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
     let labels = sig.labels(port);
     let role = |p: &Piece| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
     let long: Vec<ContractRole> = pieces.iter().filter(|p| 1 < p.count).map(role).collect();
@@ -328,17 +489,28 @@ fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
     }
 }
 
-/// A pointwise convolution contracts channels: they are one run; batch and spatial are M.
-fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
-    let labels = sig.labels(port);
-    let is_channel = |p: &&Piece| sig.is_role(labels[p.dim], Role::Channel);
+/// A pointwise convolution contracts the channels of a group: they are one run, batch and spatial
+/// are M, the groups are a batch and not innermost.
+pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    if port != 0 && port != sig.n_operands {
+        return true;
+    }
+    let Some(digits) = sig.grouped_digits(port, pieces) else {
+        return false;
+    };
+    let long: Vec<&(Piece, bool)> = digits.iter().filter(|(p, _)| 1 < p.extent).collect();
+    let ends_in_groups = long.last().is_some_and(|(_, across)| *across);
+    if ends_in_groups && long.iter().any(|(_, across)| !across) {
+        return false;
+    }
     if port != 0 {
         return true;
     }
-    let first = pieces.iter().position(|p| is_channel(&p));
-    let last = pieces.iter().rposition(|p| is_channel(&p));
+    let is_k = |(p, across): &&(Piece, bool)| p.dim == 1 && !across;
+    let first = long.iter().position(is_k);
+    let last = long.iter().rposition(is_k);
     match (first, last) {
-        (Some(a), Some(b)) => pieces[a..=b].iter().all(|p| is_channel(&p)),
+        (Some(a), Some(b)) => long[a..=b].iter().all(is_k),
         _ => true,
     }
 }

@@ -1,0 +1,678 @@
+//! What no choice of layouts that the target admits goes below.
+//!
+//! The search chooses among candidates; the bound must not. It is the minimum of a relaxation: a
+//! value lies in one of its candidates or in *some other* layout, a state of its own that stands for
+//! every layout that is no candidate. What an operation takes is decided for these states from its
+//! declared freedom and the target's row alone, never from the forms the rules gave:
+//!
+//! - a port may be in the other state unless the target's row lists layouts for it and all of them
+//!   are candidates (row-major of a barrier, channels first and last of a window, a pinned boundary);
+//! - two ports of one common order must agree; where the order of one says all of the other's, that
+//!   is one layout, and if it is a candidate then the other is not in the other state;
+//! - two ports of a contraction must have K in one order, the data and the result of a window
+//!   channels in one place, the two sides of a kept rearrangement the layouts of one view.
+//!
+//! Constraints among more than two ports, and what padding a row allows, are left out. A conversion
+//! between two different states costs the bytes of both, of the other state the bytes without
+//! padding; from the other state to itself nothing. Every lowering is an assignment of the relaxation
+//! that costs no more, so its minimum, or what the solver proves of it, is a bound.
+
+use super::groups::{Graph, Group, Node, NodeData, NodeKind};
+use super::layouts::{LayoutId, Layouts, MapId};
+use super::signature::{
+    ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_contract,
+    accepts_pointwise, channel_orders, default_layout, is_unpadded, label_order, restrict,
+};
+use super::solve::{Cost, Factor, INFEASIBLE, Problem, cost, movement, solve};
+use indexmap::IndexMap;
+use optc_ir::FreedomClass;
+use optc_ir::entity::{EntityId, SideTable};
+use optc_layout::Piece;
+use optc_target::Accept;
+use std::rc::Rc;
+
+/// Bytes that every lowering of the function converts at least.
+pub(crate) fn bytes(
+    graph: &Graph,
+    layouts: &mut Layouts,
+    signatures: &Signatures,
+    candidates: &SideTable<Group, Vec<LayoutId>>,
+) -> u64 {
+    let mut relaxation = Relaxation {
+        graph,
+        layouts,
+        signatures,
+        candidates,
+        problem: Problem::default(),
+        ports: IndexMap::new(),
+        group_states: SideTable::new(Vec::new()),
+        related: IndexMap::new(),
+    };
+    relaxation.groups();
+    relaxation.nodes();
+    let solution = solve(&relaxation.problem);
+    tracing::debug!(
+        variables = relaxation.problem.domains.len(),
+        bytes = movement(solution.bound),
+        exact = solution.proven,
+        "bound"
+    );
+    if solution.bound < INFEASIBLE {
+        movement(solution.bound)
+    } else {
+        0
+    }
+}
+
+/// A layout as the relaxation tells layouts apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The candidate that lies so at the port.
+    Known(LayoutId),
+    /// A candidate of which the port's layout is not known.
+    Unknown,
+    /// No candidate.
+    Other,
+}
+
+/// A group's state: the index of the layout it is produced in, and what else it is copied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GroupState {
+    produced: usize,
+    copies: Copies,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copies {
+    None,
+    One(usize),
+    /// So many at least; whatever is wanted is there.
+    Many(u64),
+}
+
+/// Pairs of a produced layout and a copy up to which both are states of a group.
+const PAIRS: usize = 400;
+
+/// A signature, two ports and the layouts of the candidates there.
+type RelationKey = (
+    SignatureId,
+    usize,
+    usize,
+    Vec<Option<LayoutId>>,
+    Vec<Option<LayoutId>>,
+);
+
+/// Which states of two ports go together, by row.
+type Relation = Rc<Vec<Vec<bool>>>;
+
+/// A port of a node: the layouts of its group's candidates there, and which states it takes.
+#[derive(Clone, Debug)]
+struct View {
+    group: Group,
+    at: Vec<Option<LayoutId>>,
+    /// Whether a candidate without a layout here has provably none.
+    exact: bool,
+    domain: Vec<bool>,
+}
+
+impl View {
+    fn state(&self, index: usize) -> Option<State> {
+        match self.at.get(index) {
+            None => Some(State::Other),
+            Some(Some(layout)) => Some(State::Known(*layout)),
+            Some(None) if self.exact => None,
+            Some(None) => Some(State::Unknown),
+        }
+    }
+}
+
+/// The variable of a port; `true` for one that the port produces.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    var: usize,
+    produces: bool,
+}
+
+struct Relaxation<'a> {
+    graph: &'a Graph,
+    layouts: &'a mut Layouts,
+    signatures: &'a Signatures,
+    candidates: &'a SideTable<Group, Vec<LayoutId>>,
+    problem: Problem,
+    ports: IndexMap<(Node, usize), View>,
+    group_states: SideTable<Group, Vec<GroupState>>,
+    related: IndexMap<RelationKey, Relation>,
+}
+
+impl Relaxation<'_> {
+    fn counts(&self, group: Group) -> bool {
+        let data = &self.graph.groups[group];
+        !data.constant && !data.folded
+    }
+
+    /// One variable a group; its ports are looked at on the way.
+    fn groups(&mut self) {
+        let graph = self.graph;
+        for (group, data) in graph.groups.iter() {
+            if !self.counts(group) {
+                self.group_states[group] = vec![GroupState {
+                    produced: 0,
+                    copies: Copies::None,
+                }];
+                self.problem.domains.push(1);
+                continue;
+            }
+            let n = self.candidates[group].len();
+            let produced = match data.producer {
+                Some((node, port)) => self.view(node, port, group).domain.clone(),
+                None => vec![true; n + 1],
+            };
+            let mut wanted = vec![false; n + 1];
+            for &(node, port) in &data.uses {
+                let domain = &self.view(node, port, group).domain;
+                wanted.iter_mut().zip(domain).for_each(|(w, d)| *w |= d);
+            }
+            let states = states(&produced, &wanted, data.uses.len());
+            let table = states.iter().map(|&s| self.copies_cost(group, s)).collect();
+            self.problem.factors.push(Factor {
+                vars: vec![group.index()],
+                table,
+            });
+            self.problem.domains.push(states.len());
+            self.group_states[group] = states;
+        }
+    }
+
+    fn bytes(&self, group: Group, index: usize) -> u64 {
+        let data = &self.graph.groups[group];
+        match self.candidates[group].get(index) {
+            Some(&layout) => self.graph.bytes(self.layouts, group, layout),
+            None => data.symbolic_bytes.unwrap_or_else(|| unpadded(data)),
+        }
+    }
+
+    fn least(&self, group: Group) -> u64 {
+        let all = 0..=self.candidates[group].len();
+        all.map(|i| self.bytes(group, i)).min().unwrap_or(0)
+    }
+
+    fn convert(&self, group: Group, from: usize, to: usize) -> u64 {
+        if from == to {
+            0
+        } else {
+            self.bytes(group, from)
+                .saturating_add(self.bytes(group, to))
+        }
+    }
+
+    fn copies_cost(&self, group: Group, state: GroupState) -> Cost {
+        cost(
+            match state.copies {
+                Copies::None => 0,
+                Copies::One(to) => self.convert(group, state.produced, to),
+                Copies::Many(n) => self.least(group).saturating_mul(2).saturating_mul(n),
+            },
+            0,
+        )
+    }
+
+    /// What a reader of a port in a state pays when its group is in one.
+    fn read_cost(&self, group: Group, state: GroupState, index: usize) -> Cost {
+        let alone = self.graph.groups[group].uses.len() == 1;
+        let there = match state.copies {
+            Copies::None => state.produced == index,
+            Copies::One(copy) => state.produced == index || copy == index,
+            Copies::Many(_) => true,
+        };
+        match (there, alone) {
+            (true, _) => 0,
+            (false, true) => cost(self.convert(group, state.produced, index), 0),
+            (false, false) => INFEASIBLE,
+        }
+    }
+
+    fn view(&mut self, node: Node, port: usize, group: Group) -> &View {
+        if !self.ports.contains_key(&(node, port)) {
+            let view = self.look(node, port, group);
+            self.ports.insert((node, port), view);
+        }
+        &self.ports[&(node, port)]
+    }
+
+    fn look(&mut self, node: Node, port: usize, group: Group) -> View {
+        let graph = self.graph;
+        let data = &graph.nodes[node];
+        let value = data.ports[port].value;
+        let roots = self.candidates[group].clone();
+        let at = roots
+            .into_iter()
+            .map(|root| graph.at_member(self.layouts, value, root))
+            .collect();
+        let exact = graph.member(value).is_some_and(|m| m.maps.len() <= 1);
+        let mut view = View {
+            group,
+            at,
+            exact,
+            domain: Vec::new(),
+        };
+        let n = view.at.len();
+        view.domain = (0..=n)
+            .map(|i| match view.state(i) {
+                None => false,
+                Some(State::Unknown) => true,
+                Some(State::Known(layout)) => self.admits(data, port, layout),
+                Some(State::Other) => self.admits_other(data, port, &view.at),
+            })
+            .collect();
+        if !view.domain.contains(&true) {
+            view.domain = vec![true; n + 1];
+        }
+        view
+    }
+
+    /// Whether a layout may be at a port, the other ports left aside.
+    fn admits(&mut self, node: &NodeData, port: usize, layout: LayoutId) -> bool {
+        if let Some(pinned) = node.pinned {
+            return layout == pinned;
+        }
+        match node.signature {
+            Some(id) => admits(self.signatures.get(id), self.layouts, port, layout),
+            None => true,
+        }
+    }
+
+    /// Whether a layout that is no candidate may be at a port.
+    fn admits_other(&mut self, node: &NodeData, port: usize, at: &[Option<LayoutId>]) -> bool {
+        let listed = match (node.pinned, node.signature) {
+            (Some(pinned), _) => Some(vec![pinned]),
+            (None, Some(id)) => listed(self.signatures.get(id), self.layouts, port),
+            (None, None) => None,
+        };
+        listed.is_none_or(|all| all.iter().any(|l| !at.contains(&Some(*l))))
+    }
+
+    fn nodes(&mut self) {
+        let graph = self.graph;
+        for (node, data) in graph.nodes.iter() {
+            let mut slots: IndexMap<usize, Slot> = IndexMap::new();
+            let pairs = self.pairs(node, data);
+            for (port, p) in data.ports.iter().enumerate() {
+                let Some(group) = graph.member(p.value).map(|m| m.group) else {
+                    continue;
+                };
+                if !self.counts(group) {
+                    continue;
+                }
+                if p.is_result {
+                    let (var, produces) = (group.index(), true);
+                    slots.insert(port, Slot { var, produces });
+                    continue;
+                }
+                let related = pairs.iter().any(|(a, b)| *a == port || *b == port);
+                if let Some(var) = self.reader(node, port, group, related) {
+                    let produces = false;
+                    slots.insert(port, Slot { var, produces });
+                }
+            }
+            for (a, b) in pairs {
+                if let (Some(&x), Some(&y)) = (slots.get(&a), slots.get(&b)) {
+                    self.relate(node, (a, x), (b, y));
+                }
+            }
+        }
+    }
+
+    /// The ports that constrain one another, two by two.
+    fn pairs(&self, node: Node, data: &NodeData) -> Vec<(usize, usize)> {
+        if matches!(data.kind, NodeKind::Alias(..)) {
+            return vec![(0, 1)];
+        }
+        let Some(id) = data.signature else {
+            return Vec::new();
+        };
+        let sig = self.signatures.get(id);
+        let counts = |port: &usize| {
+            let member = data
+                .ports
+                .get(*port)
+                .and_then(|p| self.graph.member(p.value));
+            member.is_some_and(|m| self.counts(m.group))
+        };
+        let ports: Vec<usize> = (0..sig.n_ports()).filter(counts).collect();
+        let both = |a: usize, b: usize| {
+            if counts(&a) && counts(&b) {
+                vec![(a, b)]
+            } else {
+                Vec::new()
+            }
+        };
+        let _ = node;
+        match sig.accept {
+            Accept::CommonOrder if sig.is_common_order() => {
+                let size = |port: &&usize| {
+                    let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
+                    let long = dims.filter(|(l, n)| l.is_some() && 1 < **n);
+                    long.fold((0, 1u64), |(k, p), (_, &n)| (k + 1, p.saturating_mul(n)))
+                };
+                let hub = ports.iter().rev().max_by_key(size).copied();
+                let hub = hub.unwrap_or(0);
+                ports
+                    .iter()
+                    .filter(|&&p| p != hub)
+                    .map(|&p| (hub, p))
+                    .collect()
+            }
+            Accept::ContractRuns if sig.freedom.class == FreedomClass::Contract => both(0, 1),
+            Accept::ChannelOrders if !sig.is_pointwise_conv() => both(0, sig.n_operands),
+            Accept::CommonOrder
+            | Accept::ContractRuns
+            | Accept::ChannelOrders
+            | Accept::RowMajor
+            | Accept::MinRun
+            | Accept::LastBlock
+            | Accept::Any => Vec::new(),
+        }
+    }
+
+    /// What a reading port costs: over a variable of its own where another port constrains it.
+    fn reader(&mut self, node: Node, port: usize, group: Group, related: bool) -> Option<usize> {
+        let domain = self.view(node, port, group).domain.clone();
+        let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
+        let states = self.group_states[group].clone();
+        let price = |s: &GroupState, i: &usize| self.read_cost(group, *s, *i);
+        if !related {
+            let least = |s| indices.iter().map(|i| price(s, i)).min();
+            let table = states.iter().map(|s| least(s).unwrap_or(0)).collect();
+            let vars = vec![group.index()];
+            self.problem.factors.push(Factor { vars, table });
+            return None;
+        }
+        let table = states
+            .iter()
+            .flat_map(|s| indices.iter().map(move |i| price(s, i)))
+            .collect();
+        // Variables of groups come first; those of ports follow them.
+        let var = self.problem.domains.len();
+        self.problem.domains.push(indices.len());
+        let vars = vec![group.index(), var];
+        self.problem.factors.push(Factor { vars, table });
+        Some(var)
+    }
+
+    fn relate(&mut self, node: Node, a: (usize, Slot), b: (usize, Slot)) {
+        let relation = self.relation(node, a.0, b.0);
+        let rows = self.indices(node, a);
+        let columns = self.indices(node, b);
+        let mut table = Vec::with_capacity(rows.len() * columns.len());
+        for &row in &rows {
+            for &column in &columns {
+                table.push(if relation[row][column] { 0 } else { INFEASIBLE });
+            }
+        }
+        if table.contains(&INFEASIBLE) {
+            let vars = vec![a.1.var, b.1.var];
+            self.problem.factors.push(Factor { vars, table });
+        }
+    }
+
+    /// The index of the layout at the port for each state of its variable.
+    fn indices(&self, node: Node, (port, slot): (usize, Slot)) -> Vec<usize> {
+        let view = &self.ports[&(node, port)];
+        if slot.produces {
+            let states = &self.group_states[view.group];
+            return states.iter().map(|s| s.produced).collect();
+        }
+        (0..view.domain.len()).filter(|&i| view.domain[i]).collect()
+    }
+
+    fn relation(&mut self, node: Node, a: usize, b: usize) -> Relation {
+        let (x, y) = (
+            self.ports[&(node, a)].clone(),
+            self.ports[&(node, b)].clone(),
+        );
+        let data = &self.graph.nodes[node];
+        if let NodeKind::Alias(_, map) = data.kind {
+            return Rc::new(table(&x, &y, |p, q| {
+                self.joined_by(map, p, q, &x.at, &y.at)
+            }));
+        }
+        let Some(id) = data.signature else {
+            return Rc::new(table(&x, &y, |_, _| true));
+        };
+        let key = (id, a, b, x.at.clone(), y.at.clone());
+        if let Some(known) = self.related.get(&key) {
+            return known.clone();
+        }
+        let sig = self.signatures.get(id);
+        let layouts = &mut *self.layouts;
+        let made = table(&x, &y, |p, q| match (p, q) {
+            (State::Known(p), State::Known(q)) => agree(sig, layouts, (a, p), (b, q)),
+            (State::Known(p), State::Other) => leaves_open(sig, layouts, (a, p), b, &y.at),
+            (State::Other, State::Known(q)) => leaves_open(sig, layouts, (b, q), a, &x.at),
+            _ => true,
+        });
+        let made = Rc::new(made);
+        self.related.insert(key, made.clone());
+        made
+    }
+
+    /// Whether the operand and the result of a kept rearrangement may be in these states.
+    fn joined_by(
+        &mut self,
+        map: MapId,
+        from: State,
+        to: State,
+        at_from: &[Option<LayoutId>],
+        at_to: &[Option<LayoutId>],
+    ) -> bool {
+        match (from, to) {
+            (State::Known(x), State::Known(y)) => self.layouts.forward(x, map) == Some(y),
+            (State::Known(x), State::Other) => {
+                let there = self.layouts.forward(x, map);
+                there.is_some() && !at_to.contains(&there)
+            }
+            (State::Other, State::Known(y)) => {
+                let here = self.layouts.backward(y, map);
+                here.is_some() && !at_from.contains(&here)
+            }
+            _ => true,
+        }
+    }
+}
+
+fn unpadded(data: &super::groups::GroupData) -> u64 {
+    let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
+    count.saturating_mul(u64::from(data.bits)).div_ceil(8)
+}
+
+/// The states of a group that may be produced and wanted so.
+fn states(produced: &[bool], wanted: &[bool], readers: usize) -> Vec<GroupState> {
+    let of = |set: &[bool]| -> Vec<usize> { (0..set.len()).filter(|&i| set[i]).collect() };
+    let (produced, wanted) = (of(produced), of(wanted));
+    let pairs = produced.len() * wanted.len() <= PAIRS;
+    let mut states = Vec::new();
+    for &produced in &produced {
+        let mut add = |copies| states.push(GroupState { produced, copies });
+        add(Copies::None);
+        if readers < 2 {
+            continue;
+        }
+        if pairs {
+            let others = wanted.iter().filter(|&&w| w != produced);
+            others.for_each(|&w| add(Copies::One(w)));
+            add(Copies::Many(2));
+        } else {
+            add(Copies::Many(1));
+        }
+    }
+    states
+}
+
+fn table(x: &View, y: &View, mut related: impl FnMut(State, State) -> bool) -> Vec<Vec<bool>> {
+    let mut rows = Vec::with_capacity(x.domain.len());
+    for i in 0..x.domain.len() {
+        let row = (0..y.domain.len()).map(|j| match (x.state(i), y.state(j)) {
+            (Some(p), Some(q)) if x.domain[i] && y.domain[j] => related(p, q),
+            _ => x.domain[i] && y.domain[j],
+        });
+        rows.push(row.collect());
+    }
+    rows
+}
+
+/// Whether the target's row takes a layout at a port in some form. What the checker of certificates
+/// takes is taken here.
+fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> bool {
+    if layout == default_layout(sig, layouts, port) {
+        return true;
+    }
+    let data_port = port == 0 || port == sig.n_operands;
+    let pieces = match sig.accept {
+        Accept::Any => return true,
+        Accept::ChannelOrders if !data_port => return true,
+        Accept::RowMajor => return layouts.get(layout).is_row_major(),
+        _ => layouts.pieces(layout),
+    };
+    let Some(pieces) = pieces else { return false };
+    let shape = &sig.shapes[port];
+    let real = |p: &&Piece| 1 < p.extent && (1 < p.count || shape[p.dim] == 1);
+    let innermost = pieces.iter().rfind(real);
+    match sig.accept {
+        Accept::Any | Accept::RowMajor => true,
+        Accept::CommonOrder => is_unpadded(&pieces),
+        Accept::ContractRuns => is_unpadded(&pieces) && accepts_contract(sig, port, &pieces),
+        Accept::ChannelOrders => {
+            channel_orders(sig, layouts, port).contains(&layout)
+                || (sig.is_pointwise_conv()
+                    && is_unpadded(&pieces)
+                    && accepts_pointwise(sig, port, &pieces))
+        }
+        Accept::MinRun => innermost.is_none_or(|p| p.div == 1 && sig.parameter <= p.extent),
+        Accept::LastBlock => innermost.is_none_or(|p| {
+            p.dim + 1 == shape.len() && p.div == 1 && p.extent.is_multiple_of(sig.parameter)
+        }),
+    }
+}
+
+/// The layouts that the target's row lists for a port; nothing where it takes a family of them.
+fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<LayoutId>> {
+    let data_port = port == 0 || port == sig.n_operands;
+    match sig.accept {
+        Accept::RowMajor => Some(vec![layouts.row_major(&sig.shapes[port], sig.bits[port])]),
+        Accept::ChannelOrders if data_port && !sig.is_pointwise_conv() => {
+            Some(channel_orders(sig, layouts, port))
+        }
+        Accept::ChannelOrders
+        | Accept::CommonOrder
+        | Accept::ContractRuns
+        | Accept::MinRun
+        | Accept::LastBlock
+        | Accept::Any => None,
+    }
+}
+
+/// Whether one form of the operation may have these layouts at two ports.
+fn agree(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, x): (usize, LayoutId),
+    (b, y): (usize, LayoutId),
+) -> bool {
+    if sig.accept == Accept::ChannelOrders {
+        let (first, second) = (
+            channel_orders(sig, layouts, a),
+            channel_orders(sig, layouts, b),
+        );
+        let mut styles = first.iter().zip(&second);
+        return styles.any(|(p, q)| *p == x && *q == y);
+    }
+    let (Some(p), Some(q)) = (
+        label_order(sig, layouts, a, x),
+        label_order(sig, layouts, b, y),
+    ) else {
+        return true;
+    };
+    if sig.accept == Accept::ContractRuns {
+        let k = |order: &[LabelDigit]| {
+            let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
+            joined(order.iter().copied().filter(is_k))
+        };
+        return k(&p) == k(&q);
+    }
+    let shared = |order: &[LabelDigit], other: usize| {
+        let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
+        joined(order.iter().copied().filter(exists))
+    };
+    shared(&p, b) == shared(&q, a)
+}
+
+/// Label and divisor of each digit, those that follow one another in one label as one.
+fn joined(digits: impl Iterator<Item = LabelDigit>) -> Vec<(usize, u64)> {
+    let mut out: Vec<LabelDigit> = Vec::new();
+    for digit in digits {
+        match out.last_mut() {
+            Some(last)
+                if last.label == digit.label
+                    && digit.div.checked_mul(digit.extent) == Some(last.div) =>
+            {
+                *last = LabelDigit {
+                    extent: last.extent.saturating_mul(digit.extent),
+                    ..digit
+                };
+            }
+            _ => out.push(digit),
+        }
+    }
+    out.iter().map(|d| (d.label, d.div)).collect()
+}
+
+fn extent(sig: &Signature, port: usize, label: usize) -> Option<u64> {
+    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
+    sig.shapes[port].get(dim).copied()
+}
+
+/// Whether the layout of one port of a common order leaves it open that another port's is no
+/// candidate.
+fn leaves_open(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, x): (usize, LayoutId),
+    b: usize,
+    at_b: &[Option<LayoutId>],
+) -> bool {
+    if !sig.is_common_order() || sig.accept != Accept::CommonOrder {
+        return true;
+    }
+    let Some(order) = label_order(sig, layouts, a, x) else {
+        return true;
+    };
+    for (label, &n) in sig.labels(b).iter().zip(&sig.shapes[b]) {
+        if n <= 1 {
+            continue;
+        }
+        let Some(here) = label.and_then(|l| extent(sig, a, l)) else {
+            return true;
+        };
+        // A cut of the longer port above the shorter one's extent may stand anywhere.
+        if here < n && here <= largest_cut(n) {
+            return true;
+        }
+        let torn =
+            |d: &LabelDigit| Some(d.label) == *label && d.div < n && !n.is_multiple_of(d.div);
+        if order.iter().any(torn) {
+            return false;
+        }
+    }
+    match restrict(sig, layouts, b, &order, a) {
+        Some(there) => !at_b.contains(&Some(there)),
+        None => true,
+    }
+}
+
+/// The largest divisor of a number below it.
+fn largest_cut(n: u64) -> u64 {
+    let factor = (2u64..)
+        .take_while(|d| d.saturating_mul(*d) <= n)
+        .find(|d| n.is_multiple_of(*d));
+    factor.map_or(1, |d| n / d)
+}

@@ -1,0 +1,232 @@
+//! Integer programmes: what variable elimination leaves, by branch and bound over linear relaxations.
+//!
+//! Each state of a variable is a column that is 0 or 1, one a variable is 1. A table over several
+//! variables has one more column an entry that is allowed, between 0 and 1, and says with its rows
+//! that the entries in which a variable is in some states sum up to the columns of these states.
+//! States that a table does not tell apart share a row of it. The relaxation is the tightest that
+//! looks at one table at a time.
+//!
+//! Bytes are counted in units of their greatest common divisor, so that the solver's floating-point
+//! numbers are small integers; what it returns is evaluated again in integers by the caller.
+
+use super::solve::{Cost, Factor, INFEASIBLE, Limits, Problem, movement};
+use indexmap::IndexMap;
+use microlp::{
+    ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, SolveOutcome, Variable,
+};
+
+/// What a programme came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The best assignment, if there is one.
+    pub(crate) states: Option<Vec<usize>>,
+    /// No assignment moves fewer bytes.
+    pub(crate) bound: u64,
+}
+
+/// Minimises the movement bytes; nothing if the programme would be larger than the limits or has no
+/// solution.
+pub(crate) fn minimise(
+    problem: &Problem,
+    start: Option<&[usize]>,
+    limits: Limits,
+) -> Option<Found> {
+    let mut programme = Programme::new(problem, limits.columns)?;
+    for factor in problem.factors.iter().filter(|f| 1 < f.vars.len()) {
+        programme.table(factor)?;
+    }
+    let mut options = SolveOptions::default();
+    options.node_limit = Some(limits.nodes);
+    options.warm_start = start.map(|s| programme.hint(s));
+    match programme.lp.solve_with(options).ok()? {
+        SolveOutcome::Solution(solution) => {
+            let bound = if solution.status() == microlp::SolutionStatus::Optimal {
+                solution.objective()
+            } else {
+                solution.stats().best_bound.unwrap_or(0.0)
+            };
+            Some(Found {
+                states: programme.states(|column| solution.var_value(column)),
+                bound: programme.bytes(bound),
+            })
+        }
+        SolveOutcome::Interrupted(stopped) => Some(Found {
+            states: None,
+            bound: programme.bytes(stopped.stats().best_bound.unwrap_or(0.0)),
+        }),
+    }
+}
+
+struct Programme<'a> {
+    problem: &'a Problem,
+    lp: microlp::Problem,
+    /// Per variable and state: its column, if the state is allowed.
+    columns: Vec<Vec<Option<Variable>>>,
+    /// The greatest common divisor of all bytes.
+    unit: u64,
+    left: usize,
+}
+
+/// A cost in bytes; `None` where it is forbidden.
+fn bytes(cost: Cost) -> Option<u64> {
+    (cost < INFEASIBLE).then(|| movement(cost))
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl<'a> Programme<'a> {
+    fn new(problem: &'a Problem, limit: usize) -> Option<Programme<'a>> {
+        let all = problem.factors.iter().flat_map(|f| &f.table);
+        let unit = all.filter_map(|&c| bytes(c)).fold(0, gcd).max(1);
+        let mut own: Vec<Vec<Option<u64>>> =
+            problem.domains.iter().map(|&n| vec![Some(0); n]).collect();
+        for factor in problem.factors.iter().filter(|f| f.vars.len() == 1) {
+            for (sum, &cost) in own[factor.vars[0]].iter_mut().zip(&factor.table) {
+                *sum = sum.zip(bytes(cost)).map(|(a, b)| a.saturating_add(b));
+            }
+        }
+        let mut programme = Programme {
+            problem,
+            lp: microlp::Problem::new(OptimizationDirection::Minimize),
+            columns: Vec::with_capacity(own.len()),
+            unit,
+            left: limit,
+        };
+        for costs in own {
+            let mut columns = Vec::with_capacity(costs.len());
+            for cost in costs {
+                columns.push(match cost {
+                    Some(cost) => {
+                        programme.left = programme.left.checked_sub(1)?;
+                        let cost = programme.units(cost);
+                        Some(programme.lp.add_binary_var(cost))
+                    }
+                    None => None,
+                });
+            }
+            let mut sum = LinearExpr::empty();
+            columns.iter().flatten().for_each(|&c| sum.add(c, 1.0));
+            programme.lp.add_constraint(sum, ComparisonOp::Eq, 1.0);
+            programme.columns.push(columns);
+        }
+        Some(programme)
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "an objective; the result is evaluated exactly"
+    )]
+    fn units(&self, bytes: u64) -> f64 {
+        (bytes / self.unit) as f64
+    }
+
+    /// A bound of the solver in bytes, with its tolerance taken off, rounded up to whole units.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to what fits; numbers below 0 are 0"
+    )]
+    fn bytes(&self, units: f64) -> u64 {
+        let safe = units - 1e-6 * units.abs().max(1.0);
+        (safe.max(0.0).ceil() as u64).saturating_mul(self.unit)
+    }
+
+    /// Columns and rows of a table over two variables or more.
+    fn table(&mut self, factor: &Factor) -> Option<()> {
+        let sizes: Vec<usize> = factor
+            .vars
+            .iter()
+            .map(|&v| self.problem.domains[v])
+            .collect();
+        let classes: Vec<Vec<usize>> = (0..sizes.len())
+            .map(|at| classes(factor, &sizes, at))
+            .collect();
+        let mut rows: Vec<Vec<LinearExpr>> = classes
+            .iter()
+            .map(|of| {
+                let n = of.iter().max().map_or(0, |m| m + 1);
+                (0..n).map(|_| LinearExpr::empty()).collect()
+            })
+            .collect();
+        let mut seen: IndexMap<Vec<usize>, ()> = IndexMap::new();
+        let mut index = vec![0usize; sizes.len()];
+        for &cost in &factor.table {
+            let key: Vec<usize> = index.iter().zip(&classes).map(|(&s, of)| of[s]).collect();
+            if let Some(cost) = bytes(cost)
+                && !seen.contains_key(&key)
+            {
+                self.left = self.left.checked_sub(1)?;
+                let column = self.lp.add_var(self.units(cost), (0.0, f64::INFINITY));
+                for (row, &class) in rows.iter_mut().zip(&key) {
+                    row[class].add(column, 1.0);
+                }
+                seen.insert(key, ());
+            }
+            step(&mut index, &sizes);
+        }
+        for (at, rows) in rows.into_iter().enumerate() {
+            let states = self.columns[factor.vars[at]].clone();
+            for (class, mut row) in rows.into_iter().enumerate() {
+                for (state, column) in states.iter().enumerate() {
+                    if classes[at][state] == class
+                        && let Some(column) = column
+                    {
+                        row.add(*column, -1.0);
+                    }
+                }
+                self.lp.add_constraint(row, ComparisonOp::Eq, 0.0);
+            }
+        }
+        Some(())
+    }
+
+    fn hint(&self, states: &[usize]) -> Vec<(Variable, f64)> {
+        let mut hint = Vec::new();
+        for (columns, &chosen) in self.columns.iter().zip(states) {
+            for (state, column) in columns.iter().enumerate() {
+                hint.extend(column.map(|c| (c, if state == chosen { 1.0 } else { 0.0 })));
+            }
+        }
+        hint
+    }
+
+    /// The state of each variable whose column is nearest to 1.
+    fn states(&self, value: impl Fn(Variable) -> f64) -> Option<Vec<usize>> {
+        let of = |columns: &Vec<Option<Variable>>| {
+            let one = |c: &Option<Variable>| c.is_some_and(|c| 0.5 < value(c));
+            columns.iter().position(one)
+        };
+        self.columns.iter().map(of).collect()
+    }
+}
+
+fn step(index: &mut [usize], sizes: &[usize]) {
+    for (i, &n) in index.iter_mut().zip(sizes).rev() {
+        *i += 1;
+        if *i < n {
+            return;
+        }
+        *i = 0;
+    }
+}
+
+/// For each state of the variable at a position: the number of the first that the table does not
+/// tell from it, counted anew.
+fn classes(factor: &Factor, sizes: &[usize], at: usize) -> Vec<usize> {
+    let inner: usize = sizes[at + 1..].iter().product();
+    let chunk = inner * sizes[at];
+    let mut known: IndexMap<Vec<Option<u64>>, usize> = IndexMap::new();
+    (0..sizes[at])
+        .map(|state| {
+            let rows = factor.table.chunks_exact(chunk.max(1));
+            let slice: Vec<Option<u64>> = rows
+                .flat_map(|r| &r[state * inner..(state + 1) * inner])
+                .map(|&c| bytes(c))
+                .collect();
+            let next = known.len();
+            *known.entry(slice).or_insert(next)
+        })
+        .collect()
+}
