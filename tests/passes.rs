@@ -225,6 +225,71 @@ fn candidates_that_are_dropped_are_told() {
     assert!(!remarks("view-fold").contains(&"layouts-dropped"));
 }
 
+/// A block in which each convolution reads all values before it, every other one transposed: as many
+/// values cross as there are convolutions, more than elimination has tables for.
+fn dense_block(n: usize) -> String {
+    let image = |channels: usize| format!("tensor<1x{channels}x6x4xf32>");
+    let turned = |channels: usize| format!("tensor<1x{channels}x4x6xf32>");
+    let attrs = "dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1]";
+    let mut values = vec![("%x".to_owned(), 8)];
+    let mut text = String::new();
+    let concat = |name: &str, values: &[(String, usize)]| {
+        let names: Vec<&str> = values.iter().map(|v| v.0.as_str()).collect();
+        let types: Vec<String> = values.iter().map(|v| image(v.1)).collect();
+        let all: usize = values.iter().map(|v| v.1).sum();
+        let (names, types, result) = (names.join(", "), types.join(", "), image(all));
+        (
+            all,
+            format!("  {name} = \"hbir.concat\"({names}) <{{axis = 1}}> : ({types}) -> {result}\n"),
+        )
+    };
+    for i in 0..n {
+        let (c, line) = concat(&format!("%c{i}"), &values);
+        text += &line;
+        let weights = format!("tensor<4x{c}x3x3xf32>");
+        text += &format!(
+            "  %w{i} = \"hbir.constant\"() <{{data = #hbir.external<\"w\", 0, {}>}}> : () -> {weights}\n",
+            4 * 9 * 4 * c
+        );
+        if i % 2 == 0 {
+            let (from, to) = (image(c), image(4));
+            text += &format!(
+                "  %f{i} = \"hbir.conv\"(%c{i}, %w{i}) <{{{attrs}}}> : ({from}, {weights}) -> {to}\n"
+            );
+        } else {
+            let (from, to) = (turned(c), turned(4));
+            let turn = "\"hbir.transpose\"";
+            text += &format!(
+                "  %t{i} = {turn}(%c{i}) <{{perm = [0, 1, 3, 2]}}> : ({}) -> {from}\n",
+                image(c)
+            );
+            text += &format!(
+                "  %u{i} = \"hbir.conv\"(%t{i}, %w{i}) <{{{attrs}}}> : ({from}, {weights}) -> {to}\n"
+            );
+            text += &format!(
+                "  %f{i} = {turn}(%u{i}) <{{perm = [0, 1, 3, 2]}}> : ({to}) -> {}\n",
+                image(4)
+            );
+        }
+        values.push((format!("%f{i}"), 4));
+    }
+    let (c, line) = concat("%r", &values);
+    let (x, r) = (image(8), image(c));
+    format!("func.func @main(%x: {x}) -> {r} {{\n{text}{line}  return %r : {r}\n}}\n")
+}
+
+#[test]
+fn dense_blocks_fold_exactly() {
+    let registry = Arc::new(Registry::hbir());
+    for n in [4, 16] {
+        let module = parse(&dense_block(n));
+        let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
+        let report = ran.expect("it folds").cx.fold.expect("a report");
+        assert!(report.bytes_after < report.bytes_before, "{n} convolutions");
+        assert_eq!(report.proof.name(), "optimal", "{n} convolutions");
+    }
+}
+
 fn folded() -> (Module, Module, Certificate) {
     let registry = Arc::new(Registry::hbir());
     let module = parse(TRANSPOSED);

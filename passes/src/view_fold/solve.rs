@@ -726,4 +726,65 @@ mod tests {
             }
         }
     }
+
+    /// Sixty operations that each read two earlier values, near ones or any, and pay where their order
+    /// is another; every fifth one wants an order of its own.
+    fn random_graph(near: usize, seed: &mut u64) -> Problem {
+        let (n, states) = (60, 3);
+        let mut problem = Problem {
+            domains: vec![states; n],
+            factors: Vec::new(),
+        };
+        for node in 1..n {
+            for _ in 0..2 {
+                let back = 1 + (random(seed) % near.min(node) as u64) as usize;
+                let bytes = 1 + random(seed) % 50;
+                let turn = (random(seed) % 4 % states as u64) as usize;
+                let fits = |i: usize| (i / states + turn) % states == i % states;
+                let table = (0..states * states).map(|i| cost(if fits(i) { 0 } else { bytes }, 0));
+                problem.factors.push(Factor {
+                    vars: vec![node - back, node],
+                    table: table.collect(),
+                });
+            }
+            if node % 5 == 0 {
+                let wish = (random(seed) % states as u64) as usize;
+                let table = (0..states).map(|s| if s == wish { 0 } else { cost(100, 0) });
+                problem.factors.push(Factor {
+                    vars: vec![node],
+                    table: table.collect(),
+                });
+            }
+        }
+        problem
+    }
+
+    #[test]
+    fn random_graphs_are_solved_alike_by_elimination_and_by_programmes() {
+        let core = Limits {
+            table: 1 << 4,
+            core: 1 << 4,
+            ..LIMITS
+        };
+        let mut seed = 0x0F0F_1234_5678_9ABD;
+        let (mut compared, mut proven) = (0, 0);
+        for round in 0..12 {
+            let near = if round % 2 == 0 { 5 } else { 60 };
+            let problem = random_graph(near, &mut seed);
+            let (exact, programme) = (solve(&problem), solve_with(&problem, core));
+            assert!(programme.bound <= exact.cost && exact.bound <= programme.cost);
+            if exact.proven {
+                assert!(exact.cost <= programme.cost);
+                compared += 1;
+            }
+            if exact.proven && programme.proven {
+                assert_eq!(movement(exact.cost), movement(programme.cost));
+                proven += 1;
+            }
+        }
+        assert!(
+            6 <= compared && 6 <= proven,
+            "{compared} compared, {proven} proven"
+        );
+    }
 }
