@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-interp",
             "optc-ir",
             "optc-layout",
+            "optc-lowering",
             "optc-onnx",
             "optc-passes",
             "optc-target",

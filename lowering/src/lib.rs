@@ -1,1 +1,3 @@
-//! Part of optc.
+//! Writes programs in other forms.
+
+pub mod emit;

@@ -66,76 +66,120 @@ impl Stats {
     }
 
     fn add_func(&mut self, func: &Func, registry: &Registry) {
-        let live = live_ops(func);
-        let known = known_values(func, registry);
+        let costs = op_costs(func, registry);
         for &op in &func.body {
-            let data = &func.ops[op];
-            let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
-            let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
-            let folds = !data.operands.is_empty() && data.operands.iter().all(|&v| known[v]);
-            if live[op] {
-                self.add_op(func, op, registry, source, folds);
+            if let Some(cost) = costs[op] {
+                self.add_op(&func.ops[op].name, cost);
             }
         }
     }
 
-    fn add_op(&mut self, func: &Func, op: Op, registry: &Registry, source: bool, constant: bool) {
-        let data = &func.ops[op];
-        if source {
-            self.add_source(func, op);
-            return;
-        }
-        self.ops += 1;
-        match &*data.name {
+    fn add_op(&mut self, name: &str, cost: OpCost) {
+        self.ops += u64::from(!cost.source);
+        match name {
             "hbir.reshape" => self.reshape += 1,
             "hbir.transpose" => self.transpose += 1,
             "hbir.view" => self.view += 1,
             "hbir.layout_convert" => self.layout_convert += 1,
             _ => {}
         }
-        let traffic = traffic(func, op, registry);
-        let (read, write) = (
-            bytes(func, data.operands.first()),
-            bytes(func, data.results.first()),
-        );
-        match traffic {
-            Traffic::None => {}
-            Traffic::Movement if constant => {
-                self.constant_movement_ops += 1;
-                self.constant_movement_bytes += read.saturating_add(write);
-            }
-            Traffic::Expand | Traffic::Copy(..) if constant => {}
-            Traffic::Movement => {
-                self.movement_ops += 1;
-                self.movement_bytes = self
-                    .movement_bytes
-                    .saturating_add(read)
-                    .saturating_add(write);
-            }
-            Traffic::Expand => {
-                self.expand_ops += 1;
-                self.expand_bytes = self.expand_bytes.saturating_add(read).saturating_add(write);
-            }
-            Traffic::Copy(read, write) => {
-                self.copy_ops += 1;
-                self.copy_bytes = self.copy_bytes.saturating_add(read).saturating_add(write);
-            }
+        let (ops, bytes) = match cost.class {
+            CostClass::Free => return,
+            CostClass::Movement => (&mut self.movement_ops, &mut self.movement_bytes),
+            CostClass::Copy => (&mut self.copy_ops, &mut self.copy_bytes),
+            CostClass::Expand => (&mut self.expand_ops, &mut self.expand_bytes),
+            CostClass::Constant => (
+                &mut self.constant_movement_ops,
+                &mut self.constant_movement_bytes,
+            ),
+        };
+        *ops += 1;
+        *bytes = bytes.saturating_add(cost.bytes);
+    }
+}
+
+/// The class that a live operation counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostClass {
+    /// It computes, or is free.
+    Free,
+    /// It only rearranges and is no view.
+    Movement,
+    /// It copies a part, or into a part.
+    Copy,
+    /// It repeats elements.
+    Expand,
+    /// It rearranges constants, at compile time.
+    Constant,
+}
+
+/// What one live operation moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpCost {
+    /// The class it counts in.
+    pub class: CostClass,
+    /// Bytes it reads plus writes, padding included; 0 in the class [`CostClass::Free`].
+    pub bytes: u64,
+    /// Whether it is a constant or another source without operands that order matters for.
+    pub source: bool,
+}
+
+/// What every operation of a function moves; `None` for those that no result depends on.
+#[must_use]
+pub fn op_costs(func: &Func, registry: &Registry) -> SideTable<Op, Option<OpCost>> {
+    let (live, known) = (live_ops(func), known_values(func, registry));
+    let mut costs = SideTable::new(None);
+    for &op in &func.body {
+        let data = &func.ops[op];
+        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+        let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
+        let folds = !data.operands.is_empty() && data.operands.iter().all(|&v| known[v]);
+        if live[op] {
+            costs[op] = Some(if source {
+                source_cost(func, op)
+            } else {
+                op_cost(func, op, registry, folds)
+            });
         }
     }
+    costs
+}
 
-    /// A constant that a pass laid out otherwise than its file has it is written once more.
-    fn add_source(&mut self, func: &Func, op: Op) {
-        for &result in &func.ops[op].results {
-            let Some(ty) = func.ty(result).as_tensor() else {
-                continue;
-            };
-            if let Some(Ok(layout)) = ty.layout()
-                && !layout.is_row_major()
-            {
-                self.constant_movement_ops += 1;
-                self.constant_movement_bytes += layout.bytes().saturating_mul(2);
-            }
-        }
+fn op_cost(func: &Func, op: Op, registry: &Registry, constant: bool) -> OpCost {
+    let data = &func.ops[op];
+    let whole =
+        || bytes(func, data.operands.first()).saturating_add(bytes(func, data.results.first()));
+    let (class, bytes) = match traffic(func, op, registry) {
+        Traffic::Movement if constant => (CostClass::Constant, whole()),
+        Traffic::Movement => (CostClass::Movement, whole()),
+        Traffic::Expand if !constant => (CostClass::Expand, whole()),
+        Traffic::Copy(read, write) if !constant => (CostClass::Copy, read.saturating_add(write)),
+        Traffic::None | Traffic::Expand | Traffic::Copy(..) => (CostClass::Free, 0),
+    };
+    OpCost {
+        class,
+        bytes,
+        source: false,
+    }
+}
+
+/// A constant that a pass laid out otherwise than its file has it is written once more.
+fn source_cost(func: &Func, op: Op) -> OpCost {
+    let results = func.ops[op].results.iter();
+    let laid = results.filter_map(|&result| {
+        let layout = func.ty(result).as_tensor()?.layout()?.ok()?;
+        (!layout.is_row_major()).then(|| layout.bytes().saturating_mul(2))
+    });
+    let bytes = laid.fold(0u64, u64::saturating_add);
+    let class = if bytes == 0 {
+        CostClass::Free
+    } else {
+        CostClass::Constant
+    };
+    OpCost {
+        class,
+        bytes,
+        source: true,
     }
 }
 

@@ -2,27 +2,37 @@
 
 use optc_ir::entity::SideTable;
 use optc_ir::text::print_type;
-use optc_ir::{Attr, AttrDict, Func, Loc, Module, Port, Type, Value};
+use optc_ir::{Attr, AttrDict, Func, Loc, Module, Port, Registry, Type, Value};
+use optc_passes::stats::{CostClass, OpCost, Stats, op_costs};
 use serde_json::{Map, Value as Json, json};
+
+/// Grows when a key changes its meaning; new keys do not change it.
+const SCHEMA: u64 = 1;
 
 /// A module as JSON text, indented, ending with a line break.
 ///
-/// `schema` is 1 and grows when a key changes its meaning. Values are numbered from 0 in each
-/// function: arguments first, then the results of the operations in order.
+/// `docs/json.md` describes it; `schema` grows when a key changes its meaning. Values are numbered
+/// from 0 in each function: arguments first, then the results of the operations in order.
 #[must_use]
-pub fn to_json(module: &Module) -> String {
+pub fn to_json(module: &Module, registry: &Registry) -> String {
+    let stats = Stats::of(module, registry).fields();
+    let stats = stats
+        .into_iter()
+        .map(|(name, n)| (name.to_owned(), json!(n)));
     let root = json!({
-        "schema": 1,
+        "schema": SCHEMA,
         "name": module.name.as_deref(),
         "attributes": dict(&module.attrs),
-        "functions": module.funcs.iter().map(func).collect::<Vec<_>>(),
+        "functions": module.funcs.iter().map(|f| func(f, registry)).collect::<Vec<_>>(),
+        "stats": Json::Object(stats.collect()),
     });
     let mut text = format!("{root:#}");
     text.push('\n');
     text
 }
 
-fn func(func: &Func) -> Json {
+fn func(func: &Func, registry: &Registry) -> Json {
+    let costs = op_costs(func, registry);
     let mut numbers: SideTable<Value, Option<usize>> = SideTable::new(None);
     let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
     for (number, &value) in func.args.iter().chain(defined).enumerate() {
@@ -38,6 +48,7 @@ fn func(func: &Func) -> Json {
             "properties": dict(&data.props),
             "attributes": dict(&data.attrs),
             "location": loc(&data.loc),
+            "cost": costs[op].map(cost),
         })
     });
     let ops: Vec<Json> = ops.collect();
@@ -48,6 +59,18 @@ fn func(func: &Func) -> Json {
         "results": ports(&func.result_ports, &func.results, &define),
         "attributes": dict(&func.attrs),
     })
+}
+
+/// What a live operation moves; dead ones have none.
+fn cost(cost: OpCost) -> Json {
+    let class = match cost.class {
+        CostClass::Free => "free",
+        CostClass::Movement => "movement",
+        CostClass::Copy => "copy",
+        CostClass::Expand => "expand",
+        CostClass::Constant => "constant",
+    };
+    json!({ "class": class, "bytes": cost.bytes })
 }
 
 fn ports(ports: &[Port], values: &[Value], define: &dyn Fn(&Value) -> Json) -> Json {

@@ -32,6 +32,7 @@ mod error;
 mod format;
 mod json;
 mod output;
+mod picture;
 mod program;
 mod target;
 
@@ -40,6 +41,7 @@ pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
 pub use output::write_aside;
+pub use picture::{State, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};
 

@@ -122,6 +122,9 @@ pub(crate) struct RewriteArgs {
     /// Where to write the output; standard output when left out or -
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+    /// What a picture shows: the program before the passes, after them, or both (with passes)
+    #[arg(long, value_name = "before|after|both", value_enum)]
+    pub(crate) emit_stage: Option<EmitStage>,
     /// Print the program after this pass, or after every one
     #[arg(long, value_name = "P|all", value_delimiter = ',')]
     pub(crate) print_ir_after: Vec<String>,
@@ -169,8 +172,47 @@ pub(crate) struct RewriteArgs {
 pub(crate) enum Emit {
     /// optc's own text
     Ir,
-    /// The program as JSON
+    /// The program as JSON, as docs/json.md describes it
     Json,
+    /// A graph for graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+impl Emit {
+    /// The formats, as they are written after `--emit=`.
+    pub(crate) const NAMES: &str = "ir, json, dot and svg";
+
+    /// The format that a file of this extension holds; `Err` for those that nothing writes.
+    pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
+        match extension {
+            Some("json") => Ok(Emit::Json),
+            Some("dot" | "gv") => Ok(Emit::Dot),
+            Some("svg") => Ok(Emit::Svg),
+            Some(other @ ("onnx" | "hlo" | "py" | "png" | "pdf")) => Err(other),
+            _ => Ok(Emit::Ir),
+        }
+    }
+
+    /// Whether it draws the program.
+    pub(crate) fn is_picture(self) -> bool {
+        match self {
+            Emit::Dot | Emit::Svg => true,
+            Emit::Ir | Emit::Json => false,
+        }
+    }
+}
+
+/// Which states of the program a picture shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum EmitStage {
+    /// As it was read
+    Before,
+    /// As the passes left it
+    After,
+    /// Both, side by side
+    Both,
 }
 
 /// How to write remarks.

@@ -1,6 +1,6 @@
 //! `optc [--pass=P[,P…]] IN`: reads a program, runs passes, writes what it became.
 
-use crate::args::{CompileArgs, Emit, RemarkStyle, RewriteArgs};
+use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
 use crate::failure::{Failure, Status, internal_error};
 use crate::inputs::{self, Input};
@@ -8,7 +8,8 @@ use crate::streams::Streams;
 use crate::{stats, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
-    Compiler, Diagnostic, Error, Module, PassContext, Program, Severity, Stage, Stats, write_aside,
+    Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, Stage, State,
+    Stats, write_aside,
 };
 use serde_json::json;
 use similar::TextDiff;
@@ -51,6 +52,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     };
     let emit = emit_of(args)?;
     let stages = inputs::stages(&compiler, &args.compile)?;
+    let stage = stage_of(args, emit, &stages)?;
     check_pass_names(&compiler, &args.print_ir_after)?;
     let input = Input::read(path, streams)?;
     let (parts, errors) = transform_all(&compiler, &stages, &input, args, streams)?;
@@ -68,7 +70,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
             errors.iter().map(Error::render).collect::<String>(),
         ));
     }
-    write_all(&parts, emit, args, streams)?;
+    write_all(&parts, (emit, stage), args, streams)?;
     Ok(Rewritten {
         status: Status::Done,
         parts,
@@ -80,20 +82,25 @@ fn emit_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     if let Some(emit) = args.emit {
         return Ok(emit);
     }
-    let extension = args
-        .output
-        .as_deref()
-        .and_then(Path::extension)
-        .and_then(|e| e.to_str());
-    match extension {
-        Some("json") => Ok(Emit::Json),
-        Some(other @ ("onnx" | "hlo" | "dot" | "svg" | "py")) => {
-            let known = "the formats of --emit are ir and json";
-            Err(Failure::usage(format!(
-                "found no writer for `.{other}`: {known}"
-            )))
-        }
-        _ => Ok(Emit::Ir),
+    let output = args.output.as_deref();
+    let extension = output.and_then(Path::extension).and_then(|e| e.to_str());
+    Emit::of_extension(extension).map_err(|other| {
+        let known = Emit::NAMES;
+        Failure::usage(format!(
+            "found no writer for `.{other}`: the formats of --emit are {known}"
+        ))
+    })
+}
+
+/// Which states a picture shows: those asked for, else both where passes run.
+fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStage, Failure> {
+    match args.emit_stage {
+        Some(_) if !emit.is_picture() => Err(Failure::usage(
+            "--emit-stage wants a picture: --emit=dot or --emit=svg",
+        )),
+        Some(stage) => Ok(stage),
+        None if stages.is_empty() => Ok(EmitStage::After),
+        None => Ok(EmitStage::Both),
     }
 }
 
@@ -313,7 +320,7 @@ fn timing_table(timings: &[Timing]) -> String {
 
 fn write_all(
     parts: &[Part],
-    emit: Emit,
+    emit: (Emit, EmitStage),
     args: &RewriteArgs,
     streams: &mut Streams<'_>,
 ) -> Result<(), Failure> {
@@ -326,15 +333,7 @@ fn write_all(
         Some(path) => Some((path, certificate(parts, &args.compile)?)),
         None => None,
     };
-    let mut texts = parts.iter().map(|part| match emit {
-        Emit::Ir => part.after.text(),
-        Emit::Json => optc::to_json(&part.after.module),
-    });
-    let mut text = texts.next().unwrap_or_default();
-    for next in texts {
-        text.push_str("// -----\n");
-        text.push_str(&next);
-    }
+    let text = emitted(parts, emit, args.compile.pass.as_deref());
     if let Some((path, certificate)) = certificate {
         write_aside(path, certificate.as_bytes())?;
     }
@@ -385,6 +384,59 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
             "--certificate wants a pipeline that ends with view-fold",
         )),
     }
+}
+
+/// The programs in the format of the output; several graphs and several JSON values stand one
+/// after another, several pictures are one.
+fn emitted(parts: &[Part], (emit, stage): (Emit, EmitStage), pass: Option<&str>) -> String {
+    let registry = |part: &Part| part.cx.registry.clone();
+    match emit {
+        Emit::Ir => {
+            let texts: Vec<String> = parts.iter().map(|part| part.after.text()).collect();
+            texts.join("// -----\n")
+        }
+        Emit::Json => parts
+            .iter()
+            .map(|part| optc::to_json(&part.after.module, &registry(part)))
+            .collect(),
+        Emit::Dot => parts
+            .iter()
+            .map(|part| picture(optc::to_dot, &[part], stage, pass))
+            .collect(),
+        Emit::Svg => picture(optc::to_svg, &parts.iter().collect::<Vec<_>>(), stage, pass),
+    }
+}
+
+type Painter = fn(&str, &[State<'_>], &Registry) -> String;
+
+/// One picture of the programs in the states that are asked for.
+fn picture(paint: Painter, parts: &[&Part], stage: EmitStage, pass: Option<&str>) -> String {
+    let Some(first) = parts.first() else {
+        return paint("", &[], &Registry::empty());
+    };
+    let file = Path::new(&first.before.name).file_name();
+    let name = file.map_or(first.before.name.clone().into(), |n| n.to_string_lossy());
+    let title = format!("{name} on {}", first.cx.target.name);
+    let after = match pass {
+        None | Some("") => "as it is".to_owned(),
+        Some(pass) => format!("after {pass}"),
+    };
+    let mut states = Vec::new();
+    for part in parts {
+        if stage != EmitStage::After {
+            states.push(State {
+                title: "before",
+                program: &part.before,
+            });
+        }
+        if stage != EmitStage::Before {
+            states.push(State {
+                title: &after,
+                program: &part.after,
+            });
+        }
+    }
+    paint(&title, &states, &first.cx.registry)
 }
 
 #[cfg(test)]

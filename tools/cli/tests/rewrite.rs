@@ -55,6 +55,9 @@ fn json_is_told_by_option_or_extension() {
     let op = &func["operations"][0];
     assert_eq!(op["name"], "hbir.transpose");
     assert_eq!(op["properties"]["perm"], serde_json::json!([1, 0, 2]));
+    let cost = serde_json::json!({ "class": "movement", "bytes": 240 });
+    assert_eq!(op["cost"], cost);
+    assert_eq!(json["stats"]["movement_bytes"], 240);
     assert_eq!(
         (&op["operands"][0], &op["results"][0]["value"]),
         (&0.into(), &1.into())
@@ -68,7 +71,7 @@ fn json_is_told_by_option_or_extension() {
 fn formats_that_are_not_written_or_read_are_told() {
     let folder = Folder::new("formats");
     let program = folder.write("a.ir", TRANSPOSE);
-    for emit in ["onnx", "stablehlo", "hlo", "pallas", "dot", "svg"] {
+    for emit in ["onnx", "stablehlo", "hlo", "pallas", "png"] {
         optc(&[&format!("--emit={emit}"), &program]).fails(2, "possible values");
     }
     optc(&[&program, "-o", &folder.path("a.onnx")]).fails(2, "no writer for `.onnx`");

@@ -1,0 +1,69 @@
+//! Programs as pictures: states of a program side by side, as a graph for graphviz or as SVG.
+
+use crate::program::Program;
+use optc_ir::{Module, Registry};
+use optc_lowering::emit::picture::{Charge, ChargeKind, Charges, Panel, Picture};
+use optc_lowering::emit::{dot, svg};
+use optc_passes::stats::{CostClass, OpCost, op_costs};
+
+/// One state of a program and what stands above it, such as `before`.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'a> {
+    /// What stands above it.
+    pub title: &'a str,
+    /// The program in this state.
+    pub program: &'a Program,
+}
+
+/// The states as one graph in graphviz's language: every operation a node, every use an edge.
+#[must_use]
+pub fn to_dot(title: &str, states: &[State<'_>], registry: &Registry) -> String {
+    dot::write(&picture(title, states, registry))
+}
+
+/// The states as one picture, from left to right. Large programs are shortened: repeated layers
+/// are drawn closed, and the picture says so.
+#[must_use]
+pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
+    svg::write(&picture(title, states, registry))
+}
+
+fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Picture<'a> {
+    let panels = states.iter().map(|state| Panel {
+        title: state.title.to_owned(),
+        module: &state.program.module,
+        registry,
+        charges: charges(&state.program.module, registry),
+    });
+    Picture {
+        title: title.to_owned(),
+        panels: panels.collect(),
+    }
+}
+
+/// What each operation of each function costs, as the statistics count it.
+fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
+    let of = |func: &optc_ir::Func| {
+        let costs = op_costs(func, registry);
+        let mut charges = Charges::new(None);
+        for &op in &func.body {
+            charges[op] = costs[op].map(charge);
+        }
+        charges
+    };
+    module.funcs.iter().map(of).collect()
+}
+
+fn charge(cost: OpCost) -> Charge {
+    let kind = match cost.class {
+        CostClass::Free => ChargeKind::Free,
+        CostClass::Movement => ChargeKind::Movement,
+        CostClass::Copy => ChargeKind::Copy,
+        CostClass::Expand => ChargeKind::Expand,
+        CostClass::Constant => ChargeKind::Constant,
+    };
+    Charge {
+        kind,
+        bytes: cost.bytes,
+    }
+}

@@ -1,0 +1,9 @@
+//! Emitters: one a format.
+
+pub mod dot;
+mod graph;
+pub mod picture;
+mod repeat;
+mod scope;
+pub mod svg;
+mod words;
