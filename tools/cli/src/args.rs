@@ -15,7 +15,13 @@ use std::path::PathBuf;
     override_usage = "optc [OPTIONS] <IN>\n       optc <COMMAND> …",
     disable_help_subcommand = true,
     after_help = "IN is a file or - for standard input. \
-        Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage."
+        Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage.\n\
+        `optc bench` is not in this version.\n\n\
+        Examples:\n  \
+        optc --pass=canonicalize,view-fold --target=cpu model.onnx -o folded.ir\n  \
+        optc --pass=view-fold --free-boundary --remarks head.ir\n  \
+        optc --pass=view-fold --emit=svg model.onnx -o model.svg\n  \
+        optc --pass=view-fold --print-ir-diff --timing head.ir"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -25,6 +31,9 @@ pub(crate) struct Cli {
     /// Log what the compiler does; twice and three times for more (or set OPTC_LOG)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// Show no progress on a terminal
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
 }
 
 impl Cli {
@@ -47,7 +56,7 @@ impl Cli {
 
 /// Whether arguments of the default command are given; only the verbosity belongs to all commands.
 fn given_before(matches: &ArgMatches) -> bool {
-    let shared = ["verbose", "Cli"];
+    let shared = ["verbose", "quiet", "Cli"];
     let mut ids = matches.ids().filter(|id| !shared.contains(&id.as_str()));
     ids.any(|id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine))
 }
@@ -68,6 +77,10 @@ pub(crate) enum Command {
     Spec(SpecArgs),
     /// List the built-in targets, or explain one
     Targets(TargetsArgs),
+    /// Time a program: not in this version
+    Bench(BenchArgs),
+    /// Write a script that completes the command line in a shell
+    Completions(CompletionsArgs),
 }
 
 /// How an input becomes a program, and which passes run on it.
@@ -225,6 +238,9 @@ pub(crate) enum RemarkStyle {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  optc stats model.onnx\n  optc stats --pass=canonicalize,view-fold --json model.onnx\n  optc stats --pass=view-fold --fail-if='movement_bytes>0' head.ir\n  optc stats --compare before.ir after.ir"
+)]
 pub(crate) struct StatsArgs {
     /// The program: a file, or - for standard input
     #[arg(value_name = "IN", required_unless_present = "compare")]
@@ -243,6 +259,9 @@ pub(crate) struct StatsArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  optc layout index 'f32[3,5]{1,0:T(2,2)}' 2,3\n  optc layout view 'tensor<128x128xsi8>' 'tensor<4x32x128xsi8>'"
+)]
 pub(crate) struct LayoutArgs {
     #[command(subcommand)]
     pub(crate) command: LayoutCommand,
@@ -300,6 +319,9 @@ pub(crate) enum Notation {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  optc run model.onnx --inputs a.npz --output b.npz\n  optc run --pass=view-fold --exec=naive head.ir --inputs a.npz --output b.npz"
+)]
 pub(crate) struct RunArgs {
     /// The program: a file, or - for standard input
     #[arg(value_name = "IN")]
@@ -330,6 +352,9 @@ pub(crate) enum Exec {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  optc verify model.onnx folded.ir\n  optc verify --seeds=8 a.ir b.ir\n  optc verify --certificate fold.cert canonical.ir"
+)]
 pub(crate) struct VerifyArgs {
     /// The two programs; with --certificate one: the program the certificate is about
     #[arg(value_name = "IN", num_args = 1..=2, required = true)]
@@ -367,6 +392,7 @@ pub(crate) struct VerifyOptions {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  optc test mycases/\n  optc test --show mycases/one.ir")]
 pub(crate) struct TestArgs {
     /// Files, or folders that are searched for files with a RUN: header
     #[arg(value_name = "PATH", required = true)]
@@ -377,6 +403,7 @@ pub(crate) struct TestArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  optc spec spec/vectors/*.json")]
 pub(crate) struct SpecArgs {
     /// Files of vectors
     #[arg(value_name = "FILE.json", required = true)]
@@ -384,9 +411,35 @@ pub(crate) struct SpecArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  optc targets\n  optc targets journey6")]
 pub(crate) struct TargetsArgs {
     /// A built-in target, or the path of a target's .toml file
     pub(crate) name: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Not in this version: it needs an executor that runs layouts at speed. \
+        `optc stats --pass=… IN` counts the bytes instead."
+)]
+pub(crate) struct BenchArgs {
+    /// Taken and not read
+    #[arg(
+        value_name = "ARGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        hide = true
+    )]
+    pub(crate) ignored: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        optc completions bash > ~/.local/share/bash-completion/completions/optc\n  \
+        optc completions zsh > ~/.zfunc/_optc")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::args::CompileArgs;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::streams::Streams;
+use crate::terminal;
 use optc::interp::{DataSource, FallbackSource, FolderSource, RandomSource};
 use optc::{Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, Stage};
 use std::path::Path;
@@ -38,6 +39,7 @@ impl Input {
         compiler: &Compiler,
         from: Option<&str>,
     ) -> Result<Program, Error> {
+        terminal::doing(|| format!("{}: reading", self.name));
         compiler
             .read(&self.name, &self.bytes, format(from), false)
             .remove(0)
@@ -50,6 +52,7 @@ impl Input {
         from: Option<&str>,
         split: bool,
     ) -> Vec<Result<Program, Error>> {
+        terminal::doing(|| format!("{}: reading", self.name));
         compiler.read(&self.name, &self.bytes, format(from), split)
     }
 }

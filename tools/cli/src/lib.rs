@@ -11,12 +11,14 @@ pub mod filetest;
 mod inputs;
 mod layout;
 pub mod logging;
+mod manual;
 mod rewrite;
 mod run;
 mod spec;
 mod stats;
 mod streams;
 mod targets;
+pub mod terminal;
 mod test;
 mod verify;
 mod verify_diagnostics;
@@ -28,6 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use codes::CODES;
 pub use failure::Status;
+pub use manual::manual;
 pub use streams::Streams;
 
 /// Runs the command with these arguments, the program's name first, and gives its exit status:
@@ -54,6 +57,10 @@ where
     }
 }
 
+/// Why there is no `optc bench`.
+const NO_BENCH: &str = "`bench` is not in this version: it needs an executor that runs layouts at speed; \
+     `optc stats --pass=… IN` counts the bytes instead";
+
 fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &cli.command {
         None => rewrite::command(&cli.rewrite, streams),
@@ -64,6 +71,11 @@ fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
         Some(Command::Test(args)) => test::command(args, streams),
         Some(Command::Spec(args)) => spec::command(args, streams),
         Some(Command::Targets(args)) => targets::command(args, streams),
+        Some(Command::Bench(_)) => Err(Failure::usage(NO_BENCH)),
+        Some(Command::Completions(args)) => {
+            streams.print(&manual::completions(args.shell));
+            Ok(Status::Done)
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     optc_cli::logging::start(std::env::args());
+    optc_cli::terminal::start(std::env::args());
     let mut input = stdin().lock();
     let mut output = BufWriter::new(stdout().lock());
     let mut errors = stderr();
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
         errors: &mut errors,
     };
     let status = run_command(std::env::args_os(), &mut streams);
+    optc_cli::terminal::finish();
     // A reader that went away, as `head` does, is no failure of the program.
     let _ = output.flush();
     ExitCode::from(status)

@@ -5,7 +5,7 @@ use crate::certificate::CertificateFile;
 use crate::failure::{Failure, Status, internal_error};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
-use crate::{stats, verify_diagnostics};
+use crate::{stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
     Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, Stage, State,
@@ -168,9 +168,14 @@ fn transform(
     cx.explain = args.explain.is_some();
     let done = catch_unwind(AssertUnwindSafe(|| {
         let mut hooks = hooks(args, &mut log);
-        let mut timings = compiler.run_passes(&mut after, first, &mut cx, &mut hooks)?;
+        let mut timings = Vec::new();
+        for stage in first {
+            timings.extend(run_one(compiler, stage, &mut after, &mut cx, &mut hooks)?);
+        }
         canonical = args.certificate.is_some().then(|| after.module.clone());
-        timings.extend(compiler.run_passes(&mut after, last, &mut cx, &mut hooks)?);
+        for stage in last {
+            timings.extend(run_one(compiler, stage, &mut after, &mut cx, &mut hooks)?);
+        }
         Ok(timings)
     }));
     streams.error_text(&log);
@@ -187,6 +192,17 @@ fn transform(
     })
 }
 
+fn run_one(
+    compiler: &Compiler,
+    stage: &Stage,
+    program: &mut Program,
+    cx: &mut PassContext,
+    hooks: &mut Hooks<'_>,
+) -> Result<Vec<Timing>, Error> {
+    terminal::doing(|| format!("{}: {}", program.name, stage.pass.info().name));
+    compiler.run_passes(program, std::slice::from_ref(stage), cx, hooks)
+}
+
 /// What the manager prints after each pass, into a log that is written when the passes have run.
 fn hooks<'a>(args: &'a RewriteArgs, log: &'a mut String) -> Hooks<'a> {
     let after = move |pass: &str, before: Option<&str>, module: &Module| {
@@ -196,7 +212,12 @@ fn hooks<'a>(args: &'a RewriteArgs, log: &'a mut String) -> Hooks<'a> {
         }
         if let Some(before) = before.filter(|_| args.print_ir_diff) {
             let text = optc::text::print(module);
-            log.push_str(&unified_diff(before, &text, &format!("after {pass}")));
+            let diff = unified_diff(before, &text, &format!("after {pass}"));
+            log.push_str(&if terminal::colours() {
+                terminal::coloured(&diff)
+            } else {
+                diff
+            });
         }
     };
     Hooks {
@@ -333,6 +354,7 @@ fn write_all(
         Some(path) => Some((path, certificate(parts, &args.compile)?)),
         None => None,
     };
+    terminal::doing(|| "writing".to_owned());
     let text = emitted(parts, emit, args.compile.pass.as_deref());
     if let Some((path, certificate)) = certificate {
         write_aside(path, certificate.as_bytes())?;

@@ -4,6 +4,7 @@ use crate::args::{Exec, RunArgs};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
+use crate::terminal;
 use indexmap::IndexMap;
 use optc::interp::npz::{self, Packing};
 use optc::interp::{run_naive, run_reference};
@@ -22,6 +23,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
         verify_each: args.compile.verify_each,
         ..Hooks::default()
     };
+    terminal::doing(|| format!("{}: passes", program.name));
     compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
     let name = inputs::function(&program, args.func.as_deref())?;
     let values = read_values(&program, &name, args.inputs.as_deref())?;
@@ -31,6 +33,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     };
     let data = inputs::weights(&program, false);
     let (module, registry) = (&program.module, compiler.registry());
+    terminal::doing(|| format!("{}: running @{name}", program.name));
     let results = run(module, registry, &name, &values, &*data, &compiler.bindings)
         .map_err(|e| program.error(vec![e.to_diagnostic()]))?;
     write_values(&args.output, &results)?;

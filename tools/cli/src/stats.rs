@@ -5,6 +5,7 @@ use crate::condition::{Condition, Figures};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
+use crate::terminal;
 use optc::passes::Hooks;
 use optc::{Compiler, FoldReport, Program, Stats};
 use serde_json::{Map, Value as Json, json};
@@ -88,6 +89,7 @@ fn measure(
         verify_each: args.verify_each,
         ..Hooks::default()
     };
+    terminal::doing(|| format!("{}: passes", program.name));
     compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
     let after = compiler.stats(&program);
     Ok(Measured {

@@ -1,5 +1,6 @@
 //! The streams a command reads and writes.
 
+use crate::terminal;
 use std::io::{Read, Write};
 
 /// Standard input, output and error of one command.
@@ -21,7 +22,7 @@ impl std::fmt::Debug for Streams<'_> {
 impl Streams<'_> {
     /// Writes a result. A reader that went away is no failure.
     pub fn print(&mut self, text: &str) {
-        let _ = self.output.write_all(text.as_bytes());
+        let _ = terminal::aside(|| self.output.write_all(text.as_bytes()));
     }
 
     /// Writes a result and a line break.
@@ -32,9 +33,14 @@ impl Streams<'_> {
 
     /// Writes to the error stream, ending with a line break.
     pub fn error_text(&mut self, text: &str) {
-        let _ = self.errors.write_all(text.as_bytes());
-        if !text.is_empty() && !text.ends_with('\n') {
-            let _ = self.errors.write_all(b"\n");
-        }
+        let end: &[u8] = match text {
+            "" => return,
+            _ if text.ends_with('\n') => b"",
+            _ => b"\n",
+        };
+        let _ = terminal::aside(|| {
+            self.errors.write_all(text.as_bytes())?;
+            self.errors.write_all(end)
+        });
     }
 }

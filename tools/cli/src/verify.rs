@@ -5,6 +5,7 @@ use crate::certificate::CertificateFile;
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
+use crate::terminal;
 use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
 use optc::passes::certify;
 use optc::{Compiler, Diagnostic, Error, Program, default_target, find_target};
@@ -52,6 +53,7 @@ fn test(
     };
     let invent = args.random_weights;
     let (data_a, data_b) = (inputs::weights(a, invent), inputs::weights(b, invent));
+    terminal::doing(|| format!("{}, {}: running both", a.name, b.name));
     let (registry, modules) = (compiler.registry(), (&a.module, &b.module));
     equivalent(modules.0, modules.1, registry, &*data_a, &*data_b, &options).map_err(|error| {
         let code = match &error {

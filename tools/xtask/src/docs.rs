@@ -28,6 +28,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 
 fn pages() -> Vec<(&'static str, String)> {
     vec![
+        ("docs/cli.md", optc_cli::manual()),
         ("docs/passes.md", passes()),
         ("docs/ops.md", ops()),
         ("docs/targets.md", targets()),
