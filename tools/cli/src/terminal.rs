@@ -3,7 +3,7 @@
 //! Nothing is, unless [`start`] found that the error stream of the process is a terminal. Commands
 //! that run inside another program, as file tests do, write the same bytes everywhere.
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub fn start(args: impl IntoIterator<Item = String>) {
 }
 
 fn line() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+        .with_style(ProgressStyle::default_spinner());
     let shown = bar.clone();
     std::thread::spawn(move || {
         std::thread::sleep(PATIENCE);
