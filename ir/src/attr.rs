@@ -1,7 +1,6 @@
 //! Attributes: constant data attached to operations, functions and modules.
 
 use crate::types::{DType, Type};
-use indexmap::IndexMap;
 use std::sync::Arc;
 
 /// A value known at compile time.
@@ -126,8 +125,10 @@ impl Attr {
 }
 
 /// Named attributes; printed in the order of their names.
+///
+/// The entries are sorted by name, each name once: dictionaries are small, and most are empty.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct AttrDict(IndexMap<Arc<str>, Attr>);
+pub struct AttrDict(Vec<(Arc<str>, Attr)>);
 
 impl AttrDict {
     /// No attributes.
@@ -138,14 +139,17 @@ impl AttrDict {
     /// The attribute of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Attr> {
-        self.0.get(name)
+        self.find(name).ok().map(|at| &self.0[at].1)
+    }
+    /// Where the name stands, or where it would.
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name))
     }
     /// Sets an attribute, keeping the dictionary sorted by name.
     pub fn set(&mut self, name: &str, attr: Attr) {
-        if let Some(old) = self.0.get_mut(name) {
-            *old = attr;
-        } else {
-            self.0.insert_sorted(Arc::from(name), attr);
+        match self.find(name) {
+            Ok(at) => self.0[at].1 = attr,
+            Err(at) => self.0.insert(at, (Arc::from(name), attr)),
         }
     }
     /// `self` with one more attribute.
@@ -156,7 +160,7 @@ impl AttrDict {
     }
     /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Attr> {
-        self.0.shift_remove(name)
+        self.find(name).ok().map(|at| self.0.remove(at).1)
     }
     /// The attributes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {

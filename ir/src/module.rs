@@ -4,6 +4,7 @@ use crate::attr::AttrDict;
 use crate::entity::Table;
 use crate::entity_id;
 use crate::types::Type;
+use indexmap::IndexSet;
 use std::sync::Arc;
 
 entity_id! {
@@ -53,10 +54,10 @@ impl Loc {
     /// The location of an operation that replaces several: unknown ones and repetitions drop out.
     #[must_use]
     pub fn fuse<'a>(locs: impl IntoIterator<Item = &'a Loc>) -> Loc {
-        let mut out: Vec<Loc> = Vec::new();
-        let mut add = |loc: &Loc| {
-            if *loc != Loc::Unknown && !out.contains(loc) {
-                out.push(loc.clone());
+        let mut out: IndexSet<&Loc> = IndexSet::new();
+        let mut add = |loc: &'a Loc| {
+            if *loc != Loc::Unknown {
+                out.insert(loc);
             }
         };
         for loc in locs {
@@ -67,8 +68,8 @@ impl Loc {
         }
         match out.len() {
             0 => Loc::Unknown,
-            1 => out.remove(0),
-            _ => Loc::Fused(out.into()),
+            1 => out[0].clone(),
+            _ => Loc::Fused(out.into_iter().cloned().collect()),
         }
     }
 }

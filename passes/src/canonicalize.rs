@@ -172,6 +172,8 @@ fn fire(
 fn share(func: &mut Func) -> bool {
     let mut known: IndexMap<(Arc<str>, Vec<Value>, String), Op> = IndexMap::new();
     let mut replaced: SideTable<Value, Option<Value>> = SideTable::new(None);
+    // The operations that each one stands for, besides itself.
+    let mut joined: IndexMap<Op, Vec<Op>> = IndexMap::new();
     let mut changed = false;
     let mut body = Vec::with_capacity(func.body.len());
     for op in std::mem::take(&mut func.body) {
@@ -191,8 +193,7 @@ fn share(func: &mut Func) -> bool {
                 for (old, new) in pairs {
                     replaced[old] = Some(new);
                 }
-                let loc = optc_ir::Loc::fuse([&func.ops[first].loc, &func.ops[op].loc]);
-                func.ops[first].loc = loc;
+                joined.entry(first).or_default().push(op);
                 changed = true;
             }
             Some(_) => body.push(op),
@@ -203,6 +204,10 @@ fn share(func: &mut Func) -> bool {
         }
     }
     func.body = body;
+    for (first, others) in joined {
+        let all = std::iter::once(&first).chain(&others);
+        func.ops[first].loc = optc_ir::Loc::fuse(all.map(|&op| &func.ops[op].loc));
+    }
     for i in 0..func.results.len() {
         func.results[i] = resolve(func.results[i], &replaced);
     }

@@ -586,7 +586,9 @@ fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
 fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
         freedom.operands.iter().chain(&freedom.results).collect();
-    let mut orders: Vec<PortOrder> = Vec::new();
+    let labels_of = |l: &[Option<usize>]| l.iter().flatten().count();
+    let full = labels.iter().map(|l| labels_of(l)).max().unwrap_or(0);
+    let mut orders: IndexMap<PortOrder, usize> = IndexMap::new();
     let n_results = freedom.results.len();
     for (port, value) in ports(func, op).into_iter().enumerate() {
         let Some(layout) = layout_of(func, value) else {
@@ -615,14 +617,7 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         };
         let order: Vec<Run> = pieces.iter().filter_map(of).collect();
         let operand = port + n_results < labels.len();
-        let full = labels
-            .iter()
-            .map(|l| l.iter().flatten().count())
-            .max()
-            .unwrap_or(0);
-        let broadcast = labels
-            .get(port)
-            .is_some_and(|l| l.iter().flatten().count() < full);
+        let broadcast = labels.get(port).is_some_and(|l| labels_of(l) < full);
         let padded = pieces.iter().any(|p| p.extent != p.count);
         if run.is_some() && operand && broadcast && (is_default || padded) {
             continue;
@@ -630,10 +625,11 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         let of_port = labels.get(port).map_or(&[][..], |l| l.as_slice());
         let sizes = of_port.iter().zip(layout.shape());
         let extents = sizes.filter_map(|(l, &n)| Some(((*l)?, n))).collect();
-        orders.push((port, order, extents));
+        // Ports that are alike in this agree with each other.
+        orders.entry((order, extents)).or_insert(port);
     }
-    for (i, (p, a, in_a)) in orders.iter().enumerate() {
-        for (q, b, in_b) in &orders[i + 1..] {
+    for (i, ((a, in_a), p)) in orders.iter().enumerate() {
+        for ((b, in_b), q) in orders.iter().skip(i + 1) {
             // A cut at or above the other port's extent does not exist there.
             let shared = |x: &[Run], other: &[(usize, u64)]| -> Vec<(usize, u64)> {
                 let exists = |r: &&Run| {
@@ -654,11 +650,11 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
     Ok(())
 }
 
-/// A port, its digits by label, and the extents of its labels.
-type PortOrder = (usize, Vec<Run>, Vec<(usize, u64)>);
+/// The digits of a port by label, and the extents of its labels.
+type PortOrder = (Vec<Run>, Vec<(usize, u64)>);
 
 /// Neighbouring digits of one label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Run {
     label: usize,
     div: u64,

@@ -1,9 +1,9 @@
 //! Why a conversion stays: the chains of operations to what fixes the two orders.
 
+use super::FastMap;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::search::Choice;
 use super::signature::Signatures;
-use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{FreedomClass, Func, Value};
 use petgraph::graph::{NodeIndex, UnGraph};
@@ -92,7 +92,7 @@ impl<'a> Chains<'a> {
     /// The shortest chain from a node to an anchor.
     fn chain(&self, from: Node) -> Option<String> {
         let start = index(from);
-        let mut parent: IndexMap<NodeIndex, NodeIndex> = IndexMap::new();
+        let mut parent: FastMap<NodeIndex, NodeIndex> = FastMap::default();
         let mut queue = VecDeque::from([start]);
         while let Some(at) = queue.pop_front() {
             if self.anchors[at.index()] {
@@ -109,7 +109,7 @@ impl<'a> Chains<'a> {
         None
     }
 
-    fn path(&self, from: Node, to: NodeIndex, parent: &IndexMap<NodeIndex, NodeIndex>) -> String {
+    fn path(&self, from: Node, to: NodeIndex, parent: &FastMap<NodeIndex, NodeIndex>) -> String {
         let mut steps = vec![to];
         while let Some(&up) = steps.last().and_then(|at| parent.get(at)) {
             steps.push(up);

@@ -1,10 +1,11 @@
 //! Writes the program that a choice stands for: operations in their layouts, views, conversions.
 
+use super::FastMap;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::search::{Choice, Need};
 use super::spelling::spell;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 use optc_ir::entity::SideTable;
 use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, TensorType, Type, Value, ValueDef};
 use optc_layout::{Spelling, ViewMap};
@@ -56,20 +57,20 @@ struct Output<'e, 'a> {
     e: &'e mut Emitter<'a>,
     new: Func,
     /// The root of a group in a layout.
-    copies: IndexMap<(Group, LayoutId), Value>,
+    copies: FastMap<(Group, LayoutId), Value>,
     /// A root in a layout seen through maps.
-    views: IndexMap<(Group, LayoutId, Vec<MapId>), Value>,
+    views: FastMap<(Group, LayoutId, Vec<MapId>), Value>,
     /// A member converted on its own.
-    direct: IndexMap<(Value, LayoutId), Value>,
+    direct: FastMap<(Value, LayoutId), Value>,
     /// Values that are no tensors.
     plain: SideTable<Value, Option<Value>>,
     conversions: Vec<Conversion>,
-    conversion_of: IndexMap<Value, usize>,
+    conversion_of: FastMap<Value, usize>,
     why: Vec<(Value, String)>,
     /// Constants that were made once more in another layout.
     remade: Vec<Op>,
     /// Members' maps as views write them.
-    composed: IndexMap<Vec<MapId>, Vec<MapId>>,
+    composed: FastMap<Vec<MapId>, Vec<MapId>>,
     /// Values that something in the body so far reads.
     read: SideTable<Value, bool>,
     /// How much of the body `read` knows.
@@ -86,15 +87,15 @@ impl<'a> Emitter<'a> {
         let mut out = Output {
             e: self,
             new,
-            copies: IndexMap::new(),
-            views: IndexMap::new(),
-            direct: IndexMap::new(),
+            copies: FastMap::default(),
+            views: FastMap::default(),
+            direct: FastMap::default(),
             plain: SideTable::new(None),
             conversions: Vec::new(),
-            conversion_of: IndexMap::new(),
+            conversion_of: FastMap::default(),
             why: Vec::new(),
             remade: Vec::new(),
-            composed: IndexMap::new(),
+            composed: FastMap::default(),
             read: SideTable::new(false),
             scanned: 0,
         };

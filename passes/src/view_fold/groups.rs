@@ -12,6 +12,7 @@ use optc_ir::entity_id;
 use optc_ir::ops::rearrange::view_of;
 use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Op, Type, Value};
 use optc_layout::ViewMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 entity_id! {
@@ -29,7 +30,7 @@ entity_id! {
 pub(crate) struct Member {
     pub(crate) group: Group,
     /// From the root to this value, in order; no two neighbours are one map.
-    pub(crate) maps: Vec<MapId>,
+    pub(crate) maps: Rc<[MapId]>,
     pub(crate) bits: u32,
 }
 
@@ -89,7 +90,7 @@ pub(crate) struct NodeData {
 pub(crate) struct Graph {
     pub(crate) groups: Table<Group, GroupData>,
     pub(crate) nodes: Table<Node, NodeData>,
-    pub(crate) members: SideTable<Value, Option<Arc<Member>>>,
+    pub(crate) members: SideTable<Value, Option<Rc<Member>>>,
     pub(crate) shapes: SideTable<Value, Arc<[u64]>>,
     pub(crate) sizes: Sizes,
 }
@@ -304,9 +305,9 @@ impl Builder<'_> {
             uses: Vec::new(),
         };
         let group = self.graph.groups.push(data);
-        self.graph.members[value] = Some(Arc::new(Member {
+        self.graph.members[value] = Some(Rc::new(Member {
             group,
-            maps: Vec::new(),
+            maps: Rc::new([]),
             bits,
         }));
     }
@@ -483,9 +484,9 @@ impl Builder<'_> {
         let maps = self.chain(&member.maps, map);
         let bits = member.bits;
         if maps.len() <= MAX_MAPS && self.reaches_default(&to, bits, &maps) {
-            self.graph.members[result] = Some(Arc::new(Member {
+            self.graph.members[result] = Some(Rc::new(Member {
                 group: member.group,
-                maps,
+                maps: maps.into(),
                 bits,
             }));
         } else {
@@ -587,7 +588,7 @@ const MAX_MAPS: usize = 8;
 pub(crate) const DEFAULT_BINDING: u64 = 128;
 
 impl Graph {
-    pub(crate) fn member(&self, value: Value) -> Option<&Arc<Member>> {
+    pub(crate) fn member(&self, value: Value) -> Option<&Rc<Member>> {
         self.members[value].as_ref()
     }
 

@@ -1,6 +1,6 @@
 //! Interned layouts: equal functions have equal ids, and every question about one is asked once.
 
-use indexmap::IndexMap;
+use super::FastMap;
 use optc_ir::entity::Table;
 use optc_ir::entity_id;
 use optc_layout::{Layout, Piece, Spelling, ViewMap, pull};
@@ -19,17 +19,17 @@ entity_id! {
 #[derive(Default)]
 pub(crate) struct Layouts {
     layouts: Table<LayoutId, Layout>,
-    by_hash: IndexMap<u64, Vec<LayoutId>>,
+    by_hash: FastMap<u64, Vec<LayoutId>>,
     maps: Table<MapId, ViewMap>,
     /// Per map, the shape it is a map of.
     operands: Table<MapId, Vec<u64>>,
-    joined: IndexMap<(MapId, MapId), Option<MapId>>,
-    inverses: IndexMap<MapId, MapId>,
-    map_ids: IndexMap<(Vec<u64>, ViewMap), MapId>,
-    pulled: IndexMap<(LayoutId, MapId), Option<LayoutId>>,
-    pieces: IndexMap<LayoutId, Option<Vec<Piece>>>,
-    row_major: IndexMap<(Vec<u64>, u32), LayoutId>,
-    spellings: RefCell<IndexMap<LayoutId, Spelling>>,
+    joined: FastMap<(MapId, MapId), Option<MapId>>,
+    inverses: FastMap<MapId, MapId>,
+    map_ids: FastMap<(Vec<u64>, ViewMap), MapId>,
+    pulled: FastMap<(LayoutId, MapId), Option<LayoutId>>,
+    pieces: FastMap<LayoutId, Option<Vec<Piece>>>,
+    row_major: FastMap<(Vec<u64>, u32), LayoutId>,
+    spellings: RefCell<FastMap<LayoutId, Spelling>>,
 }
 
 impl Layouts {

@@ -60,10 +60,16 @@ use layouts::Layouts;
 use optc_ir::{Attr, Diagnostic, Func, Module, Value};
 use rules::RuleSet;
 pub use rules::{RuleContext, SearchRule, builtin_rules};
+use rustc_hash::FxBuildHasher;
 use search::{Choice, Search};
 pub use signature::Signature;
 use signature::Signatures;
 use std::sync::Arc;
+
+/// A map that keeps the order of insertion, as everything does, and hashes its small keys quickly.
+pub(crate) type FastMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+/// A set like [`FastMap`].
+pub(crate) type FastSet<K> = IndexSet<K, FxBuildHasher>;
 
 /// The name, phases and options of the pass.
 pub static INFO: PassInfo = PassInfo {
@@ -533,16 +539,24 @@ fn blocker(func: &Func, conversion: &Conversion) -> String {
 pub fn explain(cx: &PassContext, module: &Module, name: &str) -> Option<String> {
     let report = cx.fold.as_ref()?;
     let wanted = name.trim_start_matches('%');
+    let mut why: IndexMap<(usize, Value), &str> = IndexMap::new();
+    for (func, value, text) in &report.why {
+        why.entry((*func, *value)).or_insert(text);
+    }
     for (index, func) in module.funcs.iter().enumerate() {
-        let Some(value) = find_value(func, wanted) else {
+        let names = printed_names(func);
+        let Some(value) = names.iter().find(|(_, n)| n.as_str() == wanted) else {
             continue;
         };
+        let value = *value.0;
         let mut lines = Vec::new();
         let mut at = Some(value);
         while let Some(v) = at {
-            let why = report.why.iter().find(|(f, w, _)| *f == index && *w == v);
-            let text = why.map_or("as the program has it", |(_, _, t)| t.as_str());
-            lines.push(format!("{}: {text}", printed_name(func, v)));
+            let text = why.get(&(index, v)).unwrap_or(&"as the program has it");
+            let name = names
+                .get(&v)
+                .map_or_else(|| v.to_string(), |n| format!("%{n}"));
+            lines.push(format!("{name}: {text}"));
             at = func.def_op(v).and_then(|op| {
                 let data = &func.ops[op];
                 let passes = matches!(&*data.name, "hbir.view" | "hbir.layout_convert");
@@ -558,38 +572,29 @@ pub fn explain(cx: &PassContext, module: &Module, name: &str) -> Option<String> 
     None
 }
 
-/// The name the printer gives a value: arguments by name, results numbered in order.
-fn printed_name(func: &Func, value: Value) -> String {
-    if let Some(name) = &func.values[value].name
-        && func.def_op(value).is_none()
-    {
-        return format!("%{name}");
+/// The names the printer gives values, without `%`: arguments by name, results numbered in order.
+fn printed_names(func: &Func) -> IndexMap<Value, String> {
+    let mut names = IndexMap::new();
+    for &arg in &func.args {
+        let name = func.values[arg].name.as_deref().map(str::to_owned);
+        names.insert(
+            arg,
+            name.unwrap_or_else(|| arg.to_string().replace('%', "")),
+        );
     }
     let mut n = 0usize;
     for &op in &func.body {
-        for (i, &result) in func.ops[op].results.iter().enumerate() {
-            if result == value {
-                let many = 1 < func.ops[op].results.len();
-                return if many {
-                    format!("%{n}#{i}")
-                } else {
-                    format!("%{n}")
-                };
-            }
+        let results = &func.ops[op].results;
+        for (i, &result) in results.iter().enumerate() {
+            let many = 1 < results.len();
+            let name = if many {
+                format!("{n}#{i}")
+            } else {
+                format!("{n}")
+            };
+            names.insert(result, name);
         }
-        if !func.ops[op].results.is_empty() {
-            n += 1;
-        }
+        n += usize::from(!results.is_empty());
     }
-    format!("{value}")
-}
-
-fn find_value(func: &Func, name: &str) -> Option<Value> {
-    let args = func.args.iter().copied();
-    let results = func
-        .body
-        .iter()
-        .flat_map(|&op| func.ops[op].results.iter().copied());
-    args.chain(results)
-        .find(|&v| printed_name(func, v).trim_start_matches('%') == name)
+    names
 }

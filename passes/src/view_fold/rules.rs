@@ -12,6 +12,7 @@
 //! `(as P L)`; a rule looks at one and adds the `run` term that its equation allows. Without rules
 //! only the base form, every port in its default layout, is there.
 
+use super::FastMap;
 use super::layouts::{LayoutId, Layouts};
 use super::signature::{
     ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_layout, channel_orders,
@@ -516,7 +517,7 @@ pub(crate) struct RuleSet {
     pub(crate) constants: bool,
     pub(crate) fired: IndexMap<String, u64>,
     pub(crate) unsaturated: u64,
-    known: IndexMap<ModeKey, Rc<Forms>>,
+    known: FastMap<ModeKey, Rc<Forms>>,
 }
 
 /// A signature and the layouts that are asked for at its ports.
@@ -567,7 +568,7 @@ impl RuleSet {
             constants,
             fired: IndexMap::new(),
             unsaturated: 0,
-            known: IndexMap::new(),
+            known: FastMap::default(),
         })
     }
 

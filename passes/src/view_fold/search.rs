@@ -1,11 +1,11 @@
 //! Which layouts each storage group may have, which forms each operation, and what each pair costs.
 
 use super::groups::{Graph, Group, Node, NodeKind};
-use super::layouts::{LayoutId, Layouts};
+use super::layouts::{LayoutId, Layouts, MapId};
 use super::rules::{Forms, Mode, ModeKey, RuleSet};
-use super::signature::{SignatureId, Signatures, channel_orders, default_layout};
-use super::solve::{Cost, Factor, INFEASIBLE, Problem, Solution, cost, movement, solve};
-use indexmap::IndexMap;
+use super::signature::{SignatureId, Signatures, channel_orders};
+use super::solve::{Cost, INFEASIBLE, Problem, Solution, cost, movement, solve};
+use super::{FastMap, FastSet};
 use optc_ir::entity::{EntityId, SideTable};
 use optc_ir::{FreedomClass, Value};
 use optc_target::Accept;
@@ -49,14 +49,32 @@ pub(crate) struct Search<'a> {
     pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
     /// Candidates that the cap kept out.
     pub(crate) dropped: u64,
-    forms_of: IndexMap<ModeKey, Rc<Forms>>,
+    forms_of: FastMap<ModeKey, Rc<Forms>>,
+    /// Candidates of groups, once they are all there.
+    lists: FastSet<Vec<LayoutId>>,
+    /// The forms of operations that look alike and whose groups have the same candidates.
+    modes_of: FastMap<(SignatureId, Vec<PortKey>), Modes>,
     queue: VecDeque<(Group, LayoutId)>,
+}
+
+/// The forms of a node; nodes that look alike share them.
+type Modes = Rc<[Rc<NodeMode>]>;
+
+/// What the forms of an operation depend on at one port, besides its signature.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PortKey {
+    /// A number of the group's list of candidates.
+    candidates: usize,
+    maps: Rc<[MapId]>,
+    bits: u32,
+    constant: bool,
+    symbolic_bytes: Option<u64>,
 }
 
 /// The chosen layouts.
 pub(crate) struct Choice {
     pub(crate) groups: SideTable<Group, GroupState>,
-    pub(crate) modes: SideTable<Node, NodeMode>,
+    pub(crate) modes: SideTable<Node, Rc<NodeMode>>,
     pub(crate) cost: Cost,
     pub(crate) proven: bool,
 }
@@ -77,7 +95,9 @@ impl<'a> Search<'a> {
             cap: cap.min(MASK_BITS),
             candidates: SideTable::new(Vec::new()),
             dropped: 0,
-            forms_of: IndexMap::new(),
+            forms_of: FastMap::default(),
+            lists: FastSet::default(),
+            modes_of: FastMap::default(),
             queue: VecDeque::new(),
         }
     }
@@ -130,7 +150,7 @@ impl<'a> Search<'a> {
 
     fn default_at(&mut self, node: &super::groups::NodeData, port: usize) -> LayoutId {
         match node.signature {
-            Some(id) => default_layout(self.signatures.get(id), self.layouts, port),
+            Some(id) => self.signatures.default_at(self.layouts, id, port),
             None => {
                 let value = node.ports[port].value;
                 let bits = self.graph.member(value).map_or(8, |m| m.bits);
@@ -200,10 +220,10 @@ impl<'a> Search<'a> {
     }
 
     /// The forms of a node in terms of the candidates of its groups.
-    fn node_modes(&mut self, node: Node) -> Vec<NodeMode> {
+    fn node_modes(&mut self, node: Node) -> Modes {
         let graph = self.graph;
         let data = &graph.nodes[node];
-        match (&data.kind, data.signature) {
+        let modes = match (&data.kind, data.signature) {
             (NodeKind::Alias(_, map), _) => self.alias_modes(node, *map),
             (NodeKind::Arg(_) | NodeKind::Return(_), _) => {
                 let value = data.ports[0].value;
@@ -218,9 +238,43 @@ impl<'a> Search<'a> {
                     })
                     .collect()
             }
-            (NodeKind::Op(_), Some(id)) => self.op_modes(node, id),
+            (NodeKind::Op(_), Some(id)) => return self.shared_modes(node, id),
             (NodeKind::Op(_), None) => Vec::new(),
+        };
+        modes.into_iter().map(Rc::new).collect()
+    }
+
+    /// The forms of an operation, from one that looks like it where there was one.
+    fn shared_modes(&mut self, node: Node, id: SignatureId) -> Modes {
+        let graph = self.graph;
+        let key = |search: &mut Self, value: Value| {
+            let member = graph.member(value)?;
+            let list = &search.candidates[member.group];
+            let candidates = match search.lists.get_index_of(list) {
+                Some(known) => known,
+                None => search.lists.insert_full(list.clone()).0,
+            };
+            let data = &graph.groups[member.group];
+            Some(PortKey {
+                candidates,
+                maps: member.maps.clone(),
+                bits: member.bits,
+                constant: data.constant,
+                symbolic_bytes: data.symbolic_bytes,
+            })
+        };
+        let ports = graph.nodes[node].ports.iter();
+        let keys: Option<Vec<PortKey>> = ports.map(|p| key(self, p.value)).collect();
+        let Some(keys) = keys else {
+            return self.op_modes(node, id).into_iter().map(Rc::new).collect();
+        };
+        let key = (id, keys);
+        if let Some(known) = self.modes_of.get(&key) {
+            return known.clone();
         }
+        let modes: Modes = self.op_modes(node, id).into_iter().map(Rc::new).collect();
+        self.modes_of.insert(key, modes.clone());
+        modes
     }
 
     fn any(&self, value: Value) -> Option<Need> {
@@ -319,7 +373,7 @@ impl<'a> Search<'a> {
         let mut needs = Vec::with_capacity(values.len());
         let mut tie = 0u64;
         for (port, &value) in values.iter().enumerate() {
-            let default = default_layout(self.signatures.get(id), self.layouts, port);
+            let default = self.signatures.default_at(self.layouts, id, port);
             let need = self.need(value, &mode.ports[port], Some(default))?;
             if let Some(layout) = need.constant {
                 tie = tie.saturating_add(self.constant_tie(value, layout));
@@ -411,7 +465,7 @@ impl<'a> Search<'a> {
     fn group_states(
         &self,
         group: Group,
-        modes: &SideTable<Node, Vec<NodeMode>>,
+        modes: &SideTable<Node, Modes>,
         with_extras: bool,
     ) -> Vec<GroupState> {
         let data = &self.graph.groups[group];
@@ -489,7 +543,7 @@ impl<'a> Search<'a> {
     /// The cheapest choice, or `None` when some operation has no form at all.
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         let graph = self.graph;
-        let mut modes: SideTable<Node, Vec<NodeMode>> = SideTable::new(Vec::new());
+        let mut modes: SideTable<Node, Modes> = SideTable::new(Rc::new([]));
         for node in graph.nodes.ids() {
             modes[node] = self.node_modes(node);
             if modes[node].is_empty() && !graph.nodes[node].ports.is_empty() {
@@ -507,11 +561,7 @@ impl<'a> Search<'a> {
         Some(if better { shared } else { plain })
     }
 
-    fn choose_among(
-        &self,
-        modes: &SideTable<Node, Vec<NodeMode>>,
-        with_extras: bool,
-    ) -> Option<Choice> {
+    fn choose_among(&self, modes: &SideTable<Node, Modes>, with_extras: bool) -> Option<Choice> {
         let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
         for (group, data) in self.graph.groups.iter() {
             states[group] = if data.constant {
@@ -541,7 +591,7 @@ impl<'a> Search<'a> {
 
     fn problem(
         &self,
-        modes: &SideTable<Node, Vec<NodeMode>>,
+        modes: &SideTable<Node, Modes>,
         states: &SideTable<Group, Vec<GroupState>>,
     ) -> Problem {
         let graph = self.graph;
@@ -558,19 +608,13 @@ impl<'a> Search<'a> {
                 .iter()
                 .map(|&s| self.state_cost(group, s))
                 .collect();
-            problem.factors.push(Factor {
-                vars: vec![group.index()],
-                table,
-            });
+            problem.add(vec![group.index()], table);
         }
         for (node, data) in graph.nodes.iter() {
             let var = n_groups + node.index();
             let table: Vec<Cost> = modes[node].iter().map(|m| cost(0, m.tie)).collect();
-            problem.factors.push(Factor {
-                vars: vec![var],
-                table,
-            });
-            let mut by_group: IndexMap<Group, Vec<usize>> = IndexMap::new();
+            problem.add(vec![var], table);
+            let mut by_group: FastMap<Group, Vec<usize>> = FastMap::default();
             for (port, p) in data.ports.iter().enumerate() {
                 if let Some(member) = graph.member(p.value)
                     && !graph.groups[member.group].constant
@@ -581,14 +625,11 @@ impl<'a> Search<'a> {
             for (group, ports) in by_group {
                 let mut table = Vec::with_capacity(states[group].len() * modes[node].len());
                 for &state in &states[group] {
-                    for mode in &modes[node] {
+                    for mode in modes[node].iter() {
                         table.push(self.pair_cost(node, group, &ports, state, mode));
                     }
                 }
-                problem.factors.push(Factor {
-                    vars: vec![group.index(), var],
-                    table,
-                });
+                problem.add(vec![group.index(), var], table);
             }
         }
         problem
@@ -644,7 +685,7 @@ impl<'a> Search<'a> {
     fn read(
         &self,
         solution: &Solution,
-        modes: &SideTable<Node, Vec<NodeMode>>,
+        modes: &SideTable<Node, Modes>,
         states: &SideTable<Group, Vec<GroupState>>,
     ) -> Choice {
         let n_groups = self.graph.groups.len();
@@ -655,10 +696,10 @@ impl<'a> Search<'a> {
         for group in self.graph.groups.ids() {
             groups[group] = states[group][solution.states[group.index()]];
         }
-        let mut chosen = SideTable::new(NodeMode {
+        let mut chosen = SideTable::new(Rc::new(NodeMode {
             needs: Vec::new(),
             tie: 0,
-        });
+        }));
         for node in self.graph.nodes.ids() {
             if let Some(mode) = modes[node].get(solution.states[n_groups + node.index()]) {
                 chosen[node] = mode.clone();

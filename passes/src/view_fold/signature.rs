@@ -4,7 +4,7 @@
 //! and the shapes at its ports. Which orders fit together is decided here, in terms of labels.
 
 use super::layouts::{LayoutId, Layouts};
-use indexmap::{IndexMap, IndexSet};
+use super::{FastMap, FastSet};
 use optc_ir::entity::EntityId;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
@@ -56,9 +56,10 @@ pub(crate) type LabelOrder = Vec<LabelDigit>;
 /// Interned signatures and their answered questions.
 #[derive(Default)]
 pub(crate) struct Signatures {
-    known: IndexSet<Signature>,
-    transfers: IndexMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
-    accepts: IndexMap<(SignatureId, usize, LayoutId), bool>,
+    known: FastSet<Signature>,
+    defaults: Vec<Vec<Option<LayoutId>>>,
+    transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
+    accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
 }
 
 impl Signature {
@@ -311,6 +312,24 @@ impl Signatures {
 
     pub(crate) fn len(&self) -> usize {
         self.known.len()
+    }
+
+    /// [`default_layout`], asked once a signature and port.
+    pub(crate) fn default_at(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+    ) -> LayoutId {
+        if self.defaults.len() <= id.index() {
+            self.defaults.resize(id.index() + 1, Vec::new());
+        }
+        let known = &mut self.defaults[id.index()];
+        if known.len() <= port {
+            known.resize(port + 1, None);
+        }
+        let sig = &self.known[id.index()];
+        *known[port].get_or_insert_with(|| default_layout(sig, layouts, port))
     }
 
     /// Whether the target lets the operation read or write this layout at this port, the other
@@ -791,7 +810,7 @@ fn ordered_transfers(
         Some(hub) if hub != port => hub..hub + 1,
         _ => 0..sig.n_ports(),
     };
-    let mut out = IndexSet::new();
+    let mut out = FastSet::default();
     for order in common_orders(sig, layouts, port, layout) {
         for other in others.clone().filter(|&o| o != port) {
             if let Some(l) = restrict(sig, layouts, other, &order, port) {

@@ -7,8 +7,7 @@
 //! one at a time; what it cannot go below is then the larger of the programme's bound and that of
 //! mini-buckets: elimination in which a variable may take another state in each of several tables.
 
-use super::integer;
-use indexmap::IndexMap;
+use super::{FastMap, integer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -45,6 +44,17 @@ pub(crate) struct Factor {
 pub(crate) struct Problem {
     pub(crate) domains: Vec<usize>,
     pub(crate) factors: Vec<Factor>,
+}
+
+impl Problem {
+    /// Adds a factor over variables whose domains are known, unless it says nothing: no costs, and no
+    /// two variables that have a choice.
+    pub(crate) fn add(&mut self, vars: Vec<usize>, table: Vec<Cost>) {
+        let open = vars.iter().filter(|&&v| self.domains[v] != 1).count();
+        if 1 < open || table.iter().any(|&c| c != 0) {
+            self.factors.push(Factor { vars, table });
+        }
+    }
 }
 
 /// A choice of one state a variable.
@@ -280,7 +290,7 @@ struct State<'a> {
     /// Per variable, the factors that mention it, and ones that are gone.
     of: Vec<Vec<usize>>,
     /// Per variable, how many factors it shares with each other one.
-    beside: Vec<IndexMap<usize, usize>>,
+    beside: Vec<FastMap<usize, usize>>,
     /// Per variable, the size it stands in the heap with.
     sizes: Vec<usize>,
     done: Vec<bool>,
@@ -296,7 +306,7 @@ impl<'a> State<'a> {
             domains: &problem.domains,
             factors: Vec::with_capacity(problem.factors.len() * 2),
             of: vec![Vec::new(); n],
-            beside: vec![IndexMap::new(); n],
+            beside: vec![FastMap::default(); n],
             sizes: vec![0; n],
             done: vec![false; n],
             heap: BinaryHeap::new(),

@@ -3,7 +3,9 @@
 //! - `cargo run -p optc-xtask -- docs [--check]` writes (or compares) the generated pages under
 //!   `docs/`.
 //! - `cargo run --release -p optc-xtask -- results MODEL.onnx… [--out docs/results.md]` folds the
-//!   models and writes the table of results.
+//!   models and writes the table of results. `--scale FILE` puts in what
+//!   `cargo bench -p optc-bench --bench scaling` printed into FILE; without it that section stays, and
+//!   without models the rest of the page does.
 #![expect(clippy::print_stdout, reason = "a command prints")]
 
 mod docs;
@@ -16,7 +18,10 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("docs") => docs::run(&args[1..]),
         Some("results") => results::run(&args[1..]),
-        _ => Err("usage: optc-xtask docs [--check] | results MODEL.onnx… [--out FILE]".to_owned()),
+        _ => Err(
+            "usage: optc-xtask docs [--check] | results MODEL.onnx… [--scale FILE] [--out FILE]"
+                .to_owned(),
+        ),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

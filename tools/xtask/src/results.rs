@@ -26,12 +26,14 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let mut models = Vec::new();
     let mut out = None;
     let mut svg = None;
+    let mut scale = None;
     let mut target = "cpu".to_owned();
     let mut iter = args.iter();
     while let Some(arg) = iter.next() {
         match arg.as_str() {
             "--out" => out = iter.next().cloned(),
             "--svg" => svg = iter.next().cloned(),
+            "--scale" => scale = iter.next().cloned(),
             "--target" => target = iter.next().cloned().unwrap_or_default(),
             model => models.push(model.to_owned()),
         }
@@ -43,7 +45,22 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     if let Some(path) = svg {
         std::fs::write(&path, picture(&rows)).map_err(|e| format!("{path}: {e}"))?;
     }
-    let text = page(&rows, &target);
+    let old = out
+        .as_ref()
+        .and_then(|path| std::fs::read_to_string(path).ok());
+    let (old_page, old_scale) = parts(old.as_deref().unwrap_or(""));
+    let mut text = match old_page {
+        // Without models the rest of the page stays as it is.
+        page if models.is_empty() && !page.is_empty() => page.to_owned(),
+        _ => page(&rows, &target),
+    };
+    match scale {
+        Some(path) => {
+            let figures = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+            text.push_str(&scale_section(&figures));
+        }
+        None => text.push_str(old_scale),
+    }
     match out {
         Some(path) => std::fs::write(&path, text).map_err(|e| format!("{path}: {e}")),
         None => {
@@ -222,6 +239,29 @@ fn rule_table(text: &mut String, rows: &[Row]) {
             mb(lost)
         );
     }
+}
+
+const SCALE: &str = "## Scale\n";
+
+/// A page without its section on scale, and that section.
+fn parts(page: &str) -> (&str, &str) {
+    page.find(SCALE).map_or((page, ""), |at| page.split_at(at))
+}
+
+/// The section on scale, around what the benchmark printed.
+fn scale_section(figures: &str) -> String {
+    format!(
+        "{SCALE}\n\
+         Generated programs of one kind each (`tests/support/scale.rs`), target `cpu`: processor seconds on one core, and the most memory resident.\n\
+         `total` is everything up to `print`; `check` verifies the folded program and checks its certificate.\n\
+         Seconds belong to the machine they were measured on. `per op`, the time of one operation compared with that in the smaller program, does not: 1 is linear.\n\n\
+         ```sh\n\
+         cargo bench -p optc-bench --bench scaling > scale.md\n\
+         cargo run --release -p optc-xtask -- results --scale scale.md --out docs/results.md\n\
+         ```\n\n\
+         {}\n",
+        figures.trim_end()
+    )
 }
 
 /// Two bars a model: megabytes that a plain executor moves, and what is left.
