@@ -1,7 +1,7 @@
 //! What the manager, the pipelines and the certificates refuse, and what options do.
 
 use optc_ir::ops::rearrange::view_of;
-use optc_ir::{Diagnostic, Func, Module, Registry, text};
+use optc_ir::{Attr, Diagnostic, Func, Module, Registry, text};
 use optc_passes::certify::{self, Certificate};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{
@@ -103,6 +103,50 @@ fn a_pass_that_breaks_the_program_is_caught() {
             .any(|d| d.notes.iter().any(|n| n.contains("drop-last"))),
         "{diags:?}"
     );
+}
+
+/// A pass that says that `cpu` chose the layouts that are there.
+struct ClaimsTarget;
+
+static CLAIMS_TARGET: PassInfo = PassInfo {
+    name: "claim-target",
+    summary: "set the target",
+    phases: (Phase::Imported, Phase::Canonical),
+    required: false,
+    options: &[],
+};
+
+impl Pass for ClaimsTarget {
+    fn info(&self) -> &'static PassInfo {
+        &CLAIMS_TARGET
+    }
+    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+        module.attrs.set("hbir.target", Attr::str("cpu"));
+        Ok(Changed::Yes)
+    }
+}
+
+#[test]
+fn a_pass_that_leaves_layouts_the_target_does_not_take_is_caught() {
+    let text = r#"func.func @main(%x: tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32> {
+  %0 = "hbir.tanh"(%x) : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}"#;
+    let claim = |text: &str, verify_each| {
+        let mut hooks = Hooks {
+            verify_each,
+            ..Hooks::default()
+        };
+        run(
+            &mut parse(text),
+            &stage(ClaimsTarget),
+            &mut context(),
+            &mut hooks,
+        )
+    };
+    refused(claim(text, true), "target-layout");
+    assert!(claim(text, false).is_ok(), "only --verify-each asks");
+    assert!(claim(TRANSPOSED, true).is_ok(), "row-major is taken");
 }
 
 #[test]
