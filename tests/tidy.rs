@@ -1,7 +1,9 @@
 //! Checks of the repository itself: who uses whom, names, diagnostic codes, links.
 
 use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Code, Example};
 use optc_tests::paths::{files, relative, root};
+use optc_xtask::diagnostics::AREAS;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -284,6 +286,7 @@ fn is_other_name(name: &str) -> bool {
         "expected-warning",
         "kebab-case",
         "last-block",
+        "linear-index-with-tiling",
         "min-run",
         "row-major",
     ];
@@ -307,61 +310,98 @@ fn is_kebab(code: &str) -> bool {
     !code.is_empty() && code.chars().all(good) && !code.starts_with('-') && !code.ends_with('-')
 }
 
-/// All codes that the sources of the libraries and tools use, with the file of the first use.
-fn used_codes() -> IndexMap<String, String> {
-    let mut codes = IndexMap::new();
+/// The sources of the libraries and tools that report codes, without the lists of codes.
+fn reporting_sources() -> Vec<(String, String)> {
     let skip = ["tests/", "benches/", "examples/", "fuzz/", "tools/xtask/"];
+    let mut found = Vec::new();
     for path in sources("rs") {
         let at = relative(&path);
-        if skip.iter().any(|s| at.starts_with(s)) || at.contains("/tests/") {
-            continue;
+        let is_list = AREAS.iter().any(|area| area.list == at);
+        if !is_list && !skip.iter().any(|s| at.starts_with(s)) && !at.contains("/tests/") {
+            found.push((at, code_of(&path)));
         }
-        let literals = kebab_literals(&code_of(&path));
+    }
+    found
+}
+
+/// All codes that the sources use, with the file of the first use.
+fn used_codes() -> IndexMap<String, String> {
+    let mut codes = IndexMap::new();
+    for (at, text) in reporting_sources() {
         // Opcodes of HLO text are kebab-case words as well, and so are the attributes of SVG.
         if at.starts_with("lowering/src/emit/svg") {
             continue;
         }
         let opcodes = at.contains("/hlo");
         let is_code = |c: &String| !is_other_name(c) && (!opcodes || c.starts_with("hlo-"));
-        for code in literals.into_iter().filter(is_code) {
+        for code in kebab_literals(&text).into_iter().filter(is_code) {
             codes.entry(code).or_insert_with(|| at.clone());
         }
-    }
-    for (code, _) in optc_ir::diag::CODES {
-        codes
-            .entry((*code).to_owned())
-            .or_insert_with(|| "ir/src/diag.rs".to_owned());
     }
     codes
 }
 
-#[test]
-fn every_code_is_kebab_case_and_documented() {
-    let page = read(&root().join("docs/diagnostics.md"));
-    let mut missing = Vec::new();
-    for (code, at) in used_codes() {
-        assert!(is_kebab(&code), "{at}: `{code}` is not kebab-case");
-        if !page.contains(&format!("`{code}`")) {
-            missing.push(format!("{code} ({at})"));
-        }
-    }
-    assert!(missing.is_empty(), "docs/diagnostics.md lacks {missing:#?}");
+fn listed_codes() -> impl Iterator<Item = &'static Code> {
+    AREAS.iter().flat_map(|area| area.codes)
 }
 
 #[test]
-fn every_documented_code_exists() {
-    let page = read(&root().join("docs/diagnostics.md"));
-    let used = used_codes();
-    for line in page.lines() {
-        let Some(rest) = line.strip_prefix("| `") else {
-            continue;
-        };
-        let code = rest.split('`').next().unwrap_or("");
-        assert!(
-            used.contains_key(code),
-            "docs/diagnostics.md has `{code}`, which nothing uses"
-        );
+fn every_code_is_kebab_case_and_listed() {
+    let mut missing = Vec::new();
+    for (code, at) in used_codes() {
+        assert!(is_kebab(&code), "{at}: `{code}` is not kebab-case");
+        if !listed_codes().any(|c| c.name == code) {
+            missing.push(format!("{code} ({at})"));
+        }
     }
+    let lists: Vec<&str> = AREAS.iter().map(|a| a.list).collect();
+    let lists = lists.join(", ");
+    assert!(
+        missing.is_empty(),
+        "no list of codes ({lists}) has {missing:#?}; what is no code goes into `is_other_name`"
+    );
+}
+
+/// The folders whose sources report the codes of a list.
+fn folders_of(list: &str) -> Vec<&str> {
+    let own = list.trim_end_matches("codes.rs");
+    let more: &[&str] = if own == "tools/cli/src/" {
+        &["api/rust/src/"]
+    } else {
+        &[]
+    };
+    std::iter::once(own).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn every_listed_code_is_reported() {
+    let sources = reporting_sources();
+    let mut unused = Vec::new();
+    for area in AREAS {
+        let folders = folders_of(area.list);
+        let own = |at: &str| folders.iter().any(|f| at.starts_with(f));
+        let texts: Vec<&String> = sources
+            .iter()
+            .filter(|(at, _)| own(at))
+            .map(|(_, text)| text)
+            .collect();
+        for code in area.codes {
+            let spelled = [format!("\"{}\"", code.name), format!("[{}]", code.name)];
+            if !texts.iter().any(|t| spelled.iter().any(|s| t.contains(s))) {
+                unused.push(format!("{} ({})", code.name, area.list));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "nothing reports {unused:#?}");
+}
+
+#[test]
+fn generated_pages_are_up_to_date() {
+    let stale = optc_xtask::docs::stale();
+    assert!(
+        stale.is_empty(),
+        "{stale:?}: run `cargo run -p optc-xtask -- docs`"
+    );
 }
 
 #[test]
@@ -383,14 +423,18 @@ fn every_code_has_a_test() {
         }
     }
     let mut untested = Vec::new();
-    for (code, at) in used_codes() {
+    for code in listed_codes() {
+        // The other examples are run by `tests/diagnostics.rs`.
+        let Example::Input(_) = code.example else {
+            continue;
+        };
         let named = [
-            format!("\"{code}\""),
-            format!("[{code}]"),
-            format!("{{{{{code}}}}}"),
+            format!("\"{}\"", code.name),
+            format!("[{}]", code.name),
+            format!("{{{{{}}}}}", code.name),
         ];
-        if !named.iter().any(|n| tests.contains(n)) && !DEFECTS.contains(&code.as_str()) {
-            untested.push(format!("{code} ({at})"));
+        if !named.iter().any(|n| tests.contains(n)) && !DEFECTS.contains(&code.name) {
+            untested.push(code.name);
         }
     }
     assert!(untested.is_empty(), "no test names {untested:#?}");

@@ -5,6 +5,7 @@
 //! view shows as a wrong result or as a read of poison. [`equivalent`] runs two programs on the same
 //! seeded inputs with both. Neither shares code with the layout algebra.
 
+mod codes;
 mod compare;
 mod constant;
 mod data;
@@ -18,6 +19,7 @@ mod reference;
 mod scope;
 mod walk;
 
+pub use codes::CODES;
 pub use compare::{Mismatch, MismatchKind, compare, compare_exact, tolerance};
 pub use data::{DataError, DataSource, FallbackSource, FolderSource, MemorySource, NoData};
 pub use equivalent::{EquivalenceOptions, Execution, NotEquivalent, equivalent};

@@ -5,160 +5,93 @@
 use crate::module::Span;
 use std::fmt::Write;
 
-/// Every code of this crate's parser and verifier, with one line on what it says.
+pub use crate::codes::CODES;
+
+/// What is known of a code: its entry in the reference of diagnostics.
 ///
-/// Constraints of single operations have codes of their own, which their declarations list.
-pub const CODES: &[(&str, &str)] = &[
-    (
-        "alias-redefined",
-        "an attribute, type or location alias is defined twice",
-    ),
-    (
-        "alias-too-large",
-        "aliases of aliases expand to too much text",
-    ),
-    (
-        "alias-undefined",
-        "an attribute, type or location alias is not defined",
-    ),
-    (
-        "attribute-dialect",
-        "an attribute of a module, argument or result without a dialect's name before a point",
-    ),
-    (
-        "attribute-duplicate",
-        "an attribute or a field of a layout is given twice",
-    ),
-    (
-        "attribute-kind",
-        "an attribute of an operation is of the wrong kind",
-    ),
-    ("attribute-missing", "an operation lacks an attribute"),
-    ("attribute-value", "a word that starts no attribute"),
-    (
-        "block-unsupported",
-        "a second block or a successor in a function",
-    ),
-    (
-        "call-argument-mismatch",
-        "an operand of a call is of another type than the callee's argument",
-    ),
-    (
-        "call-result-mismatch",
-        "a result of a call is of another type than the callee's result",
-    ),
-    (
-        "call-target-missing",
-        "a call of a function that does not exist",
-    ),
-    (
-        "call-target-recursive",
-        "functions that call each other in a circle",
-    ),
-    (
-        "dense-hex",
-        "the hex string of a constant is malformed or of the wrong length",
-    ),
-    (
-        "dense-shape",
-        "a constant's elements are not as many as its type says",
-    ),
-    (
-        "dims-field",
-        "`dims` in a layout does not agree with the shape",
-    ),
-    (
-        "encoding-kind",
-        "the encoding of a tensor type is no dictionary",
-    ),
-    ("function-duplicate", "two functions of one name"),
-    ("function-name", "a function without a name"),
-    (
-        "function-without-body",
-        "a function that is declared and not defined",
-    ),
-    (
-        "hbir-op-unknown",
-        "an operation of the `hbir` dialect that does not exist",
-    ),
-    ("layout-field", "a field of a layout is of the wrong kind"),
-    (
-        "layout-invalid",
-        "a layout that is malformed or does not fit its shape",
-    ),
-    ("mixed-functions", "bare operations beside functions"),
-    ("module-duplicate", "text after the end of the module"),
-    ("nesting-too-deep", "brackets or aliases nest too deep"),
-    ("number-out-of-range", "a number that its type cannot hold"),
-    (
-        "op-custom-syntax",
-        "an operation that is not in the generic form",
-    ),
-    (
-        "op-name",
-        "an operation without a name, or with NUL characters in it",
-    ),
-    ("operand-count", "another number of operands than wanted"),
-    (
-        "operand-kind",
-        "an operand that is no tensor where one is wanted",
-    ),
-    (
-        "operand-type-mismatch",
-        "a value is used as another type than it has",
-    ),
-    (
-        "port-count",
-        "another number of ports than of arguments or results",
-    ),
-    (
-        "port-name-duplicate",
-        "two arguments or two results of one name",
-    ),
-    ("region-unsupported", "an operation with a region"),
-    ("result-count", "another number of results than wanted"),
-    (
-        "result-kind",
-        "a result that is no tensor where one is wanted",
-    ),
-    (
-        "result-shape-mismatch",
-        "a declared result has another shape than the operation gives",
-    ),
-    (
-        "result-type-mismatch",
-        "a declared result has another element type than the operation gives",
-    ),
-    (
-        "return-count",
-        "another number of returned values than declared",
-    ),
-    ("return-missing", "a function that ends without `return`"),
-    ("return-not-last", "an operation after `return`"),
-    (
-        "return-type-mismatch",
-        "a returned value is of another type than declared",
-    ),
-    ("string-escape", "an unknown escape in a string"),
-    ("string-not-utf8", "a string that is not UTF-8"),
-    ("string-unterminated", "a string that is not closed"),
-    ("syntax", "something else was found than the grammar wants"),
-    (
-        "value-foreign",
-        "an operation or value that is not of its function's tables",
-    ),
-    ("value-number", "`%x#n` beyond the number of results"),
-    ("value-redefined", "a value is defined twice"),
-    ("value-undefined", "a value is used and not defined before"),
-    (
-        "view-illegal",
-        "the layouts of a view do not agree with its index map",
-    ),
-    (
-        "view-shape",
-        "a view's shape or permutation does not fit its operand and result",
-    ),
-];
+/// The texts start in lower case and have no final period, as messages do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// The stable kebab-case name.
+    pub name: &'static str,
+    /// What is wrong: found, and wanted.
+    pub says: &'static str,
+    /// A small input that has it.
+    pub example: Example,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
+/// A small input for which a code is reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Example {
+    /// A program, in the language of the part that reports the code, that is refused with this code
+    /// alone when it is read.
+    Program(&'static str),
+    /// Commands on files.
+    Command {
+        /// Names and texts of the files.
+        files: &'static [(&'static str, &'static str)],
+        /// The commands, one a line; the last one reports the code.
+        run: &'static str,
+    },
+    /// What there must be in an input that is no text, in words.
+    Input(&'static str),
+}
+
+impl Code {
+    /// A code that a program has when it is read.
+    #[must_use]
+    pub const fn program(
+        name: &'static str,
+        says: &'static str,
+        text: &'static str,
+        help: &'static str,
+    ) -> Code {
+        let example = Example::Program(text);
+        Code {
+            name,
+            says,
+            example,
+            help,
+        }
+    }
+
+    /// A code that commands on files report.
+    #[must_use]
+    pub const fn command(
+        name: &'static str,
+        says: &'static str,
+        files: &'static [(&'static str, &'static str)],
+        run: &'static str,
+        help: &'static str,
+    ) -> Code {
+        let example = Example::Command { files, run };
+        Code {
+            name,
+            says,
+            example,
+            help,
+        }
+    }
+
+    /// A code of an input that is no text.
+    #[must_use]
+    pub const fn input(
+        name: &'static str,
+        says: &'static str,
+        what: &'static str,
+        help: &'static str,
+    ) -> Code {
+        let example = Example::Input(what);
+        Code {
+            name,
+            says,
+            example,
+            help,
+        }
+    }
+}
 
 /// How serious a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -3,6 +3,7 @@
 //! The IR does no input or output; front ends and tools hand it text and bytes.
 
 pub mod attr;
+mod codes;
 pub mod diag;
 pub mod entity;
 pub mod module;
@@ -14,7 +15,7 @@ pub mod types;
 pub mod verify;
 
 pub use attr::{Attr, AttrDict, Dense};
-pub use diag::{Diagnostic, Severity};
+pub use diag::{Code, Diagnostic, Example, Severity};
 pub use module::{Func, Loc, Module, Op, OpData, Port, Span, Value, ValueData, ValueDef};
 pub use op::{
     Bindings, EvalContext, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef,

@@ -1,6 +1,6 @@
 //! Every code of the parser and the verifier: a text that is refused with it, and one that is not.
 
-use optc_ir::diag::{CODES, position, render};
+use optc_ir::diag::{CODES, Code, position, render};
 use optc_ir::text::parse;
 use optc_ir::verify::{Verified, verify};
 use optc_ir::{Attr, AttrDict, DType, Diagnostic, Func, Loc, Module, Registry, Type};
@@ -483,16 +483,19 @@ fn nesting_and_expansion_are_limited() {
 #[test]
 fn each_code_has_a_case() {
     let limits = ["nesting-too-deep", "alias-too-large"];
-    for (code, line) in CODES {
+    for Code {
+        name: code, says, ..
+    } in CODES
+    {
         let covered = CASES.iter().any(|c| c.code == *code)
             || BY_CODE_ALONE.contains(code)
             || limits.contains(code);
-        assert!(covered, "{code}: {line}");
+        assert!(covered, "{code}: {says}");
     }
-    assert!(CODES.is_sorted(), "codes are sorted");
+    assert!(CODES.is_sorted_by_key(|c| c.name), "codes are sorted");
     for case in CASES {
         assert!(
-            CODES.iter().any(|(code, _)| *code == case.code),
+            CODES.iter().any(|c| c.name == case.code),
             "{} is listed",
             case.code
         );

@@ -518,6 +518,10 @@ fn read_orders(
     }
 }
 
+/// The most block sizes that a `block` has. Those above 1 are at most 62, since their product is
+/// below 2^63; the bound keeps a text of many ones from costing time beyond its worth.
+const MAX_FACTORS: usize = 256;
+
 /// Reader of the text of a `block` key.
 struct BlockText<'a> {
     text: &'a str,
@@ -530,6 +534,7 @@ impl BlockText<'_> {
     fn levels(mut self) -> Result<(Vec<Vec<Factor>>, bool), LayoutError> {
         let (mut levels, mut level) = (Vec::new(), Vec::new());
         let (mut by_letter, mut by_number) = (false, false);
+        let mut factors = 0;
         loop {
             self.skip_spaces();
             match self.peek() {
@@ -538,6 +543,10 @@ impl BlockText<'_> {
                     levels.push(std::mem::take(&mut level));
                 }
                 Some(c) if c.is_ascii_digit() => {
+                    factors += 1;
+                    if MAX_FACTORS < factors {
+                        return Err(self.error("at most 256 block sizes"));
+                    }
                     let (factor, numbered) = self.factor()?;
                     by_letter |= !numbered;
                     by_number |= numbered;

@@ -2,6 +2,7 @@
 
 pub mod canonicalize;
 pub mod certify;
+mod codes;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;
@@ -11,6 +12,7 @@ pub mod view_fold;
 
 use std::sync::Arc;
 
+pub use codes::CODES;
 pub use pass::{
     Boundary, Changed, OptionInfo, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage,
 };

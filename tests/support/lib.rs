@@ -2,7 +2,9 @@
 
 pub mod build;
 pub mod check;
+pub mod door;
 pub mod generate;
+pub mod mutate;
 pub mod paths;
 pub mod scale;
 pub mod transformer;

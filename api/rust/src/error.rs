@@ -5,6 +5,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+/// How many diagnostics of one error are rendered: finding the place of each takes time in the size
+/// of the source, and nobody reads thousands.
+const MOST_SHOWN: usize = 100;
+
 /// Why an input was refused or a step failed.
 ///
 /// `Display` renders every diagnostic with file, line, column and a caret.
@@ -43,10 +47,19 @@ impl Error {
         )
     }
 
-    /// The errors as text, each with its place and hints, one after another.
+    /// The errors as text, each with its place and hints, one after another; of very many the first
+    /// 100 and how many there are more.
     #[must_use]
     pub fn render(&self) -> String {
-        render_all(&self.diagnostics, &self.file, &self.source)
+        let (shown, left_out) = match self.diagnostics.split_at_checked(MOST_SHOWN) {
+            Some(parts) => parts,
+            None => (&self.diagnostics[..], &[][..]),
+        };
+        let mut text = render_all(shown, &self.file, &self.source);
+        if !left_out.is_empty() {
+            text.push_str(&format!("{}: and {} more\n", self.file, left_out.len()));
+        }
+        text
     }
 
     /// The code of the first error.
@@ -79,3 +92,20 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_errors_some_are_shown() {
+        let one = Diagnostic::error("a-code", "found it");
+        let error = |n: usize| Error {
+            diagnostics: vec![one.clone(); n],
+            ..Error::about("f", one.clone())
+        };
+        let lines = |n: usize| error(n).render().lines().count();
+        assert_eq!((lines(1), lines(100), lines(101)), (1, 100, 101));
+        assert!(error(250).render().ends_with("f: and 150 more\n"));
+    }
+}

@@ -40,16 +40,16 @@ pub use compiler::{Compiler, Report};
 pub use error::Error;
 pub use format::Format;
 pub use json::to_json;
-pub use output::write_aside;
+pub use output::{write_aside, write_files};
 pub use picture::{State, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};
 
 pub use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Data, Dense, Diagnostic, Dim, EvalContext, EvalError, Freedom,
-    FreedomClass, Func, Inferred, Label, Loc, Module, Op, OpData, OpDecl, OpError, OpRef, Port,
-    Registry, Role, Severity, Sign, Span, Tensor, TensorType, Traffic, Type, Value, ValueData,
-    ValueDef,
+    Attr, AttrDict, Bindings, Code, DType, Data, Dense, Diagnostic, Dim, EvalContext, EvalError,
+    Example, Freedom, FreedomClass, Func, Inferred, Label, Loc, Module, Op, OpData, OpDecl,
+    OpError, OpRef, Port, Registry, Role, Severity, Sign, Span, Tensor, TensorType, Traffic, Type,
+    Value, ValueData, ValueDef,
 };
 pub use optc_passes::stats::Stats;
 pub use optc_passes::view_fold::FoldReport;

@@ -117,6 +117,20 @@ fn every_refusal_has_its_code_and_place() {
 }
 
 #[test]
+fn import_refuses_fusions_that_lack_operands_and_remarks_what_stays_opaque() {
+    let text = "HloModule m\nf { p = f32[4] parameter(0)\nq = f32[4] parameter(1)\n\
+        ROOT r = f32[4] add(p, q) }\nENTRY e { a = f32[4] parameter(0)\n\
+        ROOT r = f32[4] fusion(a), kind=kLoop, calls=f }\n";
+    let codes = |diags: &[optc_ir::Diagnostic]| diags.iter().map(|d| d.code).collect::<Vec<_>>();
+    let refused = optc_hlo::import(text).expect_err("an operand is missing");
+    assert_eq!(codes(&refused), ["hlo-import"]);
+    let text =
+        entry("a = f32[4] parameter(0)\nr = f32[4] custom-call(a), custom_call_target=\"t\"");
+    let import = optc_hlo::import(&text).expect("it stays opaque");
+    assert_eq!(codes(&import.diags), ["hlo-opaque"]);
+}
+
+#[test]
 fn carets_stand_under_what_is_wrong() {
     let text = entry("a = f32[4] parameter(0)\nr = f32[4] negate(%bb)");
     assert_eq!(refused(&text).1, "%bb");

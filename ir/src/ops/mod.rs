@@ -7,6 +7,7 @@
 mod broadcast;
 mod call;
 mod cast;
+mod codes;
 mod compare_select;
 mod concat;
 mod constant;
@@ -37,6 +38,8 @@ mod softmax;
 mod split;
 mod top_k;
 mod window;
+
+pub use codes::CODES;
 
 pub use constant::{dense_tensor, tensor_dense};
 pub use elementwise::erf;

@@ -277,10 +277,12 @@ impl Builder<'_> {
     }
 
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
-        // A value of no known type is one unit that nothing lays out anew.
-        let ty = self.func.ty(value).as_tensor();
-        let bits = ty.map_or(UNKNOWN_BITS, |ty| ty.dtype.bits());
-        let symbolic_bytes = ty.is_some_and(|ty| ty.shape().is_none()).then(|| {
+        // What is no tensor has no layout, and belongs to no group.
+        let Some(ty) = self.func.ty(value).as_tensor() else {
+            return;
+        };
+        let bits = ty.dtype.bits();
+        let symbolic_bytes = ty.shape().is_none().then(|| {
             let bind = |name: Option<&str>| {
                 name.and_then(|n| self.cx.bindings.get(n).copied())
                     .unwrap_or(DEFAULT_BINDING)

@@ -1,104 +1,240 @@
-//! The codes of the diagnostics that the command and the façade add.
+//! The codes that the command and the façade add.
 
-/// Each code with a line that explains it, sorted.
-pub const CODES: &[(&str, &str)] = &[
-    (
+use optc::Code;
+
+/// Every code of the command and the façade, sorted.
+pub const CODES: &[Code] = &[
+    Code::command(
         "boundary-differs",
         "two programs to compare have other arguments or results",
+        &[
+            (
+                "a.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+            (
+                "b.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<6x5xf32>) -> tensor<6x5xf32>"#,
+            ),
+        ],
+        "optc verify a.ir b.ir",
+        "compare programs of one signature; `--func` chooses the function",
     ),
-    (
+    Code::command(
         "certificate-program",
-        "a certificate is about another program",
+        "a certificate is about another program than the one given",
+        &[
+            (
+                "in.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+            (
+                "other.ir",
+                r#"%0 = "hbir.tanh"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+        ],
+        r#"optc --pass=view-fold --certificate c.txt -o out.ir in.ir
+optc verify --certificate c.txt other.ir"#,
+        "check it with the program that was compiled, or the one that came out",
     ),
-    ("certificate-syntax", "a file is no certificate"),
-    ("fail-if", "a condition of `--fail-if` holds"),
-    ("format-unsupported", "a format that is not read"),
-    ("function-missing", "a program has no function to run"),
-    ("index-bounds", "an index is out of bounds of its tensor"),
-    (
+    Code::input(
+        "certificate-syntax",
+        "a file is no certificate, or lacks one of its parts",
+        "a certificate file that was cut off after its pipeline",
+        "make the certificate with `optc --pass=… --certificate OUT`",
+    ),
+    Code::command(
+        "fail-if",
+        "a condition of `--fail-if` holds",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32>, %y: tensor<6x5xf32>) -> tensor<6x5xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %1 = "hbir.add"(%0, %y) : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  return %1 : tensor<6x5xf32>
+}"#,
+        )],
+        "optc stats --fail-if='transpose>0' in.ir",
+        "this is the check that was asked for; `optc stats` shows the figures",
+    ),
+    Code::command(
+        "format-unsupported",
+        "the input is in a format that is not read",
+        &[("in.mlir", "%0 = stablehlo.add %a, %b : tensor<4xf32>")],
+        "optc in.mlir",
+        "convert it to a format that `--from` lists",
+    ),
+    Code::command(
+        "function-missing",
+        "a program has no function to run",
+        &[(
+            "in.ir",
+            r#"module {
+}"#,
+        )],
+        "optc run in.ir --output out.npz",
+        "give a program with a function or operations",
+    ),
+    Code::command(
+        "index-bounds",
+        "an index is out of bounds of its tensor",
+        &[],
+        "optc layout index 'f32[3,5]' 3,0",
+        "count from 0 in every dimension",
+    ),
+    Code::command(
         "index-rank",
-        "an index has more or fewer numbers than its tensor dimensions",
+        "an index has more or fewer numbers than its tensor has dimensions",
+        &[],
+        "optc layout index 'f32[3,5]' 1",
+        "write one number a dimension, separated by commas",
     ),
-    ("internal-error", "the compiler failed; a defect of optc"),
-    ("io-read", "a file cannot be read"),
-    ("io-write", "a file cannot be written"),
-    (
+    Code::input(
+        "internal-error",
+        "the compiler failed; nothing was written",
+        "no input is known that brings it about",
+        "this is a defect of optc: report it with the input, or the file that `--reproducer` writes",
+    ),
+    Code::command(
+        "io-read",
+        "a file cannot be read: it does not exist, is a folder, or may not be read",
+        &[],
+        "optc absent.ir",
+        "check the path; `-` is standard input",
+    ),
+    Code::command(
+        "io-write",
+        "a file cannot be written; what was there before is still there",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc -o absent/out.ir in.ir",
+        "check that the folder exists and has room",
+    ),
+    Code::command(
         "layout-notation",
         "a layout cannot be written in the notation asked for",
+        &[],
+        r#"optc layout convert --to=strided 'tensor<4x8xsi8, {block = "2W", order = [1, 0]}>'"#,
+        "`--to=digits` writes every layout",
     ),
-    ("no-tests", "no file test was found"),
-    ("not-equivalent", "two programs compute different numbers"),
-    (
+    Code::command(
+        "no-tests",
+        "no file with a `// RUN:` header was found",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc test .",
+        "give files or folders of file tests; CONTRIBUTING.md shows the header",
+    ),
+    Code::command(
+        "not-equivalent",
+        "two programs compute different numbers",
+        &[
+            (
+                "a.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+            (
+                "b.ir",
+                r#"%0 = "hbir.tanh"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+        ],
+        "optc verify a.ir b.ir",
+        "the message names the input and the first element that differs",
+    ),
+    Code::command(
         "npz-input",
-        "an archive of inputs is broken or does not fit the arguments",
+        "an archive of inputs is broken, or an array in it does not fit its argument",
+        &[
+            (
+                "in.ir",
+                r#"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}"#,
+            ),
+            ("in.npz", "no archive"),
+        ],
+        "optc run in.ir --inputs in.npz --output out.npz",
+        "write the file with `numpy.savez`",
     ),
-    ("target-file", "a target file is not well formed"),
-    (
+    Code::command(
+        "target-file",
+        "a target file is not well formed",
+        &[
+            (
+                "in.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+            ("mine.toml", "name = 3"),
+        ],
+        "optc --target=mine.toml --pass=view-fold in.ir",
+        "start from a built-in target; `optc targets` explains the fields",
+    ),
+    Code::command(
         "tensor-syntax",
         "the text of a tensor on the command line cannot be read",
+        &[],
+        "optc layout size 'tensor<4x8xsi8'",
+        "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
     ),
-    ("text-encoding", "a program's text is no UTF-8"),
-    (
+    Code::input(
+        "text-encoding",
+        "the text of a program is not UTF-8",
+        "a file `in.ir` with the byte FF",
+        "save the file as UTF-8; for a model give `--from=onnx`",
+    ),
+    Code::command(
         "unknown-port",
-        "an option names an argument or result that does not exist",
+        "an option names an argument or result that the function does not have, or that is no tensor",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold --free-boundary=z in.ir",
+        "the message lists the names there are",
     ),
-    ("unknown-target", "a target that does not exist"),
-    (
+    Code::command(
+        "unknown-target",
+        "a target does not exist",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --target=gpu --pass=view-fold in.ir",
+        "`optc targets` lists the built-in ones; a file of your own is given by its path",
+    ),
+    Code::command(
         "unknown-value",
         "`--explain` names a value that the result does not have",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold --explain=%9 in.ir",
+        "values are called as the result prints them",
     ),
-    ("vectors-kind", "conformance vectors of an unknown kind"),
-    ("vectors-syntax", "a file holds no conformance vectors"),
-    (
+    Code::command(
+        "vectors-kind",
+        "conformance vectors are of a kind that is not known",
+        &[("v.json", r#"{"kind": "colours", "vectors": []}"#)],
+        "optc spec v.json",
+        "the message lists the kinds",
+    ),
+    Code::command(
+        "vectors-syntax",
+        "a file holds no conformance vectors",
+        &[("v.json", "no vectors")],
+        "optc spec v.json",
+        "write an object with `kind` and a list `vectors`; spec/vectors/README.md describes them",
+    ),
+    Code::command(
         "view-shape",
-        "the shape or permutation of `optc layout view` does not fit",
+        "`--shape` or `--perm` of `optc layout view` does not fit the operand and the result",
+        &[],
+        "optc layout view 'f32[4,8]' 'f32[8,4]' --perm=1",
+        "`--shape` has as many elements as the operand, `--perm` one entry for each of its dimensions",
     ),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::path::{Path, PathBuf};
-
-    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                sources(&path, found);
-            } else if !path.ends_with("codes.rs") {
-                found.push(path);
-            }
-        }
-    }
-
-    #[test]
-    fn the_list_is_what_the_sources_use() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut files = Vec::new();
-        sources(&root.join("src"), &mut files);
-        sources(&root.join("../../api/rust/src"), &mut files);
-        let text: String = files
-            .iter()
-            .map(|p| fs::read_to_string(p).unwrap())
-            .collect();
-        for (code, line) in CODES {
-            assert!(
-                text.contains(&format!("\"{code}\"")) || text.contains(&format!("[{code}]")),
-                "{code}"
-            );
-            assert!(!line.ends_with('.'), "{line}");
-        }
-        for maker in ["Diagnostic::error(", "Diagnostic::warning("] {
-            for (at, _) in text.match_indices(maker) {
-                let rest = text[at + maker.len()..].trim_start().strip_prefix('"');
-                let Some(code) = rest.and_then(|r| r.split('"').next()) else {
-                    continue;
-                };
-                let known = CODES.iter().any(|(c, _)| *c == code) || code == "bad-thing";
-                assert!(known, "`{code}` is not listed");
-            }
-        }
-        assert!(CODES.is_sorted_by_key(|(code, _)| code));
-    }
-}

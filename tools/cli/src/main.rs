@@ -1,7 +1,9 @@
 //! The `optc` command: hands the arguments and the standard streams to the library.
 
-use optc_cli::{Streams, run_command};
-use std::io::{BufWriter, Write, stderr, stdin, stdout};
+use optc::Error;
+use optc_cli::{Status, Streams, run_command};
+use std::io::{BufWriter, ErrorKind, Write, stderr, stdin, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -17,7 +19,13 @@ fn main() -> ExitCode {
     };
     let status = run_command(std::env::args_os(), &mut streams);
     optc_cli::terminal::finish();
-    // A reader that went away, as `head` does, is no failure of the program.
-    let _ = output.flush();
-    ExitCode::from(status)
+    ExitCode::from(match output.flush() {
+        // A reader that went away, as `head` does, is no failure of the program.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let error = Error::io("write", Path::new("<stdout>"), &error);
+            let _ = write!(errors, "{}", error.render());
+            Status::Refused.code()
+        }
+        Ok(()) | Err(_) => status,
+    })
 }

@@ -9,7 +9,7 @@ use crate::{stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
     Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, Stage, State,
-    Stats, write_aside,
+    Stats, write_aside, write_files,
 };
 use serde_json::json;
 use similar::TextDiff;
@@ -356,14 +356,15 @@ fn write_all(
     };
     terminal::doing(|| "writing".to_owned());
     let text = emitted(parts, emit, args.compile.pass.as_deref());
-    if let Some((path, certificate)) = certificate {
-        write_aside(path, certificate.as_bytes())?;
+    let mut files: Vec<(&Path, &[u8])> = Vec::new();
+    if let Some((path, certificate)) = &certificate {
+        files.push((path, certificate.as_bytes()));
     }
     let to_file = args.output.as_deref().filter(|p| *p != Path::new("-"));
-    match to_file {
-        Some(path) => write_aside(path, text.as_bytes())?,
-        None if explained.is_none() => streams.print(&text),
-        None => {}
+    files.extend(to_file.map(|path| (path, text.as_bytes())));
+    write_files(&files)?;
+    if to_file.is_none() && explained.is_none() {
+        streams.print(&text);
     }
     if let Some(explained) = explained {
         streams.print(&explained);

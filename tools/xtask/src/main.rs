@@ -8,9 +8,9 @@
 //!   without models the rest of the page does.
 #![expect(clippy::print_stdout, reason = "a command prints")]
 
-mod docs;
 mod results;
 
+use optc_xtask::docs;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

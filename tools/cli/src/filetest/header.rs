@@ -128,7 +128,10 @@ fn evaluation(value: &str) -> Result<Option<Evaluation>, String> {
 }
 
 /// Cuts a command into words as a shell does: quotes keep blanks, `\` the next character.
-fn command(text: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// What is wrong, in words: a quote that is not closed, a pipe, another command than `optc`.
+pub fn command(text: &str) -> Result<Vec<String>, String> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;

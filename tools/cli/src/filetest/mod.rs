@@ -25,6 +25,7 @@ use crate::condition::Figures;
 use crate::rewrite::{self, Part};
 use crate::{Status, Streams};
 use header::Header;
+pub use header::command as words;
 use optc::{Severity, Stats};
 use std::fmt::Write as _;
 use std::fs;

@@ -1,0 +1,63 @@
+//! Fills `corpus/TARGET` with what the repository has: `cargo run --example seeds`.
+//!
+//! Programs and models of the tests, and the broken ones of `tests/door`; names are hashes of the
+//! bytes, as libFuzzer's own.
+
+use optc_tests::mutate::cases;
+use optc_tests::paths::{files, root};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+/// Larger inputs make every run slow and are not needed: small ones reach the same code.
+const MOST_BYTES: usize = 16_000;
+
+fn main() -> std::io::Result<()> {
+    let corpus = root().join("fuzz/corpus");
+    let mut count = 0;
+    for path in files(&root().join("tests"), "ir") {
+        count += usize::from(write(&corpus.join("ir"), &std::fs::read(path)?)?);
+    }
+    for path in files(&root().join("tests/models"), "onnx") {
+        count += usize::from(write(&corpus.join("onnx"), &std::fs::read(path)?)?);
+    }
+    for list in files(&root().join("tests/door"), "txt") {
+        for case in cases(&list) {
+            let target = if case.name.ends_with(".onnx") {
+                "onnx"
+            } else {
+                "ir"
+            };
+            count += usize::from(write(&corpus.join(target), &case.bytes)?);
+        }
+    }
+    for path in files(&root().join("tests/cases"), "ir") {
+        for ty in types(&std::fs::read_to_string(path)?) {
+            count += usize::from(write(&corpus.join("layout"), ty.as_bytes())?);
+        }
+    }
+    println!("{count} seeds in {}", corpus.display());
+    Ok(())
+}
+
+/// The tensor types with a layout in a program.
+fn types(text: &str) -> Vec<&str> {
+    let starts = text.match_indices("tensor<").map(|(at, _)| &text[at..]);
+    let one = |rest: &'_ str| rest.find("}>").map(|end| end + 2);
+    starts
+        .filter_map(|rest| Some(&rest[..one(rest)?]))
+        .filter(|ty| !ty[1..].contains("tensor<"))
+        .collect()
+}
+
+fn write(folder: &Path, bytes: &[u8]) -> std::io::Result<bool> {
+    if MOST_BYTES < bytes.len() {
+        return Ok(false);
+    }
+    std::fs::create_dir_all(folder)?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let path = folder.join(format!("{:016x}", hasher.finish()));
+    let new = !path.exists();
+    std::fs::write(path, bytes)?;
+    Ok(new)
+}

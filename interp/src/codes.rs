@@ -1,0 +1,148 @@
+//! The codes of running and comparing programs.
+
+use optc_ir::diag::Code;
+
+/// Every code of this crate, sorted.
+pub const CODES: &[Code] = &[
+    Code::command(
+        "constant-data",
+        "the elements of a constant cannot be read: its file is missing, too short, no file, or outside of the program's folder",
+        &[(
+            "in.ir",
+            r#"func.func @main() -> tensor<3xf32> {
+  %0 = "hbir.constant"() <{data = #hbir.external<"absent.weights", 0, 12>}> : () -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}"#,
+        )],
+        "optc run in.ir --output out.npz",
+        "put the file beside the program; `optc verify --random-weights` invents what is absent",
+    ),
+    Code::command(
+        "function-missing",
+        "there is no function of the name that was asked for",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}"#,
+        )],
+        "optc run in.ir --func=other --output out.npz",
+        "ask for a function of the module; `main` is the default",
+    ),
+    Code::input(
+        "input-dtype",
+        "an input has another element type than its argument",
+        "an `.npz` with float64 numbers for an argument of f32",
+        "convert the array; bf16 travels as uint16, types below 8 bits as int8",
+    ),
+    Code::input(
+        "input-extra",
+        "an input has the name of no argument",
+        "an `.npz` with the key `z` for a function of `x`",
+        "the keys are the arguments' `hbir.name`, else their names in the text",
+    ),
+    Code::input(
+        "input-kind",
+        "an argument is no tensor, so no input can be given for it",
+        "a function with an argument of type `none`",
+        "take the argument out of the function before running it",
+    ),
+    Code::input(
+        "input-malformed",
+        "an input holds more or fewer elements than its own shape says",
+        "a `Tensor` built by code whose data and shape differ",
+        "build tensors with `Tensor::from_f64` and the like, which check",
+    ),
+    Code::command(
+        "input-missing",
+        "an argument has no input",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}"#,
+        )],
+        "optc run in.ir --output out.npz",
+        "give an `.npz` with one array an argument: `--inputs in.npz`",
+    ),
+    Code::input(
+        "input-shape",
+        "an input has another shape than its argument",
+        "an `.npz` with 4 numbers for an argument of 3",
+        "give an array of the argument's shape",
+    ),
+    Code::input(
+        "input-symbol",
+        "an input gives a symbol another size than a previous input or `--bind` did",
+        "an `.npz` with arrays of 2 and 3 rows for two arguments whose rows are `B`",
+        "one name is one size in the whole program",
+    ),
+    Code::input(
+        "run-call",
+        "a call cannot be executed: the callee does not exist, does not fit, or calls are nested too deep",
+        "a module built by code, past the verifier, in which a call names no function",
+        "verify the module before running it",
+    ),
+    Code::input(
+        "run-failed",
+        "the semantics of an operation refuse the values of its operands",
+        "an `hbir.gather` with an index beyond the extent of its operand",
+        "correct the values; the message names the operation",
+    ),
+    Code::input(
+        "run-illegal-view",
+        "on buffers, a view reads a position that was never written, or two elements share one; found by `--exec=naive`",
+        "a view past the verifier whose layouts do not agree with its map",
+        "this is a defect of the pass that made the view: report it with the program",
+    ),
+    Code::input(
+        "run-layout",
+        "a layout cannot be addressed on buffers",
+        "a module built by code, past the verifier, with a layout of another rank than its shape",
+        "verify the module before running it",
+    ),
+    Code::input(
+        "run-not-tensor",
+        "an operand or result is no tensor, and only tensors can be computed",
+        "a module built by code, past the verifier, with an `hbir.neg` of type `none`",
+        "take such values out of the function before running it",
+    ),
+    Code::input(
+        "run-result-type",
+        "a result has another shape or element type, or the operation another number of results, than declared",
+        "an operation of a user's dialect whose semantics and shape rule disagree",
+        "correct the declaration of the operation",
+    ),
+    Code::input(
+        "run-undefined",
+        "an operand is not defined before its operation",
+        "a module built by code, past the verifier, whose operations stand in the wrong order",
+        "verify the module before running it",
+    ),
+    Code::command(
+        "run-unknown-op",
+        "an operation is not known, so it has no semantics to run",
+        &[(
+            "in.ir",
+            r#"func.func @main() -> tensor<3xf32> {
+  %0 = "my.source"() : () -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}"#,
+        )],
+        "optc run in.ir --output out.npz",
+        "declare the operation with `OpDecl`, or run the part of the program before it",
+    ),
+    Code::command(
+        "tensor-too-large",
+        "a tensor has more elements than the interpreters hold",
+        &[(
+            "in.ir",
+            r#"func.func @main() -> tensor<4294967296xf32> {
+  %0 = "hbir.iota"() <{axis = 0}> : () -> tensor<4294967296xf32>
+  return %0 : tensor<4294967296xf32>
+}"#,
+        )],
+        "optc run in.ir --output out.npz",
+        "run the program with smaller sizes; the interpreters are for tests",
+    ),
+];

@@ -1,0 +1,199 @@
+//! The codes of pipelines, passes and certificates.
+
+use optc_ir::diag::Code;
+
+/// Every code of this crate, sorted.
+pub const CODES: &[Code] = &[
+    Code::input(
+        "certificate-bytes",
+        "a certificate states other movement bytes than the folded program has",
+        "a certificate file whose `movement_bytes` was changed",
+        "make the certificate again with `--certificate`; do not edit it",
+    ),
+    Code::input(
+        "certificate-mismatch",
+        "the folded program does not compute what the original does: an operation differs, is missing, or reads another value",
+        "a certificate whose folded program has `hbir.sub` where the original has `hbir.add`",
+        "if optc wrote the file itself, this is a defect of optc: report it",
+    ),
+    Code::input(
+        "certificate-operation",
+        "a certificate states another operation or layout than the folded program has",
+        "a certificate file with a line more than the program has operations",
+        "make the certificate again with `--certificate`; do not edit it",
+    ),
+    Code::command(
+        "certificate-syntax",
+        "a file is no certificate",
+        &[
+            ("c.txt", "nonsense"),
+            (
+                "in.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+        ],
+        "optc verify --certificate c.txt in.ir",
+        "make the certificate with `optc --pass=… --certificate OUT`",
+    ),
+    Code::input(
+        "certificate-target",
+        "a certificate is for another target than the one it is checked for",
+        "a certificate made for `cpu`, checked with `--target=journey6`",
+        "check it for the target that it names",
+    ),
+    Code::command(
+        "constant-conversion",
+        "remark: a constant is wanted in another layout than it is stored in; it is written out once, at compile time",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %0 = "hbir.constant"() <{value = dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>}> : () -> tensor<2x3xf32>
+  %1 = "hbir.transpose"(%0) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %2 = "hbir.add"(%x, %1) : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %2 : tensor<3x2xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --remarks in.ir",
+        "nothing; the bytes are counted apart, as compile-time bytes",
+    ),
+    Code::command(
+        "conversion-stays",
+        "remark: a layout conversion stays at run time; the notes say what forces it, its bytes, and what would remove it",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32>, %y: tensor<6x5xf32>) -> tensor<6x5xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %1 = "hbir.add"(%0, %y) : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  return %1 : tensor<6x5xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --remarks in.ir",
+        "free a boundary (`--free-boundary`), pin another layout (`--pin`), or choose a target that accepts the other order",
+    ),
+    Code::command(
+        "layouts-dropped",
+        "remark: candidate layouts were left out at the cap, so a cheaper choice may have been missed",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32>, %y: tensor<6x5xf32>) -> tensor<6x5xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %1 = "hbir.add"(%0, %y) : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  return %1 : tensor<6x5xf32>
+}"#,
+        )],
+        "optc --pass=view-fold{max-layouts=1} --remarks in.ir",
+        "raise `max-layouts`",
+    ),
+    Code::input(
+        "no-lowering",
+        "no choice of layouts exists for a function on the target",
+        "no program is known that brings it about",
+        "this is a defect of optc or of a target file: report it",
+    ),
+    Code::input(
+        "not-saturated",
+        "remark: the alternatives of some operations reached the limit of the search, so a cheaper form may have been missed",
+        "no program is known that brings it about with the built-in rules",
+        "make added search rules end: a rule may not enlarge its own result without bound",
+    ),
+    Code::command(
+        "option-value",
+        "an option of a pass has a value that it does not take",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold{max-layouts=0} in.ir",
+        "give a value of the kind that `--list-passes` says",
+    ),
+    Code::input(
+        "pass-changed",
+        "a pass says that it changed nothing and the printed program differs (checked in debug builds)",
+        "a pass of the library's user that returns `Changed::No` after a change",
+        "return `Changed::Yes`; in a built-in pass it is a defect of optc",
+    ),
+    Code::input(
+        "pass-phase",
+        "a pass was asked to run on a program in a phase that it does not take",
+        "a pass of the library's user that takes canonical programs, run after `view-fold`",
+        "run the passes in the order of the default pipeline; a pass names its phases in `PassInfo`",
+    ),
+    Code::input(
+        "pin-layout",
+        "a layout pinned at the boundary does not fit the shape of the argument or result",
+        "a `Boundary` built by code whose `pins` give a tensor of rank 2 the order [0, 2, 1]; `--pin` refuses such a text with `layout-invalid`",
+        "pin a layout of the rank and size of the tensor",
+    ),
+    Code::command(
+        "pipeline-syntax",
+        "the text of a pipeline is malformed",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold{max-layouts=1 in.ir",
+        "write `--pass=canonicalize,view-fold{max-layouts=8}`, in quotation marks where the shell reads braces",
+    ),
+    Code::command(
+        "rearrange-unknown-size",
+        "a reshape, transpose or view of unknown sizes cannot be folded, since its sizes do not follow from each other",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.reshape"(%x) : (tensor<?x?xf32>) -> tensor<?x?x?xf32>"#,
+        )],
+        "optc --pass=view-fold in.ir",
+        "name the sizes with `dims`, or write those that are known",
+    ),
+    Code::input(
+        "target-layout",
+        "the target does not accept the layouts of an operation",
+        "a folded program in which an `hbir.add` on `cpu` reads one operand row-major and one column-major",
+        "convert one operand with `hbir.layout_convert`, or run `view-fold`",
+    ),
+    Code::command(
+        "target-wants-sizes",
+        "a size is unknown and the target pads blocks, for which it must be known",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<?x6xf32, {dims = ["B", 6]}>) -> tensor<?x6xf32, {dims = ["B", 6]}>"#,
+        )],
+        "optc --pass=view-fold --target=journey6 in.ir",
+        "write the size as a number, or choose a target without blocks",
+    ),
+    Code::command(
+        "unknown-option",
+        "a pass has no option of this name",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold{layouts=8} in.ir",
+        "`optc --list-passes` shows the options",
+    ),
+    Code::command(
+        "unknown-pass",
+        "no pass has this name",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=fold-views in.ir",
+        "`optc --list-passes` shows the passes",
+    ),
+    Code::command(
+        "unknown-rule",
+        "no search rule has this name",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold --rules=fastest in.ir",
+        "give `all`, `none`, or names that `docs/passes.md` lists",
+    ),
+    Code::input(
+        "worse-than-naive",
+        "a folded program would move more bytes than the naive lowering of the same program",
+        "no program is known that brings it about",
+        "this is a defect of optc: report it with the program",
+    ),
+];

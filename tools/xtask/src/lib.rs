@@ -1,0 +1,5 @@
+//! What the pages under `docs/` are made of, for the command that writes them and the tests that
+//! compare them.
+
+pub mod diagnostics;
+pub mod docs;
