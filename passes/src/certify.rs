@@ -594,6 +594,10 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         let Some(layout) = layout_of(func, value) else {
             continue;
         };
+        // Without elements there is nothing that an order could be of.
+        if layout.elements() == 0 {
+            continue;
+        }
         let is_default = layout.is_row_major();
         let pieces = digits(&layout)?;
         if let Some(run) = run {
