@@ -4,6 +4,7 @@ use crate::error::{InputError, RunError};
 use crate::ports::argument_keys;
 use crate::walk::{MAX_ELEMENTS, elements_within_limit};
 use indexmap::IndexMap;
+use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, DType, Data, Dim, Func, Tensor, TensorType, Type};
 use std::sync::Arc;
 
@@ -53,11 +54,7 @@ impl Scope {
     }
 
     fn size(&self, dim: &Dim) -> Option<u64> {
-        match dim {
-            Dim::Fixed(n) => Some(*n),
-            Dim::Symbol(s) => self.bindings.0.get(s).copied(),
-            Dim::Unknown => None,
-        }
+        self.bindings.size(dim)
     }
 
     /// Checks a shape against a type; symbols without a size take it from the shape.
@@ -85,14 +82,21 @@ impl Scope {
                         by,
                     });
                 }
-                (Dim::Symbol(symbol), None) => {
-                    self.bindings.0.insert(symbol.clone(), found);
-                    self.origin.insert(symbol.clone(), by());
-                }
+                (Dim::Symbol(_), None) => self.learn(wanted, found, &by),
                 (Dim::Fixed(_) | Dim::Symbol(_) | Dim::Unknown, _) => {}
             }
         }
         Ok(())
+    }
+
+    /// Takes the size of the only name in a dimension that has none yet from what was found there.
+    fn learn(&mut self, dim: &Dim, found: u64, by: &impl Fn() -> String) {
+        let Some(size) = dim.size() else { return };
+        let known = |name: &str| self.bindings.0.get(name).copied();
+        if let Some((name, n)) = size.solve(found, &known) {
+            self.origin.insert(name.clone(), by());
+            self.bindings.0.insert(name, n);
+        }
     }
 
     /// Takes over the sizes of symbols that have none here.
@@ -197,6 +201,18 @@ pub(crate) fn bind_inputs(
         });
     }
     let mut scope = Scope::given(bindings);
+    // Names that stand alone first: expressions are of them.
+    for (key, &value) in keys.iter().zip(&func.args) {
+        let dims = func.ty(value).as_tensor().map_or(&[][..], |t| &t.dims);
+        let shape = inputs.get(key).map_or(&[][..], |t| &t.shape);
+        let by = || format!("from input `{key}`");
+        let plain = |d: &Dim| d.size().is_some_and(|size| size.as_name().is_some());
+        for (dim, &found) in dims.iter().zip(shape).filter(|(d, _)| plain(d)) {
+            if scope.size(dim).is_none() {
+                scope.learn(dim, found as u64, &by);
+            }
+        }
+    }
     for (key, &value) in keys.iter().zip(&func.args) {
         let ty = func.ty(value);
         let Some(tensor) = inputs.get(key) else {
@@ -266,9 +282,11 @@ pub(crate) fn shape_or_default(
     bindings: &Bindings,
     default: u64,
 ) -> Result<Vec<usize>, InputError> {
+    let size = |name: &str| Some(bindings.0.get(name).copied().unwrap_or(default));
+    let named = |d: &Dim| u64::try_from(d.size()?.eval(&size)?).ok();
     let bind = |d: &Dim| match d {
-        Dim::Symbol(s) => bindings.0.get(s).copied().unwrap_or(default),
-        Dim::Fixed(_) | Dim::Unknown => default,
+        Dim::Unknown => size(NAMELESS).unwrap_or(default),
+        Dim::Fixed(_) | Dim::Symbol(_) => named(d).unwrap_or(default),
     };
     let shape = ty.shape_with(&bind);
     let shape: Option<Vec<usize>> = shape.into_iter().map(|n| usize::try_from(n).ok()).collect();

@@ -9,6 +9,8 @@ pub mod entity;
 pub mod module;
 pub mod op;
 pub mod ops;
+pub mod size;
+pub mod stand_in;
 pub mod tensor;
 pub mod text;
 pub mod types;
@@ -21,5 +23,7 @@ pub use op::{
     Bindings, EvalContext, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef,
     Registry, Role, Traffic,
 };
+pub use size::{Size, SizeTable};
+pub use stand_in::StandIns;
 pub use tensor::{Data, EvalError, Tensor};
 pub use types::{DType, Dim, Sign, TensorType, Type};

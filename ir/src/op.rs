@@ -5,6 +5,7 @@
 
 use crate::attr::{Attr, AttrDict};
 use crate::module::{Func, Op};
+use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{DType, Dim, TensorType, Type};
 use indexmap::IndexMap;
@@ -149,6 +150,21 @@ impl From<Inferred> for TensorType {
 #[derive(Clone, Debug, Default)]
 pub struct Bindings(pub IndexMap<Arc<str>, u64>);
 
+impl Bindings {
+    /// The number of an extent; `None` where it is not known or no number of at least 0.
+    #[must_use]
+    pub fn size(&self, dim: &Dim) -> Option<u64> {
+        match dim {
+            Dim::Fixed(n) => Some(*n),
+            Dim::Symbol(text) => self.0.get(text).copied().or_else(|| {
+                let size = dim.size()?.eval(&|name| self.0.get(name).copied())?;
+                u64::try_from(size).ok()
+            }),
+            Dim::Unknown => None,
+        }
+    }
+}
+
 /// How the order of an operation's operands maps to the order of its results.
 ///
 /// Every dimension of every operand and result carries a label; dimensions with the same label run
@@ -231,7 +247,7 @@ impl Freedom {
 }
 
 /// What executing an operation moves, in the classes of the statistics; bytes are logical.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Traffic {
     /// Computes, or is free.
     None,
@@ -239,8 +255,8 @@ pub enum Traffic {
     Movement,
     /// Repeats elements.
     Expand,
-    /// Copies a part or into a part: (bytes read, bytes written).
-    Copy(u64, u64),
+    /// Copies a part or into a part: (bytes read, bytes written), polynomials in unknown sizes.
+    Copy(Size, Size),
 }
 
 /// Evaluation context of the reference semantics.

@@ -1,5 +1,6 @@
 //! Element types, dimensions and tensor types.
 
+use crate::size::{NAMELESS, Size};
 use optc_layout::{Layout, LayoutError, Spelling};
 use std::fmt;
 use std::sync::Arc;
@@ -154,7 +155,9 @@ impl fmt::Display for DType {
 pub enum Dim {
     /// A known number of elements.
     Fixed(u64),
-    /// An unknown size with a name: equal names are equal sizes.
+    /// An unknown size with a name, or an expression of names such as `2*B` or `S+1`, in the one
+    /// spelling that [`Size`] gives it: equal texts are equal sizes.  Made by [`Dim::named`] and
+    /// [`Dim::of_size`].
     Symbol(Arc<str>),
     /// An unknown size that is not known to equal any other.
     Unknown,
@@ -168,6 +171,44 @@ impl Dim {
             Dim::Fixed(n) => Some(*n),
             Dim::Symbol(_) | Dim::Unknown => None,
         }
+    }
+    /// The size of this name or expression; the empty text is [`Dim::Unknown`].
+    #[must_use]
+    pub fn named(text: &str) -> Dim {
+        if text.is_empty() {
+            return Dim::Unknown;
+        }
+        Dim::Symbol(Arc::from(Size::of_text(text).to_text()))
+    }
+    /// The extent of this size; [`Dim::Unknown`] where it is a negative number or depends on one
+    /// that has no name.
+    #[must_use]
+    pub fn of_size(size: &Size) -> Dim {
+        match size.as_constant() {
+            Some(n) => u64::try_from(n).map_or(Dim::Unknown, Dim::Fixed),
+            None if size.names().iter().any(|n| &**n == NAMELESS) => Dim::Unknown,
+            None => Dim::Symbol(Arc::from(size.to_text())),
+        }
+    }
+    /// The size as a polynomial; `None` where it is not known at all.
+    #[must_use]
+    pub fn size(&self) -> Option<Size> {
+        match self {
+            Dim::Fixed(n) => Some(Size::from(*n)),
+            Dim::Symbol(text) => Some(Size::of_text(text)),
+            Dim::Unknown => None,
+        }
+    }
+    /// The size as a polynomial in which an unknown size is a name like any other, [`NAMELESS`].
+    #[must_use]
+    pub fn cost(&self) -> Size {
+        self.size().unwrap_or_else(|| Size::name(NAMELESS))
+    }
+    /// Whether the two provably have different sizes, names standing for at least 1.
+    #[must_use]
+    pub fn differs(&self, other: &Dim) -> bool {
+        let difference = || self.size()?.minus(&other.size()?);
+        difference().is_some_and(|d| d.is_nonzero())
     }
     /// Whether both are provably the same size.
     #[must_use]

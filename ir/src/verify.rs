@@ -36,8 +36,9 @@
 //!   types (`call-argument-mismatch`, `call-result-mismatch`).
 //!
 //! # Symbolic dimensions
-//! A view between types of unknown dimensions is decided with a different prime for each symbol
-//! and for each `?`. A `?` whose size follows from the number of elements gets that size.
+//! A view between types of unknown dimensions is decided with numbers that stand for sizes
+//! ([`StandIns`]). A `?` whose size follows from the number of elements gets that size. A declared name
+//! agrees with a computed expression (`T` with `S+1`) unless the two provably differ.
 //!
 //! # Not checked here
 //! - Whether the module's `hbir.target` accepts the layouts: this crate knows no targets.
@@ -49,20 +50,12 @@ use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Span, Value, ValueDef};
 use crate::op::{OpDecl, OpError, OpRef, Registry};
 use crate::ops::rearrange::{ViewDims, view_of};
+use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
 use crate::types::{Dim, TensorType, Type};
 use indexmap::{IndexMap, IndexSet};
 use optc_layout::{Layout, LayoutError, Spelling, ViewMap, is_view};
 use std::sync::Arc;
-
-/// Primes that stand for unknown sizes. Later rows are for shapes that overflow with larger ones.
-const PRIMES: [[u64; 12]; 3] = [
-    [
-        10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103,
-    ],
-    [503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587],
-    [29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73],
-];
 
 /// Checks a module.
 ///
@@ -444,7 +437,17 @@ impl<'m> Verifier<'m> {
 
 /// Whether a declared dimension may be what the shape rule gives.
 fn fits(found: &Dim, wanted: &Dim) -> bool {
-    matches!(found, Dim::Unknown) || matches!(wanted, Dim::Unknown) || found == wanted
+    let known = |dim: &Dim| match dim {
+        Dim::Fixed(_) => true,
+        Dim::Symbol(_) => dim.size().is_some_and(|size| size.as_name().is_some()),
+        Dim::Unknown => false,
+    };
+    // What an expression is, the program knows; two names are the same size or they are not.
+    if known(found) && known(wanted) {
+        found == wanted
+    } else {
+        !found.differs(wanted)
+    }
 }
 
 fn shape_text(dims: &[Dim]) -> String {
@@ -490,16 +493,11 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
         return Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
     }
     let mut last = Ok(());
-    for primes in &PRIMES {
-        let shape = ty
-            .dims
-            .iter()
-            .zip(primes)
-            .map(|(d, &p)| d.fixed().unwrap_or(p))
-            .collect::<Vec<_>>();
-        if shape.len() != ty.dims.len() {
-            return Ok(());
-        }
+    for least in LEAST_PRIMES {
+        let mut numbers = StandIns::new(least);
+        numbers.avoid(&ty.dims);
+        let shape: Option<Vec<u64>> = ty.dims.iter().map(|d| numbers.number(d)).collect();
+        let Some(shape) = shape else { continue };
         last = Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
         if !matches!(last, Err(LayoutError::Overflow { .. })) {
             break;
@@ -517,52 +515,52 @@ fn view(op: &OpRef<'_>) -> Result<(), OpError> {
         return Ok(());
     }
     let mut refused = None;
-    for primes in &PRIMES {
-        let bound = Bound::new(x, &dims, y, primes).ok_or_else(|| {
-            OpError::new(
-                "view-shape",
-                format!("{} has too many different unknown dimensions", op.name),
-            )
-        })?;
+    for least in LEAST_PRIMES {
+        let Some(bound) = Bound::new(x, &dims, y, least) else {
+            continue;
+        };
         match bound.decide(x, y) {
             Ok(()) => return Ok(()),
-            Err((error, too_large)) => {
+            // Smaller numbers may do.
+            Err((_, true)) => {}
+            Err((mut error, false)) => {
+                error.message = bound.numbers.reword(&error.message);
+                error.hint = error.hint.map(|hint| bound.numbers.reword(&hint));
                 refused = Some(error);
-                if !too_large {
-                    break;
-                }
+                break;
             }
         }
     }
-    refused.map_or(Ok(()), Err)
+    Err(refused.unwrap_or_else(|| {
+        let message = format!("the sizes of {} are too large to decide it", op.name);
+        OpError::new("view-shape", message)
+    }))
 }
 
 /// The shapes of a view with numbers for unknown sizes.
 struct Bound {
     operand: Vec<u64>,
     map: ViewMap,
+    numbers: StandIns,
 }
 
 impl Bound {
-    fn new(x: &TensorType, view: &ViewDims, y: &TensorType, primes: &[u64]) -> Option<Bound> {
-        let mut rest = primes.iter().copied();
+    fn new(x: &TensorType, view: &ViewDims, y: &TensorType, least: u64) -> Option<Bound> {
+        let mut numbers = StandIns::new(least);
+        for dims in [&x.dims, &view.shape, &y.dims] {
+            numbers.avoid(dims);
+        }
+        numbers.equate(&x.dims, &view.shape);
+        numbers.equate(&view.shape, &y.dims);
         let mut bind = |dims: &[Dim], like: &[(Dim, u64)], total: Option<u64>| {
             let mut sizes: Vec<Option<u64>> = Vec::with_capacity(dims.len());
-            let mut new: Vec<(&Dim, u64)> = Vec::new();
             for dim in dims {
                 sizes.push(match dim {
-                    Dim::Fixed(n) => Some(*n),
+                    Dim::Fixed(_) | Dim::Symbol(_) => Some(numbers.number(dim)?),
                     Dim::Unknown => None,
-                    Dim::Symbol(_) => {
-                        let known = like.iter().map(|(d, n)| (d, *n)).chain(new.iter().copied());
-                        let size = known.into_iter().find(|(d, _)| *d == dim).map(|(_, n)| n);
-                        let size = size.or_else(|| rest.next())?;
-                        new.push((dim, size));
-                        Some(size)
-                    }
                 });
             }
-            fill(&mut sizes, like, total, &mut rest)?;
+            fill(&mut sizes, like, total, &mut numbers)?;
             sizes.into_iter().collect::<Option<Vec<u64>>>()
         };
         let operand = bind(&x.dims, &[], None)?;
@@ -585,7 +583,11 @@ impl Bound {
             perm: Some(view.perm.clone()),
             result,
         };
-        Some(Bound { operand, map })
+        Some(Bound {
+            operand,
+            map,
+            numbers,
+        })
     }
 
     /// The answer, and whether the numbers were too large for one.
@@ -619,7 +621,7 @@ fn fill(
     sizes: &mut [Option<u64>],
     like: &[(Dim, u64)],
     total: Option<u64>,
-    primes: &mut impl Iterator<Item = u64>,
+    numbers: &mut StandIns,
 ) -> Option<()> {
     let unknown = sizes.iter().filter(|s| s.is_none()).count();
     let known = sizes
@@ -650,7 +652,7 @@ fn fill(
     for size in sizes.iter_mut().filter(|s| s.is_none()) {
         *size = Some(match same.next() {
             Some(n) => n,
-            None => primes.next()?,
+            None => numbers.number(&Dim::Unknown)?,
         });
     }
     Some(())

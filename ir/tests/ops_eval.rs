@@ -1802,7 +1802,11 @@ fn shapes_of_symbols() {
     );
     assert_eq!(
         dims("hbir.reshape", &[f("Bx6x4")], props! { shape: [-1, 4] }),
-        f("?x4")
+        f("6*Bx4")
+    );
+    assert_eq!(
+        dims("hbir.reshape", &[f("Bx3x4")], props! { shape: [-1, 8] }),
+        f("B+(B//2)x8")
     );
     assert_eq!(
         dims("hbir.reshape", &[f("?x4")], props! { shape: [-1] }),
@@ -1815,15 +1819,34 @@ fn shapes_of_symbols() {
         dims("hbir.matmul", &[f("BxSx4"), f("4x5")], none()),
         f("BxSx5")
     );
-    assert_eq!(dims("hbir.flatten", &[f("BxCx4")], none()), f("Bx?"));
+    assert_eq!(dims("hbir.flatten", &[f("BxCx4")], none()), f("Bx4*C"));
     assert_eq!(dims("hbir.flatten", &[f("Bx3x4")], none()), f("Bx12"));
     let whole = props! { starts: [0, 1], limits: [i64::MAX, 3] };
     assert_eq!(dims("hbir.slice", &[f("Bx4")], whole), f("Bx2"));
+    let part = AttrDict::new()
+        .with("starts", Attr::Array(vec![Attr::int(0), Attr::str("P")]))
+        .with(
+            "limits",
+            Attr::Array(vec![Attr::str("B"), Attr::str("P+S")]),
+        );
+    assert_eq!(dims("hbir.slice", &[f("Bx512")], part), f("BxS"));
+    let odd = props! { starts: [0, 1], limits: [4, i64::MAX], strides: [1, 2] };
+    assert_eq!(dims("hbir.slice", &[f("4xS")], odd), f("4xS//2"));
     let same = props! { pads: [1, 1] };
     assert_eq!(
         dims("hbir.conv", &[f("Bx3xL"), f("8x3x3")], same),
         f("Bx8xL")
     );
+    let half = props! { pads: [1, 1], strides: [2] };
+    assert_eq!(
+        dims("hbir.conv", &[f("Bx3xL"), f("8x3x3")], half),
+        f("Bx8x(L+1)//2")
+    );
+    assert_eq!(
+        dims("hbir.concat", &[f("2xS"), f("2x1")], props! { axis: 1 }),
+        f("2xS+1")
+    );
+    assert_eq!(dims("hbir.add", &[f("S+1"), f("T")], none()), f("S+1"));
     assert_eq!(
         dims("hbir.concat", &[f("Bx2"), f("Bx3")], props! { axis: 1 }),
         f("Bx5")

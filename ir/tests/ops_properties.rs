@@ -7,7 +7,7 @@ use ops_support::{
     Case, Random, cases, count, data_len, f32s, i64s, infer, op_ref, props, run, ty, type_of,
 };
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Dim, EvalContext, Freedom, FreedomClass, Registry, Role,
+    Attr, AttrDict, Bindings, DType, Dim, EvalContext, Freedom, FreedomClass, Registry, Role, Size,
     Tensor, TensorType, Traffic, Type,
 };
 use std::sync::Arc;
@@ -431,7 +431,7 @@ fn traffic_is_counted_in_its_class() {
     let two = [ty("2", DType::F32), ty("3", DType::F32)];
     assert_eq!(
         traffic("hbir.concat", &two, &f("5"), &none),
-        Traffic::Copy(20, 20)
+        Traffic::Copy(Size::from(20), Size::from(20))
     );
     assert_eq!(
         traffic("hbir.concat", &f("5"), &f("5"), &none),
@@ -439,7 +439,7 @@ fn traffic_is_counted_in_its_class() {
     );
     assert_eq!(
         traffic("hbir.split", &f("5"), &two, &none),
-        Traffic::Copy(20, 20)
+        Traffic::Copy(Size::from(20), Size::from(20))
     );
     assert_eq!(
         traffic("hbir.split", &f("5"), &f("5"), &none),
@@ -447,7 +447,7 @@ fn traffic_is_counted_in_its_class() {
     );
     assert_eq!(
         traffic("hbir.slice", &f("5"), &f("2"), &none),
-        Traffic::Copy(8, 8)
+        Traffic::Copy(Size::from(8), Size::from(8))
     );
     assert_eq!(
         traffic("hbir.slice", &f("5"), &f("5"), &none),
@@ -456,7 +456,7 @@ fn traffic_is_counted_in_its_class() {
     let back = props! { strides: [-1] };
     assert_eq!(
         traffic("hbir.slice", &f("5"), &f("5"), &back),
-        Traffic::Copy(20, 20)
+        Traffic::Copy(Size::from(20), Size::from(20))
     );
     assert_eq!(
         traffic("hbir.subview", &f("5"), &f("2"), &none),
@@ -464,12 +464,12 @@ fn traffic_is_counted_in_its_class() {
     );
     assert_eq!(
         traffic("hbir.pad", &f("5"), &f("7"), &none),
-        Traffic::Copy(20, 28)
+        Traffic::Copy(Size::from(20), Size::from(28))
     );
     let indexed = [ty("5", DType::F32), ty("2", DType::SI64)];
     assert_eq!(
         traffic("hbir.gather", &indexed, &f("2"), &none),
-        Traffic::Copy(8, 8)
+        Traffic::Copy(Size::from(8), Size::from(8))
     );
     let written = [
         ty("5", DType::F32),
@@ -478,7 +478,7 @@ fn traffic_is_counted_in_its_class() {
     ];
     assert_eq!(
         traffic("hbir.scatter_elements", &written, &f("5"), &none),
-        Traffic::Copy(20, 20)
+        Traffic::Copy(Size::from(20), Size::from(20))
     );
     let block = props! { blocksize: 2 };
     let pixels = |x: &str, y: &str| traffic("hbir.depth_to_space", &f(x), &f(y), &block);

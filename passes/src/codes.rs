@@ -139,7 +139,7 @@ pub const CODES: &[Code] = &[
         "a reshape, transpose or view of unknown sizes cannot be folded, since its sizes do not follow from each other",
         &[(
             "in.ir",
-            r#"%0 = "hbir.reshape"(%x) : (tensor<?x?xf32>) -> tensor<?x?x?xf32>"#,
+            r#"%0 = "hbir.relu"(%x) : (tensor<?x?x?x?x?x?x?x?x?x?x?x?xf32>) -> tensor<?x?x?x?x?x?x?x?x?x?x?x?xf32>"#,
         )],
         "optc --pass=view-fold in.ir",
         "name the sizes with `dims`, or write those that are known",
@@ -155,7 +155,7 @@ pub const CODES: &[Code] = &[
         "a size is unknown and the target pads blocks, for which it must be known",
         &[(
             "in.ir",
-            r#"%0 = "hbir.relu"(%x) : (tensor<?x6xf32, {dims = ["B", 6]}>) -> tensor<?x6xf32, {dims = ["B", 6]}>"#,
+            r#"%0 = "hbir.relu"(%x) : (tensor<6x?xf32, {dims = [6, "B"]}>) -> tensor<6x?xf32, {dims = [6, "B"]}>"#,
         )],
         "optc --pass=view-fold --target=journey6 in.ir",
         "write the size as a number, or choose a target without blocks",

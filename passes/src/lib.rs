@@ -1,5 +1,6 @@
 //! Passes: `canonicalize`, `view-fold`, their manager and statistics.
 
+mod amount;
 pub mod canonicalize;
 pub mod certify;
 mod codes;
@@ -16,7 +17,7 @@ pub use codes::CODES;
 pub use pass::{
     Boundary, Changed, OptionInfo, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage,
 };
-pub use stats::Stats;
+pub use stats::{Polynomials, Stats, bound_sizes};
 
 /// The built-in passes, alphabetically.
 #[must_use]

@@ -1,7 +1,14 @@
 //! What a program still moves, in the exclusive classes of the statistics.
 
+use crate::amount::{Amount, bytes_of};
+use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
-use optc_ir::{Attr, FreedomClass, Func, Module, Op, Registry, Traffic, Value};
+use optc_ir::size::{NAMELESS, Size, SizeTable};
+use optc_ir::{
+    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Registry, TensorType, Traffic, Type,
+    Value,
+};
+use std::sync::Arc;
 
 /// Counts and bytes; see `docs/stats.md` for what counts as what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,17 +39,98 @@ pub struct Stats {
     pub constant_movement_ops: u64,
     /// Bytes moved at compile time.
     pub constant_movement_bytes: u64,
+    /// The figures in bytes as polynomials in the program's unknown sizes: those above are their
+    /// numbers at the bound sizes.
+    pub polynomials: Polynomials,
+}
+
+/// The figures in bytes of [`Stats`], as polynomials; `None` where a layout has none.
+///
+/// What moves only where a size is more than 1 has the factor `min(1,n-1)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Polynomials {
+    /// Of `movement_bytes`.
+    pub movement: Option<Size>,
+    /// Of `copy_bytes`.
+    pub copy: Option<Size>,
+    /// Of `expand_bytes`.
+    pub expand: Option<Size>,
+    /// Of `constant_movement_bytes`.
+    pub constant_movement: Option<Size>,
+}
+
+impl Default for Polynomials {
+    fn default() -> Polynomials {
+        let zero = || Some(Size::default());
+        Polynomials {
+            movement: zero(),
+            copy: zero(),
+            expand: zero(),
+            constant_movement: zero(),
+        }
+    }
+}
+
+impl Polynomials {
+    /// The polynomials by the names of the figures.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(&'static str, Option<&Size>)> {
+        vec![
+            ("movement_bytes", self.movement.as_ref()),
+            ("copy_bytes", self.copy.as_ref()),
+            ("expand_bytes", self.expand.as_ref()),
+            ("constant_movement_bytes", self.constant_movement.as_ref()),
+        ]
+    }
+}
+
+/// The names of a module's unknown sizes and the sizes they have where costs are compared, in order of
+/// appearance; sizes without a name are [`NAMELESS`].
+#[must_use]
+pub fn bound_sizes(module: &Module, sizes: &SizeTable) -> IndexMap<Arc<str>, u64> {
+    let mut found = IndexMap::new();
+    for func in &module.funcs {
+        let types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+        for dim in types.flat_map(|ty| &ty.dims) {
+            let names = match dim {
+                Dim::Fixed(_) => continue,
+                Dim::Symbol(_) => dim.size().map(|size| size.names()).unwrap_or_default(),
+                Dim::Unknown => vec![Arc::from(NAMELESS)],
+            };
+            for name in names {
+                let size = sizes.get(&name);
+                found.insert(name, size);
+            }
+        }
+    }
+    found
 }
 
 impl Stats {
-    /// Counts a module. Values nothing uses do not count.
+    /// Counts a module, every unknown size being [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING).
+    /// Values nothing uses do not count.
     #[must_use]
     pub fn of(module: &Module, registry: &Registry) -> Stats {
-        let mut stats = Stats::default();
+        Stats::at(module, registry, &SizeTable::default())
+    }
+
+    /// Counts a module at these sizes of names. Values nothing uses do not count.
+    #[must_use]
+    pub fn at(module: &Module, registry: &Registry, sizes: &SizeTable) -> Stats {
+        let mut counter = Counter {
+            stats: Stats::default(),
+            sizes,
+            bytes: <[Amount; 4]>::default(),
+        };
         for func in &module.funcs {
-            stats.add_func(func, registry);
+            let costs = counted(func, registry, sizes);
+            for &op in &func.body {
+                if let Some(cost) = &costs[op] {
+                    counter.add(&func.ops[op].name, cost);
+                }
+            }
         }
-        stats
+        counter.finish()
     }
 
     /// The figures by the names that `--json` and `--fail-if` use.
@@ -64,37 +152,51 @@ impl Stats {
             ("constant_movement_bytes", self.constant_movement_bytes),
         ]
     }
+}
 
-    fn add_func(&mut self, func: &Func, registry: &Registry) {
-        let costs = op_costs(func, registry);
-        for &op in &func.body {
-            if let Some(cost) = costs[op] {
-                self.add_op(&func.ops[op].name, cost);
-            }
-        }
+struct Counter<'a> {
+    stats: Stats,
+    sizes: &'a SizeTable,
+    /// Of movement, copies, expansions and constants.
+    bytes: [Amount; 4],
+}
+
+impl Counter<'_> {
+    fn finish(self) -> Stats {
+        let mut stats = self.stats;
+        let [movement, copy, expand, constant] = self.bytes;
+        stats.movement_bytes = movement.at(self.sizes);
+        stats.copy_bytes = copy.at(self.sizes);
+        stats.expand_bytes = expand.at(self.sizes);
+        stats.constant_movement_bytes = constant.at(self.sizes);
+        stats.polynomials = Polynomials {
+            movement: movement.polynomial(),
+            copy: copy.polynomial(),
+            expand: expand.polynomial(),
+            constant_movement: constant.polynomial(),
+        };
+        stats
     }
 
-    fn add_op(&mut self, name: &str, cost: OpCost) {
-        self.ops += u64::from(!cost.source);
+    fn add(&mut self, name: &str, cost: &Counted) {
+        let stats = &mut self.stats;
+        stats.ops += u64::from(!cost.source);
         match name {
-            "hbir.reshape" => self.reshape += 1,
-            "hbir.transpose" => self.transpose += 1,
-            "hbir.view" => self.view += 1,
-            "hbir.layout_convert" => self.layout_convert += 1,
+            "hbir.reshape" => stats.reshape += 1,
+            "hbir.transpose" => stats.transpose += 1,
+            "hbir.view" => stats.view += 1,
+            "hbir.layout_convert" => stats.layout_convert += 1,
             _ => {}
         }
-        let (ops, bytes) = match cost.class {
+        let (ops, place) = match cost.class {
             CostClass::Free => return,
-            CostClass::Movement => (&mut self.movement_ops, &mut self.movement_bytes),
-            CostClass::Copy => (&mut self.copy_ops, &mut self.copy_bytes),
-            CostClass::Expand => (&mut self.expand_ops, &mut self.expand_bytes),
-            CostClass::Constant => (
-                &mut self.constant_movement_ops,
-                &mut self.constant_movement_bytes,
-            ),
+            CostClass::Movement => (&mut stats.movement_ops, 0),
+            CostClass::Copy => (&mut stats.copy_ops, 1),
+            CostClass::Expand => (&mut stats.expand_ops, 2),
+            CostClass::Constant => (&mut stats.constant_movement_ops, 3),
         };
         *ops += 1;
-        *bytes = bytes.saturating_add(cost.bytes);
+        self.bytes[place].add(&cost.amount, self.sizes);
     }
 }
 
@@ -124,9 +226,32 @@ pub struct OpCost {
     pub source: bool,
 }
 
-/// What every operation of a function moves; `None` for those that no result depends on.
+/// As [`OpCost`], with the bytes for all sizes.
+#[derive(Clone, Debug)]
+struct Counted {
+    class: CostClass,
+    amount: Amount,
+    source: bool,
+}
+
+/// What every operation of a function moves, every unknown size being
+/// [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING); `None` for those that no result depends on.
 #[must_use]
 pub fn op_costs(func: &Func, registry: &Registry) -> SideTable<Op, Option<OpCost>> {
+    let sizes = SizeTable::default();
+    let counted = counted(func, registry, &sizes);
+    let mut costs = SideTable::new(None);
+    for &op in &func.body {
+        costs[op] = counted[op].as_ref().map(|cost| OpCost {
+            class: cost.class,
+            bytes: cost.amount.at(&sizes),
+            source: cost.source,
+        });
+    }
+    costs
+}
+
+fn counted(func: &Func, registry: &Registry, sizes: &SizeTable) -> SideTable<Op, Option<Counted>> {
     let (live, known) = (live_ops(func), known_values(func, registry));
     let mut costs = SideTable::new(None);
     for &op in &func.body {
@@ -138,33 +263,46 @@ pub fn op_costs(func: &Func, registry: &Registry) -> SideTable<Op, Option<OpCost
             costs[op] = Some(if source {
                 source_cost(func, op)
             } else {
-                op_cost(func, op, registry, folds)
+                op_cost(func, op, registry, folds, sizes)
             });
         }
     }
     costs
 }
 
-fn op_cost(func: &Func, op: Op, registry: &Registry, constant: bool) -> OpCost {
+fn op_cost(func: &Func, op: Op, registry: &Registry, constant: bool, sizes: &SizeTable) -> Counted {
     let data = &func.ops[op];
-    let whole =
-        || bytes(func, data.operands.first()).saturating_add(bytes(func, data.results.first()));
-    let (class, bytes) = match traffic(func, op, registry) {
-        Traffic::Movement if constant => (CostClass::Constant, whole()),
-        Traffic::Movement => (CostClass::Movement, whole()),
-        Traffic::Expand if !constant => (CostClass::Expand, whole()),
-        Traffic::Copy(read, write) if !constant => (CostClass::Copy, read.saturating_add(write)),
-        Traffic::None | Traffic::Expand | Traffic::Copy(..) => (CostClass::Free, 0),
+    let ends = [data.operands.first(), data.results.first()];
+    let whole = || {
+        let mut sum = Amount::default();
+        for &value in ends.into_iter().flatten() {
+            if let Some(ty) = func.ty(value).as_tensor() {
+                sum.add(&bytes_of(ty, sizes), sizes);
+            }
+        }
+        sum
     };
-    OpCost {
+    let moved = || where_it_moves(func, op, registry, whole());
+    let (class, amount) = match traffic(func, op, registry) {
+        Traffic::Movement if constant => (CostClass::Constant, whole()),
+        Traffic::Movement => (CostClass::Movement, moved()),
+        Traffic::Expand if !constant => (CostClass::Expand, moved()),
+        Traffic::Copy(read, write) if !constant => {
+            let mut sum = Amount::from(read);
+            sum.add(&Amount::from(write), sizes);
+            (CostClass::Copy, sum)
+        }
+        Traffic::None | Traffic::Expand | Traffic::Copy(..) => (CostClass::Free, Amount::default()),
+    };
+    Counted {
         class,
-        bytes,
+        amount,
         source: false,
     }
 }
 
 /// A constant that a pass laid out otherwise than its file has it is written once more.
-fn source_cost(func: &Func, op: Op) -> OpCost {
+fn source_cost(func: &Func, op: Op) -> Counted {
     let results = func.ops[op].results.iter();
     let laid = results.filter_map(|&result| {
         let layout = func.ty(result).as_tensor()?.layout()?.ok()?;
@@ -176,11 +314,99 @@ fn source_cost(func: &Func, op: Op) -> OpCost {
     } else {
         CostClass::Constant
     };
-    OpCost {
+    Counted {
         class,
-        bytes,
+        amount: Amount::from(Size::from(bytes)),
         source: true,
     }
+}
+
+/// The bytes of an operation that moves nothing where certain sizes are 1: times a factor that is then
+/// 0, else 1.
+fn where_it_moves(func: &Func, op: Op, registry: &Registry, amount: Amount) -> Amount {
+    let factor = moving(func, op, registry).filter(|f| f.as_constant() != Some(1));
+    match (&amount, factor) {
+        (Amount::Exact(size), Some(factor)) => size.times(&factor).map_or(amount, Amount::Exact),
+        (Amount::Exact(_) | Amount::At(_), _) => amount,
+    }
+}
+
+/// Names whose being 1 is told apart; an operation with more counts as moving always.
+const MAX_NAMES: usize = 4;
+
+/// 1 where an operation moves something and 0 where it does not, as a polynomial in `min(1,n-1)` of the
+/// names `n` in its types; `None` where there are none, or too many.
+fn moving(func: &Func, op: Op, registry: &Registry) -> Option<Size> {
+    let data = &func.ops[op];
+    let decl = registry.get(&data.name)?;
+    let types = data.operands.iter().chain(&data.results);
+    let dims = types
+        .filter_map(|&v| func.ty(v).as_tensor())
+        .flat_map(|ty| &ty.dims);
+    let mut names: Vec<Arc<str>> = dims.filter_map(Dim::size).flat_map(|s| s.names()).collect();
+    names.sort();
+    names.dedup();
+    if names.is_empty() || MAX_NAMES < names.len() {
+        return None;
+    }
+    let one = Size::constant(1);
+    let mut factor = Size::default();
+    for subset in 0..1u32 << names.len() {
+        let long = |i: usize| subset & (1 << i) != 0;
+        let ones: Vec<&str> = (0..names.len())
+            .filter(|&i| !long(i))
+            .map(|i| &*names[i])
+            .collect();
+        if !moves_with(func, op, decl, &ones)? {
+            continue;
+        }
+        let mut term = one.clone();
+        for (i, name) in names.iter().enumerate() {
+            let is_long = Size::name(name).minus(&one)?.minimum(&one)?;
+            let here = if long(i) {
+                is_long
+            } else {
+                one.minus(&is_long)?
+            };
+            term = term.times(&here)?;
+        }
+        factor = factor.plus(&term)?;
+    }
+    Some(factor)
+}
+
+/// Whether an operation moves something where these names are 1.
+fn moves_with(func: &Func, op: Op, decl: &dyn OpDecl, ones: &[&str]) -> Option<bool> {
+    let data = &func.ops[op];
+    let ty = |&v: &Value| {
+        let Some(tensor) = func.ty(v).as_tensor() else {
+            return Some(func.ty(v).clone());
+        };
+        let mut dims = Vec::with_capacity(tensor.rank());
+        for dim in &tensor.dims {
+            dims.push(match dim.size() {
+                Some(size) => {
+                    let size = ones.iter().try_fold(size, |size, name| size.with(name, 1));
+                    Dim::of_size(&size?)
+                }
+                None => Dim::Unknown,
+            });
+        }
+        let tensor = TensorType {
+            dims,
+            ..tensor.clone()
+        };
+        Some(Type::from(tensor))
+    };
+    let operands: Vec<Type> = data.operands.iter().map(ty).collect::<Option<_>>()?;
+    let results: Vec<Type> = data.results.iter().map(ty).collect::<Option<_>>()?;
+    let op_ref = OpRef {
+        name: &data.name,
+        operands: operands.iter().collect(),
+        results: results.iter().collect(),
+        props: &data.props,
+    };
+    Some(decl.traffic(&op_ref) != Traffic::None)
 }
 
 fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
@@ -211,9 +437,9 @@ pub fn known_values(func: &Func, registry: &Registry) -> SideTable<Value, bool> 
 }
 
 /// What the operations that stay in any layouts move: a gather that permutes, a space to depth. Bytes
-/// read plus written, without padding.
+/// read plus written, without padding, at these sizes of names.
 #[must_use]
-pub fn fixed_movement(module: &Module, registry: &Registry) -> u64 {
+pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -> u64 {
     let mut total = 0u64;
     for func in &module.funcs {
         let (live, known) = (live_ops(func), known_values(func, registry));
@@ -230,7 +456,7 @@ pub fn fixed_movement(module: &Module, registry: &Registry) -> u64 {
                 && !rearranges(&data.name)
             {
                 let ends = [data.operands.first(), data.results.first()];
-                let bytes = ends.iter().map(|v| logical_bytes(func, *v));
+                let bytes = ends.iter().map(|v| logical_bytes(func, *v, sizes));
                 total = total.saturating_add(bytes.fold(0, u64::saturating_add));
             }
         }
@@ -258,25 +484,10 @@ pub fn live_ops(func: &Func) -> SideTable<Op, bool> {
     live
 }
 
-/// Physical bytes of a value, padding included; unknown dimensions count as 128.
-fn bytes(func: &Func, value: Option<&Value>) -> u64 {
-    let Some(ty) = value.and_then(|&v| func.ty(v).as_tensor()) else {
-        return 0;
-    };
-    match ty.layout() {
-        Some(Ok(layout)) => layout.bytes(),
-        Some(Err(_)) | None => logical_bytes(func, value),
-    }
-}
-
-/// Bytes of a value without padding; unknown dimensions count as 128.
-fn logical_bytes(func: &Func, value: Option<&Value>) -> u64 {
-    let Some(ty) = value.and_then(|&v| func.ty(v).as_tensor()) else {
-        return 0;
-    };
-    let dims = ty.dims.iter().map(|d| d.fixed().unwrap_or(128));
-    let count = dims.fold(1u64, u64::saturating_mul);
-    count.saturating_mul(u64::from(ty.dtype.bits())).div_ceil(8)
+/// Bytes of a value without padding.
+fn logical_bytes(func: &Func, value: Option<&Value>, sizes: &SizeTable) -> u64 {
+    let ty = value.and_then(|&v| func.ty(v).as_tensor());
+    ty.map_or(0, |ty| bytes_of(&ty.without_layout(), sizes).at(sizes))
 }
 
 /// A gather along a full constant permutation of an axis only rearranges.

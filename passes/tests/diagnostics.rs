@@ -161,13 +161,25 @@ fn the_manager_holds_passes_to_what_they_say() {
 }
 
 #[test]
-fn a_target_that_pads_wants_known_sizes() {
+fn a_target_that_pads_wants_known_sizes_where_it_pads() {
     let target = Target::builtin("journey6").expect("built in");
-    let mut cx = PassContext::new(Arc::new(Registry::hbir()), Arc::new(target));
-    let source = "%0 = \"hbir.relu\"(%x) : (tensor<?x6xf32, {dims = [\"B\", 6]}>) -> \
-                  tensor<?x6xf32, {dims = [\"B\", 6]}>";
-    let mut module = text::parse(source).expect("well formed");
-    let stages = PassList::builtin().parse("view-fold").expect("built in");
-    let outcome = run(&mut module, &stages, &mut cx, &mut Hooks::default());
-    assert_eq!(codes(&outcome.unwrap_err()), ["target-wants-sizes"]);
+    let fold = |dims: &str, shape: &str| {
+        let mut cx = PassContext::new(Arc::new(Registry::hbir()), Arc::new(target.clone()));
+        let ty = format!("tensor<{shape}xf32, {{dims = [{dims}]}}>");
+        let source = format!("%0 = \"hbir.relu\"(%x) : ({ty}) -> {ty}");
+        let mut module = text::parse(&source).expect("well formed");
+        let stages = PassList::builtin().parse("view-fold").expect("built in");
+        let outcome = run(&mut module, &stages, &mut cx, &mut Hooks::default());
+        outcome.map(|_| text::print(&module))
+    };
+    let folded = fold("\"B\", 6", "?x6").expect("the padded size is known");
+    assert!(folded.contains("block = \"32W\""), "{folded}");
+    for dims in ["6, \"B\"", "6, \"B+1\""] {
+        let error = fold(dims, "6x?").unwrap_err();
+        assert_eq!(codes(&error), ["target-wants-sizes"]);
+        let (message, size) = (&error[0].message, &dims[4..dims.len() - 1]);
+        let wanted = format!("has the size {size} in dimension 1 of argument %x");
+        assert!(message.contains(&wanted), "{message}");
+    }
+    fold("6, \"32*B\"", "6x?").expect("32 elements or more");
 }

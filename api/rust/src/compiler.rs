@@ -5,6 +5,7 @@ use crate::format::Format;
 use crate::program::Program;
 use crate::target::default_target;
 use optc_interp::DataSource;
+use optc_ir::size::SizeTable;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::rules::ExtraRules;
@@ -224,10 +225,11 @@ impl Compiler {
         Ok(timings)
     }
 
-    /// The figures of a program.
+    /// The figures of a program, at the bound sizes of its symbols.
     #[must_use]
     pub fn stats(&self, program: &Program) -> Stats {
-        Stats::of(&program.module, &self.registry)
+        let sizes = SizeTable::new(&self.bindings.0);
+        Stats::at(&program.module, &self.registry, &sizes)
     }
 
     /// Runs the entry function by the reference interpreter; keys are argument and result names.

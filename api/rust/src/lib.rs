@@ -48,10 +48,10 @@ pub use target::{default_target, find_target};
 pub use optc_ir::{
     Attr, AttrDict, Bindings, Code, DType, Data, Dense, Diagnostic, Dim, EvalContext, EvalError,
     Example, Freedom, FreedomClass, Func, Inferred, Label, Loc, Module, Op, OpData, OpDecl,
-    OpError, OpRef, Port, Registry, Role, Severity, Sign, Span, Tensor, TensorType, Traffic, Type,
-    Value, ValueData, ValueDef,
+    OpError, OpRef, Port, Registry, Role, Severity, Sign, Size, SizeTable, Span, Tensor,
+    TensorType, Traffic, Type, Value, ValueData, ValueDef,
 };
-pub use optc_passes::stats::Stats;
+pub use optc_passes::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_passes::view_fold::FoldReport;
 pub use optc_passes::{Boundary, Changed, Pass, PassContext, PassInfo, PassList, Phase, Stage};
 pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError, Unit};

@@ -7,9 +7,12 @@ use indexmap::IndexSet;
 use optc_ir::entity::Table;
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, Func, Loc, OpDecl,
-    OpError, OpRef, Registry, Tensor, TensorType, Type, Value,
+    OpError, OpRef, Registry, Size, Tensor, TensorType, Type, Value,
 };
 use std::sync::Arc;
+
+/// The most floats that are believed to describe a shape.
+const MAX_FLOATS: usize = 64;
 
 /// The families of operations that are computed at import: their work is about the size of their
 /// operands and results.
@@ -150,8 +153,8 @@ impl<'r> Builder<'r> {
         let Val::Lazy(id) = val else { return None };
         let lazy = &self.lazies[id];
         match &lazy.tensor {
-            Some(t) if !t.dtype.is_float() => Some(entries::of_tensor(t)),
-            Some(_) => None,
+            Some(t) if t.dtype.is_float() && MAX_FLOATS < t.len() => None,
+            Some(t) => Some(entries::of_tensor(t)),
             None => lazy.entries.clone(),
         }
     }
@@ -167,7 +170,8 @@ impl<'r> Builder<'r> {
         else {
             return;
         };
-        let known = entries::ints(&sizes).zip(usize_shape(ty));
+        let whole = !ty.dtype.is_float();
+        let known = entries::ints(&sizes).zip(usize_shape(ty)).filter(|_| whole);
         lazy.tensor = known.map(|(n, shape)| Arc::new(Tensor::from_i64(ty.dtype, shape, n)));
         lazy.entries = Some(sizes);
     }
@@ -356,6 +360,9 @@ impl<'r> Builder<'r> {
                 pending.pop();
                 continue;
             }
+            if self.write_sizes(top) {
+                continue;
+            }
             let recipe = match (&self.lazies[top].source, self.dense(top)) {
                 (_, Some(props)) => {
                     self.write_constant(top, props);
@@ -378,6 +385,85 @@ impl<'r> Builder<'r> {
         self.lazies[id]
             .emitted
             .expect("the loop ends when the value is written")
+    }
+
+    /// Writes a tensor of sizes that names give: each is the last element of an iota that is one
+    /// longer.
+    fn write_sizes(&mut self, id: LazyId) -> bool {
+        let lazy = &self.lazies[id];
+        if lazy.tensor.is_some() {
+            return false;
+        }
+        let (ty, loc) = (lazy.ty.clone(), lazy.loc.clone());
+        let sizes: Option<Vec<Size>> = lazy.entries.iter().flatten().map(Entry::size).collect();
+        let (Some(sizes), Some(tensor)) = (sizes, ty.as_tensor()) else {
+            return false;
+        };
+        if sizes.is_empty() || tensor.dtype.is_bool() || !sizes.iter().all(|n| n.is_at_least(0)) {
+            return false;
+        }
+        let Some::<Vec<Size>>(counts) = sizes.iter().map(|n| n.plus(&Size::constant(1))).collect()
+        else {
+            return false;
+        };
+        let value = self.push_sizes(&sizes, &counts, tensor, &loc);
+        self.lazies[id].emitted = Some(value);
+        true
+    }
+
+    fn push_sizes(&mut self, sizes: &[Size], counts: &[Size], ty: &TensorType, loc: &Loc) -> Value {
+        let list = |dims: Vec<Dim>| Type::from(TensorType::new(dims, ty.dtype));
+        let one = || vec![Dim::Fixed(1)];
+        let text = |size: &Size| Attr::Array(vec![Attr::str(&size.to_text())]);
+        let mut parts = Vec::with_capacity(sizes.len());
+        for (size, count) in sizes.iter().zip(counts) {
+            let axis = AttrDict::new().with("axis", Attr::int(0));
+            let all = list(vec![Dim::of_size(count)]);
+            let all = self.push("hbir.iota", Vec::new(), axis, all, loc);
+            let bounds = AttrDict::new()
+                .with("starts", bound(size).unwrap_or_else(|| text(size)))
+                .with("limits", bound(count).unwrap_or_else(|| text(count)));
+            parts.push(self.push("hbir.slice", vec![all], bounds, list(one()), loc));
+        }
+        let n = parts.len() as u64;
+        let joined = match parts[..] {
+            [only] => only,
+            _ => {
+                let axis = AttrDict::new().with("axis", Attr::int(0));
+                self.push("hbir.concat", parts, axis, list(vec![Dim::Fixed(n)]), loc)
+            }
+        };
+        if ty.rank() == 1 {
+            return joined;
+        }
+        let shape: Vec<i64> = ty
+            .dims
+            .iter()
+            .filter_map(Dim::fixed)
+            .map(|n| n as i64)
+            .collect();
+        let shape = AttrDict::new().with("shape", Attr::ints(&shape));
+        self.push(
+            "hbir.reshape",
+            vec![joined],
+            shape,
+            list(ty.dims.clone()),
+            loc,
+        )
+    }
+
+    fn push(
+        &mut self,
+        name: &str,
+        operands: Vec<Value>,
+        props: AttrDict,
+        ty: Type,
+        loc: &Loc,
+    ) -> Value {
+        let op = self
+            .func
+            .push_op(name, operands, props, vec![ty], loc.clone());
+        self.func.ops[op].results[0]
     }
 
     fn unwritten(&self, recipe: RecipeId) -> Vec<LazyId> {
@@ -510,6 +596,12 @@ fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
     }
     let diag = Diagnostic::error(error.code, error.message);
     Stop::from(error.hint.into_iter().fold(diag, Diagnostic::note))
+}
+
+/// A known bound as an attribute.
+fn bound(size: &Size) -> Option<Attr> {
+    let n = i64::try_from(size.as_constant()?).ok()?;
+    Some(Attr::ints(&[n]))
 }
 
 fn dense_props(ty: Type, bytes: Vec<u8>, splat: bool) -> AttrDict {

@@ -1,15 +1,16 @@
 //! Shape arithmetic over sizes that are not all known.
 
-use optc_ir::{Dim, Tensor};
-use std::sync::Arc;
+use optc_ir::{Dim, Size, Tensor};
 
-/// One element of an integer tensor that describes a shape.
+/// One element of a tensor that describes a shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     /// A known number.
     Int(i64),
-    /// The size of a symbol.
-    Symbol(Arc<str>),
+    /// A size that depends on named ones; no number.
+    Size(Size),
+    /// The first by the second, not rounded.
+    Ratio(Size, Size),
     /// Not known.
     Unknown,
 }
@@ -19,27 +20,51 @@ impl Entry {
     pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Entry::Int(n) => Some(*n),
-            Entry::Symbol(_) | Entry::Unknown => None,
+            Entry::Size(_) | Entry::Ratio(..) | Entry::Unknown => None,
         }
+    }
+
+    /// The number as a polynomial, where it is known.
+    pub(crate) fn size(&self) -> Option<Size> {
+        match self {
+            Entry::Int(n) => Some(Size::constant(i128::from(*n))),
+            Entry::Size(size) => Some(size.clone()),
+            Entry::Ratio(..) | Entry::Unknown => None,
+        }
+    }
+
+    /// Whether nothing is known that an extent could be.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Entry::Ratio(..) | Entry::Unknown)
     }
 
     /// The extent of this size; negative numbers are no extents.
     pub(crate) fn dim(&self) -> Dim {
-        match self {
-            Entry::Int(n) => u64::try_from(*n).map_or(Dim::Unknown, Dim::Fixed),
-            Entry::Symbol(name) => Dim::Symbol(name.clone()),
-            Entry::Unknown => Dim::Unknown,
-        }
+        self.size().map_or(Dim::Unknown, |size| Dim::of_size(&size))
     }
 }
 
 impl From<&Dim> for Entry {
     fn from(dim: &Dim) -> Entry {
-        match dim {
-            Dim::Fixed(n) => i64::try_from(*n).map_or(Entry::Unknown, Entry::Int),
-            Dim::Symbol(name) => Entry::Symbol(name.clone()),
-            Dim::Unknown => Entry::Unknown,
+        Entry::from(dim.size())
+    }
+}
+
+impl From<Option<Size>> for Entry {
+    fn from(size: Option<Size>) -> Entry {
+        let Some(size) = size else {
+            return Entry::Unknown;
+        };
+        match size.as_constant() {
+            Some(n) => i64::try_from(n).map_or(Entry::Unknown, Entry::Int),
+            None => Entry::Size(size),
         }
+    }
+}
+
+impl From<bool> for Entry {
+    fn from(truth: bool) -> Entry {
+        Entry::Int(i64::from(truth))
     }
 }
 
@@ -48,11 +73,24 @@ pub(crate) fn ints(entries: &[Entry]) -> Option<Vec<i64>> {
     entries.iter().map(Entry::int).collect()
 }
 
-/// The entries of an integer tensor.
+/// The entries of a tensor: integers, and floats that are whole numbers.
 pub(crate) fn of_tensor(tensor: &Tensor) -> Vec<Entry> {
-    (0..tensor.len())
-        .map(|i| Entry::Int(tensor.i64_at(i)))
-        .collect()
+    let whole = |x: f64| {
+        let small = x.fract() == 0.0 && x.abs() < 9e15;
+        if small {
+            Entry::Int(x as i64)
+        } else {
+            Entry::Unknown
+        }
+    };
+    let entry = |i: usize| {
+        if tensor.dtype.is_float() {
+            whole(tensor.f64_at(i))
+        } else {
+            Entry::Int(tensor.i64_at(i))
+        }
+    };
+    (0..tensor.len()).map(entry).collect()
 }
 
 /// What a shape computation of an ONNX operator gives; `None` when the operator is none.
@@ -64,19 +102,52 @@ pub(crate) fn apply(
     args: &Args,
 ) -> Option<Vec<Entry>> {
     let first = inputs.first()?.clone()?;
-    let second = inputs.get(1).cloned().flatten();
+    let second = || inputs.get(1).cloned().flatten();
     match op_type {
-        "Identity" | "Cast" | "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten" => Some(first),
+        "Identity" | "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten" => Some(first),
+        "Cast" if args.rounds => Some(first.iter().map(toward_zero).collect()),
+        "Cast" => Some(first),
         "Concat" => {
             let parts: Option<Vec<Vec<Entry>>> = inputs.iter().cloned().collect();
             Some(parts?.concat())
         }
-        "Gather" => gather(&first, &second?),
+        "Gather" => gather(&first, &second()?),
         "Slice" => {
             let (start, end, step) = args.slice?;
             Some(slice(&first, start, end, step))
         }
-        "Add" | "Sub" | "Mul" | "Div" => broadcast(op_type, &first, &second?),
+        "Expand" => {
+            let [only] = &first[..] else { return None };
+            Some(vec![only.clone(); args.elements?])
+        }
+        "Floor" => Some(first.iter().map(floor).collect()),
+        "Ceil" => Some(first.iter().map(ceil).collect()),
+        "Neg" => Some(
+            first
+                .iter()
+                .map(|x| arithmetic("Sub", &Entry::Int(0), x))
+                .collect(),
+        ),
+        "Not" => Some(first.iter().map(negation).collect()),
+        "ReduceProd" => fold(&first, "Mul", args),
+        "ReduceSum" => fold(&first, "Add", args),
+        "ReduceMax" => fold(&first, "Max", args),
+        "ReduceMin" => fold(&first, "Min", args),
+        "Where" => {
+            let third = inputs.get(2).cloned().flatten()?;
+            chosen(&first, &second()?, &third)
+        }
+        "Div" if args.float => zip(&first, &second()?, ratio),
+        "Mod" if args.float => None,
+        "Add" | "Sub" | "Mul" | "Div" | "Mod" | "And" | "Or" | "Equal" | "Less" | "LessOrEqual"
+        | "Greater" | "GreaterOrEqual" => zip(&first, &second()?, |a, b| arithmetic(op_type, a, b)),
+        "Max" | "Min" => {
+            let mut all = first;
+            for other in &inputs[1..] {
+                all = zip(&all, other.as_ref()?, |a, b| arithmetic(op_type, a, b))?;
+            }
+            Some(all)
+        }
         _ => None,
     }
 }
@@ -86,6 +157,12 @@ pub(crate) fn apply(
 pub(crate) struct Args {
     /// Start, end and step of a one-dimensional slice.
     pub(crate) slice: Option<(i64, i64, i64)>,
+    /// Whether the inputs are floats: then a division does not round.
+    pub(crate) float: bool,
+    /// Whether the result has integers for the input's floats.
+    pub(crate) rounds: bool,
+    /// The number of elements of the result, where it is known.
+    pub(crate) elements: Option<usize>,
 }
 
 fn gather(entries: &[Entry], indices: &[Entry]) -> Option<Vec<Entry>> {
@@ -123,31 +200,136 @@ pub(crate) fn clamp_slice(n: i64, start: i64, end: i64, step: i64) -> (i64, i64)
     (start, from_end(end).clamp(low, high))
 }
 
-fn broadcast(op_type: &str, a: &[Entry], b: &[Entry]) -> Option<Vec<Entry>> {
+/// Elementwise with numpy's broadcasting of one element.
+fn zip(a: &[Entry], b: &[Entry], f: impl Fn(&Entry, &Entry) -> Entry) -> Option<Vec<Entry>> {
     let n = a.len().max(b.len());
     let fits = |x: &[Entry]| x.len() == n || x.len() == 1;
     if !fits(a) || !fits(b) {
         return None;
     }
-    let at = |x: &[Entry], i: usize| x[if x.len() == 1 { 0 } else { i }].clone();
-    Some(
-        (0..n)
-            .map(|i| arithmetic(op_type, &at(a, i), &at(b, i)))
-            .collect(),
-    )
+    Some((0..n).map(|i| f(repeated(a, i), repeated(b, i))).collect())
+}
+
+fn repeated(x: &[Entry], i: usize) -> &Entry {
+    &x[if x.len() == 1 { 0 } else { i }]
+}
+
+/// All elements joined to one.
+fn fold(entries: &[Entry], op_type: &str, args: &Args) -> Option<Vec<Entry>> {
+    let (first, rest) = entries.split_first()?;
+    let joined = |all: Entry, next: &Entry| arithmetic(op_type, &all, next);
+    (args.elements == Some(1)).then(|| vec![rest.iter().fold(first.clone(), joined)])
+}
+
+fn chosen(condition: &[Entry], a: &[Entry], b: &[Entry]) -> Option<Vec<Entry>> {
+    let n = condition.len().max(a.len()).max(b.len());
+    if [condition, a, b]
+        .iter()
+        .any(|x| x.len() != n && x.len() != 1)
+    {
+        return None;
+    }
+    let pick = |i: usize| {
+        let (a, b) = (repeated(a, i), repeated(b, i));
+        match repeated(condition, i).int() {
+            Some(0) => b.clone(),
+            Some(_) => a.clone(),
+            None if a == b => a.clone(),
+            None => Entry::Unknown,
+        }
+    };
+    Some((0..n).map(pick).collect())
 }
 
 fn arithmetic(op_type: &str, a: &Entry, b: &Entry) -> Entry {
-    let result = match (op_type, a, b) {
-        ("Add", Entry::Int(x), Entry::Int(y)) => x.checked_add(*y),
-        ("Sub", Entry::Int(x), Entry::Int(y)) => x.checked_sub(*y),
-        ("Mul", Entry::Int(x), Entry::Int(y)) => x.checked_mul(*y),
-        ("Div", Entry::Int(x), Entry::Int(y)) => x.checked_div(*y),
-        ("Add" | "Sub", _, Entry::Int(0)) | ("Mul" | "Div", _, Entry::Int(1)) => return a.clone(),
-        ("Add", Entry::Int(0), _) | ("Mul", Entry::Int(1), _) => return b.clone(),
-        _ => None,
+    let result = || {
+        let (x, y) = (a.size()?, b.size()?);
+        let zero = Size::default();
+        match op_type {
+            "Add" => x.plus(&y),
+            "Sub" => x.minus(&y),
+            "Mul" => x.times(&y),
+            // Integers divide toward zero.
+            "Div" if x.is_at_least(0) => x.quotient(&y),
+            "Div" => zero.minus(&zero.minus(&x).filter(|x| x.is_at_least(0))?.quotient(&y)?),
+            "Mod" if x.is_at_least(0) => x.remainder(&y),
+            "Max" => x.maximum(&y),
+            "Min" => x.minimum(&y),
+            _ => None,
+        }
     };
-    result.map_or(Entry::Unknown, Entry::Int)
+    match (op_type, a, b) {
+        ("Mul", Entry::Int(0), _) | ("Mul", _, Entry::Int(0)) => Entry::Int(0),
+        ("And", Entry::Int(0), _) | ("And", _, Entry::Int(0)) => Entry::from(false),
+        ("Or", Entry::Int(n), other) | ("Or", other, Entry::Int(n)) => {
+            if *n == 0 {
+                other.clone()
+            } else {
+                Entry::from(true)
+            }
+        }
+        ("And", Entry::Int(_), other) | ("And", other, Entry::Int(_)) => other.clone(),
+        ("Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual", ..) => {
+            comparison(op_type, a, b).map_or(Entry::Unknown, Entry::from)
+        }
+        _ => Entry::from(result()),
+    }
+}
+
+/// The truth of a comparison, where it does not depend on the sizes.
+fn comparison(op_type: &str, a: &Entry, b: &Entry) -> Option<bool> {
+    let (x, y) = (a.size()?, b.size()?);
+    let above = |x: &Size, y: &Size, by: i128| x.minus(y).is_some_and(|d| d.is_at_least(by));
+    let less = |x: &Size, y: &Size| match (above(y, x, 1), above(x, y, 0)) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        (false, false) => None,
+    };
+    match op_type {
+        "Equal" if x == y => Some(true),
+        "Equal" => x.minus(&y).filter(Size::is_nonzero).map(|_| false),
+        "Less" => less(&x, &y),
+        "Greater" => less(&y, &x),
+        "LessOrEqual" => less(&y, &x).map(|is| !is),
+        _ => less(&x, &y).map(|is| !is),
+    }
+}
+
+fn negation(x: &Entry) -> Entry {
+    x.int().map_or(Entry::Unknown, |n| Entry::from(n == 0))
+}
+
+/// A division of floats.
+fn ratio(a: &Entry, b: &Entry) -> Entry {
+    let (Some(x), Some(y)) = (a.size(), b.size()) else {
+        return Entry::Unknown;
+    };
+    match x.exact_quotient(&y) {
+        Some(exact) => Entry::from(Some(exact)),
+        None if y.is_at_least(1) => Entry::Ratio(x, y),
+        None => Entry::Unknown,
+    }
+}
+
+fn floor(x: &Entry) -> Entry {
+    match x {
+        Entry::Ratio(a, b) => Entry::from(a.quotient(b)),
+        Entry::Int(_) | Entry::Size(_) | Entry::Unknown => x.clone(),
+    }
+}
+
+fn ceil(x: &Entry) -> Entry {
+    match x {
+        Entry::Ratio(a, b) => Entry::from(a.quotient_up(b)),
+        Entry::Int(_) | Entry::Size(_) | Entry::Unknown => x.clone(),
+    }
+}
+
+fn toward_zero(x: &Entry) -> Entry {
+    match x {
+        Entry::Ratio(a, _) if !a.is_at_least(0) => Entry::Unknown,
+        Entry::Ratio(..) | Entry::Int(_) | Entry::Size(_) | Entry::Unknown => floor(x),
+    }
 }
 
 #[cfg(test)]
@@ -165,15 +347,66 @@ mod tests {
         assert_eq!(clamp_slice(5, -9, i64::MIN, -1), (0, -1));
     }
 
-    #[test]
-    fn symbols_pass_through_neutral_arithmetic() {
-        let b = Entry::Symbol("B".into());
-        assert_eq!(arithmetic("Mul", &b, &Entry::Int(1)), b);
-        assert_eq!(arithmetic("Add", &Entry::Int(0), &b), b);
-        assert_eq!(arithmetic("Mul", &b, &Entry::Int(2)), Entry::Unknown);
-        assert_eq!(
-            arithmetic("Div", &Entry::Int(7), &Entry::Int(0)),
-            Entry::Unknown
+    fn entry(text: &str) -> Entry {
+        Entry::from(Some(Size::parse(text).unwrap()))
+    }
+
+    #[track_caller]
+    fn check(op_type: &str, a: &str, b: &str, wanted: &str) {
+        let found = apply(
+            op_type,
+            &[Some(vec![entry(a)]), Some(vec![entry(b)])],
+            &Args::default(),
         );
+        let text = match &found.unwrap()[0] {
+            Entry::Int(n) => n.to_string(),
+            Entry::Size(size) => size.to_string(),
+            Entry::Ratio(..) | Entry::Unknown => "?".to_owned(),
+        };
+        assert_eq!(text, wanted, "{op_type} of {a} and {b}");
+    }
+
+    #[test]
+    fn sizes_are_computed_with() {
+        check("Mul", "B", "S", "B*S");
+        check("Add", "S", "1", "S+1");
+        check("Sub", "S+1", "S", "1");
+        check("Div", "6*B", "4", "B+(B//2)");
+        check("Div", "7", "0", "?");
+        check("Div", "-3*S", "2", "-S-(S//2)");
+        check("Div", "S-5", "2", "?");
+        check("Mod", "S", "7", "S-7*(S//7)");
+        check("Min", "S", "S+1", "S");
+        check("Equal", "S", "-1", "0");
+        check("Equal", "S", "S", "1");
+        check("Equal", "S", "1", "?");
+        check("Less", "S", "S+1", "1");
+        check("GreaterOrEqual", "S", "1", "1");
+        check("Greater", "S", "1", "?");
+    }
+
+    #[test]
+    fn a_size_that_is_kept_beside_a_marker_stays() {
+        let list = |texts: &[&str]| Some(texts.iter().map(|t| entry(t)).collect::<Vec<_>>());
+        let shape = list(&["B", "-1", "S"]);
+        let marks = apply("Equal", &[shape.clone(), list(&["-1"])], &Args::default());
+        assert_eq!(marks, list(&["0", "1", "0"]));
+        let kept = apply("Where", &[marks, list(&["1"]), shape], &Args::default());
+        assert_eq!(kept, list(&["B", "1", "S"]));
+    }
+
+    #[test]
+    fn floats_round_where_the_model_says() {
+        let float = Args {
+            float: true,
+            ..Args::default()
+        };
+        let inputs = [Some(vec![entry("S+1")]), Some(vec![entry("2")])];
+        let half = apply("Div", &inputs, &float).unwrap();
+        assert!(half[0].is_unknown());
+        let down = apply("Floor", &[Some(half.clone())], &float).unwrap();
+        assert_eq!(down, [entry("(S+1)//2")]);
+        let up = apply("Ceil", &[Some(half)], &float).unwrap();
+        assert_eq!(up, [entry("(S+2)//2")]);
     }
 }

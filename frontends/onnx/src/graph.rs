@@ -12,12 +12,16 @@ use crate::tensor::{self, Declared, File};
 use crate::{Import, Options};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::types::Dim;
-use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, TensorType, Type};
+use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, Size, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
+use std::sync::Arc;
 
 /// The versions of the standard operator set that the rules were written for.
 const OPSETS: std::ops::RangeInclusive<i64> = 13..=23;
+
+/// The most sizes that one tensor is believed to describe.
+const MAX_SIZES: usize = 64;
 
 /// The name of a model that is given none.
 const DEFAULT_NAME: &str = "model.onnx";
@@ -81,6 +85,8 @@ struct Importer<'a> {
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
     used: IndexSet<String>,
+    /// The names of sizes in the types of the graph's inputs.
+    sizes: IndexSet<Arc<str>>,
     diags: Vec<Diagnostic>,
     tally: Tally,
 }
@@ -94,12 +100,14 @@ impl<'a> Importer<'a> {
             names: IndexMap::new(),
             declared: declared_types(graph),
             used: IndexSet::new(),
+            sizes: IndexSet::new(),
             diags: Vec::new(),
             tally: Tally::default(),
         }
     }
 
     fn run(&mut self, graph: &GraphProto, nodes: &[FlatNode]) -> Result<(), Vec<Diagnostic>> {
+        self.names_of_sizes(graph);
         self.constants(graph)?;
         self.arguments(graph)?;
         let known: IndexSet<String> = self.names.keys().cloned().collect();
@@ -113,6 +121,23 @@ impl<'a> Importer<'a> {
             self.node(&nodes[i], captured).map_err(|d| vec![d])?;
         }
         self.results(graph)
+    }
+
+    /// Notes the sizes that the inputs name, and reads declared expressions of these names, such as
+    /// `past + seq`.
+    fn names_of_sizes(&mut self, graph: &GraphProto) {
+        for input in &graph.input {
+            if let Declared::Tensor(ty) = tensor::declared(input.ty.as_ref()) {
+                let names = ty.dims.iter().filter_map(Dim::size);
+                self.sizes.extend(names.flat_map(|size| size.names()));
+            }
+        }
+        let sizes = &self.sizes;
+        for ty in self.declared.values_mut() {
+            if let Type::Tensor(tensor) = ty {
+                *ty = Type::from(with_expressions(tensor, sizes));
+            }
+        }
     }
 
     /// The initializers; none is written before something uses it.
@@ -164,6 +189,10 @@ impl<'a> Importer<'a> {
             match argument_type(input) {
                 Err(diag) => errors.push(diag),
                 Ok(ty) => {
+                    let ty = match &ty {
+                        Type::Tensor(tensor) => with_expressions(tensor, &self.sizes).into(),
+                        Type::Scalar(_) | Type::Other(_) => ty,
+                    };
                     let value = self.b.func.add_arg(ty, Some(&input.name));
                     if let Some(port) = self.b.func.arg_ports.last_mut() {
                         port.attrs.set("hbir.name", Attr::str(&input.name));
@@ -311,7 +340,8 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
         return;
     }
     let inputs: Vec<Option<Vec<Entry>>> = (0..cx.inputs.len()).map(|i| cx.entries(i)).collect();
-    if !inputs.iter().flatten().flatten().any(|e| e.int().is_none()) {
+    let open = |e: &Entry| matches!(e, Entry::Size(_) | Entry::Ratio(..));
+    if !inputs.iter().flatten().flatten().any(open) {
         return;
     }
     let one = |i: usize| match cx.const_ints(i).as_deref() {
@@ -327,8 +357,15 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
         .zip(one(2))
         .zip(step)
         .map(|((start, end), step)| (start, end, step));
+    let float = |val: Val| cx.b.ty(val).as_tensor().is_some_and(|t| t.dtype.is_float());
+    let (from, to) = (cx.input(0).is_some_and(float), float(result));
+    let shape = cx.b.ty(result).as_tensor().and_then(TensorType::shape);
+    let elements = shape.and_then(|s| usize::try_from(s.iter().product::<u64>()).ok());
     let args = entries::Args {
         slice: slice.filter(|s| s.2 != 0),
+        float: from,
+        rounds: from && !to,
+        elements: elements.filter(|&n| n <= MAX_SIZES),
     };
     if let Some(sizes) = entries::apply(&cx.node.op_type, &inputs, &args) {
         cx.b.set_entries(result, sizes);
@@ -351,6 +388,21 @@ fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
         Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
     };
     all.filter_map(entry).collect()
+}
+
+/// A type with names that are expressions of other names, and not names of their own, read as such.
+fn with_expressions(ty: &TensorType, sizes: &IndexSet<Arc<str>>) -> TensorType {
+    let read = |dim: &Dim| {
+        let size = dim.size()?;
+        let size = Size::parse(size.as_name()?)?;
+        let known = size.as_name().is_none() && size.names().iter().all(|n| sizes.contains(n));
+        known.then(|| Dim::of_size(&size))
+    };
+    let dims = ty.dims.iter().map(|d| read(d).unwrap_or_else(|| d.clone()));
+    TensorType {
+        dims: dims.collect(),
+        ..ty.clone()
+    }
 }
 
 fn argument_type(input: &ValueInfoProto) -> Result<Type, Diagnostic> {

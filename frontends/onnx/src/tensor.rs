@@ -3,7 +3,7 @@
 use crate::proto::{DimensionProto, EXTERNAL, SparseTensorProto, TensorProto, TypeProto};
 use optc_ir::tensor::storage_bytes;
 use optc_ir::types::Sign;
-use optc_ir::{DType, Diagnostic, Dim, Tensor, TensorType};
+use optc_ir::{DType, Diagnostic, Dim, Size, Tensor, TensorType};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
 use prost::encoding::{WireType, decode_key, decode_varint, skip_field};
@@ -56,7 +56,10 @@ pub(crate) fn unsupported_dtype(what: &str, found: &str) -> Diagnostic {
 pub(crate) fn dim(proto: &DimensionProto) -> Dim {
     match (proto.dim_value, proto.dim_param.as_deref()) {
         (Some(n), _) => u64::try_from(n).map_or(Dim::Unknown, Dim::Fixed),
-        (None, Some(name)) if !name.is_empty() => Dim::Symbol(Arc::from(name)),
+        // What looks like an expression is a name until its own names are known.
+        (None, Some(name)) if !name.is_empty() => {
+            Dim::of_size(&Size::name(&name.replace('`', "'")))
+        }
         (None, _) => Dim::Unknown,
     }
 }

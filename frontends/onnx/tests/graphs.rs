@@ -529,10 +529,14 @@ fn ends_of_open_extents_are_sliced() {
         (String::new(), Dim::Symbol("S".into()))
     );
     assert_eq!(result(&with(0, 1)), ("slice".into(), Dim::Fixed(1)));
-    assert_eq!(result(&with(2, end)), ("slice".into(), Dim::Unknown));
-    assert_eq!(result(&with(-1, end)), ("gather".into(), Dim::Fixed(1)));
-    assert_eq!(result(&with(-5, -2)), ("gather".into(), Dim::Fixed(3)));
-    assert_eq!(result(&with(0, 7)).0, "opaque");
+    assert_eq!(result(&with(2, end)), ("slice".into(), Dim::named("S-2")));
+    assert_eq!(result(&with(-1, end)), ("slice".into(), Dim::Fixed(1)));
+    assert_eq!(result(&with(-5, -2)), ("slice".into(), Dim::Fixed(3)));
+    assert_eq!(
+        result(&with(0, 7)),
+        ("slice".into(), Dim::named("min(7,S)"))
+    );
+    assert_eq!(result(&with(0, -1)), ("slice".into(), Dim::named("S-1")));
 }
 
 #[test]

@@ -14,9 +14,10 @@ use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role,
 use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{broadcasting, broadcasting_along, marks, or_barrier};
 use crate::ops::shape::{
-    as_axis, broadcast, dtype_or, flag_or, int_or, one, operand_bytes, result_bytes, shape_entry,
-    show, wants_index, wrong_kind,
+    as_axis, broadcast, computed, dtype_or, flag_or, int_or, one, operand_bytes, result_bytes,
+    shape_entry, show, wants_index, wrong_kind,
 };
+use crate::size::Size;
 use crate::tensor::{EvalError, Offsets, Tensor};
 use crate::types::{DType, Dim};
 
@@ -63,7 +64,8 @@ const TRILU: Decl = Decl::new(
 .freedom(freedom_trilu);
 
 fn traffic(op: &OpRef<'_>) -> Traffic {
-    if operand_bytes(op, 0) < result_bytes(op) {
+    // A broadcast never makes less of its operand.
+    if operand_bytes(op, 0) != result_bytes(op) {
         Traffic::Expand
     } else {
         Traffic::None
@@ -131,7 +133,7 @@ fn infer_tile(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     })?;
     let times = |(dim, &r): (&Dim, &u64)| match dim {
         Dim::Fixed(n) => n.checked_mul(r).map(Dim::Fixed),
-        other => Some(if r == 1 { other.clone() } else { Dim::Unknown }),
+        other => Some(computed(other, |n| n.times(&Size::from(r)))),
     };
     let dims: Option<Vec<Dim>> = x.dims.iter().zip(&repeats).map(times).collect();
     let dims = dims.ok_or_else(|| {

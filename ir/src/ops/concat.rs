@@ -3,7 +3,7 @@
 use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role, Traffic};
 use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{marks, or_barrier};
-use crate::ops::shape::{axis, common_dtype, one, result_bytes, show, unify};
+use crate::ops::shape::{axis, common_dtype, computed, one, result_bytes, show, unify};
 use crate::tensor::{Data, EvalError, Tensor};
 use crate::types::Dim;
 
@@ -46,9 +46,7 @@ fn join(a: &[Dim], b: &[Dim], axis: usize) -> Option<Vec<Dim>> {
     }
     let sum = |a: &Dim, b: &Dim| match (a.fixed(), b.fixed()) {
         (Some(m), Some(n)) => m.checked_add(n).map(Dim::Fixed),
-        (Some(0), None) => Some(b.clone()),
-        (None, Some(0)) => Some(a.clone()),
-        _ => Some(Dim::Unknown),
+        _ => Some(computed(a, |m| m.plus(&b.size()?))),
     };
     let pairs = a.iter().zip(b).enumerate();
     pairs
@@ -105,7 +103,7 @@ fn traffic(op: &OpRef<'_>) -> Traffic {
         return Traffic::None;
     }
     let w = result_bytes(op);
-    Traffic::Copy(w, w)
+    Traffic::Copy(w.clone(), w)
 }
 
 pub(super) fn register(registry: &mut Registry) {

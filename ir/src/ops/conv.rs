@@ -9,8 +9,9 @@
 use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role};
 use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{Labels, marks, or_barrier};
-use crate::ops::shape::{common_dtype, dtype_or, flag_or, int_or, one, show, unify};
+use crate::ops::shape::{common_dtype, computed, dtype_or, flag_or, int_or, one, show, unify};
 use crate::ops::window::{Slide, sizes, slides, spatial_dims, three};
+use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{DType, Dim, TensorType};
 
@@ -92,17 +93,12 @@ fn infer(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
 }
 
 fn output_channels(x: &TensorType, w: &TensorType, config: &Config) -> Result<Dim, OpError> {
-    let group = Dim::Fixed(config.group);
     let times = |d: &Dim| {
         let product = d
             .fixed()
             .and_then(|n| n.checked_mul(config.group))
             .map(Dim::Fixed);
-        if group.is_one() {
-            d.clone()
-        } else {
-            product.unwrap_or(Dim::Unknown)
-        }
+        product.unwrap_or_else(|| computed(d, |n| n.times(&Size::from(config.group))))
     };
     let (input, output) = if config.transposed {
         (w.dims[0].clone(), times(&w.dims[1]))
@@ -139,10 +135,19 @@ fn check_bias(op: &OpRef<'_>, channels: &Dim, to: DType) -> Result<(), OpError> 
     Err(OpError::new("conv-c7", message))
 }
 
+/// `(n - 1) * stride + span + output padding - padding`.
+fn transposed_count(n: &Size, config: &Config, d: usize) -> Option<Size> {
+    let (slide, extra) = (config.slides[d], config.output_padding[d]);
+    let number = |n: usize| Size::from(n as u64);
+    let stepped = n.minus(&number(1))?.times(&number(slide.stride))?;
+    let full = stepped.plus(&number(slide.span()))?.plus(&number(extra))?;
+    full.minus(&number(slide.low))?.minus(&number(slide.high))
+}
+
 fn transposed_dims(spatial: &[Dim], config: &Config) -> Result<Vec<Dim>, OpError> {
     let extent = |(d, dim): (usize, &Dim)| {
         let Some(n) = dim.fixed() else {
-            return Ok(Dim::Unknown);
+            return Ok(computed(dim, |n| transposed_count(n, config, d)));
         };
         let slide = config.slides[d];
         let stepped = n.saturating_sub(1).checked_mul(slide.stride as u64);

@@ -1,7 +1,8 @@
 //! The form in which most operations of the dialect are declared.
 
 use crate::op::{EvalContext, Freedom, Inferred, OpDecl, OpError, OpRef, Traffic};
-use crate::ops::shape::{Volume, compatible};
+use crate::ops::shape::{compatible, missing_extent};
+use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{DType, Dim, Type};
 
@@ -148,6 +149,13 @@ impl Call<'_> {
     pub(crate) fn bind(&self, dims: &[Dim]) -> Result<Vec<usize>, EvalError> {
         bind_dims(dims, self.cx, Some(self.input(0).len()))
     }
+    /// The number that a size is during this evaluation.
+    pub(crate) fn number(&self, size: &Size) -> Result<i64, EvalError> {
+        let bound = size.eval(&|name| self.cx.bindings.0.get(name).copied());
+        bound
+            .and_then(|n| i64::try_from(n).ok())
+            .ok_or_else(|| EvalError::new(format!("the size {size} is bound to no number")))
+    }
     /// Operand `i`; the shape rule has checked that it is there.
     pub(crate) fn input(&self, i: usize) -> &Tensor {
         self.inputs[i]
@@ -237,16 +245,9 @@ fn bind_dims(
 ) -> Result<Vec<usize>, EvalError> {
     let bound: Vec<Dim> = dims
         .iter()
-        .map(|d| match d {
-            Dim::Symbol(s) => cx
-                .bindings
-                .0
-                .get(s)
-                .map_or_else(|| d.clone(), |&n| Dim::Fixed(n)),
-            Dim::Fixed(_) | Dim::Unknown => d.clone(),
-        })
+        .map(|d| cx.bindings.size(d).map_or_else(|| d.clone(), Dim::Fixed))
         .collect();
-    let missing = elements.and_then(|n| Volume::of(&bound).missing_factor(n as u64));
+    let missing = elements.and_then(|n| missing_extent(&bound, n as u64));
     let mut shape = Vec::with_capacity(dims.len());
     for dim in &bound {
         let extent = dim.fixed().or(missing).ok_or_else(|| {

@@ -7,7 +7,8 @@
 
 use crate::op::{Inferred, OpError, OpRef, Registry, Traffic};
 use crate::ops::decl::{Call, Decl};
-use crate::ops::shape::{moves, one, show, word};
+use crate::ops::shape::{computed, moves, one, show, word};
+use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::Dim;
 
@@ -89,12 +90,7 @@ pub fn block_map(op: &OpRef<'_>) -> Result<BlockMap, OpError> {
 }
 
 fn times(dim: &Dim, by: u64) -> Dim {
-    if by == 1 {
-        return dim.clone();
-    }
-    dim.fixed()
-        .and_then(|n| n.checked_mul(by))
-        .map_or(Dim::Unknown, Dim::Fixed)
+    computed(dim, |n| n.times(&Size::from(by)))
 }
 
 /// `dim / by`, which must be a whole number.
@@ -102,7 +98,7 @@ fn part(op: &OpRef<'_>, dim: &Dim, by: u64) -> Result<Dim, OpError> {
     match dim {
         _ if by == 1 => Ok(dim.clone()),
         Dim::Fixed(n) if n % by == 0 => Ok(Dim::Fixed(n / by)),
-        Dim::Symbol(_) | Dim::Unknown => Ok(Dim::Unknown),
+        Dim::Symbol(_) | Dim::Unknown => Ok(computed(dim, |n| n.quotient(&Size::from(by)))),
         Dim::Fixed(n) => {
             let message = format!(
                 "{} divides {n} elements by {by}, wanted a multiple",

@@ -49,7 +49,7 @@ const GATHER_ND: Decl = Decl::new(
 
 fn traffic(op: &OpRef<'_>) -> Traffic {
     let w = result_bytes(op);
-    Traffic::Copy(w, w)
+    Traffic::Copy(w.clone(), w)
 }
 
 /// An index as a position in an axis of `n` elements.

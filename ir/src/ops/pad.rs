@@ -9,7 +9,8 @@ use crate::attr::Attr;
 use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role, Traffic};
 use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{marks, or_barrier};
-use crate::ops::shape::{float_or, ints_or, one, operand_bytes, result_bytes, word};
+use crate::ops::shape::{computed, float_or, ints_or, one, operand_bytes, result_bytes, word};
+use crate::size::Size;
 use crate::tensor::{Data, EvalError, Offsets, Tensor};
 use crate::types::{DType, Dim};
 
@@ -67,11 +68,9 @@ fn infer(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     for (d, dim) in x.dims.iter().enumerate() {
         let (low, high) = (pads.low[d], pads.high[d]);
         let Some(n) = dim.fixed() else {
-            dims.push(if (low, high) == (0, 0) {
-                dim.clone()
-            } else {
-                Dim::Unknown
-            });
+            dims.push(computed(dim, |n| {
+                n.plus(&Size::constant(i128::from(low) + i128::from(high)))
+            }));
             continue;
         };
         let grown = n

@@ -14,7 +14,8 @@ use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Traff
 use crate::ops::decl::{Call, Decl};
 use crate::ops::einsum::Equation;
 use crate::ops::labels::{marks, or_barrier};
-use crate::ops::shape::{axes, int_or, moves, one, same_volume, show, target_shape};
+use crate::ops::shape::{axes, completed, int_or, moves, one, same_volume, show, target_shape};
+use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{Dim, TensorType};
 
@@ -264,8 +265,9 @@ fn merged(dims: &[Dim]) -> Dim {
         [] => Dim::Fixed(1),
         [one] => (*one).clone(),
         many => {
-            let product = many.iter().try_fold(1u64, |a, d| a.checked_mul(d.fixed()?));
-            product.map_or(Dim::Unknown, Dim::Fixed)
+            let sizes: Option<Vec<Size>> = many.iter().map(|d| d.size()).collect();
+            let product = sizes.and_then(|sizes| Size::product(&sizes));
+            product.map_or(Dim::Unknown, |size| Dim::of_size(&size))
         }
     }
 }
@@ -277,7 +279,8 @@ fn infer_view(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     let view = view_dims(op, x)?;
     let result = op.result(0)?;
     same_volume(op, "view-c4", &view.shape, &result.dims)?;
-    one(result.dims.clone(), x.dtype)
+    let dims = completed(result.dims.clone(), &view.transposed());
+    one(dims, x.dtype)
 }
 
 fn view_dims(op: &OpRef<'_>, x: &TensorType) -> Result<ViewDims, OpError> {

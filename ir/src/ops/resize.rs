@@ -13,7 +13,8 @@ use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role}
 use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{marks, or_barrier};
 use crate::ops::reduce::Lanes;
-use crate::ops::shape::{flag_or, float_or, one, show, word, wrong_kind};
+use crate::ops::shape::{computed, flag_or, float_or, one, show, word, wrong_kind};
+use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{Dim, TensorType};
 
@@ -119,6 +120,8 @@ fn scaled(dim: &Dim, scale: f64) -> Result<(Dim, f64), OpError> {
         return Ok((
             if scale == 1.0 {
                 dim.clone()
+            } else if 0.0 < scale && scale < MAX_EXTENT && scale.fract() == 0.0 {
+                computed(dim, |n| n.times(&Size::from(scale as u64)))
             } else {
                 Dim::Unknown
             },

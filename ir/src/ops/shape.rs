@@ -2,8 +2,8 @@
 
 use crate::attr::Attr;
 use crate::op::{Inferred, OpError, OpRef};
-use crate::types::{DType, Dim, Type};
-use std::sync::Arc;
+use crate::size::Size;
+use crate::types::{DType, Dim, TensorType, Type};
 
 /// Extents as messages show them: `[2, B, ?]`.
 pub(crate) fn show(dims: &[Dim]) -> String {
@@ -16,79 +16,64 @@ pub(crate) fn one(dims: Vec<Dim>, dtype: DType) -> Result<Vec<Inferred>, OpError
     Ok(vec![Inferred { dims, dtype }])
 }
 
-/// The number of elements of a shape: a number times symbols times unknown extents.
+/// The number of elements of a shape: a polynomial times unknown extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Volume {
-    /// The product of the known extents; `None` above 2^64.
-    coefficient: Option<u64>,
-    symbols: Vec<Arc<str>>,
+    /// The product of the extents that are known or have a name; `None` where it is too large.
+    size: Option<Size>,
     unknowns: usize,
 }
 
 impl Volume {
     pub(crate) fn of(dims: &[Dim]) -> Volume {
-        let mut volume = Volume {
-            coefficient: Some(1),
-            symbols: Vec::new(),
-            unknowns: 0,
-        };
-        for dim in dims {
-            match dim {
-                Dim::Fixed(n) => {
-                    volume.coefficient = volume.coefficient.and_then(|c| c.checked_mul(*n));
-                }
-                Dim::Symbol(s) => volume.symbols.push(s.clone()),
-                Dim::Unknown => volume.unknowns += 1,
-            }
+        let sizes: Vec<Size> = dims.iter().filter_map(Dim::size).collect();
+        Volume {
+            unknowns: dims.len() - sizes.len(),
+            size: Size::product(&sizes),
         }
-        volume.symbols.sort();
-        volume
     }
 
     /// Whether the two can be the same number for some sizes, none of them 0, of what is unknown.
     pub(crate) fn may_equal(&self, other: &Volume) -> bool {
-        let (Some(a), Some(b)) = (self.coefficient, other.coefficient) else {
-            return self.coefficient == other.coefficient;
+        let (Some(a), Some(b)) = (&self.size, &other.size) else {
+            return self.size == other.size;
         };
-        let comparable = self.unknowns == 0 && other.unknowns == 0 && self.symbols == other.symbols;
-        !comparable || a == b
+        let comparable = self.unknowns == 0 && other.unknowns == 0;
+        !comparable || a.minus(b).is_none_or(|difference| !difference.is_nonzero())
     }
 
     /// `self / part` as an extent, `None` when it provably is no whole number.
     fn quotient(&self, part: &Volume) -> Option<Dim> {
-        let mut symbols = self.symbols.clone();
-        let mut cancelled = true;
-        for s in &part.symbols {
-            match symbols.iter().position(|t| t == s) {
-                Some(i) => drop(symbols.remove(i)),
-                None => cancelled = false,
-            }
+        if self.unknowns != 0 || part.unknowns != 0 {
+            return Some(Dim::Unknown);
         }
-        let (a, b) = (self.coefficient?, part.coefficient?);
-        let opaque = self.unknowns != 0 || part.unknowns != 0 || !cancelled;
-        if !opaque && b != 0 && a % b == 0 {
-            match (symbols.as_slice(), a / b) {
-                ([], n) => return Some(Dim::Fixed(n)),
-                ([s], 1) => return Some(Dim::Symbol(s.clone())),
-                _ => {}
-            }
+        let (a, b) = (self.size.as_ref()?, part.size.as_ref()?);
+        if let Some(exact) = a.exact_quotient(b) {
+            return Some(Dim::of_size(&exact));
         }
-        let decided = !opaque && symbols.is_empty();
-        (!decided).then_some(Dim::Unknown)
+        // Where only the numbers are left to divide, they decide.
+        let content = Size::constant(b.factors().0);
+        let names = b.exact_quotient(&content);
+        let ratio = names.and_then(|names| a.exact_quotient(&names));
+        let decided = ratio.is_some_and(|ratio| ratio.as_constant().is_some());
+        let rounded = || a.quotient(b).map_or(Dim::Unknown, |q| Dim::of_size(&q));
+        (!decided).then(rounded)
     }
+}
 
-    /// The one extent that is missing for this volume to be `elements`.
-    pub(crate) fn missing_factor(&self, elements: u64) -> Option<u64> {
-        let c = self.coefficient.filter(|&c| c != 0)?;
-        (self.symbols.len() + self.unknowns == 1 && elements.is_multiple_of(c))
-            .then(|| elements / c)
-    }
+/// The one extent of `dims` that is not a number, for their product to be `elements`.
+pub(crate) fn missing_extent(dims: &[Dim], elements: u64) -> Option<u64> {
+    let known = dims.iter().filter_map(Dim::fixed);
+    let product = known.clone().try_fold(1u64, u64::checked_mul)?;
+    let open = dims.len() - known.count();
+    (open == 1 && product != 0 && elements.is_multiple_of(product)).then(|| elements / product)
 }
 
 /// The extent of two dimensions that must be equal; `None` when they provably differ.
 pub(crate) fn unify(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Fixed(m), Dim::Fixed(n)) => (m == n).then(|| a.clone()),
+        _ if a.differs(b) => None,
         (Dim::Fixed(_), _) | (Dim::Symbol(_), Dim::Symbol(_) | Dim::Unknown) => Some(a.clone()),
         (Dim::Symbol(_) | Dim::Unknown, _) => Some(b.clone()),
     }
@@ -107,8 +92,31 @@ pub(crate) fn broadcast_dim(a: &Dim, b: &Dim) -> Option<Dim> {
         (Dim::Fixed(_), _) => Some(a.clone()),
         (_, Dim::Fixed(_)) => Some(b.clone()),
         (Dim::Symbol(s), Dim::Symbol(t)) if s == t => Some(a.clone()),
+        (Dim::Symbol(_), Dim::Symbol(_)) => Some(larger(a, b).unwrap_or(Dim::Unknown)),
         (Dim::Symbol(_) | Dim::Unknown, Dim::Symbol(_) | Dim::Unknown) => Some(Dim::Unknown),
     }
+}
+
+/// The extent of a broadcast of two named sizes: the one that is never smaller than the other or
+/// never 1.
+fn larger(a: &Dim, b: &Dim) -> Option<Dim> {
+    let (x, y) = (a.size()?, b.size()?);
+    let wins = |x: &Size, y: &Size| {
+        x.is_at_least(2)
+            || x.minus(y)
+                .is_some_and(|difference| difference.is_at_least(0))
+    };
+    match (wins(&x, &y), wins(&y, &x)) {
+        (true, _) => Some(a.clone()),
+        (false, true) => Some(b.clone()),
+        (false, false) => None,
+    }
+}
+
+/// The extent that `f` gives for a known or named size.
+pub(crate) fn computed(dim: &Dim, f: impl FnOnce(&Size) -> Option<Size>) -> Dim {
+    let size = dim.size().and_then(|size| f(&size));
+    size.map_or(Dim::Unknown, |size| Dim::of_size(&size))
 }
 
 /// The shape that several shapes broadcast to by numpy's rule.
@@ -371,7 +379,7 @@ pub(crate) fn target_shape(
     let Some(attr) = op.props.get("shape") else {
         let dims = op.result(0)?.dims.clone();
         same_volume(op, codes[1], operand, &dims)?;
-        return Ok(dims);
+        return Ok(completed(dims, operand));
     };
     let entries = shape_entries(op, codes[0], attr)?;
     let known: Vec<Dim> = entries.iter().flatten().cloned().collect();
@@ -394,6 +402,40 @@ pub(crate) fn target_shape(
         .into_iter()
         .map(|e| e.unwrap_or_else(|| rest.clone()))
         .collect())
+}
+
+/// Extents of as many elements as `like`, what follows of unknown ones put in: one from the number of
+/// elements, several where both shapes are the same but for extents of 1.
+pub(crate) fn completed(dims: Vec<Dim>, like: &[Dim]) -> Vec<Dim> {
+    let is_open = |d: &&Dim| **d == Dim::Unknown;
+    let n_open = dims.iter().filter(is_open).count();
+    let fill = |size: &Dim| {
+        let put = |d: &Dim| if *d == Dim::Unknown { size } else { d }.clone();
+        dims.iter().map(put).collect()
+    };
+    if n_open == 1 {
+        let known: Vec<Dim> = dims.iter().filter(|d| !is_open(d)).cloned().collect();
+        let rest = Volume::of(like).quotient(&Volume::of(&known));
+        if let Some(rest @ (Dim::Fixed(_) | Dim::Symbol(_))) = rest {
+            return fill(&rest);
+        }
+    }
+    let long =
+        |dims: &[Dim]| -> Vec<Dim> { dims.iter().filter(|d| !d.is_one()).cloned().collect() };
+    let (mine, theirs) = (long(&dims), long(like));
+    if n_open == 0 || !compatible(&mine, &theirs) {
+        return dims;
+    }
+    let mut theirs = theirs.into_iter();
+    let next = |d: Dim| match d {
+        d if d.is_one() => d,
+        Dim::Unknown => theirs.next().unwrap_or(Dim::Unknown),
+        d @ (Dim::Fixed(_) | Dim::Symbol(_)) => {
+            theirs.next();
+            d
+        }
+    };
+    dims.into_iter().map(next).collect()
 }
 
 /// The entries of a `shape` attribute; `None` is the -1.
@@ -426,7 +468,7 @@ pub(crate) fn shape_entry(
     match entry {
         Attr::Int(-1, _) => Ok(None),
         Attr::Int(n, _) if 0 <= *n => Ok(Some(Dim::Fixed(n.cast_unsigned()))),
-        Attr::Str(s) => Ok(Some(Dim::Symbol(s.clone()))),
+        Attr::Str(s) => Ok(Some(Dim::named(s))),
         other => {
             let found = other
                 .as_int()
@@ -479,25 +521,25 @@ pub(crate) fn moves(dims: &[Dim], perm: &[usize]) -> bool {
     long.windows(2).any(|w| w[1] < w[0])
 }
 
-/// The logical bytes of a type; an unknown extent counts as 1.
-pub(crate) fn bytes(ty: &crate::types::TensorType) -> u64 {
-    let n = ty
-        .shape_with(&|_| 1)
-        .iter()
-        .fold(1u64, |a, &d| a.saturating_mul(d));
-    n.saturating_mul(u64::from(ty.dtype.bits())).div_ceil(8)
+/// The logical bytes of a type, as a polynomial in its unknown sizes; one that is too large for that
+/// counts as the largest number.
+pub(crate) fn bytes(ty: &TensorType) -> Size {
+    let sizes: Vec<Size> = ty.dims.iter().map(Dim::cost).collect();
+    let bits = Size::from(u64::from(ty.dtype.bits()));
+    let total = Size::product(&sizes).and_then(|n| n.times(&bits));
+    total
+        .and_then(|n| n.quotient_up(&Size::constant(8)))
+        .unwrap_or_else(|| Size::constant(i128::MAX))
 }
 
 /// The bytes of operand `i`, 0 when it is missing.
-pub(crate) fn operand_bytes(op: &OpRef<'_>, i: usize) -> u64 {
-    op.operand(i).map_or(0, bytes)
+pub(crate) fn operand_bytes(op: &OpRef<'_>, i: usize) -> Size {
+    op.operand(i).map_or_else(|_| Size::default(), bytes)
 }
 
 /// The bytes of all results.
-pub(crate) fn result_bytes(op: &OpRef<'_>) -> u64 {
-    op.results
-        .iter()
-        .filter_map(|t| t.as_tensor())
-        .map(bytes)
-        .fold(0, u64::saturating_add)
+pub(crate) fn result_bytes(op: &OpRef<'_>) -> Size {
+    let mut types = op.results.iter().filter_map(|t| t.as_tensor()).map(bytes);
+    let sum = types.try_fold(Size::default(), |sum, size| sum.plus(&size));
+    sum.unwrap_or_else(|| Size::constant(i128::MAX))
 }

@@ -4,7 +4,7 @@
 //! its bounds resolved). One entry a dimension in `starts`, `limits` and `strides` (1 when absent). A
 //! limit is exclusive; with a negative stride the walk goes down from the start and -1 is the limit
 //! below element 0. Of a dimension of unknown size the greatest `i64` names the end: as a limit, or,
-//! with a negative stride, as the start at the last element; a symbol's name names it too.
+//! with a negative stride, as the start at the last element. A bound may be a size as text, `"S"`, `"P+S"`.
 //!
 //! `hbir.subview`: the same part, or with `broadcast` the numpy broadcast to the result's shape, as a
 //! read-only window into a live parent: it moves nothing.
@@ -15,6 +15,7 @@ use crate::ops::broadcast::{eval_broadcast, infer_broadcast};
 use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{Labels, broadcasting, marks, or_barrier};
 use crate::ops::shape::{flag_or, ints_or, one, operand_bytes, result_bytes, wrong_kind};
+use crate::size::Size;
 use crate::tensor::{EvalError, Offsets, Tensor, row_major_strides};
 use crate::types::{Dim, TensorType};
 
@@ -45,15 +46,23 @@ const END: i64 = i64::MAX;
 /// The part of one dimension.
 #[derive(Clone, Debug)]
 struct Part {
-    start: i64,
+    start: Size,
     stride: i64,
     size: Dim,
 }
 
 impl Part {
     fn is_whole(&self, dim: &Dim) -> bool {
-        self.start == 0 && self.stride == 1 && self.size.same(dim)
+        self.start == Size::default() && self.stride == 1 && self.size.same(dim)
     }
+}
+
+/// One entry of `starts` or `limits`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bound {
+    /// The end of the dimension.
+    End,
+    At(Size),
 }
 
 /// The parts of all dimensions.
@@ -65,12 +74,12 @@ fn parts(op: &OpRef<'_>, x: &TensorType) -> Result<Vec<Part>, OpError> {
     let limits = bounds(op, "limits", &x.dims)?;
     let strides = ints_or(op, "slice-c1", "strides", x.rank(), 1)?;
     (0..x.rank())
-        .map(|d| part(op, d, &x.dims[d], [starts[d], limits[d], strides[d]]))
+        .map(|d| part(op, d, &x.dims[d], [&starts[d], &limits[d]], strides[d]))
         .collect()
 }
 
-/// A list of bounds, in which a symbol's name is the end of the dimension that has it.
-fn bounds(op: &OpRef<'_>, name: &str, dims: &[Dim]) -> Result<Vec<i64>, OpError> {
+/// A list of bounds.
+fn bounds(op: &OpRef<'_>, name: &str, dims: &[Dim]) -> Result<Vec<Bound>, OpError> {
     let list = op
         .attr(name)?
         .as_array()
@@ -85,17 +94,25 @@ fn bounds(op: &OpRef<'_>, name: &str, dims: &[Dim]) -> Result<Vec<i64>, OpError>
         return Err(OpError::new("slice-c1", message));
     }
     let bound = |entry: &Attr| match entry {
-        Attr::Str(_) => Some(END),
-        other => other.as_int(),
+        Attr::Str(text) => Some(Bound::At(Size::of_text(text))),
+        other => other.as_int().map(|n| match n {
+            END => Bound::End,
+            n => Bound::At(Size::constant(i128::from(n))),
+        }),
     };
     list.iter()
         .map(bound)
         .collect::<Option<_>>()
-        .ok_or_else(|| wrong_kind(name, "a list of integers and symbol names"))
+        .ok_or_else(|| wrong_kind(name, "a list of integers and sizes"))
 }
 
-fn part(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [i64; 3]) -> Result<Part, OpError> {
-    let [start, limit, stride] = bounds;
+fn part(
+    op: &OpRef<'_>,
+    d: usize,
+    dim: &Dim,
+    bounds: [&Bound; 2],
+    stride: i64,
+) -> Result<Part, OpError> {
     if stride == 0 {
         let message = format!(
             "{} has stride 0 in dimension {d}, wanted 1 or more or below 0",
@@ -103,68 +120,83 @@ fn part(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [i64; 3]) -> Result<Part, O
         );
         return Err(OpError::new("slice-c2", message));
     }
-    let Some(n) = dim.fixed() else {
-        return unknown_part(op, d, dim, bounds);
+    let one = Size::constant(1);
+    let n = dim.size();
+    let at = |bound: &Bound, end: Option<Size>| match bound {
+        Bound::End => end,
+        Bound::At(size) => Some(size.clone()),
     };
-    let n = i64::try_from(n).unwrap_or(i64::MAX);
-    let (start, limit) = match (stride < 0, start, limit) {
-        (true, END, _) => (n - 1, limit),
-        (false, _, END) => (start, n),
-        _ => (start, limit),
+    // With a negative stride the walk starts at the last element, else it ends behind it.
+    let last = n.as_ref().and_then(|n| n.minus(&one));
+    let [start, limit] = match (stride < 0, bounds[0], bounds[1]) {
+        (true, Bound::End, Bound::End) | (false, Bound::End, _) | (true, _, Bound::End) => {
+            return Err(outside(op, d, dim, bounds, stride));
+        }
+        (true, start, limit) => [at(start, last), at(limit, None)],
+        (false, start, limit) => [at(start, None), at(limit, n.clone())],
     };
-    let fits = if stride < 0 {
-        -1 <= limit && limit <= start && start < n.max(0) || (n == 0 && start == -1 && limit == -1)
-    } else {
-        0 <= start && start <= limit && limit <= n
-    };
-    if !fits {
-        let wanted = if stride < 0 {
-            "-1 <= limit <= start < size"
+    if !may_fit(n.as_ref(), start.as_ref(), limit.as_ref(), stride) {
+        return Err(outside(op, d, dim, bounds, stride));
+    }
+    let steps = || {
+        let (start, limit) = (start.as_ref()?, limit.as_ref()?);
+        let (from, to) = if stride < 0 {
+            (limit, start)
         } else {
-            "0 <= start <= limit <= size"
+            (start, limit)
         };
-        let message = format!(
-            "{} takes {start} to {limit} by {stride} of dimension {d} of size {n}, wanted {wanted}",
-            op.name
-        );
-        return Err(OpError::new("slice-c3", message));
-    }
-    let size = start.abs_diff(limit).div_ceil(stride.unsigned_abs());
-    Ok(Part {
-        start,
-        stride,
-        size: Dim::Fixed(size),
-    })
-}
-
-/// A part of a dimension whose size is not known: of what lies beyond it nothing is said.
-fn unknown_part(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [i64; 3]) -> Result<Part, OpError> {
-    let [start, limit, stride] = bounds;
-    let whole = bounds == [0, END, 1] || bounds == [END, -1, -1];
-    let size = if whole {
-        dim.clone()
-    } else if start == END || limit == END {
-        Dim::Unknown
-    } else {
-        Dim::Fixed(start.abs_diff(limit).div_ceil(stride.unsigned_abs()))
+        to.minus(from)?
+            .quotient_up(&Size::from(stride.unsigned_abs()))
     };
-    let ordered = if stride < 0 {
-        -1 <= limit && limit <= start
-    } else {
-        0 <= start && start <= limit
-    };
-    if !ordered {
-        let message = format!(
-            "{} takes {start} to {limit} by {stride} of dimension {d} of size {dim}",
-            op.name
-        );
-        return Err(OpError::new("slice-c3", message));
-    }
+    let size = steps().map_or(Dim::Unknown, |size| Dim::of_size(&size));
+    let whole = stride < 0 && start.is_none() && limit == Some(Size::constant(-1)) && stride == -1
+        || stride == 1 && limit.is_none() && start == Some(Size::default());
+    let size = if whole { dim.clone() } else { size };
+    let start = start.unwrap_or_default();
     Ok(Part {
         start,
         stride,
         size,
     })
+}
+
+/// Whether `0 <= start <= limit <= n`, for a negative stride `-1 <= limit <= start < n`, is possible
+/// as far as the sizes are known.
+fn may_fit(n: Option<&Size>, start: Option<&Size>, limit: Option<&Size>, stride: i64) -> bool {
+    // `a <= b + gap`, unless that is provably wrong.
+    let at_most = |a: Option<&Size>, b: Option<&Size>, gap: i128| {
+        let over = || a?.minus(b?)?.minus(&Size::constant(gap));
+        over().is_none_or(|over| !over.is_at_least(1))
+    };
+    let (zero, below) = (Size::default(), Size::constant(-1));
+    if stride < 0 {
+        let empty = n.is_some_and(|n| n.as_constant() == Some(0))
+            && start == Some(&below)
+            && limit == Some(&below);
+        let fits = at_most(Some(&below), limit, 0) && at_most(limit, start, 0);
+        return empty || (fits && at_most(start, n, -1) && at_most(Some(&zero), start, 0));
+    }
+    at_most(Some(&zero), start, 0) && at_most(start, limit, 0) && at_most(limit, n, 0)
+}
+
+/// C3 does not hold.
+fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64) -> OpError {
+    let show = |bound: &Bound| match bound {
+        Bound::End => "the end".to_owned(),
+        Bound::At(size) => size.to_string(),
+    };
+    let wanted = if stride < 0 {
+        "-1 <= limit <= start < size"
+    } else {
+        "0 <= start <= limit <= size"
+    };
+    let message = format!(
+        "{} takes {} to {} by {stride} of dimension {d} of size {dim}, wanted {wanted}",
+        op.name,
+        show(bounds[0]),
+        show(bounds[1])
+    );
+    OpError::new("slice-c3", message)
 }
 
 fn infer(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -180,12 +212,23 @@ fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
     let strides = row_major_strides(&x.shape);
     let step = |(p, &s): (&Part, &usize)| (p.stride as isize).wrapping_mul(s.cast_signed());
     let steps = parts.iter().zip(&strides).map(step).collect();
-    let begin = |(p, &s): (&Part, &usize)| (p.start as isize).wrapping_mul(s.cast_signed());
-    let start = parts
-        .iter()
-        .zip(&strides)
-        .map(begin)
-        .fold(0isize, isize::wrapping_add);
+    let mut start = 0isize;
+    for (d, (part, &stride)) in parts.iter().zip(&strides).enumerate() {
+        let first = call.number(&part.start)?;
+        let count = call.shape()[d] as i64;
+        let last = part
+            .stride
+            .checked_mul(count - 1)
+            .and_then(|n| n.checked_add(first));
+        let inside = |at: i64| 0 <= at && at < x.shape[d] as i64;
+        if 0 < count && !(inside(first) && last.is_some_and(inside)) {
+            return Err(EvalError::new(format!(
+                "the part of dimension {d} lies outside its {} elements",
+                x.shape[d]
+            )));
+        }
+        start = start.wrapping_add((first as isize).wrapping_mul(stride.cast_signed()));
+    }
     let mut offsets = Offsets::new(&call.shape(), steps, start);
     let out = x.gather(call.shape(), |_| {
         offsets.next().expect("one offset an element")
@@ -212,7 +255,8 @@ fn cut_part(f: &mut Labels, part: &Part, dim: &Dim, label: usize) {
     }
     f.role(label, Role::Axis);
     if part.stride == 1 {
-        f.cut(label, part.start.unsigned_abs());
+        // A start that is not known lies anywhere.
+        f.cut(label, part.start.as_extent().unwrap_or(1));
     } else {
         f.uncut(label);
     }
@@ -227,7 +271,7 @@ fn traffic(op: &OpRef<'_>) -> Traffic {
     if w == operand_bytes(op, 0) && !down {
         Traffic::None
     } else {
-        Traffic::Copy(w, w)
+        Traffic::Copy(w.clone(), w)
     }
 }
 

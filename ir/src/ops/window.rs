@@ -1,7 +1,8 @@
 //! What conv and pooling share: windows that slide over up to three spatial dimensions.
 
 use crate::op::{OpError, OpRef};
-use crate::ops::shape::ints_or;
+use crate::ops::shape::{computed, ints_or};
+use crate::size::Size;
 use crate::types::Dim;
 
 /// One spatial dimension of a window.
@@ -47,6 +48,24 @@ impl Slide {
         // A window that would start beyond the elements and the padding before them is none.
         let started = (count - 1) * stride < n + self.low as u64;
         Some(if started { count } else { count - 1 })
+    }
+
+    /// As [`Slide::count`], of a size that is not known; `None` where its rounding is not the one of a
+    /// quotient.
+    pub(crate) fn symbolic_count(&self, n: &Size, ceil: bool) -> Option<Size> {
+        let number = |n: usize| Size::from(n as u64);
+        let padded = n.plus(&number(self.low))?.plus(&number(self.high))?;
+        let free = padded.minus(&number(self.span()))?;
+        let stride = number(self.stride);
+        let steps = if !ceil {
+            free.quotient(&stride)?
+        } else if self.high.saturating_add(self.stride) <= self.span() {
+            // No window starts beyond the elements then.
+            free.quotient_up(&stride)?
+        } else {
+            return None;
+        };
+        steps.plus(&number(1))
     }
 
     /// Where element `offset` of window `at` lies, if it is no padding.
@@ -122,8 +141,7 @@ pub(crate) fn spatial_dims(
     let mut out = Vec::with_capacity(spatial.len());
     for (dim, slide) in spatial.iter().zip(slides) {
         let Some(n) = dim.fixed() else {
-            let keeps = slide.stride == 1 && slide.low + slide.high + 1 == slide.span();
-            out.push(if keeps { dim.clone() } else { Dim::Unknown });
+            out.push(computed(dim, |n| slide.symbolic_count(n, ceil)));
             continue;
         };
         let count = slide.count(n, ceil).ok_or_else(|| {

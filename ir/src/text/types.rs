@@ -593,7 +593,7 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
     for (i, (dim, name)) in ty.dims.iter_mut().zip(names).enumerate() {
         *dim = match (&*dim, name) {
             (Dim::Unknown, DimName::Name(name)) if name == "?" => Dim::Unknown,
-            (Dim::Unknown, DimName::Name(name)) if !name.is_empty() => Dim::Symbol(Arc::from(name)),
+            (Dim::Unknown, DimName::Name(name)) if !name.is_empty() => Dim::named(&name),
             (Dim::Fixed(n), DimName::Size(m)) if *n == m => Dim::Fixed(m),
             (old, name) => {
                 let found = match name {

@@ -186,8 +186,10 @@ impl Relaxation<'_> {
     fn bytes(&self, group: Group, index: usize) -> u64 {
         let data = &self.graph.groups[group];
         match self.candidates[group].get(index) {
-            Some(&layout) => self.graph.bytes(self.layouts, group, layout),
-            None => data.symbolic_bytes.unwrap_or_else(|| unpadded(data)),
+            Some(&layout) => self.layouts.bytes(layout),
+            None => (self.layouts)
+                .symbolic_bytes(&data.shape, data.bits)
+                .unwrap_or_else(|| unpadded(data)),
         }
     }
 

@@ -7,6 +7,8 @@ use super::search::{Choice, Need};
 use super::spelling::spell;
 use indexmap::IndexSet;
 use optc_ir::entity::SideTable;
+use optc_ir::ops::rearrange::view_of;
+use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, TensorType, Type, Value, ValueDef};
 use optc_layout::{Spelling, ViewMap};
 use optc_target::Target;
@@ -19,8 +21,12 @@ pub struct Conversion {
     pub op: Op,
     /// The value of the old function whose storage is converted.
     pub of: Value,
-    /// Bytes read plus written.
+    /// Bytes read plus written, at the sizes that costs are compared at.
     pub bytes: u64,
+    /// The bytes as a polynomial in unknown sizes, where there is one.
+    pub polynomial: Option<Size>,
+    /// The bytes in words.
+    pub words: String,
     /// Whether it is of a constant and happens at compile time.
     pub constant: bool,
     /// The layouts, as texts.
@@ -51,6 +57,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) choice: &'a Choice,
     pub(crate) target: &'a Target,
     pub(crate) explain: bool,
+    /// The sizes that costs are compared at.
+    pub(crate) sizes: &'a SizeTable,
 }
 
 struct Output<'e, 'a> {
@@ -206,10 +214,10 @@ impl Output<'_, '_> {
             types.push(layout.map_or_else(|| old.ty(result).clone(), |l| self.spelled(result, l)));
             layouts.push(group.zip(layout));
         }
-        let name = data.name.clone();
+        let (name, props) = self.written(op);
         let new = self
             .new
-            .make_op(name, operands, data.props.clone(), types, data.loc.clone());
+            .make_op(name, operands, props, types, data.loc.clone());
         self.new.ops[new].attrs = data.attrs.clone();
         self.new.ops[new].span = data.span;
         self.new.body.push(new);
@@ -223,6 +231,17 @@ impl Output<'_, '_> {
                 None => self.plain[old_value] = Some(value),
             }
         }
+    }
+
+    /// The name and properties of an operation in the result: a reshape whose sizes stay open is the
+    /// view that it is in row-major order.
+    fn written(&self, op: Op) -> (Arc<str>, AttrDict) {
+        let data = &self.e.old.ops[op];
+        let rearranges = view_of(&self.e.old.op_ref(op)).is_ok();
+        if rearranges && &*data.name != "hbir.layout_convert" {
+            return (Arc::from("hbir.view"), AttrDict::new());
+        }
+        (data.name.clone(), data.props.clone())
     }
 
     fn result_layout(&self, group: Group, need: Option<&Need>) -> LayoutId {
@@ -271,7 +290,7 @@ impl Output<'_, '_> {
     fn text(&self, layout: LayoutId) -> String {
         match self.spelling(layout) {
             Spelling::RowMajor => "row-major".to_owned(),
-            other => format!("{{{other}}}"),
+            other => self.e.graph.numbers.reword(&format!("{{{other}}}")),
         }
     }
 
@@ -304,7 +323,7 @@ impl Output<'_, '_> {
         let made = (0..all.len()).filter(|&i| ok(i) && self.copies.contains_key(&(group, all[i])));
         let cheap = (0..all.len())
             .filter(|&i| ok(i))
-            .min_by_key(|&i| (self.e.graph.bytes(self.e.layouts, group, all[i]), i));
+            .min_by_key(|&i| (self.e.layouts.bytes(all[i]), i));
         let best = made.chain(there).next().or(cheap);
         best.map_or(all[state.produced], |i| all[i])
     }
@@ -336,19 +355,15 @@ impl Output<'_, '_> {
             let loc = self.loc_of(root);
             self.single("hbir.layout_convert", source, AttrDict::new(), ty, loc)
         };
-        let bytes = self.e.graph.bytes(self.e.layouts, group, from)
-            + self.e.graph.bytes(self.e.layouts, group, layout);
-        self.note_conversion(value, root, bytes, known, from, layout, reader);
+        self.note_conversion(value, root, known, from, layout, reader);
         self.copies.insert((group, layout), value);
         value
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
     fn note_conversion(
         &mut self,
         value: Value,
         of: Value,
-        bytes: u64,
         constant: bool,
         from: LayoutId,
         to: LayoutId,
@@ -357,16 +372,19 @@ impl Output<'_, '_> {
         let ValueDef::Result(op, _) = self.new.values[value].def else {
             return;
         };
+        let mut bytes = self.e.layouts.amount(from);
+        bytes.add(&self.e.layouts.amount(to), self.e.sizes);
         let (from, to) = (self.text(from), self.text(to));
-        self.say(value, || {
-            format!("converted from {from} to {to}, {bytes} bytes")
-        });
+        let words = bytes.words(self.e.sizes);
+        self.say(value, || format!("converted from {from} to {to}, {words}"));
         self.conversion_of.insert(value, self.conversions.len());
         let readers = vec![reader];
         self.conversions.push(Conversion {
             op,
             of,
-            bytes,
+            bytes: bytes.at(self.e.sizes),
+            words,
+            polynomial: bytes.polynomial(),
             constant,
             from,
             to,
@@ -453,13 +471,8 @@ impl Output<'_, '_> {
         let ty = self.spelled(value, layout);
         let loc = self.loc_of(value);
         let new = self.single("hbir.layout_convert", seen, AttrDict::new(), ty, loc);
-        let size = |l| self.e.layouts.bytes(l);
-        let bytes = match self.e.graph.groups[group].symbolic_bytes {
-            Some(bytes) => 2 * bytes,
-            None => size(here) + size(layout),
-        };
         let constant = self.e.graph.groups[group].is_known();
-        self.note_conversion(new, value, bytes, constant, here, layout, reader);
+        self.note_conversion(new, value, constant, here, layout, reader);
         self.direct.insert((value, layout), new);
         new
     }
@@ -549,7 +562,10 @@ impl Output<'_, '_> {
     fn step_type(&self, value: Value, map: MapId, layout: LayoutId) -> Type {
         let dtype = self.e.old.ty(value).as_tensor().map(|t| t.dtype);
         let result = &self.e.layouts.view_map(map).result;
-        let dims = result.iter().map(|&n| self.e.graph.sizes.dim(n)).collect();
+        let dims = result
+            .iter()
+            .map(|&n| self.e.graph.numbers.dim(n))
+            .collect();
         let spelling = self.spelling(layout);
         let dtype = dtype.expect("a member of a group is a tensor");
         TensorType {
@@ -567,7 +583,8 @@ impl Output<'_, '_> {
             props.set("perm", Attr::ints(perm));
             let operand_dims = self.new.ty(operand).as_tensor().map(|t| &t.dims);
             if let Some(shape) = &map.shape
-                && operand_dims != Some(&shape.iter().map(|&n| self.e.graph.sizes.dim(n)).collect())
+                && operand_dims
+                    != Some(&shape.iter().map(|&n| self.e.graph.numbers.dim(n)).collect())
             {
                 props.set("shape", self.shape_attr(shape));
             }
@@ -581,7 +598,7 @@ impl Output<'_, '_> {
     }
 
     fn shape_attr(&self, shape: &[u64]) -> Attr {
-        let entry = |&n: &u64| match self.e.graph.sizes.dim(n) {
+        let entry = |&n: &u64| match self.e.graph.numbers.dim(n) {
             Dim::Fixed(n) => Attr::int(i64::try_from(n).unwrap_or(i64::MAX)),
             Dim::Symbol(name) => Attr::Str(name),
             Dim::Unknown => Attr::int(-1),

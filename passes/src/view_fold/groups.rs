@@ -10,7 +10,8 @@ use crate::pass::PassContext;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::ops::rearrange::view_of;
-use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Op, Type, Value};
+use optc_ir::size::SizeTable;
+use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Op, StandIns, Type, Value};
 use optc_layout::ViewMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,8 +44,6 @@ pub(crate) struct GroupData {
     pub(crate) constant: bool,
     /// Computed of constants alone: what moves it happens at compile time.
     pub(crate) folded: bool,
-    /// Bytes of one copy at the bound sizes when a dimension is unknown; else the layout says.
-    pub(crate) symbolic_bytes: Option<u64>,
     /// The node that produces the root and the port it does so at.
     pub(crate) producer: Option<(Node, usize)>,
     /// The nodes and ports that read a member.
@@ -92,82 +91,12 @@ pub(crate) struct Graph {
     pub(crate) nodes: Table<Node, NodeData>,
     pub(crate) members: SideTable<Value, Option<Rc<Member>>>,
     pub(crate) shapes: SideTable<Value, Arc<[u64]>>,
-    pub(crate) sizes: Sizes,
+    /// What stands for unknown sizes.
+    pub(crate) numbers: StandIns,
 }
-
-/// Stand-ins for unknown sizes: each symbol is a distinct large prime, so that only true equalities
-/// of products hold and no cut divides one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sizes {
-    symbols: Vec<(Option<Arc<str>>, u64)>,
-}
-
-const FIRST_STAND_IN: u64 = 1_000_003;
 
 /// The element width that stands for a value of no known type.
 const UNKNOWN_BITS: u32 = 8;
-
-impl Sizes {
-    fn of(&mut self, dim: &Dim) -> u64 {
-        match dim {
-            Dim::Fixed(n) => *n,
-            Dim::Unknown => self.fresh(None),
-            Dim::Symbol(name) => {
-                let known = self.symbols.iter().find(|(n, _)| n.as_ref() == Some(name));
-                known
-                    .map(|(_, size)| *size)
-                    .unwrap_or_else(|| self.fresh(Some(name.clone())))
-            }
-        }
-    }
-
-    /// Whether some size is unknown.
-    pub(crate) fn any(&self) -> bool {
-        !self.symbols.is_empty()
-    }
-
-    fn fresh(&mut self, name: Option<Arc<str>>) -> u64 {
-        let mut n = self
-            .symbols
-            .last()
-            .map_or(FIRST_STAND_IN, |(_, last)| last + 2);
-        while !is_prime(n) {
-            n += 2;
-        }
-        self.symbols.push((name, n));
-        n
-    }
-
-    /// The dimension a number stands for: itself unless a stand-in divides it.
-    pub(crate) fn dim(&self, n: u64) -> Dim {
-        if let Some((name, _)) = self.symbols.iter().find(|(_, size)| *size == n) {
-            return name.clone().map_or(Dim::Unknown, Dim::Symbol);
-        }
-        let unknown = self
-            .symbols
-            .iter()
-            .any(|(_, size)| n != 0 && n.is_multiple_of(*size));
-        if unknown { Dim::Unknown } else { Dim::Fixed(n) }
-    }
-
-    /// A number with every stand-in replaced by its binding.
-    fn bound(&self, mut n: u64, bind: &dyn Fn(Option<&str>) -> u64) -> u64 {
-        let mut factor = 1u64;
-        for (name, size) in &self.symbols {
-            while n != 0 && n.is_multiple_of(*size) {
-                n /= size;
-                factor = factor.saturating_mul(bind(name.as_deref()));
-            }
-        }
-        n.saturating_mul(factor)
-    }
-}
-
-fn is_prime(n: u64) -> bool {
-    (2..)
-        .take_while(|d| d * d <= n)
-        .all(|d| !n.is_multiple_of(d))
-}
 
 /// Builds the graph of one function.
 pub(crate) fn build(
@@ -177,6 +106,13 @@ pub(crate) fn build(
     layouts: &mut Layouts,
     signatures: &mut Signatures,
 ) -> Result<Graph, Box<Diagnostic>> {
+    let numbers = StandIns::for_func(func).ok_or_else(|| {
+        let message = format!("the sizes of a value of @{} are too large", func.name);
+        Box::new(Diagnostic::error("rearrange-unknown-size", message).at(func.span, "here"))
+    })?;
+    if layouts.begin(&numbers, &SizeTable::new(&cx.bindings), &cx.target) {
+        signatures.forget();
+    }
     let mut builder = Builder {
         func,
         called,
@@ -188,7 +124,7 @@ pub(crate) fn build(
             nodes: Table::new(),
             members: SideTable::new(None),
             shapes: SideTable::new(Arc::from([])),
-            sizes: Sizes::default(),
+            numbers,
         },
     };
     builder.arguments()?;
@@ -264,16 +200,23 @@ impl Builder<'_> {
             }
         };
         let layout = optc_layout::Layout::new(spelling, shape, bits).map_err(|error| {
+            let error = self.graph.numbers.reword(&error.to_string());
             let message = format!("the layout pinned at `{key}` does not fit: {error}");
             Box::new(Diagnostic::error("pin-layout", message))
         })?;
         Ok(Some(self.layouts.intern(layout)))
     }
 
+    /// The number that stands for an extent of a value.
+    fn number(&mut self, dim: &Dim) -> u64 {
+        let number = self.graph.numbers.number(dim);
+        number.expect("`StandIns::for_func` has found numbers for all values")
+    }
+
     fn fresh_shape(&mut self, value: Value) -> Vec<u64> {
         let ty = self.func.ty(value).as_tensor();
         let dims = ty.map_or(&[][..], |t| &t.dims);
-        dims.iter().map(|d| self.graph.sizes.of(d)).collect()
+        dims.iter().map(|d| self.number(d)).collect()
     }
 
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
@@ -282,18 +225,6 @@ impl Builder<'_> {
             return;
         };
         let bits = ty.dtype.bits();
-        let symbolic_bytes = ty.shape().is_none().then(|| {
-            let bind = |name: Option<&str>| {
-                name.and_then(|n| self.cx.bindings.get(n).copied())
-                    .unwrap_or(DEFAULT_BINDING)
-            };
-            let sizes = &self.graph.sizes;
-            let count = shape
-                .iter()
-                .map(|&n| sizes.bound(n, &bind))
-                .fold(1u64, u64::saturating_mul);
-            count.saturating_mul(u64::from(bits)).div_ceil(8)
-        });
         self.graph.shapes[value] = Arc::from(&shape[..]);
         let producer = Some((node, port));
         let data = GroupData {
@@ -302,7 +233,6 @@ impl Builder<'_> {
             bits,
             constant,
             folded: false,
-            symbolic_bytes,
             producer,
             uses: Vec::new(),
         };
@@ -354,6 +284,22 @@ impl Builder<'_> {
             return self.rearrange(op, converts);
         }
         let freedom = freedom.unwrap_or_else(|| optc_ir::Freedom::barrier(&op_ref));
+        self.compute(op, freedom)
+    }
+
+    /// An operation of which nothing is known but that operands and results are in the default
+    /// layout.
+    fn barrier(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
+        let freedom = optc_ir::Freedom::barrier(&self.func.op_ref(op));
+        self.compute(op, freedom)
+    }
+
+    /// An operation that computes, with this freedom.
+    fn compute(&mut self, op: Op, freedom: optc_ir::Freedom) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let op_ref = self.func.op_ref(op);
+        let decl = self.cx.registry.get(&data.name);
+        let class = freedom.class;
         let tensor = |&v: &Value| matches!(self.func.ty(v), Type::Tensor(_));
         let all_tensors = data.operands.iter().chain(&data.results).all(tensor);
         let mut shapes: Vec<Vec<u64>> = data
@@ -391,6 +337,7 @@ impl Builder<'_> {
             data.operands.len(),
             &self.cx.target,
         );
+        self.known_where_padded(op, &signature, &values)?;
         let constant = class == FreedomClass::Source
             || (!data.operands.is_empty() && data.operands.iter().all(|&v| self.is_constant(v)));
         let id = self.signatures.intern(signature);
@@ -407,6 +354,35 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses an unknown size where the target pads it.
+    fn known_where_padded(
+        &self,
+        op: Op,
+        signature: &Signature,
+        values: &[Value],
+    ) -> Result<(), Box<Diagnostic>> {
+        let Some((port, least)) = signature.padded_unknown(self.layouts) else {
+            return Ok(());
+        };
+        let value = values[port];
+        let dims = self.func.ty(value).as_tensor().map_or(&[][..], |t| &t.dims);
+        let (last, size) = dims
+            .iter()
+            .enumerate()
+            .next_back()
+            .unwrap_or((0, &Dim::Unknown));
+        let target = &self.cx.target.name;
+        let data = &self.func.ops[op];
+        let message = format!(
+            "`{}` has the size {size} in dimension {last} of {}, target `{target}` pads it to \
+             {least} and wants it known",
+            data.name,
+            super::name_of(self.func, value)
+        );
+        let diag = Diagnostic::error("target-wants-sizes", message).at(data.span, "here");
+        Err(Box::new(diag))
     }
 
     fn is_constant(&self, value: Value) -> bool {
@@ -437,7 +413,7 @@ impl Builder<'_> {
                 (Dim::Unknown, Some(_)) => operand_labels.iter().zip(operand_shapes).find_map(same),
                 _ => None,
             };
-            shape.push(tied.unwrap_or_else(|| self.graph.sizes.of(dim)));
+            shape.push(tied.unwrap_or_else(|| self.number(dim)));
         }
         shape
     }
@@ -465,21 +441,35 @@ impl Builder<'_> {
             );
             Box::new(Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"))
         };
-        let shape = self.complete(&dims.shape, &from).ok_or_else(unknown)?;
+        let identity = dims.perm.iter().enumerate().all(|(i, &p)| i == p);
+        let shape = match self.complete(&dims.shape, &from) {
+            Some(shape) => shape,
+            // Its elements stay in row-major order, whatever the sizes.
+            None if identity => return self.barrier(op),
+            None => return Err(unknown()),
+        };
         let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
         let ty = self
             .func
             .ty(result)
             .as_tensor()
             .map_or(&[][..], |t| &t.dims);
-        let to = self.complete(ty, &permuted).ok_or_else(unknown)?;
+        let to = match self.complete(ty, &permuted) {
+            Some(to) => to,
+            None if identity => return self.barrier(op),
+            None => return Err(unknown()),
+        };
         let map = ViewMap {
             shape: (shape != from).then_some(shape),
             perm: (!dims.perm.iter().enumerate().all(|(i, &p)| i == p)).then_some(dims.perm),
             result: to.clone(),
         };
         if map.check(&from).is_err() {
-            return Err(unknown());
+            return if identity {
+                self.barrier(op)
+            } else {
+                Err(unknown())
+            };
         }
         self.graph.shapes[result] = Arc::from(&to[..]);
         let map = self.layouts.map(&from, map);
@@ -543,7 +533,7 @@ impl Builder<'_> {
             .iter()
             .map(|d| match d {
                 Dim::Unknown => None,
-                Dim::Fixed(_) | Dim::Symbol(_) => Some(self.graph.sizes.of(d)),
+                Dim::Fixed(_) | Dim::Symbol(_) => self.graph.numbers.number(d),
             })
             .collect();
         let sure: Vec<u64> = known.iter().copied().flatten().collect();
@@ -586,9 +576,6 @@ fn product(sizes: &[u64]) -> Option<u128> {
 /// of them has a root of its own.
 const MAX_MAPS: usize = 8;
 
-/// What an unbound symbol counts as where costs are compared.
-pub(crate) const DEFAULT_BINDING: u64 = 128;
-
 impl Graph {
     pub(crate) fn member(&self, value: Value) -> Option<&Rc<Member>> {
         self.members[value].as_ref()
@@ -621,12 +608,5 @@ impl Graph {
             .iter()
             .rev()
             .try_fold(layout, |l, &map| layouts.backward(l, map))
-    }
-
-    /// Bytes of one copy of a group in a layout.
-    pub(crate) fn bytes(&self, layouts: &Layouts, group: Group, layout: LayoutId) -> u64 {
-        self.groups[group]
-            .symbolic_bytes
-            .unwrap_or_else(|| layouts.bytes(layout))
     }
 }

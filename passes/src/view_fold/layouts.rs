@@ -1,10 +1,16 @@
 //! Interned layouts: equal functions have equal ids, and every question about one is asked once.
 
 use super::FastMap;
+use super::spelling::spell;
+use crate::amount::{Amount, layout_bytes};
+use indexmap::IndexMap;
 use optc_ir::entity::Table;
-use optc_ir::entity_id;
+use optc_ir::size::{Size, SizeTable};
+use optc_ir::{StandIns, entity_id};
 use optc_layout::{Layout, Piece, Spelling, ViewMap, pull};
+use optc_target::Target;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 entity_id! {
     /// A layout function over one shape.
@@ -30,9 +36,90 @@ pub(crate) struct Layouts {
     pieces: FastMap<LayoutId, Option<Vec<Piece>>>,
     row_major: FastMap<(Vec<u64>, u32), LayoutId>,
     spellings: RefCell<FastMap<LayoutId, Spelling>>,
+    /// What unknown sizes of the function at hand are called, where it has some.
+    open: Option<Open>,
+}
+
+/// A function with unknown sizes.
+struct Open {
+    numbers: StandIns,
+    target: Arc<Target>,
+    sizes: SizeTable,
+    /// Bytes at those sizes.
+    bytes: RefCell<IndexMap<LayoutId, u64>>,
+    writable: IndexMap<LayoutId, bool>,
 }
 
 impl Layouts {
+    /// Begins a function whose unknown sizes these numbers stand for: answers about layouts of
+    /// another one no longer hold. Whether any are dropped.
+    pub(crate) fn begin(
+        &mut self,
+        numbers: &StandIns,
+        sizes: &SizeTable,
+        target: &Arc<Target>,
+    ) -> bool {
+        let had = self.open.take().is_some();
+        if numbers.any() {
+            self.open = Some(Open {
+                numbers: numbers.clone(),
+                target: Arc::clone(target),
+                sizes: sizes.clone(),
+                bytes: RefCell::default(),
+                writable: IndexMap::new(),
+            });
+        }
+        let anew = had || numbers.any();
+        if anew {
+            self.pulled.clear();
+        }
+        anew
+    }
+
+    /// Whether an extent stands for an unknown size.
+    pub(crate) fn is_unknown(&self, extent: u64) -> bool {
+        let open = self.open.as_ref();
+        open.is_some_and(|open| open.numbers.stands(extent))
+    }
+
+    /// Whether an extent is at least `least`, whatever the unknown sizes.
+    pub(crate) fn is_at_least(&self, extent: u64, least: u64) -> bool {
+        match self
+            .open
+            .as_ref()
+            .filter(|open| open.numbers.stands(extent))
+        {
+            None => least <= extent,
+            Some(open) => {
+                let size = open.numbers.size(extent);
+                size.is_some_and(|size| size.is_at_least(i128::from(least)))
+            }
+        }
+    }
+
+    /// Whether a type can say the layout: its notation has no place for an unknown size.
+    pub(crate) fn is_writable(&mut self, id: LayoutId) -> bool {
+        let Some(open) = &mut self.open else {
+            return true;
+        };
+        if let Some(&known) = open.writable.get(&id) {
+            return known;
+        }
+        let text = spell(&self.layouts[id], &open.target).to_string();
+        let writable = open.numbers.reword(&text) == text;
+        open.writable.insert(id, writable);
+        writable
+    }
+
+    /// Bytes of a layout, padding included.
+    pub(crate) fn amount(&self, id: LayoutId) -> Amount {
+        let layout = &self.layouts[id];
+        match &self.open {
+            None => Amount::from(Size::from(layout.bytes())),
+            Some(open) => layout_bytes(layout, &open.numbers, &open.sizes),
+        }
+    }
+
     pub(crate) fn intern(&mut self, layout: Layout) -> LayoutId {
         let same = self.by_hash.entry(layout.function_hash()).or_default();
         for &id in same.iter() {
@@ -109,6 +196,7 @@ impl Layouts {
         }
         let answer = pull(&self.layouts[layout], &self.maps[map]).ok();
         let id = answer.map(|l| self.intern(l));
+        let id = id.filter(|&id| self.is_writable(id));
         self.pulled.insert((layout, map), id);
         if let (Some(id), Some(&back)) = (id, self.inverses.get(&map)) {
             self.pulled.entry((id, back)).or_insert(Some(layout));
@@ -131,8 +219,24 @@ impl Layouts {
         pieces
     }
 
+    /// Bytes of a layout, padding included, at the sizes that costs are compared at.
     pub(crate) fn bytes(&self, id: LayoutId) -> u64 {
-        self.layouts[id].bytes()
+        let Some(open) = &self.open else {
+            return self.layouts[id].bytes();
+        };
+        if let Some(&known) = open.bytes.borrow().get(&id) {
+            return known;
+        }
+        let bytes = self.amount(id).at(&open.sizes);
+        open.bytes.borrow_mut().insert(id, bytes);
+        bytes
+    }
+
+    /// Unpadded bytes of a shape that has unknown sizes, at the sizes that costs are compared at.
+    pub(crate) fn symbolic_bytes(&self, shape: &[u64], bits: u32) -> Option<u64> {
+        let open = self.open.as_ref()?;
+        let layout = Layout::row_major(shape, bits);
+        Some(layout_bytes(&layout, &open.numbers, &open.sizes).at(&open.sizes))
     }
 
     /// How a layout is written, by `spell` when it is asked for the first time.

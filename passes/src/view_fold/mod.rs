@@ -50,6 +50,7 @@ pub(crate) mod signature;
 pub(crate) mod solve;
 pub(crate) mod spelling;
 
+use crate::amount::{Amount, amount};
 use crate::certify::Certificate;
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
 use crate::stats::{Stats, fixed_movement};
@@ -57,7 +58,8 @@ pub use emit::Conversion;
 use groups::Graph;
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
-use optc_ir::{Attr, Diagnostic, Func, Module, Value};
+use optc_ir::size::{Size, SizeTable};
+use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, Value};
 use rules::RuleSet;
 pub use rules::{RuleContext, SearchRule, builtin_rules};
 use rustc_hash::FxBuildHasher;
@@ -123,6 +125,9 @@ pub struct FoldReport {
     pub bytes_after: u64,
     /// No choice of layouts that the target admits moves and copies fewer bytes than this.
     pub lower_bound_bytes: u64,
+    /// The three figures above as polynomials in the program's unknown sizes, by name; `None` where a
+    /// layout has no polynomial.
+    pub polynomials: [(&'static str, Option<Size>); 3],
     /// How sure the result is.
     pub proof: Proof,
     /// How often each rule gave a form, over distinct operations.
@@ -160,7 +165,8 @@ impl Pass for ViewFold {
                 known.join(", ")
             )))
         })?;
-        let before = Stats::of(module, &cx.registry);
+        let sizes = SizeTable::new(&cx.bindings);
+        let before = Stats::at(module, &cx.registry, &sizes);
         let mut layouts = Layouts::default();
         let mut signatures = Signatures::default();
         let mut total = Totals::default();
@@ -177,7 +183,7 @@ impl Pass for ViewFold {
                 &mut rules,
                 cap,
             )?;
-            total.add(index, &folded);
+            total.add(index, &folded, &sizes);
             funcs.push(folded.func);
         }
         let original = Module {
@@ -186,19 +192,23 @@ impl Pass for ViewFold {
         };
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
-        let after = Stats::of(module, &cx.registry);
+        let after = Stats::at(module, &cx.registry, &sizes);
+        let moved = amount(after.polynomials.movement.clone(), after.movement_bytes);
         // What an operation that stays moves by itself (a space to depth, a gather that permutes)
         // it moves in any lowering.
-        let stays = after.movement_bytes.saturating_sub(total.converted());
-        total.naive = total.naive.saturating_add(stays);
-        if total.naive < after.movement_bytes {
+        let stays = moved.minus(&total.converted(&sizes), &sizes);
+        total.naive.add(&stays, &sizes);
+        if total.naive.at(&sizes) < after.movement_bytes {
             let message = format!(
                 "the result moves {} bytes, naive lowering {}",
-                after.movement_bytes, total.naive
+                after.movement_bytes,
+                total.naive.at(&sizes)
             );
             return Err(Box::new(Diagnostic::error("worse-than-naive", message)));
         }
-        total.naive = total.naive.saturating_add(before.copy_bytes);
+        total
+            .naive
+            .add(&amount(before.polynomials.copy, before.copy_bytes), &sizes);
         let report = total.report(&after, rules, cx, &original, module, &layouts, &signatures);
         remark_conversions(&report, &original, cx);
         tracing::info!(
@@ -216,7 +226,7 @@ struct Folded {
     func: Func,
     conversions: Vec<Conversion>,
     why: Vec<(Value, String)>,
-    naive: u64,
+    naive: Amount,
     /// No choice of layouts converts fewer bytes.
     bound: u64,
     proven: bool,
@@ -228,7 +238,7 @@ struct Folded {
 
 #[derive(Default)]
 struct Totals {
-    naive: u64,
+    naive: Amount,
     bound: u64,
     unproven: bool,
     dropped: u64,
@@ -241,15 +251,19 @@ struct Totals {
 
 impl Totals {
     /// Bytes of the conversions at run time.
-    fn converted(&self) -> u64 {
-        let at_run_time = self.conversions.iter().filter(|(_, c)| !c.constant);
-        at_run_time
-            .map(|(_, c)| c.bytes)
-            .fold(0, u64::saturating_add)
+    fn converted(&self, sizes: &SizeTable) -> Amount {
+        let mut sum = Amount::default();
+        for (_, conversion) in self.conversions.iter().filter(|(_, c)| !c.constant) {
+            sum.add(
+                &amount(conversion.polynomial.clone(), conversion.bytes),
+                sizes,
+            );
+        }
+        sum
     }
 
-    fn add(&mut self, index: usize, folded: &Folded) {
-        self.naive = self.naive.saturating_add(folded.naive);
+    fn add(&mut self, index: usize, folded: &Folded, sizes: &SizeTable) {
+        self.naive.add(&folded.naive, sizes);
         self.bound = self.bound.saturating_add(folded.bound);
         self.unproven |= !folded.proven;
         self.dropped += folded.dropped;
@@ -289,7 +303,11 @@ impl Totals {
         }
         let bound = self
             .bound
-            .saturating_add(fixed_movement(folded, &cx.registry))
+            .saturating_add(fixed_movement(
+                folded,
+                &cx.registry,
+                &SizeTable::new(&cx.bindings),
+            ))
             .min(after.movement_bytes);
         let proof = if after.movement_bytes == bound {
             Proof::Optimal
@@ -298,11 +316,32 @@ impl Totals {
         } else {
             Proof::OptimalInCandidates
         };
-        let certificate = Certificate::of(original, folded, &cx.target.name, after.movement_bytes);
+        // The checker knows no bindings.
+        let checked = Stats::of(folded, &cx.registry).movement_bytes;
+        let certificate = Certificate::of(original, folded, &cx.target.name, checked);
+        let sizes = SizeTable::new(&cx.bindings);
+        let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
+        left.add(
+            &amount(after.polynomials.copy.clone(), after.copy_bytes),
+            &sizes,
+        );
+        let bytes_after = left.at(&sizes);
+        let left = left.polynomial();
+        // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
+        let least = match bound {
+            0 => after.polynomials.copy.clone(),
+            n if n == after.movement_bytes => left.clone(),
+            _ => None,
+        };
         FoldReport {
-            bytes_before: self.naive,
-            bytes_after: after.movement_bytes.saturating_add(after.copy_bytes),
+            bytes_before: self.naive.at(&sizes),
+            bytes_after,
             lower_bound_bytes: bound.saturating_add(after.copy_bytes),
+            polynomials: [
+                ("bytes_before", self.naive.polynomial()),
+                ("bytes_after", left),
+                ("lower_bound_bytes", least),
+            ],
             proof,
             rules_fired: rules.fired,
             dropped: self.dropped,
@@ -325,16 +364,10 @@ fn fold(
     cap: usize,
 ) -> Result<Folded, Box<Diagnostic>> {
     let graph = groups::build(func, called, cx, layouts, signatures)?;
-    if graph.sizes.any() && cx.target.style == optc_target::Style::Block {
-        let message = format!(
-            "@{}: a size is unknown, target `{}` pads blocks and wants known sizes",
-            func.name, cx.target.name
-        );
-        return Err(Box::new(Diagnostic::error("target-wants-sizes", message)));
-    }
     let mut search = Search::new(&graph, layouts, signatures, rules, cap);
     search.demand();
-    let naive = search.naive_bytes();
+    let sizes = SizeTable::new(&cx.bindings);
+    let naive = search.naive_bytes(&sizes);
     let choice = search.choose().ok_or_else(|| {
         let message = format!(
             "@{}: no lowering exists on target `{}`",
@@ -368,8 +401,18 @@ fn fold(
         choice: &choice,
         target: &cx.target,
         explain: cx.explain,
+        sizes: &sizes,
     }
     .run();
+    if let Some(value) = unwritable(&emitted.func, &graph.numbers) {
+        let message = format!(
+            "@{}: the layout of {} has no notation without the unknown sizes",
+            func.name,
+            name_of(&emitted.func, value)
+        );
+        let diag = Diagnostic::error("rearrange-unknown-size", message);
+        return Err(Box::new(diag.at(func.span, "in this function")));
+    }
     let mut conversions = emitted.conversions;
     if !conversions.is_empty() {
         let chains = chain::Chains::new(func, &graph, signatures, &choice);
@@ -399,6 +442,18 @@ fn fold(
     })
 }
 
+/// A value whose layout could only be written with a number that stands for an unknown size.
+fn unwritable(func: &Func, numbers: &StandIns) -> Option<Value> {
+    if !numbers.any() {
+        return None;
+    }
+    let leaks = |&v: &Value| {
+        let text = func.ty(v).as_tensor().map(|ty| ty.spelling.to_string());
+        text.is_some_and(|text| numbers.reword(&text) != text)
+    };
+    func.values.ids().find(leaks)
+}
+
 /// Movement bytes of the same function if every argument and result could have any layout.
 fn freed_bytes(
     graph: &Graph,
@@ -412,7 +467,7 @@ fn freed_bytes(
         nodes: graph.nodes.clone(),
         members: graph.members.clone(),
         shapes: graph.shapes.clone(),
-        sizes: graph.sizes.clone(),
+        numbers: graph.numbers.clone(),
     };
     for node in graph.nodes.ids() {
         free.nodes[node].pinned = None;
@@ -452,10 +507,10 @@ fn remark_conversions(report: &FoldReport, original: &Module, cx: &mut PassConte
             .map(|r| reader_name(func, *r))
             .collect();
         let message = format!(
-            "{what} of {producer} from {} to {} stays: {} bytes, read by {}",
+            "{what} of {producer} from {} to {} stays: {}, read by {}",
             conversion.from,
             conversion.to,
-            conversion.bytes,
+            conversion.words,
             readers.join(", ")
         );
         let code = if conversion.constant {

@@ -6,7 +6,9 @@ use super::rules::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::{SignatureId, Signatures, channel_orders};
 use super::solve::{Cost, INFEASIBLE, Problem, Solution, cost, movement, solve};
 use super::{FastMap, FastSet};
+use crate::amount::Amount;
 use optc_ir::entity::{EntityId, SideTable};
+use optc_ir::size::SizeTable;
 use optc_ir::{FreedomClass, Value};
 use optc_target::Accept;
 use std::collections::VecDeque;
@@ -68,7 +70,6 @@ struct PortKey {
     maps: Rc<[MapId]>,
     bits: u32,
     constant: bool,
-    symbolic_bytes: Option<u64>,
 }
 
 /// The chosen layouts.
@@ -260,7 +261,6 @@ impl<'a> Search<'a> {
                 maps: member.maps.clone(),
                 bits: member.bits,
                 constant: data.constant,
-                symbolic_bytes: data.symbolic_bytes,
             })
         };
         let ports = graph.nodes[node].ports.iter();
@@ -399,8 +399,7 @@ impl<'a> Search<'a> {
         if layout == self.layouts.row_major(&data.shape, data.bits) {
             0
         } else {
-            let bytes = self.graph.bytes(self.layouts, member.group, layout);
-            bytes.saturating_mul(2)
+            self.layouts.bytes(layout).saturating_mul(2)
         }
     }
 
@@ -518,7 +517,7 @@ impl<'a> Search<'a> {
 
     fn convert_bytes(&self, group: Group, from: usize, to: usize) -> u64 {
         let c = &self.candidates[group];
-        let bytes = |i: usize| self.graph.bytes(self.layouts, group, c[i]);
+        let bytes = |i: usize| self.layouts.bytes(c[i]);
         if from == to {
             0
         } else {
@@ -534,11 +533,8 @@ impl<'a> Search<'a> {
         }
         match need.direct {
             Some(layout) => {
-                let from =
-                    self.graph
-                        .bytes(self.layouts, group, self.candidates[group][state.produced]);
-                let to = self.graph.groups[group].symbolic_bytes;
-                from.saturating_add(to.unwrap_or_else(|| self.layouts.bytes(layout)))
+                let from = self.layouts.bytes(self.candidates[group][state.produced]);
+                from.saturating_add(self.layouts.bytes(layout))
             }
             None => (0..self.candidates[group].len())
                 .filter(|i| need.mask & (1u64 << i) != 0)
@@ -723,10 +719,10 @@ impl<'a> Search<'a> {
 
     /// What naive lowering moves: every operation in its default layouts, one conversion for each
     /// pair of a value and a layout that is read of it and that it is not in.
-    pub(crate) fn naive_bytes(&mut self) -> u64 {
+    pub(crate) fn naive_bytes(&mut self, sizes: &SizeTable) -> Amount {
         let graph = self.graph;
-        let mut total = 0u64;
-        for (group, data) in graph.groups.iter() {
+        let mut total = Amount::default();
+        for (_, data) in graph.groups.iter() {
             if data.is_known() {
                 continue;
             }
@@ -743,14 +739,29 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 seen.push((value, wanted));
-                let from = graph.bytes(self.layouts, group, produced);
-                let to = data
-                    .symbolic_bytes
-                    .unwrap_or_else(|| self.layouts.bytes(wanted));
-                total = total.saturating_add(from).saturating_add(to);
+                total.add(&self.layouts.amount(produced), sizes);
+                total.add(&self.layouts.amount(wanted), sizes);
+            }
+        }
+        for (_, data) in graph.nodes.iter() {
+            let (NodeKind::Alias(_, map), [from, to]) = (&data.kind, &data.ports[..]) else {
+                continue;
+            };
+            let constant = graph
+                .member(from.value)
+                .map(|m| graph.groups[m.group].constant);
+            let (from, to) = (self.row_major_of(from.value), self.row_major_of(to.value));
+            if constant == Some(false) && self.layouts.forward(from, *map) != Some(to) {
+                total.add(&self.layouts.amount(from), sizes);
+                total.add(&self.layouts.amount(to), sizes);
             }
         }
         total
+    }
+
+    fn row_major_of(&mut self, value: Value) -> LayoutId {
+        let bits = self.graph.member(value).map_or(8, |m| m.bits);
+        self.layouts.row_major(&self.graph.shapes[value], bits)
     }
 
     fn required_at(&mut self, node: Node, port: usize) -> LayoutId {

@@ -131,6 +131,23 @@ impl Signature {
             .map_or_else(Vec::new, of)
     }
 
+    /// The first port whose last dimension has an unknown size that the target pads, and to how
+    /// many elements it does.
+    pub(crate) fn padded_unknown(&self, layouts: &Layouts) -> Option<(usize, u64)> {
+        let least = self.parameter;
+        let known = |shape: &Vec<u64>| match (self.accept, shape.last()) {
+            (Accept::MinRun, Some(&last)) => {
+                !layouts.is_unknown(last) || layouts.is_at_least(last, least)
+            }
+            (Accept::LastBlock, Some(&last)) => {
+                last.is_multiple_of(least) || !layouts.is_unknown(last)
+            }
+            _ => true,
+        };
+        let port = self.shapes.iter().position(|shape| !known(shape))?;
+        Some((port, least))
+    }
+
     /// The labels at a port, one a dimension.
     #[must_use]
     pub fn labels(&self, port: usize) -> &[Option<usize>] {
@@ -302,6 +319,12 @@ pub(crate) enum ContractRole {
 }
 
 impl Signatures {
+    /// Answers about layouts of a function with unknown sizes do not hold for another.
+    pub(crate) fn forget(&mut self) {
+        self.transfers.clear();
+        self.accepts.clear();
+    }
+
     pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
         SignatureId::from_index(self.known.insert_full(signature).0)
     }
@@ -483,7 +506,7 @@ pub(crate) fn accepts_layout(
         }
         Accept::MinRun => pieces
             .last()
-            .is_some_and(|p| p.div == 1 && sig.parameter <= p.extent),
+            .is_some_and(|p| p.div == 1 && layouts.is_at_least(p.extent, sig.parameter)),
         Accept::LastBlock => accepts_last_block(sig, port, &pieces),
     }
 }

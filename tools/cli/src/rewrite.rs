@@ -8,8 +8,8 @@ use crate::streams::Streams;
 use crate::{stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
-    Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, Stage, State,
-    Stats, write_aside, write_files,
+    Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, SizeTable,
+    Stage, State, Stats, bound_sizes, write_aside, write_files,
 };
 use serde_json::json;
 use similar::TextDiff;
@@ -283,9 +283,12 @@ fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
         Some(RemarkStyle::Text) | None => streams.error_text(&part.before.render(&wanted)),
     }
     if args.stats {
-        let of = |program: &Program| Stats::of(&program.module, &part.cx.registry);
+        let sizes = SizeTable::new(&part.cx.bindings);
+        let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
         let (before, after) = (of(&part.before), of(&part.after));
-        streams.error_text(&stats::figures(&before, &after, part.cx.fold.as_ref()));
+        let bound = bound_sizes(&part.before.module, &sizes);
+        let fold = part.cx.fold.as_ref();
+        streams.error_text(&stats::figures(&before, &after, fold, &bound));
     }
     if args.timing {
         streams.error_text(&timing_table(&part.timings));

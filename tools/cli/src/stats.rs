@@ -6,11 +6,13 @@ use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
+use indexmap::IndexMap;
 use optc::passes::Hooks;
-use optc::{Compiler, FoldReport, Program, Stats};
+use optc::{Compiler, FoldReport, Polynomials, Program, Size, SizeTable, Stats, bound_sizes};
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Grows when a key of the JSON changes its meaning.
 const SCHEMA: u64 = 1;
@@ -20,6 +22,8 @@ struct Measured {
     before: Option<Stats>,
     after: Stats,
     fold: Option<FoldReport>,
+    /// The sizes that the names of the program have in the figures.
+    bound: IndexMap<Arc<str>, u64>,
 }
 
 pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
@@ -78,11 +82,13 @@ fn measure(
     let mut program = load(&compiler, path, args, streams)?;
     let mut cx = inputs::context(&compiler, &program, args)?;
     let before = compiler.stats(&program);
+    let bound = bound_sizes(&program.module, &SizeTable::new(&compiler.bindings.0));
     if args.pass.is_none() {
         return Ok(Measured {
             before: None,
             after: before,
             fold: None,
+            bound,
         });
     }
     let mut hooks = Hooks {
@@ -96,6 +102,7 @@ fn measure(
         before: Some(before),
         after,
         fold: cx.fold,
+        bound,
     })
 }
 
@@ -108,21 +115,42 @@ fn load(
     Ok(Input::read(path, streams)?.program(compiler, args.from.as_deref())?)
 }
 
-fn object(stats: &Stats) -> Map<String, Json> {
-    stats
-        .fields()
-        .into_iter()
+fn object(stats: &Stats, bound: &IndexMap<Arc<str>, u64>) -> Map<String, Json> {
+    let fields = stats.fields().into_iter();
+    let mut map: Map<String, Json> = fields
         .map(|(name, n)| (name.to_owned(), json!(n)))
-        .collect()
+        .collect();
+    if !bound.is_empty() {
+        map.insert("polynomials".to_owned(), polynomials(&stats.polynomials));
+    }
+    map
+}
+
+/// The figures in bytes as polynomials, `null` where there is none.
+fn polynomials(all: &Polynomials) -> Json {
+    let text = |(name, size): (&str, Option<&Size>)| (name.to_owned(), polynomial(size));
+    Json::Object(all.fields().into_iter().map(text).collect())
+}
+
+fn polynomial(size: Option<&Size>) -> Json {
+    json!(size.map(|size| format!("{size:#}")))
 }
 
 fn json_of(measured: &Measured) -> String {
     let mut root = Map::new();
     root.insert("schema".to_owned(), json!(SCHEMA));
-    root.extend(object(&measured.after));
+    let bound = &measured.bound;
+    root.extend(object(&measured.after, bound));
+    if !bound.is_empty() {
+        let sizes = bound.iter().map(|(name, n)| (name.to_string(), json!(n)));
+        root.insert("bindings".to_owned(), Json::Object(sizes.collect()));
+    }
     if let Some(before) = &measured.before {
-        root.insert("before".to_owned(), Json::Object(object(before)));
-        root.insert("after".to_owned(), Json::Object(object(&measured.after)));
+        root.insert("before".to_owned(), Json::Object(object(before, bound)));
+        root.insert(
+            "after".to_owned(),
+            Json::Object(object(&measured.after, bound)),
+        );
         let fold = measured.fold.as_ref();
         let mut put = |name: &str, value: Json| root.insert(name.to_owned(), value);
         put("bytes_before", json!(fold.map(|f| f.bytes_before)));
@@ -134,6 +162,11 @@ fn json_of(measured: &Measured) -> String {
         put("proof", json!(fold.map(|f| f.proof.name())));
         let rules = fold.map(|f| f.rules_fired.iter().map(|(k, n)| (k.clone(), json!(n))));
         put("rules", json!(rules.map(|r| Json::Object(r.collect()))));
+        if let Some(fold) = fold.filter(|_| !bound.is_empty()) {
+            let all = fold.polynomials.iter();
+            let text = all.map(|(name, size)| ((*name).to_owned(), polynomial(size.as_ref())));
+            put("fold_polynomials", Json::Object(text.collect()));
+        }
     }
     format!("{:#}\n", Json::Object(root))
 }
@@ -144,16 +177,24 @@ fn table_of(measured: &Measured) -> String {
         for (name, n) in measured.after.fields() {
             let _ = writeln!(text, "{name:<24} {n:>16}");
         }
+        symbols(&mut text, &[&measured.after], &measured.bound);
         return text;
     };
-    text.push_str(&figures(before, &measured.after, measured.fold.as_ref()));
+    let fold = measured.fold.as_ref();
+    text.push_str(&figures(before, &measured.after, fold, &measured.bound));
     text
 }
 
 /// Two columns of figures, and what the fold says of itself.
-pub(crate) fn figures(before: &Stats, after: &Stats, fold: Option<&FoldReport>) -> String {
+pub(crate) fn figures(
+    before: &Stats,
+    after: &Stats,
+    fold: Option<&FoldReport>,
+    bound: &IndexMap<Arc<str>, u64>,
+) -> String {
     let mut text = String::new();
     two_columns(&mut text, ["before", "after"], before, after);
+    symbols(&mut text, &[before, after], bound);
     if let Some(fold) = fold {
         let _ = writeln!(
             text,
@@ -166,6 +207,30 @@ pub(crate) fn figures(before: &Stats, after: &Stats, fold: Option<&FoldReport>) 
         }
     }
     text
+}
+
+/// The sizes that names have in the figures, and the figures in bytes as polynomials.
+fn symbols(text: &mut String, columns: &[&Stats], bound: &IndexMap<Arc<str>, u64>) {
+    if bound.is_empty() {
+        return;
+    }
+    let sizes: Vec<String> = bound
+        .iter()
+        .map(|(name, n)| format!("{name}={n}"))
+        .collect();
+    let _ = writeln!(text, "at {}, for all sizes:", sizes.join(", "));
+    let all: Vec<_> = columns
+        .iter()
+        .map(|stats| stats.polynomials.fields())
+        .collect();
+    for (i, (name, _)) in all.first().into_iter().flatten().enumerate() {
+        let shown = |fields: &Vec<(&str, Option<&Size>)>| match fields.get(i) {
+            Some((_, Some(size))) => format!("{size:#}"),
+            Some((_, None)) | None => "no polynomial".to_owned(),
+        };
+        let columns: Vec<String> = all.iter().map(shown).collect();
+        let _ = writeln!(text, "{name:<24} {}", columns.join(" -> "));
+    }
 }
 
 fn two_columns(text: &mut String, titles: [&str; 2], a: &Stats, b: &Stats) {
@@ -184,10 +249,15 @@ fn compare(
     let [a, b] = paths else {
         return Err(Failure::usage("--compare wants two programs"));
     };
-    let a = measure(a, &args.compile, streams)?.after;
-    let b = measure(b, &args.compile, streams)?.after;
+    let (a, b) = (
+        measure(a, &args.compile, streams)?,
+        measure(b, &args.compile, streams)?,
+    );
+    let (bound_a, bound_b) = (a.bound, b.bound);
+    let (a, b) = (a.after, b.after);
     if args.json {
-        let root = json!({ "schema": SCHEMA, "a": object(&a), "b": object(&b) });
+        let (left, right) = (object(&a, &bound_a), object(&b, &bound_b));
+        let root = json!({ "schema": SCHEMA, "a": left, "b": right });
         streams.print(&format!("{root:#}\n"));
     } else {
         let mut text = String::new();

@@ -1,11 +1,12 @@
 //! Operators that make constants.
 
+use super::shape::size_attr;
 use super::{Rule, decomposed, native};
 use crate::builder::Stop;
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx, props};
 use crate::tensor;
-use optc_ir::{Attr, AttrDict, DType, Tensor, TensorType, Type};
+use optc_ir::{Attr, AttrDict, DType, Dim, Size, Tensor, TensorType, Type};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -84,7 +85,7 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
             format!("the shape {sizes:?} has a negative extent"),
         ));
     }
-    if sizes.contains(&Entry::Unknown) {
+    if sizes.iter().any(Entry::is_unknown) {
         return Err(Stop::opaque("its shape is computed at run time"));
     }
     let ty = TensorType::new(sizes.iter().map(Entry::dim).collect(), one.dtype);
@@ -92,11 +93,7 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.b.splat(ty, one, cx.loc.clone())
     } else {
         let scalar = cx.b.literal(one, cx.loc.clone());
-        let entry = |e: &Entry| match e {
-            Entry::Symbol(name) => Attr::str(name),
-            Entry::Int(_) | Entry::Unknown => Attr::int(e.int().unwrap_or(-1)),
-        };
-        let shape = Attr::Array(sizes.iter().map(entry).collect());
+        let shape = Attr::Array(sizes.iter().map(size_attr).collect());
         cx.emit("hbir.broadcast", &[scalar], props([("shape", shape)]))?
     };
     cx.set(0, value);
@@ -107,6 +104,9 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
 fn range(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dtype = cx.dtype(x)?;
+    if let Some(sizes) = symbolic_range(cx) {
+        return range_of_sizes(cx, dtype, &sizes);
+    }
     let computed = || Stop::opaque("its bounds are computed at run time");
     let bound = |i| cx.tensor(i).filter(|t| t.len() == 1).ok_or_else(computed);
     let (start, limit, delta) = (bound(0)?, bound(1)?, bound(2)?);
@@ -130,6 +130,41 @@ fn range(cx: &mut NodeCx<'_, '_>) -> Done {
     let (start, delta) = (cx.need(0)?, cx.need(2)?);
     let scaled = cx.emit("hbir.mul", &[iota, delta], AttrDict::new())?;
     cx.finish("hbir.add", &[scaled, start], AttrDict::new())
+}
+
+/// Start, limit and a positive step, where some of them are unknown sizes.
+fn symbolic_range(cx: &NodeCx<'_, '_>) -> Option<[Size; 3]> {
+    let bound = |i| match &cx.entries(i)?[..] {
+        [only] => only.size(),
+        _ => None,
+    };
+    let sizes = [bound(0)?, bound(1)?, bound(2)?];
+    let open = sizes.iter().any(|size| size.as_constant().is_none());
+    (open && sizes[2].is_at_least(1)).then_some(sizes)
+}
+
+/// `Range` over unknown sizes: `start + delta * iota`, of at least 0 elements as far as is known.
+fn range_of_sizes(cx: &mut NodeCx<'_, '_>, dtype: DType, sizes: &[Size; 3]) -> Done {
+    let [start, limit, delta] = sizes;
+    let span = limit.minus(start);
+    let count = span.and_then(|span| span.quotient_up(delta));
+    let count = count.and_then(|count| count.maximum(&Size::default()));
+    let dim = count.map_or(Dim::Unknown, |count| Dim::of_size(&count));
+    if dim == Dim::Unknown {
+        return Err(Stop::opaque("its bounds are computed at run time"));
+    }
+    let ty = TensorType::new(vec![dim], dtype);
+    let mut values = cx.emit_typed("hbir.iota", &[], props([("axis", Attr::int(0))]), ty)?;
+    if delta.as_constant() != Some(1) {
+        let delta = cx.need(2)?;
+        values = cx.emit("hbir.mul", &[values, delta], AttrDict::new())?;
+    }
+    if start.as_constant() != Some(0) {
+        let start = cx.need(0)?;
+        values = cx.emit("hbir.add", &[values, start], AttrDict::new())?;
+    }
+    cx.set(0, values);
+    Ok(())
 }
 
 fn int_count(start: i64, limit: i64, delta: i64) -> Option<i64> {

@@ -4,7 +4,7 @@ use super::{Rule, decomposed, native};
 use crate::builder::{NewOp, Stop, Val};
 use crate::entries::{Entry, clamp_slice};
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict, DType, Dim, Tensor, TensorType, Type};
+use optc_ir::{Attr, AttrDict, DType, Dim, Size, Tensor, TensorType, Type};
 
 /// How many elements at the end of an unknown extent are picked by their indices.
 const MAX_TAIL: i64 = 64;
@@ -222,16 +222,20 @@ fn product(mut factors: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 
 /// The `shape` attribute: numbers, names of symbols and at most one -1.
 fn shape_attr(sizes: &[Entry]) -> Option<Attr> {
-    let free = |e: &&Entry| matches!(e, Entry::Unknown | Entry::Int(-1));
+    let free = |e: &&Entry| e.is_unknown() || **e == Entry::Int(-1);
     if sizes.iter().filter(free).count() > 1 {
         return None;
     }
-    let entry = |e: &Entry| match e {
+    Some(Attr::Array(sizes.iter().map(size_attr).collect()))
+}
+
+/// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
+pub(super) fn size_attr(entry: &Entry) -> Attr {
+    match entry {
         Entry::Int(n) => Attr::int(*n),
-        Entry::Symbol(name) => Attr::str(name),
-        Entry::Unknown => Attr::int(-1),
-    };
-    Some(Attr::Array(sizes.iter().map(entry).collect()))
+        Entry::Size(size) => Attr::str(&size.to_text()),
+        Entry::Ratio(..) | Entry::Unknown => Attr::int(-1),
+    }
 }
 
 /// `Expand`: the common broadcast shape of the input and the wanted one.
@@ -261,7 +265,7 @@ fn expand(cx: &mut NodeCx<'_, '_>) -> Done {
         .zip(&want)
         .map(|(a, b)| common_extent(a, b))
         .collect();
-    if shape.contains(&Entry::Unknown) {
+    if shape.iter().any(Entry::is_unknown) {
         return Err(Stop::opaque("its shape is computed at run time"));
     }
     let attr = shape_attr(&shape).ok_or_else(|| Stop::opaque("its shape has negative extents"))?;
@@ -271,7 +275,7 @@ fn expand(cx: &mut NodeCx<'_, '_>) -> Done {
 fn common_extent(have: &Entry, want: &Entry) -> Entry {
     match (have, want) {
         (_, Entry::Int(1)) => have.clone(),
-        (Entry::Unknown, Entry::Int(_) | Entry::Symbol(_)) | (Entry::Int(1), _) => want.clone(),
+        (Entry::Unknown, Entry::Int(_) | Entry::Size(_)) | (Entry::Int(1), _) => want.clone(),
         _ => have.clone(),
     }
 }
@@ -279,9 +283,12 @@ fn common_extent(have: &Entry, want: &Entry) -> Entry {
 fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     cx.need(1)?;
-    let repeats = cx
-        .const_ints(1)
-        .ok_or_else(|| Stop::opaque("its repeats are computed at run time"))?;
+    let computed = || Stop::opaque("its repeats are computed at run time");
+    let Some(repeats) = cx.const_ints(1) else {
+        let repeats = cx.entries(1).ok_or_else(computed)?;
+        let shape = repeated_ones(&cx.dims(x)?, &repeats).ok_or_else(computed)?;
+        return cx.finish("hbir.broadcast", &[x], props([("shape", shape)]));
+    };
     cx.finish(
         "hbir.tile",
         &[x],
@@ -289,10 +296,27 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     )
 }
 
+/// The shape that a tile by unknown repeats makes, where it repeats extents of 1 alone.
+fn repeated_ones(dims: &[Dim], repeats: &[Entry]) -> Option<Attr> {
+    if dims.len() != repeats.len() {
+        return None;
+    }
+    let extent = |(dim, repeat): (&Dim, &Entry)| match (dim.is_one(), repeat) {
+        (true, Entry::Int(_) | Entry::Size(_)) => Some(size_attr(repeat)),
+        (false, Entry::Int(1)) => Some(size_attr(&Entry::from(dim))),
+        _ => None,
+    };
+    let shape: Option<Vec<Attr>> = dims.iter().zip(repeats).map(extent).collect();
+    shape.map(Attr::Array)
+}
+
 fn split(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
     let axis = cx.axis(cx.int("axis").unwrap_or(0), dims.len())?;
+    if let Some(sizes) = symbolic_parts(cx, &dims[axis]) {
+        return split_sizes(cx, x, axis, &sizes);
+    }
     let sizes = match cx.ints_or_input("split", 1)? {
         Some(sizes) => sizes,
         None => equal_parts(cx, &dims[axis])?,
@@ -318,6 +342,47 @@ fn split(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
+/// The sizes of the parts where they are not all numbers: given, or equal ones of a size that divides.
+fn symbolic_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Option<Vec<Size>> {
+    let n = cx.node.output.len();
+    let sizes: Vec<Size> = if cx.input(1).is_some() {
+        cx.entries(1)?
+            .iter()
+            .map(Entry::size)
+            .collect::<Option<_>>()?
+    } else if cx.attr("split").is_some() {
+        return None;
+    } else {
+        let part = dim.size()?.exact_quotient(&Size::from(n as u64))?;
+        vec![part; n]
+    };
+    let open = sizes.iter().any(|size| size.as_constant().is_none());
+    (open && sizes.len() == n).then_some(sizes)
+}
+
+/// A split whose parts are not all of known size: one slice a part.
+fn split_sizes(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, sizes: &[Size]) -> Done {
+    let dims = cx.dims(x)?;
+    let mut start = Some(Size::default());
+    for (i, size) in sizes.iter().enumerate() {
+        let from = Entry::from(start.clone());
+        start = start.and_then(|start| start.plus(size));
+        let to = Entry::from(start.clone());
+        if from.is_unknown() || to.is_unknown() {
+            return Err(Stop::opaque("its sizes are computed at run time"));
+        }
+        let mut bounds = whole(&dims);
+        bounds[axis] = Bounds {
+            start: from,
+            limit: to,
+            step: 1,
+        };
+        let part = emit_slice(cx, x, &bounds)?;
+        cx.set(i, part);
+    }
+    Ok(())
+}
+
 /// As many parts as outputs; the last one is smaller where the extent does not divide.
 fn equal_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Result<Vec<i64>, Stop> {
     let n = dim.fixed().and_then(|n| i64::try_from(n).ok());
@@ -335,9 +400,8 @@ fn equal_parts(cx: &NodeCx<'_, '_>, dim: &Dim) -> Result<Vec<i64>, Stop> {
 fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
-    let computed = || Stop::opaque("its bounds are computed at run time");
-    let starts = cx.ints_or_input("starts", 1)?.ok_or_else(computed)?;
-    let ends = cx.ints_or_input("ends", 2)?.ok_or_else(computed)?;
+    let starts = slice_bounds(cx, "starts", 1)?;
+    let ends = slice_bounds(cx, "ends", 2)?;
     let axes = cx.ints_or_input("axes", 3)?;
     let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = cx
@@ -354,18 +418,24 @@ fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
     let mut bounds = whole(&dims);
     for (i, &axis) in axes.iter().enumerate() {
         let axis = cx.axis(axis, dims.len())?;
-        if steps[i] == 0 {
+        let step = steps[i];
+        if step == 0 {
             return Err(Stop::error(
                 "slice-step",
                 format!("the step of axis {axis} is 0"),
             ));
         }
-        if let Some(tail) = tail_indices(&dims[axis], starts[i], ends[i], steps[i]) {
-            bounds[axis] = (0, tail.len() as i64, 1);
+        let dim = &dims[axis];
+        let (Some(start), Some(end)) = (starts[i].int(), ends[i].int()) else {
+            bounds[axis] = symbolic_bounds(dim, &starts[i], &ends[i], step)?;
+            continue;
+        };
+        if let Some(tail) = tail_indices(dim, start, end, step) {
+            bounds[axis] = Bounds::of(0, tail.len() as i64, 1);
             x = pick(cx, x, axis, tail)?;
             continue;
         }
-        bounds[axis] = axis_bounds(&dims[axis], starts[i], ends[i], steps[i])?;
+        bounds[axis] = axis_bounds(dim, start, end, step)?;
     }
     if bounds == whole(&cx.dims(x)?) {
         cx.set(0, x);
@@ -376,10 +446,66 @@ fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
     Ok(())
 }
 
+fn slice_bounds(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Result<Vec<Entry>, Stop> {
+    let list = match cx.ints(name) {
+        Some(ints) => Some(ints.into_iter().map(Entry::Int).collect()),
+        None => cx.entries(i),
+    };
+    list.ok_or_else(|| Stop::opaque("its bounds are computed at run time"))
+}
+
+/// Bounds of a dimension of which not all is a number. A named bound, and one counted from the end, is
+/// taken to lie within the dimension unless it is known to lie beyond; the slice checks it when it
+/// runs.
+fn symbolic_bounds(dim: &Dim, start: &Entry, end: &Entry, step: i64) -> Result<Bounds, Stop> {
+    let computed = || Stop::opaque("its bounds are computed at run time");
+    let n = dim.size().ok_or_else(computed)?;
+    let last = |entry: &Entry| {
+        let far = i128::from(i32::MAX);
+        entry.int().is_some_and(|e| far <= i128::from(e))
+    };
+    let place = |entry: &Entry| {
+        let at = entry.size()?;
+        let below = Size::default().minus(&at)?.is_at_least(1);
+        let at = if below { n.plus(&at)? } else { at };
+        if last(entry) || at.minus(&n)?.is_at_least(0) {
+            return Some(n.clone());
+        }
+        // A number may lie beyond a size that is not known.
+        match at.as_constant() {
+            Some(_) => at.minimum(&n),
+            None => Some(at),
+        }
+    };
+    let (Some(start), Some(end)) = (place(start), place(end)) else {
+        return Err(computed());
+    };
+    let over = |a: &Size, b: &Size| a.minus(b).is_some_and(|d| d.is_at_least(0));
+    if step < 1 {
+        return Err(computed());
+    }
+    let end = if over(&start, &end) {
+        start.clone()
+    } else {
+        end
+    };
+    let limit = if end == n && dim.fixed().is_none() {
+        Entry::Int(i64::MAX)
+    } else {
+        Entry::from(Some(end))
+    };
+    Ok(Bounds {
+        start: Entry::from(Some(start)),
+        limit,
+        step,
+    })
+}
+
 /// The indices, counted from the end, of the last few elements of an unknown extent.
 fn tail_indices(dim: &Dim, start: i64, end: i64, step: i64) -> Option<Vec<i64>> {
     let limit = if i64::from(i32::MAX) <= end { 0 } else { end };
-    if dim.fixed().is_some() || start < -MAX_TAIL || limit <= start || 0 < limit || step < 1 {
+    let known = *dim != Dim::Unknown;
+    if known || start < -MAX_TAIL || limit <= start || 0 < limit || step < 1 {
         return None;
     }
     let step = usize::try_from(step).unwrap_or(usize::MAX);
@@ -397,7 +523,22 @@ fn pick(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, indices: Vec<i64>) -> Resu
 }
 
 /// Start, limit and stride of one dimension.
-type Bounds = (i64, i64, i64);
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Bounds {
+    start: Entry,
+    limit: Entry,
+    step: i64,
+}
+
+impl Bounds {
+    fn of(start: i64, limit: i64, step: i64) -> Bounds {
+        Bounds {
+            start: Entry::Int(start),
+            limit: Entry::Int(limit),
+            step,
+        }
+    }
+}
 
 /// Bounds that keep everything; the limit of an unknown extent is the largest number.
 fn whole(dims: &[Dim]) -> Vec<Bounds> {
@@ -406,32 +547,41 @@ fn whole(dims: &[Dim]) -> Vec<Bounds> {
             .and_then(|n| i64::try_from(n).ok())
             .unwrap_or(i64::MAX)
     };
-    dims.iter().map(|d| (0, limit(d), 1)).collect()
+    dims.iter().map(|d| Bounds::of(0, limit(d), 1)).collect()
 }
 
 fn axis_bounds(dim: &Dim, start: i64, end: i64, step: i64) -> Result<Bounds, Stop> {
     if let Some(n) = dim.fixed().and_then(|n| i64::try_from(n).ok()) {
         let (start, limit) = clamp_slice(n, start, end, step);
         let empty = (0 < step && limit < start) || (step < 0 && start < limit);
-        return Ok((start, if empty { start } else { limit }, step));
+        let limit = if empty { start } else { limit };
+        return Ok(Bounds::of(start, limit, step));
     }
     let (first, last) = (i64::from(i32::MIN), i64::from(i32::MAX));
     match step {
-        1 if (0..last).contains(&start) && last <= end => return Ok((start, i64::MAX, 1)),
+        1 if (0..last).contains(&start) && last <= end => {
+            return Ok(Bounds::of(start, i64::MAX, 1));
+        }
         // No element is missing unless the extent is 0.
-        1 if start == 0 && end == 1 => return Ok((0, 1, 1)),
-        -1 if (start == -1 || last <= start) && end <= first => return Ok((i64::MAX, -1, -1)),
+        1 if start == 0 && end == 1 => return Ok(Bounds::of(0, 1, 1)),
+        -1 if (start == -1 || last <= start) && end <= first => {
+            return Ok(Bounds::of(i64::MAX, -1, -1));
+        }
         _ => {}
     }
-    Err(Stop::opaque("it cuts an extent that is unknown"))
+    symbolic_bounds(dim, &Entry::Int(start), &Entry::Int(end), step)
+        .map_err(|_| Stop::opaque("it cuts an extent that is unknown"))
 }
 
 fn emit_slice(cx: &mut NodeCx<'_, '_>, x: Val, bounds: &[Bounds]) -> Result<Val, Stop> {
-    let list = |part: fn(&Bounds) -> i64| Attr::ints(&bounds.iter().map(part).collect::<Vec<_>>());
+    let list = |part: fn(&Bounds) -> &Entry| {
+        Attr::Array(bounds.iter().map(|b| size_attr(part(b))).collect())
+    };
+    let strides: Vec<i64> = bounds.iter().map(|b| b.step).collect();
     let dict = props([
-        ("starts", list(|b| b.0)),
-        ("limits", list(|b| b.1)),
-        ("strides", list(|b| b.2)),
+        ("starts", list(|b| &b.start)),
+        ("limits", list(|b| &b.limit)),
+        ("strides", Attr::ints(&strides)),
     ]);
     cx.emit("hbir.slice", &[x], dict)
 }
@@ -514,11 +664,16 @@ fn cut_edges(
     let mut bounds = whole(dims);
     for (i, bound) in bounds.iter_mut().enumerate() {
         if low[i] < 0 || high[i] < 0 {
-            if dims[i].fixed().is_none() {
+            let cut = |n: i64| Size::constant(i128::from(n.min(0)));
+            let start = Size::default().minus(&cut(low[i]));
+            let limit = dims[i].size().and_then(|n| n.plus(&cut(high[i])));
+            let (Some(start), Some(limit)) = (start, limit) else {
                 return Err(Stop::opaque("it cuts an extent that is unknown"));
-            }
-            bound.0 = 0i64.saturating_sub(low[i].min(0));
-            bound.1 = bound.1.saturating_add(high[i].min(0)).max(bound.0);
+            };
+            let limit = limit.maximum(&start).filter(|_| dims[i].fixed().is_some());
+            let open = || dims[i].size()?.plus(&cut(high[i]));
+            bound.limit = Entry::from(limit.or_else(open));
+            bound.start = Entry::from(Some(start));
         }
     }
     emit_slice(cx, x, &bounds)
@@ -579,8 +734,8 @@ fn shape(cx: &mut NodeCx<'_, '_>) -> Done {
 
 fn size(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
-    let elements = cx.ty(x)?.elements().and_then(|n| i64::try_from(n).ok());
-    let sizes = vec![elements.map_or(Entry::Unknown, Entry::Int)];
+    let dims: Option<Vec<Size>> = cx.dims(x)?.iter().map(Dim::size).collect();
+    let sizes = vec![Entry::from(dims.and_then(|dims| Size::product(&dims)))];
     let dict = props([("kind", Attr::str("Size")), ("domain", Attr::str(""))]);
     deferred(cx, x, dict, TensorType::fixed(&[], DType::SI64), sizes)
 }

@@ -26,7 +26,7 @@ use crate::rewrite::{self, Part};
 use crate::{Status, Streams};
 use header::Header;
 pub use header::command as words;
-use optc::{Severity, Stats};
+use optc::{Severity, SizeTable, Stats};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -249,7 +249,8 @@ fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut O
         }
         outcome.remarks.push(text);
     }
-    let of = |module| Stats::of(module, &part.cx.registry);
+    let sizes = SizeTable::new(&part.cx.bindings);
+    let of = |module| Stats::at(module, &part.cx.registry, &sizes);
     let (before, after) = (of(&part.before.module), of(&part.after.module));
     let bound = part.cx.fold.as_ref().map(|f| f.lower_bound_bytes);
     figures.add(&after, Some(&before), bound);

@@ -1,0 +1,550 @@
+//! Sizes that are not all known: exact integer polynomials in named symbols.
+
+mod divide;
+mod parse;
+
+use indexmap::IndexMap;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Terms a polynomial may have; more than any model's sizes need, so that text cannot make one huge.
+const MAX_TERMS: usize = 256;
+/// Pairs of terms that one multiplication may make.
+const MAX_PRODUCT: usize = 4096;
+/// Factors a term may have.
+const MAX_DEGREE: u32 = 32;
+/// How deep quotients may stand inside one another.
+const MAX_DEPTH: u32 = 16;
+
+/// What stands for an unknown size without a name in a polynomial; it prints as `?`.
+pub const NAMELESS: &str = "?";
+
+/// An integer that may depend on named sizes: a polynomial with integer coefficients.
+///
+/// Besides names its atoms are quotients rounded down, and minima and maxima, of polynomials.  Equal
+/// polynomials are equal values of this type, and print alike: `2*B*S+4`, `(S+1)//2`.  Names are sizes of
+/// at least 1.  Arithmetic is exact; a result that would overflow 128 bits or grow beyond the limits of
+/// this type is `None`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Size {
+    /// Coefficients that are not 0.
+    terms: BTreeMap<Monomial, i128>,
+}
+
+/// What a polynomial is in.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Atom {
+    /// A named size.
+    Name(Arc<str>),
+    /// The first by the second, rounded down.
+    Quotient(Arc<Size>, Arc<Size>),
+    /// The smaller one.
+    Min(Arc<Size>, Arc<Size>),
+    /// The larger one.
+    Max(Arc<Size>, Arc<Size>),
+}
+
+/// A product of atoms, sorted, each once with its exponent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Monomial(Vec<(Atom, u32)>);
+
+impl Monomial {
+    fn degree(&self) -> u32 {
+        self.0.iter().map(|(_, e)| *e).sum()
+    }
+
+    fn times(&self, other: &Monomial) -> Option<Monomial> {
+        let mut all: BTreeMap<&Atom, u32> = BTreeMap::new();
+        for (atom, e) in self.0.iter().chain(&other.0) {
+            *all.entry(atom).or_default() += e;
+        }
+        let product = Monomial(all.into_iter().map(|(a, e)| (a.clone(), e)).collect());
+        (product.degree() <= MAX_DEGREE).then_some(product)
+    }
+
+    /// The product without the factors of `other`, which must all be in it.
+    fn without(&self, other: &Monomial) -> Option<Monomial> {
+        let mut rest: BTreeMap<&Atom, u32> = self.0.iter().map(|(a, e)| (a, *e)).collect();
+        for (atom, e) in &other.0 {
+            let left = rest.get_mut(atom)?;
+            *left = left.checked_sub(*e)?;
+        }
+        let kept = rest.into_iter().filter(|(_, e)| *e != 0);
+        Some(Monomial(kept.map(|(a, e)| (a.clone(), e)).collect()))
+    }
+
+    /// The largest product that is in both.
+    fn common(&self, other: &Monomial) -> Monomial {
+        let both = |(atom, e): &(Atom, u32)| {
+            let there = other.0.iter().find(|(a, _)| a == atom)?;
+            Some((atom.clone(), (*e).min(there.1)))
+        };
+        Monomial(self.0.iter().filter_map(both).collect())
+    }
+}
+
+impl Ord for Monomial {
+    /// By degree, then by the exponents of the atoms in their order: an order that products keep.
+    fn cmp(&self, other: &Monomial) -> Ordering {
+        let by_exponents = || {
+            for ((a, x), (b, y)) in self.0.iter().zip(&other.0) {
+                let order = b.cmp(a).then(x.cmp(y));
+                if order != Ordering::Equal {
+                    return order;
+                }
+            }
+            self.0.len().cmp(&other.0.len())
+        };
+        self.degree().cmp(&other.degree()).then_with(by_exponents)
+    }
+}
+
+impl PartialOrd for Monomial {
+    fn partial_cmp(&self, other: &Monomial) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl From<u64> for Size {
+    fn from(n: u64) -> Size {
+        Size::constant(i128::from(n))
+    }
+}
+
+impl Size {
+    /// A number.
+    #[must_use]
+    pub fn constant(n: i128) -> Size {
+        Size::term(Monomial::default(), n)
+    }
+
+    /// The size of this name, whatever characters it has; see [`Size::parse`] for expressions.
+    #[must_use]
+    pub fn name(name: &str) -> Size {
+        Size::atom(Atom::Name(Arc::from(name)))
+    }
+
+    fn atom(atom: Atom) -> Size {
+        Size::term(Monomial(vec![(atom, 1)]), 1)
+    }
+
+    fn term(monomial: Monomial, coefficient: i128) -> Size {
+        let mut terms = BTreeMap::new();
+        if coefficient != 0 {
+            terms.insert(monomial, coefficient);
+        }
+        Size { terms }
+    }
+
+    /// The number, if no name is in it.
+    #[must_use]
+    pub fn as_constant(&self) -> Option<i128> {
+        match self.terms.len() {
+            0 => Some(0),
+            1 => self.terms.get(&Monomial::default()).copied(),
+            _ => None,
+        }
+    }
+
+    /// The number as an extent, if it is one.
+    #[must_use]
+    pub fn as_extent(&self) -> Option<u64> {
+        self.as_constant().and_then(|n| u64::try_from(n).ok())
+    }
+
+    /// The name, if this is one and nothing else.
+    #[must_use]
+    pub fn as_name(&self) -> Option<&str> {
+        match self.as_atom()? {
+            Atom::Name(name) => Some(name),
+            Atom::Quotient(..) | Atom::Min(..) | Atom::Max(..) => None,
+        }
+    }
+
+    /// What is divided and by what, if this is a quotient rounded down and nothing else.
+    #[must_use]
+    pub fn as_quotient(&self) -> Option<(&Size, &Size)> {
+        match self.as_atom()? {
+            Atom::Quotient(a, b) => Some((a, b)),
+            Atom::Name(_) | Atom::Min(..) | Atom::Max(..) => None,
+        }
+    }
+
+    fn as_atom(&self) -> Option<&Atom> {
+        let (monomial, &coefficient) = self.terms.first_key_value()?;
+        match (self.terms.len(), &monomial.0[..], coefficient) {
+            (1, [(atom, 1)], 1) => Some(atom),
+            _ => None,
+        }
+    }
+
+    /// Every name in it, each once, in order of appearance.
+    #[must_use]
+    pub fn names(&self) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        self.collect_names(&mut names);
+        names
+    }
+
+    fn collect_names(&self, names: &mut Vec<Arc<str>>) {
+        for (atom, _) in self.terms.keys().rev().flat_map(|m| &m.0) {
+            match atom {
+                Atom::Name(name) if names.contains(name) => {}
+                Atom::Name(name) => names.push(name.clone()),
+                Atom::Quotient(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                    a.collect_names(names);
+                    b.collect_names(names);
+                }
+            }
+        }
+    }
+
+    fn depth(&self) -> u32 {
+        let of = |atom: &Atom| match atom {
+            Atom::Name(_) => 0,
+            Atom::Quotient(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                1 + a.depth().max(b.depth())
+            }
+        };
+        let atoms = self.terms.keys().flat_map(|m| &m.0);
+        atoms.map(|(atom, _)| of(atom)).max().unwrap_or(0)
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn plus(&self, other: &Size) -> Option<Size> {
+        let mut sum = self.clone();
+        for (monomial, &c) in &other.terms {
+            sum.add_term(monomial.clone(), c)?;
+        }
+        Some(sum)
+    }
+
+    fn add_term(&mut self, monomial: Monomial, c: i128) -> Option<()> {
+        let sum = self
+            .terms
+            .get(&monomial)
+            .map_or(Some(c), |a| a.checked_add(c))?;
+        if sum == 0 {
+            self.terms.remove(&monomial);
+        } else {
+            self.terms.insert(monomial, sum);
+        }
+        (self.terms.len() <= MAX_TERMS).then_some(())
+    }
+
+    /// The difference.
+    #[must_use]
+    pub fn minus(&self, other: &Size) -> Option<Size> {
+        self.plus(&other.times(&Size::constant(-1))?)
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn times(&self, other: &Size) -> Option<Size> {
+        if MAX_PRODUCT < self.terms.len() * other.terms.len() {
+            return None;
+        }
+        let mut product = Size::default();
+        for (m, &a) in &self.terms {
+            for (n, &b) in &other.terms {
+                product.add_term(m.times(n)?, a.checked_mul(b)?)?;
+            }
+        }
+        Some(product)
+    }
+
+    /// The product of all.
+    #[must_use]
+    pub fn product<'a>(sizes: impl IntoIterator<Item = &'a Size>) -> Option<Size> {
+        sizes
+            .into_iter()
+            .try_fold(Size::constant(1), |product, size| product.times(size))
+    }
+
+    /// The smaller one.
+    #[must_use]
+    pub fn minimum(&self, other: &Size) -> Option<Size> {
+        self.choose(other, true)
+    }
+
+    /// The larger one.
+    #[must_use]
+    pub fn maximum(&self, other: &Size) -> Option<Size> {
+        self.choose(other, false)
+    }
+
+    fn choose(&self, other: &Size, smaller: bool) -> Option<Size> {
+        let pick = |first: bool| Some(if first == smaller { self } else { other }.clone());
+        if other.minus(self)?.is_at_least(0) {
+            return pick(true);
+        }
+        if self.minus(other)?.is_at_least(0) {
+            return pick(false);
+        }
+        if MAX_DEPTH <= self.depth().max(other.depth()) {
+            return None;
+        }
+        let (a, b) = if self < other {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        let (a, b) = (Arc::new(a.clone()), Arc::new(b.clone()));
+        Some(Size::atom(if smaller {
+            Atom::Min(a, b)
+        } else {
+            Atom::Max(a, b)
+        }))
+    }
+
+    /// Whether it provably is no smaller than `least`, whatever positive numbers the names are.
+    #[must_use]
+    pub fn is_at_least(&self, least: i128) -> bool {
+        // A term of names alone is at least its coefficient; one with another atom at least 0.
+        let mut bound = 0i128;
+        for (monomial, &c) in &self.terms {
+            let positive = monomial.0.iter().all(|(atom, _)| atom.is_at_least(1));
+            let known = monomial.0.iter().all(|(atom, _)| atom.is_at_least(0));
+            let term = match (monomial.0.is_empty() || positive, known) {
+                (_, false) => return false,
+                (true, true) if c < 0 && !monomial.0.is_empty() => return false,
+                (true, true) => c,
+                (false, true) if c < 0 => return false,
+                (false, true) => 0,
+            };
+            let Some(sum) = bound.checked_add(term) else {
+                return false;
+            };
+            bound = sum;
+        }
+        least <= bound
+    }
+
+    /// Whether it provably is not 0.
+    #[must_use]
+    pub fn is_nonzero(&self) -> bool {
+        let negative = || self.times(&Size::constant(-1));
+        self.is_at_least(1) || negative().is_some_and(|n| n.is_at_least(1))
+    }
+
+    /// Its number for these sizes of names; `None` if one has no size, on a division by 0 and on
+    /// overflow.
+    #[must_use]
+    pub fn eval(&self, size_of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
+        let mut sum = 0i128;
+        for (monomial, &c) in &self.terms {
+            let mut product = c;
+            for (atom, exponent) in &monomial.0 {
+                let n = atom.eval(size_of)?;
+                product = product.checked_mul(n.checked_pow(*exponent)?)?;
+            }
+            sum = sum.checked_add(product)?;
+        }
+        Some(sum)
+    }
+
+    /// This size where `name` is `number`.
+    #[must_use]
+    pub fn with(&self, name: &str, number: u64) -> Option<Size> {
+        let mut sum = Size::default();
+        for (monomial, &c) in &self.terms {
+            let mut product = Size::constant(c);
+            for (atom, exponent) in &monomial.0 {
+                let factor = atom.with(name, number)?;
+                for _ in 0..*exponent {
+                    product = product.times(&factor)?;
+                }
+            }
+            sum = sum.plus(&product)?;
+        }
+        Some(sum)
+    }
+
+    /// The size that the only name without one has, for `self` to be `total`; `None` if that is
+    /// no whole number of at least 0, or `self` is not linear in one such name.
+    #[must_use]
+    pub fn solve(
+        &self,
+        total: u64,
+        size_of: &dyn Fn(&str) -> Option<u64>,
+    ) -> Option<(Arc<str>, u64)> {
+        let mut open = self.names().into_iter().filter(|n| size_of(n).is_none());
+        let (name, None) = (open.next()?, open.next()) else {
+            return None;
+        };
+        let at = |n: u64| self.eval(&|s| if *s == *name { Some(n) } else { size_of(s) });
+        let (base, one, two) = (at(0)?, at(1)?, at(2)?);
+        let step = one.checked_sub(base)?;
+        let linear = two.checked_sub(one)? == step && step != 0;
+        let rest = i128::from(total).checked_sub(base)?;
+        let exact = linear && rest.checked_rem(step) == Some(0);
+        let size = u64::try_from(rest.checked_div(step)?).ok();
+        let size = size.filter(|&n| exact && at(n) == Some(i128::from(total)))?;
+        Some((name, size))
+    }
+
+    /// The largest number, names and powers of names that divide every term, and what is left:
+    /// their product is `self`.
+    #[must_use]
+    pub fn factors(&self) -> (i128, Vec<Size>) {
+        let mut terms = self.terms.iter();
+        let Some((first, &c)) = terms.next() else {
+            return (0, Vec::new());
+        };
+        let (mut number, mut shared) = (c, first.clone());
+        for (monomial, &c) in terms {
+            number = divide::gcd(number, c);
+            shared = shared.common(monomial);
+        }
+        let mut factors: Vec<Size> = Vec::new();
+        for (atom, e) in &shared.0 {
+            factors.extend((0..*e).map(|_| Size::atom(atom.clone())));
+        }
+        let content = Size::term(shared, number);
+        match self.exact_quotient(&content) {
+            Some(rest) if rest.as_constant() == Some(1) => {}
+            Some(rest) => factors.push(rest),
+            // Not reached: the content divides every term.
+            None => return (1, vec![self.clone()]),
+        }
+        (number, factors)
+    }
+}
+
+impl Atom {
+    fn is_at_least(&self, least: i128) -> bool {
+        match self {
+            Atom::Name(_) => least <= 1,
+            Atom::Quotient(a, b) => least <= 0 && a.is_at_least(0) && b.is_at_least(1),
+            Atom::Min(a, b) => a.is_at_least(least) && b.is_at_least(least),
+            Atom::Max(a, b) => a.is_at_least(least) || b.is_at_least(least),
+        }
+    }
+
+    fn with(&self, name: &str, number: u64) -> Option<Size> {
+        let part = |size: &Size| size.with(name, number);
+        match self {
+            Atom::Name(own) if **own == *name => Some(Size::from(number)),
+            Atom::Name(_) => Some(Size::atom(self.clone())),
+            Atom::Quotient(a, b) => part(a)?.quotient(&part(b)?),
+            Atom::Min(a, b) => part(a)?.minimum(&part(b)?),
+            Atom::Max(a, b) => part(a)?.maximum(&part(b)?),
+        }
+    }
+
+    fn eval(&self, size_of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
+        match self {
+            Atom::Name(name) => size_of(name).map(i128::from),
+            Atom::Quotient(a, b) => {
+                let (a, b) = (a.eval(size_of)?, b.eval(size_of)?);
+                divide::floor(a, b)
+            }
+            Atom::Min(a, b) => Some(a.eval(size_of)?.min(b.eval(size_of)?)),
+            Atom::Max(a, b) => Some(a.eval(size_of)?.max(b.eval(size_of)?)),
+        }
+    }
+}
+
+/// Whether a name can stand in an expression without quotes.
+fn is_plain(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let first = bytes.next();
+    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'$'))
+        && !matches!(name, "min" | "max" | "floor" | "ceil")
+}
+
+impl fmt::Display for Atom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |size: &Size| {
+            let simple = size.as_atom().is_some_and(|a| matches!(a, Atom::Name(_)));
+            if simple || size.as_extent().is_some() {
+                format!("{size}")
+            } else {
+                format!("({size})")
+            }
+        };
+        match self {
+            Atom::Name(name) if is_plain(name) || &**name == NAMELESS => f.write_str(name),
+            Atom::Name(name) => write!(f, "`{name}`"),
+            Atom::Quotient(a, b) => write!(f, "({}//{})", part(a), part(b)),
+            Atom::Min(a, b) => write!(f, "min({a},{b})"),
+            Atom::Max(a, b) => write!(f, "max({a},{b})"),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    /// `2*B*S+4`; with `{:#}` spaces around the signs between terms.  It reads back with
+    /// [`Size::parse`], and is Python but for names that are no identifiers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Atom::Quotient(..)) = self.as_atom() {
+            let text = self.as_atom().map(Atom::to_string).unwrap_or_default();
+            let bare = text.strip_prefix('(').and_then(|t| t.strip_suffix(')'));
+            return f.write_str(bare.unwrap_or(&text));
+        }
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        let gap = if f.alternate() { " " } else { "" };
+        for (i, (monomial, &c)) in self.terms.iter().rev().enumerate() {
+            let sign = match (i, c < 0) {
+                (0, true) => "-".to_owned(),
+                (0, false) => String::new(),
+                (_, true) => format!("{gap}-{gap}"),
+                (_, false) => format!("{gap}+{gap}"),
+            };
+            f.write_str(&sign)?;
+            let mut factors: Vec<String> = Vec::new();
+            if c.unsigned_abs() != 1 || monomial.0.is_empty() {
+                factors.push(c.unsigned_abs().to_string());
+            }
+            for (atom, e) in &monomial.0 {
+                factors.extend((0..*e).map(|_| atom.to_string()));
+            }
+            f.write_str(&factors.join("*"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The sizes that names have where costs are compared: those given, else a default, remembered.
+#[derive(Clone, Debug, Default)]
+pub struct SizeTable {
+    given: IndexMap<Arc<str>, u64>,
+}
+
+/// The size of a name that no binding gives where costs are compared.
+pub const DEFAULT_BINDING: u64 = 128;
+
+impl SizeTable {
+    /// A table with these sizes.
+    #[must_use]
+    pub fn new(given: &IndexMap<Arc<str>, u64>) -> SizeTable {
+        SizeTable {
+            given: given.clone(),
+        }
+    }
+
+    /// The size of a name: as given, else [`DEFAULT_BINDING`].
+    #[must_use]
+    pub fn get(&self, name: &str) -> u64 {
+        self.given.get(name).copied().unwrap_or(DEFAULT_BINDING)
+    }
+
+    /// The number that a polynomial is here; one below 0 counts as 0, one that cannot be computed or
+    /// is too large as the largest number.
+    #[must_use]
+    pub fn value(&self, size: &Size) -> u64 {
+        match size.eval(&|name| Some(self.get(name))) {
+            Some(n) => u64::try_from(n.max(0)).unwrap_or(u64::MAX),
+            None => u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

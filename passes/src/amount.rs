@@ -1,0 +1,166 @@
+//! Bytes that depend on unknown sizes.
+
+use optc_ir::size::{Size, SizeTable};
+use optc_ir::{StandIns, TensorType};
+use optc_layout::{Layout, Spelling};
+
+/// A number of bytes: a polynomial where there is one, else a number at given sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// For all sizes.
+    Exact(Size),
+    /// At the sizes that costs are compared at alone: a layout of it has no polynomial, or the
+    /// polynomial would be too large.
+    At(u64),
+}
+
+impl Default for Amount {
+    fn default() -> Amount {
+        Amount::Exact(Size::default())
+    }
+}
+
+impl From<Size> for Amount {
+    fn from(size: Size) -> Amount {
+        Amount::Exact(size)
+    }
+}
+
+/// The polynomial, or where there is none the number at the sizes that costs are compared at.
+pub(crate) fn amount(polynomial: Option<Size>, at: u64) -> Amount {
+    polynomial.map_or(Amount::At(at), Amount::Exact)
+}
+
+impl Amount {
+    /// The number at these sizes.
+    pub(crate) fn at(&self, sizes: &SizeTable) -> u64 {
+        match self {
+            Amount::Exact(size) => sizes.value(size),
+            Amount::At(n) => *n,
+        }
+    }
+
+    pub(crate) fn polynomial(self) -> Option<Size> {
+        match self {
+            Amount::Exact(size) => Some(size),
+            Amount::At(_) => None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Amount, sizes: &SizeTable) {
+        let sum = match (&*self, other) {
+            (Amount::Exact(a), Amount::Exact(b)) => a.plus(b),
+            (Amount::Exact(_) | Amount::At(_), _) => None,
+        };
+        *self = match sum {
+            Some(sum) => Amount::Exact(sum),
+            None => Amount::At(self.at(sizes).saturating_add(other.at(sizes))),
+        };
+    }
+
+    pub(crate) fn minus(&self, other: &Amount, sizes: &SizeTable) -> Amount {
+        let difference = match (self, other) {
+            (Amount::Exact(a), Amount::Exact(b)) => a.minus(b),
+            (Amount::Exact(_) | Amount::At(_), _) => None,
+        };
+        match difference {
+            Some(difference) => Amount::Exact(difference),
+            None => Amount::At(self.at(sizes).saturating_sub(other.at(sizes))),
+        }
+    }
+
+    /// In words: `24 bytes`, or with the polynomial in front, `12*B bytes, 24 at B=2`.
+    pub(crate) fn words(&self, sizes: &SizeTable) -> String {
+        match self {
+            Amount::Exact(size) if size.as_constant().is_none() => {
+                let bound = |name| format!("{name}={}", sizes.get(name));
+                let names: Vec<String> = size.names().iter().map(|n| bound(n)).collect();
+                format!("{size:#} bytes, {} at {}", self.at(sizes), names.join(", "))
+            }
+            Amount::Exact(_) | Amount::At(_) => format!("{} bytes", self.at(sizes)),
+        }
+    }
+}
+
+/// Physical bytes of a value of this type, padding included.
+pub(crate) fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
+    if let Some(Ok(layout)) = ty.layout() {
+        return Amount::Exact(Size::from(layout.bytes()));
+    }
+    let dims: Vec<Size> = ty.dims.iter().map(optc_ir::Dim::cost).collect();
+    let bits = ty.dtype.bits();
+    if let Some(bytes) = padded(&ty.spelling, &dims).and_then(|n| in_bytes(&n, bits)) {
+        return Amount::Exact(bytes);
+    }
+    let shape: Vec<u64> = dims.iter().map(|size| sizes.value(size)).collect();
+    match Layout::new(ty.spelling.clone(), &shape, bits) {
+        Ok(layout) => Amount::At(layout.bytes()),
+        Err(_) => {
+            let count = shape.iter().fold(1u64, |a, &n| a.saturating_mul(n));
+            Amount::At(count.saturating_mul(u64::from(bits)).div_ceil(8))
+        }
+    }
+}
+
+/// The positions of a layout; `None` where they are no polynomial in the extents and their
+/// quotients.
+fn padded(spelling: &Spelling, dims: &[Size]) -> Option<Size> {
+    match spelling {
+        Spelling::RowMajor => Size::product(dims),
+        Spelling::Block(block) => {
+            let mut extents = vec![1u64; dims.len()];
+            for factor in block.levels().first().into_iter().flatten() {
+                let extent = extents.get_mut(factor.dim)?;
+                *extent = extent.checked_mul(factor.extent)?;
+            }
+            // One block of the grid, with what its own levels pad.
+            let one = Layout::new(spelling.clone(), &extents, 8).ok()?.positions();
+            let blocks = dims.iter().zip(&extents);
+            let blocks: Option<Vec<Size>> = blocks
+                .map(|(size, &extent)| size.quotient_up(&Size::from(extent)))
+                .collect();
+            Size::product(&blocks?)?.times(&Size::from(one))
+        }
+        Spelling::Strided(_) | Spelling::Digits(_) | Spelling::Xla(_) => None,
+    }
+}
+
+fn in_bytes(positions: &Size, bits: u32) -> Option<Size> {
+    let bits = Size::from(u64::from(bits));
+    positions.times(&bits)?.quotient_up(&Size::constant(8))
+}
+
+/// Physical bytes of a layout whose shape has stand-ins for unknown sizes.
+pub(crate) fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> Amount {
+    let open = layout.shape().iter().filter(|&&n| numbers.stands(n));
+    let Some(volume) = open.clone().try_fold(1u64, |a, &n| a.checked_mul(n)) else {
+        return Amount::At(layout.bytes());
+    };
+    if volume == 1 {
+        return Amount::Exact(Size::from(layout.bytes()));
+    }
+    let positions = layout.positions();
+    let exact = || {
+        let extents: Option<Vec<Size>> = open.map(|&n| numbers.size(n)).collect();
+        let rest = positions
+            .is_multiple_of(volume)
+            .then(|| positions / volume)?;
+        let all = Size::product(&extents?)?.times(&Size::from(rest))?;
+        in_bytes(&all, layout.elem_bits())
+    };
+    exact().map_or_else(
+        || {
+            // A block along an unknown size.
+            let dims: Vec<Size> = layout
+                .shape()
+                .iter()
+                .filter_map(|&n| numbers.size(n))
+                .collect();
+            let bytes = padded(layout.spelling(), &dims);
+            let bytes = bytes.and_then(|n| in_bytes(&n, layout.elem_bits()));
+            let bound = || sizes.value(&Size::product(&dims).unwrap_or_default());
+            bytes.map_or_else(|| Amount::At(bound()), Amount::Exact)
+        },
+        Amount::Exact,
+    )
+}
