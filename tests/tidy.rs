@@ -440,6 +440,25 @@ fn every_code_has_a_test() {
     assert!(untested.is_empty(), "no test names {untested:#?}");
 }
 
+/// `docs/onnx-ops.md` has a row for each operator, with its state.
+#[test]
+fn every_onnx_operator_is_documented() {
+    let page = read(&root().join("docs/onnx-ops.md"));
+    let all = optc_onnx::catalogue();
+    for operator in &all {
+        let state = match operator.state {
+            Some(optc_onnx::State::Native) => "native",
+            Some(optc_onnx::State::Decomposed) => "decomposed",
+            None => "opaque",
+        };
+        let row = format!("| `{}` | {state} |", operator.name);
+        assert!(page.contains(&row), "docs/onnx-ops.md lacks {row}");
+        assert!(page.contains(operator.remark), "{}", operator.name);
+    }
+    let rows = page.lines().filter(|l| l.starts_with("| `")).count();
+    assert_eq!(rows, all.len(), "docs/onnx-ops.md has other operators");
+}
+
 #[test]
 fn every_pass_has_its_names_and_cases() {
     for pass in optc_passes::registry() {

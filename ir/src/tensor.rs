@@ -145,6 +145,30 @@ impl Tensor {
         self.shape.iter().product()
     }
 
+    /// Whether a product with this tensor, dimension 0 against all others, only rearranges: floats 0
+    /// and 1, with one 1 along dimension 0 each and at most one along the rest.
+    ///
+    /// Matrices of one row or one column do not count.
+    #[must_use]
+    pub fn is_permutation_matrix(&self) -> bool {
+        let rows = self.shape.first().copied().unwrap_or(0);
+        let columns: usize = self.shape.iter().skip(1).product();
+        if !self.dtype.is_float() || self.shape.len() < 2 || rows < 2 || columns < 2 {
+            return false;
+        }
+        let mut taken = vec![false; columns];
+        (0..rows).all(|row| {
+            let mut ones = 0;
+            (0..columns).all(|column| {
+                let value = self.f64_at(row * columns + column);
+                let one = value == 1.0;
+                ones += usize::from(one);
+                let again = one && std::mem::replace(&mut taken[column], true);
+                (one || value == 0.0) && !again
+            }) && ones == 1
+        })
+    }
+
     /// Whether there is no element.
     #[must_use]
     pub fn is_empty(&self) -> bool {

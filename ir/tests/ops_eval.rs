@@ -1497,7 +1497,23 @@ fn resize() {
     let corners =
         props! { sizes: [3], mode: "linear", coordinate_transformation_mode: "align_corners" };
     resize(corners, &[1.0, 1.5, 2.0]);
+    let smooth = props! { scales: [0.5], mode: "linear", antialias: true };
+    let y = f32s(&[2], &[1.625, 3.375]);
+    let four = f32s(&[4], &[1.0, 2.0, 3.0, 4.0]);
+    check("hbir.resize", &[four], &smooth, &[y]);
+    let crop = |roi| {
+        props! { sizes: [3], mode: "linear", coordinate_transformation_mode: "tf_crop_and_resize" }
+            .with("roi", roi)
+            .with("extrapolation_value", Attr::float(-7.0))
+    };
+    let floats = |list: &[f64]| Attr::Array(list.iter().map(|&v| Attr::float(v)).collect());
+    let three = f32s(&[3], &[1.0, 2.0, 3.0]);
+    let y = f32s(&[3], &[2.0, 3.0, -7.0]);
+    check("hbir.resize", &[three], &crop(floats(&[0.5, 1.5])), &[y]);
     let x = [ty("2", F32)];
+    refuse("hbir.resize", &x, &crop(floats(&[0.5])), "resize-c5");
+    let plain = props! { sizes: [3] }.with("roi", floats(&[0.5, 1.5]));
+    refuse("hbir.resize", &x, &plain, "resize-c5");
     refuse(
         "hbir.resize",
         &x,
@@ -1512,6 +1528,97 @@ fn resize() {
         &props! { sizes: [4] },
         "resize-c4",
     );
+}
+
+#[test]
+fn grid_sample() {
+    let x = f32s(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let at = |place: [f64; 2], props: AttrDict, wanted: f64| {
+        let grid = f32s(&[1, 1, 1, 2], &place);
+        let wanted = [f32s(&[1, 1, 1, 1], &[wanted])];
+        check("hbir.grid_sample", &[x.clone(), grid], &props, &wanted);
+    };
+    at([0.0, 0.0], none(), 2.5);
+    // The first coordinate runs along the last dimension.
+    at([1.0, -1.0], props! { align_corners: true }, 2.0);
+    at([0.4, -0.4], props! { mode: "nearest" }, 2.0);
+    // Half of the place lies outside.
+    at([-1.0, -0.5], none(), 0.5);
+    at([-9.0, -0.5], props! { padding_mode: "border" }, 1.0);
+    at([-9.0, -0.5], none(), 0.0);
+    // One half beyond the edge is reflected onto the first element.
+    at([-1.5, -0.5], props! { padding_mode: "reflection" }, 1.0);
+    at(
+        [0.0, 0.0],
+        props! { mode: "cubic", padding_mode: "border" },
+        2.5,
+    );
+    let types = [ty("1x1x2x2", F32), ty("1x3x3x2", F32)];
+    let area = props! { mode: "area" };
+    refuse("hbir.grid_sample", &types, &area, "grid-sample-c1");
+    let whole = [ty("1x1x2x2", DType::SI32), ty("1x3x3x2", F32)];
+    refuse("hbir.grid_sample", &whole, &none(), "grid-sample-c2");
+    let deep = [ty("1x1x2x2", F32), ty("1x3x3x3", F32)];
+    refuse("hbir.grid_sample", &deep, &none(), "grid-sample-c3");
+}
+
+#[test]
+fn rotary_embedding() {
+    let name = "hbir.rotary_embedding";
+    // Two positions: a quarter turn at the first, none at the second.
+    let (cos, sin) = (f32s(&[2, 1], &[0.0, 1.0]), f32s(&[2, 1], &[1.0, 0.0]));
+    let x = f32s(&[1, 1, 2, 3], &[1.0, 2.0, 5.0, 3.0, 4.0, 6.0]);
+    let positions = i64s(&[1, 2], &[0, 1]);
+    let y = f32s(&[1, 1, 2, 3], &[-2.0, 1.0, 5.0, 3.0, 4.0, 6.0]);
+    let part = props! { size: 2, sequence_axis: 2 };
+    let operands = [x.clone(), cos, sin, positions];
+    check(name, &operands, &part, &[y.clone()]);
+    let by_batch = [
+        x,
+        f32s(&[1, 2, 1], &[0.0, 1.0]),
+        f32s(&[1, 2, 1], &[1.0, 0.0]),
+    ];
+    check(name, &by_batch, &part, &[y]);
+    let pairs = [
+        count(&[1, 1, 1, 4]),
+        f32s(&[1, 1, 2], &[0.0, 0.0]),
+        f32s(&[1, 1, 2], &[1.0, 1.0]),
+    ];
+    let halves = f32s(&[1, 1, 1, 4], &[-2.0, -3.0, 0.0, 1.0]);
+    check(name, &pairs, &none(), &[halves]);
+    let neighbours = f32s(&[1, 1, 1, 4], &[-1.0, 0.0, -3.0, 2.0]);
+    check(name, &pairs, &props! { interleaved: true }, &[neighbours]);
+
+    let angles = ty("1x5x3", F32);
+    let types = |x: &str| [ty(x, F32), angles.clone(), angles.clone()];
+    refuse(name, &types("1x5x6"), &none(), "rotary-embedding-c1");
+    refuse(name, &types("1x2x5x7"), &none(), "rotary-embedding-c2");
+    refuse(
+        name,
+        &types("1x2x5x6"),
+        &props! { sequence_axis: 3 },
+        "rotary-embedding-c2",
+    );
+    refuse(name, &types("1x2x4x6"), &none(), "rotary-embedding-c3");
+    let floats = [
+        ty("1x2x5x6", F32),
+        ty("9x3", F32),
+        ty("9x3", F32),
+        ty("1x5", F32),
+    ];
+    refuse(name, &floats, &none(), "rotary-embedding-c4");
+}
+
+#[test]
+fn permutation_matrices() {
+    let is = |shape: &[usize], values: &[f64]| f32s(shape, values).is_permutation_matrix();
+    assert!(is(&[2, 2], &[0.0, 1.0, 1.0, 0.0]));
+    assert!(is(&[2, 3, 1], &[0.0, 0.0, 1.0, 1.0, 0.0, 0.0]));
+    assert!(!is(&[2, 2], &[0.0, 1.0, 0.0, 1.0]));
+    assert!(!is(&[2, 2], &[0.0, 1.0, 0.0, 0.0]));
+    assert!(!is(&[2, 2], &[0.0, 2.0, 1.0, 0.0]));
+    assert!(!is(&[1, 2], &[0.0, 1.0]));
+    assert!(!i64s(&[2, 2], &[0, 1, 1, 0]).is_permutation_matrix());
 }
 
 #[test]

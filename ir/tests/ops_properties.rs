@@ -38,6 +38,19 @@ fn seeds() -> Vec<Case> {
         AttrDict::new(),
         vec![x.clone()],
     );
+    let angles = || count(&[2, 3, 2]);
+    add(
+        "hbir.rotary_embedding",
+        vec![count(&[2, 5, 3, 4]), angles(), angles()],
+        AttrDict::new(),
+        vec![count(&[2, 5, 3, 4])],
+    );
+    add(
+        "hbir.grid_sample",
+        vec![count(&[2, 3, 4, 5]), count(&[2, 1, 3, 2])],
+        AttrDict::new(),
+        vec![count(&[2, 3, 1, 3])],
+    );
     let view = props! { shape: [2, 12], perm: [1, 0] };
     add("hbir.view", vec![x.clone()], view, vec![count(&[12, 2])]);
     let part = props! { starts: [0, 1, 0], limits: [2, 3, 4] };

@@ -5,8 +5,8 @@ use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
 use optc_ir::{
-    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Registry, TensorType, Traffic, Type,
-    Value,
+    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Registry, Tensor, TensorType,
+    Traffic, Type, Value,
 };
 use std::sync::Arc;
 
@@ -258,7 +258,9 @@ fn counted(func: &Func, registry: &Registry, sizes: &SizeTable) -> SideTable<Op,
         let data = &func.ops[op];
         let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
         let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
-        let folds = !data.operands.is_empty() && data.operands.iter().all(|&v| known[v]);
+        let folds = !data.operands.is_empty()
+            && data.operands.iter().all(|&v| known[v])
+            && !draws(func, op);
         if live[op] {
             costs[op] = Some(if source {
                 source_cost(func, op)
@@ -272,7 +274,9 @@ fn counted(func: &Func, registry: &Registry, sizes: &SizeTable) -> SideTable<Op,
 
 fn op_cost(func: &Func, op: Op, registry: &Registry, constant: bool, sizes: &SizeTable) -> Counted {
     let data = &func.ops[op];
-    let ends = [data.operands.first(), data.results.first()];
+    let permuted = permuted_operand(func, op);
+    let read = permuted.as_ref().or(data.operands.first());
+    let ends = [read, data.results.first()];
     let whole = || {
         let mut sum = Amount::default();
         for &value in ends.into_iter().flatten() {
@@ -411,7 +415,9 @@ fn moves_with(func: &Func, op: Op, decl: &dyn OpDecl, ones: &[&str]) -> Option<b
 
 fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
     match registry.get(&func.ops[op].name) {
-        Some(_) if permutes_rows(func, op) => Traffic::Movement,
+        Some(_) if permuted_operand(func, op).is_some() || permutes_rows(func, op) => {
+            Traffic::Movement
+        }
         Some(decl) => decl.traffic(&func.op_ref(op)),
         None => Traffic::None,
     }
@@ -427,7 +433,7 @@ pub fn known_values(func: &Func, registry: &Registry) -> SideTable<Value, bool> 
         let all = if data.operands.is_empty() {
             class() == Some(FreedomClass::Source)
         } else {
-            data.operands.iter().all(|&v| known[v])
+            data.operands.iter().all(|&v| known[v]) && !draws(func, op)
         };
         for &result in &data.results {
             known[result] = all;
@@ -455,7 +461,9 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
                 && traffic(func, op, registry) == Traffic::Movement
                 && !rearranges(&data.name)
             {
-                let ends = [data.operands.first(), data.results.first()];
+                let permuted = permuted_operand(func, op);
+                let read = permuted.as_ref().or(data.operands.first());
+                let ends = [read, data.results.first()];
                 let bytes = ends.iter().map(|v| logical_bytes(func, *v, sizes));
                 total = total.saturating_add(bytes.fold(0, u64::saturating_add));
             }
@@ -488,6 +496,29 @@ pub fn live_ops(func: &Func) -> SideTable<Op, bool> {
 fn logical_bytes(func: &Func, value: Option<&Value>, sizes: &SizeTable) -> u64 {
     let ty = value.and_then(|&v| func.ty(v).as_tensor());
     ty.map_or(0, |ty| bytes_of(&ty.without_layout(), sizes).at(sizes))
+}
+
+/// Whether an operation of another format draws at random: it is no constant, whatever it is given.
+fn draws(func: &Func, op: Op) -> bool {
+    let kind = func.ops[op].props.str("kind").unwrap_or_default();
+    &*func.ops[op].name == "hbir.opaque"
+        && (kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial"))
+}
+
+/// The other operand of a product or convolution with a constant permutation matrix, which only rearranges.
+fn permuted_operand(func: &Func, op: Op) -> Option<Value> {
+    let data = &func.ops[op];
+    let product = matches!(&*data.name, "hbir.matmul" | "hbir.conv" | "hbir.linear");
+    if !product || data.props.get("transposed") == Some(&Attr::Bool(true)) {
+        return None;
+    }
+    let &[a, b, ..] = &data.operands[..] else {
+        return None;
+    };
+    [(a, b), (b, a)]
+        .into_iter()
+        .find(|&(matrix, _)| small_tensor(func, matrix).is_some_and(|t| t.is_permutation_matrix()))
+        .map(|(_, other)| other)
 }
 
 /// A gather along a full constant permutation of an axis only rearranges.
@@ -529,6 +560,12 @@ fn permutes_rows(func: &Func, op: Op) -> bool {
 
 /// The integers of a dense constant.
 fn small_ints(func: &Func, value: Value) -> Option<Vec<i64>> {
+    let tensor = small_tensor(func, value)?;
+    Some((0..tensor.len()).map(|i| tensor.i64_at(i)).collect())
+}
+
+/// A dense constant.
+fn small_tensor(func: &Func, value: Value) -> Option<Tensor> {
     let op = func.def_op(value)?;
     let Some(Attr::Dense(dense)) = func.ops[op].props.get("value") else {
         return None;
@@ -542,6 +579,5 @@ fn small_ints(func: &Func, value: Value) -> Option<Vec<i64>> {
     if dense.splat {
         return None;
     }
-    let tensor = optc_ir::Tensor::from_bytes(ty.dtype, shape, &dense.bytes).ok()?;
-    Some((0..tensor.len()).map(|i| tensor.i64_at(i)).collect())
+    Tensor::from_bytes(ty.dtype, shape, &dense.bytes).ok()
 }

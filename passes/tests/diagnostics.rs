@@ -183,3 +183,19 @@ fn a_target_that_pads_wants_known_sizes_where_it_pads() {
     }
     fold("6, \"32*B\"", "6x?").expect("32 elements or more");
 }
+
+/// Values of no known type are read, produced and returned.
+#[test]
+fn results_of_no_known_type_are_folded() {
+    let text = r#"
+func.func @main(%x: !hbir.unknown) -> !hbir.unknown {
+  %0 = "hbir.opaque"(%x) <{kind = "A"}> : (!hbir.unknown) -> !hbir.unknown
+  return %0 : !hbir.unknown
+}
+"#;
+    let mut module = text::parse(text).expect("well formed");
+    let stages = PassList::builtin().parse("default").expect("built in");
+    run(&mut module, &stages, &mut context(), &mut Hooks::default()).expect("it folds");
+    let func = &module.funcs[0];
+    assert_eq!((func.body.len(), func.results.len()), (1, 1));
+}

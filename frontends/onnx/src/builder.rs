@@ -2,7 +2,7 @@
 //! alone only when something uses them.
 
 use crate::entries::{self, Entry};
-use crate::tensor::{Blob, File, INLINE_BYTES, Storage, usize_shape};
+use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage, usize_shape};
 use indexmap::IndexSet;
 use optc_ir::entity::Table;
 use optc_ir::{
@@ -67,7 +67,11 @@ impl Stop {
 }
 
 impl From<Diagnostic> for Stop {
+    /// An element type that the IR does not have keeps the operator opaque.
     fn from(diag: Diagnostic) -> Stop {
+        if diag.code == tensor::UNSUPPORTED {
+            return Stop::Opaque(diag.message);
+        }
         Stop::Refused(Box::new(diag))
     }
 }
@@ -82,6 +86,8 @@ struct Lazy {
     /// The sizes a shape tensor holds, where they are not all numbers.
     entries: Option<Vec<Entry>>,
     emitted: Option<Value>,
+    /// Known elements are written into the program, however many.
+    inline: bool,
 }
 
 #[derive(Debug)]
@@ -148,6 +154,25 @@ impl<'r> Builder<'r> {
         }
     }
 
+    /// Writes a constant of known elements into the program, however many there are.
+    pub(crate) fn inline(&mut self, val: Val) {
+        if let Val::Lazy(id) = val {
+            self.lazies[id].inline = true;
+        }
+    }
+
+    /// Whether a value hangs on constants alone.
+    pub(crate) fn is_constant(&self, val: Val) -> bool {
+        let Val::Lazy(id) = val else { return false };
+        match &self.lazies[id].source {
+            Source::Constant(_) => true,
+            Source::Recipe(recipe) => {
+                let operands = &self.recipes[*recipe].operands;
+                operands.iter().all(|v| matches!(v, Val::Lazy(_)))
+            }
+        }
+    }
+
     /// The sizes that an integer tensor holds, where anything is known of them.
     pub(crate) fn entries(&self, val: Val) -> Option<Vec<Entry>> {
         let Val::Lazy(id) = val else { return None };
@@ -187,6 +212,7 @@ impl<'r> Builder<'r> {
             tensor,
             entries: None,
             emitted: None,
+            inline: false,
         }))
     }
 
@@ -281,6 +307,7 @@ impl<'r> Builder<'r> {
             tensor: tensors.next().map(Arc::new),
             entries: None,
             emitted: None,
+            inline: false,
         };
         let made: Vec<Lazy> = types.into_iter().map(lazy).collect();
         let results: Vec<LazyId> = made.into_iter().map(|l| self.lazies.push(l)).collect();
@@ -518,7 +545,7 @@ impl<'r> Builder<'r> {
         let bytes = tensor.to_bytes();
         let width = bytes.len().checked_div(tensor.len()).unwrap_or(0);
         let splat = 1 < tensor.len() && bytes.chunks_exact(width).all(|c| *c == bytes[..width]);
-        if !splat && INLINE_BYTES < bytes.len() {
+        if !splat && !lazy.inline && INLINE_BYTES < bytes.len() {
             return None;
         }
         let bytes = if splat {

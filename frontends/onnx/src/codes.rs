@@ -115,7 +115,7 @@ pub const CODES: &[Code] = &[
     Code::input(
         "opset-untested",
         "warning: the version of the standard operators lies outside those that import was written for",
-        "a model of operator set 9",
+        "a model of operator set 5",
         "convert the model with `onnx.version_converter`, or check the result",
     ),
     Code::input(
@@ -180,7 +180,7 @@ pub const CODES: &[Code] = &[
     ),
     Code::input(
         "unsupported-dtype",
-        "a tensor has an element type that programs cannot hold",
+        "warning: an input or a constant has an element type that programs cannot hold; it is kept, what reads it stays opaque",
         "an initializer of strings, of complex numbers, or of 8-bit floats",
         "convert the tensor to floats of 16, 32 or 64 bits, integers of 2 to 64 bits, or bool",
     ),

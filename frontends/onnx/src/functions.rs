@@ -1,9 +1,13 @@
-//! Model-local functions: each call is replaced by the function's nodes.
+//! Model-local functions and known branches: each call is replaced by the function's nodes, a branch
+//! whose condition is a constant by its nodes.
 
-use crate::proto::{AttributeProto, FunctionProto, ModelProto, NodeProto, OperatorSetIdProto};
-use indexmap::IndexMap;
+use crate::proto::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+};
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::Diagnostic;
 use prost::Message;
+use std::rc::Rc;
 
 /// How deep functions may call each other.
 const MAX_DEPTH: usize = 32;
@@ -14,10 +18,54 @@ const MAX_BYTES: usize = 1 << 27;
 /// About what a node takes in memory beside its attributes.
 const NODE_BYTES: usize = 256;
 
-/// A node and the version of its operator set.
+/// A node and its surroundings.
 pub(crate) struct FlatNode {
     pub(crate) node: NodeProto,
+    /// The version of the node's operator set.
     pub(crate) opset: i64,
+    /// The versions that its subgraphs use.
+    pub(crate) opsets: Rc<Opsets>,
+    /// What its subgraphs call the values around them; `None` at the top, where names are the file's.
+    pub(crate) scope: Option<Rc<Scope>>,
+}
+
+impl FlatNode {
+    /// The name that a value has which a subgraph of this node calls `name`.
+    pub(crate) fn outer_name(&self, name: &str) -> String {
+        match &self.scope {
+            Some(scope) => scope.rename(name),
+            None => name.to_owned(),
+        }
+    }
+}
+
+/// The names of a function's body or a branch after it was put in place.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    names: IndexMap<String, String>,
+    rest: Rest,
+}
+
+/// The names that a scope does not list.
+#[derive(Debug)]
+enum Rest {
+    /// They are inside: this prefix is put before them.
+    Prefix(String),
+    /// They are those of the scope around it.
+    Outer(Option<Rc<Scope>>),
+}
+
+impl Scope {
+    /// What a name of the body is now.
+    pub(crate) fn rename(&self, name: &str) -> String {
+        match (self.names.get(name), &self.rest) {
+            (Some(found), _) => found.clone(),
+            (None, _) if name.is_empty() => String::new(),
+            (None, Rest::Prefix(prefix)) => format!("{prefix}/{name}"),
+            (None, Rest::Outer(Some(outer))) => outer.rename(name),
+            (None, Rest::Outer(None)) => name.to_owned(),
+        }
+    }
 }
 
 /// Versions of operator sets by domain; `ai.onnx` is the empty domain.
@@ -45,9 +93,11 @@ pub(crate) fn standard(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
+/// Domain, name and overload of a function.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
-struct Inliner<'a> {
+/// Puts functions and branches in the place of their calls.
+pub(crate) struct Inliner<'a> {
     /// Each function and the bytes that a call adds.
     functions: IndexMap<Key<'a>, (&'a FunctionProto, usize)>,
     out: Vec<FlatNode>,
@@ -55,39 +105,79 @@ struct Inliner<'a> {
     bytes: usize,
 }
 
-/// All nodes of the model's graph, with functions put in place of their calls.
-pub(crate) fn flatten(
-    model: &ModelProto,
-    nodes: Vec<NodeProto>,
-) -> Result<Vec<FlatNode>, Diagnostic> {
-    let key = |f: &'_ FunctionProto| {
-        (
-            standard(&f.domain).to_owned(),
-            f.name.clone(),
-            f.overload.clone(),
-        )
-    };
-    let names: Vec<(String, String, String)> = model.functions.iter().map(key).collect();
-    let keys = names
-        .iter()
-        .map(|(d, n, o)| (d.as_str(), n.as_str(), o.as_str()));
-    let sized = |f| (f, size(f));
-    let functions = keys.zip(model.functions.iter().map(sized)).collect();
-    let mut inliner = Inliner {
-        functions,
-        out: Vec::with_capacity(nodes.len()),
-        calls: 0,
-        bytes: 0,
-    };
-    inliner.add(nodes, &Opsets::new(&model.opset_import), 0)?;
-    Ok(inliner.out)
+/// A branch whose names do not collide with those of the graph.
+pub(crate) struct Branch {
+    /// Its nodes.
+    pub(crate) nodes: Vec<FlatNode>,
+    /// What its names became.
+    pub(crate) scope: Rc<Scope>,
 }
 
-impl Inliner<'_> {
+impl<'a> Inliner<'a> {
+    /// The functions of a model.
+    pub(crate) fn new(model: &'a ModelProto) -> Inliner<'a> {
+        let key =
+            |f: &'a FunctionProto| (standard(&f.domain), f.name.as_str(), f.overload.as_str());
+        let entry = |f: &'a FunctionProto| (key(f), (f, size(f)));
+        Inliner {
+            functions: model.functions.iter().map(entry).collect(),
+            out: Vec::new(),
+            calls: 0,
+            bytes: 0,
+        }
+    }
+
+    /// All nodes of the model's graph, with functions put in place of their calls.
+    pub(crate) fn flatten(
+        &mut self,
+        nodes: Vec<NodeProto>,
+        opsets: &Rc<Opsets>,
+    ) -> Result<Vec<FlatNode>, Diagnostic> {
+        self.add(nodes, opsets, None, 0)?;
+        Ok(std::mem::take(&mut self.out))
+    }
+
+    /// The nodes of a subgraph of `flat` in place of `flat` itself.
+    pub(crate) fn branch(
+        &mut self,
+        flat: &FlatNode,
+        graph: &GraphProto,
+        inside: &IndexSet<String>,
+    ) -> Result<Branch, Diagnostic> {
+        self.calls += 1;
+        self.spend(
+            graph.encoded_len() + NODE_BYTES * (1 + graph.node.len()),
+            &flat.node.op_type,
+        )?;
+        let prefix = format!("{}#{}", flat.node.op_type, self.calls);
+        let entry = |name: &String| (name.clone(), format!("{prefix}/{name}"));
+        let scope = Rc::new(Scope {
+            names: inside.iter().map(entry).collect(),
+            rest: Rest::Outer(flat.scope.clone()),
+        });
+        let nodes = graph.node.iter().map(|n| renamed(n, &flat.node, &scope));
+        self.add(nodes.collect(), &flat.opsets, Some(&scope), 0)?;
+        let nodes = std::mem::take(&mut self.out);
+        Ok(Branch { nodes, scope })
+    }
+
+    fn spend(&mut self, bytes: usize, what: &str) -> Result<(), Diagnostic> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes <= MAX_BYTES {
+            return Ok(());
+        }
+        let message = format!("the calls of function `{what}` do not end");
+        let note = format!(
+            "wanted at most {MAX_DEPTH} calls inside one another and {MAX_BYTES} bytes of nodes"
+        );
+        Err(Diagnostic::error("function-expansion", message).note(note))
+    }
+
     fn add(
         &mut self,
         nodes: Vec<NodeProto>,
-        opsets: &Opsets,
+        opsets: &Rc<Opsets>,
+        scope: Option<&Rc<Scope>>,
         depth: usize,
     ) -> Result<(), Diagnostic> {
         for node in nodes {
@@ -98,63 +188,72 @@ impl Inliner<'_> {
             );
             let Some(&(function, size)) = self.functions.get(&key) else {
                 let opset = opsets.get(&node.domain).unwrap_or(1);
-                self.out.push(FlatNode { node, opset });
+                self.out.push(FlatNode {
+                    node,
+                    opset,
+                    opsets: opsets.clone(),
+                    scope: scope.cloned(),
+                });
                 continue;
             };
-            self.bytes = self.bytes.saturating_add(size);
-            if MAX_DEPTH <= depth || MAX_BYTES < self.bytes {
-                let message = format!("the calls of function `{}` do not end", function.name);
-                let note = format!(
-                    "wanted at most {MAX_DEPTH} calls inside one another and {MAX_BYTES} bytes of nodes"
-                );
-                return Err(Diagnostic::error("function-expansion", message).note(note));
-            }
-            let body = self.body(function, &node);
-            let own = Opsets::new(&function.opset_import);
+            let bytes = if MAX_DEPTH <= depth {
+                MAX_BYTES + 1
+            } else {
+                size
+            };
+            self.spend(bytes, &function.name)?;
+            let scope = self.call_scope(function, &node);
+            let instance = |inner: &NodeProto| NodeProto {
+                attribute: inner
+                    .attribute
+                    .iter()
+                    .filter_map(|a| attribute(a, function, &node))
+                    .collect(),
+                ..renamed(inner, &node, &scope)
+            };
+            let body = function.node.iter().map(instance).collect();
+            let own = Rc::new(Opsets::new(&function.opset_import));
             let inner = if function.opset_import.is_empty() {
                 opsets
             } else {
                 &own
             };
-            self.add(body, inner, depth + 1)?;
+            self.add(body, inner, Some(&scope), depth + 1)?;
         }
         Ok(())
     }
 
-    /// The nodes of one call, with names and attributes of the caller.
-    fn body(&mut self, function: &FunctionProto, call: &NodeProto) -> Vec<NodeProto> {
+    /// The names of one call: the caller's for inputs and outputs, new ones for the rest.
+    fn call_scope(&mut self, function: &FunctionProto, call: &NodeProto) -> Rc<Scope> {
         self.calls += 1;
-        let scope = format!("{}#{}", function.name, self.calls);
-        let mut names: IndexMap<&str, String> = IndexMap::new();
+        let mut names: IndexMap<String, String> = IndexMap::new();
         for (formal, actual) in function.output.iter().zip(&call.output) {
             if !actual.is_empty() {
-                names.insert(formal, actual.clone());
+                names.insert(formal.clone(), actual.clone());
             }
         }
         for (i, formal) in function.input.iter().enumerate() {
-            names.insert(formal, call.input.get(i).cloned().unwrap_or_default());
+            names.insert(
+                formal.clone(),
+                call.input.get(i).cloned().unwrap_or_default(),
+            );
         }
-        let rename = |name: &String| match names.get(name.as_str()) {
-            Some(actual) => actual.clone(),
-            None if name.is_empty() => String::new(),
-            None => format!("{scope}/{name}"),
-        };
-        let instance = |node: &NodeProto| NodeProto {
-            input: node.input.iter().map(rename).collect(),
-            output: node.output.iter().map(rename).collect(),
-            name: if call.name.is_empty() {
-                node.name.clone()
-            } else {
-                format!("{}/{}", call.name, node.name)
-            },
-            attribute: node
-                .attribute
-                .iter()
-                .filter_map(|a| attribute(a, function, call))
-                .collect(),
-            ..node.clone()
-        };
-        function.node.iter().map(instance).collect()
+        let rest = Rest::Prefix(format!("{}#{}", function.name, self.calls));
+        Rc::new(Scope { names, rest })
+    }
+}
+
+/// A node of a body with the names of its call.
+fn renamed(node: &NodeProto, call: &NodeProto, scope: &Scope) -> NodeProto {
+    NodeProto {
+        input: node.input.iter().map(|n| scope.rename(n)).collect(),
+        output: node.output.iter().map(|n| scope.rename(n)).collect(),
+        name: if call.name.is_empty() {
+            node.name.clone()
+        } else {
+            format!("{}/{}", call.name, node.name)
+        },
+        ..node.clone()
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::builder::{Builder, Stop, Val};
 use crate::entries::{self, Entry};
-use crate::functions::{self, FlatNode, Opsets, standard};
+use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
 use crate::node::{NodeCx, label};
 use crate::opaque::{self, Tally};
-use crate::order;
+use crate::order::{self, Captured};
 use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
 use crate::rules::Rules;
 use crate::tensor::{self, Declared, File};
@@ -15,10 +15,14 @@ use optc_ir::types::Dim;
 use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, Size, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The versions of the standard operator set that the rules were written for.
-const OPSETS: std::ops::RangeInclusive<i64> = 13..=23;
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+
+/// How deep branches may lie inside one another to be put in place.
+const MAX_BRANCHES: usize = 16;
 
 /// The most sizes that one tensor is believed to describe.
 const MAX_SIZES: usize = 64;
@@ -40,13 +44,14 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     };
     let name = options.name.as_deref().unwrap_or(DEFAULT_NAME);
     let file = File::new(name, bytes);
-    let opsets = Opsets::new(&model.opset_import);
-    let mut diags = Vec::new();
-    let opset = check_opset(&opsets, &mut diags)?;
+    let opsets = Rc::new(Opsets::new(&model.opset_import));
     let nodes = std::mem::take(&mut graph.node);
-    let nodes = functions::flatten(&model, nodes).map_err(|d| vec![d])?;
+    let mut inliner = Inliner::new(&model);
+    let nodes = inliner.flatten(nodes, &opsets).map_err(|d| vec![d])?;
+    let mut diags = Vec::new();
+    let opset = check_opset(&opsets, &nodes, &mut diags)?;
     let registry = Registry::hbir();
-    let mut importer = Importer::new(&registry, &file, &graph);
+    let mut importer = Importer::new(&registry, &file, inliner, &graph);
     importer.diags = diags;
     let mut module = Module::default();
     importer.run(&graph, &nodes)?;
@@ -59,12 +64,23 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     diags.extend(tally.remarks());
     module.funcs.push(b.func);
     module.attrs.set("hbir.source", Attr::str("onnx"));
-    module.attrs.set("hbir.onnx_opset", Attr::int(opset));
+    if let Some(opset) = opset {
+        module.attrs.set("hbir.onnx_opset", Attr::int(opset));
+    }
     Ok(Import { module, diags })
 }
 
-fn check_opset(opsets: &Opsets, diags: &mut Vec<Diagnostic>) -> Result<i64, Vec<Diagnostic>> {
+/// The version of the standard operators; `None` in a model that uses none of them.
+fn check_opset(
+    opsets: &Opsets,
+    nodes: &[FlatNode],
+    diags: &mut Vec<Diagnostic>,
+) -> Result<Option<i64>, Vec<Diagnostic>> {
     let Some(opset) = opsets.get("") else {
+        let none = nodes.iter().all(|n| !standard(&n.node.domain).is_empty());
+        if none && !nodes.is_empty() {
+            return Ok(None);
+        }
         let message = "the model does not say which version of the standard operators it uses";
         return Err(vec![Diagnostic::error("opset-missing", message)]);
     };
@@ -75,13 +91,16 @@ fn check_opset(opsets: &Opsets, diags: &mut Vec<Diagnostic>) -> Result<i64, Vec<
         );
         diags.push(Diagnostic::warning("opset-untested", message));
     }
-    Ok(opset)
+    Ok(Some(opset))
 }
 
 struct Importer<'a> {
     b: Builder<'a>,
     file: &'a File,
     rules: Rules,
+    inliner: Inliner<'a>,
+    /// How many branches are being put in place, one inside another.
+    depth: usize,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
     used: IndexSet<String>,
@@ -92,11 +111,18 @@ struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    fn new(registry: &'a Registry, file: &'a File, graph: &GraphProto) -> Importer<'a> {
+    fn new(
+        registry: &'a Registry,
+        file: &'a File,
+        inliner: Inliner<'a>,
+        graph: &GraphProto,
+    ) -> Importer<'a> {
         Importer {
             b: Builder::new(registry, file, "main"),
             file,
             rules: Rules::new(),
+            inliner,
+            depth: 0,
             names: IndexMap::new(),
             declared: declared_types(graph),
             used: IndexSet::new(),
@@ -108,18 +134,11 @@ impl<'a> Importer<'a> {
 
     fn run(&mut self, graph: &GraphProto, nodes: &[FlatNode]) -> Result<(), Vec<Diagnostic>> {
         self.names_of_sizes(graph);
-        self.constants(graph)?;
+        self.constants(graph, None)?;
         self.arguments(graph)?;
-        let known: IndexSet<String> = self.names.keys().cloned().collect();
-        let order = order::sort(nodes, &known)?;
-        let inputs = nodes.iter().flat_map(|n| &n.node.input);
-        let outputs = graph.output.iter().map(|o| &o.name);
-        self.used = inputs.chain(outputs).cloned().collect();
-        self.used.extend(order.captured.iter().flatten().cloned());
-        for &i in &order.order {
-            let captured = &order.captured[i];
-            self.node(&nodes[i], captured).map_err(|d| vec![d])?;
-        }
+        self.used
+            .extend(graph.output.iter().map(|o| o.name.clone()));
+        self.nodes(nodes)?;
         self.results(graph)
     }
 
@@ -140,27 +159,37 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The initializers; none is written before something uses it.
-    fn constants(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
+    /// Translates nodes, each after those it needs.
+    fn nodes(&mut self, nodes: &[FlatNode]) -> Result<(), Vec<Diagnostic>> {
+        let known: IndexSet<String> = self.names.keys().cloned().collect();
+        let order = order::sort(nodes, &known)?;
+        let inputs = nodes.iter().flat_map(|n| &n.node.input);
+        let captured = order.captured.iter().flat_map(|c| c.keys());
+        self.used.extend(inputs.chain(captured).cloned());
+        for &i in &order.order {
+            self.node(&nodes[i], &order.captured[i])?;
+        }
+        Ok(())
+    }
+
+    /// The initializers of the graph or of a branch; none is written before something uses it.
+    fn constants(
+        &mut self,
+        graph: &GraphProto,
+        scope: Option<&Scope>,
+    ) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
-        let dense = graph
-            .initializer
-            .iter()
-            .map(|wire| tensor::load(self.file, wire, "an initializer"));
-        let sparse = graph
-            .sparse_initializer
-            .iter()
-            .map(|wire| tensor::load_sparse(self.file, wire, "an initializer"));
-        for blob in dense.chain(sparse) {
-            let blob = match blob {
-                Ok(blob) => blob,
+        let dense = graph.initializer.iter().map(|wire| (wire, false));
+        let sparse = graph.sparse_initializer.iter().map(|wire| (wire, true));
+        for (wire, sparse) in dense.chain(sparse) {
+            let (name, value) = match self.initializer(wire, sparse) {
+                Ok(found) => found,
                 Err(diag) => {
                     errors.push(diag);
                     continue;
                 }
             };
-            let name = blob.name.clone();
-            let value = self.b.constant(blob, Loc::name(&name));
+            let name = scope.map_or_else(|| name.clone(), |s| s.rename(&name));
             if self.names.insert(name.clone(), value).is_some() {
                 let message = format!("the initializer `{name}` is there twice");
                 errors.push(Diagnostic::error("duplicate-name", message));
@@ -170,6 +199,31 @@ impl<'a> Importer<'a> {
             Ok(())
         } else {
             Err(errors)
+        }
+    }
+
+    /// The name and the value of an initializer; one of a foreign element type is kept as it is.
+    fn initializer(&mut self, wire: &Bytes, sparse: bool) -> Result<(String, Val), Diagnostic> {
+        let owner = "an initializer";
+        let blob = if sparse {
+            tensor::load_sparse(self.file, wire, owner)
+        } else {
+            tensor::load(self.file, wire, owner)
+        };
+        match blob {
+            Ok(blob) => {
+                let name = blob.name.clone();
+                let value = self.b.constant(blob, Loc::name(&name));
+                Ok((name, value))
+            }
+            Err(diag) if diag.code == tensor::UNSUPPORTED => {
+                let name = tensor::name_of(wire, sparse).unwrap_or_default();
+                let value = opaque::constant(&mut self.b, self.file, wire, Loc::name(&name));
+                let value = value.ok_or_else(|| diag.clone())?;
+                self.diags.push(diag);
+                Ok((name, value))
+            }
+            Err(diag) => Err(diag),
         }
     }
 
@@ -188,7 +242,8 @@ impl<'a> Importer<'a> {
             }
             match argument_type(input) {
                 Err(diag) => errors.push(diag),
-                Ok(ty) => {
+                Ok((ty, warning)) => {
+                    self.diags.extend(warning);
                     let ty = match &ty {
                         Type::Tensor(tensor) => with_expressions(tensor, &self.sizes).into(),
                         Type::Scalar(_) | Type::Other(_) => ty,
@@ -237,7 +292,54 @@ impl<'a> Importer<'a> {
     }
 
     /// Translates one node.
-    fn node(&mut self, flat: &FlatNode, captured: &IndexSet<String>) -> Result<(), Diagnostic> {
+    fn node(&mut self, flat: &FlatNode, captured: &Captured) -> Result<(), Vec<Diagnostic>> {
+        match self.known_branch(flat) {
+            Some(graph) => self.branch(flat, &graph),
+            None => self.operator(flat, captured).map_err(|d| vec![d]),
+        }
+    }
+
+    /// The branch that an `If` takes whose condition is a constant.
+    fn known_branch(&self, flat: &FlatNode) -> Option<GraphProto> {
+        let node = &flat.node;
+        if node.op_type != "If" || !standard(&node.domain).is_empty() || MAX_BRANCHES <= self.depth
+        {
+            return None;
+        }
+        let condition = self.b.tensor(*self.names.get(node.input.first()?)?)?;
+        if condition.len() != 1 {
+            return None;
+        }
+        let taken = if condition.i64_at(0) != 0 {
+            "then_branch"
+        } else {
+            "else_branch"
+        };
+        let attr = node.attribute.iter().find(|a| a.name == taken)?;
+        GraphProto::decode(attr.g.clone()?).ok()
+    }
+
+    /// Puts a subgraph in the place of its node.
+    fn branch(&mut self, flat: &FlatNode, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
+        let inside = opaque::defined(graph, &IndexSet::new());
+        let branch = self.inliner.branch(flat, graph, &inside);
+        let Branch { nodes, scope } = branch.map_err(|d| vec![d])?;
+        self.constants(graph, Some(&scope))?;
+        let declared = declared_types(graph).into_iter();
+        self.declared
+            .extend(declared.map(|(name, ty)| (scope.rename(&name), ty)));
+        let results: Vec<String> = graph.output.iter().map(|o| scope.rename(&o.name)).collect();
+        self.used.extend(results.iter().cloned());
+        self.depth += 1;
+        self.nodes(&nodes)?;
+        self.depth -= 1;
+        let value = |name: &String| self.names.get(name).copied();
+        let outputs: Vec<Option<Val>> = results.iter().map(value).collect();
+        self.bind(flat, &outputs).map_err(|d| vec![d])
+    }
+
+    /// Translates one node by its rule.
+    fn operator(&mut self, flat: &FlatNode, captured: &Captured) -> Result<(), Diagnostic> {
         let node = &flat.node;
         if node.op_type.is_empty() {
             let message = format!("{} names no operator", label(node));
@@ -250,7 +352,11 @@ impl<'a> Importer<'a> {
             .map_or("", |o| o.as_str());
         let value = |name: &String| self.names.get(name).copied();
         let inputs: Vec<Option<Val>> = node.input.iter().map(value).collect();
-        let captures: Vec<Val> = captured.iter().filter_map(value).collect();
+        let inside = |name: &String| flat.scope.is_some().then(|| name.clone());
+        let captures: Vec<(Val, Option<String>)> = captured
+            .iter()
+            .filter_map(|(outer, inner)| Some((value(outer)?, inside(inner))))
+            .collect();
         let rule = self.rules.get(&node.domain, &node.op_type);
         let mut cx = NodeCx {
             b: &mut self.b,
@@ -405,19 +511,24 @@ fn with_expressions(ty: &TensorType, sizes: &IndexSet<Arc<str>>) -> TensorType {
     }
 }
 
-fn argument_type(input: &ValueInfoProto) -> Result<Type, Diagnostic> {
+/// The type of an input; one that the IR does not have is unknown, with a warning.
+fn argument_type(input: &ValueInfoProto) -> Result<(Type, Option<Diagnostic>), Diagnostic> {
     let what = format!("the input `{}`", input.name);
     match tensor::declared(input.ty.as_ref()) {
-        Declared::Tensor(ty) => Ok(Type::from(ty)),
-        Declared::Dtype(found) => Err(tensor::unsupported_dtype(&what, &found)),
+        Declared::Tensor(ty) => Ok((Type::from(ty), None)),
+        Declared::Dtype(found) => {
+            let warning = tensor::unsupported_dtype(&what, &found);
+            Ok((opaque::unknown(), Some(warning)))
+        }
         Declared::Unranked(dtype) => {
             let message = format!("{what} of {dtype} has no rank");
             Err(Diagnostic::error("shape-unknown", message)
                 .note("wanted a shape, its extents may be open"))
         }
+        Declared::Other if input.ty.is_some() => Ok((opaque::unknown(), None)),
         Declared::Other => Err(Diagnostic::error(
             "shape-unknown",
-            format!("{what} is no tensor"),
+            format!("{what} has no type"),
         )),
     }
 }

@@ -7,6 +7,7 @@
 //! Nothing here reads a file.
 
 mod builder;
+mod catalogue;
 mod codes;
 mod entries;
 mod functions;
@@ -20,6 +21,7 @@ mod tensor;
 
 use optc_ir::{Diagnostic, Module};
 
+pub use catalogue::{Operator, catalogue, source};
 pub use codes::CODES;
 pub use rules::{State, operators};
 

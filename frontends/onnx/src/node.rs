@@ -269,6 +269,101 @@ impl NodeCx<'_, '_> {
         self.emit("hbir.cast", &[val], props)
     }
 
+    /// Writes a constant permutation matrix into the program, so that it is seen to be one.
+    pub(crate) fn show_permutation(&mut self, val: Val) {
+        if self
+            .b
+            .tensor(val)
+            .is_some_and(|t| t.is_permutation_matrix())
+        {
+            self.b.inline(val);
+        }
+    }
+
+    /// Emits an operation that has no attributes.
+    pub(crate) fn plain(&mut self, name: &str, operands: &[Val]) -> Result<Val, Stop> {
+        self.emit(name, operands, AttrDict::new())
+    }
+
+    /// The elements of `val` in these extents, of which one may be -1.
+    pub(crate) fn reshape(&mut self, val: Val, shape: &[i64]) -> Result<Val, Stop> {
+        let shape = Attr::ints(shape);
+        self.emit("hbir.reshape", &[val], props([("shape", shape)]))
+    }
+
+    /// `val` with dimensions of extent 1 at these places of the result, sorted.
+    pub(crate) fn unsqueeze(&mut self, val: Val, axes: &[usize]) -> Result<Val, Stop> {
+        if axes.is_empty() {
+            return Ok(val);
+        }
+        let axes = Attr::ints(axes);
+        self.emit("hbir.unsqueeze", &[val], props([("axes", axes)]))
+    }
+
+    /// A sum of products over named indices.
+    pub(crate) fn einsum(&mut self, equation: &str, operands: &[Val]) -> Result<Val, Stop> {
+        let equation = Attr::str(equation);
+        self.emit("hbir.einsum", operands, props([("equation", equation)]))
+    }
+
+    /// Whether `a` is eq, ne, lt, le, gt or ge to `b`.
+    pub(crate) fn compare(&mut self, direction: &str, a: Val, b: Val) -> Result<Val, Stop> {
+        let direction = Attr::str(direction);
+        self.emit("hbir.compare", &[a, b], props([("direction", direction)]))
+    }
+
+    /// `val` repeated to these extents.
+    pub(crate) fn broadcast(&mut self, val: Val, shape: &[i64]) -> Result<Val, Stop> {
+        let shape = Attr::ints(shape);
+        self.emit("hbir.broadcast", &[val], props([("shape", shape)]))
+    }
+
+    /// `0, 1, …` along the only dimension longer than 1, which is `axis` of `rank`.
+    pub(crate) fn iota(
+        &mut self,
+        n: &Dim,
+        axis: usize,
+        rank: usize,
+        dtype: DType,
+    ) -> Result<Val, Stop> {
+        let mut dims = vec![Dim::Fixed(1); rank];
+        dims[axis] = n.clone();
+        let axis = Attr::int(axis as i64);
+        let ty = TensorType::new(dims, dtype);
+        self.emit_typed("hbir.iota", &[], props([("axis", axis)]), ty)
+    }
+
+    /// The part of `val` from `start` to `limit` along `axis`.
+    pub(crate) fn cut(
+        &mut self,
+        val: Val,
+        axis: usize,
+        start: i64,
+        limit: i64,
+    ) -> Result<Val, Stop> {
+        let dims = self.dims(val)?;
+        if start == 0 && dims[axis].fixed() == u64::try_from(limit).ok() {
+            return Ok(val);
+        }
+        let whole = |d: &Dim| d.fixed().and_then(|n| i64::try_from(n).ok());
+        let mut limits: Vec<i64> = dims.iter().map(|d| whole(d).unwrap_or(i64::MAX)).collect();
+        let mut starts = vec![0; dims.len()];
+        (starts[axis], limits[axis]) = (start, limit);
+        let dict = props([
+            ("starts", Attr::ints(&starts)),
+            ("limits", Attr::ints(&limits)),
+            ("strides", Attr::ints(&vec![1i64; dims.len()])),
+        ]);
+        self.emit("hbir.slice", &[val], dict)
+    }
+
+    /// A known extent.
+    pub(crate) fn extent(&self, val: Val, axis: usize) -> Result<i64, Stop> {
+        let dims = self.dims(val)?;
+        let dim = dims.get(axis).and_then(|d| i64::try_from(d.fixed()?).ok());
+        dim.ok_or_else(|| Stop::opaque("an extent it needs is unknown"))
+    }
+
     /// Reduction along these axes.
     pub(crate) fn reduce(
         &mut self,

@@ -1,11 +1,12 @@
 //! Operators without an equivalent: kept as `hbir.opaque` with their attributes.
 
-use crate::builder::{NewOp, Stop, Val};
+use crate::builder::{Builder, NewOp, Stop, Val};
+use crate::functions::standard;
 use crate::node::NodeCx;
-use crate::proto::{AttributeProto, GraphProto, kind};
-use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
+use crate::proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
+use crate::tensor::{self, Blob, Declared, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Type};
+use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Dim, Loc, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
@@ -19,8 +20,12 @@ const NAMED: usize = 3;
 /// The type of a value of which neither the file nor a shape rule says anything.
 const UNKNOWN: &str = "!hbir.unknown";
 
-/// Emits the node as it is.
-pub(crate) fn emit(cx: &mut NodeCx<'_, '_>, captured: &[Val]) -> Result<(), Stop> {
+/// Emits the node as it is; `captured` are the values that its subgraphs use, with their names inside
+/// where these are not the file's.
+pub(crate) fn emit(
+    cx: &mut NodeCx<'_, '_>,
+    captured: &[(Val, Option<String>)],
+) -> Result<(), Stop> {
     let present: Vec<usize> = (0..cx.inputs.len())
         .filter(|&i| cx.inputs[i].is_some())
         .collect();
@@ -33,7 +38,12 @@ pub(crate) fn emit(cx: &mut NodeCx<'_, '_>, captured: &[Val]) -> Result<(), Stop
     }
     if !captured.is_empty() {
         dict.set("captures", Attr::int(captured.len() as i64));
-        operands.extend(captured);
+        operands.extend(captured.iter().map(|(val, _)| *val));
+        let names: Option<Vec<&String>> = captured.iter().map(|(_, name)| name.as_ref()).collect();
+        if let Some(names) = names {
+            let names = names.into_iter().map(|name| Attr::str(name));
+            dict.set("capture_names", Attr::Array(names.collect()));
+        }
     }
     for attr in &cx.node.attribute {
         if let Some(value) = attribute(cx.file, attr, &cx.label())? {
@@ -59,9 +69,70 @@ pub(crate) fn emit(cx: &mut NodeCx<'_, '_>, captured: &[Val]) -> Result<(), Stop
     Ok(())
 }
 
+/// The type that the file declares, or that follows from the inputs, or an unknown one.
 fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
-    cx.declared_type(i)
-        .unwrap_or_else(|| Type::Other(Arc::from(UNKNOWN)))
+    let derived = || derived_type(cx, i).map(Type::from);
+    cx.declared_type(i).or_else(derived).unwrap_or_else(unknown)
+}
+
+/// The type of output `i` of some standard operators that have no translation.
+fn derived_type(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    if !standard(&cx.node.domain).is_empty() {
+        return None;
+    }
+    let like = |i: usize| cx.ty(cx.input(i)?).ok();
+    match (cx.node.op_type.as_str(), i) {
+        ("BatchNormalization" | "Bernoulli" | "CumProd" | "CumSum" | "Dropout" | "Trilu", 0) => {
+            let to = cx
+                .int("dtype")
+                .map(|code| tensor::dtype(i32::try_from(code).unwrap_or(-1)));
+            let ty = like(0)?;
+            let dtype = to.unwrap_or(Ok(ty.dtype)).ok()?;
+            Some(TensorType::new(ty.dims, dtype))
+        }
+        ("If", _) => {
+            let [yes, no] = ["then_branch", "else_branch"].map(|name| branch_type(cx, name, i));
+            yes.filter(|yes| Some(yes) == no.as_ref())
+        }
+        ("GRU" | "LSTM" | "RNN", 0..=2) => recurrent_type(i, cx, &like(0)?, &like(2)?),
+        _ => None,
+    }
+}
+
+/// What a branch declares for output `i`.
+fn branch_type(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Option<TensorType> {
+    let graph = GraphProto::decode(cx.attr(name)?.g.clone()?).ok()?;
+    match tensor::declared(graph.output.get(i)?.ty.as_ref()) {
+        Declared::Tensor(ty) => Some(ty),
+        Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
+    }
+}
+
+/// All states, the last one, or the last cell of a recurrent operator: `x` is `[length, batch, input]`,
+/// the recurrence weights `[directions, gates, hidden]`.
+fn recurrent_type(
+    i: usize,
+    cx: &NodeCx<'_, '_>,
+    x: &TensorType,
+    weights: &TensorType,
+) -> Option<TensorType> {
+    let [first, second, _] = &x.dims[..] else {
+        return None;
+    };
+    let [directions, _, hidden] = &weights.dims[..] else {
+        return None;
+    };
+    let by_batch = cx.int("layout").unwrap_or(0) == 1;
+    let dims: Vec<&Dim> = match (i, by_batch) {
+        (0, false) => vec![first, directions, second, hidden],
+        (0, true) => vec![first, second, directions, hidden],
+        (_, false) => vec![directions, second, hidden],
+        (_, true) => vec![first, directions, hidden],
+    };
+    Some(TensorType::new(
+        dims.into_iter().cloned().collect(),
+        x.dtype,
+    ))
 }
 
 /// An attribute of the file as one of the program; `None` for a kind that has no counterpart.
@@ -77,12 +148,18 @@ fn attribute(file: &File, attr: &AttributeProto, owner: &str) -> Result<Option<A
         kind::INTS => Some(Attr::ints(&attr.ints)),
         kind::STRINGS => list(attr.strings.iter().map(text).collect()),
         kind::TENSOR => match &attr.t {
-            Some(wire) => Some(tensor_attr(tensor::load(file, wire, owner)?)),
+            Some(wire) => kept_tensor(file, wire, owner)?,
             None => None,
         },
         kind::TENSORS => {
-            let load = |wire: &Bytes| tensor::load(file, wire, owner).map(tensor_attr);
-            list(attr.tensors.iter().map(load).collect::<Result<_, _>>()?)
+            let kept = attr
+                .tensors
+                .iter()
+                .map(|wire| kept_tensor(file, wire, owner));
+            list(
+                kept.filter_map(Result::transpose)
+                    .collect::<Result<_, _>>()?,
+            )
         }
         kind::GRAPH => attr.g.as_ref().and_then(|g| place(file, g)),
         kind::GRAPHS => list(attr.graphs.iter().filter_map(|g| place(file, g)).collect()),
@@ -90,7 +167,37 @@ fn attribute(file: &File, attr: &AttributeProto, owner: &str) -> Result<Option<A
     })
 }
 
-/// A subgraph: where its bytes lie in the model's file.
+/// A tensor attribute; of an element type that the IR does not have, where its bytes lie.
+fn kept_tensor(file: &File, wire: &Bytes, owner: &str) -> Result<Option<Attr>, Diagnostic> {
+    match tensor::load(file, wire, owner) {
+        Ok(blob) => Ok(Some(tensor_attr(blob))),
+        Err(diag) if diag.code == tensor::UNSUPPORTED => Ok(place(file, wire)),
+        Err(diag) => Err(diag),
+    }
+}
+
+/// A constant of an element type that the IR does not have: where its bytes lie.
+pub(crate) fn constant(b: &mut Builder<'_>, file: &File, wire: &Bytes, loc: Loc) -> Option<Val> {
+    let props = AttrDict::new()
+        .with("kind", Attr::str("Constant"))
+        .with("domain", Attr::str(""))
+        .with("onnx.value", place(file, wire)?);
+    let op = NewOp {
+        name: "hbir.opaque",
+        operands: &[],
+        props,
+        declared: None,
+        loc,
+    };
+    b.defer(op, vec![unknown()]).first().copied()
+}
+
+/// The type of a value of which the IR has no type.
+pub(crate) fn unknown() -> Type {
+    Type::Other(Arc::from(UNKNOWN))
+}
+
+/// A message of the file, such as a subgraph: where its bytes lie.
 fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
     let offset = file.offset_of(bytes)?;
     Some(Attr::External {
@@ -167,7 +274,7 @@ fn capture_attr(
 }
 
 /// The names that a subgraph defines, with those of the graphs around it.
-fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<String> {
+pub(crate) fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<String> {
     let name = |wire: &Bytes| {
         crate::proto::TensorProto::decode(wire.clone())
             .ok()
@@ -175,7 +282,11 @@ fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<String> {
     };
     let inputs = graph.input.iter().map(|i| i.name.clone());
     let outputs = graph.node.iter().flat_map(|n| n.output.iter().cloned());
-    let constants = graph.initializer.iter().filter_map(name);
+    let sparse = graph.sparse_initializer.iter().filter_map(|wire| {
+        let values = SparseTensorProto::decode(wire.clone()).ok()?.values?;
+        name(&values)
+    });
+    let constants = graph.initializer.iter().filter_map(name).chain(sparse);
     outer
         .iter()
         .cloned()

@@ -15,9 +15,12 @@ const NAMED: usize = 8;
 pub(crate) struct Ordered {
     /// Positions of the nodes.
     pub(crate) order: Vec<usize>,
-    /// Per node, the names that its subgraphs take from the graph.
-    pub(crate) captured: Vec<IndexSet<String>>,
+    /// Per node, what its subgraphs take from the graph.
+    pub(crate) captured: Vec<Captured>,
 }
+
+/// Names that the subgraphs of a node take from the graph, each with the one they have inside.
+pub(crate) type Captured = IndexMap<String, String>;
 
 /// Sorts the nodes; `known` are the names of inputs and initializers.
 pub(crate) fn sort(
@@ -35,7 +38,7 @@ pub(crate) fn sort(
             .input
             .iter()
             .filter(|n| !n.is_empty())
-            .chain(&captured[i])
+            .chain(captured[i].keys())
         {
             if let Some(&maker) = makers.get(name.as_str()) {
                 readers[maker].push(i);
@@ -84,14 +87,12 @@ fn makers<'a>(
 }
 
 /// What the subgraphs of a node take from the graph; other names are theirs to explain.
-fn captures(
-    flat: &FlatNode,
-    makers: &IndexMap<&str, usize>,
-    known: &IndexSet<String>,
-) -> IndexSet<String> {
-    let mut found = opaque::captured(&flat.node.attribute);
-    found.retain(|name| makers.contains_key(name.as_str()) || known.contains(name));
-    found
+fn captures(flat: &FlatNode, makers: &IndexMap<&str, usize>, known: &IndexSet<String>) -> Captured {
+    let found = opaque::captured(&flat.node.attribute);
+    let pairs = found.into_iter().map(|name| (flat.outer_name(&name), name));
+    pairs
+        .filter(|(outer, _)| makers.contains_key(outer.as_str()) || known.contains(outer))
+        .collect()
 }
 
 fn undefined(flat: &FlatNode, name: &str) -> Diagnostic {

@@ -46,9 +46,12 @@ pub(crate) fn dtype(code: i32) -> Result<DType, String> {
     }
 }
 
-/// A diagnostic about an element type that the IR does not have.
+/// The code of [`unsupported_dtype`].
+pub(crate) const UNSUPPORTED: &str = "unsupported-dtype";
+
+/// A diagnostic about an element type that the IR does not have; what has it is kept, but opaque.
 pub(crate) fn unsupported_dtype(what: &str, found: &str) -> Diagnostic {
-    Diagnostic::error("unsupported-dtype", format!("{what} holds {found}"))
+    Diagnostic::warning(UNSUPPORTED, format!("{what} holds {found}"))
         .note("wanted floats of 16, 32 or 64 bits, integers of 2 to 64 bits, or bool")
 }
 
@@ -152,6 +155,16 @@ pub(crate) struct Blob {
     pub(crate) name: String,
     pub(crate) ty: TensorType,
     pub(crate) storage: Storage,
+}
+
+/// The name of the tensor that a `TensorProto` or, if `sparse`, a `SparseTensorProto` holds.
+pub(crate) fn name_of(wire: &Bytes, sparse: bool) -> Option<String> {
+    let dense = if sparse {
+        SparseTensorProto::decode(wire.clone()).ok()?.values?
+    } else {
+        wire.clone()
+    };
+    Some(TensorProto::decode(dense).ok()?.name)
 }
 
 /// Reads a `TensorProto`; `owner` says in messages whose tensor it is when it has no name.

@@ -305,6 +305,24 @@ pub const CODES: &[Code] = &[
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
     ),
     Code::program(
+        "grid-sample-c1",
+        "`mode` or `padding_mode` of `hbir.grid_sample` is no known word",
+        r#"%0 = "hbir.grid_sample"(%x, %y) <{mode = "area"}> : (tensor<1x1x2x2xf32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xf32>"#,
+        "use one of the words that the message lists",
+    ),
+    Code::program(
+        "grid-sample-c2",
+        "`hbir.grid_sample` of integers or booleans, wanted floats",
+        r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xsi32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xsi32>"#,
+        "cast the operand to a float type",
+    ),
+    Code::program(
+        "grid-sample-c3",
+        "operand and grid of `hbir.grid_sample` are not `[N, C, D1 …]` and `[N, E1 …, r]` with `r` spatial dimensions",
+        r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xf32>, tensor<1x3x3x3xf32>) -> tensor<1x1x3x3xf32>"#,
+        "give the grid one coordinate for each spatial dimension of the operand, in its last dimension",
+    ),
+    Code::program(
         "iota-c1",
         "`hbir.iota` names an axis that its result does not have",
         r#"%0 = "hbir.iota"() <{axis = 1}> : () -> tensor<3xf32>"#,
@@ -573,6 +591,36 @@ pub const CODES: &[Code] = &[
         "`hbir.resize` of booleans, wanted numbers",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4]}> : (tensor<2xi1>) -> tensor<4xi1>"#,
         "cast the operand to a number type",
+    ),
+    Code::program(
+        "resize-c5",
+        "`roi` of `hbir.resize` is there without tf_crop_and_resize, or lacks a start and an end for each dimension",
+        r#"%0 = "hbir.resize"(%x) <{sizes = [4], roi = [0.5]}> : (tensor<2xf32>) -> tensor<4xf32>"#,
+        "give all starts, then all ends, in parts of the extent, or no `roi`",
+    ),
+    Code::program(
+        "rotary-embedding-c1",
+        "the operands of `hbir.rotary_embedding` are no floats of one element type, or the first has not rank 4",
+        r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x5x6xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x5x6xf32>"#,
+        "reshape the operand to batch, heads and sequence in either order, and the rotated dimension",
+    ),
+    Code::program(
+        "rotary-embedding-c2",
+        "`sequence_axis` of `hbir.rotary_embedding` is not 1 or 2, or `size` is odd or more than the last dimension has",
+        r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x2x5x7xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x2x5x7xf32>"#,
+        "rotate an even number of elements: `size = 6` leaves the last one as it is",
+    ),
+    Code::program(
+        "rotary-embedding-c3",
+        "cosines or sines of `hbir.rotary_embedding` do not have one number for each pair and position",
+        r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x2x4x6xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x2x4x6xf32>"#,
+        "give `[batch, sequence, size / 2]`, or `[positions, size / 2]` with positions as fourth operand",
+    ),
+    Code::program(
+        "rotary-embedding-c4",
+        "the positions of `hbir.rotary_embedding` are no integers, or not one for each element of the sequence",
+        r#"%0 = "hbir.rotary_embedding"(%x, %y, %z, %p) : (tensor<1x2x5x6xf32>, tensor<9x3xf32>, tensor<9x3xf32>, tensor<1x5xf32>) -> tensor<1x2x5x6xf32>"#,
+        "cast the positions to `si64` and give them the shape `[batch, sequence]`",
     ),
     Code::program(
         "scatter-elements-c1",

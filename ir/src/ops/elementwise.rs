@@ -3,7 +3,8 @@
 //! `y[i] = f(x[i])` and `y[i] = f(a[i'], b[i''])` with numpy's broadcasting. Names and meanings
 //! follow ONNX (`Neg`, `Erf`, `HardSwish`, `PRelu`, …) and, where ONNX has none, StableHLO
 //! (`rsqrt`, `clamp`). Floats are computed in `f64` and rounded once to the element type; integers
-//! wrap, an integer divided by 0 is 0, and a shift by the width or more leaves the sign alone.
+//! wrap, an integer divided by 0 is 0, and a shift by the width or more, or by less than 0, leaves the
+//! sign alone.
 
 use crate::attr::AttrDict;
 use crate::op::{EvalContext, Freedom, Inferred, OpDecl, OpError, OpRef, Registry};
@@ -445,7 +446,7 @@ fn shift_left(a: i128, by: i128) -> i128 {
     if (0..64).contains(&by) { a << by } else { 0 }
 }
 fn shift_right(a: i128, by: i128) -> i128 {
-    a >> by.clamp(0, 127)
+    a >> if by < 0 { 127 } else { by.min(127) }
 }
 fn no_float(_: f64, _: f64) -> f64 {
     f64::NAN

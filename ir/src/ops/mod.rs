@@ -20,6 +20,7 @@ mod dot_general;
 pub mod einsum;
 mod elementwise;
 mod gather;
+mod grid_sample;
 mod iota;
 mod labels;
 mod matmul;
@@ -31,6 +32,7 @@ mod quantize;
 pub mod rearrange;
 mod reduce;
 mod resize;
+mod rotary;
 mod scatter;
 mod shape;
 mod slice;
@@ -62,6 +64,7 @@ pub fn register(registry: &mut Registry) {
         einsum::register,
         elementwise::register,
         gather::register,
+        grid_sample::register,
         iota::register,
         matmul::register,
         norm::register,
@@ -72,6 +75,7 @@ pub fn register(registry: &mut Registry) {
         rearrange::register,
         reduce::register,
         resize::register,
+        rotary::register,
         scatter::register,
         slice::register,
         softmax::register,

@@ -119,12 +119,22 @@ fn parameter(call: &Call<'_>, i: usize) -> Result<impl Fn(usize) -> Option<usize
     Ok(move |e: usize| len.map(|len| if len == 1 { 0 } else { e / inner % n }))
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounded to the operand's precision"
+)]
 fn eval_quantize(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
     let x = call.input(0);
     let (scale, zero) = (parameter(call, 1)?, parameter(call, 2)?);
     let to = call.dtype();
     Ok(call.integers((0..x.len()).map(|e| {
         let scaled = x.f64_at(e) / scale(e).map_or(1.0, |i| call.input(1).f64_at(i));
+        // The quotient is one of the operand's floats, at least f32.
+        let scaled = if x.dtype == DType::F64 {
+            scaled
+        } else {
+            f64::from(scaled as f32)
+        };
         let zero = zero(e).map_or(0.0, |i| call.input(2).f64_at(i));
         saturate(scaled.round_ties_even() + zero, to)
     })))

@@ -6,7 +6,9 @@
 //! what rounding the size lost), pytorch_half_pixel (0 for one element), align_corners `o * (n - 1) / (m - 1)`,
 //! asymmetric `o / s`. `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil),
 //! linear, or cubic (`cubic_coeff_a`, -0.75 when absent); what lies beyond the edge is the edge element, or is
-//! left out and the weights scaled to 1 with `exclude_outside`. Dimensions are independent: one after
+//! left out and the weights scaled to 1 with `exclude_outside`. Where elements become fewer, `antialias`
+//! widens the linear and cubic weights by the scale. tf_crop_and_resize resizes the part that `roi`
+//! gives (starts, then ends, in parts of `n - 1`); outside of the operand is `extrapolation_value`. Dimensions are independent: one after
 //! the other is interpolated, in `f64`, and the result rounded once.
 
 use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Role};
@@ -29,13 +31,15 @@ const RESIZE: Decl = Decl::new(
 .freedom(freedom);
 
 const MODES: [&str; 3] = ["nearest", "linear", "cubic"];
-const COORDINATES: [&str; 5] = [
+const COORDINATES: [&str; 6] = [
     "half_pixel",
     "half_pixel_symmetric",
     "pytorch_half_pixel",
     "align_corners",
     "asymmetric",
+    CROP,
 ];
+const CROP: &str = "tf_crop_and_resize";
 const ROUNDINGS: [&str; 4] = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"];
 
 /// How every dimension is interpolated.
@@ -45,13 +49,33 @@ struct Config {
     rounding: &'static str,
     cubic: f64,
     exclude_outside: bool,
+    antialias: bool,
+    /// Per dimension where the part that is resized starts and ends, in parts of `n - 1`.
+    roi: Vec<(f64, f64)>,
+    /// What lies outside of the operand when a part is resized.
+    beyond: f64,
 }
 
-/// C1: known words.
+/// C1: known words. C5: a region has two numbers a dimension, and is there to be cropped.
 fn config(op: &OpRef<'_>) -> Result<Config, OpError> {
     let code = "resize-c1";
     let place = "coordinate_transformation_mode";
+    let rank = op.operand(0)?.rank();
+    let roi = numbers(op, "roi")?;
+    let crops = word(op, code, place, &COORDINATES, "half_pixel")? == CROP;
+    if roi.as_ref().map(Vec::len) != crops.then_some(2 * rank) {
+        let message = format!(
+            "hbir.resize wants {} numbers in `roi` to crop, else none",
+            2 * rank
+        );
+        return Err(OpError::new("resize-c5", message));
+    }
+    let roi = roi.unwrap_or_default();
+    let (starts, ends) = roi.split_at(roi.len() / 2);
     Ok(Config {
+        antialias: flag_or(op, "antialias", false)?,
+        roi: starts.iter().copied().zip(ends.iter().copied()).collect(),
+        beyond: float_or(op, "extrapolation_value", 0.0)?,
         mode: word(op, code, "mode", &MODES, "nearest")?,
         coordinates: word(op, code, place, &COORDINATES, "half_pixel")?,
         rounding: word(op, code, "nearest_mode", &ROUNDINGS, "round_prefer_floor")?,
@@ -172,13 +196,44 @@ fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
     let config = config(call.op).map_err(message)?;
     let targets = targets(call.op, call.op.operand(0).map_err(message)?).map_err(message)?;
     let mut shape = call.input(0).shape.clone();
+    let original = shape.clone();
     let mut values = call.input(0).to_f64();
     for (axis, (&size, (_, scale))) in call.shape().iter().zip(&targets).enumerate() {
-        if size != shape[axis] || *scale != 1.0 {
+        if size != shape[axis] || *scale != 1.0 || !config.roi.is_empty() {
             values = resize_axis(&values, &mut shape, axis, size, *scale, &config);
         }
     }
+    if !config.roi.is_empty() {
+        for (axis, &n) in original.iter().enumerate() {
+            erase_outside(&mut values, &shape, axis, n, &config);
+        }
+    }
     Ok(call.floats(values))
+}
+
+/// Writes the value for outside where a dimension is read beyond its `n` elements.
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+fn erase_outside(values: &mut [f64], shape: &[usize], axis: usize, n: usize, config: &Config) {
+    let m = shape[axis];
+    let outside: Vec<bool> = (0..m)
+        .map(|o| {
+            let place = cropped(o as f64, n as f64, m as f64, config.roi[axis]);
+            !(0.0..=n as f64 - 1.0).contains(&place)
+        })
+        .collect();
+    for (start, step) in Lanes::new(shape, axis).iter() {
+        for (o, _) in outside.iter().enumerate().filter(|(_, out)| **out) {
+            values[start + o * step] = config.beyond;
+        }
+    }
+}
+
+/// Where position `o` of `m` reads the part from `start` to `end` of a dimension of `n` elements.
+fn cropped(o: f64, n: f64, m: f64, (start, end): (f64, f64)) -> f64 {
+    if m <= 1.0 {
+        return 0.5 * (start + end) * (n - 1.0);
+    }
+    start * (n - 1.0) + o * (end - start) * (n - 1.0) / (m - 1.0)
 }
 
 /// Interpolates one dimension.
@@ -192,7 +247,7 @@ fn resize_axis(
 ) -> Vec<f64> {
     let from = Lanes::new(shape, axis);
     let taps: Vec<Vec<(usize, f64)>> = (0..size)
-        .map(|o| taps(o, from.n, size, scale, config))
+        .map(|o| taps(o, (from.n, size), scale, axis, config))
         .collect();
     shape[axis] = size;
     let to = Lanes::new(shape, axis);
@@ -215,8 +270,17 @@ fn resize_axis(
     reason = "places are near the extent"
 )]
 #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
-fn taps(o: usize, n: usize, m: usize, scale: f64, config: &Config) -> Vec<(usize, f64)> {
-    let place = place(o as f64, n as f64, m as f64, scale, config.coordinates);
+fn taps(
+    o: usize,
+    (n, m): (usize, usize),
+    scale: f64,
+    axis: usize,
+    config: &Config,
+) -> Vec<(usize, f64)> {
+    let place = match config.roi.get(axis) {
+        Some(&part) => cropped(o as f64, n as f64, m as f64, part),
+        None => place(o as f64, n as f64, m as f64, scale, config.coordinates),
+    };
     let clamp = |i: i64| i.clamp(0, n as i64 - 1) as usize;
     if config.mode == "nearest" {
         let nearest = match config.rounding {
@@ -229,7 +293,9 @@ fn taps(o: usize, n: usize, m: usize, scale: f64, config: &Config) -> Vec<(usize
     }
     let base = place.floor();
     let t = place - base;
-    let (first, weights) = if config.mode == "linear" {
+    let (first, weights) = if config.antialias && scale < 1.0 {
+        wide_weights(place, scale, config)
+    } else if config.mode == "linear" {
         (base as i64, vec![1.0 - t, t])
     } else {
         (base as i64 - 1, cubic_weights(t, config.cubic).to_vec())
@@ -267,6 +333,32 @@ fn cubic_weights(t: f64, a: f64) -> [f64; 4] {
     let near = |t: f64| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
     let far = |t: f64| ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a;
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+/// The first element and the weights of all that the kernel, widened by `1 / scale`, covers; their sum is 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "places are near the extent"
+)]
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+fn wide_weights(place: f64, scale: f64, config: &Config) -> (i64, Vec<f64>) {
+    let linear = config.mode == "linear";
+    let reach = if linear { 1.0 } else { 2.0 } / scale;
+    let first = (place - reach).ceil() as i64;
+    let last = (place + reach).floor() as i64;
+    let weight = |i: i64| {
+        let distance = ((i as f64 - place) * scale).abs();
+        if linear {
+            (1.0 - distance).max(0.0)
+        } else if distance < 1.0 {
+            cubic_weights(distance, config.cubic)[1]
+        } else {
+            cubic_weights((distance - 1.0).min(1.0), config.cubic)[0]
+        }
+    };
+    let weights: Vec<f64> = (first..=last).map(weight).collect();
+    let total: f64 = weights.iter().sum();
+    (first, weights.into_iter().map(|w| w / total).collect())
 }
 
 fn freedom(op: &OpRef<'_>) -> Freedom {

@@ -148,9 +148,6 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn arguments(&mut self) -> Result<(), Box<Diagnostic>> {
         for (i, &value) in self.func.args.iter().enumerate() {
-            let Type::Tensor(_) = self.func.ty(value) else {
-                continue;
-            };
             let shape = self.fresh_shape(value);
             let key = self.func.arg_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
@@ -162,9 +159,6 @@ impl Builder<'_> {
 
     fn results(&mut self) -> Result<(), Box<Diagnostic>> {
         for (i, &value) in self.func.results.iter().enumerate() {
-            let Type::Tensor(_) = self.func.ty(value) else {
-                continue;
-            };
             let shape = self.graph.shapes[value].to_vec();
             let key = self.func.result_key(i);
             let pinned = self.boundary(&key, value, &shape)?;

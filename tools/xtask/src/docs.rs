@@ -50,6 +50,7 @@ fn pages() -> Vec<(&'static str, String)> {
         ("docs/cli.md", optc_cli::manual()),
         ("docs/diagnostics.md", diagnostics::page(NOTE)),
         ("docs/passes.md", passes()),
+        ("docs/onnx-ops.md", onnx_ops()),
         ("docs/ops.md", ops()),
         ("docs/targets.md", targets()),
     ]
@@ -100,6 +101,46 @@ fn ops() -> String {
             decl.summary()
         );
     }
+    text
+}
+
+fn onnx_ops() -> String {
+    let mut text = format!("# ONNX operators\n\n{NOTE}");
+    let _ = writeln!(
+        text,
+        "All operators of the standard domain ({}), and those of `com.microsoft` that import translates.\n",
+        optc_onnx::source()
+    );
+    text.push_str(
+        "- native: one operation of the IR stands for it.\n\
+         - decomposed: several operations stand for it, or it is computed at import.\n\
+         - opaque: `hbir.opaque` keeps it with its attributes; so does any operator whose operands have no \
+         tensor type, and every operator of another domain.\n\n",
+    );
+    let all = optc_onnx::catalogue();
+    for domain in ["", "com.microsoft"] {
+        let name = if domain.is_empty() { "ai.onnx" } else { domain };
+        let _ = writeln!(text, "## `{name}`\n");
+        text.push_str("| operator | state | versions | remark |\n|---|---|---|---|\n");
+        for operator in all.iter().filter(|o| o.domain == domain) {
+            let state = match operator.state {
+                Some(optc_onnx::State::Native) => "native",
+                Some(optc_onnx::State::Decomposed) => "decomposed",
+                None => "opaque",
+            };
+            let versions: Vec<String> = operator.versions.iter().map(i64::to_string).collect();
+            let _ = writeln!(
+                text,
+                "| `{}` | {state} | {} | {} |",
+                operator.name,
+                versions.join(", "),
+                operator.remark
+            );
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
     text
 }
 

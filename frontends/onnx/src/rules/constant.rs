@@ -10,23 +10,111 @@ use optc_ir::{Attr, AttrDict, DType, Dim, Size, Tensor, TensorType, Type};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
+    decomposed("AffineGrid", affine_grid),
+    decomposed("BlackmanWindow", |cx| window(cx, &[0.42, -0.5, 0.08])),
     native("Constant", constant),
     native("ConstantOfShape", constant_of_shape),
     decomposed("EyeLike", eye_like),
+    decomposed("HammingWindow", |cx| {
+        window(cx, &[25.0 / 46.0, -21.0 / 46.0])
+    }),
+    decomposed("HannWindow", |cx| window(cx, &[0.5, -0.5])),
+    decomposed("If", |_| {
+        Err(Stop::opaque("its condition is computed at run time"))
+    }),
     decomposed("Range", range),
 ];
 
-fn constant(cx: &mut NodeCx<'_, '_>) -> Done {
-    if let Some(blob) = cx.tensor_attr("value")? {
-        let value = cx.b.constant(blob, cx.loc.clone());
-        cx.set(0, value);
-        return Ok(());
+/// A sum of cosines: term `k` is its coefficient times `cos(2 pi k i / n)`.
+fn window(cx: &mut NodeCx<'_, '_>, terms: &[f64]) -> Done {
+    cx.need(0)?;
+    let size = cx.const_ints(0).and_then(|n| n.first().copied());
+    let size = size.ok_or_else(|| Stop::opaque("its size is computed at run time"))?;
+    let count = u64::try_from(size).unwrap_or(0);
+    if !cx.file.spend(count) {
+        return Err(Stop::opaque("it is too long to be computed at import"));
     }
-    if let Some(wire) = cx
-        .attr("sparse_value")
-        .and_then(|a| a.sparse_tensor.clone())
-    {
-        let blob = tensor::load_sparse(cx.file, &wire, &cx.label())?;
+    let code = i32::try_from(cx.int("output_datatype").unwrap_or(1)).unwrap_or(-1);
+    let to = tensor::dtype(code).map_err(|found| Stop::opaque(format!("it makes {found}")))?;
+    if !to.is_float() {
+        return Err(Stop::opaque(format!("it makes {to}")));
+    }
+    let period = if cx.flag("periodic", true) {
+        size
+    } else {
+        size - 1
+    };
+    let period = period.max(1) as f64;
+    let term = |i: u64, k: usize| (std::f64::consts::TAU * (k as f64) * (i as f64) / period).cos();
+    let value = |i: u64| {
+        terms
+            .iter()
+            .enumerate()
+            .map(|(k, c)| c * term(i, k))
+            .sum::<f64>()
+    };
+    let values = Tensor::from_f64(to, vec![count as usize], (0..count).map(value));
+    let value = cx.b.literal(values, cx.loc.clone());
+    cx.set(0, value);
+    Ok(())
+}
+
+/// `AffineGrid`: the places of a regular grid, each with a 1 after its coordinates, times `theta`.
+fn affine_grid(cx: &mut NodeCx<'_, '_>) -> Done {
+    let theta = cx.need(0)?;
+    cx.need(1)?;
+    let size = cx.const_ints(1);
+    let size = size.ok_or_else(|| Stop::opaque("its size is computed at run time"))?;
+    let extents: Option<Vec<u64>> = size
+        .iter()
+        .skip(2)
+        .map(|&n| u64::try_from(n).ok())
+        .collect();
+    let extents = extents.filter(|e| !e.is_empty());
+    let extents = extents.ok_or_else(|| Stop::error("constant-shape", "its size is no shape"))?;
+    let (rank, dtype) = (extents.len(), cx.dtype(theta)?);
+    let points = extents.iter().try_fold(1u64, |a, &n| a.checked_mul(n));
+    let elements = points.and_then(|p| p.checked_mul(rank as u64 + 1));
+    let Some(points) = points.filter(|_| elements.is_some_and(|n| cx.file.spend(n))) else {
+        return Err(Stop::opaque("it is too large to be computed at import"));
+    };
+    let align = cx.flag("align_corners", false);
+    let coordinate = |i: u64, n: u64| {
+        let (i, n) = (i as f64, n as f64);
+        match align {
+            true if n <= 1.0 => -1.0,
+            true => 2.0 * i / (n - 1.0) - 1.0,
+            false => (2.0 * i + 1.0) / n - 1.0,
+        }
+    };
+    let mut values = Vec::with_capacity(points as usize * (rank + 1));
+    for point in 0..points {
+        let mut rest = point;
+        // The last dimension is the first coordinate.
+        for &n in extents.iter().rev() {
+            values.push(coordinate(rest % n, n));
+            rest /= n;
+        }
+        values.push(1.0);
+    }
+    let base = Tensor::from_f64(dtype, vec![points as usize, rank + 1], values);
+    let base = cx.b.literal(base, cx.loc.clone());
+    let grid = cx.einsum("pk,nik->npi", &[base, theta])?;
+    let mut shape = vec![size[0]];
+    shape.extend(size.iter().skip(2));
+    shape.push(rank as i64);
+    let result = cx.reshape(grid, &shape)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+fn constant(cx: &mut NodeCx<'_, '_>) -> Done {
+    let sparse = cx.attr("sparse_value");
+    let blob = match sparse.and_then(|a| a.sparse_tensor.as_ref()) {
+        Some(wire) => Some(tensor::load_sparse(cx.file, wire, &cx.label())?),
+        None => cx.tensor_attr("value")?,
+    };
+    if let Some(blob) = blob {
         let value = cx.b.constant(blob, cx.loc.clone());
         cx.set(0, value);
         return Ok(());
@@ -37,7 +125,7 @@ fn constant(cx: &mut NodeCx<'_, '_>) -> Done {
             .or(cx.attr("value_strings"))
             .is_some();
         if strings {
-            return Stop::from(tensor::unsupported_dtype(&cx.label(), "strings"));
+            return Stop::opaque("it holds strings");
         }
         Stop::error("attribute-missing", "the constant has no value")
     })?;

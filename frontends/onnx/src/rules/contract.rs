@@ -14,10 +14,15 @@ pub(super) static RULES: &[Rule] = &[
 ];
 
 /// The rules of this family in the domain `com.microsoft`.
-pub(super) static MICROSOFT: &[Rule] = &[decomposed("FusedMatMul", fused_matmul)];
+pub(super) static MICROSOFT: &[Rule] = &[
+    decomposed("FusedGemm", fused_gemm),
+    decomposed("FusedMatMul", fused_matmul),
+    decomposed("TransposeMatMul", fused_matmul),
+];
 
 fn matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
+    operands.iter().for_each(|&x| cx.show_permutation(x));
     cx.finish("hbir.matmul", &operands, AttrDict::new())
 }
 
@@ -36,6 +41,66 @@ fn einsum(cx: &mut NodeCx<'_, '_>) -> Done {
 
 /// `alpha * A' * B' + beta * C`
 fn gemm(cx: &mut NodeCx<'_, '_>) -> Done {
+    let result = gemm_value(cx)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// `com.microsoft.FusedGemm`: a Gemm and an activation.
+fn fused_gemm(cx: &mut NodeCx<'_, '_>) -> Done {
+    let sum = gemm_value(cx)?;
+    let name = cx.string("activation").unwrap_or_default();
+    let float =
+        |cx: &NodeCx<'_, '_>, key: &str, default| cx.float(&format!("activation_{key}"), default);
+    let parameters = [float(cx, "alpha", f64::NAN), float(cx, "beta", f64::NAN)];
+    let result = activated(cx, sum, &name, parameters)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// An activation by its name in the fused operators; parameters that are not given are NaN.
+pub(super) fn activated(
+    cx: &mut NodeCx<'_, '_>,
+    x: Val,
+    name: &str,
+    [alpha, beta]: [f64; 2],
+) -> Result<Val, Stop> {
+    let or = |given: f64, default: f32| {
+        if given.is_nan() {
+            f64::from(default)
+        } else {
+            given
+        }
+    };
+    let (op, dict) = match name {
+        "" => return Ok(x),
+        "Relu" => ("hbir.relu", AttrDict::new()),
+        "Tanh" => ("hbir.tanh", AttrDict::new()),
+        "Sigmoid" => ("hbir.sigmoid", AttrDict::new()),
+        "LeakyRelu" => (
+            "hbir.leaky_relu",
+            props([("alpha", Attr::float(or(alpha, 0.01)))]),
+        ),
+        "Clip" => (
+            "hbir.clamp",
+            props([("min", Attr::float(alpha)), ("max", Attr::float(beta))]),
+        ),
+        "HardSigmoid" => {
+            let parts = [
+                ("alpha", Attr::float(or(alpha, 0.2))),
+                ("beta", Attr::float(or(beta, 0.5))),
+            ];
+            ("hbir.hard_sigmoid", props(parts))
+        }
+        found => return Err(Stop::opaque(format!("its activation is `{found}`"))),
+    };
+    if op == "hbir.clamp" && (alpha.is_nan() || beta.is_nan()) {
+        return Err(Stop::opaque("its activation lacks a bound"));
+    }
+    cx.emit(op, &[x], dict)
+}
+
+fn gemm_value(cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
     let (a, b) = (cx.need(0)?, cx.need(1)?);
     for operand in [a, b] {
         let rank = cx.rank(operand)?;
@@ -46,17 +111,86 @@ fn gemm(cx: &mut NodeCx<'_, '_>) -> Done {
             ));
         }
     }
-    let a = swapped(cx, a, cx.flag("transA", false))?;
-    let b = swapped(cx, b, cx.flag("transB", false))?;
-    let product = cx.emit("hbir.matmul", &[a, b], AttrDict::new())?;
+    let product = product(cx, a, b)?;
     let mut result = scaled(cx, product, cx.float("alpha", 1.0))?;
     let beta = cx.float("beta", 1.0);
     if let Some(c) = cx.input(2).filter(|_| beta != 0.0) {
         let c = scaled(cx, c, beta)?;
         result = cx.emit("hbir.add", &[result, c], AttrDict::new())?;
     }
-    cx.set(0, result);
-    Ok(())
+    Ok(result)
+}
+
+/// The product of `a` and `b`, transposed as `transA`, `transB`, `transBatchA` and `transBatchB` say.
+///
+/// A constant is transposed; the flags of other operands become the order of a contraction.
+fn product(cx: &mut NodeCx<'_, '_>, a: Val, b: Val) -> Result<Val, Stop> {
+    let mut sides =
+        [(a, "transA", "transBatchA"), (b, "transB", "transBatchB")].map(|(val, last, batch)| {
+            Side {
+                val,
+                swap: cx.flag(last, false),
+                batch: cx.flag(batch, false),
+            }
+        });
+    for side in &mut sides {
+        if side.swap && !side.batch && cx.b.is_constant(side.val) {
+            side.val = swapped(cx, side.val, true)?;
+            side.swap = false;
+        }
+    }
+    let ranks = [cx.rank(sides[0].val)?, cx.rank(sides[1].val)?];
+    let turned = |(side, &rank): (&Side, &usize)| 2 <= rank && (side.swap || side.batch);
+    if !sides.iter().zip(&ranks).any(turned) {
+        sides.iter().for_each(|side| cx.show_permutation(side.val));
+        return cx.plain("hbir.matmul", &[sides[0].val, sides[1].val]);
+    }
+    if ranks.iter().any(|r| !(2..=MAX_LETTERS).contains(r)) {
+        return Err(Stop::opaque("it transposes an operand of this rank"));
+    }
+    let terms = [
+        sides[0].letters(ranks[0], 'M', 'K'),
+        sides[1].letters(ranks[1], 'K', 'N'),
+    ];
+    let batch = ranks[0].max(ranks[1]) - 2;
+    let result: String = letters(batch).chain(['M', 'N']).collect();
+    let equation = format!("{},{}->{result}", terms[0], terms[1]);
+    cx.einsum(&equation, &[sides[0].val, sides[1].val])
+}
+
+/// The most dimensions of an operand that is transposed within a product.
+const MAX_LETTERS: usize = 20;
+
+/// One operand of a product.
+struct Side {
+    val: Val,
+    /// The last two dimensions are swapped.
+    swap: bool,
+    /// The batch dimensions stand after the first one.
+    batch: bool,
+}
+
+impl Side {
+    /// A letter a dimension; `row` and `column` for what the product's last two are.
+    fn letters(&self, rank: usize, row: char, column: char) -> String {
+        let (row, column) = if self.swap {
+            (column, row)
+        } else {
+            (row, column)
+        };
+        let batch = letters(rank - 2);
+        if self.batch {
+            std::iter::once(row).chain(batch).chain([column]).collect()
+        } else {
+            batch.chain([row, column]).collect()
+        }
+    }
+}
+
+/// Letters for `n` batch dimensions, the same from the last on for every `n`.
+fn letters(n: usize) -> impl Iterator<Item = char> {
+    let letters: Vec<char> = (b'a'..=b'z').map(char::from).take(n).collect();
+    letters.into_iter().rev()
 }
 
 /// The value with its last two dimensions swapped, if `yes`.
@@ -79,13 +213,8 @@ fn scaled(cx: &mut NodeCx<'_, '_>, x: Val, factor: f64) -> Result<Val, Stop> {
 }
 
 fn fused_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
-    if cx.flag("transBatchA", false) || cx.flag("transBatchB", false) {
-        return Err(Stop::opaque("it moves the batch dimensions"));
-    }
     let (a, b) = (cx.need(0)?, cx.need(1)?);
-    let a = swapped(cx, a, cx.flag("transA", false))?;
-    let b = swapped(cx, b, cx.flag("transB", false))?;
-    let product = cx.emit("hbir.matmul", &[a, b], AttrDict::new())?;
+    let product = product(cx, a, b)?;
     let result = scaled(cx, product, cx.float("alpha", 1.0))?;
     cx.set(0, result);
     Ok(())
@@ -98,7 +227,13 @@ fn matmul_integer(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish("hbir.matmul", &[a, b], AttrDict::new())
 }
 
-fn centred(cx: &mut NodeCx<'_, '_>, x: usize, zero: usize, rows: bool) -> Result<Val, Stop> {
+/// Input `x` in `si32` less the zero point in input `zero`, which is one a row if `rows`.
+pub(super) fn centred(
+    cx: &mut NodeCx<'_, '_>,
+    x: usize,
+    zero: usize,
+    rows: bool,
+) -> Result<Val, Stop> {
     let value = cx.need(x)?;
     let wide = cx.cast(value, DType::SI32)?;
     let Some(zero) = cx.input(zero) else {

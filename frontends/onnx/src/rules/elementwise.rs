@@ -72,6 +72,7 @@ pub(super) static RULES: &[Rule] = &[
     native("Sqrt", |cx| unary(cx, "hbir.sqrt")),
     native("Sub", |cx| binary(cx, "hbir.sub")),
     native("Sum", |cx| variadic(cx, "hbir.add")),
+    decomposed("SwiGLU", swiglu),
     native("Swish", |cx| swish(cx, 1.0)),
     native("Tan", |cx| unary(cx, "hbir.tan")),
     native("Tanh", |cx| unary(cx, "hbir.tanh")),
@@ -82,6 +83,8 @@ pub(super) static RULES: &[Rule] = &[
 
 /// The rules of this family in the domain `com.microsoft`.
 pub(super) static MICROSOFT: &[Rule] = &[
+    decomposed("BiasGelu", |cx| bias_gelu(cx, "none")),
+    native("FastGelu", |cx| bias_gelu(cx, "tanh")),
     native("Gelu", |cx| gelu_of(cx, "none")),
     native("QuickGelu", |cx| swish(cx, f64::from(1.702_f32))),
 ];
@@ -228,10 +231,42 @@ fn bitwise_not(cx: &mut NodeCx<'_, '_>) -> Done {
 }
 
 fn is_inf(cx: &mut NodeCx<'_, '_>) -> Done {
-    if cx.flag("detect_negative", true) && cx.flag("detect_positive", true) {
-        return unary(cx, "hbir.is_inf");
+    let x = cx.need(0)?;
+    let signs = (
+        cx.flag("detect_negative", true),
+        cx.flag("detect_positive", true),
+    );
+    let bound = match signs {
+        (true, true) => return unary(cx, "hbir.is_inf"),
+        (true, false) => f64::NEG_INFINITY,
+        (false, true) => f64::INFINITY,
+        (false, false) => {
+            let never = cx.compare("lt", x, x)?;
+            cx.set(0, never);
+            return Ok(());
+        }
+    };
+    let bound = cx.scalar_like(bound, x)?;
+    let result = cx.compare("eq", x, bound)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// The gelu of `x + bias`; the bias may be absent.
+fn bias_gelu(cx: &mut NodeCx<'_, '_>, approximate: &str) -> Done {
+    let mut x = cx.need(0)?;
+    if let Some(bias) = cx.input(1) {
+        x = cx.plain("hbir.add", &[x, bias])?;
     }
-    Err(Stop::opaque("it detects one sign of infinity only"))
+    let kind = Attr::str(approximate);
+    cx.finish("hbir.gelu", &[x], props([("approximate", kind)]))
+}
+
+/// `swish(A) * B`
+fn swiglu(cx: &mut NodeCx<'_, '_>) -> Done {
+    let gate = swish_value(cx, 1.0)?;
+    let linear = cx.need(1)?;
+    cx.finish("hbir.mul", &[gate, linear], AttrDict::new())
 }
 
 fn gelu(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -250,15 +285,21 @@ fn gelu_of(cx: &mut NodeCx<'_, '_>, approximate: &str) -> Done {
 
 /// `x * sigmoid(alpha * x)`
 fn swish(cx: &mut NodeCx<'_, '_>, default: f64) -> Done {
+    let result = swish_value(cx, default)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+fn swish_value(cx: &mut NodeCx<'_, '_>, default: f64) -> Result<Val, Stop> {
     let x = cx.need(0)?;
     let alpha = cx.float("alpha", default);
     if alpha == 1.0 {
-        return unary(cx, "hbir.silu");
+        return cx.plain("hbir.silu", &[x]);
     }
     let factor = cx.scalar_like(alpha, x)?;
-    let scaled = cx.emit("hbir.mul", &[x, factor], AttrDict::new())?;
-    let gate = cx.emit("hbir.sigmoid", &[scaled], AttrDict::new())?;
-    cx.finish("hbir.mul", &[x, gate], AttrDict::new())
+    let scaled = cx.plain("hbir.mul", &[x, factor])?;
+    let gate = cx.plain("hbir.sigmoid", &[scaled])?;
+    cx.plain("hbir.mul", &[x, gate])
 }
 
 /// `x + bias` below `-lambd`, `x - bias` above `lambd`, else 0.

@@ -1,22 +1,28 @@
 //! Operators that pick, place, order or accumulate elements along an axis.
 
+use super::shape::reshape_to;
 use super::{Rule, decomposed, native};
-use crate::builder::Stop;
+use crate::builder::{Stop, Val};
+use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict, DType};
+use optc_ir::{Attr, AttrDict, DType, Dim, Tensor};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
     native("ArgMax", |cx| arg_extreme(cx, "hbir.arg_max")),
     native("ArgMin", |cx| arg_extreme(cx, "hbir.arg_min")),
+    decomposed("Compress", compress),
     native("CumSum", cumsum),
-    native("Gather", |cx| gather(cx, "hbir.gather")),
-    native("GatherElements", |cx| gather(cx, "hbir.gather_elements")),
+    native("Gather", gather),
+    native("GatherElements", gather_elements),
     native("GatherND", gather_nd),
+    decomposed("Hardmax", hardmax),
     decomposed("OneHot", one_hot),
+    decomposed("ReverseSequence", reverse_sequence),
     native("Scatter", scatter_elements),
     native("ScatterElements", scatter_elements),
     native("ScatterND", scatter_nd),
+    decomposed("TensorScatter", tensor_scatter),
     native("TopK", top_k),
 ];
 
@@ -25,10 +31,57 @@ fn axis_attr(cx: &NodeCx<'_, '_>, default: i64, rank: usize) -> Result<Attr, Sto
     Ok(Attr::int(axis as i64))
 }
 
-fn gather(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+/// `Gather`: constant indices that name every element once are written into the program, so that they
+/// are seen to be a permutation; those that name them in order are a reshape.
+fn gather(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, indices) = (cx.need(0)?, cx.need(1)?);
+    let dims = cx.dims(x)?;
+    let axis = cx.axis(cx.int("axis").unwrap_or(0), dims.len())?;
+    let order = cx.const_ints(1).zip(dims[axis].fixed());
+    if let Some(order) = order.and_then(|(order, n)| permutation(&order, n)) {
+        if order.iter().zip(0i64..).all(|(&a, b)| a == b) {
+            let mut sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
+            let named: Vec<Entry> = cx.dims(indices)?.iter().map(Entry::from).collect();
+            sizes.splice(axis..=axis, named);
+            if entries::ints(&sizes).is_some() {
+                let result = reshape_to(cx, x, &sizes)?;
+                cx.set(0, result);
+                return Ok(());
+            }
+        }
+        cx.b.inline(indices);
+    }
+    let dict = props([("axis", Attr::int(axis as i64))]);
+    cx.finish("hbir.gather", &[x, indices], dict)
+}
+
+/// Indices counted from the front, if they name each of `n` elements once.
+fn permutation(indices: &[i64], n: u64) -> Option<Vec<i64>> {
+    let n = i64::try_from(n).ok()?;
+    if i64::try_from(indices.len()).ok()? != n {
+        return None;
+    }
+    let order: Vec<i64> = indices
+        .iter()
+        .map(|&i| if i < 0 { i + n } else { i })
+        .collect();
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    sorted
+        .iter()
+        .zip(0..n)
+        .all(|(&a, b)| a == b)
+        .then_some(order)
+}
+
+fn gather_elements(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, indices) = (cx.need(0)?, cx.need(1)?);
     let axis = axis_attr(cx, 0, cx.rank(x)?)?;
-    cx.finish(name, &[x, indices], props([("axis", axis)]))
+    cx.finish(
+        "hbir.gather_elements",
+        &[x, indices],
+        props([("axis", axis)]),
+    )
 }
 
 fn gather_nd(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -106,6 +159,125 @@ fn top_k(cx: &mut NodeCx<'_, '_>) -> Done {
         .enumerate()
         .for_each(|(i, result)| cx.set(i, result));
     Ok(())
+}
+
+/// 1 at the first greatest element along the axis, else 0; before version 13 along all dimensions from
+/// the axis on.
+fn hardmax(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    let axis = cx.int("axis").unwrap_or(if cx.opset < 13 { 1 } else { -1 });
+    let axis = cx.axis(axis, dims.len())?;
+    let flat = cx.opset < 13 && !dims[axis + 1..].iter().all(Dim::is_one);
+    let (rows, along) = if flat {
+        let dict = props([("axis", Attr::int(axis as i64))]);
+        (cx.emit("hbir.flatten", &[x], dict)?, 1)
+    } else {
+        (x, axis)
+    };
+    let depth = cx.extent(rows, along)?;
+    let dict = props([
+        ("axis", Attr::int(along as i64)),
+        ("keepdims", Attr::Bool(false)),
+        ("select_last_index", Attr::Bool(false)),
+    ]);
+    let place = cx.emit("hbir.arg_max", &[rows], dict)?;
+    let values = Tensor::from_f64(cx.dtype(x)?, vec![2], [0.0, 1.0]);
+    let values = cx.b.literal(values, cx.loc.clone());
+    let dict = props([
+        ("axis", Attr::int(along as i64)),
+        ("depth", Attr::int(depth)),
+    ]);
+    let mut marks = cx.emit("hbir.one_hot", &[place, values], dict)?;
+    if flat {
+        let sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
+        marks = reshape_to(cx, marks, &sizes)?;
+    }
+    cx.set(0, marks);
+    Ok(())
+}
+
+/// The elements along an axis, or of all, for which a constant condition holds.
+fn compress(cx: &mut NodeCx<'_, '_>) -> Done {
+    let mut x = cx.need(0)?;
+    cx.need(1)?;
+    let kept = cx.const_ints(1);
+    let kept = kept.ok_or_else(|| Stop::opaque("its condition is computed at run time"))?;
+    let axis = match cx.int("axis") {
+        Some(axis) => cx.axis(axis, cx.rank(x)?)?,
+        None => {
+            x = cx.reshape(x, &[-1])?;
+            0
+        }
+    };
+    let places = kept.iter().zip(0i64..).filter(|(k, _)| **k != 0);
+    let places: Vec<i64> = places.map(|(_, i)| i).collect();
+    let places = Tensor::from_i64(DType::SI64, vec![places.len()], places);
+    let places = cx.b.literal(places, cx.loc.clone());
+    cx.finish(
+        "hbir.gather",
+        &[x, places],
+        props([("axis", Attr::int(axis as i64))]),
+    )
+}
+
+/// The first elements of every sequence in reverse order, as many as its length says.
+fn reverse_sequence(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, lengths) = (cx.need(0)?, cx.need(1)?);
+    let dims = cx.dims(x)?;
+    let time = cx.axis(cx.int("time_axis").unwrap_or(0), dims.len())?;
+    let batch = cx.axis(cx.int("batch_axis").unwrap_or(1), dims.len())?;
+    let at = cx.iota(&dims[time], time, dims.len(), DType::SI64)?;
+    let lengths = along(cx, lengths, batch, dims.len())?;
+    let one = cx.scalar_like(1.0, at)?;
+    let last = cx.plain("hbir.sub", &[lengths, one])?;
+    let mirrored = cx.plain("hbir.sub", &[last, at])?;
+    let inside = cx.compare("lt", at, lengths)?;
+    let places = cx.plain("hbir.select", &[inside, mirrored, at])?;
+    let shape = extents(cx, x)?;
+    let places = cx.broadcast(places, &shape)?;
+    let dict = props([("axis", Attr::int(time as i64))]);
+    cx.finish("hbir.gather_elements", &[x, places], dict)
+}
+
+/// A vector of integers along one of `rank` dimensions.
+fn along(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, rank: usize) -> Result<Val, Stop> {
+    if cx.rank(x)? != 1 {
+        return Err(Stop::opaque("its indices are no vector"));
+    }
+    let x = cx.cast(x, DType::SI64)?;
+    let others: Vec<usize> = (0..rank).filter(|&d| d != axis).collect();
+    cx.unsqueeze(x, &others)
+}
+
+/// All extents, which must be known.
+fn extents(cx: &NodeCx<'_, '_>, x: Val) -> Result<Vec<i64>, Stop> {
+    (0..cx.rank(x)?).map(|d| cx.extent(x, d)).collect()
+}
+
+/// An update written into a cache along an axis, from an index by batch on.
+fn tensor_scatter(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (cache, update) = (cx.need(0)?, cx.need(1)?);
+    let dims = cx.dims(update)?;
+    let axis = cx.axis(cx.int("axis").unwrap_or(-2), dims.len())?;
+    let mut places = cx.iota(&dims[axis], axis, dims.len(), DType::SI64)?;
+    if let Some(first) = cx.input(2) {
+        let first = along(cx, first, 0, dims.len())?;
+        places = cx.plain("hbir.add", &[places, first])?;
+    }
+    if cx.string("mode").as_deref() == Some("circular") {
+        let length = cx.extent(cache, axis)?;
+        let length = cx.scalar_like(length as f64, places)?;
+        let dict = props([("fmod", Attr::Bool(false))]);
+        places = cx.emit("hbir.mod", &[places, length], dict)?;
+    }
+    let shape = extents(cx, update)?;
+    let places = cx.broadcast(places, &shape)?;
+    let dict = props([
+        ("axis", Attr::int(axis as i64)),
+        ("reduction", Attr::str("none")),
+    ]);
+    cx.finish("hbir.scatter_elements", &[cache, places, update], dict)
 }
 
 /// `OneHot`: the operation takes `[off, on]` as its second operand.

@@ -1,9 +1,11 @@
 //! Translations of ONNX operators, by family.
 
+mod attention;
 mod constant;
 mod contract;
 mod elementwise;
 mod index;
+mod loss;
 mod norm;
 mod quantize;
 mod reduce;
@@ -51,15 +53,31 @@ const fn decomposed(op_type: &'static str, apply: fn(&mut NodeCx<'_, '_>) -> Don
 /// The rules of the standard operators.
 fn standard() -> impl Iterator<Item = &'static Rule> {
     [
+        attention::RULES,
         constant::RULES,
         contract::RULES,
         elementwise::RULES,
         index::RULES,
+        loss::RULES,
         norm::RULES,
         quantize::RULES,
         reduce::RULES,
         shape::RULES,
         window::RULES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The rules of the operators of `com.microsoft`, which onnxruntime writes.
+fn microsoft() -> impl Iterator<Item = &'static Rule> {
+    [
+        attention::MICROSOFT,
+        contract::MICROSOFT,
+        elementwise::MICROSOFT,
+        norm::MICROSOFT,
+        quantize::MICROSOFT,
+        window::MICROSOFT,
     ]
     .into_iter()
     .flatten()
@@ -74,13 +92,9 @@ pub(crate) struct Rules {
 impl Rules {
     /// All rules.
     pub(crate) fn new() -> Rules {
-        let microsoft = contract::MICROSOFT.iter().chain(elementwise::MICROSOFT);
         Rules {
             standard: standard().map(|r| (r.op_type, r)).collect(),
-            microsoft: microsoft
-                .chain(norm::MICROSOFT)
-                .map(|r| (r.op_type, r))
-                .collect(),
+            microsoft: microsoft().map(|r| (r.op_type, r)).collect(),
         }
     }
 
@@ -92,6 +106,13 @@ impl Rules {
             _ => None,
         }
     }
+}
+
+/// The operators of `com.microsoft` that import translates, sorted by name.
+pub(crate) fn contrib_operators() -> Vec<(&'static str, State)> {
+    let mut all: Vec<_> = microsoft().map(|r| (r.op_type, r.state)).collect();
+    all.sort_unstable_by_key(|&(name, _)| name);
+    all
 }
 
 /// The standard operators that import translates, sorted by name; every other one stays opaque.

@@ -21,7 +21,45 @@ pub(super) static RULES: &[Rule] = &[
 ];
 
 /// The rules of this family in the domain `com.microsoft`.
-pub(super) static MICROSOFT: &[Rule] = &[native("SimplifiedLayerNormalization", rms_norm)];
+pub(super) static MICROSOFT: &[Rule] = &[
+    native("SimplifiedLayerNormalization", rms_norm),
+    decomposed("SkipLayerNormalization", |cx| {
+        skip_norm(cx, "hbir.layer_norm")
+    }),
+    decomposed("SkipSimplifiedLayerNormalization", |cx| {
+        skip_norm(cx, "hbir.rms_norm")
+    }),
+];
+
+/// The default `epsilon` of the contrib operators.
+const SKIP_EPSILON: f64 = 1e-12_f32 as f64;
+
+/// A normalization of `input + skip + bias`; output 3 is this sum.
+fn skip_norm(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+    if cx.is_used(1) || cx.is_used(2) {
+        return Err(Stop::opaque("its statistics are used"));
+    }
+    let (x, skip, scale) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
+    let centred = name == "hbir.layer_norm";
+    let (beta, bias) = if centred {
+        (cx.input(3), cx.input(4))
+    } else {
+        (None, cx.input(3))
+    };
+    let mut sum = cx.plain("hbir.add", &[x, skip])?;
+    if let Some(bias) = bias {
+        sum = cx.plain("hbir.add", &[sum, bias])?;
+    }
+    let axis = cx.axis(-1, cx.rank(sum)?)?;
+    let dict = props([
+        ("axis", Attr::int(axis as i64)),
+        ("epsilon", epsilon(cx, SKIP_EPSILON)),
+    ]);
+    let operands: Vec<Val> = [sum, scale].into_iter().chain(beta).collect();
+    cx.finish(name, &operands, dict)?;
+    cx.set(3, sum);
+    Ok(())
+}
 
 fn epsilon(cx: &NodeCx<'_, '_>, default: f64) -> Attr {
     Attr::float(cx.float("epsilon", default))

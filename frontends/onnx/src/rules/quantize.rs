@@ -1,46 +1,379 @@
-//! Quantization.
+//! Quantization: scaling to integers and back, and operators that compute on such integers.
 
-use super::{Rule, native};
+use super::contract::centred;
+use super::shape::reshape_to;
+use super::window::convolve;
+use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
-use crate::node::{Done, NodeCx};
+use crate::entries::Entry;
+use crate::node::{Done, NodeCx, props};
 use crate::tensor::dtype;
 use optc_ir::{Attr, AttrDict, DType, Type};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
+    decomposed("ConvInteger", conv_integer),
     native("DequantizeLinear", dequantize),
+    decomposed("DynamicQuantizeLinear", dynamic_quantize),
+    decomposed("QLinearConv", qlinear_conv),
+    decomposed("QLinearMatMul", qlinear_matmul),
+    native("QuantizeLinear", quantize),
+];
+
+/// The rules of this family in the domain `com.microsoft`.
+pub(super) static MICROSOFT: &[Rule] = &[
+    native("DequantizeLinear", dequantize),
+    decomposed("DynamicQuantizeMatMul", dynamic_quantize_matmul),
+    decomposed("MatMulIntegerToFloat", |cx| {
+        matmul_integer_to_float(cx, 2, 3, 4, 5)
+    }),
+    decomposed("QLinearAdd", |cx| qlinear_binary(cx, "hbir.add")),
+    decomposed("QLinearGlobalAveragePool", qlinear_global_pool),
+    decomposed("QLinearLeakyRelu", qlinear_leaky_relu),
+    decomposed("QLinearMul", |cx| qlinear_binary(cx, "hbir.mul")),
+    decomposed("QLinearSigmoid", |cx| {
+        qlinear_unary(cx, "hbir.sigmoid", AttrDict::new())
+    }),
     native("QuantizeLinear", quantize),
 ];
 
 /// The operands `x`, `scale` and, if given, the zero point; and the axis of a scale of rank 1.
-fn common(cx: &NodeCx<'_, '_>) -> Result<(Vec<Val>, AttrDict), Stop> {
-    if cx.int("block_size").unwrap_or(0) != 0 {
-        return Err(Stop::opaque("it quantizes in blocks"));
+struct Linear {
+    operands: Vec<Val>,
+    dict: AttrDict,
+}
+
+impl Linear {
+    /// A scale or zero point of one element counts as a scalar.
+    fn of(cx: &mut NodeCx<'_, '_>) -> Result<Linear, Stop> {
+        let (x, scale) = (cx.need(0)?, cx.need(1)?);
+        let mut operands = vec![x];
+        for parameter in [scale].into_iter().chain(cx.input(2)) {
+            let single = cx.ty(parameter)?.elements() == Some(1);
+            let scalar = if single && cx.rank(parameter)? != 0 {
+                cx.reshape(parameter, &[])?
+            } else {
+                parameter
+            };
+            operands.push(scalar);
+        }
+        let mut dict = AttrDict::new();
+        let mut vector = false;
+        for &p in &operands[1..] {
+            vector |= cx.rank(p)? != 0;
+        }
+        if vector {
+            let axis = cx.axis(cx.int("axis").unwrap_or(1), cx.rank(x)?)?;
+            dict.set("axis", Attr::int(axis as i64));
+        }
+        Ok(Linear { operands, dict })
     }
-    let (x, scale) = (cx.need(0)?, cx.need(1)?);
-    let operands = [x, scale].into_iter().chain(cx.input(2)).collect();
-    let mut dict = AttrDict::new();
-    if cx.rank(scale)? != 0 {
-        let axis = cx.axis(cx.int("axis").unwrap_or(1), cx.rank(x)?)?;
-        dict.set("axis", Attr::int(axis as i64));
+}
+
+/// The scale or zero point of blocks along an axis, once an element of `x`.
+fn by_block(cx: &mut NodeCx<'_, '_>, x: Val, parameter: Val, block: i64) -> Result<Val, Stop> {
+    let axis = cx.axis(cx.int("axis").unwrap_or(1), cx.rank(x)?)?;
+    let dims = cx.dims(parameter)?;
+    if dims.len() != cx.rank(x)? {
+        return Err(Stop::opaque("its blocks have another rank than its input"));
     }
-    Ok((operands, dict))
+    let blocks = cx.extent(parameter, axis)?;
+    let (length, repeated) = (cx.extent(x, axis)?, blocks.saturating_mul(block));
+    if block < 1 || repeated < length {
+        return Err(Stop::opaque("its blocks do not cover its input"));
+    }
+    let mut sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
+    sizes[axis] = Entry::Int(repeated);
+    let spread = cx.unsqueeze(parameter, &[axis + 1])?;
+    let mut shape = Vec::with_capacity(dims.len() + 1);
+    for (i, _) in dims.iter().enumerate() {
+        shape.push(cx.extent(parameter, i)?);
+    }
+    shape.insert(axis + 1, block);
+    let spread = cx.broadcast(spread, &shape)?;
+    let joined = reshape_to(cx, spread, &sizes)?;
+    cx.cut(joined, axis, 0, length)
+}
+
+/// The element type that `QuantizeLinear` gives.
+fn quantized_type(cx: &NodeCx<'_, '_>) -> Result<DType, Stop> {
+    let named = cx.int("output_dtype").filter(|&code| code != 0);
+    match (cx.input(2), named) {
+        (Some(zero), _) => cx.dtype(zero),
+        (None, None) => Ok(DType::UI8),
+        (None, Some(code)) => dtype(i32::try_from(code).unwrap_or(-1))
+            .map_err(|found| Stop::opaque(format!("it quantizes to {found}"))),
+    }
 }
 
 fn quantize(cx: &mut NodeCx<'_, '_>) -> Done {
-    let (operands, mut dict) = common(cx)?;
-    let named = cx.int("output_dtype").filter(|&code| code != 0);
-    let to = match (operands.get(2), named) {
-        (Some(&zero), _) => cx.dtype(zero)?,
-        (None, None) => DType::UI8,
-        (None, Some(code)) => dtype(i32::try_from(code).unwrap_or(-1))
-            .map_err(|found| Stop::opaque(format!("it quantizes to {found}")))?,
-    };
+    let to = quantized_type(cx)?;
+    let block = cx.int("block_size").unwrap_or(0);
+    if block != 0 {
+        return quantize_blocks(cx, block, to);
+    }
+    let Linear {
+        mut operands,
+        mut dict,
+    } = Linear::of(cx)?;
+    if !cx.dtype(operands[0])?.is_float() {
+        let scale = cx.dtype(operands[1])?;
+        operands[0] = cx.cast(operands[0], scale)?;
+    }
     dict.set("to", Attr::Type(Type::Scalar(to)));
     cx.finish("hbir.quantize", &operands, dict)
 }
 
+/// `cast(round(x / scale) + zero)`; the cast saturates.
+fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
+    let (x, scale) = (cx.need(0)?, cx.need(1)?);
+    let scale = by_block(cx, x, scale, block)?;
+    let dtype = cx.dtype(scale)?;
+    let wide = cx.cast(x, dtype)?;
+    let ratio = cx.plain("hbir.div", &[wide, scale])?;
+    let mut result = cx.plain("hbir.round", &[ratio])?;
+    if let Some(zero) = cx.input(2) {
+        let zero = by_block(cx, x, zero, block)?;
+        let zero = cx.cast(zero, dtype)?;
+        result = cx.plain("hbir.add", &[result, zero])?;
+    }
+    let result = cx.cast(result, to)?;
+    cx.set(0, result);
+    Ok(())
+}
+
 fn dequantize(cx: &mut NodeCx<'_, '_>) -> Done {
-    let (operands, dict) = common(cx)?;
-    cx.finish("hbir.dequantize", &operands, dict)
+    let block = cx.int("block_size").unwrap_or(0);
+    if block == 0 {
+        let Linear { operands, dict } = Linear::of(cx)?;
+        return cx.finish("hbir.dequantize", &operands, dict);
+    }
+    let (x, scale) = (cx.need(0)?, cx.need(1)?);
+    let scale = by_block(cx, x, scale, block)?;
+    let dtype = cx.dtype(scale)?;
+    let mut wide = cx.cast(x, dtype)?;
+    if let Some(zero) = cx.input(2) {
+        let zero = by_block(cx, x, zero, block)?;
+        let zero = cx.cast(zero, dtype)?;
+        wide = cx.plain("hbir.sub", &[wide, zero])?;
+    }
+    cx.finish("hbir.mul", &[wide, scale], AttrDict::new())
+}
+
+/// A tensor quantized to `ui8` by its own range.
+struct Ranged {
+    y: Val,
+    scale: Val,
+    zero: Val,
+}
+
+/// Scale `(max - min) / 255` of a range that contains 0, and the zero point it gives.
+fn ranged(cx: &mut NodeCx<'_, '_>, x: Val) -> Result<Ranged, Stop> {
+    let axes: Vec<usize> = (0..cx.rank(x)?).collect();
+    let zero = cx.scalar_like(0.0, x)?;
+    let steps = cx.scalar_like(255.0, x)?;
+    let least = cx.reduce("min", x, &axes, false)?;
+    let least = cx.plain("hbir.min", &[least, zero])?;
+    let greatest = cx.reduce("max", x, &axes, false)?;
+    let greatest = cx.plain("hbir.max", &[greatest, zero])?;
+    let span = cx.plain("hbir.sub", &[greatest, least])?;
+    let scale = cx.plain("hbir.div", &[span, steps])?;
+    let below = cx.plain("hbir.sub", &[zero, least])?;
+    let point = cx.plain("hbir.div", &[below, scale])?;
+    let point = cx.plain("hbir.round", &[point])?;
+    let zero = cx.cast(point, DType::UI8)?;
+    let to = props([("to", Attr::Type(Type::Scalar(DType::UI8)))]);
+    let y = cx.emit("hbir.quantize", &[x, scale, zero], to)?;
+    Ok(Ranged { y, scale, zero })
+}
+
+fn dynamic_quantize(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let Ranged { y, scale, zero } = ranged(cx, x)?;
+    cx.set(0, y);
+    cx.set(1, scale);
+    cx.set(2, zero);
+    Ok(())
+}
+
+/// Divides by a scale, adds a zero point and saturates; both scalars.
+fn requantize(cx: &mut NodeCx<'_, '_>, x: Val, scale: usize, zero: usize) -> Done {
+    let scale = cx.need(scale)?;
+    let mut operands = vec![x, scale];
+    operands.extend(cx.input(zero));
+    let to = match operands.get(2) {
+        Some(&zero) => cx.dtype(zero)?,
+        None => DType::UI8,
+    };
+    for p in &mut operands[1..] {
+        if cx.rank(*p)? != 0 {
+            *p = cx.reshape(*p, &[])?;
+        }
+    }
+    let to = props([("to", Attr::Type(Type::Scalar(to)))]);
+    cx.finish("hbir.quantize", &operands, to)
+}
+
+/// The integers of inputs `a` and `b`, less their zero points, multiplied; in `si32`.
+fn integer_product(
+    cx: &mut NodeCx<'_, '_>,
+    (a, b): (usize, usize),
+    (a_zero, b_zero): (usize, usize),
+) -> Result<Val, Stop> {
+    let a = centred(cx, a, a_zero, true)?;
+    let b = centred(cx, b, b_zero, false)?;
+    cx.plain("hbir.matmul", &[a, b])
+}
+
+/// A scale of a row, or of everything, so that it broadcasts to a product.
+fn row_scale(cx: &mut NodeCx<'_, '_>, scale: Val) -> Result<Val, Stop> {
+    if cx.rank(scale)? == 1 && cx.ty(scale)?.elements() != Some(1) {
+        return cx.unsqueeze(scale, &[1]);
+    }
+    Ok(scale)
+}
+
+/// A product of integers in the scales' floats.
+fn scaled(cx: &mut NodeCx<'_, '_>, product: Val, scales: [Val; 2]) -> Result<Val, Stop> {
+    let left = row_scale(cx, scales[0])?;
+    let float = cx.dtype(left)?;
+    let factor = cx.plain("hbir.mul", &[left, scales[1]])?;
+    let factor = scalar(cx, factor)?;
+    let wide = cx.cast(product, float)?;
+    cx.plain("hbir.mul", &[wide, factor])
+}
+
+/// A tensor of one element without its dimensions.
+fn scalar(cx: &mut NodeCx<'_, '_>, x: Val) -> Result<Val, Stop> {
+    let single = cx.ty(x)?.elements() == Some(1);
+    if single && cx.rank(x)? != 0 {
+        return cx.reshape(x, &[]);
+    }
+    Ok(x)
+}
+
+fn qlinear_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
+    let scales = [cx.need(1)?, cx.need(4)?];
+    let product = integer_product(cx, (0, 3), (2, 5))?;
+    let product = scaled(cx, product, scales)?;
+    requantize(cx, product, 6, 7)
+}
+
+/// Inputs of a product with scales `a_scale`, `b_scale` and their zero points; a bias may follow.
+fn matmul_integer_to_float(
+    cx: &mut NodeCx<'_, '_>,
+    a_scale: usize,
+    b_scale: usize,
+    a_zero: usize,
+    b_zero: usize,
+) -> Done {
+    let scales = [cx.need(a_scale)?, cx.need(b_scale)?];
+    let product = integer_product(cx, (0, 1), (a_zero, b_zero))?;
+    let mut result = scaled(cx, product, scales)?;
+    if let Some(bias) = cx.input(6) {
+        result = cx.plain("hbir.add", &[result, bias])?;
+    }
+    cx.set(0, result);
+    Ok(())
+}
+
+/// The product of `A`, quantized by its range, with the integers `B`.
+fn dynamic_quantize_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, b_scale) = (cx.need(0)?, cx.need(2)?);
+    let Ranged { y, scale, zero } = ranged(cx, x)?;
+    let (y, zero) = (cx.cast(y, DType::SI32)?, cx.cast(zero, DType::SI32)?);
+    let a = cx.plain("hbir.sub", &[y, zero])?;
+    let b = centred(cx, 1, 3, false)?;
+    let product = cx.plain("hbir.matmul", &[a, b])?;
+    let mut result = scaled(cx, product, [scale, b_scale])?;
+    if let Some(bias) = cx.input(4) {
+        result = cx.plain("hbir.add", &[result, bias])?;
+    }
+    cx.set(0, result);
+    Ok(())
+}
+
+/// A number a channel of the weights as `[channels, 1, …]`; `lead` dimensions before it.
+fn by_channel(cx: &mut NodeCx<'_, '_>, x: Val, after: usize) -> Result<Val, Stop> {
+    let x = scalar(cx, x)?;
+    if cx.rank(x)? != 1 {
+        return Ok(x);
+    }
+    let axes: Vec<usize> = (1..=after).collect();
+    cx.unsqueeze(x, &axes)
+}
+
+/// The integers of an input less their zero point, of the weights one a channel.
+fn distances(cx: &mut NodeCx<'_, '_>, x: Val, zero: Option<Val>) -> Result<Val, Stop> {
+    let after = cx.rank(x)?.saturating_sub(1);
+    let wide = cx.cast(x, DType::SI32)?;
+    let Some(zero) = zero else { return Ok(wide) };
+    let zero = cx.cast(zero, DType::SI32)?;
+    let zero = by_channel(cx, zero, after)?;
+    cx.plain("hbir.sub", &[wide, zero])
+}
+
+fn conv_integer(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, w) = (cx.need(0)?, cx.need(1)?);
+    let x = distances(cx, x, cx.input(2))?;
+    let w = distances(cx, w, cx.input(3))?;
+    let y = convolve(cx, &[x, w], false)?;
+    cx.set(0, y);
+    Ok(())
+}
+
+fn qlinear_conv(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, w) = (cx.need(0)?, cx.need(3)?);
+    let (x_scale, w_scale) = (cx.need(1)?, cx.need(4)?);
+    let after = cx.rank(x)?.saturating_sub(2);
+    let x = distances(cx, x, cx.input(2))?;
+    let w = distances(cx, w, cx.input(5))?;
+    let operands: Vec<Val> = [x, w].into_iter().chain(cx.input(8)).collect();
+    let y = convolve(cx, &operands, false)?;
+    let float = cx.dtype(x_scale)?;
+    let wide = cx.cast(y, float)?;
+    let x_scale = scalar(cx, x_scale)?;
+    let w_scale = by_channel(cx, w_scale, after)?;
+    let factor = cx.plain("hbir.mul", &[x_scale, w_scale])?;
+    let y = cx.plain("hbir.mul", &[wide, factor])?;
+    requantize(cx, y, 6, 7)
+}
+
+/// Input `i` with the scale and zero point that follow it, as floats.
+fn floats(cx: &mut NodeCx<'_, '_>, i: usize) -> Result<Val, Stop> {
+    let (x, scale) = (cx.need(i)?, cx.need(i + 1)?);
+    let mut operands = vec![x, scalar(cx, scale)?];
+    if let Some(zero) = cx.input(i + 2) {
+        operands.push(scalar(cx, zero)?);
+    }
+    cx.emit("hbir.dequantize", &operands, AttrDict::new())
+}
+
+fn qlinear_binary(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+    let (a, b) = (floats(cx, 0)?, floats(cx, 3)?);
+    let result = cx.plain(name, &[a, b])?;
+    requantize(cx, result, 6, 7)
+}
+
+fn qlinear_unary(cx: &mut NodeCx<'_, '_>, name: &str, dict: AttrDict) -> Done {
+    let x = floats(cx, 0)?;
+    let result = cx.emit(name, &[x], dict)?;
+    requantize(cx, result, 3, 4)
+}
+
+fn qlinear_leaky_relu(cx: &mut NodeCx<'_, '_>) -> Done {
+    let alpha = Attr::float(cx.float("alpha", f64::from(0.01_f32)));
+    qlinear_unary(cx, "hbir.leaky_relu", props([("alpha", alpha)]))
+}
+
+fn qlinear_global_pool(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = floats(cx, 0)?;
+    let rank = cx.rank(x)?;
+    let spatial = if cx.flag("channels_last", false) {
+        1..rank.saturating_sub(1)
+    } else {
+        2..rank
+    };
+    let mean = cx.reduce("mean", x, &spatial.collect::<Vec<_>>(), true)?;
+    requantize(cx, mean, 3, 4)
 }

@@ -11,6 +11,7 @@ const MAX_TAIL: i64 = 64;
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
+    decomposed("CenterCropPad", center_crop_pad),
     native("Concat", concat),
     native("DepthToSpace", depth_to_space),
     decomposed("Dropout", dropout),
@@ -593,20 +594,34 @@ fn pad(cx: &mut NodeCx<'_, '_>) -> Done {
     let (low, high) = pad_amounts(cx, dims.len())?;
     let mode = cx.string("mode").unwrap_or_else(|| "constant".into());
     let value = pad_value(cx, x)?;
-    let cut = low.iter().chain(&high).any(|&n| n < 0);
+    let result = padded(cx, x, (&low, &high), &mode, value)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// Adds to both ends of every dimension; negative amounts are cut off first.
+pub(super) fn padded(
+    cx: &mut NodeCx<'_, '_>,
+    x: Val,
+    (low, high): (&[i64], &[i64]),
+    mode: &str,
+    value: Attr,
+) -> Result<Val, Stop> {
+    let dims = cx.dims(x)?;
+    let cut = low.iter().chain(high).any(|&n| n < 0);
     let x = if cut {
-        cut_edges(cx, x, &dims, &low, &high)?
+        cut_edges(cx, x, &dims, low, high)?
     } else {
         x
     };
     let grow = |list: &[i64]| Attr::ints(&list.iter().map(|n| *n.max(&0)).collect::<Vec<_>>());
     let dict = props([
-        ("low", grow(&low)),
-        ("high", grow(&high)),
-        ("mode", Attr::str(&mode)),
+        ("low", grow(low)),
+        ("high", grow(high)),
+        ("mode", Attr::str(mode)),
         ("value", value),
     ]);
-    cx.finish("hbir.pad", &[x], dict)
+    cx.emit("hbir.pad", &[x], dict)
 }
 
 /// The amounts before and after each dimension.
@@ -679,6 +694,45 @@ fn cut_edges(
     emit_slice(cx, x, &bounds)
 }
 
+/// `CenterCropPad`: what is longer is cut at both ends, what is shorter padded.
+fn center_crop_pad(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    cx.need(1)?;
+    let rank = cx.rank(x)?;
+    let wanted = cx.const_ints(1);
+    let wanted = wanted.ok_or_else(|| Stop::opaque("its shape is computed at run time"))?;
+    let axes = cx
+        .ints("axes")
+        .unwrap_or_else(|| (0..rank as i64).collect());
+    if axes.len() != wanted.len() {
+        let (found, wanted) = (wanted.len(), axes.len());
+        return Err(Stop::error(
+            "pad-count",
+            format!("it has {found} sizes, wanted {wanted}"),
+        ));
+    }
+    cx.axes(&axes, rank)?;
+    let (mut low, mut high) = (vec![0i64; rank], vec![0i64; rank]);
+    for (&axis, &size) in axes.iter().zip(&wanted) {
+        let axis = cx.axis(axis, rank)?;
+        let more = size.saturating_sub(cx.extent(x, axis)?);
+        low[axis] = if more < 0 {
+            -(more.saturating_neg() / 2)
+        } else {
+            more / 2
+        };
+        high[axis] = more - low[axis];
+    }
+    let zero = if cx.dtype(x)?.is_float() {
+        Attr::float(0.0)
+    } else {
+        Attr::int(0)
+    };
+    let result = padded(cx, x, (&low, &high), "constant", zero)?;
+    cx.set(0, result);
+    Ok(())
+}
+
 fn depth_to_space(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let mode = cx.string("mode").unwrap_or_else(|| "DCR".into());
@@ -688,8 +742,30 @@ fn depth_to_space(cx: &mut NodeCx<'_, '_>) -> Done {
 
 fn space_to_depth(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
+    if cx.string("mode").as_deref() == Some("CRD") {
+        return space_to_depth_crd(cx, x);
+    }
     let dict = props([("blocksize", blocksize(cx)?)]);
     cx.finish("hbir.space_to_depth", &[x], dict)
+}
+
+/// The depth of each channel stands before those of the next.
+fn space_to_depth_crd(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
+    let size = cx.int("blocksize").filter(|&b| 0 < b);
+    let b = size.ok_or_else(|| Stop::error("attribute-missing", "`blocksize` is missing"))?;
+    if cx.rank(x)? != 4 {
+        return Err(Stop::opaque("its input has another rank than 4"));
+    }
+    let [n, c, h, w] = [0, 1, 2, 3].map(|i| cx.extent(x, i));
+    let (n, c, h, w) = (n?, c?, h? / b, w? / b);
+    let blocks = cx.reshape(x, &[n, c, h, b, w, b])?;
+    let perm = Attr::ints(&[0i64, 1, 3, 5, 2, 4]);
+    let turned = cx.emit("hbir.transpose", &[blocks], props([("perm", perm)]))?;
+    let depth = b.checked_mul(b).and_then(|bb| bb.checked_mul(c));
+    let depth = depth.ok_or_else(|| Stop::opaque("its depth is too large"))?;
+    let result = cx.reshape(turned, &[n, depth, h, w])?;
+    cx.set(0, result);
+    Ok(())
 }
 
 fn blocksize(cx: &NodeCx<'_, '_>) -> Result<Attr, Stop> {

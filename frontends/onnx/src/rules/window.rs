@@ -1,9 +1,11 @@
 //! Convolution, pooling and resizing.
 
-use super::{Rule, native};
+use super::contract::activated;
+use super::shape::padded;
+use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict, Dim};
+use optc_ir::{Attr, AttrDict, Dim, Tensor, TensorType};
 
 /// The most spatial dimensions that the operations have.
 const MAX_SPATIAL: usize = 3;
@@ -13,10 +15,18 @@ pub(super) static RULES: &[Rule] = &[
     native("AveragePool", |cx| pool(cx, "hbir.avg_pool")),
     native("Conv", |cx| conv(cx, false)),
     native("ConvTranspose", |cx| conv(cx, true)),
+    decomposed("GlobalLpPool", global_lp_pool),
+    native("GridSample", grid_sample),
+    decomposed("LRN", local_response),
+    decomposed("LpPool", lp_pool),
     native("MaxPool", |cx| pool(cx, "hbir.max_pool")),
+    decomposed("MaxUnpool", max_unpool),
     native("Resize", resize),
     native("Upsample", upsample),
 ];
+
+/// The rules of this family in the domain `com.microsoft`.
+pub(super) static MICROSOFT: &[Rule] = &[decomposed("FusedConv", fused_conv)];
 
 /// Kernel, strides, dilations and pads of a window.
 struct Window {
@@ -135,7 +145,38 @@ fn halves(totals: &[i64], upper: bool) -> Vec<i64> {
 }
 
 fn conv(cx: &mut NodeCx<'_, '_>, transposed: bool) -> Done {
-    let (x, w) = (cx.need(0)?, cx.need(1)?);
+    let operands = [cx.need(0)?, cx.need(1)?];
+    let operands: Vec<Val> = operands.into_iter().chain(cx.input(2)).collect();
+    let result = convolve(cx, &operands, transposed)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// `com.microsoft.FusedConv`: a convolution, perhaps a sum, and an activation.
+fn fused_conv(cx: &mut NodeCx<'_, '_>) -> Done {
+    let operands = [cx.need(0)?, cx.need(1)?];
+    let operands: Vec<Val> = operands.into_iter().chain(cx.input(2)).collect();
+    let mut result = convolve(cx, &operands, false)?;
+    if let Some(more) = cx.input(3) {
+        result = cx.plain("hbir.add", &[result, more])?;
+    }
+    let name = cx.string("activation").unwrap_or_default();
+    let given = cx.attr("activation_params").map(|a| a.floats.clone());
+    let given = given.unwrap_or_default();
+    let parameter = |i: usize| given.get(i).map_or(f64::NAN, |&x| f64::from(x));
+    let result = activated(cx, result, &name, [parameter(0), parameter(1)])?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// The convolution of operand 0 with operand 1, and perhaps a bias, as the node's attributes say.
+pub(super) fn convolve(
+    cx: &mut NodeCx<'_, '_>,
+    operands: &[Val],
+    transposed: bool,
+) -> Result<Val, Stop> {
+    let (x, w) = (operands[0], operands[1]);
+    cx.show_permutation(w);
     let dims = spatial(cx, x)?;
     let weights = cx.dims(w)?;
     let from_weights: Option<Vec<i64>> = weights
@@ -168,8 +209,7 @@ fn conv(cx: &mut NodeCx<'_, '_>, transposed: bool) -> Done {
         dict.set("transposed", Attr::Bool(true));
         dict.set("output_padding", Attr::ints(&output_padding));
     }
-    let operands: Vec<Val> = [x, w].into_iter().chain(cx.input(2)).collect();
-    cx.finish("hbir.conv", &operands, dict)
+    cx.emit("hbir.conv", operands, dict)
 }
 
 /// The window of `ConvTranspose` and its output padding; an output shape is met by the pads.
@@ -179,7 +219,7 @@ fn transposed_window(
     kernel: Vec<i64>,
 ) -> Result<(Window, Vec<i64>), Stop> {
     let n = dims.len();
-    let extra = list(cx, "output_padding", n, 0)?;
+    let mut extra = list(cx, "output_padding", n, 0)?;
     let shape = cx.ints("output_shape").filter(|s| !s.is_empty());
     let same = matches!(auto_pad(cx)?, Auto::Same { .. });
     if shape.is_none() && !same {
@@ -205,13 +245,17 @@ fn transposed_window(
                 .unwrap_or(0),
             None => extent.saturating_mul(strides[i]),
         };
-        Ok(full.saturating_add(extra[i]).saturating_sub(wanted).max(0))
+        Ok(full.saturating_add(extra[i]).saturating_sub(wanted))
     };
     let totals: Result<Vec<i64>, Stop> = (0..n).map(total).collect();
-    let pads = halves(
-        &totals?,
-        matches!(auto_pad(cx)?, Auto::Same { upper: true }),
-    );
+    let mut totals = totals?;
+    for (total, extra) in totals.iter_mut().zip(&mut extra) {
+        // What no padding cuts off is missing at the end.
+        *extra = extra.saturating_sub((*total).min(0));
+        *total = (*total).max(0);
+    }
+    let upper = matches!(auto_pad(cx)?, Auto::Same { upper: true });
+    let pads = halves(&totals, upper);
     Ok((
         Window {
             kernel,
@@ -253,6 +297,204 @@ fn pool(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
     cx.finish(name, &[x], dict)
 }
 
+/// The sum of a norm's powers over each window, by a convolution of every channel with ones.
+fn lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = spatial(cx, x)?;
+    let channels = cx.extent(x, 1)?;
+    let kernel = list(cx, "kernel_shape", dims.len(), 1)?;
+    let mut window = window(cx, &dims, kernel)?;
+    if cx.flag("ceil_mode", false) {
+        reach_over(&mut window, &dims)?;
+    }
+    let mut weights = vec![u64::try_from(channels).unwrap_or(0), 1];
+    weights.extend(window.kernel.iter().map(|&k| k.unsigned_abs()));
+    let dtype = cx.dtype(x)?;
+    let one = Tensor::from_f64(dtype, Vec::new(), [1.0]);
+    let ones =
+        cx.b.splat(TensorType::fixed(&weights, dtype), one, cx.loc.clone());
+    let order = cx.int("p").unwrap_or(2);
+    let powers = powers(cx, x, order)?;
+    let dict = props([
+        ("strides", Attr::ints(&window.strides)),
+        ("pads", Attr::ints(&window.pads)),
+        ("dilations", Attr::ints(&window.dilations)),
+        ("group", Attr::int(channels)),
+    ]);
+    let sum = cx.emit("hbir.conv", &[powers, ones], dict)?;
+    let result = root(cx, sum, order)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// Pads the end so that the last window, which may begin before it, is whole.
+fn reach_over(window: &mut Window, dims: &[Dim]) -> Result<(), Stop> {
+    let n = dims.len();
+    for (i, dim) in dims.iter().enumerate() {
+        let extent = dim.fixed().and_then(|d| i64::try_from(d).ok());
+        let extent =
+            extent.ok_or_else(|| Stop::opaque("its padding hangs on an unknown extent"))?;
+        let reach = (window.kernel[i] - 1)
+            .saturating_mul(window.dilations[i])
+            .saturating_add(1);
+        let padded = extent
+            .saturating_add(window.pads[i])
+            .saturating_add(window.pads[n + i]);
+        let rest = padded.saturating_sub(reach).max(0) % window.strides[i];
+        let last = padded
+            .saturating_sub(reach)
+            .saturating_sub(rest)
+            .saturating_add(window.strides[i]);
+        // A window that begins in the padding at the end is left out.
+        if rest != 0 && last < extent.saturating_add(window.pads[i]) {
+            window.pads[n + i] = window.pads[n + i].saturating_add(window.strides[i] - rest);
+        }
+    }
+    Ok(())
+}
+
+/// `|x|^p`
+fn powers(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
+    let size = cx.plain("hbir.abs", &[x])?;
+    match order {
+        1 => Ok(size),
+        2 => cx.plain("hbir.mul", &[x, x]),
+        _ => {
+            let order = cx.scalar_like(order as f64, x)?;
+            cx.plain("hbir.pow", &[size, order])
+        }
+    }
+}
+
+/// `x^(1/p)`
+fn root(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
+    match order {
+        1 => Ok(x),
+        2 => cx.plain("hbir.sqrt", &[x]),
+        0 => Err(Stop::opaque("its norm is of order 0")),
+        _ => {
+            let order = cx.scalar_like(1.0 / order as f64, x)?;
+            cx.plain("hbir.pow", &[x, order])
+        }
+    }
+}
+
+fn global_lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let order = cx.int("p").unwrap_or(2);
+    let axes: Vec<usize> = (2..cx.rank(x)?).collect();
+    let powers = powers(cx, x, order)?;
+    let sum = cx.reduce("sum", powers, &axes, true)?;
+    let result = root(cx, sum, order)?;
+    cx.set(0, result);
+    Ok(())
+}
+
+/// `x / (bias + alpha * mean of squares)^beta` over neighbouring channels: their mean is a pooling of
+/// the channels as a spatial dimension.
+fn local_response(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    if !(3..=4).contains(&dims.len()) {
+        return Err(Stop::opaque(format!(
+            "its input has rank {}, wanted 3 or 4",
+            dims.len()
+        )));
+    }
+    let size = cx.int("size").filter(|&n| 0 < n);
+    let size = size.ok_or_else(|| Stop::error("attribute-missing", "`size` is missing"))?;
+    let spatial = dims.len() - 1;
+    let ones = vec![1i64; spatial];
+    let mut kernel = ones.clone();
+    let mut pads = vec![0i64; 2 * spatial];
+    kernel[0] = size;
+    (pads[0], pads[spatial]) = ((size - 1) / 2, size / 2);
+    let square = cx.plain("hbir.mul", &[x, x])?;
+    let deeper = cx.unsqueeze(square, &[1])?;
+    let dict = props([
+        ("kernel", Attr::ints(&kernel)),
+        ("strides", Attr::ints(&ones)),
+        ("pads", Attr::ints(&pads)),
+        ("dilations", Attr::ints(&ones)),
+        ("ceil_mode", Attr::Bool(false)),
+        ("count_include_pad", Attr::Bool(true)),
+    ]);
+    let mean = cx.emit("hbir.avg_pool", &[deeper], dict)?;
+    let mean = cx.emit(
+        "hbir.squeeze",
+        &[mean],
+        props([("axes", Attr::ints(&[1i64]))]),
+    )?;
+    let alpha = cx.scalar_like(cx.float("alpha", f64::from(1e-4_f32)), x)?;
+    let bias = cx.scalar_like(cx.float("bias", 1.0), x)?;
+    let beta = cx.scalar_like(cx.float("beta", 0.75), x)?;
+    let scaled = cx.plain("hbir.mul", &[mean, alpha])?;
+    let sum = cx.plain("hbir.add", &[scaled, bias])?;
+    let divisor = cx.plain("hbir.pow", &[sum, beta])?;
+    cx.finish("hbir.div", &[x, divisor], AttrDict::new())
+}
+
+/// Each element at its place, as a number in the whole result, among zeros.
+fn max_unpool(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, places) = (cx.need(0)?, cx.need(1)?);
+    let dims = spatial(cx, x)?;
+    let n = dims.len();
+    let kernel = list(cx, "kernel_shape", n, 1)?;
+    let (strides, pads) = (list(cx, "strides", n, 1)?, list(cx, "pads", 2 * n, 0)?);
+    let mut sizes = vec![cx.extent(x, 0)?, cx.extent(x, 1)?];
+    for i in 0..n {
+        let steps = (cx.extent(x, 2 + i)? - 1).saturating_mul(strides[i]);
+        let padded = steps.saturating_add(kernel[i]);
+        sizes.push(padded.saturating_sub(pads[i]).saturating_sub(pads[n + i]));
+    }
+    // A larger shape adds zeros at the end; the places count in the smaller one.
+    let mut high = vec![0i64; sizes.len()];
+    if cx.input(2).is_some() {
+        let wanted = cx.const_ints(2).filter(|w| w.len() == sizes.len());
+        let wanted = wanted.ok_or_else(|| Stop::opaque("its shape is computed at run time"))?;
+        let more = wanted.iter().zip(&sizes).map(|(w, s)| w.saturating_sub(*s));
+        high = more.collect();
+    }
+    let whole = sizes
+        .iter()
+        .try_fold(1u64, |a, &s| a.checked_mul(u64::try_from(s).ok()?));
+    let whole = whole.ok_or_else(|| Stop::opaque("its shape has no size"))?;
+    let dtype = cx.dtype(x)?;
+    let zero = Tensor::from_f64(dtype, Vec::new(), [0.0]);
+    let zeros =
+        cx.b.splat(TensorType::fixed(&[whole], dtype), zero, cx.loc.clone());
+    let (x, places) = (cx.reshape(x, &[-1])?, cx.reshape(places, &[-1])?);
+    let dict = props([("axis", Attr::int(0)), ("reduction", Attr::str("none"))]);
+    let flat = cx.emit("hbir.scatter_elements", &[zeros, places, x], dict)?;
+    let mut result = cx.reshape(flat, &sizes)?;
+    if high.iter().any(|&h| h != 0) {
+        let low = vec![0i64; high.len()];
+        result = padded(cx, result, (&low, &high), "constant", Attr::float(0.0))?;
+    }
+    cx.set(0, result);
+    Ok(())
+}
+
+fn grid_sample(cx: &mut NodeCx<'_, '_>) -> Done {
+    let operands = [cx.need(0)?, cx.need(1)?];
+    let mode = match cx.string("mode").as_deref() {
+        None | Some("linear" | "bilinear") => "linear",
+        Some("nearest") => "nearest",
+        Some("cubic" | "bicubic") => "cubic",
+        Some(found) => {
+            let message = format!("`mode` is `{found}`");
+            return Err(Stop::error("attribute-value", message));
+        }
+    };
+    let padding = cx.string("padding_mode").unwrap_or_else(|| "zeros".into());
+    let dict = props([
+        ("mode", Attr::str(mode)),
+        ("padding_mode", Attr::str(&padding)),
+        ("align_corners", Attr::Bool(cx.flag("align_corners", false))),
+    ]);
+    cx.finish("hbir.grid_sample", &operands, dict)
+}
+
 fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
@@ -273,10 +515,10 @@ fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
         "half_pixel"
     };
     let transform = transform.unwrap_or_else(|| default.into());
-    if transform == "tf_crop_and_resize" || cx.flag("antialias", false) {
-        return Err(Stop::opaque("it crops or smooths"));
-    }
-    let mut dict = if given(scales) {
+    let crops = transform == "tf_crop_and_resize";
+    let mut dict = if given(scales) && crops {
+        return Err(Stop::opaque("it crops and scales"));
+    } else if given(scales) {
         scales_attr(cx, scales, &axes, dims.len())?
     } else if given(sizes) {
         sizes_attr(cx, sizes, &axes, &dims)?
@@ -307,7 +549,35 @@ fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
         "exclude_outside",
         Attr::Bool(cx.flag("exclude_outside", false)),
     );
+    if cx.flag("antialias", false) {
+        dict.set("antialias", Attr::Bool(true));
+    }
+    if crops {
+        dict.set("roi", region(cx, &axes, dims.len())?);
+        let value = cx.float("extrapolation_value", 0.0);
+        dict.set("extrapolation_value", Attr::float(value));
+    }
     cx.finish("hbir.resize", &[x], dict)
+}
+
+/// The part that is resized: where it starts along every dimension, then where it ends, in parts of
+/// the extent.
+fn region(cx: &NodeCx<'_, '_>, axes: &[usize], rank: usize) -> Result<Attr, Stop> {
+    let found = cx.const_floats(1);
+    let found = found.ok_or_else(|| Stop::opaque("its region is computed at run time"))?;
+    if found.len() != 2 * axes.len() {
+        let message = format!(
+            "its region has {} numbers, wanted {}",
+            found.len(),
+            2 * axes.len()
+        );
+        return Err(Stop::error("resize-count", message));
+    }
+    let mut region = [vec![0.0; rank], vec![1.0; rank]].concat();
+    for (i, &axis) in axes.iter().enumerate() {
+        (region[axis], region[rank + axis]) = (found[i], found[axes.len() + i]);
+    }
+    Ok(Attr::Array(region.into_iter().map(Attr::float).collect()))
 }
 
 /// Axes counted from the front, in the order given.
@@ -342,17 +612,21 @@ fn sizes_attr(
     axes: &[usize],
     dims: &[Dim],
 ) -> Result<AttrDict, Stop> {
-    if !matches!(
-        cx.string("keep_aspect_ratio_policy").as_deref(),
-        None | Some("stretch")
-    ) {
-        return Err(Stop::opaque("it keeps the aspect ratio"));
-    }
     let found = cx.const_ints(i);
-    let found = found.ok_or_else(|| Stop::opaque("its sizes are computed at run time"))?;
+    let mut found = found.ok_or_else(|| Stop::opaque("its sizes are computed at run time"))?;
     if found.len() != axes.len() {
         let message = format!("it has {} sizes, wanted {}", found.len(), axes.len());
         return Err(Stop::error("resize-count", message));
+    }
+    let policy = cx.string("keep_aspect_ratio_policy");
+    match policy.as_deref() {
+        None | Some("stretch") => {}
+        Some("not_larger") => keep_ratio(&mut found, axes, dims, f64::min)?,
+        Some("not_smaller") => keep_ratio(&mut found, axes, dims, f64::max)?,
+        Some(other) => {
+            let message = format!("`keep_aspect_ratio_policy` is `{other}`");
+            return Err(Stop::error("attribute-value", message));
+        }
     }
     let mut sizes: Vec<Option<i64>> = dims
         .iter()
@@ -364,6 +638,27 @@ fn sizes_attr(
     let sizes: Option<Vec<i64>> = sizes.into_iter().collect();
     let sizes = sizes.ok_or_else(|| Stop::opaque("it keeps an extent that is unknown"))?;
     Ok(props([("sizes", Attr::ints(&sizes))]))
+}
+
+/// Replaces sizes by those of one scale for all axes: the least or greatest of theirs.
+fn keep_ratio(
+    sizes: &mut [i64],
+    axes: &[usize],
+    dims: &[Dim],
+    pick: fn(f64, f64) -> f64,
+) -> Result<(), Stop> {
+    let extent = |&axis: &usize| dims.get(axis).and_then(Dim::fixed).filter(|&n| n != 0);
+    let extents: Option<Vec<u64>> = axes.iter().map(extent).collect();
+    let extents = extents.ok_or_else(|| Stop::opaque("it keeps the ratio of unknown extents"))?;
+    let ratios = sizes
+        .iter()
+        .zip(&extents)
+        .map(|(&s, &n)| s as f64 / n as f64);
+    let scale = ratios.reduce(pick).unwrap_or(1.0);
+    for (size, &n) in sizes.iter_mut().zip(&extents) {
+        *size = (scale * n as f64 + 0.5).floor() as i64;
+    }
+    Ok(())
 }
 
 /// `Upsample`, the forerunner of `Resize`.

@@ -1,0 +1,199 @@
+//! The list of all ONNX operators and what import makes of each.
+
+use crate::rules::{self, State};
+use indexmap::IndexMap;
+
+/// Names and versions of the standard operators; the first line says of which package.
+const LIST: &str = include_str!("operators.txt");
+
+/// One operator of a list of operators.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operator {
+    /// Its domain; empty for the standard.
+    pub domain: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The versions of the operator set in which it was defined or changed; empty where they are not
+    /// listed.
+    pub versions: Vec<i64>,
+    /// How it comes into the IR; `None` when it always stays opaque.
+    pub state: Option<State>,
+    /// When it stays opaque although it is translated, or what the translation is; may be empty.
+    pub remark: &'static str,
+}
+
+/// Which package the list of operators is from.
+#[must_use]
+pub fn source() -> &'static str {
+    LIST.lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("# ")
+}
+
+/// All operators of the standard, and those of other domains that import translates, sorted by domain
+/// and name.
+#[must_use]
+pub fn catalogue() -> Vec<Operator> {
+    let remarks: IndexMap<&str, &str> = REMARKS.iter().copied().collect();
+    let remark = |name: &str| remarks.get(name).copied().unwrap_or_default();
+    let mut known: IndexMap<&str, State> = rules::operators().into_iter().collect();
+    let mut all = Vec::new();
+    for line in LIST.lines().filter(|l| !l.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        all.push(Operator {
+            domain: "",
+            name,
+            versions: words.filter_map(|w| w.parse().ok()).collect(),
+            state: known.shift_remove(name),
+            remark: remark(name),
+        });
+    }
+    let own = known.into_iter().map(|(name, state)| ("", name, state));
+    let contrib = rules::contrib_operators();
+    let contrib = contrib
+        .into_iter()
+        .map(|(name, state)| ("com.microsoft", name, state));
+    all.extend(own.chain(contrib).map(|(domain, name, state)| Operator {
+        domain,
+        name,
+        versions: Vec::new(),
+        state: Some(state),
+        remark: if domain.is_empty() {
+            remark(name)
+        } else {
+            contrib_remark(name)
+        },
+    }));
+    all.sort_by_key(|o| (o.domain, o.name));
+    all
+}
+
+/// What is worth saying of a contrib operator.
+fn contrib_remark(name: &str) -> &'static str {
+    match name {
+        "Attention" => "opaque with a mask index, a past, or rotation",
+        "FusedConv" | "FusedGemm" => "opaque with an activation that no operation stands for",
+        "MultiHeadAttention" => "opaque when packed, or with a padding mask or a shared cache",
+        "RotaryEmbedding" => "opaque when positions are one number, scaled or packed",
+        "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => {
+            "opaque when its statistics are used"
+        }
+        _ => "",
+    }
+}
+
+/// What is worth saying of a standard operator.
+const REMARKS: &[(&str, &str)] = &[
+    ("AffineGrid", "opaque when the size is computed at run time"),
+    (
+        "Attention",
+        "contractions, so that no operand is transposed; opaque when heads do not divide, or an extent it masks by is unknown",
+    ),
+    ("BatchNormalization", "opaque in training"),
+    (
+        "BlackmanWindow",
+        "a constant; opaque when the size is computed at run time",
+    ),
+    ("Cast", "opaque to or from strings and 4- or 8-bit floats"),
+    (
+        "CenterCropPad",
+        "slice and pad; opaque when the shape is computed at run time",
+    ),
+    (
+        "Compress",
+        "a gather; opaque when the condition is computed at run time",
+    ),
+    ("Constant", "opaque for strings and 4- or 8-bit floats"),
+    (
+        "ConstantOfShape",
+        "opaque when the shape is computed at run time",
+    ),
+    ("Conv", "opaque above three spatial dimensions"),
+    ("CumSum", "opaque when the axis is computed at run time"),
+    ("DequantizeLinear", "per tensor, axis or block"),
+    ("Dropout", "opaque in training"),
+    (
+        "DynamicQuantizeLinear",
+        "reductions, then quantized by a computed scale",
+    ),
+    ("Expand", "opaque when the shape is computed at run time"),
+    (
+        "Gather",
+        "a reshape when constant indices name every element in order",
+    ),
+    (
+        "Gemm",
+        "flags of constants become transposes, those of data the order of a contraction",
+    ),
+    (
+        "HammingWindow",
+        "a constant; opaque when the size is computed at run time",
+    ),
+    (
+        "HannWindow",
+        "a constant; opaque when the size is computed at run time",
+    ),
+    ("Hardmax", "opaque when the extent is unknown"),
+    ("If", "the branch taken when the condition is a constant"),
+    ("LRN", "opaque at other ranks than 3 and 4"),
+    ("LpPool", "a convolution with ones"),
+    ("MaxPool", "opaque when its indices are used"),
+    (
+        "MaxUnpool",
+        "a scatter into zeros; opaque when the shape is computed at run time",
+    ),
+    ("OneHot", "opaque when the depth is computed at run time"),
+    (
+        "Pad",
+        "opaque when the amounts or the value are computed at run time",
+    ),
+    ("QuantizeLinear", "per tensor, axis or block"),
+    ("Range", "opaque when the bounds are computed at run time"),
+    (
+        "ReduceSum",
+        "like all reductions opaque when the axes are computed at run time",
+    ),
+    (
+        "Reshape",
+        "opaque when more than one extent is computed at run time",
+    ),
+    (
+        "Resize",
+        "opaque when scales or sizes are computed at run time, or it crops and scales",
+    ),
+    ("RotaryEmbedding", "one operation, its caches indexed by it"),
+    (
+        "Shape",
+        "computed; an opaque operation where something uses an unknown extent as data",
+    ),
+    (
+        "Slice",
+        "opaque when the bounds are computed at run time, or cut an unknown extent in the middle",
+    ),
+    (
+        "SpaceToDepth",
+        "mode CRD is a reshape, a transpose and a reshape",
+    ),
+    ("Split", "opaque when the sizes are computed at run time"),
+    ("Tile", "opaque when the repeats are computed at run time"),
+    ("TopK", "opaque when k is computed at run time"),
+    ("Trilu", "opaque when the diagonal is computed at run time"),
+    ("Unsqueeze", "opaque when the axes are computed at run time"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_remark_is_about_an_operator_that_is_listed() {
+        let all = catalogue();
+        for (name, _) in REMARKS {
+            assert!(all.iter().any(|o| o.name == *name), "{name}");
+        }
+        assert!(source().starts_with("onnx "), "{}", source());
+        assert!(200 < all.iter().filter(|o| !o.versions.is_empty()).count());
+    }
+}

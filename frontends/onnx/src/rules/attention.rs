@@ -1,0 +1,656 @@
+//! Attention and rotary embedding: contractions, so that no operand is transposed.
+
+use super::shape::reshape_to;
+use super::{Rule, decomposed, native};
+use crate::builder::{Stop, Val};
+use crate::entries::Entry;
+use crate::node::{Done, NodeCx, props};
+use crate::tensor::dtype;
+use optc_ir::{Attr, DType, Dim};
+
+/// The rules of this family.
+pub(super) static RULES: &[Rule] = &[
+    decomposed("Attention", attention),
+    native("RotaryEmbedding", rotary_embedding),
+];
+
+/// The rules of this family in the domain `com.microsoft`.
+pub(super) static MICROSOFT: &[Rule] = &[
+    decomposed("Attention", packed_attention),
+    decomposed("MultiHeadAttention", multi_head_attention),
+    native("RotaryEmbedding", microsoft_rotary_embedding),
+];
+
+/// Where the heads stand in an operand of rank 4.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heads {
+    /// `[batch, heads, length, size]`
+    Outside,
+    /// `[batch, length, heads, size]`
+    Inside,
+}
+
+impl Heads {
+    /// The axes of the heads and of the length.
+    fn axes(self) -> (usize, usize) {
+        match self {
+            Heads::Outside => (1, 2),
+            Heads::Inside => (2, 1),
+        }
+    }
+}
+
+/// An operand of rank 4 and where its heads stand.
+#[derive(Clone, Copy)]
+struct Headed {
+    val: Val,
+    heads: Heads,
+}
+
+impl Headed {
+    /// An operand of rank 4 as it is, one of rank 3 with its last dimension cut into `heads`.
+    fn new(cx: &mut NodeCx<'_, '_>, val: Val, heads: Option<i64>) -> Result<Headed, Stop> {
+        let dims = cx.dims(val)?;
+        match (dims.len(), heads) {
+            (4, _) => Ok(Headed {
+                val,
+                heads: Heads::Outside,
+            }),
+            (3, Some(heads)) if 0 < heads => {
+                let hidden = cx.extent(val, 2)?;
+                if hidden % heads != 0 {
+                    return Err(Stop::opaque("its heads do not divide the hidden size"));
+                }
+                let sizes = [
+                    Entry::from(&dims[0]),
+                    Entry::from(&dims[1]),
+                    Entry::Int(heads),
+                    Entry::Int(hidden / heads),
+                ];
+                let val = reshape_to(cx, val, &sizes)?;
+                Ok(Headed {
+                    val,
+                    heads: Heads::Inside,
+                })
+            }
+            (3, _) => Err(Stop::opaque("it does not say how many heads it has")),
+            (rank, _) => Err(Stop::opaque(format!("an operand has rank {rank}"))),
+        }
+    }
+
+    /// The number of heads.
+    fn count(self, cx: &NodeCx<'_, '_>) -> Result<i64, Stop> {
+        cx.extent(self.val, self.heads.axes().0)
+    }
+
+    /// The extent of the sequence.
+    fn length(self, cx: &NodeCx<'_, '_>) -> Result<Dim, Stop> {
+        let dims = cx.dims(self.val)?;
+        Ok(dims[self.heads.axes().1].clone())
+    }
+
+    /// With the heads cut into groups of `per_group`: `h` becomes two dimensions.
+    fn grouped(self, cx: &mut NodeCx<'_, '_>, per_group: i64) -> Result<Headed, Stop> {
+        let axis = self.heads.axes().0;
+        let heads = self.count(cx)?;
+        let mut sizes: Vec<Entry> = cx.dims(self.val)?.iter().map(Entry::from).collect();
+        sizes[axis] = Entry::Int(per_group);
+        sizes.insert(axis, Entry::Int(heads / per_group));
+        let val = reshape_to(cx, self.val, &sizes)?;
+        Ok(Headed { val, ..self })
+    }
+
+    /// The letters of its dimensions in a contraction.
+    fn letters(self, length: char, size: char, groups: bool) -> String {
+        let heads = if groups { "hg" } else { "h" };
+        match self.heads {
+            Heads::Outside => format!("b{heads}{length}{size}"),
+            Heads::Inside => format!("b{length}{heads}{size}"),
+        }
+    }
+}
+
+/// What an attention computes with, its operands aside.
+struct Plan {
+    scale: f64,
+    softcap: f64,
+    softmax: DType,
+    causal: bool,
+    left: i64,
+    right: i64,
+    /// The value of a masked logit is minus infinity, and rows of nothing else give zeros.
+    guarded: bool,
+}
+
+/// The operands of an attention.
+struct Operands {
+    q: Headed,
+    k: Headed,
+    v: Headed,
+    /// A mask, of truth values or to be added.
+    mask: Option<Val>,
+    /// The length of what was there before, or the valid lengths of each batch.
+    offset: Offset,
+}
+
+/// How many keys stand before the first query.
+enum Offset {
+    /// As many for every batch.
+    Fixed(i64),
+    /// By batch the number of valid keys; the queries are the last of them.
+    Valid(Val),
+}
+
+/// What an attention gives.
+struct Scores {
+    y: Val,
+    /// Logits, logits after the soft cap, with the mask, and probabilities.
+    stages: [Val; 4],
+}
+
+/// `Attention` of the standard.
+fn attention(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (q, k, v) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
+    let (q_heads, kv_heads) = (cx.int("q_num_heads"), cx.int("kv_num_heads"));
+    let flat = cx.rank(q)? == 3;
+    let q = Headed::new(cx, q, q_heads)?;
+    let mut k = Headed::new(cx, k, kv_heads)?;
+    let mut v = Headed::new(cx, v, kv_heads)?;
+    let dtype_of_q = cx.dtype(q.val)?;
+    let mut offset = match cx.input(6) {
+        Some(lengths) => Offset::Valid(lengths),
+        None => Offset::Fixed(0),
+    };
+    if let Some(past) = cx.input(4) {
+        offset = Offset::Fixed(past_length(cx, past)?);
+    }
+    for (i, x) in [(4, &mut k), (5, &mut v)] {
+        *x = with_past(cx, *x, i)?;
+        if cx.is_used(i - 3) {
+            let present = outside(cx, *x)?;
+            cx.set(i - 3, present);
+        }
+    }
+    let size = cx.extent(q.val, 3)?;
+    let softmax = match cx.int("softmax_precision") {
+        None => dtype_of_q,
+        Some(code) => dtype(i32::try_from(code).unwrap_or(-1))
+            .map_err(|found| Stop::opaque(format!("its softmax is in {found}")))?,
+    };
+    let plan = Plan {
+        scale: cx.float("scale", 1.0 / (size as f64).sqrt()),
+        softcap: cx.float("softcap", 0.0),
+        softmax,
+        causal: cx.flag("is_causal", false),
+        left: cx.int("left_window_size").unwrap_or(-1),
+        right: cx.int("right_window_size").unwrap_or(-1),
+        guarded: true,
+    };
+    let mask = cx.input(3);
+    let operands = Operands {
+        q,
+        k,
+        v,
+        mask,
+        offset,
+    };
+    let scores = attend(cx, &plan, &operands)?;
+    let y = if flat {
+        joined(cx, scores.y)?
+    } else {
+        scores.y
+    };
+    cx.set(0, y);
+    if cx.is_used(3) {
+        let mode = cx.int("qk_matmul_output_mode").unwrap_or(0);
+        let stage = usize::try_from(mode)
+            .ok()
+            .and_then(|m| scores.stages.get(m));
+        let &stage = stage.ok_or_else(|| Stop::opaque(format!("its output mode is {mode}")))?;
+        let stage = cx.cast(stage, dtype_of_q)?;
+        cx.set(3, stage);
+    }
+    Ok(())
+}
+
+fn past_length(cx: &NodeCx<'_, '_>, past: Val) -> Result<i64, Stop> {
+    if cx.rank(past)? != 4 {
+        return Err(Stop::opaque("its past has another rank than 4"));
+    }
+    cx.extent(past, 2)
+}
+
+/// The past in input `i`, if there is one, before `x`.
+fn with_past(cx: &mut NodeCx<'_, '_>, x: Headed, i: usize) -> Result<Headed, Stop> {
+    let Some(past) = cx.input(i) else {
+        return Ok(x);
+    };
+    let new = outside(cx, x)?;
+    let val = cx.emit("hbir.concat", &[past, new], props([("axis", Attr::int(2))]))?;
+    Ok(Headed {
+        val,
+        heads: Heads::Outside,
+    })
+}
+
+/// `[batch, heads, length, size]`
+fn outside(cx: &mut NodeCx<'_, '_>, x: Headed) -> Result<Val, Stop> {
+    match x.heads {
+        Heads::Outside => Ok(x.val),
+        Heads::Inside => {
+            let perm = Attr::ints(&[0i64, 2, 1, 3]);
+            cx.emit("hbir.transpose", &[x.val], props([("perm", perm)]))
+        }
+    }
+}
+
+/// `[batch, length, heads, size]` as `[batch, length, hidden]`.
+fn joined(cx: &mut NodeCx<'_, '_>, y: Val) -> Result<Val, Stop> {
+    let dims = cx.dims(y)?;
+    let hidden = cx.extent(y, 2)?.checked_mul(cx.extent(y, 3)?);
+    let hidden = hidden.ok_or_else(|| Stop::opaque("its hidden size is too large"))?;
+    let sizes = [
+        Entry::from(&dims[0]),
+        Entry::from(&dims[1]),
+        Entry::Int(hidden),
+    ];
+    reshape_to(cx, y, &sizes)
+}
+
+/// `softmax(q k' * scale + mask) v`; the heads of the result stand where those of `q` do.
+fn attend(cx: &mut NodeCx<'_, '_>, plan: &Plan, operands: &Operands) -> Result<Scores, Stop> {
+    let Operands { q, k, v, .. } = *operands;
+    let element = cx.dtype(q.val)?;
+    let (q_count, k_count) = (q.count(cx)?, k.count(cx)?);
+    if k_count < 1 || q_count < 1 || q_count % k_count != 0 || v.count(cx)? != k_count {
+        return Err(Stop::opaque("its heads do not divide into groups"));
+    }
+    let groups = q_count != k_count;
+    let q_split = if groups {
+        q.grouped(cx, q_count / k_count)?
+    } else {
+        q
+    };
+    let out = if groups { "bhgqk" } else { "bhqk" };
+    let (q_letters, k_letters) = (q.letters('q', 'd', groups), k.letters('k', 'd', false));
+    // Both sides are scaled, so that no product overflows that the result would not.
+    let root = plan.scale.abs().sqrt();
+    let left = cx.scalar_like(root * plan.scale.signum(), q.val)?;
+    let right = cx.scalar_like(root, q.val)?;
+    let q_scaled = cx.plain("hbir.mul", &[q_split.val, left])?;
+    let k_scaled = cx.plain("hbir.mul", &[k.val, right])?;
+    let logits = cx.einsum(
+        &format!("{q_letters},{k_letters}->{out}"),
+        &[q_scaled, k_scaled],
+    )?;
+    let logits = ungrouped(cx, logits, groups)?;
+    let capped = soft_cap(cx, logits, plan.softcap)?;
+    let bias = bias(cx, plan, operands, element)?;
+    let masked = match bias {
+        Some(bias) => cx.plain("hbir.add", &[capped, bias])?,
+        None => capped,
+    };
+    let wide = cx.cast(masked, plan.softmax)?;
+    let mut shares = cx.emit("hbir.softmax", &[wide], props([("axis", Attr::int(3))]))?;
+    if let Some(bias) = bias.filter(|_| plan.guarded) {
+        shares = without_empty_rows(cx, shares, bias)?;
+    }
+    let shares = cx.cast(shares, element)?;
+    let split = if groups {
+        Headed {
+            val: shares,
+            heads: Heads::Outside,
+        }
+        .grouped(cx, q_count / k_count)?
+        .val
+    } else {
+        shares
+    };
+    let (v_letters, y_letters) = (v.letters('k', 'd', false), q.letters('q', 'd', groups));
+    let y = cx.einsum(&format!("{out},{v_letters}->{y_letters}"), &[split, v.val])?;
+    let y = regrouped(cx, y, q, groups)?;
+    let stages = [logits, capped, masked, shares];
+    Ok(Scores { y, stages })
+}
+
+/// `[b, h, g, q, k]` as `[b, h*g, q, k]`.
+fn ungrouped(cx: &mut NodeCx<'_, '_>, x: Val, groups: bool) -> Result<Val, Stop> {
+    if groups { merged(cx, x, 1) } else { Ok(x) }
+}
+
+/// The result with the heads of its groups in one dimension.
+fn regrouped(cx: &mut NodeCx<'_, '_>, y: Val, q: Headed, groups: bool) -> Result<Val, Stop> {
+    if groups {
+        merged(cx, y, q.heads.axes().0)
+    } else {
+        Ok(y)
+    }
+}
+
+/// Dimensions `axis` and `axis + 1`, of known extents, as one.
+fn merged(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Result<Val, Stop> {
+    let product = cx.extent(x, axis)?.checked_mul(cx.extent(x, axis + 1)?);
+    let product = product.ok_or_else(|| Stop::opaque("its hidden size is too large"))?;
+    let mut sizes: Vec<Entry> = cx.dims(x)?.iter().map(Entry::from).collect();
+    sizes.remove(axis + 1);
+    sizes[axis] = Entry::Int(product);
+    reshape_to(cx, x, &sizes)
+}
+
+/// `cap * tanh(x / cap)`, or `x` for a cap of 0.
+fn soft_cap(cx: &mut NodeCx<'_, '_>, x: Val, cap: f64) -> Result<Val, Stop> {
+    if cap <= 0.0 {
+        return Ok(x);
+    }
+    let cap = cx.scalar_like(cap, x)?;
+    let ratio = cx.plain("hbir.div", &[x, cap])?;
+    let bent = cx.plain("hbir.tanh", &[ratio])?;
+    cx.plain("hbir.mul", &[bent, cap])
+}
+
+/// Zero for rows of which every bias is minus infinity.
+fn without_empty_rows(cx: &mut NodeCx<'_, '_>, shares: Val, bias: Val) -> Result<Val, Stop> {
+    let last = cx.rank(bias)? - 1;
+    let greatest = cx.reduce("max", bias, &[last], true)?;
+    let nothing = cx.scalar_like(f64::NEG_INFINITY, bias)?;
+    let empty = cx.compare("eq", greatest, nothing)?;
+    let zero = cx.scalar_like(0.0, shares)?;
+    cx.plain("hbir.select", &[empty, zero, shares])
+}
+
+/// What is added to the logits: the mask, and minus infinity where a key lies outside of a query's reach.
+fn bias(
+    cx: &mut NodeCx<'_, '_>,
+    plan: &Plan,
+    operands: &Operands,
+    element: DType,
+) -> Result<Option<Val>, Stop> {
+    let (q_dim, k_dim) = (operands.q.length(cx)?, operands.k.length(cx)?);
+    let mut bias = match operands.mask {
+        Some(mask) => Some(additive(cx, mask, &k_dim, element)?),
+        None => None,
+    };
+    if plan.causal || 0 <= plan.left || 0 <= plan.right {
+        let reach = reach(cx, plan, operands, (&q_dim, &k_dim))?;
+        bias = Some(plus_outside(cx, bias, reach, element)?);
+    }
+    if let Offset::Valid(lengths) = operands.offset {
+        let key = cx.iota(&k_dim, 3, 4, DType::SI64)?;
+        let lengths = by_batch(cx, lengths)?;
+        let valid = cx.compare("lt", key, lengths)?;
+        bias = Some(plus_outside(cx, bias, valid, element)?);
+    }
+    Ok(bias)
+}
+
+/// `bias` plus minus infinity where `inside` does not hold.
+fn plus_outside(
+    cx: &mut NodeCx<'_, '_>,
+    bias: Option<Val>,
+    inside: Val,
+    element: DType,
+) -> Result<Val, Stop> {
+    let loc = cx.loc.clone();
+    let zero = cx.b.scalar(element, 0.0, loc.clone());
+    let nothing = cx.b.scalar(element, f64::NEG_INFINITY, loc);
+    match bias {
+        Some(bias) => {
+            let more = cx.plain("hbir.select", &[inside, zero, nothing])?;
+            cx.plain("hbir.add", &[bias, more])
+        }
+        None => cx.plain("hbir.select", &[inside, zero, nothing]),
+    }
+}
+
+/// A mask as something to add, as long as the keys: what it lacks at the end is masked.
+fn additive(cx: &mut NodeCx<'_, '_>, mask: Val, keys: &Dim, element: DType) -> Result<Val, Stop> {
+    let dims = cx.dims(mask)?;
+    let Some(last) = dims.last() else {
+        return Err(Stop::opaque("its mask has no dimension"));
+    };
+    let loc = cx.loc.clone();
+    let mut mask = mask;
+    if cx.dtype(mask)?.is_bool() {
+        let zero = cx.b.scalar(element, 0.0, loc.clone());
+        let nothing = cx.b.scalar(element, f64::NEG_INFINITY, loc);
+        mask = cx.plain("hbir.select", &[mask, zero, nothing])?;
+    }
+    let (Some(have), Some(want)) = (last.fixed(), keys.fixed()) else {
+        return Ok(mask);
+    };
+    if want <= have || have == 1 {
+        return Ok(mask);
+    }
+    let mut high = vec![0i64; dims.len()];
+    high[dims.len() - 1] = i64::try_from(want - have).unwrap_or(i64::MAX);
+    let dict = props([
+        ("low", Attr::ints(&vec![0i64; dims.len()])),
+        ("high", Attr::ints(&high)),
+        ("mode", Attr::str("constant")),
+        ("value", Attr::float(f64::NEG_INFINITY)),
+    ]);
+    cx.emit("hbir.pad", &[mask], dict)
+}
+
+/// Whether a query may look at a key: not at what follows it, nor beyond the window.
+fn reach(
+    cx: &mut NodeCx<'_, '_>,
+    plan: &Plan,
+    operands: &Operands,
+    (q_dim, k_dim): (&Dim, &Dim),
+) -> Result<Val, Stop> {
+    let (query, key) = match operands.offset {
+        Offset::Fixed(offset) => {
+            let query = cx.iota(q_dim, 0, 2, DType::SI64)?;
+            let offset = cx.scalar_like(offset as f64, query)?;
+            (
+                cx.plain("hbir.add", &[query, offset])?,
+                cx.iota(k_dim, 1, 2, DType::SI64)?,
+            )
+        }
+        Offset::Valid(lengths) => {
+            let queries = q_dim.fixed().and_then(|n| i64::try_from(n).ok());
+            let queries = queries.ok_or_else(|| Stop::opaque("an extent it needs is unknown"))?;
+            let query = cx.iota(q_dim, 2, 4, DType::SI64)?;
+            let lengths = by_batch(cx, lengths)?;
+            let queries = cx.scalar_like(queries as f64, query)?;
+            let before = cx.plain("hbir.sub", &[lengths, queries])?;
+            (
+                cx.plain("hbir.add", &[query, before])?,
+                cx.iota(k_dim, 3, 4, DType::SI64)?,
+            )
+        }
+    };
+    let ahead = cx.plain("hbir.sub", &[key, query])?;
+    let mut reach = None;
+    let right = if plan.causal { 0 } else { i64::MAX };
+    let right = if 0 <= plan.right {
+        right.min(plan.right)
+    } else {
+        right
+    };
+    if right != i64::MAX {
+        let bound = cx.scalar_like(right as f64, ahead)?;
+        reach = Some(cx.compare("le", ahead, bound)?);
+    }
+    if 0 <= plan.left {
+        let bound = cx.scalar_like(-(plan.left as f64), ahead)?;
+        let near = cx.compare("ge", ahead, bound)?;
+        reach = Some(match reach {
+            Some(reach) => cx.plain("hbir.and", &[reach, near])?,
+            None => near,
+        });
+    }
+    reach.ok_or_else(|| Stop::opaque("it has no reach"))
+}
+
+/// A number a batch as `[batch, 1, 1, 1]`.
+fn by_batch(cx: &mut NodeCx<'_, '_>, lengths: Val) -> Result<Val, Stop> {
+    if cx.rank(lengths)? != 1 {
+        return Err(Stop::opaque("its lengths are no vector"));
+    }
+    let lengths = cx.cast(lengths, DType::SI64)?;
+    cx.unsqueeze(lengths, &[1, 2, 3])
+}
+
+/// The rotation of pairs of elements by angles that depend on the position.
+fn rotary_embedding(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, cos, sin) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
+    let positions = cx.input(3);
+    rotated(cx, x, cos, sin, positions)
+}
+
+/// The contrib operator: positions come second, and one number is the first position of every batch.
+fn microsoft_rotary_embedding(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, positions) = (cx.need(0)?, cx.need(1)?);
+    let (cos, sin) = (cx.need(2)?, cx.need(3)?);
+    if cx.rank(positions)? != 2 {
+        return Err(Stop::opaque("its positions are counted from one number"));
+    }
+    if cx.float("scale", 1.0) != 1.0 || cx.flag("is_packed_batching", false) {
+        return Err(Stop::opaque("it scales or packs its batches"));
+    }
+    rotated(cx, x, cos, sin, Some(positions))
+}
+
+fn rotated(cx: &mut NodeCx<'_, '_>, x: Val, cos: Val, sin: Val, positions: Option<Val>) -> Done {
+    let flat = cx.rank(x)? == 3;
+    let dims = cx.dims(x)?;
+    let heads = cx.int("num_heads").filter(|&n| n != 0).or_else(|| {
+        let size = 2 * cx.extent(cos, cx.rank(cos).ok()?.checked_sub(1)?).ok()?;
+        (size != 0).then(|| cx.extent(x, 2).ok().map(|hidden| hidden / size))?
+    });
+    let headed = Headed::new(cx, x, heads)?;
+    let axis = headed.heads.axes().1;
+    let mut dict = props([
+        ("interleaved", Attr::Bool(cx.flag("interleaved", false))),
+        ("sequence_axis", Attr::int(axis as i64)),
+    ]);
+    if let Some(size) = cx.int("rotary_embedding_dim").filter(|&n| n != 0) {
+        dict.set("size", Attr::int(size));
+    }
+    let operands: Vec<Val> = [headed.val, cos, sin]
+        .into_iter()
+        .chain(positions)
+        .collect();
+    let mut y = cx.emit("hbir.rotary_embedding", &operands, dict)?;
+    if flat {
+        let sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
+        y = reshape_to(cx, y, &sizes)?;
+    }
+    cx.set(0, y);
+    Ok(())
+}
+
+/// `com.microsoft.MultiHeadAttention` of three operands of rank 3 or heads that stand outside.
+fn multi_head_attention(cx: &mut NodeCx<'_, '_>) -> Done {
+    let q = cx.need(0)?;
+    let heads = cx.int("num_heads");
+    let (Some(k), Some(v)) = (cx.input(1), cx.input(2)) else {
+        return Err(Stop::opaque("its operands are packed"));
+    };
+    if cx.input(4).is_some() || (8..10).any(|i| cx.input(i).is_some()) {
+        return Err(Stop::opaque("it has a padding mask or a cache beside"));
+    }
+    if cx.rank(q)? != 3 {
+        return Err(Stop::opaque("its queries are packed"));
+    }
+    let mut parts = [q, k, v];
+    if let Some(bias) = cx.input(3) {
+        let mut start = 0;
+        for part in &mut parts {
+            if cx.rank(*part)? != 3 {
+                return Err(Stop::opaque("it adds a bias to heads"));
+            }
+            let size = cx.extent(*part, 2)?;
+            let piece = cx.cut(bias, 0, start, start.saturating_add(size))?;
+            *part = cx.plain("hbir.add", &[*part, piece])?;
+            start = start.saturating_add(size);
+        }
+    }
+    let [q, k, v] = parts;
+    let q = Headed::new(cx, q, heads)?;
+    let mut k = Headed::new(cx, k, heads)?;
+    let mut v = Headed::new(cx, v, heads)?;
+    let mut offset = 0;
+    if let Some(past) = cx.input(6) {
+        offset = past_length(cx, past)?;
+    }
+    for (i, x) in [(6, &mut k), (7, &mut v)] {
+        *x = with_past(cx, *x, i)?;
+        if cx.is_used(i - 5) {
+            let present = outside(cx, *x)?;
+            cx.set(i - 5, present);
+        }
+    }
+    let mask = cx.input(5);
+    contrib(cx, (q, k, v), mask, offset)
+}
+
+/// `com.microsoft.Attention`: one product gives queries, keys and values.
+fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, w) = (cx.need(0)?, cx.need(1)?);
+    if cx.input(3).is_some() || cx.input(4).is_some() || cx.input(6).is_some() {
+        return Err(Stop::opaque("it has a mask index or a past"));
+    }
+    if cx.is_used(1) || cx.flag("do_rotary", false) {
+        return Err(Stop::opaque("it gives its cache or rotates"));
+    }
+    let heads = cx.int("num_heads").filter(|&n| 0 < n);
+    let total = cx.extent(w, 1)?;
+    let sizes = match cx.ints("qkv_hidden_sizes") {
+        Some(sizes) if sizes.len() == 3 => sizes,
+        Some(_) => return Err(Stop::opaque("its hidden sizes are not three")),
+        None => vec![total / 3; 3],
+    };
+    let mut product = cx.plain("hbir.matmul", &[x, w])?;
+    if let Some(bias) = cx.input(2) {
+        product = cx.plain("hbir.add", &[product, bias])?;
+    }
+    let dict = props([("axis", Attr::int(2)), ("sizes", Attr::ints(&sizes))]);
+    let parts = cx.emit_all("hbir.split", &[product], dict)?;
+    let &[q, k, v] = &parts[..] else {
+        return Err(Stop::opaque("its hidden sizes are not three"));
+    };
+    let q = Headed::new(cx, q, heads)?;
+    let k = Headed::new(cx, k, heads)?;
+    let v = Headed::new(cx, v, heads)?;
+    let mask = cx.input(5);
+    contrib(cx, (q, k, v), mask, 0)
+}
+
+/// The attention of a contrib operator; the result is `[batch, length, hidden]`.
+fn contrib(
+    cx: &mut NodeCx<'_, '_>,
+    (q, k, v): (Headed, Headed, Headed),
+    mask: Option<Val>,
+    offset: i64,
+) -> Done {
+    let size = cx.extent(q.val, 3)?;
+    let scale = cx.float("scale", 0.0);
+    let plan = Plan {
+        scale: if scale == 0.0 {
+            1.0 / (size as f64).sqrt()
+        } else {
+            scale
+        },
+        softcap: 0.0,
+        softmax: cx.dtype(q.val)?,
+        causal: cx.flag("unidirectional", false),
+        left: -1,
+        right: -1,
+        guarded: false,
+    };
+    let offset = Offset::Fixed(offset);
+    let operands = Operands {
+        q,
+        k,
+        v,
+        mask,
+        offset,
+    };
+    let scores = attend(cx, &plan, &operands)?;
+    let y = joined(cx, scores.y)?;
+    cx.set(0, y);
+    Ok(())
+}

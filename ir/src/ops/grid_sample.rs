@@ -1,0 +1,191 @@
+//! `hbir.grid_sample`: elements of `[N, C, D1 …]` at places that a grid of `[N, E1 …, r]` names, as
+//! `[N, C, E1 …]` (ONNX `GridSample`).
+//!
+//! The last dimension of the grid holds a place, the coordinate of the operand's last dimension first,
+//! from -1 at one end to 1 at the other: the centres of the outer elements with `align_corners`, else
+//! their outer edges. `mode` is linear, nearest (ties to even) or cubic (coefficient -0.75);
+//! `padding_mode` says what lies outside: zeros, the border's elements, or the operand reflected at its
+//! border. Everything is computed in `f64` and rounded once.
+
+use crate::op::{Inferred, OpError, OpRef, Registry};
+use crate::ops::decl::{Call, Decl};
+use crate::ops::shape::{flag_or, one, show, unify, wants_float, word};
+use crate::tensor::{EvalError, Tensor};
+
+const GRID_SAMPLE: Decl = Decl::new(
+    "hbir.grid_sample",
+    "resize",
+    "elements at the places that a grid names",
+    (2, 2),
+    infer,
+    eval,
+);
+
+/// How places are read.
+struct Config {
+    mode: &'static str,
+    padding: &'static str,
+    align: bool,
+}
+
+/// C1: known words.
+fn config(op: &OpRef<'_>) -> Result<Config, OpError> {
+    let code = "grid-sample-c1";
+    Ok(Config {
+        mode: word(op, code, "mode", &["linear", "nearest", "cubic"], "linear")?,
+        padding: word(
+            op,
+            code,
+            "padding_mode",
+            &["zeros", "border", "reflection"],
+            "zeros",
+        )?,
+        align: flag_or(op, "align_corners", false)?,
+    })
+}
+
+/// C2: floats. C3: `[N, C, D1 … Dr]` and `[N, E1 … Er, r]`.
+fn infer(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+    let (x, grid) = (op.operand(0)?, op.operand(1)?);
+    config(op)?;
+    let dtype = wants_float(op, "grid-sample-c2", 0)?;
+    wants_float(op, "grid-sample-c2", 1)?;
+    let (rank, spatial) = (x.rank(), x.rank().saturating_sub(2));
+    let places = grid
+        .dims
+        .last()
+        .is_some_and(|d| d.fixed().is_none_or(|n| n == spatial as u64));
+    let batch = match (x.dims.first(), grid.dims.first()) {
+        (Some(a), Some(b)) => unify(a, b),
+        _ => None,
+    };
+    let Some(batch) = batch.filter(|_| 0 < spatial && grid.rank() == rank && places) else {
+        let message = format!(
+            "hbir.grid_sample of {} at {}, wanted [N, C, D1 …] and [N, E1 …, {spatial}]",
+            show(&x.dims),
+            show(&grid.dims)
+        );
+        return Err(OpError::new("grid-sample-c3", message));
+    };
+    let mut dims = vec![batch, x.dims[1].clone()];
+    dims.extend_from_slice(&grid.dims[1..rank - 1]);
+    one(dims, dtype)
+}
+
+fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+    let config = config(call.op).map_err(|e| EvalError::new(e.message))?;
+    let (x, grid) = (call.input(0).to_f64(), call.input(1).to_f64());
+    let shape = &call.input(0).shape;
+    let extents = &shape[2..];
+    let volume: usize = extents.iter().product();
+    let points: usize = call.shape()[2..].iter().product();
+    let mut out = Vec::with_capacity(shape[0] * shape[1] * points);
+    for n in 0..shape[0] {
+        let start = n * points * extents.len();
+        let places = &grid[start..start + points * extents.len()];
+        let taps: Vec<Vec<(usize, f64)>> = places
+            .chunks_exact(extents.len())
+            .map(|place| taps(place, extents, &config))
+            .collect();
+        for c in 0..shape[1] {
+            let plane = &x[(n * shape[1] + c) * volume..][..volume];
+            out.extend(
+                taps.iter()
+                    .map(|t| t.iter().map(|&(i, w)| plane[i] * w).sum::<f64>()),
+            );
+        }
+    }
+    Ok(call.floats(out))
+}
+
+/// The elements of a plane that one place reads, and their weights.
+fn taps(place: &[f64], extents: &[usize], config: &Config) -> Vec<(usize, f64)> {
+    let mut taps = vec![(0usize, 1.0)];
+    for (d, &n) in extents.iter().enumerate() {
+        let along = axis_taps(place[extents.len() - 1 - d], n, config);
+        let step = |&(i, w): &(usize, f64)| {
+            along
+                .iter()
+                .map(move |&(j, v)| (i * n + j, w * v))
+                .collect()
+        };
+        let next: Vec<Vec<(usize, f64)>> = taps.iter().map(step).collect();
+        taps = next.concat();
+    }
+    taps
+}
+
+/// The elements of one dimension, and their weights; what is zero outside is left out.
+#[expect(clippy::cast_possible_truncation, reason = "clamped before")]
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+#[expect(clippy::cast_sign_loss, reason = "inside of the extent")]
+fn axis_taps(coordinate: f64, n: usize, config: &Config) -> Vec<(usize, f64)> {
+    let size = n as f64;
+    let mut place = if config.align {
+        (coordinate + 1.0) / 2.0 * (size - 1.0)
+    } else {
+        ((coordinate + 1.0) * size - 1.0) / 2.0
+    };
+    // A place far away, or no number, is as good as one just outside.
+    if place.is_nan() || 1e9 <= place.abs() {
+        place = -1e9;
+    }
+    if config.mode != "cubic" {
+        place = match config.padding {
+            "border" => place.clamp(0.0, size - 1.0),
+            "reflection" => reflected(place, size, config.align).clamp(0.0, size - 1.0),
+            _ => place,
+        };
+    }
+    let base = place.floor();
+    let t = place - base;
+    let (first, weights) = match config.mode {
+        "nearest" => (place.round_ties_even(), vec![1.0]),
+        "cubic" => (base - 1.0, cubic(t).to_vec()),
+        _ => (base, vec![1.0 - t, t]),
+    };
+    let mut taps = Vec::with_capacity(weights.len());
+    for (k, weight) in weights.into_iter().enumerate() {
+        let at = first + k as f64;
+        let inside = (0.0..size).contains(&at);
+        let at = match config.padding {
+            _ if inside => at,
+            "border" => at.clamp(0.0, size - 1.0),
+            "reflection" => reflected(at, size, config.align).clamp(0.0, size - 1.0),
+            _ => continue,
+        };
+        taps.push((at as usize, weight));
+    }
+    taps
+}
+
+/// A place reflected at the border as often as it takes.
+fn reflected(place: f64, size: f64, align: bool) -> f64 {
+    let (low, high) = if align {
+        (0.0, size - 1.0)
+    } else {
+        (-0.5, size - 0.5)
+    };
+    let span = high - low;
+    if span <= 0.0 {
+        return 0.0;
+    }
+    let beyond = (place - low).rem_euclid(2.0 * span);
+    low + if span < beyond {
+        2.0 * span - beyond
+    } else {
+        beyond
+    }
+}
+
+/// The weights of the four elements around a place, `t` beyond the second, with the coefficient -0.75.
+fn cubic(t: f64) -> [f64; 4] {
+    let a = -0.75;
+    let near = |t: f64| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
+    let far = |t: f64| ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a;
+    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add(GRID_SAMPLE);
+}
