@@ -415,6 +415,14 @@ impl Layout {
         }
     }
 
+    /// What the same spelling means for another shape of the same rank.
+    ///
+    /// # Errors
+    /// The spelling does not fit the shape.
+    pub fn with_shape(&self, shape: &[u64]) -> Result<Layout, LayoutError> {
+        Layout::new(self.spelling().clone(), shape, self.inner.type_bits)
+    }
+
     /// The same elements at the same offsets of a buffer in another memory space.
     ///
     /// # Errors

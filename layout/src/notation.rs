@@ -440,10 +440,11 @@ impl<'a> Reader<'a> {
         let Some(sizes) = array.bounds() else {
             return Err(self.error_at(start, "known sizes: a layout needs the sizes"));
         };
-        let elem_bits = array.element.memory_bits();
+        // XLA packs no elements unless the layout says so; row-major of a narrow type would.
+        let elem_bits = array.element.type_bits();
         let spelling = match array.spelling {
-            Some(xla) => Spelling::Xla(xla),
-            None => Spelling::RowMajor,
+            None if elem_bits == array.element.memory_bits() => Spelling::RowMajor,
+            _ => Spelling::Xla(array.spelling_or_default()),
         };
         let layout = Layout::new(spelling, &sizes, elem_bits);
         Ok(TensorText {

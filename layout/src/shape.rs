@@ -97,6 +97,31 @@ element_types! {
 }
 
 impl XlaType {
+    /// The element type's name in MLIR: `si8` for `s8`, `i1` for `pred`, `f8E4M3FN` for `f8e4m3fn`.
+    #[must_use]
+    pub fn mlir_name(self) -> String {
+        match self.name() {
+            "pred" => "i1".to_owned(),
+            "c64" => "complex<f32>".to_owned(),
+            "c128" => "complex<f64>".to_owned(),
+            name if name.starts_with('s') || name.starts_with('u') => {
+                format!("{}i{}", &name[..1], &name[1..])
+            }
+            "bf16" => "bf16".to_owned(),
+            name => format!("f{}", name[1..].to_uppercase()),
+        }
+    }
+
+    /// Bits of an element by its MLIR name: what a layout packs where it says nothing else.
+    /// Only `pred` differs from [`XlaType::bits`]: `i1` takes a byte.
+    #[must_use]
+    pub fn type_bits(self) -> u32 {
+        match self {
+            XlaType::Pred => 8,
+            other => other.bits(),
+        }
+    }
+
     /// Bits that one element takes in memory where the layout has no `E(n)`: whole bytes.
     #[must_use]
     pub fn memory_bits(self) -> u32 {
@@ -184,7 +209,7 @@ impl XlaArray {
     pub fn layout(&self) -> Result<Layout, LayoutError> {
         let sizes = self.bounds().ok_or(LayoutError::Unbounded)?;
         let spelling = Spelling::Xla(self.spelling_or_default());
-        Layout::new(spelling, &sizes, self.element.memory_bits())
+        Layout::new(spelling, &sizes, self.element.type_bits())
     }
 
     /// Bytes of memory that the array takes, padding included: of its largest part where `SC`

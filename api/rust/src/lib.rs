@@ -65,13 +65,14 @@ pub mod text {
 
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
 pub mod layout {
-    pub use optc_layout::notation;
     pub use optc_layout::{
-        BlockSpelling, DigitOp, DigitText, DigitsSpelling, Factor, Field, Layout, LayoutError,
-        NotView, NotViewReason, Notation, Piece, Spelling, SplitConfig, StridedSpelling, TileDim,
-        ViewMap, ViewMapError, XlaArray, XlaDim, XlaShape, XlaSpelling, XlaType, deduce, is_view,
-        pull,
+        Axes, BlockSpelling, DigitOp, DigitText, DigitsSpelling, DrawError, Drawing, ExplainError,
+        Explanation, Factor, Field, Layout, LayoutError, NotView, NotViewReason, Notation, Piece,
+        Rearrangement, Spelling, SplitConfig, StridedSpelling, TileDim, ViewMap, ViewMapError,
+        XlaArray, XlaDim, XlaShape, XlaSpelling, XlaType, deduce, dimension, explain, is_view,
+        pull, true_rank, xla_letters,
     };
+    pub use optc_layout::{cute, notation};
 }
 
 /// HLO text as a tree: what the front end reads before it becomes a [`Module`].

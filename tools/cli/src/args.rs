@@ -65,7 +65,7 @@ fn given_before(matches: &ArgMatches) -> bool {
 pub(crate) enum Command {
     /// Count operations and the bytes they move
     Stats(StatsArgs),
-    /// One layout at a time: an element's position, a size, another notation, a view
+    /// One layout at a time: an element's position, a size, another notation, a view, a drawing
     Layout(LayoutArgs),
     /// Run a program on inputs from an .npz file
     Run(RunArgs),
@@ -260,7 +260,7 @@ pub(crate) struct StatsArgs {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  optc layout index 'f32[3,5]{1,0:T(2,2)}' 2,3\n  optc layout view 'tensor<128x128xsi8>' 'tensor<4x32x128xsi8>'"
+    after_help = "Examples:\n  optc layout index 'f32[3,5]{1,0:T(2,2)}' 2,3\n  optc layout view 'tensor<128x128xsi8>' 'tensor<4x32x128xsi8>'\n  optc layout view --deduce 'f32[4,6]{1,0}' 'f32[6,4]{0,1}'\n  optc layout draw 'f32[3,5]{1,0:T(2,2)}' --axes=xla -o tiles.svg"
 )]
 pub(crate) struct LayoutArgs {
     #[command(subcommand)]
@@ -302,7 +302,40 @@ pub(crate) enum LayoutCommand {
         /// perm[i] is the input axis of output axis i; the identity when left out
         #[arg(long, value_name = "N,…")]
         perm: Option<String>,
+        /// Find the chain of transposes and reshapes for which it is a view
+        #[arg(long, conflicts_with_all = ["shape", "perm"])]
+        deduce: bool,
     },
+    /// The layout as pad, reshape and transpose, in words and as a program
+    Explain {
+        /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
+        tensor: String,
+    },
+    /// Every cell with its linear index, padding hatched, tiles outlined
+    Draw {
+        /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
+        tensor: String,
+        /// Where to write an SVG file, or - for standard output; a drawing of text when left out
+        #[arg(short, long, value_name = "OUT")]
+        output: Option<PathBuf>,
+        /// Names of the dimensions: own, xla, or one letter a dimension
+        #[arg(long, value_name = "NAMES", default_value = "own")]
+        axes: String,
+        /// Colours in the drawing of text; NO_COLOR turns auto off
+        #[arg(long, value_enum, default_value = "auto")]
+        color: Color,
+    },
+}
+
+/// When text is coloured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
 }
 
 /// A notation of layouts.
@@ -316,6 +349,8 @@ pub(crate) enum Notation {
     Digits,
     /// Minor to major, and tiles
     Xla,
+    /// CuTe's shape:stride, nested modes; no padding
+    Cute,
 }
 
 #[derive(Args, Debug)]

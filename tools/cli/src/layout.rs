@@ -1,11 +1,14 @@
 //! `optc layout`: one layout at a time.
 
-use crate::args::{LayoutArgs, LayoutCommand, Notation};
+use crate::args::{Color, LayoutArgs, LayoutCommand, Notation};
 use crate::failure::{Failure, Status};
 use crate::inputs::numbers;
 use crate::streams::Streams;
-use optc::layout::{self, Layout, ViewMap, is_view, notation};
+use optc::layout::cute::CuteLayout;
+use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
 use optc::{Diagnostic, Error, Span};
+use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A tensor as it is written on the command line and in conformance vectors.
@@ -34,10 +37,24 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
             output,
             shape,
             perm,
+            deduce,
         } => {
-            let text = view(input, output, shape.as_deref(), perm.as_deref())?;
+            let text = match deduce {
+                true => deduced(input, output)?,
+                false => view(input, output, shape.as_deref(), perm.as_deref())?,
+            };
             streams.line(&text);
         }
+        LayoutCommand::Explain { tensor } => {
+            let text = explain(tensor)?;
+            streams.print(&text);
+        }
+        LayoutCommand::Draw {
+            tensor,
+            output,
+            axes,
+            color,
+        } => draw(tensor, output.as_deref(), axes, *color, streams)?,
     }
     Ok(Status::Done)
 }
@@ -93,24 +110,32 @@ fn position(text: &str, index: &str) -> Result<u64, Failure> {
 
 fn convert(text: &str, to: Notation) -> Result<String, Failure> {
     let tensor = parse(text)?;
+    let refused = |e: layout::LayoutError| {
+        let message = format!("no layout in this notation: {e}");
+        refuse(text, "layout-notation", message)
+    };
     let notation = match to {
+        Notation::Cute => {
+            let cute = CuteLayout::from_layout(&tensor.layout).map_err(refused)?;
+            return Ok(format!("{} {cute}", mlir_name(&tensor.dtype)));
+        }
         Notation::Block => layout::Notation::Block,
         Notation::Strided => layout::Notation::Strided,
         Notation::Digits => layout::Notation::Digits,
         Notation::Xla => layout::Notation::Xla,
     };
-    let layout = tensor.layout.respell(notation).map_err(|e| {
-        refuse(
-            text,
-            "layout-notation",
-            format!("no layout in this notation: {e}"),
-        )
-    })?;
+    let layout = tensor.layout.respell(notation).map_err(refused)?;
     Ok(type_text(&layout, &tensor.dtype))
+}
+
+/// The MLIR name of an element type that may be XLA's.
+fn mlir_name(dtype: &str) -> String {
+    XlaType::from_name(dtype).map_or_else(|| dtype.to_owned(), XlaType::mlir_name)
 }
 
 /// The canonical text of a tensor type.
 fn type_text(layout: &Layout, dtype: &str) -> String {
+    let dtype = mlir_name(dtype);
     let dims: String = layout.shape().iter().map(|n| format!("{n}x")).collect();
     match layout.spelling().to_string() {
         spelling if spelling.is_empty() => format!("tensor<{dims}{dtype}>"),
@@ -142,4 +167,90 @@ fn view(
         }
         Err(why) => format!("convert: {why}"),
     })
+}
+
+/// The chain of maps between two layouts: the first word, then a line a step.
+fn deduced(input: &str, output: &str) -> Result<String, Failure> {
+    let (operand, result) = (parse(input)?.layout, parse(output)?.layout);
+    let maps = match layout::deduce(&operand, &result) {
+        Ok(maps) => maps,
+        Err(why) => return Ok(format!("convert: {why}")),
+    };
+    let mut steps = Vec::new();
+    let mut shape = operand.shape().to_vec();
+    for map in maps {
+        let is_reshape = map.is_reshape(&shape);
+        if let (Some(middle), Some(perm), false) = (map.shape, map.perm, is_reshape) {
+            let turned: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
+            add_reshape(&mut steps, &shape, &middle);
+            steps.push(format!("transpose {perm:?}"));
+            shape = turned;
+        }
+        add_reshape(&mut steps, &shape, &map.result);
+        shape = map.result;
+    }
+    Ok(match steps.is_empty() {
+        true => "view: nothing changes".to_owned(),
+        false => format!("view: {}", steps.join(", ")),
+    })
+}
+
+/// Adds a reshape, and joins it with one before it.
+fn add_reshape(steps: &mut Vec<String>, from: &[u64], to: &[u64]) {
+    if from == to {
+        return;
+    }
+    if steps.last().is_some_and(|last| last.starts_with("reshape")) {
+        steps.pop();
+    }
+    steps.push(format!("reshape {to:?}"));
+}
+
+/// The steps in words, then as a program.
+fn explain(text: &str) -> Result<String, Failure> {
+    let tensor = parse(text)?;
+    let explanation = layout::explain(&tensor.layout)
+        .map_err(|e| refuse(text, "layout-notation", e.to_string()))?;
+    let (words, positions) = (explanation.words(), explanation.positions);
+    let program = explanation.ir(&mlir_name(&tensor.dtype));
+    let bytes = tensor.layout.bytes();
+    Ok(format!(
+        "{words}the buffer: {positions} elements, {bytes} bytes\n\n{program}"
+    ))
+}
+
+fn draw(
+    text: &str,
+    output: Option<&Path>,
+    axes: &str,
+    color: Color,
+    streams: &mut Streams<'_>,
+) -> Result<(), Failure> {
+    let tensor = parse(text)?;
+    let axes = match axes {
+        "own" => Axes::Own,
+        "xla" => Axes::Xla,
+        letters => Axes::Named(letters.chars().map(String::from).collect()),
+    };
+    let drawing = Drawing::new(&tensor.layout, &axes);
+    let drawing = drawing.map_err(|e| match e {
+        DrawError::Names { .. } => Failure::usage(format!("--axes: {e}")),
+        DrawError::Empty => refuse(text, "layout-notation", e.to_string()),
+    })?;
+    match output {
+        None => {
+            let unset = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let colours = match color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => unset && std::io::stdout().is_terminal(),
+            };
+            streams.print(&drawing.terminal(colours));
+        }
+        Some(path) if path == Path::new("-") => streams.print(&drawing.svg()),
+        Some(path) => {
+            std::fs::write(path, drawing.svg()).map_err(|e| Error::io("write", path, &e))?;
+        }
+    }
+    Ok(())
 }

@@ -66,7 +66,87 @@ fn convert_writes_the_same_function() {
 fn convert_says_why_not() {
     let tensor = "tensor<4x8xf32, {block = \"2H2W\", order = [0, 1]}>";
     optc(&["layout", "convert", "--to=strided", tensor]).fails(1, "error[layout-notation]");
-    optc(&["layout", "convert", "--to=cute", tensor]).fails(2, "possible values");
+    optc(&["layout", "convert", "--to=words", tensor]).fails(2, "possible values");
+    let padded = "tensor<3x8xf32, {block = \"2H2W\", order = [0, 1]}>";
+    optc(&["layout", "convert", "--to=cute", padded]).fails(1, "error[layout-notation]");
+}
+
+#[test]
+fn notations_of_others() {
+    let blocks = "tensor<20x300xbf16, {block = \"8H128W|2H1W\"}>";
+    let xla = optc(&["layout", "convert", "--to=xla", blocks]).ok();
+    assert_eq!(xla, "tensor<20x300xbf16, {xla = \"1,0:T(8,128)(2,1)\"}>\n");
+    let back = optc(&["layout", "convert", "--to=block", xla.trim()]).ok();
+    assert!(back.starts_with("tensor<20x300xbf16, {block = "), "{back}");
+    let cute = optc(&["layout", "convert", "--to=cute", "f32[4,8]{0,1}"]).ok();
+    assert_eq!(cute, "f32 (4,8):(1,4)\n");
+    let order = optc(&["layout", "convert", "--to=block", cute.trim()]).ok();
+    assert_eq!(order, "tensor<4x8xf32, {order = [1, 0]}>\n");
+    let index = optc(&["layout", "index", "(4,(2,4)):(2,(1,8))", "3,5"]).ok();
+    assert_eq!(index, "23\n");
+}
+
+#[test]
+fn a_view_without_a_map_is_deduced() {
+    let view = |a: &str, b: &str| optc(&["layout", "view", "--deduce", a, b]).ok();
+    assert_eq!(
+        view("f32[4,6]{1,0}", "f32[6,4]{0,1}"),
+        "view: transpose [1, 0]\n"
+    );
+    assert_eq!(view("f32[4,6]{1,0}", "f32[24]{0}"), "view: reshape [24]\n");
+    assert_eq!(
+        view("f32[4,6]{1,0}", "f32[4,6]{1,0}"),
+        "view: nothing changes\n"
+    );
+    let tiles = view("f32[8,256]{1,0:T(8,128)}", "f32[8,2,128]{2,0,1:T(8,128)}");
+    assert_eq!(tiles, "view: reshape [8, 2, 128]\n");
+    let refused = view("f32[8,256]{1,0:T(8,128)}", "f32[8,2,128]{2,1,0:T(8,128)}");
+    assert!(refused.starts_with("convert: "), "{refused}");
+    let all = [
+        "layout",
+        "view",
+        "--deduce",
+        "f32[4]{0}",
+        "f32[4]{0}",
+        "--perm=0",
+    ];
+    optc(&all).fails(2, "cannot be used with");
+}
+
+#[test]
+fn explain_gives_words_and_a_program() {
+    let text = optc(&["layout", "explain", "bf16[3,5]{1,0:T(2,2)}"]).ok();
+    assert!(text.contains("pad 3x5 to 4x6 for tile (2,2)"), "{text}");
+    assert!(
+        text.contains("the buffer: 24 elements, 48 bytes\n"),
+        "{text}"
+    );
+    let folder = Folder::new("explain");
+    let start = text.find("func.func").unwrap();
+    let program = folder.write("program.ir", &text[start..]);
+    optc(&["--pass=", &program]).ok();
+    let overlapping = "tensor<3x3xf32, {strides = [1, 1]}>";
+    optc(&["layout", "explain", overlapping]).fails(1, "error[layout-notation]");
+}
+
+#[test]
+fn draw_writes_text_and_svg() {
+    let tensor = "f32[2,3]{1,0:T(2,2)}";
+    let text = optc(&["layout", "draw", tensor, "--color=never", "--axes=xla"]).ok();
+    assert!(
+        text.contains("x=0") && text.contains("[5]") && !text.contains('\u{1b}'),
+        "{text}"
+    );
+    let coloured = optc(&["layout", "draw", tensor, "--color=always"]).ok();
+    assert!(coloured.contains('\u{1b}'), "{coloured}");
+    let svg = optc(&["layout", "draw", tensor, "-o", "-"]).ok();
+    assert!(svg.starts_with("<svg "), "{svg}");
+    let folder = Folder::new("draw");
+    let file = folder.path("figure.svg");
+    assert_eq!(optc(&["layout", "draw", tensor, "-o", &file]).ok(), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), svg);
+    optc(&["layout", "draw", "f32[0]{0}"]).fails(1, "error[layout-notation]");
+    optc(&["layout", "draw", tensor, "--axes=abc"]).fails(2, "3 names for 2 dimensions");
 }
 
 #[test]
@@ -132,6 +212,11 @@ fn the_vectors_of_the_project_pass() {
         ("tensor_maps", 161),
         ("layout_equal", 473),
         ("view", 588),
+        ("linear_index", 473),
+        ("linear_maps", 63),
+        ("byte_size", 149),
+        ("bitcast", 504),
+        ("layout_text", 211),
         ("hlo_modules", 37),
     ] {
         let found = optc(&["spec", &format!("{folder}/{kind}.json")]).ok();
