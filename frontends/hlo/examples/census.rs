@@ -1,6 +1,7 @@
 //! What a folder of HLO dumps becomes: `cargo run --release -p optc-hlo --example census -- FOLDER…`.
 //!
-//! For every `.hlo` file: whether it reads, prints back to the same module, and verifies; how its
+//! For every `.hlo` file: whether it reads, prints back to the same module, verifies, and is emitted
+//! from the IR as text that reads again (with `--out FOLDER` the texts are written there); how its
 //! bitcasts and copies are seen; which instructions stay opaque; and, where a `.json` file of the same name gives
 //! `argument_size_in_bytes`, whether the computed bytes agree.
 
@@ -15,11 +16,20 @@ type Counts = IndexMap<String, u64>;
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    for folder in std::env::args().skip(1) {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let mut emitted = None;
+    if let Some(at) = args
+        .iter()
+        .position(|a| a == "--out")
+        .filter(|at| at + 1 < args.len())
+    {
+        emitted = args.drain(at..at + 2).nth(1).map(PathBuf::from);
+    }
+    for folder in args {
         let mut counts = Counts::new();
         for path in files(Path::new(&folder))? {
             let text = std::fs::read_to_string(&path)?;
-            for line in file(&path, &text, &mut counts) {
+            for line in file(&path, &text, &mut counts, emitted.as_deref()) {
                 writeln!(out, "{}: {line}", path.display())?;
             }
         }
@@ -49,7 +59,7 @@ fn add(counts: &mut Counts, name: &str) {
 }
 
 /// What is wrong with one file.
-fn file(path: &Path, text: &str, counts: &mut Counts) -> Vec<String> {
+fn file(path: &Path, text: &str, counts: &mut Counts, out: Option<&Path>) -> Vec<String> {
     let mut lines = Vec::new();
     add(counts, "files");
     let (module, diags) = parse(text, Strictness::Exact);
@@ -73,6 +83,7 @@ fn file(path: &Path, text: &str, counts: &mut Counts) -> Vec<String> {
                     );
                 }
             }
+            lines.extend(emit(path, &import.module, counts, out));
             let remarks = import
                 .diags
                 .iter()
@@ -90,6 +101,36 @@ fn file(path: &Path, text: &str, counts: &mut Counts) -> Vec<String> {
     rearrangements(&module, counts, &mut lines);
     lines.extend(arguments(path, &module, counts));
     lines
+}
+
+/// The program as HLO text again.
+fn emit(
+    path: &Path,
+    module: &optc_ir::Module,
+    counts: &mut Counts,
+    out: Option<&Path>,
+) -> Option<String> {
+    let text = match optc_lowering::emit::hlo::emit(module) {
+        Ok(text) => text,
+        Err(diag) => return Some(format!("{}: {}", diag.code, diag.message)),
+    };
+    if let (Some(folder), Some(name)) = (out, path.file_name())
+        && let Err(error) = std::fs::write(folder.join(name), &text)
+    {
+        return Some(error.to_string());
+    }
+    let (_, diags) = parse(&text, Strictness::Exact);
+    if let Some(diag) = diags.first() {
+        let line = text[..diag.labels.first().map_or(0, |l| l.0.start as usize)]
+            .lines()
+            .count();
+        return Some(format!(
+            "emitted line {line}: {}: {}",
+            diag.code, diag.message
+        ));
+    }
+    add(counts, "files that are emitted and read again");
+    None
 }
 
 fn layout(ty: &TensorType) -> Option<Layout> {

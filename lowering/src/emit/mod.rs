@@ -2,6 +2,7 @@
 
 pub mod dot;
 mod graph;
+pub mod hlo;
 pub mod picture;
 mod repeat;
 mod scope;

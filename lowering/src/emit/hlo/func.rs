@@ -1,0 +1,579 @@
+//! One function as a computation.
+
+use super::Shared;
+use super::shape::{dtype_name, shape_text, tensor_text};
+use super::tuple::{Tree, boundary, parameters, result};
+use super::{ops, sanitized};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::entity::SideTable;
+use optc_ir::{Attr, AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, TensorType, Value};
+use std::fmt::Write;
+
+pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// A computation that is being written.
+pub(super) struct Writer<'a> {
+    pub(super) func: &'a Func,
+    pub(super) shared: &'a mut Shared,
+    entry: bool,
+    lines: Vec<String>,
+    /// What each value is called, once it is written.
+    names: SideTable<Value, Option<String>>,
+    /// Values that are written where they are first used.
+    later: IndexMap<Value, Later>,
+    /// The tuple that an operation's results were taken from.
+    tuples: IndexMap<Op, (Tree, String)>,
+    taken: IndexSet<String>,
+    /// The attributes of the operation that is being written; its last instruction gets them.
+    op: Option<Op>,
+}
+
+enum Later {
+    /// A view or a constant: written only if something needs it; how many that wait it stands on,
+    /// itself included.
+    Op(Op, u32),
+    /// The end of an asynchronous instruction.
+    Done(String),
+}
+
+/// How many views may wait for each other.
+const MAX_RUN: u32 = 64;
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(func: &'a Func, shared: &'a mut Shared, entry: bool) -> Self {
+        Self {
+            func,
+            shared,
+            entry,
+            lines: Vec::new(),
+            names: SideTable::new(None),
+            later: IndexMap::new(),
+            tuples: IndexMap::new(),
+            taken: IndexSet::new(),
+            op: None,
+        }
+    }
+
+    /// The text of the computation.
+    pub(super) fn text(mut self) -> Outcome<String> {
+        let params = self.parameters()?;
+        for &op in &self.func.body {
+            self.operation(op)?;
+        }
+        self.op = None;
+        let mut leaves = Vec::with_capacity(self.func.results.len());
+        for &value in &self.func.results {
+            leaves.push(self.name(value)?);
+        }
+        let types: Vec<String> = self
+            .func
+            .results
+            .iter()
+            .map(|&v| shape_text(self.func.ty(v)))
+            .collect::<Outcome<_>>()?;
+        let tree = result(self.func);
+        let root = self
+            .packed(&tree, &mut leaves.into_iter(), &mut types.into_iter())
+            .0;
+        let (_, shape) = boundary(self.func)?;
+        let name = &self.shared.names[&*self.func.name];
+        let entry = if self.entry { "ENTRY " } else { "" };
+        let mut out = format!(
+            "{entry}%{name} ({}) -> {} {{\n",
+            params.join(", "),
+            plain(&shape)
+        );
+        for line in &self.lines {
+            let is_root = line.split(" = ").next() == Some(&format!("%{root}"));
+            let _ = writeln!(out, "  {}{line}", if is_root { "ROOT " } else { "" });
+        }
+        out.push('}');
+        for (key, value) in self.func.attrs.iter() {
+            if key == "hlo.execution_thread"
+                && let Some(value) = value.as_str()
+            {
+                let _ = write!(out, ", execution_thread={value}");
+            }
+        }
+        out.push('\n');
+        Ok(out)
+    }
+
+    /// Writes the parameters; their names and shapes for the signature.
+    fn parameters(&mut self) -> Outcome<Vec<String>> {
+        let (shapes, _) = boundary(self.func)?;
+        let mut signature = Vec::with_capacity(shapes.len());
+        let mut at = 0;
+        for (number, (tree, shape)) in parameters(self.func).into_iter().zip(shapes).enumerate() {
+            let args = self.func.args[at..at + tree.leaves()].to_vec();
+            let key = match tree {
+                Tree::Leaf => self.func.arg_key(at),
+                Tree::Tuple(_) => {
+                    let first = self.func.arg_key(at);
+                    first
+                        .strip_suffix(".0")
+                        .map_or(format!("p{number}"), str::to_owned)
+                }
+            };
+            let name = self.fresh(&key);
+            let mut attrs = String::new();
+            if let Some(port) = self.func.arg_ports.get(at) {
+                attrs = kept(&port.attrs, "parameter", 0);
+            }
+            self.lines
+                .push(format!("%{name} = {shape} parameter({number}){attrs}"));
+            signature.push(format!("{name}: {}", plain(&shape)));
+            self.unpack(&tree, &name, &args)?;
+            at += tree.leaves();
+        }
+        Ok(signature)
+    }
+
+    /// Names the parts of a tuple.
+    fn unpack(&mut self, tree: &Tree, name: &str, values: &[Value]) -> Outcome<()> {
+        let parts = match tree {
+            Tree::Leaf => {
+                self.names[values[0]] = Some(name.to_owned());
+                return Ok(());
+            }
+            Tree::Tuple(parts) => parts,
+        };
+        let mut at = 0;
+        for (i, part) in parts.iter().enumerate() {
+            let own = &values[at..at + part.leaves()];
+            let mut shapes = Vec::with_capacity(own.len());
+            for &value in own {
+                shapes.push(shape_text(self.func.ty(value))?);
+            }
+            let shape = part.shape(&mut shapes.into_iter());
+            let element = self.raw(
+                &shape,
+                "get-tuple-element",
+                &[name.to_owned()],
+                &format!(", index={i}"),
+            );
+            self.unpack(part, &element, own)?;
+            at += part.leaves();
+        }
+        Ok(())
+    }
+
+    /// Puts values together; the name and the shape of the whole.
+    pub(super) fn packed(
+        &mut self,
+        tree: &Tree,
+        leaves: &mut impl Iterator<Item = String>,
+        shapes: &mut impl Iterator<Item = String>,
+    ) -> (String, String) {
+        match tree {
+            Tree::Leaf => (
+                leaves.next().unwrap_or_default(),
+                shapes.next().unwrap_or_default(),
+            ),
+            Tree::Tuple(parts) => {
+                let mut names = Vec::new();
+                let mut texts = Vec::new();
+                for part in parts {
+                    let (name, text) = self.packed(part, leaves, shapes);
+                    names.push(name);
+                    texts.push(text);
+                }
+                let shape = format!("({})", texts.join(", "));
+                (self.raw(&shape, "tuple", &names, ""), shape)
+            }
+        }
+    }
+
+    /// The name of a tuple of these values: the one they were taken from, if they are all of it.
+    pub(super) fn tuple(&mut self, tree: &Tree, values: &[Value]) -> Outcome<String> {
+        if let Some(op) = values.first().and_then(|&v| self.func.def_op(v))
+            && self.func.ops[op].results == values
+            && let Some((known, name)) = self.tuples.get(&op)
+            && known == tree
+        {
+            return Ok(name.clone());
+        }
+        let mut names = Vec::with_capacity(values.len());
+        let mut shapes = Vec::with_capacity(values.len());
+        for &value in values {
+            names.push(self.name(value)?);
+            shapes.push(shape_text(self.func.ty(value))?);
+        }
+        Ok(self
+            .packed(tree, &mut names.into_iter(), &mut shapes.into_iter())
+            .0)
+    }
+
+    /// Names the results of an operation that gave one instruction of this structure.
+    pub(super) fn results(&mut self, op: Op, tree: Tree, name: &str) -> Outcome<()> {
+        let results = self.func.ops[op].results.clone();
+        if tree != Tree::Leaf {
+            self.tuples.insert(op, (tree.clone(), name.to_owned()));
+        }
+        self.unpack(&tree, name, &results)
+    }
+
+    fn operation(&mut self, op: Op) -> Outcome<()> {
+        let data = &self.func.ops[op];
+        let lazy = matches!(
+            &*data.name,
+            "hbir.view"
+                | "hbir.reshape"
+                | "hbir.squeeze"
+                | "hbir.unsqueeze"
+                | "hbir.flatten"
+                | "hbir.constant"
+        );
+        if lazy && data.results.len() == 1 {
+            self.postpone(op)?;
+            return Ok(());
+        }
+        self.write(op)
+    }
+
+    /// Leaves an operation until its result is used. What waits stands on what is written, but for
+    /// a short run of views that only the views after them can write.
+    fn postpone(&mut self, op: Op) -> Outcome<()> {
+        let data = &self.func.ops[op];
+        let mut run = 0;
+        if let Some(&operand) = data.operands.first() {
+            if &*data.name == "hbir.view" {
+                let root = self.root(operand);
+                if self.waits(root) {
+                    self.name(root)?;
+                }
+            }
+            run = self.later_run(operand);
+            let written_here = self.expressible(operand) || &*data.name != "hbir.view";
+            if self.waits(operand) && (written_here || MAX_RUN < run) {
+                self.name(operand)?;
+                run = 0;
+            }
+        }
+        self.later.insert(data.results[0], Later::Op(op, run + 1));
+        Ok(())
+    }
+
+    fn later_run(&self, value: Value) -> u32 {
+        match self.later.get(&value) {
+            Some(Later::Op(_, run)) => *run,
+            Some(Later::Done(_)) | None => 0,
+        }
+    }
+
+    /// Whether a value is a view, or another rearrangement, that is not written yet.
+    fn waits(&self, value: Value) -> bool {
+        let constant = |op: Op| &*self.func.ops[op].name == "hbir.constant";
+        matches!(self.later.get(&value), Some(Later::Op(op, _)) if !constant(*op))
+    }
+
+    /// Whether HLO text can write the layout of a value.
+    pub(super) fn expressible(&self, value: Value) -> bool {
+        shape_text(self.func.ty(value)).is_ok()
+    }
+
+    /// The value that a view sees the bytes of: itself, or through views whose layouts HLO text
+    /// cannot write.
+    pub(super) fn root(&self, mut value: Value) -> Value {
+        while !self.expressible(value)
+            && let Some(data) = self.defining(value)
+            && &*data.name == "hbir.view"
+        {
+            value = data.operands[0];
+        }
+        value
+    }
+
+    fn write(&mut self, op: Op) -> Outcome<()> {
+        let outer = self.op.replace(op);
+        let before = self.lines.len();
+        let done = ops::write(self, op);
+        self.op = outer;
+        done?;
+        self.mark(before, op);
+        Ok(())
+    }
+
+    /// Writes an operation's attributes to its last instruction.
+    fn mark(&mut self, before: usize, op: Op) {
+        let data = &self.func.ops[op];
+        let mut at = self.lines.len();
+        while before < at && self.lines[at - 1].contains(" get-tuple-element(") {
+            at -= 1;
+        }
+        if at <= before {
+            return;
+        }
+        let line = &self.lines[at - 1];
+        let opcode = opcode_of(line).to_owned();
+        let operands = line.matches('%').count();
+        let mut attrs = kept(&data.attrs, &opcode, operands.saturating_sub(1));
+        if !line.contains(" metadata=")
+            && !attrs.contains(" metadata=")
+            && let Some(name) = first_name(&data.loc)
+        {
+            let _ = write!(attrs, ", metadata={{op_name=\"{}\"}}", escaped(name));
+        }
+        self.lines[at - 1].push_str(&attrs);
+    }
+
+    /// What a value is called; it is written now if it waited.
+    pub(super) fn name(&mut self, value: Value) -> Outcome<String> {
+        match self.later.swap_remove(&value) {
+            Some(Later::Op(op, _)) => self.write(op)?,
+            Some(Later::Done(line)) => self.lines.push(line),
+            None => {}
+        }
+        Ok(self.names[value]
+            .clone()
+            .unwrap_or_else(|| "undefined".to_owned()))
+    }
+
+    /// The operation that a value waits for.
+    pub(super) fn defining(&self, value: Value) -> Option<&'a OpData> {
+        let func = self.func;
+        func.def_op(value).map(|op| &func.ops[op])
+    }
+
+    /// Gives a value its name.
+    pub(super) fn called(&mut self, value: Value, name: String) {
+        self.names[value] = Some(name);
+    }
+
+    /// An asynchronous instruction: it starts here and is done where its result is first used.
+    pub(super) fn started(&mut self, value: Value, start: String, base: &str, shape: &str) {
+        let name = self.fresh(&format!("{base}-done"));
+        let line = format!("%{name} = {shape} {base}-done(%{start})");
+        self.names[value] = Some(name);
+        self.later.insert(value, Later::Done(line));
+    }
+
+    /// A name that nothing has.
+    fn fresh(&mut self, wanted: &str) -> String {
+        let base = sanitized(wanted);
+        if self.taken.insert(base.clone()) {
+            return base;
+        }
+        let stem = match base.rsplit_once('.') {
+            Some((stem, n)) if !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()) => stem,
+            _ => &base,
+        };
+        let mut n = self.taken.len();
+        loop {
+            let name = format!("{stem}.{n}");
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+            n += 1;
+        }
+    }
+
+    /// Writes an instruction; its name.
+    pub(super) fn raw(
+        &mut self,
+        shape: &str,
+        opcode: &str,
+        operands: &[String],
+        attrs: &str,
+    ) -> String {
+        let name = self.fresh(opcode);
+        let list: Vec<String> = operands.iter().map(|o| format!("%{o}")).collect();
+        self.lines.push(format!(
+            "%{name} = {shape} {opcode}({}){attrs}",
+            list.join(", ")
+        ));
+        name
+    }
+
+    /// Writes an instruction with something else than operands between its parentheses.
+    pub(super) fn payload(
+        &mut self,
+        shape: &str,
+        opcode: &str,
+        payload: &str,
+        attrs: &str,
+    ) -> String {
+        let name = self.fresh(opcode);
+        self.lines
+            .push(format!("%{name} = {shape} {opcode}({payload}){attrs}"));
+        name
+    }
+
+    /// Writes an instruction whose result has this type.
+    pub(super) fn put(
+        &mut self,
+        ty: &TensorType,
+        opcode: &str,
+        operands: &[String],
+        attrs: &str,
+    ) -> Outcome<String> {
+        let shape = tensor_text(ty)?;
+        Ok(self.raw(&shape, opcode, operands, attrs))
+    }
+
+    /// A scalar constant.
+    pub(super) fn scalar(&mut self, text: &str, dtype: DType) -> String {
+        self.payload(&format!("{}[]", dtype_name(dtype)), "constant", text, "")
+    }
+
+    /// A number in every element of a type.
+    pub(super) fn filled(&mut self, text: &str, ty: &TensorType) -> Outcome<String> {
+        let scalar = self.scalar(text, ty.dtype);
+        self.put(ty, "broadcast", &[scalar], ", dimensions={}")
+    }
+
+    /// The tensor type of a value.
+    pub(super) fn tensor(&self, value: Value) -> Outcome<&'a TensorType> {
+        let func = self.func;
+        func.ty(value).as_tensor().ok_or_else(|| {
+            let diag = Diagnostic::error("operand-kind", "found a value that is no tensor");
+            Box::new(diag)
+        })
+    }
+
+    /// A value as numpy broadcasts it to the extents of `to`, in the value's element type.
+    pub(super) fn spread(&mut self, value: Value, to: &TensorType) -> Outcome<String> {
+        let from = self.tensor(value)?;
+        let to = TensorType {
+            dtype: from.dtype,
+            ..to.clone()
+        };
+        if from.dims == to.dims {
+            return self.name(value);
+        }
+        let lead = to.rank().saturating_sub(from.rank());
+        let stays = |d: &usize| !from.dims[*d].is_one() || to.dims[lead + d].is_one();
+        let kept: Vec<usize> = (0..from.rank()).filter(stays).collect();
+        let name = self.without_units(value, &kept)?;
+        let dims: Vec<String> = kept.iter().map(|d| (d + lead).to_string()).collect();
+        let attrs = format!(", dimensions={{{}}}", dims.join(","));
+        self.put(&to, "broadcast", &[name], &attrs)
+    }
+
+    /// A value of the dimensions `kept` alone, the others having one element; a view that only
+    /// inserted those is looked through.
+    fn without_units(&mut self, value: Value, kept: &[usize]) -> Outcome<String> {
+        let from = self.tensor(value)?;
+        if kept.len() == from.rank() {
+            return self.name(value);
+        }
+        let dims: Vec<Dim> = kept.iter().map(|&d| from.dims[d].clone()).collect();
+        if let Some(data) = self.defining(value)
+            && matches!(&*data.name, "hbir.view" | "hbir.reshape" | "hbir.unsqueeze")
+            && data.props.get("perm").is_none()
+            && self.tensor(data.operands[0])?.dims == dims
+        {
+            return self.name(data.operands[0]);
+        }
+        let name = self.name(value)?;
+        self.put(&TensorType::new(dims, from.dtype), "reshape", &[name], "")
+    }
+}
+
+/// The attributes of HLO text that an operation keeps, as far as the opcode has them.
+fn kept(attrs: &AttrDict, opcode: &str, operands: usize) -> String {
+    let mut out = String::new();
+    let order = [
+        "operand_precision",
+        "algorithm",
+        "cross_program_prefetch_index",
+        "sharding",
+        "frontend_attributes",
+        "statistics",
+        "origin",
+        "metadata",
+        "backend_config",
+    ];
+    for key in order {
+        let fits = match key {
+            "operand_precision" => matches!(opcode, "dot" | "convolution") && operands == 2,
+            "algorithm" => opcode == "dot",
+            "cross_program_prefetch_index" => opcode == "copy-start",
+            _ => true,
+        };
+        if let Some(text) = attrs.str(&format!("hlo.{key}")).filter(|_| fits) {
+            let _ = write!(out, ", {key}={text}");
+        }
+    }
+    out
+}
+
+/// The opcode of a line.
+fn opcode_of(line: &str) -> &str {
+    let Some((_, right)) = line.split_once(" = ") else {
+        return "";
+    };
+    let mut depth = 0usize;
+    let end = right.char_indices().find(|(_, c)| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ' ' if depth == 0 => return true,
+            _ => {}
+        }
+        false
+    });
+    let rest = end.map_or("", |(i, _)| right[i..].trim_start());
+    rest.split('(').next().unwrap_or("")
+}
+
+fn first_name(loc: &Loc) -> Option<&str> {
+    match loc {
+        Loc::Name(name) => Some(name),
+        Loc::Fused(parts) => parts.iter().find_map(first_name),
+        Loc::Unknown | Loc::File(..) => None,
+    }
+}
+
+/// Text between quotes.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\n' => out.push_str("\\n"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A shape without its layouts.
+fn plain(shape: &str) -> String {
+    let mut depth = 0usize;
+    let mut out = String::with_capacity(shape.len());
+    for c in shape.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// A list attribute.
+pub(super) fn list<T: ToString>(items: &[T]) -> String {
+    let texts: Vec<String> = items.iter().map(T::to_string).collect();
+    format!("{{{}}}", texts.join(","))
+}
+
+/// The symbols an attribute names, as computations.
+pub(super) fn computations(shared: &Shared, attr: &Attr) -> Option<String> {
+    let name = |attr: &Attr| match attr {
+        Attr::Symbol(name) => shared.names.get(&**name).map(|n| format!("%{n}")),
+        _ => None,
+    };
+    match attr {
+        Attr::Array(items) => {
+            let names: Vec<String> = items.iter().map(name).collect::<Option<_>>()?;
+            Some(format!("{{{}}}", names.join(", ")))
+        }
+        single => name(single),
+    }
+}
