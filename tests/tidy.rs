@@ -366,7 +366,7 @@ fn every_code_is_kebab_case_and_listed() {
 fn folders_of(list: &str) -> Vec<&str> {
     let own = list.trim_end_matches("codes.rs");
     let more: &[&str] = if own == "tools/cli/src/" {
-        &["api/rust/src/"]
+        &["api/rust/src/", "lowering/src/"]
     } else {
         &[]
     };

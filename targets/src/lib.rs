@@ -16,6 +16,10 @@
 //! elementwise = { unit = "core", accept = "common-order" }
 //! ```
 
+mod formats;
+
+pub use formats::{Format, tiles_text};
+
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -100,6 +104,12 @@ struct File {
     #[serde(default)]
     block: Option<u64>,
     #[serde(default)]
+    generations: Vec<String>,
+    #[serde(default)]
+    generation: Option<String>,
+    #[serde(default)]
+    formats: Vec<Format>,
+    #[serde(default)]
     memory: Vec<MemoryLevel>,
     units: BTreeMap<String, Unit>,
     families: BTreeMap<String, FamilyRow>,
@@ -116,6 +126,12 @@ pub struct Target {
     pub style: Style,
     /// The block of [`Style::Block`], in elements.
     pub block: u64,
+    /// The generations of the hardware, where formats differ between them.
+    pub generations: Vec<String>,
+    /// The generation compiled for; empty where there are none.
+    pub generation: String,
+    /// The tiles of values, first match first.
+    pub formats: Vec<Format>,
     /// Memory levels, outermost first.
     pub memory: Vec<MemoryLevel>,
     /// Units by name.
@@ -134,6 +150,24 @@ pub enum TargetError {
         name: String,
         /// The names that exist.
         known: String,
+    },
+    /// The target has no such generation.
+    #[error("target `{name}` has no generation `{generation}`, wanted {known}")]
+    Generation {
+        /// The target.
+        name: String,
+        /// The generation asked for.
+        generation: String,
+        /// Those it has.
+        known: String,
+    },
+    /// A format that says nothing definite.
+    #[error("format {index} {fault}")]
+    Format {
+        /// Its number, from 1.
+        index: usize,
+        /// What is wrong with it.
+        fault: String,
     },
     /// The file is not TOML of the right form.
     #[error("target file: {0}")]
@@ -161,6 +195,7 @@ pub enum TargetError {
 const BUILTIN: &[(&str, &str)] = &[
     ("cpu", include_str!("../builtin/cpu.toml")),
     ("journey6", include_str!("../builtin/journey6.toml")),
+    ("tpu", include_str!("../builtin/tpu.toml")),
 ];
 
 /// The rule of families that have no row.
@@ -173,16 +208,54 @@ impl Target {
         BUILTIN.iter().map(|(name, _)| *name).collect()
     }
 
-    /// The built-in target of this name.
+    /// The built-in target of this name; a generation follows a colon, `tpu:v6e`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none, or it has no such generation.
     pub fn builtin(name: &str) -> Result<Target, TargetError> {
-        let text = Self::source(name).ok_or_else(|| TargetError::Unknown {
+        let (base, generation) = match name.split_once(':') {
+            Some((base, generation)) => (base, Some(generation)),
+            None => (name, None),
+        };
+        let text = Self::source(base).ok_or_else(|| TargetError::Unknown {
             name: name.to_owned(),
             known: Self::names().join(", "),
         })?;
-        Self::parse(text)
+        let target = Self::parse(text)?;
+        match generation {
+            Some(generation) => target.with_generation(generation),
+            None => Ok(target),
+        }
+    }
+
+    /// The same target at another generation, which its name then says.
+    ///
+    /// # Errors
+    /// It has no such generation.
+    pub fn with_generation(mut self, generation: &str) -> Result<Target, TargetError> {
+        if !self.generations.iter().any(|g| g == generation) {
+            let known = match self.generations.len() {
+                0 => "none".to_owned(),
+                _ => format!("one of {}", self.generations.join(", ")),
+            };
+            return Err(TargetError::Generation {
+                name: self.name,
+                generation: generation.to_owned(),
+                known,
+            });
+        }
+        if generation != self.generation {
+            self.name = format!("{}:{generation}", self.name);
+            generation.clone_into(&mut self.generation);
+        }
+        Ok(self)
+    }
+
+    /// The tiles that a value lies in by default: `bits` wide elements, extents major to minor in
+    /// memory. Without tiles it lies untiled.
+    #[must_use]
+    pub fn tiles(&self, bits: u32, physical: &[u64]) -> Vec<Vec<u64>> {
+        formats::tiles(&self.formats, &self.generation, bits, physical)
     }
 
     /// The TOML text of the built-in target of this name.
@@ -203,11 +276,33 @@ impl Target {
         for (family, row) in &file.families {
             check_row(family, row, &file.units)?;
         }
+        for (i, format) in file.formats.iter().enumerate() {
+            if let Some(fault) = format.fault(&file.generations) {
+                return Err(TargetError::Format {
+                    index: i + 1,
+                    fault,
+                });
+            }
+        }
+        let generation = file
+            .generation
+            .or_else(|| file.generations.first().cloned());
+        let generation = generation.unwrap_or_default();
+        if !generation.is_empty() && !file.generations.contains(&generation) {
+            return Err(TargetError::Generation {
+                name: file.name,
+                generation,
+                known: file.generations.join(", "),
+            });
+        }
         Ok(Target {
             name: file.name,
             summary: file.summary,
             style: file.spelling,
             block: file.block.unwrap_or(128).max(1),
+            generations: file.generations,
+            generation,
+            formats: file.formats,
             memory: file.memory,
             units: file.units,
             families: file.families,
@@ -270,6 +365,80 @@ mod tests {
     }
 
     #[test]
+    fn tpu_formats_follow_width_extents_and_generation() {
+        let tiles = |name: &str, bits, physical: &[u64]| {
+            tiles_text(&Target::builtin(name).unwrap().tiles(bits, physical))
+        };
+        let cases: &[(&str, u32, &[u64], &str)] = &[
+            ("tpu", 32, &[3, 197, 64], "T(8,128)"),
+            ("tpu", 32, &[1, 1000], "T(1,128)"),
+            ("tpu:v3", 32, &[1, 1000], "T(2,128)"),
+            ("tpu", 32, &[2, 7], "T(2,128)"),
+            ("tpu", 32, &[3, 7], "T(4,128)"),
+            ("tpu", 32, &[5, 7], "T(8,128)"),
+            ("tpu", 16, &[1, 7], "T(2,128)(2,1)"),
+            ("tpu", 16, &[3, 7], "T(4,128)(2,1)"),
+            ("tpu", 16, &[300, 7], "T(8,128)(2,1)"),
+            ("tpu", 8, &[1, 7], "T(4,128)(4,1)"),
+            ("tpu", 8, &[300, 7], "T(8,128)(4,1)"),
+            ("tpu:v6e", 8, &[300, 7], "T(32,128)(4,1)"),
+            ("tpu:v6e", 8, &[16, 7], "T(8,128)(4,1)"),
+            ("tpu", 1, &[64, 128], "T(32,128)(32,1)"),
+            ("tpu", 4, &[64, 128], "T(64,128)(8,1)"),
+            ("tpu", 32, &[7], "T(128)"),
+            ("tpu", 32, &[129], "T(256)"),
+            ("tpu", 32, &[5000], "T(1024)"),
+            ("tpu", 16, &[7], "T(256)(128)(2,1)"),
+            ("tpu", 16, &[288], "T(512)(128)(2,1)"),
+            ("tpu", 8, &[4257], "T(1024)(128)(4,1)"),
+            ("tpu", 32, &[], "T(128)"),
+            ("tpu", 16, &[], "T(256)"),
+            ("tpu", 64, &[8, 128], ""),
+            ("tpu", 32, &[u64::MAX, u64::MAX], "T(8,128)"),
+            ("cpu", 32, &[8, 128], ""),
+        ];
+        for &(name, bits, physical, wanted) in cases {
+            assert_eq!(
+                tiles(name, bits, physical),
+                wanted,
+                "{name} {bits} {physical:?}"
+            );
+        }
+        assert_eq!(Target::builtin("tpu").unwrap().name, "tpu");
+        assert_eq!(Target::builtin("tpu:v5e").unwrap().name, "tpu");
+        assert_eq!(Target::builtin("tpu:v6e").unwrap().name, "tpu:v6e");
+        let error = Target::builtin("tpu:v9").unwrap_err().to_string();
+        let wanted = "target `tpu` has no generation `v9`, wanted one of v3, v4, v5e, v6e";
+        assert_eq!(error, wanted);
+        let error = Target::builtin("cpu:v3").unwrap_err().to_string();
+        assert_eq!(error, "target `cpu` has no generation `v3`, wanted none");
+    }
+
+    #[test]
+    fn formats_must_be_definite() {
+        let head = "name='t'\nsummary=''\nspelling='order'\ngenerations=['a']\n";
+        let check = |format: &str, wanted: &str| {
+            let text = format!("{head}[[formats]]\nbits=[8]\n{format}\n[units]\n[families]\n");
+            let error = Target::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        };
+        check("", "wants one of `rows`, `length` and `scalar`");
+        check("scalar=1\nlength=[1,2]", "wants one of");
+        check("rows=[1,8]", "at least 1");
+        check("length=[3,8]", "powers of two");
+        check("length=[8,1]", "powers of two");
+        check("scalar=1\nthen=[[]]", "at least 1");
+        check("scalar=1\ngenerations=['b']", "the generation `b`");
+        let text = format!("{head}generation='c'\n[units]\n[families]\n");
+        assert!(
+            Target::parse(&text)
+                .unwrap_err()
+                .to_string()
+                .contains("no generation `c`")
+        );
+    }
+
+    #[test]
     fn faults_are_named() {
         let text = "name='t'\nsummary=''\nspelling='order'\n[units]\n[families]\nconv={unit='x',accept='any'}";
         let error = Target::parse(text).unwrap_err().to_string();
@@ -285,6 +454,9 @@ mod tests {
         );
         assert!(Target::parse("name = 3").is_err());
         let error = Target::builtin("gpu").unwrap_err().to_string();
-        assert_eq!(error, "unknown target `gpu`, wanted one of cpu, journey6");
+        assert_eq!(
+            error,
+            "unknown target `gpu`, wanted one of cpu, journey6, tpu"
+        );
     }
 }

@@ -9,19 +9,22 @@ use std::path::Path;
 pub enum Format {
     /// optc's own text: MLIR's generic form with the dialect `hbir`.
     Ir,
+    /// HLO text, as XLA prints a module.
+    Hlo,
     /// An ONNX model.
     Onnx,
 }
 
 impl Format {
     /// The names that `--from` takes.
-    pub const NAMES: [&'static str; 3] = ["ir", "mlir", "onnx"];
+    pub const NAMES: [&'static str; 4] = ["ir", "mlir", "hlo", "onnx"];
 
     /// The format of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Format> {
         match name {
             "ir" | "mlir" => Some(Format::Ir),
+            "hlo" => Some(Format::Hlo),
             "onnx" => Some(Format::Onnx),
             _ => None,
         }
@@ -32,13 +35,13 @@ impl Format {
     #[must_use]
     pub fn own_target(self) -> Option<&'static str> {
         match self {
-            Format::Ir => None,
+            Format::Ir | Format::Hlo => None,
             Format::Onnx => Some("onnx"),
         }
     }
 
     /// Tells the format of an input by its extension; a text of unknown extension and an input
-    /// without one (`-`) are optc's own text.
+    /// without one (`-`) are HLO where they start as that does, and else optc's own text.
     ///
     /// # Errors
     /// The extension belongs to a format that is not read.
@@ -49,11 +52,13 @@ impl Format {
             .unwrap_or("");
         match extension {
             "onnx" => Ok(Format::Onnx),
-            "hlo" => Err(unsupported("HLO text")),
+            "hlo" => Ok(Format::Hlo),
             "mlir" => match foreign_dialect(bytes) {
                 Some(dialect) => Err(unsupported(&format!("the MLIR dialect `{dialect}`"))),
                 None => Ok(Format::Ir),
             },
+            "ir" => Ok(Format::Ir),
+            _ if starts_hlo(bytes) => Ok(Format::Hlo),
             _ => Ok(Format::Ir),
         }
     }
@@ -63,16 +68,29 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Format::Ir => "ir",
+            Format::Hlo => "hlo",
             Format::Onnx => "onnx",
         })
     }
 }
 
 fn unsupported(what: &str) -> Box<Diagnostic> {
-    let message = format!("found {what}, wanted optc's own text or an ONNX model");
+    let message = format!("found {what}, wanted optc's own text, HLO text or an ONNX model");
     let known = Format::NAMES.join(", ");
     let hint = format!("the format is told by the extension or by --from, one of {known}");
     Box::new(Diagnostic::error("format-unsupported", message).note(hint))
+}
+
+/// Whether a text starts with the header of a module of HLO text, after comments.
+fn starts_hlo(bytes: &[u8]) -> bool {
+    const HEADER: &[u8] = b"HloModule";
+    let mut rest = bytes.trim_ascii_start();
+    while let Some(comment) = rest.strip_prefix(b"//") {
+        let end = comment.iter().position(|&c| c == b'\n');
+        rest = comment[end.unwrap_or(comment.len())..].trim_ascii_start();
+    }
+    let after = rest.strip_prefix(HEADER);
+    after.is_some_and(|after| after.first().is_none_or(u8::is_ascii_whitespace))
 }
 
 /// Dialects of other tools whose operations make up a program.
@@ -135,6 +153,9 @@ mod tests {
             "%0 = \"stablehlo.add\"(%a, %b)",
             Err("`stablehlo`"),
         );
-        check("a.hlo", "", Err("HLO text"));
+        check("a.hlo", "", Ok(Format::Hlo));
+        check("-", "// a dump\n\nHloModule m\n", Ok(Format::Hlo));
+        check("a.txt", "HloModules", Ok(Format::Ir));
+        check("a.ir", "HloModule m", Ok(Format::Ir));
     }
 }

@@ -75,12 +75,14 @@ pub mod layout {
     pub use optc_layout::{cute, notation};
 }
 
-/// HLO text as a tree: what the front end reads before it becomes a [`Module`].
+/// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from
+/// a module.
 pub mod hlo {
     pub use optc_hlo::{
         ArrayShape, Attrs, Computation, Extent, HloModule, Instruction, PrintedComputation,
         PrintedInstruction, Shape, Strictness, parse, print, printed,
     };
+    pub use optc_lowering::emit::hlo::emit;
 }
 
 /// Passes: running pipelines, reports and certificates.

@@ -50,6 +50,7 @@ impl Program {
         let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
         match format {
             Err(diag) => vec![Err(Error::about(name, *diag))],
+            Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
             Ok(Format::Onnx) => vec![read_onnx(name, bytes)],
             Ok(Format::Ir) => read_text(name, bytes, split),
         }
@@ -127,19 +128,39 @@ fn place(mut diag: Diagnostic, source: &str, offset: usize) -> Diagnostic {
     diag
 }
 
+/// The bytes as text.
+fn decoded(name: &str, bytes: &[u8]) -> Result<Arc<str>, Error> {
+    std::str::from_utf8(bytes).map(Arc::from).map_err(|e| {
+        let at = e.valid_up_to();
+        let message = format!("found a byte that is no UTF-8 at offset {at}");
+        Error::about(name, Diagnostic::error("text-encoding", message))
+    })
+}
+
+fn read_hlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+    let source = decoded(name, bytes)?;
+    match optc_hlo::import(&source) {
+        Ok(import) => Ok(Program {
+            module: import.module,
+            format: Format::Hlo,
+            name: name.to_owned(),
+            folder: folder_of(name),
+            diagnostics: import.diags,
+            source,
+            offset: 0,
+        }),
+        Err(diagnostics) => Err(Error {
+            diagnostics,
+            file: name.to_owned(),
+            source,
+        }),
+    }
+}
+
 fn read_text(name: &str, bytes: &[u8], split: bool) -> Vec<Result<Program, Error>> {
-    let source: Arc<str> = match std::str::from_utf8(bytes) {
-        Ok(text) => Arc::from(text),
-        Err(e) => {
-            let message = format!(
-                "found a byte that is no UTF-8 at offset {}",
-                e.valid_up_to()
-            );
-            return vec![Err(Error::about(
-                name,
-                Diagnostic::error("text-encoding", message),
-            ))];
-        }
+    let source = match decoded(name, bytes) {
+        Ok(source) => source,
+        Err(error) => return vec![Err(error)],
     };
     if !split {
         return vec![read_part(name, &source, 0, &source)];

@@ -1,8 +1,10 @@
 //! Finding a target by name or file, and which one a program is compiled for.
 
 use crate::error::Error;
+use crate::format::Format;
 use crate::program::Program;
-use optc_ir::Diagnostic;
+use optc_ir::{Diagnostic, TensorType};
+use optc_layout::Spelling;
 use optc_target::Target;
 use std::path::Path;
 
@@ -26,7 +28,8 @@ pub fn find_target(name: &str) -> Result<Target, Error> {
 }
 
 /// The target of a program for which none is given: the one that chose its layouts
-/// (`hbir.target`), else its format's own if there is one, else `cpu`.
+/// (`hbir.target`), else its format's own if there is one, else `tpu` for HLO text with tiled
+/// layouts, else `cpu`.
 ///
 /// # Errors
 /// The program names a target that does not exist.
@@ -38,9 +41,26 @@ pub fn default_target(program: &Program) -> Result<Target, Error> {
             program.error(vec![diag.note(hint)])
         });
     }
+    let tiled = program.format == Format::Hlo && has_tiles(program);
     let own = program
         .format
         .own_target()
+        .or(tiled.then_some("tpu"))
         .filter(|name| Target::names().contains(name));
     find_target(own.unwrap_or("cpu"))
+}
+
+/// Whether an argument of the program lies in tiles.
+fn has_tiles(program: &Program) -> bool {
+    let Some(entry) = program.entry() else {
+        return false;
+    };
+    let tiled = |ty: &TensorType| match &ty.spelling {
+        Spelling::Xla(layout) => !layout.tiles().is_empty(),
+        Spelling::RowMajor | Spelling::Block(_) | Spelling::Strided(_) | Spelling::Digits(_) => {
+            false
+        }
+    };
+    let values = entry.args.iter().chain(&entry.results);
+    values.filter_map(|&v| entry.ty(v).as_tensor()).any(tiled)
 }

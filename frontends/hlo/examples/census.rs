@@ -100,6 +100,7 @@ fn file(path: &Path, text: &str, counts: &mut Counts, out: Option<&Path>) -> Vec
     }
     rearrangements(&module, counts, &mut lines);
     lines.extend(arguments(path, &module, counts));
+    tiles(path, &module, counts, &mut lines);
     lines
 }
 
@@ -197,6 +198,51 @@ fn copy(from: &TensorType, to: &TensorType) -> String {
         return format!("a view, {same}");
     }
     "a conversion".to_owned()
+}
+
+/// Whether the target's formats give the tiles of the entry's parameters and results; a file name
+/// that ends with a generation, `_v4`, was compiled for it.
+fn tiles(path: &Path, module: &HloModule, counts: &mut Counts, lines: &mut Vec<String>) {
+    let entry = &module.computations[module.entry];
+    let parameters = entry.parameters();
+    let shapes = parameters.iter().map(|&p| &entry.instructions[p].shape);
+    let leaves: Vec<_> = shapes
+        .chain([&entry.root().shape])
+        .flat_map(|s| s.leaves())
+        .collect();
+    let tiled = leaves
+        .iter()
+        .filter_map(|s| s.array())
+        .any(|a| a.layout_text().contains("T("));
+    let stem = path
+        .file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let suffix = stem.rsplit('_').next().unwrap_or("");
+    let named = optc_target::Target::builtin(&format!("tpu:{suffix}"));
+    let Ok(target) = named.or_else(|_| optc_target::Target::builtin("tpu")) else {
+        return;
+    };
+    for leaf in leaves.into_iter().filter(|_| tiled) {
+        let Some((array, ty)) = leaf.array().and_then(|a| Some((a, tensor_type(a)?))) else {
+            continue;
+        };
+        let text = array.layout_text();
+        let (order, rest) = text.split_once(':').unwrap_or((&text, ""));
+        let stated = rest.split(['S', 'E', 'L']).next().unwrap_or("");
+        let places = order
+            .split(',')
+            .filter_map(|d| d.parse::<usize>().ok())
+            .rev();
+        let physical: Vec<u64> = places.filter_map(|d| ty.dims.get(d)?.fixed()).collect();
+        let found = optc_target::tiles_text(&target.tiles(ty.dtype.bits(), &physical));
+        if found == stated {
+            add(counts, "tiles: as the target's formats say");
+        } else {
+            add(counts, "tiles: others");
+            lines.push(format!("{array}: {found} by the target's formats"));
+        }
+    }
 }
 
 /// The bytes of the arguments as the layouts give them, beside those that the compiler reports.

@@ -187,6 +187,8 @@ pub(crate) enum Emit {
     Ir,
     /// The program as JSON, as docs/json.md describes it
     Json,
+    /// HLO text with layouts
+    Hlo,
     /// A graph for graphviz
     Dot,
     /// A picture
@@ -195,15 +197,16 @@ pub(crate) enum Emit {
 
 impl Emit {
     /// The formats, as they are written after `--emit=`.
-    pub(crate) const NAMES: &str = "ir, json, dot and svg";
+    pub(crate) const NAMES: &str = "ir, json, hlo, dot and svg";
 
     /// The format that a file of this extension holds; `Err` for those that nothing writes.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
         match extension {
             Some("json") => Ok(Emit::Json),
+            Some("hlo") => Ok(Emit::Hlo),
             Some("dot" | "gv") => Ok(Emit::Dot),
             Some("svg") => Ok(Emit::Svg),
-            Some(other @ ("onnx" | "hlo" | "py" | "png" | "pdf")) => Err(other),
+            Some(other @ ("onnx" | "py" | "png" | "pdf")) => Err(other),
             _ => Ok(Emit::Ir),
         }
     }
@@ -212,7 +215,7 @@ impl Emit {
     pub(crate) fn is_picture(self) -> bool {
         match self {
             Emit::Dot | Emit::Svg => true,
-            Emit::Ir | Emit::Json => false,
+            Emit::Ir | Emit::Json | Emit::Hlo => false,
         }
     }
 }

@@ -76,6 +76,18 @@ optc verify --certificate c.txt other.ir"#,
         "give a program with a function or operations",
     ),
     Code::command(
+        "hlo-layout-inexpressible",
+        "HLO text cannot write the layout of a value",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<128xf32, {digits = "4:d0 32:d0/4"}>) -> tensor<128xf32, {digits = "4:d0 32:d0/4"}> {
+  return %x : tensor<128xf32, {digits = "4:d0 32:d0/4"}>
+}"#,
+        )],
+        "optc --emit=hlo in.ir",
+        "give the value a layout that XLA's notation has",
+    ),
+    Code::command(
         "index-bounds",
         "an index is out of bounds of its tensor",
         &[],

@@ -358,7 +358,7 @@ fn write_all(
         None => None,
     };
     terminal::doing(|| "writing".to_owned());
-    let text = emitted(parts, emit, args.compile.pass.as_deref());
+    let text = emitted(parts, emit, args.compile.pass.as_deref())?;
     let mut files: Vec<(&Path, &[u8])> = Vec::new();
     if let Some((path, certificate)) = &certificate {
         files.push((path, certificate.as_bytes()));
@@ -414,9 +414,13 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
 
 /// The programs in the format of the output; several graphs and several JSON values stand one
 /// after another, several pictures are one.
-fn emitted(parts: &[Part], (emit, stage): (Emit, EmitStage), pass: Option<&str>) -> String {
+fn emitted(
+    parts: &[Part],
+    (emit, stage): (Emit, EmitStage),
+    pass: Option<&str>,
+) -> Result<String, Failure> {
     let registry = |part: &Part| part.cx.registry.clone();
-    match emit {
+    Ok(match emit {
         Emit::Ir => {
             let texts: Vec<String> = parts.iter().map(|part| part.after.text()).collect();
             texts.join("// -----\n")
@@ -425,12 +429,20 @@ fn emitted(parts: &[Part], (emit, stage): (Emit, EmitStage), pass: Option<&str>)
             .iter()
             .map(|part| optc::to_json(&part.after.module, &registry(part)))
             .collect(),
+        Emit::Hlo => {
+            let mut texts = Vec::with_capacity(parts.len());
+            for part in parts {
+                let text = optc::hlo::emit(&part.after.module);
+                texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
+            }
+            texts.join("// -----\n")
+        }
         Emit::Dot => parts
             .iter()
             .map(|part| picture(optc::to_dot, &[part], stage, pass))
             .collect(),
         Emit::Svg => picture(optc::to_svg, &parts.iter().collect::<Vec<_>>(), stage, pass),
-    }
+    })
 }
 
 type Painter = fn(&str, &[State<'_>], &Registry) -> String;

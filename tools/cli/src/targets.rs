@@ -33,6 +33,7 @@ fn explain(target: &Target) -> String {
     for (name, unit) in &target.units {
         let _ = writeln!(text, "  {name:<14} {}", unit.summary);
     }
+    text.push_str(&formats(target));
     text.push_str("\noperations, by family (any other is row-major in and out):\n");
     for (family, row) in &target.families {
         let kernel = if row.kernel { ", has a kernel" } else { "" };
@@ -42,6 +43,30 @@ fn explain(target: &Target) -> String {
             row.unit,
             accepts(row)
         );
+    }
+    text
+}
+
+/// The tiles that values lie in, where the target has tiles.
+fn formats(target: &Target) -> String {
+    if target.formats.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    let others: Vec<String> = target
+        .generations
+        .iter()
+        .map(|g| format!("{}:{g}", target.name.split(':').next().unwrap_or("")))
+        .collect();
+    let _ = writeln!(
+        text,
+        "\ngeneration {}; all: {}",
+        target.generation,
+        others.join(", ")
+    );
+    text.push_str("\ntiles, the first row that fits (any other value is untiled):\n");
+    for format in &target.formats {
+        let _ = writeln!(text, "  {}", format.describe());
     }
     text
 }

@@ -71,14 +71,14 @@ fn json_is_told_by_option_or_extension() {
 fn formats_that_are_not_written_or_read_are_told() {
     let folder = Folder::new("formats");
     let program = folder.write("a.ir", TRANSPOSE);
-    for emit in ["onnx", "stablehlo", "hlo", "pallas", "png"] {
+    for emit in ["onnx", "stablehlo", "pallas", "png"] {
         optc(&[&format!("--emit={emit}"), &program]).fails(2, "possible values");
     }
     optc(&[&program, "-o", &folder.path("a.onnx")]).fails(2, "no writer for `.onnx`");
     let foreign = folder.write("a.mlir", "%0 = stablehlo.add %a, %b : tensor<2xf32>\n");
     optc(&[&foreign]).fails(1, "error[format-unsupported]");
     let hlo = folder.write("a.hlo", "HloModule m\n");
-    optc(&[&hlo]).fails(1, "error[format-unsupported]");
+    optc(&[&hlo]).fails(1, "error[hlo-syntax]");
     let bytes = folder.path("bytes.ir");
     std::fs::write(&bytes, [b'%', 0xFF, b'x']).unwrap();
     optc(&[&bytes]).fails(1, "error[text-encoding]");

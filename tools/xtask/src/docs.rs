@@ -151,6 +151,25 @@ fn targets() -> String {
             continue;
         };
         let _ = writeln!(text, "## `{name}`\n\n{}.\n", capital(&target.summary));
+        if !target.formats.is_empty() {
+            let list: Vec<String> = target
+                .generations
+                .iter()
+                .map(|g| format!("`{g}`"))
+                .collect();
+            let _ = writeln!(
+                text,
+                "Generations: {}; `--target={name}:{}` names one, without it `{}` is meant.\n\
+                 The tiles of a value are those of the first row that fits; any other value is untiled.\n",
+                list.join(", "),
+                target.generations[0],
+                target.generation
+            );
+            for format in &target.formats {
+                let _ = writeln!(text, "- {}", format.describe());
+            }
+            text.push('\n');
+        }
         text.push_str("| family | unit | accepts | has a kernel |\n|---|---|---|---|\n");
         for (family, row) in &target.families {
             let kernel = if row.kernel { "yes" } else { "no" };

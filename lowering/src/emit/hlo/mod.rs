@@ -19,12 +19,6 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, Diagnostic, Func, Module};
 use std::fmt::Write;
 
-/// The codes of the diagnostics of this emitter, each with a line that explains it.
-pub const CODES: &[(&str, &str)] = &[(
-    "hlo-layout-inexpressible",
-    "a value's layout that the notation of HLO text does not have",
-)];
-
 /// The module as HLO text; the entry is `@main`, else the first function.
 ///
 /// # Errors

@@ -1,0 +1,231 @@
+//! HLO text as programs, and programs as HLO text again.
+
+use indexmap::IndexMap;
+use optc_hlo::{Strictness, import, parse};
+use optc_interp::{Fill, NoData, random_inputs, run_reference};
+use optc_ir::text::print;
+use optc_ir::verify::verify;
+use optc_ir::{Bindings, Module, Registry, Severity};
+use optc_lowering::emit::hlo::emit;
+
+const TILED: &str = include_str!("modules/tiled.hlo");
+const CONTROL: &str = include_str!("modules/control.hlo");
+const CONTRACTIONS: &str = include_str!("modules/contractions.hlo");
+
+/// The module of a text; it verifies, and its own text reads back.
+#[track_caller]
+fn imported(text: &str) -> Module {
+    let import = import(text).unwrap_or_else(|d| panic!("{d:?}"));
+    verify(&import.module, &Registry::hbir()).unwrap_or_else(|d| panic!("{d:?}"));
+    let printed = print(&import.module);
+    let again = optc_ir::text::parse(&printed).unwrap_or_else(|d| panic!("{d:?}\n{printed}"));
+    assert_eq!(print(&again), printed);
+    import.module
+}
+
+/// The text of the program as HLO; it reads and imports again as the same operations.
+#[track_caller]
+fn emitted(module: &Module) -> String {
+    let text = emit(module).unwrap_or_else(|d| panic!("{d:?}"));
+    let (_, diags) = parse(&text, Strictness::Exact);
+    assert!(diags.is_empty(), "{diags:?}\n{text}");
+    imported(&text);
+    text
+}
+
+/// An entry of these instructions.
+fn entry(instructions: &str) -> String {
+    format!("HloModule m\nENTRY e {{\n{instructions}\n}}\n")
+}
+
+#[test]
+fn bitcasts_are_views_and_copies_conversions() {
+    let module = imported(TILED);
+    let text = print(&module);
+    assert!(
+        text.contains("\"hbir.view\"(%x.1) <{perm = [0, 2, 1, 3]}>"),
+        "{text}"
+    );
+    assert_eq!(text.matches("\"hbir.layout_convert\"").count(), 3, "{text}");
+    assert!(
+        text.contains("xla = \"2,3,1,0:T(8,128)(2,1)S(1)\""),
+        "{text}"
+    );
+    let back = emitted(&module);
+    assert!(back.contains(" copy-start("), "{back}");
+    assert!(
+        back.contains("entry_computation_layout={(bf16[1,197,12,64]{1,3,2,0:T(8,128)(2,1)})->")
+    );
+    assert!(back.contains("is_scheduled=true"), "{back}");
+    assert!(back.contains("sharding={replicated}"), "{back}");
+    assert!(back.contains("backend_config={\"window_config\""), "{back}");
+}
+
+#[test]
+fn a_copy_of_the_same_function_is_a_view() {
+    let text =
+        entry("a = f32[1,3,1,4]{3,2,1,0} parameter(0)\nROOT b = f32[1,3,1,4]{3,1,0,2} copy(a)");
+    let module = imported(&text);
+    assert!(
+        print(&module).contains("\"hbir.view\"(%a)"),
+        "{}",
+        print(&module)
+    );
+    emitted(&module);
+}
+
+#[test]
+fn a_window_partition_across_tiles_is_a_view() {
+    let text = entry(
+        "a = f32[8,128]{1,0:T(8,128)} parameter(0)\n\
+         ROOT b = f32[2,4,128]{2,1,0:T(4,128)} bitcast(a)",
+    );
+    assert!(print(&imported(&text)).contains("\"hbir.view\"(%a)"));
+}
+
+#[test]
+fn a_bitcast_between_memory_spaces_moves_nothing() {
+    let text = entry(
+        "a = f32[8,128]{1,0:T(8,128)S(1)} parameter(0)\n\
+         ROOT b = f32[8,128]{1,0:T(8,128)} bitcast(a)",
+    );
+    let module = imported(&text);
+    let printed = print(&module);
+    assert!(printed.contains("\"hbir.identity\""), "{printed}");
+    assert!(!printed.contains("layout_convert"), "{printed}");
+    let back = emitted(&module);
+    assert!(!back.contains(" copy("), "{back}");
+}
+
+#[test]
+fn control_flow_keeps_its_computations() {
+    let module = imported(CONTROL);
+    let text = print(&module);
+    assert!(
+        text.contains("condition = @cond") || text.contains("hlo.condition = @cond"),
+        "{text}"
+    );
+    assert!(text.contains("hlo.fusion = \"kLoop\""), "{text}");
+    assert!(text.contains("kind = \"min\""), "{text}");
+    assert!(text.contains("hlo.to_apply = @odd"), "{text}");
+    let back = emitted(&module);
+    for part in [
+        " while(",
+        "condition=%cond",
+        "body=%body",
+        "backend_config={\"known_trip_count\":{\"n\":\"10\"}}",
+        "kind=kLoop, calls=%square",
+        "to_apply=%odd",
+        "c64[2]{0} negate(",
+    ] {
+        assert!(back.contains(part), "no {part} in\n{back}");
+    }
+}
+
+#[test]
+fn opaque_instructions_are_counted_in_remarks() {
+    let import = import(CONTROL).unwrap();
+    let remarks: Vec<&str> = import
+        .diags
+        .iter()
+        .filter(|d| d.severity == Severity::Remark && d.code == "hlo-opaque")
+        .map(|d| d.message.as_str())
+        .collect();
+    assert_eq!(remarks.len(), 3, "{remarks:?}");
+    assert!(
+        remarks[0].starts_with("`while` has no equivalent"),
+        "{remarks:?}"
+    );
+}
+
+#[test]
+fn a_fusion_of_other_operands_is_refused() {
+    let text = "f { p = f32[4] parameter(0)\n ROOT q = f32[4] negate(p) }\n\
+        ENTRY e { a = f32[5] parameter(0)\n ROOT r = f32[4] fusion(a), kind=kLoop, calls=f }";
+    let diags = import(text).unwrap_err();
+    assert_eq!(diags[0].code, "hlo-import");
+}
+
+/// Convolutions that are contractions give what the dot beside each gives; the emitted program the
+/// same again.
+#[test]
+fn convolutions_that_are_contractions_are_computed_as_such() {
+    let module = imported(CONTRACTIONS);
+    let text = print(&module);
+    assert_eq!(text.matches("\"hbir.conv\"").count(), 2, "{text}");
+    assert_eq!(text.matches("\"hbir.dot_general\"").count(), 7, "{text}");
+    let again = imported(&emitted(&module));
+    for module in [&module, &again] {
+        let results = run(module);
+        assert_eq!(results.len(), 10);
+        for pair in 0..5 {
+            let (a, b) = (&results[2 * pair], &results[2 * pair + 1]);
+            assert_eq!(a.shape, b.shape, "pair {pair}");
+            for i in 0..a.len() {
+                let (x, y) = (a.f64_at(i), b.f64_at(i));
+                assert!(
+                    (x - y).abs() <= 1e-4 * y.abs().max(1.0),
+                    "pair {pair}: {x} and {y}"
+                );
+            }
+        }
+    }
+}
+
+fn run(module: &Module) -> Vec<optc_ir::Tensor> {
+    let registry = Registry::hbir();
+    let func = &module.funcs[0];
+    let inputs = random_inputs(module, &func.name, Fill::Normal, 7, &Bindings::default());
+    let inputs: IndexMap<String, optc_ir::Tensor> = inputs.expect("known sizes");
+    let results = run_reference(
+        module,
+        &registry,
+        &func.name,
+        &inputs,
+        &NoData,
+        &Bindings::default(),
+    );
+    results.expect("it runs").into_values().collect()
+}
+
+#[test]
+fn programs_of_other_sources_are_emitted() {
+    let text = r#"
+        func.func @main(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %b: tensor<4xf32>, %i: tensor<5xsi32>) -> (tensor<2x4x4x4xf32>, tensor<2x5x8x8xf32>, tensor<2x3x8x8xf32>) {
+          %0 = "hbir.conv"(%x, %w, %b) <{pads = [1, 1, 1, 1], strides = [2, 2]}> : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<2x4x4x4xf32>
+          %1 = "hbir.gelu"(%0) : (tensor<2x4x4x4xf32>) -> tensor<2x4x4x4xf32>
+          %2 = "hbir.gather"(%x, %i) <{axis = 1}> : (tensor<2x3x8x8xf32>, tensor<5xsi32>) -> tensor<2x5x8x8xf32>
+          %3 = "hbir.softmax"(%x) <{axis = 1}> : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
+          return %1, %2, %3 : tensor<2x4x4x4xf32>, tensor<2x5x8x8xf32>, tensor<2x3x8x8xf32>
+        }"#;
+    let module = optc_ir::text::parse(text).unwrap();
+    let back = imported(&emit(&module).unwrap());
+    let (registry, seed) = (Registry::hbir(), 3);
+    let mut inputs =
+        random_inputs(&module, "main", Fill::Normal, seed, &Bindings::default()).unwrap();
+    let indices = optc_ir::Tensor::from_i64(optc_ir::DType::SI32, vec![5], [0, -1, 2, -3, 1]);
+    inputs.insert("i".to_owned(), indices);
+    let runs = [&module, &back].map(|m| {
+        let name = &m.funcs[0].name;
+        run_reference(m, &registry, name, &inputs, &NoData, &Bindings::default()).expect("it runs")
+    });
+    let [a, b] = runs.map(|r| r.into_values().collect::<Vec<_>>());
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().zip(&b) {
+        assert_eq!(a.shape, b.shape);
+        for i in 0..a.len() {
+            let (x, y) = (a.f64_at(i), b.f64_at(i));
+            assert!((x - y).abs() <= 1e-4 * y.abs().max(1.0), "{x} and {y}");
+        }
+    }
+}
+
+#[test]
+fn a_layout_that_hlo_cannot_write_is_refused() {
+    let text = "func.func @main(%x: tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>) -> tensor<128xf32, {digits = \"4:d0 32:d0/4\"}> {\n\
+        %0 = \"hbir.relu\"(%x) : (tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>) -> tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>\n\
+        return %0 : tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>\n}\n";
+    let module = optc_ir::text::parse(text).unwrap();
+    let error = emit(&module).unwrap_err();
+    assert_eq!(error.code, "hlo-layout-inexpressible");
+}

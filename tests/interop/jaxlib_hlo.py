@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""XLA's own parser reads the HLO text that optc writes.
+
+usage: python jaxlib_hlo.py OPTC [FILE ...]
+
+Without files: the modules of frontends/hlo/tests/modules and the programs of tests/cases/pipelines.  Every
+file is written as HLO text as it is; HLO modules also after view-fold.  Needs jaxlib
+(requirements-jax.txt); without it nothing is checked, which is said.
+"""
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parser():
+    """XLA's parser, or the reason why there is none."""
+    try:
+        from jaxlib import _hlo
+        return _hlo.hlo_module_from_text, None
+    except ImportError:
+        pass
+    try:
+        from jaxlib import xla_client
+        return xla_client._xla.hlo_module_from_text, None
+    except (ImportError, AttributeError) as error:
+        return None, f"jaxlib with an HLO parser is not installed ({error})"
+
+
+def main():
+    optc, files = sys.argv[1], [pathlib.Path(f) for f in sys.argv[2:]]
+    read, reason = parser()
+    if read is None:
+        print(f"skipped: {reason}")
+        return 0
+    if not files:
+        files = sorted((ROOT / "frontends/hlo/tests/modules").glob("*.hlo"))
+        files += sorted((ROOT / "tests/cases/pipelines").rglob("*.ir"))
+    failed = 0
+    for path in files:
+        runs = [["--pass="]] if path.suffix == ".ir" else [["--pass="], ["--pass=view-fold"]]
+        for run in runs:
+            done = subprocess.run([optc, *run, "--emit=hlo", str(path)], capture_output=True, text=True)
+            message = done.stderr
+            if done.returncode == 0:
+                try:
+                    read(done.stdout)
+                    continue
+                except Exception as error:  # the parser's own error has no class of its own
+                    message = str(error)
+            failed += 1
+            print(f"{path} {' '.join(run)}: {message[:600]}")
+    print(f"{len(files)} files, {failed} failures")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
