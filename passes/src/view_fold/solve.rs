@@ -73,6 +73,9 @@ pub(crate) struct Solution {
 pub(crate) struct Limits {
     /// Entries of the largest table that elimination may make.
     pub(crate) table: usize,
+    /// Entries of all tables that one elimination may make, for each variable of the problem; never
+    /// fewer in all than one of the largest tables has sixteen times.
+    pub(crate) work: usize,
     /// The same where what is left becomes an integer programme: its columns are table entries.
     pub(crate) core: usize,
     /// Columns of an integer programme.
@@ -85,10 +88,20 @@ pub(crate) struct Limits {
 /// read by all later nodes stays within the columns and nodes (see the tests).
 const LIMITS: Limits = Limits {
     table: 1 << 22,
+    work: 1 << 11,
     core: 1 << 10,
     columns: 6_000,
     nodes: 400,
 };
+
+impl Limits {
+    /// Entries of all tables that one elimination of a problem of `n` variables may make.
+    fn work_of(self, n: usize) -> usize {
+        self.work
+            .saturating_mul(n)
+            .max(self.table.saturating_mul(16))
+    }
+}
 
 /// Rounds of improving one variable after another.
 const ROUNDS: usize = 16;
@@ -107,8 +120,9 @@ pub(crate) fn solve(problem: &Problem) -> Solution {
 fn solve_with(problem: &Problem, limits: Limits) -> Solution {
     let mut state = State::new(problem);
     let mut steps = Vec::new();
-    let mut states = vec![0usize; problem.domains.len()];
-    if state.eliminate_within(limits.table, &mut steps) {
+    let n = problem.domains.len();
+    let mut states = vec![0usize; n];
+    if state.eliminate_within(limits.table, limits.work_of(n), &mut steps) {
         back_substitute(&problem.domains, &steps, &mut states);
         let cost = evaluate(problem, &states);
         return Solution {
@@ -120,7 +134,7 @@ fn solve_with(problem: &Problem, limits: Limits) -> Solution {
     }
     let mut state = State::new(problem);
     steps.clear();
-    state.eliminate_within(limits.core, &mut steps);
+    state.eliminate_within(limits.core, usize::MAX, &mut steps);
     let mut bound = state.constant;
     for part in state.parts() {
         let solution = solve_part(&part.problem, limits);
@@ -153,12 +167,15 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
 
 /// A part that elimination does not fit: fixing and improving for a start, then the programme.
 fn solve_part(problem: &Problem, limits: Limits) -> Solution {
-    let mut states = fixed(problem, limits.table);
+    // So many tables of the guard are within the work that may be done.
+    let n = problem.domains.len();
+    let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
+    let mut states = fixed(problem, guard);
     improve(problem, &mut states);
     let mut cost = evaluate(problem, &states);
     let start = (cost < INFEASIBLE).then_some(states.as_slice());
     let programme = integer::minimise(problem, start, limits);
-    let mut bound = mini_buckets(problem, limits.table >> 4);
+    let mut bound = mini_buckets(problem, guard.min(limits.table >> 4));
     if let Some(found) = programme {
         bound = bound.max(self::cost(found.bound, 0));
         if let Some(mut better) = found.states {
@@ -182,9 +199,11 @@ fn solve_part(problem: &Problem, limits: Limits) -> Solution {
 fn fixed(problem: &Problem, guard: usize) -> Vec<usize> {
     let mut state = State::new(problem);
     let mut steps = Vec::new();
-    while !state.eliminate_within(guard, &mut steps) {
-        let widest = state.widest();
-        steps.push(state.fix(widest));
+    while !state.eliminate_within(guard, usize::MAX, &mut steps) {
+        match state.widest() {
+            Some(widest) => steps.push(state.fix(widest)),
+            None => break,
+        }
     }
     let mut states = vec![0usize; problem.domains.len()];
     back_substitute(&problem.domains, &steps, &mut states);
@@ -323,13 +342,16 @@ impl<'a> State<'a> {
         state
     }
 
-    /// Eliminates while the tables fit; says whether nothing is left.
-    fn eliminate_within(&mut self, guard: usize, steps: &mut Vec<Step>) -> bool {
+    /// Eliminates while the tables fit, each in `guard` and all in `work` entries; says whether
+    /// nothing is left.
+    fn eliminate_within(&mut self, guard: usize, work: usize, steps: &mut Vec<Step>) -> bool {
+        let mut left = work;
         while let Some((var, size)) = self.next() {
-            if guard < size {
+            if guard.min(left) < size {
                 self.heap.push(Reverse((size, var)));
                 return false;
             }
+            left -= size;
             steps.push(self.eliminate(var));
         }
         true
@@ -466,10 +488,13 @@ impl<'a> State<'a> {
         Step { var, scope, best }
     }
 
-    fn widest(&self) -> usize {
-        let open = (0..self.done.len()).filter(|&v| !self.done[v]);
-        open.max_by_key(|&v| (self.scope(v).len(), Reverse(v)))
-            .expect("a variable is left")
+    /// Of the variable that would be eliminated next and those beside it, the one with the most
+    /// others beside it.
+    fn widest(&mut self) -> Option<usize> {
+        let (next, size) = self.next()?;
+        self.heap.push(Reverse((size, next)));
+        let near = self.beside[next].keys().copied().chain([next]);
+        near.max_by_key(|&v| (self.beside[v].len(), Reverse(v)))
     }
 
     /// Fixes a variable to the state whose factors have the least sum of minima.
