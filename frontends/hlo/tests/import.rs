@@ -43,7 +43,7 @@ fn bitcasts_are_views_and_copies_conversions() {
     let module = imported(TILED);
     let text = print(&module);
     assert!(
-        text.contains("\"hbir.view\"(%x.1) <{perm = [0, 2, 1, 3]}>"),
+        text.contains("\"hbir.view\"(%x.1) <{perm = [1, 0, 2], shape = [197, 12, 64]}>"),
         "{text}"
     );
     assert_eq!(text.matches("\"hbir.layout_convert\"").count(), 3, "{text}");

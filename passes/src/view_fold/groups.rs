@@ -95,7 +95,7 @@ pub(crate) struct Graph {
     pub(crate) numbers: StandIns,
 }
 
-/// The element width that stands for a value of no known type.
+/// The element width that stands for a value that is no tensor.
 const UNKNOWN_BITS: u32 = 8;
 
 /// Builds the graph of one function.
@@ -214,11 +214,9 @@ impl Builder<'_> {
     }
 
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
-        // What is no tensor has no layout, and belongs to no group.
-        let Some(ty) = self.func.ty(value).as_tensor() else {
-            return;
-        };
-        let bits = ty.dtype.bits();
+        // What is no tensor is a unit that nothing lays out anew.
+        let ty = self.func.ty(value).as_tensor();
+        let bits = ty.map_or(UNKNOWN_BITS, |ty| ty.dtype.bits());
         self.graph.shapes[value] = Arc::from(&shape[..]);
         let producer = Some((node, port));
         let data = GroupData {

@@ -379,7 +379,6 @@ impl<'a> Search<'a> {
                 tie = tie.saturating_add(self.constant_tie(value, layout));
             }
             if self.graph.nodes[node].ports[port].is_result
-                && self.graph.member(value).is_some()
                 && need.mask == 0
                 && need.constant.is_none()
             {
@@ -410,14 +409,7 @@ impl<'a> Search<'a> {
         accepted: &[LayoutId],
         default: Option<LayoutId>,
     ) -> Option<Need> {
-        let Some(group) = self.graph.member(value).map(|m| m.group) else {
-            // What is no tensor has no layout, and needs none.
-            return Some(Need {
-                mask: 0,
-                direct: None,
-                constant: None,
-            });
-        };
+        let group = self.graph.member(value)?.group;
         if self.graph.groups[group].constant {
             return self.constant_need(value, accepted, default);
         }

@@ -77,7 +77,7 @@ optc verify --certificate c.txt other.ir"#,
     ),
     Code::command(
         "hlo-layout-inexpressible",
-        "HLO text cannot write the layout of a value",
+        "a value has a layout that HLO text cannot write",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<128xf32, {digits = "4:d0 32:d0/4"}>) -> tensor<128xf32, {digits = "4:d0 32:d0/4"}> {
