@@ -217,6 +217,11 @@ impl StandIns {
         prime
     }
 
+    /// Takes over a number that another table gave to a `?`.
+    pub fn adopt(&mut self, number: u64) {
+        self.atoms.insert(number, Atom::Nameless);
+    }
+
     /// Whether some size is unknown.
     #[must_use]
     pub fn any(&self) -> bool {

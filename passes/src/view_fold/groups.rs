@@ -110,7 +110,9 @@ pub(crate) fn build(
         let message = format!("the sizes of a value of @{} are too large", func.name);
         Box::new(Diagnostic::error("rearrange-unknown-size", message).at(func.span, "here"))
     })?;
-    if layouts.begin(&numbers, &SizeTable::new(&cx.bindings), &cx.target) {
+    let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+    let any = types.any(|ty| ty.shape().is_none());
+    if layouts.begin(&numbers, any, &SizeTable::new(&cx.bindings), &cx.target) {
         signatures.forget();
     }
     let mut builder = Builder {
@@ -204,7 +206,11 @@ impl Builder<'_> {
     /// The number that stands for an extent of a value.
     fn number(&mut self, dim: &Dim) -> u64 {
         let number = self.graph.numbers.number(dim);
-        number.expect("`StandIns::for_func` has found numbers for all values")
+        let number = number.expect("`StandIns::for_func` has found numbers for all values");
+        if *dim == Dim::Unknown {
+            self.layouts.adopt(number);
+        }
+        number
     }
 
     fn fresh_shape(&mut self, value: Value) -> Vec<u64> {

@@ -51,16 +51,17 @@ struct Open {
 }
 
 impl Layouts {
-    /// Begins a function whose unknown sizes these numbers stand for: answers about layouts of
-    /// another one no longer hold. Whether any are dropped.
+    /// Begins a function whose unknown sizes, if it has any, these numbers stand for: answers about
+    /// layouts of another one no longer hold. Whether any are dropped.
     pub(crate) fn begin(
         &mut self,
         numbers: &StandIns,
+        any: bool,
         sizes: &SizeTable,
         target: &Arc<Target>,
     ) -> bool {
         let had = self.open.take().is_some();
-        if numbers.any() {
+        if any {
             self.open = Some(Open {
                 numbers: numbers.clone(),
                 target: Arc::clone(target),
@@ -69,11 +70,18 @@ impl Layouts {
                 writable: IndexMap::new(),
             });
         }
-        let anew = had || numbers.any();
+        let anew = had || any;
         if anew {
             self.pulled.clear();
         }
         anew
+    }
+
+    /// Learns of a number that stands for a size without a name.
+    pub(crate) fn adopt(&mut self, number: u64) {
+        if let Some(open) = &mut self.open {
+            open.numbers.adopt(number);
+        }
     }
 
     /// Whether an extent stands for an unknown size.

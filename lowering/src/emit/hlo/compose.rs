@@ -54,7 +54,7 @@ impl Elementwise<'_, '_, '_> {
     }
 
     /// `yes` where `x` is below 0, `no` elsewhere.
-    fn below_zero(&mut self, x: &String, yes: &String, no: &String) -> Outcome<String> {
+    fn below_zero(&mut self, x: &str, yes: &String, no: &String) -> Outcome<String> {
         let zero = self.number(0.0)?;
         let cond = self.test("LT", x, &zero)?;
         self.of("select", &[&cond, yes, no])
