@@ -53,7 +53,7 @@ def inputs():
 
 def same(optc, a, b, runs, what):
     if runs:
-        need([optc, "verify", "--random-weights", "--seeds", "1", "--bind", "B=2,S=3,?=4", a, b], what)
+        need([optc, "verify", "--random-weights", "--seeds", "1", "--bind", "B=2,S=3,H=14,?=4", a, b], what)
     else:
         left, right = (need([optc, "stats", "--json", "--pass=", f], what) for f in (a, b))
         assert left == right, f"{what}\n{left}{right}"

@@ -234,11 +234,20 @@ impl Output<'_, '_> {
     }
 
     /// The name and properties of an operation in the result: a reshape whose sizes stay open is the
-    /// view that it is in row-major order.
+    /// view that it is in row-major order. Another one stays where its result has several sizes
+    /// without names: a view's types would not say what they are.
     fn written(&self, op: Op) -> (Arc<str>, AttrDict) {
         let data = &self.e.old.ops[op];
         let rearranges = view_of(&self.e.old.op_ref(op)).is_ok();
-        if rearranges && &*data.name != "hbir.layout_convert" {
+        let ty = data
+            .results
+            .first()
+            .and_then(|&v| self.e.old.ty(v).as_tensor());
+        let open = ty.map_or(0, |ty| {
+            ty.dims.iter().filter(|d| **d == Dim::Unknown).count()
+        });
+        let says_sizes = &*data.name != "hbir.reshape" && 1 < open;
+        if rearranges && !says_sizes && &*data.name != "hbir.layout_convert" {
             return (Arc::from("hbir.view"), AttrDict::new());
         }
         (data.name.clone(), data.props.clone())
