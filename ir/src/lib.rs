@@ -13,6 +13,7 @@ pub mod size;
 pub mod stand_in;
 pub mod tensor;
 pub mod text;
+pub mod tile;
 pub mod types;
 pub mod verify;
 
