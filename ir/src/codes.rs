@@ -338,6 +338,42 @@ module {
         r#"%1 = "hbir.reshape"(%0) <{shape = [4, 2]}> : (tensor<8xsi8) -> tensor<4x2xsi8>"#,
         "read what was found and wanted at the caret; a bracket or comma before it may be missing",
     ),
+    Code::program(
+        "tile-axis",
+        "a tile names an axis that the grid of its group does not have, or has an empty span",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g1 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "name the axes `g0`, `g1`, … of the grid, outermost first; an extent is at least 1",
+    ),
+    Code::program(
+        "tile-group",
+        "an operation is in a group that its function does not list",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 1, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "add the grid to `hbir.groups` of the function, or name a group that is there",
+    ),
+    Code::program(
+        "tile-rank",
+        "a tile has another number of spans than its value has dimensions",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "write one span a dimension; `32` alone is all of a dimension of 32",
+    ),
+    Code::program(
+        "tile-syntax",
+        "the attributes of a plan are not of the form that is read",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 at g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "write `{group = 0, result = [\"16 @ g0 * 16\", \"32\"]}` at an operation and `hbir.groups = [{grid = [4]}]` at its function",
+    ),
     Code::input(
         "value-foreign",
         "an operation or a value in a function is not of the function's own tables, or stands in it twice",

@@ -7,6 +7,7 @@ use crate::attr::{Attr, AttrDict};
 use crate::module::{Func, Op};
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::Access;
 use crate::types::{DType, Dim, TensorType, Type};
 use indexmap::IndexMap;
 use std::sync::Arc;
@@ -310,6 +311,13 @@ pub trait OpDecl: Send + Sync {
     /// How orders of operands map to orders of results.
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         Freedom::barrier(op)
+    }
+
+    /// The loops and what they touch of the operands and results, all of whose sizes are known.
+    ///
+    /// Read it by [`crate::tile::access_of`].
+    fn access(&self, op: &OpRef<'_>) -> Access {
+        Access::of_freedom(op, &self.freedom(op))
     }
 
     /// What executing it moves.

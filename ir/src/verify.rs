@@ -35,6 +35,11 @@
 //! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`) and takes and gives these
 //!   types (`call-argument-mismatch`, `call-result-mismatch`).
 //!
+//! # Tiles
+//! - A plan is of the form that [`crate::tile::plan`] gives (`tile-syntax`), its operations are in groups
+//!   that exist (`tile-group`), a tile has the rank of its value (`tile-rank`) and names axes of its
+//!   grid (`tile-axis`).
+//!
 //! # Symbolic dimensions
 //! A view between types of unknown dimensions is decided with numbers that stand for sizes
 //! ([`StandIns`]). A `?` whose size follows from the number of elements gets that size. A declared name
@@ -148,6 +153,9 @@ impl<'m> Verifier<'m> {
                 .iter()
                 .for_each(|v| defined[v.index()] = true);
             self.op(func, op);
+        }
+        if let Err(diags) = crate::tile::check(func) {
+            self.diags.extend(diags);
         }
         for (i, &value) in func.results.iter().enumerate() {
             if !defined.get(value.index()).is_some_and(|&d| d) {

@@ -1,3 +1,21 @@
 //! Tiles: which part of each value one program of a grid works on.
+//!
+//! A *group* is a set of operations that run together, once a program of a *grid*. Each operation
+//! has a tile of its own for each result ([`Tile`]): per dimension where it starts, an expression over
+//! the indices of the grid ([`Expr`]), and how long it is. The plan is kept in attributes, see
+//! [`plan`]; [`block`] is Pallas's vocabulary for the same.
 
+mod access;
 pub mod block;
+mod check;
+mod expr;
+pub mod plan;
+mod region;
+mod span;
+
+pub use access::{Access, Combine, Index, Loop, LoopKind, access_of};
+pub use check::check;
+pub use expr::{Expr, ExprError};
+pub use plan::{Axis, Group, OpTile, Order, Plan};
+pub use region::{Region, RegionError, Steps};
+pub use span::{Span, SpanError, Tile};

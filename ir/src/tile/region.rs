@@ -1,0 +1,355 @@
+//! From the tile of a result to the loops that make it and to the part of each operand that they
+//! read, and from the tile of an operand to what can be made of it.
+
+use crate::tile::access::{Access, Index, LoopKind};
+use crate::tile::expr::Expr;
+use crate::tile::span::{Span, Tile};
+use thiserror::Error;
+
+/// The part of each loop that one program runs.
+pub type Steps = Vec<Span>;
+
+/// Why an operation cannot make a tile.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RegionError {
+    /// The dimension is worked along.
+    #[error(
+        "dimension {dim} of result {result} is worked along: found `{span}`, wanted {size}, all of it"
+    )]
+    Whole {
+        /// The result.
+        result: usize,
+        /// Its dimension.
+        dim: usize,
+        /// The part asked for.
+        span: Span,
+        /// The size of the dimension.
+        size: u64,
+    },
+    /// Two dimensions ask different parts of one loop.
+    #[error(
+        "dimension {dim} of result {result} wants the steps `{found}`, another one wants `{other}`"
+    )]
+    Disagree {
+        /// The result.
+        result: usize,
+        /// Its dimension.
+        dim: usize,
+        /// Its part.
+        found: Span,
+        /// The other part.
+        other: Span,
+    },
+    /// A reduction that cannot be cut.
+    #[error("{found} spans of cut reductions, wanted {wanted}, one a reduction")]
+    Reductions {
+        /// How many are given.
+        found: usize,
+        /// How many there are.
+        wanted: usize,
+    },
+}
+
+/// The part of an operand that a tile reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// The smallest box that holds it.
+    pub tile: Tile,
+    /// The elements that are read of those in the box; the others are read for nothing.
+    pub needed: u64,
+}
+
+/// The dimensions that are the digits of one loop.
+struct Digits {
+    id: usize,
+    /// The first of the dimensions.
+    dim: usize,
+    /// The divisor and the part of each.
+    parts: Vec<(u64, Span)>,
+}
+
+impl Access {
+    /// The steps of all loops that make these tiles of the results, with these parts of the
+    /// reductions (none: all of them). `shapes` are those of the results.
+    ///
+    /// Steps beyond what is asked may be among them, where the tile is not made of whole steps.
+    ///
+    /// # Errors
+    /// The operation cannot make such tiles.
+    pub fn steps(
+        &self,
+        results: &[Tile],
+        reduce: &[Span],
+        shapes: &[&[u64]],
+        grid: &[u64],
+    ) -> Result<Steps, RegionError> {
+        let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
+        for (r, ((tile, dims), shape)) in results.iter().zip(&self.results).zip(shapes).enumerate()
+        {
+            self.inverse(dims, &tile.0, shape, grid, &mut |dim, id, span| {
+                let span = match id {
+                    Some(id) => (id, span),
+                    None => {
+                        let size = shape.get(dim).copied().unwrap_or(1);
+                        return Err(RegionError::Whole {
+                            result: r,
+                            dim,
+                            span,
+                            size,
+                        });
+                    }
+                };
+                let (id, span) = span;
+                match &steps[id] {
+                    Some(other) if *other != span => Err(RegionError::Disagree {
+                        result: r,
+                        dim,
+                        found: span,
+                        other: other.clone(),
+                    }),
+                    _ => {
+                        steps[id] = Some(span);
+                        Ok(())
+                    }
+                }
+            })?;
+        }
+        let reductions: Vec<usize> = self.reductions().map(|(id, ..)| id).collect();
+        if !reduce.is_empty() && reduce.len() != reductions.len() {
+            return Err(RegionError::Reductions {
+                found: reduce.len(),
+                wanted: reductions.len(),
+            });
+        }
+        for (id, span) in reductions.into_iter().zip(reduce) {
+            steps[id] = Some(span.clone());
+        }
+        let all = steps.into_iter().zip(&self.loops);
+        Ok(all
+            .map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
+            .collect())
+    }
+
+    /// Calls `set` with the steps of each loop that a box asks for, or with no loop where a
+    /// dimension that is never cut is cut.
+    fn inverse<E>(
+        &self,
+        dims: &[Index],
+        tile: &[Span],
+        shape: &[u64],
+        grid: &[u64],
+        set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // The digits of one loop, most significant first, come in several dimensions.
+        let mut digits: Vec<Digits> = Vec::new();
+        for (d, (index, span)) in dims.iter().zip(tile).enumerate() {
+            match index {
+                Index::Sum { terms, offset } => {
+                    let mut rest = Span::new(span.start.offset(-offset), span.extent);
+                    for (n, &(id, stride)) in terms.iter().enumerate() {
+                        let last = n + 1 == terms.len();
+                        let Ok(by) = u64::try_from(stride) else {
+                            continue;
+                        };
+                        if last && by == 1 {
+                            set(d, Some(id), rest.clone())?;
+                            break;
+                        }
+                        let (outer, inner, _) = rest.divide(by, grid);
+                        set(d, Some(id), outer)?;
+                        rest = inner;
+                    }
+                }
+                Index::Digit { of, by, .. } => {
+                    let part = (*by, span.clone());
+                    match digits.iter_mut().find(|known| known.id == *of) {
+                        Some(known) => known.parts.push(part),
+                        None => digits.push(Digits {
+                            id: *of,
+                            dim: d,
+                            parts: vec![part],
+                        }),
+                    }
+                }
+                Index::Whole => {
+                    let size = shape.get(d).copied().unwrap_or(1);
+                    if !span.is_whole(size) {
+                        set(d, None, span.clone())?;
+                    }
+                }
+            }
+        }
+        for Digits { id, dim, parts } in digits {
+            let mut start = Expr::default();
+            let mut last = 0u64;
+            for (by, span) in parts {
+                let stride = i64::try_from(by).unwrap_or(i64::MAX);
+                start = start.plus(&span.start.times(stride));
+                last = last.saturating_add(span.extent.saturating_sub(1).saturating_mul(by));
+            }
+            set(dim, Some(id), Span::new(start, last.saturating_add(1)))?;
+        }
+        Ok(())
+    }
+
+    /// The part of an operand that these steps read; `shape` is the operand's.
+    #[must_use]
+    pub fn operand(&self, operand: usize, steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
+        let dims = self.operands.get(operand).map_or(&[][..], Vec::as_slice);
+        self.forward(dims, steps, shape, grid)
+    }
+
+    /// The part of a result that these steps write; `shape` is the result's.
+    #[must_use]
+    pub fn result(&self, result: usize, steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
+        let dims = self.results.get(result).map_or(&[][..], Vec::as_slice);
+        self.forward(dims, steps, shape, grid)
+    }
+
+    fn forward(&self, dims: &[Index], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
+        let mut spans = Vec::with_capacity(dims.len());
+        let mut needed = 1u64;
+        for (index, &size) in dims.iter().zip(shape) {
+            let (span, count) = self.dimension(index, steps, size, grid);
+            needed = needed.saturating_mul(count.min(span.extent));
+            spans.push(span);
+        }
+        let tile = Tile(spans).bounded(shape, grid);
+        let needed = needed.min(tile.elements());
+        Region { tile, needed }
+    }
+
+    /// The span of one dimension and how many of its elements are needed.
+    fn dimension(&self, index: &Index, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64) {
+        match index {
+            Index::Whole => (Span::whole(size), size),
+            Index::Sum { terms, offset } => {
+                let mut start = Expr::number(*offset);
+                let (mut extent, mut needed) = (1u64, 1u64);
+                for &(id, stride) in terms {
+                    let Some(step) = steps.get(id) else { continue };
+                    let last = step.extent.saturating_sub(1);
+                    let from = if stride < 0 {
+                        let last = i64::try_from(last).unwrap_or(i64::MAX);
+                        step.start.offset(last)
+                    } else {
+                        step.start.clone()
+                    };
+                    start = start.plus(&from.times(stride));
+                    extent = extent.saturating_add(last.saturating_mul(stride.unsigned_abs()));
+                    needed = needed.saturating_mul(step.extent);
+                }
+                (Span::new(start, extent), needed)
+            }
+            Index::Digit { of, by, extent } => {
+                let step = steps.get(*of).cloned().unwrap_or_else(|| Span::whole(1));
+                let (quotient, _, _) = step.divide(*by, grid);
+                let total = self.loops.get(*of).map_or(1, |l| l.extent);
+                if total <= by.saturating_mul(*extent) {
+                    return (quotient.clone(), quotient.extent);
+                }
+                let (_, digit, _) = quotient.divide(*extent, grid);
+                (digit.clone(), digit.extent)
+            }
+        }
+    }
+
+    /// The steps that read no more than this part of an operand, as far as the operand alone tells;
+    /// the loops that it does not tell of run whole. `None` where the part is too small for any
+    /// step, or a dimension that is never cut is cut.
+    #[must_use]
+    pub fn steps_within(
+        &self,
+        operand: usize,
+        tile: &Tile,
+        shape: &[u64],
+        grid: &[u64],
+    ) -> Option<Steps> {
+        let dims = self.operands.get(operand)?;
+        let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
+        let plain: Vec<(usize, Index, Span)> = self.narrowed(dims, tile, shape, grid)?;
+        let indices: Vec<Index> = plain.iter().map(|(_, i, _)| i.clone()).collect();
+        let spans: Vec<Span> = plain.iter().map(|(.., s)| s.clone()).collect();
+        let sizes: Vec<u64> = plain.iter().map(|&(d, ..)| shape[d]).collect();
+        let set = &mut |_: usize, id: Option<usize>, span: Span| match id {
+            None => Err(()),
+            Some(id) => match &steps[id] {
+                Some(other) if *other != span => Err(()),
+                _ => {
+                    steps[id] = Some(span);
+                    Ok(())
+                }
+            },
+        };
+        self.inverse(&indices, &spans, &sizes, grid, set).ok()?;
+        let all = steps.into_iter().zip(&self.loops);
+        Some(
+            all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
+                .collect(),
+        )
+    }
+
+    /// The dimensions of an operand without what windows reach around: of `p * stride + k - low`
+    /// over a part of the dimension, the part of `p` for which all `k` lie in it. A dimension that
+    /// is read whole tells nothing.
+    fn narrowed(
+        &self,
+        dims: &[Index],
+        tile: &Tile,
+        shape: &[u64],
+        grid: &[u64],
+    ) -> Option<Vec<(usize, Index, Span)>> {
+        let mut out = Vec::with_capacity(dims.len());
+        for (d, ((index, span), &size)) in dims.iter().zip(&tile.0).zip(shape).enumerate() {
+            if span.is_whole(size) {
+                continue;
+            }
+            let Index::Sum { terms, offset } = index else {
+                out.push((d, index.clone(), span.clone()));
+                continue;
+            };
+            let inner = |&&(id, _): &&(usize, i64)| self.loops[id].kind == LoopKind::Inner;
+            let reach: u64 = terms
+                .iter()
+                .filter(inner)
+                .map(|&(id, stride)| {
+                    (self.loops[id].extent - 1).saturating_mul(stride.unsigned_abs())
+                })
+                .sum();
+            let outer: Vec<(usize, i64)> = terms.iter().filter(|t| !inner(t)).copied().collect();
+            if reach == 0 && *offset == 0 && outer.iter().all(|t| 0 < t.1) {
+                out.push((
+                    d,
+                    Index::Sum {
+                        terms: outer,
+                        offset: 0,
+                    },
+                    span.clone(),
+                ));
+                continue;
+            }
+            let &[(id, stride)] = outer.as_slice() else {
+                return None;
+            };
+            let by = u64::try_from(stride).ok().filter(|n| 0 < *n)?;
+            let room = span.extent.checked_sub(reach.checked_add(1)?)?;
+            // The first step at or after the start of the part.
+            let start = span.start.offset(-offset);
+            let (step, least) = start.steps();
+            let aligned = step % stride == 0 && least % stride == 0;
+            let extent = if aligned {
+                room / by + 1
+            } else {
+                (room.checked_sub(by - 1)?) / by + 1
+            };
+            let first = start.offset(stride - 1).floordiv(stride, grid);
+            let first = if aligned {
+                start.floordiv(stride, grid)
+            } else {
+                first
+            };
+            out.push((d, Index::of(id), Span::new(first, extent)));
+        }
+        Some(out)
+    }
+}
