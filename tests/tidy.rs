@@ -288,6 +288,8 @@ fn is_other_name(name: &str) -> bool {
         "last-block",
         "linear-index-with-tiling",
         "min-run",
+        "only-virtual-padding",
+        "out-of-bounds",
         "row-major",
     ];
     let passes = optc_passes::registry();
