@@ -348,6 +348,15 @@ module {
         "name the axes `g0`, `g1`, … of the grid, outermost first; an extent is at least 1",
     ),
     Code::program(
+        "tile-cut",
+        "an operation cannot make a tile: a dimension that it works along is cut, or two dimensions want different parts of one loop",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.softmax"(%x) {tile = {group = 0, result = ["64", "8 @ g0 * 8"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "leave the dimension whole, write its size alone; `reduce` has one span a loop that the operation sums over",
+    ),
+    Code::program(
         "tile-group",
         "an operation is in a group that its function does not list",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -355,6 +364,15 @@ module {
   return %0 : tensor<64x32xf32>
 }"#,
         "add the grid to `hbir.groups` of the function, or name a group that is there",
+    ),
+    Code::program(
+        "tile-order",
+        "a reduction is cut along an axis that is parallel, or a tile depends on an axis along which its value is still added up",
+        r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
+  %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "write `order = [\"arbitrary\"]` for the axis in `hbir.groups`, and keep it out of the tiles of what is added up",
     ),
     Code::program(
         "tile-rank",
@@ -373,6 +391,16 @@ module {
   return %0 : tensor<64x32xf32>
 }"#,
         "write `{group = 0, result = [\"16 @ g0 * 16\", \"32\"]}` at an operation and `hbir.groups = [{grid = [4]}]` at its function",
+    ),
+    Code::program(
+        "tile-uncovered",
+        "an operation needs more of an operand than the group makes of it in the same program",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.neg"(%0) {tile = {group = 0, result = ["32 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %1 : tensor<64x32xf32>
+}"#,
+        "make the tile of the operand at least what the message says, or take the operation out of the group",
     ),
     Code::input(
         "value-foreign",

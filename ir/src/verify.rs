@@ -38,7 +38,8 @@
 //! # Tiles
 //! - A plan is of the form that [`crate::tile::plan`] gives (`tile-syntax`), its operations are in groups
 //!   that exist (`tile-group`), a tile has the rank of its value (`tile-rank`) and names axes of its
-//!   grid (`tile-axis`).
+//!   grid (`tile-axis`). The operation can make it (`tile-cut`) from what the group makes
+//!   (`tile-uncovered`), and adds up along axes that run in order (`tile-order`).
 //!
 //! # Symbolic dimensions
 //! A view between types of unknown dimensions is decided with numbers that stand for sizes
@@ -46,6 +47,7 @@
 //! agrees with a computed expression (`T` with `S+1`) unless the two provably differ.
 //!
 //! # Not checked here
+//! - Whether the tiles of a result cover it, and whether they fit a target's memory.
 //! - Whether the module's `hbir.target` accepts the layouts: this crate knows no targets.
 //! - Whether the bytes of an external constant exist: this crate reads no files.
 
@@ -154,7 +156,7 @@ impl<'m> Verifier<'m> {
                 .for_each(|v| defined[v.index()] = true);
             self.op(func, op);
         }
-        if let Err(diags) = crate::tile::check(func) {
+        if let Err(diags) = crate::tile::check(func, self.registry) {
             self.diags.extend(diags);
         }
         for (i, &value) in func.results.iter().enumerate() {

@@ -413,6 +413,92 @@ const CASES: &[Case] = &[
         "\"hbir",
         r#"%1 = "hbir.view"(%0) <{perm = [1, 0]}> : (tensor<?x1xsi8>) -> tensor<1x?xsi8>"#,
     ),
+    case(
+        "tile-axis",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g1 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.relu"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-cut",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.softmax"(%x) {tile = {group = 0, result = ["64", "8 @ g0 * 8"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.softmax"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.softmax"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-group",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 1, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.relu"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-order",
+        r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
+  %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.matmul"#,
+        r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4], order = ["arbitrary"]}]} {
+  %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-rank",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.relu"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-syntax",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 at g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.relu"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-uncovered",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.neg"(%0) {tile = {group = 0, result = ["32 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %1 : tensor<64x32xf32>
+}"#,
+        r#""hbir.neg"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.neg"(%0) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %1 : tensor<64x32xf32>
+}"#,
+    ),
 ];
 
 fn check(text: &str) -> Vec<Diagnostic> {

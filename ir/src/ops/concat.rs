@@ -5,6 +5,7 @@ use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{marks, or_barrier};
 use crate::ops::shape::{axis, common_dtype, computed, one, result_bytes, show, unify};
 use crate::tensor::{Data, EvalError, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::Dim;
 
 const CONCAT: Decl = Decl::new(
@@ -16,6 +17,7 @@ const CONCAT: Decl = Decl::new(
     eval,
 )
 .freedom(freedom)
+.access(access)
 .traffic(traffic);
 
 /// C1: one element type. C2: an axis of the operands. C3: equal ranks and, beside the axis, equal
@@ -96,6 +98,28 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// Operand i lies in the result from the sum of the extents before it on.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let result = op.result(0)?;
+    let axis = axis(op, "concat-c2", result.rank())?;
+    let mut access = Access::whole(op);
+    for (d, dim) in result.dims.iter().enumerate() {
+        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.results[0][d] = Index::of(id);
+        access
+            .operands
+            .iter_mut()
+            .for_each(|dims| dims[d] = Index::of(id));
+    }
+    let mut before = 0i64;
+    for i in 0..op.operands.len() {
+        access.operands[i][axis] = Index::shifted(axis, 1, -before);
+        let extent = op.operand(i)?.dims[axis].fixed().unwrap_or(0);
+        before = before.saturating_add_unsigned(extent);
+    }
+    Ok(access)
 }
 
 fn traffic(op: &OpRef<'_>) -> Traffic {

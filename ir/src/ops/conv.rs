@@ -13,6 +13,7 @@ use crate::ops::shape::{common_dtype, computed, dtype_or, flag_or, int_or, one, 
 use crate::ops::window::{Slide, sizes, slides, spatial_dims, three};
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::{Access, Combine, Index, LoopKind};
 use crate::types::{DType, Dim, TensorType};
 
 const CONV: Decl = Decl::new(
@@ -23,7 +24,8 @@ const CONV: Decl = Decl::new(
     infer,
     eval,
 )
-.freedom(freedom);
+.freedom(freedom)
+.access(access);
 
 /// Everything the attributes say.
 struct Config {
@@ -309,6 +311,48 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&y_labels));
         Ok(())
     })
+}
+
+/// Batch, group, output channel in the group, spatial positions; input channels in the group and the
+/// kernel are summed over. Transposed, only batch and group are loops.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let config = config(op)?;
+    let (x, w, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
+    let extent = |dim: &Dim| dim.fixed().unwrap_or(0);
+    let groups = config.group;
+    let mut access = Access::whole(op);
+    let batch = access.add(extent(&x.dims[0]), LoopKind::Parallel);
+    let group = access.add(groups, LoopKind::Parallel);
+    let outputs = access.add(extent(&y.dims[1]) / groups, LoopKind::Parallel);
+    let sum = LoopKind::Reduce(Combine::Add);
+    let inputs = access.add(extent(&x.dims[1]) / groups, sum);
+    let digits = |a: &Access, low: usize| Index::merged(&[group, low], &a.loops);
+    let (output, input) = (digits(&access, outputs), digits(&access, inputs));
+    access.operands[0][..2].clone_from_slice(&[Index::of(batch), input.clone()]);
+    access.results[0][..2].clone_from_slice(&[Index::of(batch), output.clone()]);
+    let weights = if config.transposed {
+        [input, Index::of(outputs)]
+    } else {
+        [output.clone(), Index::of(inputs)]
+    };
+    access.operands[1][..2].clone_from_slice(&weights);
+    if 2 < op.operands.len() {
+        access.operands[2][0] = output;
+        access.first_only.push(2);
+    }
+    if config.transposed {
+        return Ok(access);
+    }
+    for (s, slide) in config.slides.iter().enumerate() {
+        let d = 2 + s;
+        let at = access.add(extent(&y.dims[d]), LoopKind::Parallel);
+        let (x_index, w_index) = slide.index(&mut access, at);
+        access.operands[0][d] = x_index;
+        access.operands[1][d] = w_index;
+        access.results[0][d] = Index::of(at);
+    }
+    debug_assert_eq!(w.rank(), x.rank(), "checked by `config`");
+    Ok(access)
 }
 
 /// The labels of the operand's channel and of the weights' first two dimensions. Of a depthwise

@@ -4,6 +4,7 @@ use crate::op::{EvalContext, Freedom, Inferred, OpDecl, OpError, OpRef, Traffic}
 use crate::ops::shape::{compatible, missing_extent};
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::Access;
 use crate::types::{DType, Dim, Type};
 
 /// The most elements that the reference semantics take or give.
@@ -12,6 +13,7 @@ const MAX_ELEMENTS: usize = 1 << 31;
 pub(crate) type InferFn = fn(&OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
 pub(crate) type EvalFn = fn(&Call<'_>) -> Result<Vec<Tensor>, EvalError>;
 pub(crate) type FreedomFn = fn(&OpRef<'_>) -> Freedom;
+pub(crate) type AccessFn = fn(&OpRef<'_>) -> Result<Access, OpError>;
 pub(crate) type TrafficFn = fn(&OpRef<'_>) -> Traffic;
 
 /// One operation as a table entry.
@@ -25,6 +27,8 @@ pub(crate) struct Decl {
     infer: InferFn,
     eval: EvalFn,
     freedom: FreedomFn,
+    /// The loops, where the freedom does not say enough.
+    access: Option<AccessFn>,
     traffic: TrafficFn,
 }
 
@@ -47,11 +51,16 @@ impl Decl {
             infer,
             eval,
             freedom,
+            access: None,
             traffic: no_traffic,
         }
     }
     pub(crate) const fn freedom(mut self, freedom: FreedomFn) -> Decl {
         self.freedom = freedom;
+        self
+    }
+    pub(crate) const fn access(mut self, access: AccessFn) -> Decl {
+        self.access = Some(access);
         self
     }
     pub(crate) const fn traffic(mut self, traffic: TrafficFn) -> Decl {
@@ -105,6 +114,15 @@ impl OpDecl for Decl {
             (self.freedom)(op)
         } else {
             Freedom::barrier(op)
+        }
+    }
+    fn access(&self, op: &OpRef<'_>) -> Access {
+        match self.access {
+            Some(access) if self.well_formed(op) => {
+                access(op).unwrap_or_else(|_| Access::whole(op))
+            }
+            Some(_) => Access::whole(op),
+            None => Access::of_freedom(op, &self.freedom(op)),
         }
     }
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

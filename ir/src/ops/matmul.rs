@@ -12,6 +12,7 @@ use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{marks, or_barrier};
 use crate::ops::shape::{broadcast, common_dtype, dtype_or, one, show, unify, wants_rank};
 use crate::tensor::{EvalError, Offsets, Tensor};
+use crate::tile::Access;
 use crate::types::{DType, Dim, TensorType};
 
 const MATMUL: Decl = Decl::new(
@@ -32,7 +33,8 @@ const LINEAR: Decl = Decl::new(
     infer_linear,
     eval_linear,
 )
-.freedom(freedom_linear);
+.freedom(freedom_linear)
+.access(access_linear);
 
 /// The dimensions of a matrix product's operand: batch, rows, columns.
 struct Side<'a> {
@@ -233,6 +235,13 @@ fn freedom_linear(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// The bias counts once.
+fn access_linear(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let mut access = Access::of_freedom(op, &freedom_linear(op));
+    access.first_only = (2..op.operands.len()).collect();
+    Ok(access)
 }
 
 pub(super) fn register(registry: &mut Registry) {

@@ -12,6 +12,7 @@ use crate::ops::labels::{marks, or_barrier};
 use crate::ops::shape::{computed, float_or, ints_or, one, operand_bytes, result_bytes, word};
 use crate::size::Size;
 use crate::tensor::{Data, EvalError, Offsets, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::{DType, Dim};
 
 const PAD: Decl = Decl::new(
@@ -23,6 +24,7 @@ const PAD: Decl = Decl::new(
     eval,
 )
 .freedom(freedom)
+.access(access)
 .traffic(traffic);
 
 const MODES: [&str; 4] = ["constant", "reflect", "edge", "wrap"];
@@ -186,6 +188,24 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// Element p of the result is p - low of the operand; what is mirrored, repeated or wrapped comes from
+/// anywhere.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    let pads = amounts(op, x.rank())?;
+    let mut access = Access::whole(op);
+    for (d, dim) in y.dims.iter().enumerate() {
+        let (low, high) = (pads.low[d], pads.high[d]);
+        if (low, high) != (0, 0) && pads.mode != "constant" {
+            continue;
+        }
+        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.results[0][d] = Index::of(id);
+        access.operands[0][d] = Index::shifted(id, 1, low.saturating_neg());
+    }
+    Ok(access)
 }
 
 fn traffic(op: &OpRef<'_>) -> Traffic {

@@ -10,6 +10,7 @@ use crate::ops::labels::{marks, or_barrier};
 use crate::ops::shape::{flag_or, one, show, wants_float};
 use crate::ops::window::{Slide, sizes, slides, spatial_dims, three};
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 
 const MAX_POOL: Decl = Decl::new(
     "hbir.max_pool",
@@ -19,7 +20,8 @@ const MAX_POOL: Decl = Decl::new(
     infer,
     eval_max,
 )
-.freedom(freedom);
+.freedom(freedom)
+.access(access);
 
 const AVG_POOL: Decl = Decl::new(
     "hbir.avg_pool",
@@ -29,7 +31,8 @@ const AVG_POOL: Decl = Decl::new(
     infer,
     eval_avg,
 )
-.freedom(freedom);
+.freedom(freedom)
+.access(access);
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
 /// dimension.
@@ -163,6 +166,22 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// Windows slide over the spatial dimensions.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let y = op.result(0)?;
+    let slides = windows(op)?;
+    let mut access = Access::whole(op);
+    for (d, dim) in y.dims.iter().enumerate() {
+        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.results[0][d] = Index::of(id);
+        access.operands[0][d] = match d.checked_sub(2).and_then(|s| slides.get(s)) {
+            None => Index::of(id),
+            Some(slide) => slide.index(&mut access, id).0,
+        };
+    }
+    Ok(access)
 }
 
 pub(super) fn register(registry: &mut Registry) {

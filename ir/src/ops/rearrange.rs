@@ -17,6 +17,7 @@ use crate::ops::labels::{marks, or_barrier};
 use crate::ops::shape::{axes, completed, int_or, moves, one, same_volume, show, target_shape};
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::{Dim, TensorType};
 
 const RESHAPE: Decl = Decl::new(
@@ -27,7 +28,8 @@ const RESHAPE: Decl = Decl::new(
     infer_reshape,
     eval,
 )
-.freedom(rearranges);
+.freedom(rearranges)
+.access(access);
 
 const TRANSPOSE: Decl = Decl::new(
     "hbir.transpose",
@@ -38,6 +40,7 @@ const TRANSPOSE: Decl = Decl::new(
     eval,
 )
 .freedom(freedom_transpose)
+.access(access)
 .traffic(traffic_transpose);
 
 const SQUEEZE: Decl = Decl::new(
@@ -48,7 +51,8 @@ const SQUEEZE: Decl = Decl::new(
     infer_squeeze,
     eval,
 )
-.freedom(rearranges);
+.freedom(rearranges)
+.access(access);
 
 const UNSQUEEZE: Decl = Decl::new(
     "hbir.unsqueeze",
@@ -58,7 +62,8 @@ const UNSQUEEZE: Decl = Decl::new(
     infer_unsqueeze,
     eval,
 )
-.freedom(rearranges);
+.freedom(rearranges)
+.access(access);
 
 const FLATTEN: Decl = Decl::new(
     "hbir.flatten",
@@ -68,7 +73,8 @@ const FLATTEN: Decl = Decl::new(
     infer_flatten,
     eval,
 )
-.freedom(rearranges);
+.freedom(rearranges)
+.access(access);
 
 const VIEW: Decl = Decl::new(
     "hbir.view",
@@ -78,7 +84,8 @@ const VIEW: Decl = Decl::new(
     infer_view,
     eval,
 )
-.freedom(rearranges);
+.freedom(rearranges)
+.access(access);
 
 const LAYOUT_CONVERT: Decl = Decl::new(
     "hbir.layout_convert",
@@ -88,6 +95,7 @@ const LAYOUT_CONVERT: Decl = Decl::new(
     infer_same,
     eval_same,
 )
+.access(access_same)
 .traffic(|_| Traffic::Movement);
 
 /// An operation as the `hbir.view` that does the same: reshape to `shape`, transpose by `perm`,
@@ -353,6 +361,33 @@ fn traffic_transpose(op: &OpRef<'_>) -> Traffic {
         Ok((x, perm)) if !moves(&x.dims, &perm) => Traffic::None,
         _ => Traffic::Movement,
     }
+}
+
+/// The loops are the digits that operand, `shape` and result share; see [`Access::rearranged`].
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    let view = view_of(op)?;
+    let sizes =
+        |dims: &[Dim]| -> Vec<u64> { dims.iter().map(|d| d.fixed().unwrap_or(0)).collect() };
+    let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
+    let shape = shape.ok_or_else(|| not_a_view(op))?;
+    Ok(Access::rearranged(
+        &sizes(&x.dims),
+        &shape,
+        &view.perm,
+        &sizes(&y.dims),
+    ))
+}
+
+fn access_same(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let dims = &op.result(0)?.dims;
+    let mut access = Access::whole(op);
+    for (d, dim) in dims.iter().enumerate() {
+        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.operands[0][d] = Index::of(id);
+        access.results[0][d] = Index::of(id);
+    }
+    Ok(access)
 }
 
 pub(super) fn register(registry: &mut Registry) {

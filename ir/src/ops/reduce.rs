@@ -13,6 +13,7 @@ use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::or_barrier;
 use crate::ops::shape::{axes, axis_or, flag_or, one, show};
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::{Access, Combine, Index, LoopKind};
 use crate::types::{DType, Dim};
 
 const KINDS: [&str; 10] = [
@@ -36,7 +37,8 @@ const REDUCE: Decl = Decl::new(
     infer_reduce,
     eval_reduce,
 )
-.freedom(freedom_reduce);
+.freedom(freedom_reduce)
+.access(access_reduce);
 
 const ARG_MAX: Decl = Decl::new(
     "hbir.arg_max",
@@ -169,6 +171,40 @@ fn freedom_reduce(op: &OpRef<'_>) -> Freedom {
         Ok(axes) => freedom(op, &axes),
         Err(_) => Freedom::barrier(op),
     }
+}
+
+/// A kind whose parts combine reduces in loops; of the others the reduced dimensions are whole.
+fn access_reduce(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let x = op.operand(0)?;
+    let axes = reduced_axes(op, x.rank())?;
+    let keep = flag_or(op, "keepdims", false)?;
+    let combine = match op.attr("kind")?.as_str() {
+        Some("sum" | "l1" | "sum_square") => Some(Combine::Add),
+        Some("prod") => Some(Combine::Multiply),
+        Some("max") => Some(Combine::Max),
+        Some("min") => Some(Combine::Min),
+        _ => None,
+    };
+    let mut access = Access::whole(op);
+    let mut result = Vec::new();
+    for (d, dim) in x.dims.iter().enumerate() {
+        let extent = dim.fixed().unwrap_or(0);
+        if !axes.contains(&d) {
+            let id = access.add(extent, LoopKind::Parallel);
+            access.operands[0][d] = Index::of(id);
+            result.push(Index::of(id));
+            continue;
+        }
+        if let Some(combine) = combine {
+            let id = access.add(extent, LoopKind::Reduce(combine));
+            access.operands[0][d] = Index::of(id);
+        }
+        if keep {
+            result.push(Index::zero());
+        }
+    }
+    access.results = vec![result];
+    Ok(access)
 }
 
 /// Reduced dimensions have labels of their own; a kept extent of 1 has none.

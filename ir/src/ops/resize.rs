@@ -18,6 +18,7 @@ use crate::ops::reduce::Lanes;
 use crate::ops::shape::{computed, flag_or, float_or, one, show, word, wrong_kind};
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::{Dim, TensorType};
 
 const RESIZE: Decl = Decl::new(
@@ -28,7 +29,8 @@ const RESIZE: Decl = Decl::new(
     infer,
     eval,
 )
-.freedom(freedom);
+.freedom(freedom)
+.access(access);
 
 const MODES: [&str; 3] = ["nearest", "linear", "cubic"];
 const COORDINATES: [&str; 6] = [
@@ -381,6 +383,25 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         f.result(marks(&labels));
         Ok(())
     })
+}
+
+/// A dimension that keeps its size is a loop, unless a region of interest says otherwise.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    let mut access = Access::whole(op);
+    if op.props.get("roi").is_some() {
+        return Ok(access);
+    }
+    for (d, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
+        // Outer dimensions alone: an inner one of the same size may still be scaled.
+        if !a.same(b) || 2 <= d || x.rank() <= 2 {
+            continue;
+        }
+        let id = access.add(b.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.operands[0][d] = Index::of(id);
+        access.results[0][d] = Index::of(id);
+    }
+    Ok(access)
 }
 
 pub(super) fn register(registry: &mut Registry) {

@@ -17,6 +17,7 @@ use crate::ops::labels::{Labels, broadcasting, marks, or_barrier};
 use crate::ops::shape::{flag_or, ints_or, one, operand_bytes, result_bytes, wrong_kind};
 use crate::size::Size;
 use crate::tensor::{EvalError, Offsets, Tensor, row_major_strides};
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::{Dim, TensorType};
 
 const SLICE: Decl = Decl::new(
@@ -28,6 +29,7 @@ const SLICE: Decl = Decl::new(
     eval,
 )
 .freedom(freedom)
+.access(access)
 .traffic(traffic);
 
 const SUBVIEW: Decl = Decl::new(
@@ -38,7 +40,8 @@ const SUBVIEW: Decl = Decl::new(
     infer_subview,
     eval_subview,
 )
-.freedom(freedom_subview);
+.freedom(freedom_subview)
+.access(access_subview);
 
 /// Names the end of a dimension.
 const END: i64 = i64::MAX;
@@ -259,6 +262,37 @@ fn cut_part(f: &mut Labels, part: &Part, dim: &Dim, label: usize) {
         f.cut(label, part.start.as_extent().unwrap_or(1));
     } else {
         f.uncut(label);
+    }
+}
+
+/// Element p of the result is start + p * stride of the operand.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let x = op.operand(0)?;
+    let mut access = Access::whole(op);
+    for (d, (part, dim)) in parts(op, x)?.iter().zip(&x.dims).enumerate() {
+        let start = match (part.start.as_constant(), part.is_whole(dim)) {
+            (_, true) => Some(0),
+            (Some(n), false) => i64::try_from(n).ok(),
+            (None, false) => None,
+        };
+        // The last element of a dimension without a number.
+        let down = part.stride < 0 && part.start == Size::default();
+        let Some(start) = start.filter(|_| !down) else {
+            continue;
+        };
+        let extent = op.result(0)?.dims[d].fixed().unwrap_or(0);
+        let id = access.add(extent, LoopKind::Parallel);
+        access.results[0][d] = Index::of(id);
+        access.operands[0][d] = Index::shifted(id, part.stride, start);
+    }
+    Ok(access)
+}
+
+fn access_subview(op: &OpRef<'_>) -> Result<Access, OpError> {
+    if op.props.flag("broadcast") {
+        Ok(Access::of_freedom(op, &broadcasting(op)))
+    } else {
+        access(op)
     }
 }
 

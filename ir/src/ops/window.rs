@@ -3,6 +3,7 @@
 use crate::op::{OpError, OpRef};
 use crate::ops::shape::{computed, ints_or};
 use crate::size::Size;
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::Dim;
 
 /// One spatial dimension of a window.
@@ -66,6 +67,15 @@ impl Slide {
             return None;
         };
         steps.plus(&number(1))
+    }
+
+    /// The operand's index of output position `at`, and that of the kernel: `at * stride + k * dilation - low`.
+    pub(crate) fn index(&self, access: &mut Access, at: usize) -> (Index, Index) {
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let k = access.add(self.kernel as u64, LoopKind::Inner);
+        let terms = vec![(at, number(self.stride)), (k, number(self.dilation))];
+        let offset = -number(self.low);
+        (Index::Sum { terms, offset }, Index::of(k))
     }
 
     /// Where element `offset` of window `at` lies, if it is no padding.

@@ -10,6 +10,7 @@ pub mod block;
 mod check;
 mod expr;
 pub mod plan;
+mod rearranged;
 mod region;
 mod span;
 

@@ -7,7 +7,13 @@ use crate::tile::span::{Span, Tile};
 use thiserror::Error;
 
 /// The part of each loop that one program runs.
-pub type Steps = Vec<Span>;
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Steps {
+    /// One span a loop.
+    pub spans: Vec<Span>,
+    /// Whether they make what is asked and no more.
+    pub exact: bool,
+}
 
 /// Why an operation cannot make a tile.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -55,7 +61,7 @@ pub enum RegionError {
 pub struct Region {
     /// The smallest box that holds it.
     pub tile: Tile,
-    /// The elements that are read of those in the box; the others are read for nothing.
+    /// The elements that the steps read of those in the box; the others are read for nothing.
     pub needed: u64,
 }
 
@@ -84,9 +90,10 @@ impl Access {
         grid: &[u64],
     ) -> Result<Steps, RegionError> {
         let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
+        let mut exact = true;
         for (r, ((tile, dims), shape)) in results.iter().zip(&self.results).zip(shapes).enumerate()
         {
-            self.inverse(dims, &tile.0, shape, grid, &mut |dim, id, span| {
+            exact &= self.inverse(dims, &tile.0, shape, grid, &mut |dim, id, span| {
                 let span = match id {
                     Some(id) => (id, span),
                     None => {
@@ -125,13 +132,15 @@ impl Access {
             steps[id] = Some(span.clone());
         }
         let all = steps.into_iter().zip(&self.loops);
-        Ok(all
-            .map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
-            .collect())
+        let spans = all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)));
+        Ok(Steps {
+            spans: spans.collect(),
+            exact,
+        })
     }
 
     /// Calls `set` with the steps of each loop that a box asks for, or with no loop where a
-    /// dimension that is never cut is cut.
+    /// dimension that is never cut is cut. Returns whether the steps make the box and no more.
     fn inverse<E>(
         &self,
         dims: &[Index],
@@ -139,7 +148,8 @@ impl Access {
         shape: &[u64],
         grid: &[u64],
         set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<bool, E> {
+        let mut exact = true;
         // The digits of one loop, most significant first, come in several dimensions.
         let mut digits: Vec<Digits> = Vec::new();
         for (d, (index, span)) in dims.iter().zip(tile).enumerate() {
@@ -155,7 +165,8 @@ impl Access {
                             set(d, Some(id), rest.clone())?;
                             break;
                         }
-                        let (outer, inner, _) = rest.divide(by, grid);
+                        let (outer, inner, fits) = rest.divide(by, grid);
+                        exact &= fits;
                         set(d, Some(id), outer)?;
                         rest = inner;
                     }
@@ -181,29 +192,32 @@ impl Access {
         }
         for Digits { id, dim, parts } in digits {
             let mut start = Expr::default();
-            let mut last = 0u64;
+            let (mut last, mut product) = (0u64, 1u64);
             for (by, span) in parts {
+                product = product.saturating_mul(span.extent);
                 let stride = i64::try_from(by).unwrap_or(i64::MAX);
                 start = start.plus(&span.start.times(stride));
                 last = last.saturating_add(span.extent.saturating_sub(1).saturating_mul(by));
             }
-            set(dim, Some(id), Span::new(start, last.saturating_add(1)))?;
+            let extent = last.saturating_add(1);
+            exact &= product == extent;
+            set(dim, Some(id), Span::new(start, extent))?;
         }
-        Ok(())
+        Ok(exact)
     }
 
     /// The part of an operand that these steps read; `shape` is the operand's.
     #[must_use]
-    pub fn operand(&self, operand: usize, steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
+    pub fn operand(&self, operand: usize, steps: &Steps, shape: &[u64], grid: &[u64]) -> Region {
         let dims = self.operands.get(operand).map_or(&[][..], Vec::as_slice);
-        self.forward(dims, steps, shape, grid)
+        self.forward(dims, &steps.spans, shape, grid)
     }
 
     /// The part of a result that these steps write; `shape` is the result's.
     #[must_use]
-    pub fn result(&self, result: usize, steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
+    pub fn result(&self, result: usize, steps: &Steps, shape: &[u64], grid: &[u64]) -> Region {
         let dims = self.results.get(result).map_or(&[][..], Vec::as_slice);
-        self.forward(dims, steps, shape, grid)
+        self.forward(dims, &steps.spans, shape, grid)
     }
 
     fn forward(&self, dims: &[Index], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
@@ -281,12 +295,11 @@ impl Access {
                 }
             },
         };
-        self.inverse(&indices, &spans, &sizes, grid, set).ok()?;
+        let exact = self.inverse(&indices, &spans, &sizes, grid, set).ok()?;
         let all = steps.into_iter().zip(&self.loops);
-        Some(
-            all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
-                .collect(),
-        )
+        let spans = all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)));
+        let spans = spans.collect();
+        Some(Steps { spans, exact })
     }
 
     /// The dimensions of an operand without what windows reach around: of `p * stride + k - low`
