@@ -146,8 +146,10 @@ fn encoding(func: &Func, value: Value) -> String {
     }
 }
 
+/// The layout of a value that has elements: without any there is nothing that could lie wrong.
 fn layout_of(func: &Func, value: Value) -> Option<Layout> {
-    func.ty(value).as_tensor()?.layout()?.ok()
+    let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
+    (layout.elements() != 0).then_some(layout)
 }
 
 /// Accepts or refuses a folded module.
@@ -211,23 +213,108 @@ fn mismatch(message: String) -> Diagnostic {
     Diagnostic::error("certificate-mismatch", message)
 }
 
-/// A value as an element map of a computed one: the computed value's number and, per element of
-/// this value in row-major order, which element of the computed one it is, as a layout function.
+/// Which element of a source each element of a value is: a layout function of the source's row-major
+/// numbers, then the steps after it that no layout function can follow, neighbours joined.
+#[derive(Clone, Debug)]
+struct ElementMap {
+    start: Layout,
+    steps: Vec<ViewMap>,
+}
+
+impl ElementMap {
+    /// More steps than this are not followed: joining looks at the last alone, comparing at all.
+    const STEPS: usize = 16;
+
+    fn identity(shape: &[u64]) -> ElementMap {
+        ElementMap {
+            start: Layout::row_major(shape, 64),
+            steps: Vec::new(),
+        }
+    }
+
+    fn shape(&self) -> &[u64] {
+        match self.steps.last() {
+            Some(step) => &step.result,
+            None => self.start.shape(),
+        }
+    }
+
+    /// `None` where the step does not fit, or the steps become too many.
+    fn then(mut self, step: ViewMap) -> Option<ElementMap> {
+        step.check(self.shape()).ok()?;
+        let mut step = step;
+        while let Some(last) = self.steps.pop() {
+            match last.then(self.shape(), &step) {
+                Some(joined) => step = joined,
+                None => {
+                    self.steps.push(last);
+                    break;
+                }
+            }
+        }
+        if self.steps.is_empty()
+            && let Ok(start) = optc_layout::pull(&self.start, &step)
+        {
+            self.start = start;
+            return Some(self);
+        }
+        self.steps.push(step);
+        (self.steps.len() <= Self::STEPS).then_some(self)
+    }
+
+    fn same(&self, other: &ElementMap) -> bool {
+        let mut at = self.start.shape();
+        let mut steps = self.steps.iter().zip(&other.steps);
+        self.steps.len() == other.steps.len()
+            && at == other.start.shape()
+            && self.start.same_function(&other.start)
+            && steps.all(|(a, b)| {
+                let back = b.inverse(at).ok().and_then(|back| a.then(at, &back));
+                let same = a.result == b.result && back.is_some_and(|both| both.is_reshape(at));
+                at = &a.result;
+                same
+            })
+    }
+}
+
+/// Where a value's elements come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The argument or computed value with this number.
+    Computed(usize),
+    /// The constant with this number in [`Numbers`].
+    Constant(usize),
+}
+
+/// A value as an element map of its source.
 #[derive(Clone, Debug)]
 struct Seen {
-    source: usize,
-    map: Option<Layout>,
-    /// The steps, for programs whose sizes are not known: a number of [`Steps`].
+    source: Source,
+    map: Option<ElementMap>,
+    /// The steps, for programs whose sizes are not known: a number of [`Numbers`].
     steps: usize,
 }
 
-/// Chains of rearrangements, numbered: the chain before and the step after it. Chain 0 is empty.
+/// What both programs number alike.
 #[derive(Default)]
-struct Steps(IndexSet<(usize, Vec<Dim>, Vec<usize>)>);
+struct Numbers {
+    /// Chains of rearrangements: the chain before and the step after it. Chain 0 is empty.
+    steps: IndexSet<(usize, Vec<Dim>, Vec<usize>)>,
+    /// Constants: they are compared by what they are, not by where they stand.
+    constants: IndexSet<String>,
+}
 
-impl Steps {
+impl Numbers {
     fn then(&mut self, chain: usize, view: ViewDims) -> usize {
-        self.0.insert_full((chain, view.shape, view.perm)).0 + 1
+        self.steps.insert_full((chain, view.shape, view.perm)).0 + 1
+    }
+
+    fn constant(&mut self, func: &Func, op: Op, result: usize) -> usize {
+        let data = &func.ops[op];
+        let ty = func.ty(data.results[result]).as_tensor();
+        let dims = ty.map(|t| (&t.dims, t.dtype));
+        let text = format!("{} {result} {:?} {dims:?}", data.name, data.props);
+        self.constants.insert_full(text).0
     }
 }
 
@@ -235,7 +322,7 @@ impl Seen {
     fn same(&self, other: &Seen) -> bool {
         self.source == other.source
             && match (&self.map, &other.map) {
-                (Some(a), Some(b)) => a.shape() == b.shape() && a.same_function(b),
+                (Some(a), Some(b)) => a.same(b),
                 _ => self.steps == other.steps,
             }
     }
@@ -245,7 +332,7 @@ struct Walk<'a> {
     func: &'a Func,
     registry: &'a Registry,
     seen: SideTable<Value, Option<Seen>>,
-    computed: Vec<Op>,
+    operations: Vec<Op>,
     next: usize,
 }
 
@@ -253,36 +340,40 @@ impl<'a> Walk<'a> {
     fn new(
         func: &'a Func,
         registry: &'a Registry,
-        steps: &mut Steps,
+        numbers: &mut Numbers,
     ) -> Result<Self, Box<Diagnostic>> {
         let mut walk = Walk {
             func,
             registry,
             seen: SideTable::new(None),
-            computed: Vec::new(),
+            operations: Vec::new(),
             next: 0,
         };
         for &arg in &func.args {
-            walk.fresh(arg);
+            walk.computed(arg);
         }
         for &op in &func.body {
-            walk.op(op, steps)?;
+            walk.op(op, numbers)?;
         }
         Ok(walk)
     }
 
-    fn fresh(&mut self, value: Value) {
-        let shape = self.func.ty(value).as_tensor().and_then(TensorType::shape);
-        let map = shape.map(|s| Layout::row_major(&s, 64));
-        self.seen[value] = Some(Seen {
-            source: self.next,
-            map,
-            steps: 0,
-        });
+    fn computed(&mut self, value: Value) {
+        self.start(value, Source::Computed(self.next));
         self.next += 1;
     }
 
-    fn op(&mut self, op: Op, steps: &mut Steps) -> Result<(), Box<Diagnostic>> {
+    fn start(&mut self, value: Value, source: Source) {
+        let shape = self.func.ty(value).as_tensor().and_then(TensorType::shape);
+        let map = shape.map(|s| ElementMap::identity(&s));
+        self.seen[value] = Some(Seen {
+            source,
+            map,
+            steps: 0,
+        });
+    }
+
+    fn op(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         if &*data.name == "hbir.layout_convert" {
             self.seen[data.results[0]] = self.seen[data.operands[0]].clone();
@@ -292,19 +383,23 @@ impl<'a> Walk<'a> {
         let decl = self.registry.get(&data.name);
         let class = decl.map(|d| d.freedom(&op_ref).class);
         if class == Some(FreedomClass::Rearrange) {
-            return self.rearrange(op, steps);
+            return self.rearrange(op, numbers);
         }
         if data.operands.is_empty() && class == Some(FreedomClass::Source) {
+            for (i, &result) in data.results.iter().enumerate() {
+                let number = numbers.constant(self.func, op, i);
+                self.start(result, Source::Constant(number));
+            }
             return Ok(());
         }
-        self.computed.push(op);
+        self.operations.push(op);
         for &result in &data.results {
-            self.fresh(result);
+            self.computed(result);
         }
         Ok(())
     }
 
-    fn rearrange(&mut self, op: Op, steps: &mut Steps) -> Result<(), Box<Diagnostic>> {
+    fn rearrange(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         let (x, y) = (data.operands[0], data.results[0]);
         let Some(seen) = self.seen[x].clone() else {
@@ -314,7 +409,7 @@ impl<'a> Walk<'a> {
             .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
         let shape: Option<Vec<u64>> = dims.shape.iter().map(optc_ir::Dim::fixed).collect();
         let result = self.func.ty(y).as_tensor().and_then(TensorType::shape);
-        let steps = steps.then(seen.steps, dims.clone());
+        let steps = numbers.then(seen.steps, dims.clone());
         let map = match (seen.map, shape, result) {
             (Some(map), Some(shape), Some(result)) => {
                 let view = ViewMap {
@@ -322,7 +417,7 @@ impl<'a> Walk<'a> {
                     perm: Some(dims.perm),
                     result,
                 };
-                optc_layout::pull(&map, &view).ok()
+                map.then(view)
             }
             _ => None,
         };
@@ -333,41 +428,22 @@ impl<'a> Walk<'a> {
         });
         Ok(())
     }
-
-    /// Constants are compared by what they are, not by where they stand.
-    fn constant(&self, mut value: Value) -> Option<String> {
-        let mut steps = Vec::new();
-        loop {
-            let op = self.func.def_op(value)?;
-            let data = &self.func.ops[op];
-            if data.operands.is_empty() {
-                let dims = self
-                    .func
-                    .ty(value)
-                    .as_tensor()
-                    .map(|t| (t.dims.clone(), t.dtype));
-                steps.push(format!("{}{:?}{dims:?}", data.name, data.props));
-                return Some(steps.join("|"));
-            }
-            value = data.operands[0];
-        }
-    }
 }
 
 fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnostic>> {
-    let mut steps = Steps::default();
-    let left = Walk::new(a, registry, &mut steps)?;
-    let right = Walk::new(b, registry, &mut steps)?;
-    if left.computed.len() != right.computed.len() {
+    let mut numbers = Numbers::default();
+    let left = Walk::new(a, registry, &mut numbers)?;
+    let right = Walk::new(b, registry, &mut numbers)?;
+    if left.operations.len() != right.operations.len() {
         let message = format!(
             "@{}: {} operations compute, the original has {}",
             a.name,
-            right.computed.len(),
-            left.computed.len()
+            right.operations.len(),
+            left.operations.len()
         );
         return Err(Box::new(mismatch(message)));
     }
-    for (&x, &y) in left.computed.iter().zip(&right.computed) {
+    for (&x, &y) in left.operations.iter().zip(&right.operations) {
         let (p, q) = (&a.ops[x], &b.ops[y]);
         if p.name != q.name || p.props != q.props || p.operands.len() != q.operands.len() {
             let message = format!("found `{}` in the place of `{}`", q.name, p.name);
@@ -404,56 +480,8 @@ fn same_value(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool {
     }
     match (&left.seen[u], &right.seen[v]) {
         (Some(x), Some(y)) => x.same(y),
-        (None, None) => same_constant(left, u, right, v),
         _ => false,
     }
-}
-
-/// Two constants seen through rearrangements: the same constant and the same element map.
-fn same_constant(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool {
-    let chase = |walk: &Walk<'_>, value: Value| -> Option<Layout> {
-        let mut chain = Vec::new();
-        let mut at = value;
-        while let Some(op) = walk.func.def_op(at) {
-            let data = &walk.func.ops[op];
-            let Some(&operand) = data.operands.first() else {
-                break;
-            };
-            if &*data.name != "hbir.layout_convert" {
-                chain.push(op);
-            }
-            at = operand;
-        }
-        let shape = walk.func.ty(at).as_tensor()?.shape()?;
-        let mut map = Layout::row_major(&shape, 64);
-        for op in chain.into_iter().rev() {
-            let dims = view_of(&walk.func.op_ref(op)).ok()?;
-            let shape: Vec<u64> = dims
-                .shape
-                .iter()
-                .map(optc_ir::Dim::fixed)
-                .collect::<Option<_>>()?;
-            let result = walk
-                .func
-                .ty(walk.func.ops[op].results[0])
-                .as_tensor()?
-                .shape()?;
-            let view = ViewMap {
-                shape: Some(shape),
-                perm: Some(dims.perm),
-                result,
-            };
-            map = optc_layout::pull(&map, &view).ok()?;
-        }
-        Some(map)
-    };
-    let same_source = left.constant(u) == right.constant(v);
-    let same_map = match (chase(left, u), chase(right, v)) {
-        (Some(a), Some(b)) => a.shape() == b.shape() && a.same_function(&b),
-        (None, None) => true,
-        _ => false,
-    };
-    same_source && same_map
 }
 
 /// Checks that the target accepts the layouts of every operation of a module.
@@ -594,10 +622,6 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         let Some(layout) = layout_of(func, value) else {
             continue;
         };
-        // Without elements there is nothing that an order could be of.
-        if layout.elements() == 0 {
-            continue;
-        }
         let is_default = layout.is_row_major();
         let pieces = digits(&layout)?;
         if let Some(run) = run {

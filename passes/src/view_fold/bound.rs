@@ -147,7 +147,8 @@ struct Relaxation<'a> {
 impl Relaxation<'_> {
     fn counts(&self, group: Group) -> bool {
         let data = &self.graph.groups[group];
-        !data.constant && !data.folded
+        // Without elements there is nothing that could lie elsewhere.
+        !data.is_known() && !data.shape.contains(&0)
     }
 
     /// One variable a group; its ports are looked at on the way.

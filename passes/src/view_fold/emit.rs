@@ -1,7 +1,7 @@
 //! Writes the program that a choice stands for: operations in their layouts, views, conversions.
 
 use super::FastMap;
-use super::groups::{Graph, Group, Node, NodeKind};
+use super::groups::{Graph, Group, Member, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::search::{Choice, Need};
 use super::spelling::spell;
@@ -12,6 +12,7 @@ use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, TensorType, Type, Value, ValueDef};
 use optc_layout::{Spelling, ViewMap};
 use optc_target::Target;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// One conversion that stays.
@@ -70,8 +71,6 @@ struct Output<'e, 'a> {
     views: FastMap<(Group, LayoutId, Vec<MapId>), Value>,
     /// A member converted on its own.
     direct: FastMap<(Value, LayoutId), Value>,
-    /// Values that are no tensors.
-    plain: SideTable<Value, Option<Value>>,
     conversions: Vec<Conversion>,
     conversion_of: FastMap<Value, usize>,
     why: Vec<(Value, String)>,
@@ -98,7 +97,6 @@ impl<'a> Emitter<'a> {
             copies: FastMap::default(),
             views: FastMap::default(),
             direct: FastMap::default(),
-            plain: SideTable::new(None),
             conversions: Vec::new(),
             conversion_of: FastMap::default(),
             why: Vec::new(),
@@ -149,25 +147,14 @@ impl Output<'_, '_> {
         }
         for (i, &value) in old.args.iter().enumerate() {
             let pinned = pins[i];
-            let member = self.e.graph.member(value).map(|m| m.group);
-            let ty = match member {
-                None => old.ty(value).clone(),
-                Some(group) => {
-                    let layout = self.produced(group);
-                    self.boundary_type(value, layout, pinned.is_some())
-                }
-            };
+            let group = self.member(value).group;
+            let layout = self.produced(group);
+            let ty = self.boundary_type(value, layout, pinned.is_some());
             let name = old.values[value].name.as_deref();
             let arg = self.new.add_arg(ty, name);
             self.new.arg_ports[i] = old.arg_ports[i].clone();
-            match member {
-                Some(group) => {
-                    let layout = self.produced(group);
-                    self.copies.insert((group, layout), arg);
-                    self.say(arg, || format!("argument {i}"));
-                }
-                None => self.plain[value] = Some(arg),
-            }
+            self.copies.insert((group, layout), arg);
+            self.say(arg, || format!("argument {i}"));
         }
     }
 
@@ -200,19 +187,15 @@ impl Output<'_, '_> {
         let needs = self.e.choice.modes[node].needs.clone();
         let mut operands = Vec::with_capacity(data.operands.len());
         for (port, &value) in data.operands.iter().enumerate() {
-            operands.push(match needs.get(port) {
-                Some(need) => self.operand(value, need, Some(op)),
-                None => self.plain[value].expect("a value is defined before its use"),
-            });
+            operands.push(self.operand(value, &needs[port], Some(op)));
         }
-        let first = data.operands.len();
         let mut types = Vec::with_capacity(data.results.len());
         let mut layouts = Vec::with_capacity(data.results.len());
-        for (i, &result) in data.results.iter().enumerate() {
-            let group = self.e.graph.member(result).map(|m| m.group);
-            let layout = group.map(|g| self.result_layout(g, needs.get(first + i)));
-            types.push(layout.map_or_else(|| old.ty(result).clone(), |l| self.spelled(result, l)));
-            layouts.push(group.zip(layout));
+        for &result in &data.results {
+            let group = self.member(result).group;
+            let layout = self.result_layout(group);
+            types.push(self.spelled(result, layout));
+            layouts.push((group, layout));
         }
         let (name, props) = self.written(op);
         let new = self
@@ -222,14 +205,9 @@ impl Output<'_, '_> {
         self.new.ops[new].span = data.span;
         self.new.body.push(new);
         let results = self.new.ops[new].results.clone();
-        for ((&old_value, slot), value) in data.results.iter().zip(layouts).zip(results) {
-            match slot {
-                Some(key) => {
-                    self.copies.insert(key, value);
-                    self.explain_op(value, node, data.name.as_ref());
-                }
-                None => self.plain[old_value] = Some(value),
-            }
+        for (key, value) in layouts.into_iter().zip(results) {
+            self.copies.insert(key, value);
+            self.explain_op(value, node, data.name.as_ref());
         }
     }
 
@@ -253,14 +231,18 @@ impl Output<'_, '_> {
         (data.name.clone(), data.props.clone())
     }
 
-    fn result_layout(&self, group: Group, need: Option<&Need>) -> LayoutId {
-        let constant = need.and_then(|n| n.constant);
+    /// A constant is first made as its file has it; copies in other layouts follow it.
+    fn result_layout(&self, group: Group) -> LayoutId {
         if self.e.graph.groups[group].constant {
-            // A constant is first made as its file has it; copies in other layouts follow it.
-            let _ = constant;
             return self.e.candidates[group][0];
         }
         self.produced(group)
+    }
+
+    /// The storage group of a value and its place there.
+    fn member(&self, value: Value) -> Rc<Member> {
+        let member = self.e.graph.member(value);
+        member.cloned().expect("every value has a storage group")
     }
 
     fn explain_op(&mut self, value: Value, node: Node, name: &str) {
@@ -282,12 +264,11 @@ impl Output<'_, '_> {
     }
 
     fn describe(&self, value: Value) -> String {
-        match self.e.graph.member(value) {
-            Some(m) if !self.e.graph.groups[m.group].constant => {
-                format!("root in {}", self.text(self.produced(m.group)))
-            }
-            _ => "constant".to_owned(),
+        let group = self.member(value).group;
+        if self.e.graph.groups[group].constant {
+            return "constant".to_owned();
         }
+        format!("root in {}", self.text(self.produced(group)))
     }
 
     fn say(&mut self, value: Value, text: impl FnOnce() -> String) {
@@ -305,9 +286,7 @@ impl Output<'_, '_> {
 
     /// The value an operation reads: some copy of the group seen through the member's maps.
     fn operand(&mut self, value: Value, need: &Need, reader: Option<Op>) -> Value {
-        let Some(member) = self.e.graph.member(value).cloned() else {
-            return self.plain[value].expect("a value is defined before its use");
-        };
+        let member = self.member(value);
         let group = member.group;
         if let Some(layout) = need.direct {
             return self.direct_copy(value, group, layout, reader);
@@ -457,12 +436,7 @@ impl Output<'_, '_> {
         if let Some(&known) = self.direct.get(&(value, layout)) {
             return known;
         }
-        let member = self
-            .e
-            .graph
-            .member(value)
-            .cloned()
-            .expect("a direct copy is of a member");
+        let member = self.member(value);
         let mut from = self.produced(group);
         let mut here = self.e.graph.at_member(self.e.layouts, value, from);
         if here.is_none() {
@@ -635,10 +609,8 @@ impl Output<'_, '_> {
         let (from, to) = (old.ops[op].operands[0], old.ops[op].results[0]);
         let needs = self.e.choice.modes[node].needs.clone();
         let operand = self.operand(from, &needs[0], Some(op));
-        let Some(group) = self.e.graph.member(to).map(|m| m.group) else {
-            return;
-        };
-        let layout = self.result_layout(group, needs.get(1));
+        let group = self.member(to).group;
+        let layout = self.result_layout(group);
         let ty = self.spelled(to, layout);
         let value = self.emit_view(operand, map, ty, to);
         self.copies.insert((group, layout), value);
@@ -646,17 +618,14 @@ impl Output<'_, '_> {
 
     fn results(&mut self) {
         let old = self.e.old;
-        let mut returns = vec![None; old.results.len()];
-        for (id, node) in self.e.graph.nodes.iter() {
-            if let NodeKind::Return(i) = node.kind {
-                returns[i] = Some(id);
-            }
-        }
-        for (i, &value) in old.results.iter().enumerate() {
-            let new = match returns[i] {
-                None => self.plain[value].expect("a value is defined before it is returned"),
-                Some(node) => self.returned(node, value),
-            };
+        let nodes: Vec<(Node, usize)> = (self.e.graph.nodes.iter())
+            .filter_map(|(id, node)| match node.kind {
+                NodeKind::Return(i) => Some((id, i)),
+                NodeKind::Op(_) | NodeKind::Alias(..) | NodeKind::Arg(_) => None,
+            })
+            .collect();
+        for (node, i) in nodes {
+            let new = self.returned(node, old.results[i]);
             self.new.results.push(new);
             self.read[new] = true;
             self.new.result_ports.push(old.result_ports[i].clone());

@@ -198,7 +198,8 @@ impl Pass for ViewFold {
         // it moves in any lowering.
         let stays = moved.minus(&total.converted(&sizes), &sizes);
         total.naive.add(&stays, &sizes);
-        if total.naive.at(&sizes) < after.movement_bytes {
+        // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.
+        if !total.stands_in && total.naive.at(&sizes) < after.movement_bytes {
             let message = format!(
                 "the result moves {} bytes, naive lowering {}",
                 after.movement_bytes,
@@ -227,6 +228,8 @@ struct Folded {
     conversions: Vec<Conversion>,
     why: Vec<(Value, String)>,
     naive: Amount,
+    /// Whether numbers stood in for unknown sizes.
+    stands_in: bool,
     /// No choice of layouts converts fewer bytes.
     bound: u64,
     proven: bool,
@@ -239,6 +242,7 @@ struct Folded {
 #[derive(Default)]
 struct Totals {
     naive: Amount,
+    stands_in: bool,
     bound: u64,
     unproven: bool,
     dropped: u64,
@@ -264,6 +268,7 @@ impl Totals {
 
     fn add(&mut self, index: usize, folded: &Folded, sizes: &SizeTable) {
         self.naive.add(&folded.naive, sizes);
+        self.stands_in |= folded.stands_in;
         self.bound = self.bound.saturating_add(folded.bound);
         self.unproven |= !folded.proven;
         self.dropped += folded.dropped;
@@ -433,6 +438,7 @@ fn fold(
         conversions,
         why: emitted.why,
         naive,
+        stands_in: graph.numbers.any(),
         bound,
         proven: choice.proven,
         dropped,

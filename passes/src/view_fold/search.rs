@@ -733,6 +733,13 @@ impl<'a> Search<'a> {
                 seen.push((value, wanted));
                 total.add(&self.layouts.amount(produced), sizes);
                 total.add(&self.layouts.amount(wanted), sizes);
+                // Where no view joins the two, a copy in row-major order lies between them.
+                let between = self.row_major_of(value);
+                let root = self.row_major_of(data.root);
+                if have.is_none() && between != wanted && root != produced {
+                    total.add(&self.layouts.amount(between), sizes);
+                    total.add(&self.layouts.amount(between), sizes);
+                }
             }
         }
         for (_, data) in graph.nodes.iter() {
