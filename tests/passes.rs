@@ -389,6 +389,47 @@ fn certificates_say_what_is_wrong() {
     assert!(check(padded, |_| ()).contains(&"target-layout"));
 }
 
+/// 24 = 3·8 = 8·3 have no common refinement: what the second transpose takes apart has no layout.
+const REGROUPED: &str = r#"
+func.func @main(%x: tensor<24x5xf32>) -> tensor<24x5xf32> {
+  %0 = "hbir.reshape"(%x) <{shape = [3, 8, 5]}> : (tensor<24x5xf32>) -> tensor<3x8x5xf32>
+  %1 = "hbir.transpose"(%0) <{perm = [1, 0, 2]}> : (tensor<3x8x5xf32>) -> tensor<8x3x5xf32>
+  %2 = "hbir.reshape"(%1) <{shape = [3, 8, 5]}> : (tensor<8x3x5xf32>) -> tensor<3x8x5xf32>
+  %3 = "hbir.transpose"(%2) <{perm = [1, 0, 2]}> : (tensor<3x8x5xf32>) -> tensor<8x3x5xf32>
+  %4 = "hbir.reshape"(%3) <{shape = [24, 5]}> : (tensor<8x3x5xf32>) -> tensor<24x5xf32>
+  return %4 : tensor<24x5xf32>
+}
+"#;
+
+#[test]
+fn certificates_follow_what_no_layout_can() {
+    let registry = Arc::new(Registry::hbir());
+    let target = Target::builtin("cpu").expect("built in");
+    let original = parse(REGROUPED);
+    let ran = run_passes(
+        &original,
+        "view-fold",
+        "cpu",
+        &Boundary::default(),
+        &registry,
+    );
+    let ran = ran.expect("it folds");
+    let certificate = ran.cx.fold.expect("a report").certificate;
+    let says =
+        |original: &Module| certify::check(original, &ran.module, &certificate, &registry, &target);
+    assert!(says(&original).is_ok());
+    let other = REGROUPED.replace(
+        "[1, 0, 2]}> : (tensor<3x8x5xf32>) -> tensor<8x3x5xf32>\n  %4",
+        "[2, 1, 0]}> : (tensor<3x8x5xf32>) -> tensor<5x8x3xf32>\n  %4",
+    );
+    let other = other.replace(
+        "(%3) <{shape = [24, 5]}> : (tensor<8x3x5xf32>)",
+        "(%3) <{shape = [24, 5]}> : (tensor<5x8x3xf32>)",
+    );
+    assert_ne!(other, REGROUPED);
+    refused(says(&parse(&other)), "certificate-mismatch");
+}
+
 #[test]
 fn certificate_texts_are_read_strictly() {
     let (_, _, certificate) = folded();
