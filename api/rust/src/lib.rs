@@ -75,6 +75,11 @@ pub mod layout {
     pub use optc_layout::{cute, notation};
 }
 
+/// Grids and blocks: which part of each value one program works on.
+pub mod tile {
+    pub use optc_ir::tile::block;
+}
+
 /// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from
 /// a module.
 pub mod hlo {

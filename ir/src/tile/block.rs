@@ -380,6 +380,18 @@ impl BlockSpec {
         }
         Ok(BlockSpec { dims })
     }
+    /// A spec of these dimensions for arrays of this rank, whose index map gives this many values.
+    ///
+    /// # Errors
+    /// The ranks differ, which is reported first, or [`BlockSpec::new`] refuses the dimensions.
+    pub fn for_array(
+        dims: Vec<BlockDim>,
+        rank: usize,
+        index_values: usize,
+    ) -> Result<BlockSpec, BlockError> {
+        BlockSpec { dims: dims.clone() }.check(rank, index_values)?;
+        BlockSpec::new(dims)
+    }
     /// The spec of a call that names none: one block, the whole array.
     ///
     /// # Errors

@@ -4,9 +4,12 @@
 //! element and the size of the buffer), `tensor_maps` (the whole buffer), `layout_equal` and `view`
 //! for tensors of every notation, and `linear_index`, `linear_maps`, `byte_size`, `bitcast` and
 //! `layout_text` for XLA's shapes, and `hlo_modules` (what HLO text says, instruction by
-//! instruction). A kind may also be named by the words that describe it.
+//! instruction), and `blockspec`, `program_ids` and `tpu_block_legality` (which slices of an array the
+//! programs of a grid see, what they write, which blocks a TPU takes). A kind may also be named by the words that describe it.
 
+mod blocks;
 mod hlo;
+mod kernel;
 mod xla;
 
 use crate::args::SpecArgs;
@@ -22,7 +25,7 @@ use std::path::Path;
 type Runner = fn(&Json) -> Result<(Json, Json), String>;
 
 /// The kinds, each with other words for it.
-const KINDS: [(&str, &str, Runner); 10] = [
+const KINDS: [(&str, &str, Runner); 13] = [
     ("tensor_index", "", tensor_index),
     ("tensor_maps", "", tensor_maps),
     ("layout_equal", "", layout_equal),
@@ -41,6 +44,17 @@ const KINDS: [(&str, &str, Runner); 10] = [
         xla::layout_text,
     ),
     ("hlo_modules", "HLO module text", hlo::hlo_modules),
+    ("blockspec", "BlockSpec slicing", blocks::blockspec),
+    (
+        "program_ids",
+        "show_program_ids matrices",
+        blocks::program_ids,
+    ),
+    (
+        "tpu_block_legality",
+        "is this block shape accepted by the Pallas TPU lowering",
+        blocks::tpu_block_legality,
+    ),
 ];
 
 /// The runner of a kind. Words before a colon name it, what follows explains it.

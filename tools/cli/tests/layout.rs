@@ -218,6 +218,9 @@ fn the_vectors_of_the_project_pass() {
         ("bitcast", 504),
         ("layout_text", 211),
         ("hlo_modules", 37),
+        ("blockspec", 89),
+        ("program_ids", 19),
+        ("tpu_block_legality", 47),
     ] {
         let found = optc(&["spec", &format!("{folder}/{kind}.json")]).ok();
         assert_eq!(found, format!("{count} passed, 0 failed\n"), "{kind}");
