@@ -2,6 +2,7 @@
 
 use crate::data::DataError;
 use crate::naive::IndexError;
+use crate::tiled::TileFault;
 use optc_ir::{Diagnostic, EvalError, Loc, OpError, Span};
 use thiserror::Error;
 
@@ -292,6 +293,9 @@ pub enum OpFailure {
         /// The position in the buffer.
         position: usize,
     },
+    /// A plan of tiles that is incomplete or illegal.
+    #[error("{0}")]
+    Tile(#[from] TileFault),
     /// A view whose buffers cannot be the same.
     #[error("a view reuses its operand's buffer, but {0}")]
     View(String),
@@ -315,6 +319,7 @@ impl OpFailure {
             OpFailure::NoCallee(_) | OpFailure::Call { .. } | OpFailure::Depth(_) => "run-call",
             OpFailure::Undefined(_) => "run-undefined",
             OpFailure::Layout(_) => "run-layout",
+            OpFailure::Tile(_) => "run-tile",
             OpFailure::Poison { .. } | OpFailure::Overlap { .. } | OpFailure::View(_) => {
                 "run-illegal-view"
             }

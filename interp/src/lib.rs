@@ -17,6 +17,7 @@ mod ports;
 mod random;
 mod reference;
 mod scope;
+mod tiled;
 mod walk;
 
 pub use codes::CODES;
@@ -29,4 +30,5 @@ pub use ports::{argument_keys, result_keys};
 pub use random::{DEFAULT_SIZE, Fill, RandomSource, SplitMix64, random_inputs, random_tensor};
 pub use reference::run_reference;
 pub use scope::check_inputs;
+pub use tiled::{TileFault, run_tiled};
 pub use walk::{MAX_CALL_DEPTH, MAX_ELEMENTS};

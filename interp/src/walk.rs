@@ -5,9 +5,11 @@ use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::ports::{argument_keys, result_keys};
 use crate::scope::well_formed;
+use crate::tiled::{Schedule, TileFault, Unit, run_group, schedule};
 use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
+use optc_ir::tile::Plan;
 use optc_ir::{
     Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Tensor,
     TensorType, Type, Value, ValueDef,
@@ -27,6 +29,9 @@ const CALL: &str = "hbir.call";
 pub(crate) trait Memory {
     /// A value as it is held.
     type Held: Clone;
+
+    /// Whether the groups of a plan run tile by tile; otherwise their operations run one by one.
+    const TILED: bool = false;
 
     /// Puts a logical tensor into memory as its type says.
     fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
@@ -100,9 +105,21 @@ fn run_func<M: Memory>(
         let stored = frame.store_result(0, value, tensor);
         stored.map_err(|e| frame.boundary(&format!("argument `{key}`"), e))?;
     }
-    let dying = last_uses(func);
-    for (&op, dead) in func.body.iter().zip(&dying) {
-        frame.execute(op).map_err(|e| failed(func, op, e))?;
+    let plan = if M::TILED {
+        plan_of(func)?
+    } else {
+        None
+    };
+    let Schedule { units, escapes } = schedule(func, plan.as_ref())
+        .map_err(|(op, fault)| failed(func, op, fault.into()))?;
+    let dying = last_uses(func, &units, plan.as_ref());
+    for (&unit, dead) in units.iter().zip(&dying) {
+        match (unit, &plan) {
+            (Unit::Op(op), _) => frame.execute(op).map_err(|e| failed(func, op, e))?,
+            (Unit::Group(group), Some(plan)) => run_group(&mut frame, plan, group, &escapes)
+                .map_err(|(op, e)| failed(func, op, e))?,
+            (Unit::Group(_), None) => {}
+        }
         for value in dead {
             frame.values[value.index()] = None;
         }
@@ -127,19 +144,38 @@ fn failed(func: &Func, op: Op, failure: OpFailure) -> RunError {
     }
 }
 
-/// For each operation of the body the values that nothing needs after it.
-fn last_uses(func: &Func) -> Vec<Vec<Value>> {
+/// The plan in the attributes of a function.
+fn plan_of(func: &Func) -> Result<Option<Plan>, RunError> {
+    Plan::read(func).map_err(|diags| {
+        let text = diags.first().map_or("", |d| &d.message);
+        RunError::Boundary {
+            func: func.name.to_string(),
+            what: "the plan".to_owned(),
+            source: Box::new(TileFault::Plan(text.to_owned()).into()),
+        }
+    })
+}
+
+/// For each unit the values that nothing needs after it.
+fn last_uses(func: &Func, units: &[Unit], plan: Option<&Plan>) -> Vec<Vec<Value>> {
     let mut last: Vec<Option<usize>> = vec![None; func.values.len()];
-    for (i, &op) in func.body.iter().enumerate() {
-        let data = &func.ops[op];
-        for &value in data.operands.iter().chain(&data.results) {
-            last[value.index()] = Some(i);
+    for (i, unit) in units.iter().enumerate() {
+        let ops: &[Op] = match (unit, plan) {
+            (Unit::Op(op), _) => std::slice::from_ref(op),
+            (Unit::Group(group), Some(plan)) => &plan.groups[*group].ops,
+            (Unit::Group(_), None) => &[],
+        };
+        for &op in ops {
+            let data = &func.ops[op];
+            for &value in data.operands.iter().chain(&data.results) {
+                last[value.index()] = Some(i);
+            }
         }
     }
     for &value in &func.results {
         last[value.index()] = None;
     }
-    let mut dying = vec![Vec::new(); func.body.len()];
+    let mut dying = vec![Vec::new(); units.len()];
     for value in func.values.ids() {
         if let Some(i) = last[value.index()] {
             dying[i].push(value);
@@ -149,12 +185,12 @@ fn last_uses(func: &Func) -> Vec<Vec<Value>> {
 }
 
 /// One call in progress.
-struct Frame<'a, M: Memory> {
+pub(crate) struct Frame<'a, M: Memory> {
     program: Program<'a>,
-    func: &'a Func,
+    pub(crate) func: &'a Func,
     memory: &'a mut M,
     values: Vec<Option<M::Held>>,
-    scope: Scope,
+    pub(crate) scope: Scope,
     depth: usize,
 }
 
@@ -252,7 +288,7 @@ impl<M: Memory> Frame<'_, M> {
     }
 
     /// The declaration of an operation that is well formed by it.
-    fn declaration(&self, op: &OpRef<'_>) -> Result<&dyn OpDecl, OpFailure> {
+    pub(crate) fn declaration(&self, op: &OpRef<'_>) -> Result<&dyn OpDecl, OpFailure> {
         let decl = self
             .program
             .registry
@@ -316,7 +352,7 @@ impl<M: Memory> Frame<'_, M> {
         done.map_err(|e| OpFailure::Inner(e.to_string().into()))
     }
 
-    fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {
+    pub(crate) fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {
         match self.func.ty(value) {
             Type::Tensor(ty) => Ok(ty),
             other @ (Type::Scalar(_) | Type::Other(_)) => Err(OpFailure::NotTensor {
@@ -326,7 +362,7 @@ impl<M: Memory> Frame<'_, M> {
     }
 
     /// Checks a tensor against the type of the value it is for, and stores it.
-    fn store_result(
+    pub(crate) fn store_result(
         &mut self,
         index: usize,
         value: Value,
@@ -399,7 +435,7 @@ impl<M: Memory> Frame<'_, M> {
             .ok_or(OpFailure::Undefined(operand))
     }
 
-    fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
+    pub(crate) fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
         let held = self.held(operand, value)?;
         let func = self.func;
         let Type::Tensor(ty) = func.ty(value) else {

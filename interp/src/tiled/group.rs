@@ -1,0 +1,386 @@
+//! The programs of one group.
+
+use super::error::TileFault;
+use super::eval::Step;
+use super::part::{Part, Region, for_each, intersection, is_empty, offset, whole};
+use super::poison::{Poison, copy_element, poisoned, same_element};
+use super::reduce::{Partial, combine};
+use crate::constant::CONSTANT;
+use crate::error::OpFailure;
+use crate::walk::{Frame, Memory};
+use optc_ir::entity::EntityId;
+use optc_ir::tile::block::Grid;
+use optc_ir::tile::{Group, OpTile, Order, Plan, Span};
+use optc_ir::{DType, Func, Op, OpRef, Tensor, Type, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The most programs that are run one after the other.
+const MAX_PROGRAMS: u64 = 1 << 22;
+
+/// A value that is used outside of its group, as it is written.
+struct Written {
+    tensor: Tensor,
+    done: Vec<bool>,
+}
+
+/// One operation of the group, and what is the same in all programs.
+struct Member<'a> {
+    op: Op,
+    tile: &'a OpTile,
+    shapes: Vec<Vec<usize>>,
+    results: Vec<(Vec<usize>, DType)>,
+    /// The axes that a cut reduction runs over.
+    axes: Vec<usize>,
+    /// The extents of the loops that it reduces over.
+    loops: Vec<i64>,
+}
+
+/// What there is of each value in one program.
+type Parts = BTreeMap<Value, Part>;
+
+/// Runs the group of this number and stores the values that are used outside of it.
+pub(crate) fn run_group<M: Memory>(
+    frame: &mut Frame<'_, M>,
+    plan: &Plan,
+    number: usize,
+    escapes: &[bool],
+) -> Result<(), (Op, OpFailure)> {
+    let func = frame.func;
+    let group = &plan.groups[number];
+    let mut members = Vec::with_capacity(group.ops.len());
+    for &op in &group.ops {
+        if &*func.ops[op].name == CONSTANT {
+            continue;
+        }
+        members.push(member(frame, plan, group, op).map_err(|e| (op, e))?);
+    }
+    let Some(first) = members.first().map(|m| m.op) else {
+        return Ok(());
+    };
+    if group.programs() > MAX_PROGRAMS {
+        let (group, count) = (number, group.programs());
+        let limit = MAX_PROGRAMS;
+        return Err((first, TileFault::Programs { group, count, limit }.into()));
+    }
+    let outer = outer_values(frame, &members)?;
+    let mut written = escaping(frame, &members, escapes).map_err(|e| (first, e))?;
+    let extents = group.grid().iter().map(|&n| n.cast_signed()).collect();
+    let grid = Grid::new(extents).map_err(|e| (first, OpFailure::Tile(TileFault::Plan(e.to_string()))))?;
+    let mut partial: BTreeMap<Op, Partial> = BTreeMap::new();
+    for program in grid.programs() {
+        let mut parts = outer.clone();
+        for member in &members {
+            let fail = |e| (member.op, e);
+            let done = run_member(frame, group, member, &program, &parts, &mut partial);
+            let Some(done) = done.map_err(fail)? else {
+                continue;
+            };
+            let values = &func.ops[member.op].results;
+            for (i, (part, &value)) in done.into_iter().zip(values).enumerate() {
+                if let Some(written) = written.get_mut(&value) {
+                    write(written, &part, &program, i).map_err(|e| fail(e.into()))?;
+                }
+                parts.insert(value, part);
+            }
+        }
+    }
+    for member in &members {
+        for (i, &value) in func.ops[member.op].results.iter().enumerate() {
+            let Some(written) = written.remove(&value) else {
+                continue;
+            };
+            let stored = complete(written, number, i)
+                .map_err(OpFailure::from)
+                .and_then(|tensor| frame.store_result(i, value, Rc::new(tensor)));
+            stored.map_err(|e| (member.op, e))?;
+        }
+    }
+    Ok(())
+}
+
+fn member<'p, M: Memory>(
+    frame: &Frame<'_, M>,
+    plan: &'p Plan,
+    group: &Group,
+    op: Op,
+) -> Result<Member<'p>, OpFailure> {
+    let func = frame.func;
+    let data = &func.ops[op];
+    let tile = &plan.tiles[&op];
+    if tile.results.len() != data.results.len() {
+        return Err(TileFault::Unplanned { group: tile.group }.into());
+    }
+    let shape = |value: Value| -> Result<(Vec<usize>, DType), OpFailure> {
+        let ty = frame.tensor_type(value)?;
+        let shape = frame.scope.shape(ty).ok_or_else(|| {
+            TileFault::Plan(format!("the sizes of {value} are not known before it runs"))
+        })?;
+        Ok((shape, ty.dtype))
+    };
+    let mut shapes = Vec::with_capacity(data.operands.len());
+    for &operand in &data.operands {
+        shapes.push(shape(operand)?.0);
+    }
+    let mut results = Vec::with_capacity(data.results.len());
+    for (result, &value) in data.results.iter().enumerate() {
+        let (wanted, found) = (shape(value)?, tile.results[result].0.len());
+        if found != wanted.0.len() {
+            let wanted = wanted.0.len();
+            return Err(TileFault::Rank {
+                result,
+                found,
+                wanted,
+            }
+            .into());
+        }
+        results.push(wanted);
+    }
+    let axes = reduction_axes(group, tile)?;
+    let loops = loops(frame, op, &shapes)?;
+    if loops.len() < tile.reduce.len() {
+        let found = tile.reduce.len();
+        let why = format!("the plan has {found} loops, the operation {}", loops.len());
+        return Err(TileFault::Reduction(why).into());
+    }
+    Ok(Member {
+        op,
+        tile,
+        shapes,
+        results,
+        axes,
+        loops,
+    })
+}
+
+/// The axes that a cut reduction runs over. They are the last of the grid that have steps, so that
+/// nothing starts the sum again before it is complete.
+fn reduction_axes(group: &Group, tile: &OpTile) -> Result<Vec<usize>, TileFault> {
+    let cut = |axis: &usize| {
+        let steps = 1 < group.axes[*axis].extent;
+        steps && tile.reduce.iter().any(|s| s.start.depends_on(*axis))
+    };
+    let axes: Vec<usize> = (0..group.axes.len()).filter(cut).collect();
+    let Some(&first) = axes.first() else {
+        return Ok(axes);
+    };
+    let between = |axis: &usize| 1 < group.axes[*axis].extent && !axes.contains(axis);
+    if let Some(axis) = (first..group.axes.len()).find(between) {
+        return Err(TileFault::Reduction(format!(
+            "it adds up over axis {first} of the grid, and axis {axis}, which it does not add up over, runs faster"
+        )));
+    }
+    if let Some(&axis) = axes.iter().find(|a| group.axes[**a].order == Order::Parallel) {
+        return Err(TileFault::Reduction(format!(
+            "it adds up over axis {axis} of the grid, which is parallel"
+        )));
+    }
+    Ok(axes)
+}
+
+/// The extents of the labels that only operands have, in the order of their declaration.
+fn loops<M: Memory>(
+    frame: &Frame<'_, M>,
+    op: Op,
+    shapes: &[Vec<usize>],
+) -> Result<Vec<i64>, OpFailure> {
+    let op = frame.func.op_ref(op);
+    let freedom = frame.declaration(&op)?.freedom(&op);
+    let mut sizes: Vec<Option<i64>> = vec![None; freedom.labels.len()];
+    for (shape, labels) in shapes.iter().zip(&freedom.operands) {
+        for (&size, label) in shape.iter().zip(labels) {
+            if let Some(label) = label {
+                sizes[*label] = Some(size as i64);
+            }
+        }
+    }
+    for label in freedom.results.iter().flatten().flatten() {
+        sizes[*label] = None;
+    }
+    Ok(sizes.into_iter().flatten().collect())
+}
+
+/// The values that the group reads from memory.
+fn outer_values<M: Memory>(
+    frame: &mut Frame<'_, M>,
+    members: &[Member<'_>],
+) -> Result<Parts, (Op, OpFailure)> {
+    let func = frame.func;
+    let inner: BTreeSet<Op> = members.iter().map(|m| m.op).collect();
+    let mut parts = Parts::new();
+    for member in members {
+        for (i, &operand) in func.ops[member.op].operands.iter().enumerate() {
+            let within = func.def_op(operand).is_some_and(|op| inner.contains(&op));
+            if within || parts.contains_key(&operand) {
+                continue;
+            }
+            let tensor = frame.load(i, operand).map_err(|e| (member.op, e))?;
+            parts.insert(operand, Part::of_memory(tensor));
+        }
+    }
+    Ok(parts)
+}
+
+/// The values of the group that something outside of it uses.
+fn escaping<M: Memory>(
+    frame: &Frame<'_, M>,
+    members: &[Member<'_>],
+    escapes: &[bool],
+) -> Result<BTreeMap<Value, Written>, OpFailure> {
+    let func: &Func = frame.func;
+    let mut written = BTreeMap::new();
+    for member in members {
+        for (&value, (shape, dtype)) in func.ops[member.op].results.iter().zip(&member.results) {
+            if escapes[value.index()] {
+                crate::walk::elements_within_limit(shape)?;
+                let tensor = poisoned(*dtype, shape, Poison::Nan);
+                let done = vec![false; tensor.len()];
+                written.insert(value, Written { tensor, done });
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// The elements that a span is in a program, those outside of the value included.
+fn range(span: &Span, program: &[i64]) -> Range<i64> {
+    let start = span.start.eval(program);
+    start..start.saturating_add(span.extent.cast_signed())
+}
+
+/// The tiles of one operation; `None` where it is not complete yet, or what it needs is not.
+fn run_member<M: Memory>(
+    frame: &Frame<'_, M>,
+    group: &Group,
+    member: &Member<'_>,
+    program: &[i64],
+    parts: &Parts,
+    partial: &mut BTreeMap<Op, Partial>,
+) -> Result<Option<Vec<Part>>, OpFailure> {
+    let func = frame.func;
+    let data = &func.ops[member.op];
+    let mut inputs = Vec::with_capacity(data.operands.len());
+    for operand in &data.operands {
+        match parts.get(operand) {
+            Some(part) => inputs.push(part.clone()),
+            None => return Ok(None),
+        }
+    }
+    let regions = regions(member, program)?;
+    let op: OpRef<'_> = func.op_ref(member.op);
+    let step = Step {
+        decl: frame.declaration(&op)?,
+        name: &data.name,
+        props: &data.props,
+        bindings: &frame.scope.bindings,
+        program,
+        inputs: &inputs,
+        shapes: &member.shapes,
+        regions: &regions,
+        results: &member.results,
+    };
+    let tensors = if member.axes.is_empty() {
+        step.compute()?
+    } else {
+        let float = op.operands.first().and_then(|t| Type::as_tensor(t));
+        let float = float.is_some_and(|t| t.dtype.is_float());
+        let class = step.decl.freedom(&op).class;
+        let combine = combine(&data.name, &data.props, class, float)?;
+        let reduced: Vec<Range<i64>> = member
+            .tile
+            .reduce
+            .iter()
+            .zip(&member.loops)
+            .map(|(span, &size)| {
+                let range = range(span, program);
+                range.start.max(0)..range.end.min(size).max(range.start.max(0))
+            })
+            .collect();
+        let first = member.axes.iter().all(|&a| program[a] == 0);
+        let last = |a: &usize| program[*a] == group.axes[*a].extent.cast_signed() - 1;
+        let before = partial.remove(&member.op).filter(|_| !first);
+        let now = step.accumulate(combine, &reduced, &member.loops, before)?;
+        if !member.axes.iter().all(last) {
+            partial.insert(member.op, now);
+            return Ok(None);
+        }
+        vec![now.finish(member.results[0].1)]
+    };
+    let done = regions.into_iter().zip(tensors);
+    let part = |(region, tensor): (Region, Tensor)| Part {
+        region,
+        tensor: tensor.into(),
+    };
+    Ok(Some(done.map(part).collect()))
+}
+
+/// Where the results of an operation lie in a program; each holds an element of its value.
+fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFault> {
+    let mut regions = Vec::with_capacity(member.results.len());
+    for (result, (tile, (shape, _))) in member.tile.results.iter().zip(&member.results).enumerate()
+    {
+        let region: Region = tile.0.iter().map(|s| range(s, program)).collect();
+        let whole = whole(shape);
+        if is_empty(&intersection(&region, &whole)) && !shape.contains(&0) {
+            let none = |(a, b): &(&Range<i64>, &Range<i64>)| a.end.min(b.end) <= a.start.max(b.start);
+            let dim = region.iter().zip(&whole).position(|p| none(&p)).unwrap_or(0);
+            return Err(TileFault::Empty {
+                program: program.to_vec(),
+                result,
+                dim,
+                start: region[dim].start,
+                stop: region[dim].end,
+                size: whole[dim].end,
+            });
+        }
+        regions.push(region);
+    }
+    Ok(regions)
+}
+
+/// Writes a tile to memory.
+fn write(
+    written: &mut Written,
+    part: &Part,
+    program: &[i64],
+    result: usize,
+) -> Result<(), TileFault> {
+    let all = whole(&written.tensor.shape);
+    let (to, from) = (written.tensor.strides(), part.tensor.strides());
+    let mut fault = None;
+    for_each(&intersection(&part.region, &all), |at| {
+        let (i, j) = (offset(at, &all, &to), offset(at, &part.region, &from));
+        if written.done[i] && !same_element(&written.tensor, i, &part.tensor, j) {
+            fault.get_or_insert_with(|| at.to_vec());
+        }
+        written.done[i] = true;
+        copy_element(&mut written.tensor, i, &part.tensor, j);
+    });
+    match fault {
+        None => Ok(()),
+        Some(element) => Err(TileFault::Rewritten {
+            program: program.to_vec(),
+            result,
+            element,
+        }),
+    }
+}
+
+/// The value, of which every element is written.
+fn complete(written: Written, group: usize, result: usize) -> Result<Tensor, TileFault> {
+    let Some(hole) = written.done.iter().position(|done| !done) else {
+        return Ok(written.tensor);
+    };
+    let mut rest = hole;
+    let element = written.tensor.strides().into_iter().map(|stride| {
+        let i = rest / stride;
+        rest %= stride;
+        i as i64
+    });
+    Err(TileFault::Unwritten {
+        group,
+        result,
+        element: element.collect(),
+    })
+}

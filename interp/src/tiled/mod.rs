@@ -1,0 +1,77 @@
+//! Tiled execution: a function with a plan, program by program.
+//!
+//! A group runs once a program of its grid, in lexicographic order. In each program every operation
+//! of the group computes its tile, from the tiles of its operands: what their own operation in the
+//! group computed in the same program, or the part of a value in memory that it needs. What lies
+//! outside of a tile is poison, NaN or the least integer, so a tile that is too small shows.
+//!
+//! - A tile that runs past its value is computed whole on poison, and the rest is dropped.
+//! - An operation whose reduction is cut starts anew at the first step, adds up, and is there for
+//!   others at the last step.
+//! - A value that is used outside of its group is written to memory tile by tile; every element
+//!   must be written, and what is written twice must be the same.
+
+mod error;
+mod eval;
+mod group;
+mod part;
+mod poison;
+mod reduce;
+mod units;
+
+pub use error::TileFault;
+pub(crate) use group::run_group;
+pub(crate) use units::{Schedule, Unit, schedule};
+
+use crate::data::DataSource;
+use crate::error::{OpFailure, RunError};
+use crate::walk::{Direct, Memory, Program, run};
+use indexmap::IndexMap;
+use optc_ir::{Bindings, Module, Registry, Tensor, TensorType};
+use std::rc::Rc;
+
+/// Runs a function as its plan says ([`optc_ir::tile::Plan`]); what no group has runs as in
+/// [`run_reference`](crate::run_reference), and a function without a plan runs so altogether.
+///
+/// # Errors
+/// As [`run_reference`](crate::run_reference), and for a plan that is incomplete or illegal: the
+/// error names the operation, the program and the elements.
+pub fn run_tiled(
+    module: &Module,
+    registry: &Registry,
+    func: &str,
+    inputs: &IndexMap<String, Tensor>,
+    data: &dyn DataSource,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, RunError> {
+    let program = Program {
+        module,
+        registry,
+        data,
+    };
+    run(program, &mut Tiled, func, inputs, bindings)
+}
+
+/// Holds values in memory as logical tensors and runs groups by their plan.
+struct Tiled;
+
+impl Memory for Tiled {
+    type Held = Rc<Tensor>;
+    const TILED: bool = true;
+
+    fn store(&mut self, tensor: Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+        Ok(tensor)
+    }
+
+    fn load(&mut self, held: &Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
+        Ok(Rc::clone(held))
+    }
+
+    fn handles(&self, _: &str) -> bool {
+        false
+    }
+
+    fn direct(&mut self, step: &Direct<'_, Rc<Tensor>>) -> Result<Rc<Tensor>, OpFailure> {
+        Ok(Rc::clone(step.operand))
+    }
+}

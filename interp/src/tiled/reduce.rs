@@ -1,0 +1,168 @@
+//! Reductions that are cut: partial results that add up over programs.
+
+use super::error::TileFault;
+use super::eval::Step;
+use crate::error::OpFailure;
+use optc_ir::{AttrDict, DType, FreedomClass, Tensor};
+use std::ops::Range;
+
+/// How two partial results become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Combine {
+    /// The sum.
+    Add,
+    /// The sum of means, each weighted by its share of the elements.
+    Mean,
+    /// The product.
+    Multiply,
+    /// The greatest.
+    Max,
+    /// The least.
+    Min,
+}
+
+/// How partial results of an operation become one.
+pub(super) fn combine(
+    name: &str,
+    props: &AttrDict,
+    class: FreedomClass,
+    float: bool,
+) -> Result<Combine, TileFault> {
+    if name == "hbir.reduce" {
+        let kind = props.str("kind").unwrap_or("");
+        return match kind {
+            "sum" | "l1" | "sum_square" => Ok(Combine::Add),
+            "mean" if float => Ok(Combine::Mean),
+            "prod" => Ok(Combine::Multiply),
+            "max" => Ok(Combine::Max),
+            "min" => Ok(Combine::Min),
+            _ => Err(TileFault::Reduction(format!(
+                "parts of the kind `{kind}` do not combine"
+            ))),
+        };
+    }
+    if class == FreedomClass::Contract {
+        return Ok(Combine::Add);
+    }
+    Err(TileFault::Reduction(
+        "only contractions and `hbir.reduce` have partial results".to_owned(),
+    ))
+}
+
+/// Partial results, in wide numbers.
+pub(super) struct Partial {
+    /// Where the tile of the result starts.
+    pub(super) start: Vec<i64>,
+    tensor: Tensor,
+}
+
+/// A float tensor in 64 bits.
+fn widened(tensor: Tensor) -> Tensor {
+    if tensor.dtype.is_float() {
+        Tensor::from_f64(DType::F64, tensor.shape.clone(), tensor.to_f64())
+    } else {
+        tensor
+    }
+}
+
+impl Step<'_> {
+    /// One more step of a cut reduction: `reduced` has the part of each loop, `so_far` the steps
+    /// before, `None` at the first. Operands that no cut loop runs over, such as a bias, enter at
+    /// the first step.
+    pub(super) fn accumulate(
+        &self,
+        combine: Combine,
+        reduced: &[Range<i64>],
+        sizes: &[i64],
+        so_far: Option<Partial>,
+    ) -> Result<Partial, OpFailure> {
+        let refuse = |why: &str| OpFailure::Tile(TileFault::Reduction(why.to_owned()));
+        let [region] = self.regions else {
+            return Err(refuse("it has several results"));
+        };
+        let cut = self.cut(self.regions, reduced);
+        let cut = cut.ok_or_else(|| refuse("the operation does not declare such a loop"))?;
+        self.missing(&cut.operands)?;
+        let whole = self.cut(self.regions, &[]);
+        let first = so_far.is_none();
+        let mut inputs: Vec<Tensor> = self.crops(&cut.operands).into_iter().map(widened).collect();
+        if let Some(whole) = whole.filter(|_| !first) {
+            for (i, input) in inputs.iter_mut().enumerate() {
+                if whole.operands[i] == cut.operands[i] && reduced_somewhere(reduced, sizes) {
+                    let zeros = std::iter::repeat_n(0.0, input.len());
+                    *input = Tensor::from_f64(input.dtype, input.shape.clone(), zeros);
+                }
+            }
+        }
+        let done = self.evaluate(&inputs, &cut.results);
+        let done = done.ok_or_else(|| refuse("its parts have other shapes than its tile"))??;
+        let [mut tensor] = <[Tensor; 1]>::try_from(done)
+            .map_err(|_| refuse("its parts are several results"))?;
+        if combine == Combine::Mean {
+            let share = reduced.iter().zip(sizes);
+            let share: f64 = share
+                .map(|(r, &n)| (r.end - r.start) as f64 / n.max(1) as f64)
+                .product();
+            let scaled = tensor.to_f64().into_iter().map(|x| x * share);
+            tensor = Tensor::from_f64(tensor.dtype, tensor.shape.clone(), scaled);
+        }
+        let start: Vec<i64> = region.iter().map(|r| r.start).collect();
+        let tensor = match so_far {
+            None => tensor,
+            Some(before) if before.start != start => {
+                return Err(TileFault::Moves {
+                    program: self.program.to_vec(),
+                    result: 0,
+                    from: before.start,
+                    to: start,
+                }
+                .into());
+            }
+            Some(before) => combined(combine, &before.tensor, &tensor),
+        };
+        Ok(Partial { start, tensor })
+    }
+}
+
+/// Whether some loop is really cut.
+fn reduced_somewhere(reduced: &[Range<i64>], sizes: &[i64]) -> bool {
+    let cut = |(r, &n): (&Range<i64>, &i64)| r.end - r.start < n;
+    reduced.iter().zip(sizes).any(cut)
+}
+
+impl Partial {
+    /// The result in its own element type.
+    pub(super) fn finish(self, dtype: DType) -> Tensor {
+        let Tensor { shape, .. } = &self.tensor;
+        if self.tensor.dtype.is_float() {
+            return Tensor::from_f64(dtype, shape.clone(), self.tensor.to_f64());
+        }
+        let elements = (0..self.tensor.len()).map(|i| self.tensor.i128_at(i));
+        Tensor::from_i128(dtype, shape.clone(), elements)
+    }
+}
+
+fn combined(combine: Combine, a: &Tensor, b: &Tensor) -> Tensor {
+    if a.dtype.is_float() {
+        let pairs = a.to_f64().into_iter().zip(b.to_f64());
+        let both = |(x, y): (f64, f64)| match combine {
+            Combine::Add | Combine::Mean => x + y,
+            Combine::Multiply => x * y,
+            Combine::Max if x.is_nan() || y.is_nan() => f64::NAN,
+            Combine::Min if x.is_nan() || y.is_nan() => f64::NAN,
+            Combine::Max => x.max(y),
+            Combine::Min => x.min(y),
+        };
+        return Tensor::from_f64(a.dtype, a.shape.clone(), pairs.map(both));
+    }
+    let both = |i: usize| {
+        let (x, y) = (a.i128_at(i), b.i128_at(i));
+        match combine {
+            Combine::Add | Combine::Mean => x.wrapping_add(y),
+            Combine::Multiply => x.wrapping_mul(y),
+            Combine::Max => x.max(y),
+            Combine::Min => x.min(y),
+        }
+    };
+    Tensor::from_i128(a.dtype, a.shape.clone(), (0..a.len()).map(both))
+}

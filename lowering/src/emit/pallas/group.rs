@@ -1,0 +1,744 @@
+//! One group as a kernel and its `pallas_call`.
+
+use super::index::block_spec;
+use super::ops::{Site, write};
+use super::words::{Names, dtype, tuple, wide};
+use optc_ir::ops::rearrange::view_of;
+use optc_ir::tile::{
+    Access, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Tile, access_of,
+};
+use optc_ir::{
+    Attr, AttrDict, DType, Func, Op, OpDecl, OpRef, Registry, TensorType, Type, Value,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// A group that has a kernel.
+pub(super) struct Kernel {
+    /// The function.
+    pub(super) text: String,
+    /// The call; `{0}` and so on stand for the values that it reads.
+    pub(super) call: String,
+    pub(super) inputs: Vec<Value>,
+    pub(super) outputs: Vec<Value>,
+    pub(super) helpers: BTreeSet<&'static str>,
+}
+
+/// Why a group has no kernel, in words.
+pub(super) type Reason = String;
+
+/// What a tile of a program needs of a value.
+struct Operand {
+    value: Value,
+    tile: Tile,
+    /// Dimensions that may reach outside of the value, and what counts there.
+    fill: Option<(&'static str, Vec<usize>)>,
+    /// The value comes from the group and this is its tile there.
+    local: Option<Tile>,
+}
+
+/// One operation in the kernel.
+struct Member<'a> {
+    op: Op,
+    tile: &'a OpTile,
+    operands: Vec<Operand>,
+    /// The axes of the grid that its reduction runs over.
+    axes: Vec<usize>,
+    combine: Option<Combine>,
+    /// Operands that count in the first step alone.
+    first_only: Vec<usize>,
+    /// The dimensions of the operand as a view sees them, on this tile.
+    inner: Option<(Vec<u64>, Vec<usize>)>,
+    padded: bool,
+}
+
+/// What does not change while one group is written.
+pub(super) struct Cx<'a> {
+    pub(super) func: &'a Func,
+    pub(super) registry: &'a Registry,
+    /// The values that something outside of their group uses, by number.
+    pub(super) escapes: &'a dyn Fn(Value) -> bool,
+    /// The name of a value.
+    pub(super) name: &'a dyn Fn(Value) -> String,
+}
+
+fn shape_of(ty: &TensorType) -> Result<Vec<u64>, Reason> {
+    ty.shape().ok_or_else(|| "a size is not a number".to_owned())
+}
+
+impl Cx<'_> {
+    fn tensor(&self, value: Value) -> Result<&TensorType, Reason> {
+        let ty = self.func.ty(value).as_tensor();
+        ty.ok_or_else(|| format!("{value} is no tensor"))
+    }
+    fn shape(&self, value: Value) -> Result<Vec<u64>, Reason> {
+        shape_of(self.tensor(value)?)
+    }
+}
+
+/// The kernel of a group, and its call.
+pub(super) fn kernel(
+    cx: &Cx<'_>,
+    plan: &Plan,
+    number: usize,
+    name: &str,
+) -> Result<Kernel, Reason> {
+    let group = &plan.groups[number];
+    let mut members = Vec::with_capacity(group.ops.len());
+    let inner: BTreeSet<Value> = group
+        .ops
+        .iter()
+        .filter(|op| &*cx.func.ops[**op].name != "hbir.constant")
+        .flat_map(|&op| cx.func.ops[op].results.iter().copied())
+        .collect();
+    for &op in &group.ops {
+        if &*cx.func.ops[op].name != "hbir.constant" {
+            let member = member(cx, plan, group, &inner, op);
+            members.push(member.map_err(|why| format!("{}: {why}", cx.func.ops[op].name))?);
+        }
+    }
+    let axes: BTreeSet<&Vec<usize>> = members.iter().map(|m| &m.axes).filter(|a| !a.is_empty()).collect();
+    if 1 < axes.len() {
+        return Err("its reductions run over different axes".to_owned());
+    }
+    let axes = axes.first().map_or_else(Vec::new, |a| (*a).clone());
+    Writer::new(cx, group, &members, axes).text(name)
+}
+
+fn member<'p>(
+    cx: &Cx<'_>,
+    plan: &'p Plan,
+    group: &Group,
+    inner: &BTreeSet<Value>,
+    op: Op,
+) -> Result<Member<'p>, Reason> {
+    let data = &cx.func.ops[op];
+    let tile = &plan.tiles[&op];
+    let grid = group.grid();
+    if tile.results.len() != data.results.len() {
+        return Err("it has no tile".to_owned());
+    }
+    let op_ref = cx.func.op_ref(op);
+    let decl = cx.registry.get(&data.name);
+    let access = access_of(decl, &op_ref);
+    let reductions: Vec<(usize, u64, Combine)> = access.reductions().collect();
+    let mut shapes = Vec::new();
+    for &value in &data.results {
+        shapes.push(cx.shape(value)?);
+    }
+    let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
+    let mut inner_shape = None;
+    let (regions, steps) = match rearranged(cx, op, tile, &grid)? {
+        Some((region, inner, perm)) => {
+            inner_shape = Some((inner, perm));
+            (vec![region], Vec::new())
+        }
+        None => {
+            let steps = access
+                .steps(&tile.results, &tile.reduce, &shapes, &grid)
+                .map_err(|e| e.to_string())?;
+            let mut regions = Vec::new();
+            for (i, &operand) in data.operands.iter().enumerate() {
+                regions.push(access.operand(i, &steps, &cx.shape(operand)?, &grid).tile);
+            }
+            (regions, steps)
+        }
+    };
+    let axes: Vec<usize> = (0..grid.len())
+        .filter(|&a| 1 < grid[a] && tile.reduce.iter().any(|s| s.start.depends_on(a)))
+        .collect();
+    let combine = reductions.first().map(|r| r.2).filter(|_| !axes.is_empty());
+    let padded = access.loops.iter().any(|l| l.kind == LoopKind::Inner) && window(&data.name);
+    let mut operands = Vec::with_capacity(regions.len());
+    for (i, (region, &value)) in regions.into_iter().zip(&data.operands).enumerate() {
+        let shape = cx.shape(value)?;
+        let local = inner.contains(&value).then(|| {
+            let def = cx.func.def_op(value).and_then(|d| plan.tiles.get(&d));
+            let place = cx.func.def_op(value).map(|d| &cx.func.ops[d].results);
+            let i = place.and_then(|r| r.iter().position(|v| *v == value)).unwrap_or(0);
+            def.and_then(|t| t.results.get(i)).cloned()
+        });
+        let reaches = |d: usize| {
+            let (low, high) = region.0[d].start.range(&grid);
+            let end = high.saturating_add(region.0[d].extent.cast_signed());
+            low < 0 || shape[d].cast_signed() < end
+        };
+        let fill = fill_of(&data.name, &data.props, padded && i == 0, combine);
+        let dims: Vec<usize> = (0..shape.len())
+            .filter(|&d| reaches(d) && counts(&access, &steps, i, d, padded && i == 0))
+            .collect();
+        let fill = fill.filter(|_| !dims.is_empty()).map(|f| (f, dims));
+        operands.push(Operand {
+            value,
+            tile: region,
+            fill,
+            local: local.flatten(),
+        });
+    }
+    Ok(Member {
+        op,
+        tile,
+        operands,
+        axes,
+        combine,
+        first_only: access.first_only.clone(),
+        inner: inner_shape,
+        padded,
+    })
+}
+
+/// Operations whose windows may reach into padding.
+fn window(name: &str) -> bool {
+    matches!(name, "hbir.conv" | "hbir.max_pool" | "hbir.avg_pool")
+}
+
+/// What counts as nothing outside of an operand.
+fn fill_of(
+    name: &str,
+    props: &AttrDict,
+    window: bool,
+    combine: Option<Combine>,
+) -> Option<&'static str> {
+    if window {
+        return Some(if name == "hbir.max_pool" { "-jnp.inf" } else { "0" });
+    }
+    match combine? {
+        Combine::Add => Some("0"),
+        Combine::Multiply => Some("1"),
+        Combine::Max if props.str("kind") == Some("max") => Some("-jnp.inf"),
+        Combine::Min if props.str("kind") == Some("min") => Some("jnp.inf"),
+        Combine::Max | Combine::Min => None,
+    }
+}
+
+/// Whether what lies outside along a dimension would count: a cut reduction runs over it, or a
+/// window.
+fn counts(access: &Access, steps: &[Span], operand: usize, dim: usize, window: bool) -> bool {
+    let Some(Index::Sum { terms, .. }) = access.operands.get(operand).and_then(|o| o.get(dim))
+    else {
+        return false;
+    };
+    terms.iter().any(|(id, _)| match access.loops[*id].kind {
+        LoopKind::Reduce(_) => steps.get(*id).is_some_and(|s| s.start.as_number() != Some(0)),
+        LoopKind::Inner => window,
+        LoopKind::Parallel => false,
+    })
+}
+
+type Rearranged = (Tile, Vec<u64>, Vec<usize>);
+
+/// The operand's part of an operation that only renames elements, and the extents of its tile in
+/// between: the operand is reshaped to them and transposed. `None` for other operations.
+fn rearranged(
+    cx: &Cx<'_>,
+    op: Op,
+    tile: &OpTile,
+    grid: &[u64],
+) -> Result<Option<Rearranged>, Reason> {
+    let op_ref = cx.func.op_ref(op);
+    let Ok(view) = view_of(&op_ref) else {
+        return Ok(None);
+    };
+    let inner: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
+    let inner = inner.ok_or("a size is not a number")?;
+    let transposed: Vec<u64> = view.perm.iter().map(|&p| inner[p]).collect();
+    let operand = shape_of(op_ref.operand(0).map_err(|e| e.message)?)?;
+    let result = shape_of(op_ref.result(0).map_err(|e| e.message)?)?;
+    let last = tile.results.first().ok_or("it has no tile")?;
+    let between = reshaped(cx.registry, &transposed, &result, last, grid)?;
+    let mut back = vec![Span::whole(1); inner.len()];
+    for (i, &p) in view.perm.iter().enumerate() {
+        back[p] = between.0[i].clone();
+    }
+    let back = Tile(back);
+    let first = reshaped(cx.registry, &operand, &inner, &back, grid)?;
+    let extents = back.0.iter().map(|s| s.extent).collect();
+    Ok(Some((first, extents, view.perm)))
+}
+
+/// The part of `from` that a reshape to `to` needs for a tile; refused where it is more than the
+/// tile.
+fn reshaped(
+    registry: &Registry,
+    from: &[u64],
+    to: &[u64],
+    tile: &Tile,
+    grid: &[u64],
+) -> Result<Tile, Reason> {
+    if from == to {
+        return Ok(tile.clone());
+    }
+    let (a, b) = (Type::tensor(from, DType::F32), Type::tensor(to, DType::F32));
+    let props = AttrDict::new().with("shape", Attr::ints(to));
+    let op = OpRef {
+        name: "hbir.reshape",
+        operands: vec![&a],
+        results: vec![&b],
+        props: &props,
+    };
+    let access = access_of(registry.get("hbir.reshape"), &op);
+    let steps = access
+        .steps(std::slice::from_ref(tile), &[], &[to], grid)
+        .map_err(|e| e.to_string())?;
+    let region = access.operand(0, &steps, from, grid);
+    let (found, wanted) = (region.tile.elements(), tile.elements());
+    if found != wanted {
+        return Err(format!(
+            "a tile of {wanted} elements needs a box of {found} before the reshape"
+        ));
+    }
+    Ok(region.tile)
+}
+
+struct Writer<'a> {
+    cx: &'a Cx<'a>,
+    group: &'a Group,
+    members: &'a [Member<'a>],
+    axes: Vec<usize>,
+    names: Names,
+    /// Values that a program has computed.
+    local: BTreeMap<Value, String>,
+    /// References to values in memory, by value and part.
+    refs: BTreeMap<(Value, Tile), String>,
+    inputs: Vec<(Value, Tile)>,
+    scratch: Vec<(String, String)>,
+    helpers: BTreeSet<&'static str>,
+    /// Whether an index of the program is used in the kernel.
+    programs: BTreeSet<usize>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(cx: &'a Cx<'a>, group: &'a Group, members: &'a [Member<'a>], axes: Vec<usize>) -> Self {
+        let mut names = Names::default();
+        for axis in 0..group.axes.len() {
+            names.fresh(&format!("g{axis}"));
+        }
+        Writer {
+            cx,
+            group,
+            members,
+            axes,
+            names,
+            local: BTreeMap::new(),
+            refs: BTreeMap::new(),
+            inputs: Vec::new(),
+            scratch: Vec::new(),
+            helpers: BTreeSet::new(),
+            programs: BTreeSet::new(),
+        }
+    }
+
+    fn text(mut self, name: &str) -> Result<Kernel, Reason> {
+        let cx = self.cx;
+        let grid = self.group.grid();
+        for member in self.members {
+            for operand in member.operands.iter().filter(|o| o.local.is_none()) {
+                let key = (operand.value, operand.tile.clone());
+                if !self.refs.contains_key(&key) {
+                    let reference = self.names.fresh(&format!("{}_ref", (cx.name)(operand.value)));
+                    self.refs.insert(key.clone(), reference);
+                    self.inputs.push(key);
+                }
+            }
+        }
+        let mut outputs: Vec<(Value, Tile, String)> = Vec::new();
+        for member in self.members {
+            for (&value, tile) in cx.func.ops[member.op].results.iter().zip(&member.tile.results) {
+                if (cx.escapes)(value) {
+                    let reference = self.names.fresh(&format!("{}_out", (cx.name)(value)));
+                    outputs.push((value, tile.clone(), reference));
+                }
+            }
+        }
+        // What waits for a reduction that is cut stands under the last step.
+        let (mut start, mut each, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let mut waiting: BTreeSet<Value> = BTreeSet::new();
+        for member in self.members {
+            let data = &cx.func.ops[member.op];
+            let waits = data.operands.iter().any(|v| waiting.contains(v));
+            let results = &data.results;
+            if !member.axes.is_empty() {
+                if waits {
+                    return Err("a reduction that is cut needs another one that is cut".to_owned());
+                }
+                waiting.extend(results);
+                let lines = self.reduction(member)?;
+                start.push(lines[0].clone());
+                each.push(lines[1].clone());
+                last.push(lines[2].clone());
+            } else {
+                let lines = self.lines(member)?;
+                if waits {
+                    waiting.extend(results);
+                    last.extend(lines);
+                } else {
+                    each.extend(lines);
+                }
+            }
+            let writes = outputs.iter().filter(|(v, ..)| results.contains(v));
+            for (value, _, reference) in writes {
+                let line = format!("{reference}[...] = {}", self.local[value]);
+                if waiting.contains(value) {
+                    last.push(line);
+                } else {
+                    each.push(line);
+                }
+            }
+        }
+        let mut params: Vec<String> = self.inputs.iter().map(|k| self.refs[k].clone()).collect();
+        params.extend(outputs.iter().map(|o| o.2.clone()));
+        params.extend(self.scratch.iter().map(|s| s.0.clone()));
+        let mut text = format!("def {name}({}):\n", params.join(", "));
+        for axis in self.programs.iter().chain(self.axes.iter()).copied().collect::<BTreeSet<_>>() {
+            let _ = writeln!(text, "    g{axis} = pl.program_id({axis})");
+        }
+        let at = |ends: &dyn Fn(usize) -> u64| {
+            let parts = self.axes.iter().map(|&a| format!("(g{a} == {})", ends(a)));
+            parts.collect::<Vec<_>>().join(" & ")
+        };
+        block(&mut text, &at(&|_| 0), "first", &start);
+        for line in &each {
+            let _ = writeln!(text, "    {line}");
+        }
+        block(&mut text, &at(&|a| grid[a] - 1), "last", &last);
+        let call = self.call(name, &outputs)?;
+        Ok(Kernel {
+            text,
+            call,
+            inputs: self.inputs.iter().map(|i| i.0).collect(),
+            outputs: outputs.into_iter().map(|o| o.0).collect(),
+            helpers: self.helpers,
+        })
+    }
+
+    fn call(&self, name: &str, outputs: &[(Value, Tile, String)]) -> Result<String, Reason> {
+        let cx = self.cx;
+        let grid = self.group.grid();
+        let spec = |value: Value, tile: &Tile| -> Result<String, Reason> {
+            Ok(block_spec(&cx.shape(value)?, tile, &grid))
+        };
+        let mut text = format!("pl.pallas_call(\n        {name},\n        grid={},\n", tuple(&grid));
+        text.push_str("        in_specs=[\n");
+        for (value, tile) in &self.inputs {
+            let _ = writeln!(text, "            {},", spec(*value, tile)?);
+        }
+        text.push_str("        ],\n        out_specs=[\n");
+        for (value, tile, _) in outputs {
+            let _ = writeln!(text, "            {},", spec(*value, tile)?);
+        }
+        text.push_str("        ],\n        out_shape=[\n");
+        for (value, ..) in outputs {
+            let ty = cx.tensor(*value)?;
+            let (shape, dtype) = (tuple(shape_of(ty)?), dtype(ty.dtype));
+            let _ = writeln!(text, "            jax.ShapeDtypeStruct({shape}, {dtype}),");
+        }
+        text.push_str("        ],\n");
+        if !self.scratch.is_empty() {
+            let all: Vec<&str> = self.scratch.iter().map(|s| s.1.as_str()).collect();
+            let _ = writeln!(text, "        scratch_shapes=[{}],", all.join(", "));
+        }
+        let order = self.group.axes.iter().map(|a| match a.order {
+            Order::Parallel => "\"parallel\"",
+            Order::Arbitrary => "\"arbitrary\"",
+        });
+        let _ = writeln!(
+            text,
+            "        compiler_params=pltpu.CompilerParams(dimension_semantics={}),",
+            tuple(order)
+        );
+        text.push_str("        interpret=interpret,\n    )");
+        Ok(text)
+    }
+
+    /// One operation on its tile.
+    fn lines(&mut self, member: &Member<'_>) -> Result<Vec<String>, Reason> {
+        let args = self.arguments(member, &[])?;
+        let texts = self.expressions(member, &args, None)?;
+        let results = &self.cx.func.ops[member.op].results;
+        let mut lines = Vec::with_capacity(texts.len());
+        for (&value, text) in results.iter().zip(texts) {
+            let name = self.names.fresh(&(self.cx.name)(value));
+            lines.push(format!("{name} = {text}"));
+            self.local.insert(value, name);
+        }
+        Ok(lines)
+    }
+
+    /// The first, every and the last step of a reduction that is cut.
+    fn reduction(&mut self, member: &Member<'_>) -> Result<[String; 3], Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.op];
+        let ([value], Some(combine)) = (&data.results[..], member.combine) else {
+            return Err("its reduction cannot be cut".to_owned());
+        };
+        let ty = cx.tensor(*value)?.clone();
+        let held = wide(ty.dtype);
+        let extents: Vec<u64> = member.tile.results[0].0.iter().map(|s| s.extent).collect();
+        let name = self.names.fresh(&format!("{}_sum", (cx.name)(*value)));
+        let memory = format!("pltpu.VMEM({}, {})", tuple(&extents), dtype(held));
+        self.scratch.push((name.clone(), memory));
+        let args = self.arguments(member, &member.first_only)?;
+        let part = self
+            .expressions(member, &args, Some(held))?
+            .pop()
+            .ok_or("it has no result")?;
+        let start = match combine {
+            Combine::Add => "0",
+            Combine::Multiply => "1",
+            Combine::Max => "-jnp.inf",
+            Combine::Min => "jnp.inf",
+        };
+        let start = format!("{name}[...] = jnp.full({}, {start}, {})", tuple(&extents), dtype(held));
+        let each = match combine {
+            Combine::Add => format!("{name}[...] += {part}"),
+            Combine::Multiply => format!("{name}[...] *= {part}"),
+            Combine::Max => format!("{name}[...] = jnp.maximum({name}[...], {part})"),
+            Combine::Min => format!("{name}[...] = jnp.minimum({name}[...], {part})"),
+        };
+        let mut whole = format!("{name}[...]");
+        for &i in &member.first_only {
+            let bias = self.argument(&member.operands[i])?;
+            let spatial = if &*data.name == "hbir.conv" { extents.len() - 2 } else { 0 };
+            whole = if spatial == 0 {
+                format!("{whole} + {bias}")
+            } else {
+                let ones = std::iter::repeat_n("1", spatial);
+                format!("{whole} + {bias}.reshape{}", tuple(["-1"].into_iter().chain(ones)))
+            };
+        }
+        if data.props.str("kind") == Some("mean") {
+            let operand = cx.shape(data.operands[0])?;
+            let all: u64 = operand.iter().product();
+            let kept: u64 = cx.shape(*value)?.iter().product();
+            whole = format!("{whole} / {}", all / kept.max(1));
+        }
+        if held != ty.dtype {
+            whole = format!("({whole}).astype({})", dtype(ty.dtype));
+        }
+        let result = self.names.fresh(&(cx.name)(*value));
+        let last = format!("{result} = {whole}");
+        self.local.insert(*value, result);
+        Ok([start, each, last])
+    }
+
+    /// The operands as they are on this tile, but for those in `without`.
+    fn arguments(&mut self, member: &Member<'_>, without: &[usize]) -> Result<Vec<String>, Reason> {
+        let mut args = Vec::with_capacity(member.operands.len());
+        for (i, operand) in member.operands.iter().enumerate() {
+            if !without.contains(&i) {
+                args.push(self.argument(operand)?);
+            }
+        }
+        Ok(args)
+    }
+
+    fn argument(&mut self, operand: &Operand) -> Result<String, Reason> {
+        let mut text = match &operand.local {
+            None => {
+                let reference = &self.refs[&(operand.value, operand.tile.clone())];
+                format!("{reference}[...]")
+            }
+            Some(tile) => {
+                let name = self.local.get(&operand.value).cloned();
+                let name = name.ok_or("it needs what is not computed yet")?;
+                self.part(&name, tile, &operand.tile, &self.cx.shape(operand.value)?)?
+            }
+        };
+        if let Some((fill, dims)) = &operand.fill {
+            let shape = self.cx.shape(operand.value)?;
+            let fill = if self.cx.tensor(operand.value)?.dtype.is_float() || !fill.contains("inf") {
+                (*fill).to_owned()
+            } else {
+                return Err("integers have no infinity to fill with".to_owned());
+            };
+            for &d in dims {
+                let start = self.python(&operand.tile.0[d].start);
+                text = format!("_inside({text}, {fill}, ({d}, {start}, {}))", shape[d]);
+            }
+            self.helpers.insert("_inside");
+        }
+        Ok(text)
+    }
+
+    /// An expression over the indices of the program.
+    fn python(&mut self, expr: &Expr) -> String {
+        expr.axes(&mut |axis| {
+            self.programs.insert(axis);
+        });
+        super::index::python(expr)
+    }
+
+    /// The part of a tile in the group that an operation reads.
+    fn part(
+        &mut self,
+        name: &str,
+        have: &Tile,
+        need: &Tile,
+        shape: &[u64],
+    ) -> Result<String, Reason> {
+        let grid = self.group.grid();
+        let mut parts = Vec::with_capacity(shape.len());
+        let mut starts = Vec::with_capacity(shape.len());
+        let (mut all, mut fixed) = (true, true);
+        for (have, need) in have.0.iter().zip(&need.0) {
+            let offset = need.start.minus(&have.start);
+            let (low, high) = offset.range(&grid);
+            let room = have.extent.cast_signed() - need.extent.cast_signed();
+            if low < 0 || room < high {
+                return Err(format!("it needs `{need}` of `{have}`"));
+            }
+            all &= room == 0;
+            fixed &= low == high;
+            parts.push(if room == 0 {
+                ":".to_owned()
+            } else {
+                format!("{low}:{}", low + need.extent.cast_signed())
+            });
+            starts.push(self.python(&offset));
+        }
+        if all {
+            return Ok(name.to_owned());
+        }
+        if fixed {
+            return Ok(format!("{name}[{}]", parts.join(", ")));
+        }
+        let extents = tuple(need.0.iter().map(|s| s.extent));
+        Ok(format!("lax.dynamic_slice({name}, {}, {extents})", tuple(starts)))
+    }
+
+    /// The operation on its arguments, which are tiles; with another element type of the result.
+    fn expressions(
+        &mut self,
+        member: &Member<'_>,
+        args: &[String],
+        held: Option<DType>,
+    ) -> Result<Vec<String>, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.op];
+        let extents = |t: &Tile| -> Vec<u64> { t.0.iter().map(|s| s.extent).collect() };
+        let results: Vec<Vec<u64>> = member.tile.results.iter().map(extents).collect();
+        let operands: Vec<Vec<u64>> = member.operands.iter().map(|o| extents(&o.tile)).collect();
+        if let Some((inner, perm)) = &member.inner {
+            return Ok(vec![rearrangement(&args[0], &operands[0], inner, perm, &results[0])]);
+        }
+        let op = cx.func.op_ref(member.op);
+        let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
+        let mut props = data.props.clone();
+        if let Some(held) = held {
+            types = vec![Type::tensor(&cx.shape(data.results[0])?, held)];
+            if props.str("kind") == Some("mean") {
+                props.set("kind", Attr::str("sum"));
+            }
+        }
+        let op = OpRef {
+            name: op.name,
+            operands: op.operands.clone(),
+            results: types.iter().collect(),
+            props: &props,
+        };
+        if let Some(decl) = cx.registry.get(op.name) {
+            self.fits(member, decl, &op, &operands, &results)?;
+        }
+        let site = Site {
+            op: &op,
+            operands,
+            results,
+            padded: true,
+        };
+        let written = write(&site, args).ok_or("it has no form on a tile yet")?;
+        self.helpers.extend(&written.helpers);
+        let mut texts = written.results;
+        if op.name == "hbir.iota" {
+            let rank = member.tile.results[0].0.len();
+            let axis = data.props.int("axis").unwrap_or(0);
+            let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).unwrap_or(0);
+            let start = member.tile.results[0].0.get(axis).map(|s| s.start.clone());
+            let start = self.python(&start.unwrap_or_default());
+            texts = vec![format!("{} + ({start})", texts[0])];
+        }
+        Ok(texts)
+    }
+
+    /// Whether the operation on its tiles gives the tiles of its results.
+    fn fits(
+        &self,
+        member: &Member<'_>,
+        decl: &dyn OpDecl,
+        op: &OpRef<'_>,
+        operands: &[Vec<u64>],
+        results: &[Vec<u64>],
+    ) -> Result<(), Reason> {
+        if matches!(op.name, "hbir.broadcast" | "hbir.slice" | "hbir.iota") {
+            return Ok(());
+        }
+        let types: Vec<Type> = operands
+            .iter()
+            .zip(&op.operands)
+            .map(|(shape, ty)| Type::tensor(shape, ty.as_tensor().map_or(DType::F32, |t| t.dtype)))
+            .collect();
+        let ends: Vec<Type> = results
+            .iter()
+            .zip(&op.results)
+            .map(|(shape, ty)| Type::tensor(shape, ty.as_tensor().map_or(DType::F32, |t| t.dtype)))
+            .collect();
+        let mut props = op.props.clone();
+        if member.padded {
+            props.remove("pads");
+        }
+        let here = OpRef {
+            name: op.name,
+            operands: types.iter().collect(),
+            results: ends.iter().collect(),
+            props: &props,
+        };
+        let inferred = decl.infer(&here).map_err(|e| e.message)?;
+        let found: Vec<Option<Vec<u64>>> = inferred
+            .iter()
+            .map(|i| i.dims.iter().map(optc_ir::Dim::fixed).collect())
+            .collect();
+        let wanted: Vec<Option<Vec<u64>>> = results.iter().cloned().map(Some).collect();
+        if found == wanted {
+            return Ok(());
+        }
+        Err("on tiles it gives other extents than its tile".to_owned())
+    }
+}
+
+/// Lines under a condition.
+fn block(text: &mut String, condition: &str, name: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = write!(text, "\n    @pl.when({condition})\n    def _{name}():\n");
+    for line in lines {
+        let _ = writeln!(text, "        {line}");
+    }
+    text.push('\n');
+}
+
+/// A tile reshaped, transposed and reshaped.
+fn rearrangement(
+    x: &str,
+    from: &[u64],
+    inner: &[u64],
+    perm: &[usize],
+    to: &[u64],
+) -> String {
+    let mut text = x.to_owned();
+    let ordered = perm.iter().enumerate().all(|(i, &p)| i == p);
+    let turned: Vec<u64> = perm.iter().map(|&p| inner[p]).collect();
+    if !ordered {
+        if from != inner {
+            text = format!("{text}.reshape{}", tuple(inner));
+        }
+        text = format!("jnp.transpose({text}, {})", tuple(perm));
+        if turned != to {
+            text = format!("{text}.reshape{}", tuple(to));
+        }
+        return text;
+    }
+    if from != to {
+        text = format!("{text}.reshape{}", tuple(to));
+    }
+    text
+}

@@ -1,0 +1,86 @@
+//! Functions that an emitted module brings along where it uses them.
+
+/// One function: its name and its text.
+pub(super) const HELPERS: &[(&str, &str)] = &[
+    (
+        "_conv",
+        r#"def _conv(x, w, strides, pads, dilations, groups, dtype):
+    """A convolution of N C spatial by O C/groups spatial weights."""
+    spatial = "DHW"[3 - len(strides):]
+    dims = ("NC" + spatial, "OI" + spatial, "NC" + spatial)
+    wide = jnp.promote_types(x.dtype, jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else dtype
+    y = lax.conv_general_dilated(
+        x.astype(wide), w.astype(wide), strides, pads, rhs_dilation=dilations,
+        dimension_numbers=dims, feature_group_count=groups, precision=lax.Precision.HIGHEST)
+    return y.astype(dtype)
+"#,
+    ),
+    (
+        "_cumsum",
+        r#"def _cumsum(x, axis, exclusive, reverse):
+    """Running sums along an axis."""
+    y = jnp.flip(x, axis) if reverse else x
+    y = jnp.cumsum(y, axis=axis, dtype=x.dtype)
+    if exclusive:
+        ends = [(0, 0)] * x.ndim
+        ends[axis] = (1, 0)
+        y = lax.slice_in_dim(jnp.pad(y, ends), 0, x.shape[axis], axis=axis)
+    return jnp.flip(y, axis) if reverse else y
+"#,
+    ),
+    (
+        "_gelu",
+        r#"def _gelu(x):
+    """x times the normal distribution's Phi(x)."""
+    return 0.5 * x * (1.0 + lax.erf(x * 0.7071067811865476))
+"#,
+    ),
+    (
+        "_inside",
+        r#"def _inside(x, fill, *dims):
+    """x, with fill where an index lies outside of its array: (dimension, first index, extent)."""
+    for dim, start, size in dims:
+        at = start + lax.broadcasted_iota(jnp.int32, x.shape, dim)
+        x = jnp.where((0 <= at) & (at < size), x, jnp.asarray(fill, x.dtype))
+    return x
+"#,
+    ),
+    (
+        "_norm",
+        r#"def _norm(x, axes, epsilon, center):
+    """x without its mean (with center) over the root of its mean square along axes."""
+    x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    if center:
+        x = x - jnp.mean(x, axis=axes, keepdims=True)
+    return x * lax.rsqrt(jnp.mean(x * x, axis=axes, keepdims=True) + epsilon)
+"#,
+    ),
+    (
+        "_pool",
+        r#"def _pool(x, start, combine, kernel, strides, pads, dilations):
+    """The elements of each window combined; pads has a pair a spatial dimension."""
+    lead = (1, 1)
+    return lax.reduce_window(
+        x, jnp.asarray(start, x.dtype), combine, lead + kernel, lead + strides,
+        ((0, 0), (0, 0)) + pads, window_dilation=lead + dilations)
+"#,
+    ),
+    (
+        "_quantize",
+        r#"def _quantize(x, scale, zero, dtype):
+    """Floats as scaled integers, ties to even, saturated."""
+    low, high = jnp.iinfo(dtype).min, jnp.iinfo(dtype).max
+    y = jnp.round(x.astype(jnp.float32) / scale.astype(jnp.float32)) + zero.astype(jnp.float32)
+    return jnp.clip(y, low, high).astype(dtype)
+"#,
+    ),
+    (
+        "_softmax",
+        r#"def _softmax(x, axis):
+    """Exponentials that sum to 1 along an axis."""
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    e = jnp.exp(wide - jnp.max(wide, axis=axis, keepdims=True))
+    return (e / jnp.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
+"#,
+    ),
+];

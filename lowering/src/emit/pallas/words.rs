@@ -1,0 +1,102 @@
+//! Python's words: names, numbers, tuples, element types.
+
+use optc_ir::{DType, Sign};
+use std::collections::BTreeSet;
+
+/// Words that name something else in Python or in the emitted module.
+const TAKEN: [&str; 44] = [
+    "ARGUMENTS", "False", "None", "RESULTS", "True", "and", "as", "assert", "async", "await",
+    "break", "class", "continue", "def", "del", "elif", "else", "except", "finally", "for", "from",
+    "functools", "global", "if", "import", "in", "interpret", "is", "jax", "jnp", "lambda", "lax",
+    "np", "not", "or", "os", "pass", "pl", "pltpu", "return", "while", "with", "yield", "weights",
+];
+
+/// Names that are not given twice.
+#[derive(Clone, Default)]
+pub(super) struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    /// A name near `wanted` that is not given yet.
+    pub(super) fn fresh(&mut self, wanted: &str) -> String {
+        let mut base: String = wanted
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        if !base.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            base.insert_str(0, "v");
+        }
+        let mut name = base.clone();
+        let mut n = 1;
+        while TAKEN.contains(&name.as_str()) || !self.taken.insert(name.clone()) {
+            n += 1;
+            name = format!("{base}_{n}");
+        }
+        name
+    }
+}
+
+/// `(1, 2)`, `(1,)`, `()`.
+pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|i| i.to_string()).collect();
+    match items.as_slice() {
+        [one] => format!("({one},)"),
+        all => format!("({})", all.join(", ")),
+    }
+}
+
+/// A text in quotation marks.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A float.
+pub(super) fn float(x: f64) -> String {
+    if x.is_nan() {
+        "jnp.nan".to_owned()
+    } else if x.is_infinite() {
+        if x < 0.0 { "-jnp.inf" } else { "jnp.inf" }.to_owned()
+    } else {
+        format!("{x:?}")
+    }
+}
+
+/// The element type.
+pub(super) fn dtype(dtype: DType) -> String {
+    match dtype {
+        DType::F64 => "jnp.float64".to_owned(),
+        DType::F32 => "jnp.float32".to_owned(),
+        DType::F16 => "jnp.float16".to_owned(),
+        DType::BF16 => "jnp.bfloat16".to_owned(),
+        DType::Int {
+            bits: 1,
+            sign: Sign::Signless,
+        } => "jnp.bool_".to_owned(),
+        DType::Int {
+            bits,
+            sign: Sign::Unsigned,
+        } => format!("jnp.uint{bits}"),
+        DType::Int { bits, .. } => format!("jnp.int{bits}"),
+    }
+}
+
+/// The type in which sums of this element type are held.
+pub(super) fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
