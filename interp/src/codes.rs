@@ -113,6 +113,19 @@ pub const CODES: &[Code] = &[
         "an operation of a user's dialect whose semantics and shape rule disagree",
         "correct the declaration of the operation",
     ),
+    Code::command(
+        "run-tile",
+        "a plan of tiles is incomplete or illegal: a tile lacks elements that are needed, or no program writes some that are used",
+        &[(
+            "in.ir",
+            r#"func.func @main() -> tensor<4xf32> attributes {hbir.groups = [{grid = [1]}]} {
+  %0 = "hbir.iota"() <{axis = 0}> {tile = {group = 0, result = ["2"]}} : () -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"#,
+        )],
+        "optc run in.ir --exec=tiled --output out.npz",
+        "correct the tile that the message names, or let `tile-propagate` find it",
+    ),
     Code::input(
         "run-undefined",
         "an operand is not defined before its operation",

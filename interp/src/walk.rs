@@ -5,8 +5,8 @@ use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::ports::{argument_keys, result_keys};
 use crate::scope::well_formed;
-use crate::tiled::{Schedule, TileFault, Unit, run_group, schedule};
 use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
+use crate::tiled::{Schedule, TileFault, Unit, run_group, schedule};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::tile::Plan;
@@ -105,13 +105,9 @@ fn run_func<M: Memory>(
         let stored = frame.store_result(0, value, tensor);
         stored.map_err(|e| frame.boundary(&format!("argument `{key}`"), e))?;
     }
-    let plan = if M::TILED {
-        plan_of(func)?
-    } else {
-        None
-    };
-    let Schedule { units, escapes } = schedule(func, plan.as_ref())
-        .map_err(|(op, fault)| failed(func, op, fault.into()))?;
+    let plan = if M::TILED { plan_of(func)? } else { None };
+    let Schedule { units, escapes } =
+        schedule(func, plan.as_ref()).map_err(|(op, fault)| failed(func, op, fault.into()))?;
     let dying = last_uses(func, &units, plan.as_ref());
     for (&unit, dead) in units.iter().zip(&dying) {
         match (unit, &plan) {

@@ -131,7 +131,12 @@ fn axes_of_slices_and_gathers_are_cut() {
 
 #[test]
 fn a_tile_that_is_too_small_is_named() {
-    refused(HALO, "\"6 @ g0 * 4 - 1\", \"8\"]}} : (tensor<1x3x9", "\"5 @ g0 * 4 - 1\", \"8\"]}} : (tensor<1x3x9", "needs");
+    refused(
+        HALO,
+        "\"6 @ g0 * 4 - 1\", \"8\"]}} : (tensor<1x3x9",
+        "\"5 @ g0 * 4 - 1\", \"8\"]}} : (tensor<1x3x9",
+        "needs",
+    );
     refused(
         FIGURE,
         "[\"8\", \"3 @ g0 * 6 + g1 * 3\"]",
@@ -168,17 +173,49 @@ fn tiles_without_elements_are_refused() {
 
 #[test]
 fn sums_over_axes_that_are_not_the_last_or_parallel_are_refused() {
-    refused(MATMUL, "\"arbitrary\"", "\"parallel\"", "axis 2 of the grid, which is parallel");
-    let turned = MATMUL.replace("g2 * 5", "g0 * 5").replace("g0 * 4", "g2 * 4");
-    refused(&turned, "[3, 2, 3]", "[3, 2, 3]", "adds up over axis 0 of the grid, and axis 1");
-    refused(REDUCE, "kind = \"max\"", "kind = \"l2\"", "parts of the kind `l2` do not combine");
+    refused(
+        MATMUL,
+        "\"arbitrary\"",
+        "\"parallel\"",
+        "axis 2 of the grid, which is parallel",
+    );
+    let turned = MATMUL
+        .replace("g2 * 5", "g0 * 5")
+        .replace("g0 * 4", "g2 * 4");
+    refused(
+        &turned,
+        "[3, 2, 3]",
+        "[3, 2, 3]",
+        "adds up over axis 0 of the grid, and axis 1",
+    );
+    refused(
+        REDUCE,
+        "kind = \"max\"",
+        "kind = \"l2\"",
+        "parts of the kind `l2` do not combine",
+    );
 }
 
 #[test]
 fn plans_that_are_incomplete_are_refused() {
-    refused(MATMUL, ", result = [\"4 @ g0 * 4\", \"4 @ g1 * 4\"]}} : (tensor<10x7", "}} : (tensor<10x7", "has no tile yet");
-    refused(MATMUL, "[\"4 @ g0 * 4\", \"4 @ g1 * 4\"]}} : (tensor<10x7", "[\"4 @ g0 * 4\"]}} : (tensor<10x7", "result 0 has rank 2, and its tile 1 spans");
-    refused(MATMUL, "group = 0, reduce", "group = 7, reduce", "in group 7");
+    refused(
+        MATMUL,
+        ", result = [\"4 @ g0 * 4\", \"4 @ g1 * 4\"]}} : (tensor<10x7",
+        "}} : (tensor<10x7",
+        "has no tile yet",
+    );
+    refused(
+        MATMUL,
+        "[\"4 @ g0 * 4\", \"4 @ g1 * 4\"]}} : (tensor<10x7",
+        "[\"4 @ g0 * 4\"]}} : (tensor<10x7",
+        "result 0 has rank 2, and its tile 1 spans",
+    );
+    refused(
+        MATMUL,
+        "group = 0, reduce",
+        "group = 7, reduce",
+        "in group 7",
+    );
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub mod layout {
 
 /// Grids and blocks: which part of each value one program works on.
 pub mod tile {
-    pub use optc_ir::tile::block;
+    pub use optc_ir::tile::*;
 }
 
 /// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from
@@ -88,6 +88,11 @@ pub mod hlo {
         PrintedInstruction, Shape, Strictness, parse, print, printed,
     };
     pub use optc_lowering::emit::hlo::emit;
+}
+
+/// Python with Pallas kernels, written from a module with a plan.
+pub mod pallas {
+    pub use optc_lowering::emit::pallas::emit;
 }
 
 /// Passes: running pipelines, reports and certificates.
@@ -105,6 +110,6 @@ pub mod interp {
         FolderSource, InputError, MemorySource, Mismatch, MismatchKind, NoData, NotEquivalent,
         OpFailure, RandomSource, RunError, SplitMix64, argument_keys, check_inputs, compare,
         compare_exact, equivalent, random_inputs, random_tensor, result_keys, run_naive,
-        run_reference, tolerance,
+        run_reference, run_tiled, tolerance,
     };
 }

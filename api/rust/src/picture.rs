@@ -22,9 +22,14 @@ pub fn to_dot(title: &str, states: &[State<'_>], registry: &Registry) -> String 
 }
 
 /// The states as one picture, from left to right. Large programs are shortened: repeated layers
-/// are drawn closed, and the picture says so.
+/// are drawn closed, and the picture says so. A last state with a plan of tiles is drawn as its
+/// groups, every operation with the tiles of its result.
 #[must_use]
 pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
+    let last = states.last().map(|state| &state.program.module);
+    if let Some(tiles) = last.and_then(|module| svg::tiles::write(title, module, registry)) {
+        return tiles;
+    }
     svg::write(&picture(title, states, registry))
 }
 

@@ -15,7 +15,9 @@ pub enum TileFault {
         group: usize,
     },
     /// A group and what stands outside of it need each other.
-    #[error("group {group} cannot run as one: it needs a value that is computed from its own results")]
+    #[error(
+        "group {group} cannot run as one: it needs a value that is computed from its own results"
+    )]
     Cycle {
         /// The group.
         group: usize,
@@ -31,7 +33,9 @@ pub enum TileFault {
         wanted: usize,
     },
     /// A tile without elements.
-    #[error("program {program:?}: the tile [{start}, {stop}) of dimension {dim} of result {result} holds no element of {size}")]
+    #[error(
+        "program {program:?}: the tile [{start}, {stop}) of dimension {dim} of result {result} holds no element of {size}"
+    )]
     Empty {
         /// The program.
         program: Vec<i64>,
@@ -47,7 +51,9 @@ pub enum TileFault {
         size: i64,
     },
     /// An operand's tile lacks elements that are needed.
-    #[error("program {program:?}: needs [{start}, {stop}) of dimension {dim} of operand {operand}, whose tile in the group has [{from}, {to})")]
+    #[error(
+        "program {program:?}: needs [{start}, {stop}) of dimension {dim} of operand {operand}, whose tile in the group has [{from}, {to})"
+    )]
     Missing {
         /// The program.
         program: Vec<i64>,
@@ -65,7 +71,9 @@ pub enum TileFault {
         to: i64,
     },
     /// A result depends on what no tile of its operands holds.
-    #[error("program {program:?}: element {element:?} of result {result} needs more than the tiles of its operands hold")]
+    #[error(
+        "program {program:?}: element {element:?} of result {result} needs more than the tiles of its operands hold"
+    )]
     Depends {
         /// The program.
         program: Vec<i64>,
@@ -75,7 +83,9 @@ pub enum TileFault {
         element: Vec<i64>,
     },
     /// No program writes an element.
-    #[error("element {element:?} of result {result} is used outside of group {group}, and no program writes it")]
+    #[error(
+        "element {element:?} of result {result} is used outside of group {group}, and no program writes it"
+    )]
     Unwritten {
         /// The group.
         group: usize,
@@ -85,7 +95,9 @@ pub enum TileFault {
         element: Vec<i64>,
     },
     /// Two programs write different numbers.
-    #[error("program {program:?}: writes another number to element {element:?} of result {result} than a program before it")]
+    #[error(
+        "program {program:?}: writes another number to element {element:?} of result {result} than a program before it"
+    )]
     Rewritten {
         /// The program.
         program: Vec<i64>,
@@ -98,7 +110,9 @@ pub enum TileFault {
     #[error("its reduction cannot be cut: {0}")]
     Reduction(String),
     /// The tile moves while partial results add up.
-    #[error("program {program:?}: the tile of result {result} moves from {from:?} to {to:?} while it adds up")]
+    #[error(
+        "program {program:?}: the tile of result {result} moves from {from:?} to {to:?} while it adds up"
+    )]
     Moves {
         /// The program.
         program: Vec<i64>,

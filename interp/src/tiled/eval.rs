@@ -39,6 +39,8 @@ fn types<'a>(all: impl IntoIterator<Item = (&'a [usize], DType)>) -> Vec<Type> {
 /// Operands cut to what a tile needs, and the extents of the results computed from them.
 pub(super) struct Cut {
     pub(super) operands: Vec<Region>,
+    /// Per operand, per dimension: whether nothing less would do.
+    exact: Vec<Vec<bool>>,
     pub(super) results: Vec<Vec<usize>>,
 }
 
@@ -54,8 +56,13 @@ impl Step<'_> {
             let Some(cut) = self.cut(regions, &[]) else {
                 break;
             };
-            missing = self.missing(&cut.operands).err();
-            if missing.is_some() {
+            if let Err(fault) = self.missing(&cut) {
+                if let TileFault::Missing { operand, dim, .. } = fault
+                    && cut.exact[operand][dim]
+                {
+                    return Err(fault.into());
+                }
+                missing = Some(fault.into());
                 break;
             }
             let inputs: Vec<Tensor> = self.crops(&cut.operands);
@@ -71,7 +78,8 @@ impl Step<'_> {
 
     /// The regions cut to their values.
     fn clipped(&self) -> Vec<Region> {
-        let clip = |(r, (shape, _)): (&Region, &(Vec<usize>, DType))| intersection(r, &whole(shape));
+        let clip =
+            |(r, (shape, _)): (&Region, &(Vec<usize>, DType))| intersection(r, &whole(shape));
         self.regions.iter().zip(self.results).map(clip).collect()
     }
 
@@ -191,8 +199,7 @@ impl Step<'_> {
         }
         let mut ranges: Vec<Option<Range<i64>>> = vec![None; freedom.labels.len()];
         let mut in_result = vec![false; freedom.labels.len()];
-        for ((region, labels), (shape, _)) in
-            regions.iter().zip(&freedom.results).zip(self.results)
+        for ((region, labels), (shape, _)) in regions.iter().zip(&freedom.results).zip(self.results)
         {
             for ((range, label), &size) in region.iter().zip(labels).zip(shape) {
                 let all = range.start <= 0 && size as i64 <= range.end;
@@ -203,8 +210,8 @@ impl Step<'_> {
                     return None;
                 };
                 in_result[label] = true;
-                let free = freedom.labels[label].granule == 0
-                    && freedom.labels[label].role != Role::Axis;
+                let free =
+                    freedom.labels[label].granule == 0 && freedom.labels[label].role != Role::Axis;
                 match (&ranges[label], free) {
                     (None, true) => ranges[label] = Some(range.clone()),
                     (Some(known), true) if known == range => {}
@@ -226,6 +233,11 @@ impl Step<'_> {
         for (&label, range) in summed.iter().zip(reduced) {
             ranges[label] = Some(range.clone());
         }
+        let exact = freedom.operands.iter().map(|labels| {
+            let known = |label: &Option<usize>| label.is_some_and(|l| ranges[l].is_some());
+            labels.iter().map(known).collect()
+        });
+        let exact = exact.collect();
         let operands = self.shapes.iter().zip(&freedom.operands);
         let operands = operands.map(|(shape, labels)| {
             let range = |(&size, label): (&usize, &Option<usize>)| {
@@ -236,20 +248,21 @@ impl Step<'_> {
         });
         Some(Cut {
             operands: operands.collect(),
+            exact,
             results: regions.iter().map(extents).collect(),
         })
     }
 
     /// Refuses regions of operands that their tiles do not hold.
-    pub(super) fn missing(&self, regions: &[Region]) -> Result<(), OpFailure> {
-        for (operand, (part, region)) in self.inputs.iter().zip(regions).enumerate() {
+    pub(super) fn missing(&self, cut: &Cut) -> Result<(), TileFault> {
+        for (operand, (part, region)) in self.inputs.iter().zip(&cut.operands).enumerate() {
             let needed = intersection(region, &whole(&self.shapes[operand]));
             if is_empty(&needed) {
                 continue;
             }
             for (dim, (need, have)) in needed.iter().zip(&part.region).enumerate() {
                 if need.start < have.start || have.end < need.end {
-                    return Err(self.lacks(operand, dim, need).into());
+                    return Err(self.lacks(operand, dim, need));
                 }
             }
         }
@@ -319,8 +332,8 @@ impl Step<'_> {
         Some(props)
     }
 
-    /// The operation as a whole on operands that are poison where they are not there; twice, with
-    /// different poison, to see whether the regions depend on it.
+    /// The operation as a whole on operands that are poison where they are not there; again with
+    /// other poison, to see whether the regions depend on it.
     fn masked(&self) -> Result<Vec<Tensor>, OpFailure> {
         let full = self.inputs.iter().zip(self.shapes);
         let full = full.fold(true, |all, (p, s)| all && p.region == whole(s));
@@ -328,13 +341,21 @@ impl Step<'_> {
         if full {
             return first;
         }
-        let second = self.masked_with(Poison::Plain)?;
-        // An operand that no number but an ordinary one may stand in for, such as an index.
+        let small = self.masked_with(Poison::Small)?;
+        // Not every number may stand in for an operand that is an index.
         let first = match first {
-            Err(OpFailure::Eval(_)) => second.clone(),
+            Err(OpFailure::Eval(_)) => small.clone(),
             first => first?,
         };
-        for (result, (a, b)) in first.iter().zip(&second).enumerate() {
+        let large = match self.masked_with(Poison::Large) {
+            Err(OpFailure::Eval(_)) => small.clone(),
+            large => large?,
+        };
+        let others = [small, large];
+        let pairs = others
+            .iter()
+            .flat_map(|other| first.iter().zip(other).enumerate());
+        for (result, (a, b)) in pairs {
             let inside = intersection(&self.regions[result], &whole(&self.results[result].0));
             let strides = a.strides();
             let mut differs = None;

@@ -62,12 +62,21 @@ pub(crate) fn run_group<M: Memory>(
     if group.programs() > MAX_PROGRAMS {
         let (group, count) = (number, group.programs());
         let limit = MAX_PROGRAMS;
-        return Err((first, TileFault::Programs { group, count, limit }.into()));
+        return Err((
+            first,
+            TileFault::Programs {
+                group,
+                count,
+                limit,
+            }
+            .into(),
+        ));
     }
     let outer = outer_values(frame, &members)?;
     let mut written = escaping(frame, &members, escapes).map_err(|e| (first, e))?;
     let extents = group.grid().iter().map(|&n| n.cast_signed()).collect();
-    let grid = Grid::new(extents).map_err(|e| (first, OpFailure::Tile(TileFault::Plan(e.to_string()))))?;
+    let grid =
+        Grid::new(extents).map_err(|e| (first, OpFailure::Tile(TileFault::Plan(e.to_string()))))?;
     let mut partial: BTreeMap<Op, Partial> = BTreeMap::new();
     for program in grid.programs() {
         let mut parts = outer.clone();
@@ -171,7 +180,10 @@ fn reduction_axes(group: &Group, tile: &OpTile) -> Result<Vec<usize>, TileFault>
             "it adds up over axis {first} of the grid, and axis {axis}, which it does not add up over, runs faster"
         )));
     }
-    if let Some(&axis) = axes.iter().find(|a| group.axes[**a].order == Order::Parallel) {
+    if let Some(&axis) = axes
+        .iter()
+        .find(|a| group.axes[**a].order == Order::Parallel)
+    {
         return Err(TileFault::Reduction(format!(
             "it adds up over axis {axis} of the grid, which is parallel"
         )));
@@ -323,8 +335,13 @@ fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFaul
         let region: Region = tile.0.iter().map(|s| range(s, program)).collect();
         let whole = whole(shape);
         if is_empty(&intersection(&region, &whole)) && !shape.contains(&0) {
-            let none = |(a, b): &(&Range<i64>, &Range<i64>)| a.end.min(b.end) <= a.start.max(b.start);
-            let dim = region.iter().zip(&whole).position(|p| none(&p)).unwrap_or(0);
+            let none =
+                |(a, b): &(&Range<i64>, &Range<i64>)| a.end.min(b.end) <= a.start.max(b.start);
+            let dim = region
+                .iter()
+                .zip(&whole)
+                .position(|p| none(&p))
+                .unwrap_or(0);
             return Err(TileFault::Empty {
                 program: program.to_vec(),
                 result,

@@ -7,15 +7,19 @@ use optc_ir::{DType, Data, Tensor};
 pub(super) enum Poison {
     /// NaN, or the least integer.
     Nan,
-    /// An ordinary number: a result that differs between the two depends on what is not there.
-    Plain,
+    /// A small number: a result that differs from the one with another poison depends on what is not
+    /// there.
+    Small,
+    /// A large number, for the same.
+    Large,
 }
 
 /// A tensor of poison.
 pub(super) fn poisoned(dtype: DType, shape: &[usize], poison: Poison) -> Tensor {
     match poison {
         Poison::Nan => filled(dtype, shape, f64::NAN, i64::MIN),
-        Poison::Plain => filled(dtype, shape, 0.75, 1),
+        Poison::Small => filled(dtype, shape, 0.75, 0),
+        Poison::Large => filled(dtype, shape, 3e4, i64::MAX),
     }
 }
 

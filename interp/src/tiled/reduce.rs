@@ -82,7 +82,7 @@ impl Step<'_> {
         };
         let cut = self.cut(self.regions, reduced);
         let cut = cut.ok_or_else(|| refuse("the operation does not declare such a loop"))?;
-        self.missing(&cut.operands)?;
+        self.missing(&cut)?;
         let whole = self.cut(self.regions, &[]);
         let first = so_far.is_none();
         let mut inputs: Vec<Tensor> = self.crops(&cut.operands).into_iter().map(widened).collect();
@@ -96,8 +96,8 @@ impl Step<'_> {
         }
         let done = self.evaluate(&inputs, &cut.results);
         let done = done.ok_or_else(|| refuse("its parts have other shapes than its tile"))??;
-        let [mut tensor] = <[Tensor; 1]>::try_from(done)
-            .map_err(|_| refuse("its parts are several results"))?;
+        let [mut tensor] =
+            <[Tensor; 1]>::try_from(done).map_err(|_| refuse("its parts are several results"))?;
         if combine == Combine::Mean {
             let share = reduced.iter().zip(sizes);
             let share: f64 = share

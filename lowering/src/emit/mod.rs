@@ -3,6 +3,7 @@
 pub mod dot;
 mod graph;
 pub mod hlo;
+pub mod pallas;
 pub mod picture;
 mod repeat;
 mod scope;

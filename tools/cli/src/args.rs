@@ -189,6 +189,8 @@ pub(crate) enum Emit {
     Json,
     /// HLO text with layouts
     Hlo,
+    /// A Python module: a Pallas kernel for each group of a plan, jnp for the rest
+    Pallas,
     /// A graph for graphviz
     Dot,
     /// A picture
@@ -197,16 +199,17 @@ pub(crate) enum Emit {
 
 impl Emit {
     /// The formats, as they are written after `--emit=`.
-    pub(crate) const NAMES: &str = "ir, json, hlo, dot and svg";
+    pub(crate) const NAMES: &str = "ir, json, hlo, pallas, dot and svg";
 
     /// The format that a file of this extension holds; `Err` for those that nothing writes.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
         match extension {
             Some("json") => Ok(Emit::Json),
             Some("hlo") => Ok(Emit::Hlo),
+            Some("py") => Ok(Emit::Pallas),
             Some("dot" | "gv") => Ok(Emit::Dot),
             Some("svg") => Ok(Emit::Svg),
-            Some(other @ ("onnx" | "py" | "png" | "pdf")) => Err(other),
+            Some(other @ ("onnx" | "png" | "pdf")) => Err(other),
             _ => Ok(Emit::Ir),
         }
     }
@@ -215,7 +218,7 @@ impl Emit {
     pub(crate) fn is_picture(self) -> bool {
         match self {
             Emit::Dot | Emit::Svg => true,
-            Emit::Ir | Emit::Json | Emit::Hlo => false,
+            Emit::Ir | Emit::Json | Emit::Hlo | Emit::Pallas => false,
         }
     }
 }
@@ -387,6 +390,8 @@ pub(crate) enum Exec {
     Reference,
     /// On flat poisoned buffers, addressed by the layouts
     Naive,
+    /// Program by program, as the plan of tiles says
+    Tiled,
 }
 
 #[derive(Args, Debug)]

@@ -437,6 +437,14 @@ fn emitted(
             }
             texts.join("// -----\n")
         }
+        Emit::Pallas => {
+            let mut texts = Vec::with_capacity(parts.len());
+            for part in parts {
+                let text = optc::pallas::emit(&part.after.module, &registry(part));
+                texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
+            }
+            texts.join("\n\n# -----\n")
+        }
         Emit::Dot => parts
             .iter()
             .map(|part| picture(optc::to_dot, &[part], stage, pass))

@@ -7,7 +7,7 @@ use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
 use optc::interp::npz::{self, Packing};
-use optc::interp::{run_naive, run_reference};
+use optc::interp::{run_naive, run_reference, run_tiled};
 use optc::passes::Hooks;
 use optc::{Diagnostic, Error, Func, Program, Tensor, write_aside};
 use std::io::Cursor;
@@ -30,6 +30,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     let run = match args.exec {
         Exec::Reference => run_reference,
         Exec::Naive => run_naive,
+        Exec::Tiled => run_tiled,
     };
     let data = inputs::weights(&program, false);
     let (module, registry) = (&program.module, compiler.registry());

@@ -7,9 +7,7 @@ use optc_ir::ops::rearrange::view_of;
 use optc_ir::tile::{
     Access, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Tile, access_of,
 };
-use optc_ir::{
-    Attr, AttrDict, DType, Func, Op, OpDecl, OpRef, Registry, TensorType, Type, Value,
-};
+use optc_ir::{Attr, AttrDict, DType, Func, Op, OpDecl, OpRef, Registry, TensorType, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -63,7 +61,8 @@ pub(super) struct Cx<'a> {
 }
 
 fn shape_of(ty: &TensorType) -> Result<Vec<u64>, Reason> {
-    ty.shape().ok_or_else(|| "a size is not a number".to_owned())
+    ty.shape()
+        .ok_or_else(|| "a size is not a number".to_owned())
 }
 
 impl Cx<'_> {
@@ -97,7 +96,11 @@ pub(super) fn kernel(
             members.push(member.map_err(|why| format!("{}: {why}", cx.func.ops[op].name))?);
         }
     }
-    let axes: BTreeSet<&Vec<usize>> = members.iter().map(|m| &m.axes).filter(|a| !a.is_empty()).collect();
+    let axes: BTreeSet<&Vec<usize>> = members
+        .iter()
+        .map(|m| &m.axes)
+        .filter(|a| !a.is_empty())
+        .collect();
     if 1 < axes.len() {
         return Err("its reductions run over different axes".to_owned());
     }
@@ -147,6 +150,7 @@ fn member<'p>(
     let axes: Vec<usize> = (0..grid.len())
         .filter(|&a| 1 < grid[a] && tile.reduce.iter().any(|s| s.start.depends_on(a)))
         .collect();
+    let axes_cut = !axes.is_empty();
     let combine = reductions.first().map(|r| r.2).filter(|_| !axes.is_empty());
     let padded = access.loops.iter().any(|l| l.kind == LoopKind::Inner) && window(&data.name);
     let mut operands = Vec::with_capacity(regions.len());
@@ -155,7 +159,9 @@ fn member<'p>(
         let local = inner.contains(&value).then(|| {
             let def = cx.func.def_op(value).and_then(|d| plan.tiles.get(&d));
             let place = cx.func.def_op(value).map(|d| &cx.func.ops[d].results);
-            let i = place.and_then(|r| r.iter().position(|v| *v == value)).unwrap_or(0);
+            let i = place
+                .and_then(|r| r.iter().position(|v| *v == value))
+                .unwrap_or(0);
             def.and_then(|t| t.results.get(i)).cloned()
         });
         let reaches = |d: usize| {
@@ -181,10 +187,25 @@ fn member<'p>(
         operands,
         axes,
         combine,
-        first_only: access.first_only.clone(),
+        first_only: once(&access, axes_cut),
         inner: inner_shape,
         padded,
     })
+}
+
+/// The operands that count once in a reduction that is cut: those that it does not run over, of a
+/// sum of products with more.
+fn once(access: &Access, cut: bool) -> Vec<usize> {
+    let reduced = |index: &Index| match index {
+        Index::Sum { terms, .. } => terms
+            .iter()
+            .any(|(id, _)| matches!(access.loops[*id].kind, LoopKind::Reduce(_))),
+        Index::Digit { .. } | Index::Whole => false,
+    };
+    let all = access.operands.iter().enumerate();
+    all.filter(|(_, dims)| cut && !dims.iter().any(reduced))
+        .map(|(i, _)| i)
+        .collect()
 }
 
 /// Operations whose windows may reach into padding.
@@ -200,7 +221,11 @@ fn fill_of(
     combine: Option<Combine>,
 ) -> Option<&'static str> {
     if window {
-        return Some(if name == "hbir.max_pool" { "-jnp.inf" } else { "0" });
+        return Some(if name == "hbir.max_pool" {
+            "-jnp.inf"
+        } else {
+            "0"
+        });
     }
     match combine? {
         Combine::Add => Some("0"),
@@ -219,7 +244,9 @@ fn counts(access: &Access, steps: &[Span], operand: usize, dim: usize, window: b
         return false;
     };
     terms.iter().any(|(id, _)| match access.loops[*id].kind {
-        LoopKind::Reduce(_) => steps.get(*id).is_some_and(|s| s.start.as_number() != Some(0)),
+        LoopKind::Reduce(_) => steps
+            .get(*id)
+            .is_some_and(|s| s.start.as_number() != Some(0)),
         LoopKind::Inner => window,
         LoopKind::Parallel => false,
     })
@@ -335,7 +362,9 @@ impl<'a> Writer<'a> {
             for operand in member.operands.iter().filter(|o| o.local.is_none()) {
                 let key = (operand.value, operand.tile.clone());
                 if !self.refs.contains_key(&key) {
-                    let reference = self.names.fresh(&format!("{}_ref", (cx.name)(operand.value)));
+                    let reference = self
+                        .names
+                        .fresh(&format!("{}_ref", (cx.name)(operand.value)));
                     self.refs.insert(key.clone(), reference);
                     self.inputs.push(key);
                 }
@@ -343,7 +372,11 @@ impl<'a> Writer<'a> {
         }
         let mut outputs: Vec<(Value, Tile, String)> = Vec::new();
         for member in self.members {
-            for (&value, tile) in cx.func.ops[member.op].results.iter().zip(&member.tile.results) {
+            for (&value, tile) in cx.func.ops[member.op]
+                .results
+                .iter()
+                .zip(&member.tile.results)
+            {
                 if (cx.escapes)(value) {
                     let reference = self.names.fresh(&format!("{}_out", (cx.name)(value)));
                     outputs.push((value, tile.clone(), reference));
@@ -389,12 +422,21 @@ impl<'a> Writer<'a> {
         params.extend(outputs.iter().map(|o| o.2.clone()));
         params.extend(self.scratch.iter().map(|s| s.0.clone()));
         let mut text = format!("def {name}({}):\n", params.join(", "));
-        for axis in self.programs.iter().chain(self.axes.iter()).copied().collect::<BTreeSet<_>>() {
+        for axis in self
+            .programs
+            .iter()
+            .chain(self.axes.iter())
+            .copied()
+            .collect::<BTreeSet<_>>()
+        {
             let _ = writeln!(text, "    g{axis} = pl.program_id({axis})");
         }
         let at = |ends: &dyn Fn(usize) -> u64| {
-            let parts = self.axes.iter().map(|&a| format!("(g{a} == {})", ends(a)));
-            parts.collect::<Vec<_>>().join(" & ")
+            let parts = self.axes.iter().map(|&a| format!("g{a} == {}", ends(a)));
+            match parts.collect::<Vec<_>>().as_slice() {
+                [one] => one.clone(),
+                all => format!("({})", all.join(") & (")),
+            }
         };
         block(&mut text, &at(&|_| 0), "first", &start);
         for line in &each {
@@ -417,7 +459,10 @@ impl<'a> Writer<'a> {
         let spec = |value: Value, tile: &Tile| -> Result<String, Reason> {
             Ok(block_spec(&cx.shape(value)?, tile, &grid))
         };
-        let mut text = format!("pl.pallas_call(\n        {name},\n        grid={},\n", tuple(&grid));
+        let mut text = format!(
+            "pl.pallas_call(\n        {name},\n        grid={},\n",
+            tuple(&grid)
+        );
         text.push_str("        in_specs=[\n");
         for (value, tile) in &self.inputs {
             let _ = writeln!(text, "            {},", spec(*value, tile)?);
@@ -488,7 +533,11 @@ impl<'a> Writer<'a> {
             Combine::Max => "-jnp.inf",
             Combine::Min => "jnp.inf",
         };
-        let start = format!("{name}[...] = jnp.full({}, {start}, {})", tuple(&extents), dtype(held));
+        let start = format!(
+            "{name}[...] = jnp.full({}, {start}, {})",
+            tuple(&extents),
+            dtype(held)
+        );
         let each = match combine {
             Combine::Add => format!("{name}[...] += {part}"),
             Combine::Multiply => format!("{name}[...] *= {part}"),
@@ -498,12 +547,19 @@ impl<'a> Writer<'a> {
         let mut whole = format!("{name}[...]");
         for &i in &member.first_only {
             let bias = self.argument(&member.operands[i])?;
-            let spatial = if &*data.name == "hbir.conv" { extents.len() - 2 } else { 0 };
+            let spatial = if &*data.name == "hbir.conv" {
+                extents.len() - 2
+            } else {
+                0
+            };
             whole = if spatial == 0 {
                 format!("{whole} + {bias}")
             } else {
                 let ones = std::iter::repeat_n("1", spatial);
-                format!("{whole} + {bias}.reshape{}", tuple(["-1"].into_iter().chain(ones)))
+                format!(
+                    "{whole} + {bias}.reshape{}",
+                    tuple(["-1"].into_iter().chain(ones))
+                )
             };
         }
         if data.props.str("kind") == Some("mean") {
@@ -603,7 +659,10 @@ impl<'a> Writer<'a> {
             return Ok(format!("{name}[{}]", parts.join(", ")));
         }
         let extents = tuple(need.0.iter().map(|s| s.extent));
-        Ok(format!("lax.dynamic_slice({name}, {}, {extents})", tuple(starts)))
+        Ok(format!(
+            "lax.dynamic_slice({name}, {}, {extents})",
+            tuple(starts)
+        ))
     }
 
     /// The operation on its arguments, which are tiles; with another element type of the result.
@@ -619,7 +678,13 @@ impl<'a> Writer<'a> {
         let results: Vec<Vec<u64>> = member.tile.results.iter().map(extents).collect();
         let operands: Vec<Vec<u64>> = member.operands.iter().map(|o| extents(&o.tile)).collect();
         if let Some((inner, perm)) = &member.inner {
-            return Ok(vec![rearrangement(&args[0], &operands[0], inner, perm, &results[0])]);
+            return Ok(vec![rearrangement(
+                &args[0],
+                &operands[0],
+                inner,
+                perm,
+                &results[0],
+            )]);
         }
         let op = cx.func.op_ref(member.op);
         let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
@@ -651,7 +716,8 @@ impl<'a> Writer<'a> {
         if op.name == "hbir.iota" {
             let rank = member.tile.results[0].0.len();
             let axis = data.props.int("axis").unwrap_or(0);
-            let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).unwrap_or(0);
+            let axis =
+                usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).unwrap_or(0);
             let start = member.tile.results[0].0.get(axis).map(|s| s.start.clone());
             let start = self.python(&start.unwrap_or_default());
             texts = vec![format!("{} + ({start})", texts[0])];
@@ -717,7 +783,7 @@ fn block(text: &mut String, condition: &str, name: &str, lines: &[String]) {
 }
 
 /// A tile reshaped, transposed and reshaped.
-fn rearrangement(
+pub(super) fn rearrangement(
     x: &str,
     from: &[u64],
     inner: &[u64],

@@ -5,7 +5,9 @@ use optc_ir::tile::{Expr, Span, Tile};
 
 /// An expression over the indices of a grid.
 pub(super) fn python(expr: &Expr) -> String {
-    expr.to_string().replace("floordiv", "//").replace(" mod ", " % ")
+    expr.to_string()
+        .replace("floordiv", "//")
+        .replace(" mod ", " % ")
 }
 
 /// The number of the block that a span is, if it is one in every program.

@@ -187,7 +187,11 @@ impl Writer<'_> {
             }
             "hbir.cast" => self.cast(),
             "hbir.clamp" => self.clamp(),
-            "hbir.leaky_relu" | "hbir.elu" | "hbir.selu" | "hbir.celu" | "hbir.hard_sigmoid"
+            "hbir.leaky_relu"
+            | "hbir.elu"
+            | "hbir.selu"
+            | "hbir.celu"
+            | "hbir.hard_sigmoid"
             | "hbir.thresholded_relu" => self.with_alpha(),
             "hbir.quantize" | "hbir.dequantize" => self.quantize(),
             "hbir.reshape" | "hbir.squeeze" | "hbir.unsqueeze" | "hbir.flatten" => {
@@ -197,9 +201,11 @@ impl Writer<'_> {
                 let perm = self.op().props.ints("perm")?;
                 Some(format!("jnp.transpose({}, {})", self.arg(0)?, tuple(perm)))
             }
-            "hbir.broadcast" => {
-                Some(format!("jnp.broadcast_to({}, {})", self.arg(0)?, self.extents()?))
-            }
+            "hbir.broadcast" => Some(format!(
+                "jnp.broadcast_to({}, {})",
+                self.arg(0)?,
+                self.extents()?
+            )),
             "hbir.tile" => {
                 let repeats = self.op().props.ints("repeats")?;
                 Some(format!("jnp.tile({}, {})", self.arg(0)?, tuple(repeats)))
@@ -251,21 +257,31 @@ impl Writer<'_> {
                 let (exclusive, reverse) = (self.flag("exclusive"), self.flag("reverse"));
                 let (exclusive, reverse) = (python(exclusive), python(reverse));
                 let cumsum = self.helper("_cumsum");
-                Some(format!("{cumsum}({}, {axis}, {exclusive}, {reverse})", self.arg(0)?))
+                Some(format!(
+                    "{cumsum}({}, {axis}, {exclusive}, {reverse})",
+                    self.arg(0)?
+                ))
             }
             "hbir.iota" => {
                 let axis = self.axis("axis", 0, self.ty()?.rank());
                 let dtype = dtype(self.ty()?.dtype);
-                Some(format!("lax.broadcasted_iota({dtype}, {}, {axis})", self.extents()?))
+                Some(format!(
+                    "lax.broadcasted_iota({dtype}, {}, {axis})",
+                    self.extents()?
+                ))
             }
             "hbir.trilu" => {
-                let triangle = if self.op().props.get("upper").and_then(Attr::as_bool) == Some(false)
-                {
-                    "jnp.tril"
-                } else {
-                    "jnp.triu"
-                };
-                Some(format!("{triangle}({}, {})", self.arg(0)?, self.int("k", 0)))
+                let triangle =
+                    if self.op().props.get("upper").and_then(Attr::as_bool) == Some(false) {
+                        "jnp.tril"
+                    } else {
+                        "jnp.triu"
+                    };
+                Some(format!(
+                    "{triangle}({}, {})",
+                    self.arg(0)?,
+                    self.int("k", 0)
+                ))
             }
             _ => None,
         }
@@ -294,7 +310,9 @@ impl Writer<'_> {
     fn clamp(&self) -> Option<String> {
         let bound = |name: &str| {
             let attr = self.op().props.get(name)?;
-            let number = attr.as_float().or_else(|| attr.as_int().map(|n| n as f64))?;
+            let number = attr
+                .as_float()
+                .or_else(|| attr.as_int().map(|n| n as f64))?;
             Some(if self.ty()?.dtype.is_float() {
                 float(number)
             } else {
@@ -439,7 +457,10 @@ impl Writer<'_> {
         let spatial = self.ty()?.rank().checked_sub(2)?;
         let pads = self.pads(spatial).into_iter();
         let pads = tuple(pads.map(|(a, b)| tuple([a, b])));
-        let (strides, dilations) = (self.spatial("strides", spatial), self.spatial("dilations", spatial));
+        let (strides, dilations) = (
+            self.spatial("strides", spatial),
+            self.spatial("dilations", spatial),
+        );
         let groups = self.int("group", 1);
         let to = dtype(self.ty()?.dtype);
         let conv = self.helper("_conv");
@@ -460,7 +481,10 @@ impl Writer<'_> {
     fn pool(&mut self) -> Option<String> {
         let spatial = self.ty()?.rank().checked_sub(2)?;
         let kernel = self.op().props.ints("kernel")?;
-        let (strides, dilations) = (self.spatial("strides", spatial), self.spatial("dilations", spatial));
+        let (strides, dilations) = (
+            self.spatial("strides", spatial),
+            self.spatial("dilations", spatial),
+        );
         let mut pads = self.pads(spatial);
         // With `ceil_mode` the last window may reach beyond the padding.
         for (d, pad) in pads.iter_mut().enumerate() {
@@ -503,7 +527,10 @@ impl Writer<'_> {
             return None;
         }
         let ones = format!("jnp.ones_like({x})");
-        Some(format!("{sum} / {pool}({ones}, 0, lax.add, {})", window(&pads)))
+        Some(format!(
+            "{sum} / {pool}({ones}, 0, lax.add, {})",
+            window(&pads)
+        ))
     }
 
     fn axes(&self) -> Option<Vec<usize>> {
@@ -518,13 +545,20 @@ impl Writer<'_> {
     fn reduce(&self) -> Option<String> {
         let (x, to) = (self.arg(0)?, self.ty()?.dtype);
         let axes = tuple(self.axes()?);
-        let keep = if self.flag("keepdims") { ", keepdims=True" } else { "" };
+        let keep = if self.flag("keepdims") {
+            ", keepdims=True"
+        } else {
+            ""
+        };
         let sum = |x: &str| {
             let (wide, narrow) = (wide(to), dtype(to));
             if wide == to {
                 format!("jnp.sum({x}, axis={axes}{keep}, dtype={narrow})")
             } else {
-                format!("jnp.sum({x}, axis={axes}{keep}, dtype={}).astype({narrow})", dtype(wide))
+                format!(
+                    "jnp.sum({x}, axis={axes}{keep}, dtype={}).astype({narrow})",
+                    dtype(wide)
+                )
             }
         };
         let plain = |f: &str| format!("jnp.{f}({x}, axis={axes}{keep})");
@@ -548,17 +582,32 @@ impl Writer<'_> {
             return None;
         }
         let axis = self.axis("axis", 0, self.operand(0)?.rank());
-        let function = if self.op().name == "hbir.arg_max" { "argmax" } else { "argmin" };
-        let keep = if self.flag("keepdims") { ", keepdims=True" } else { "" };
+        let function = if self.op().name == "hbir.arg_max" {
+            "argmax"
+        } else {
+            "argmin"
+        };
+        let keep = if self.flag("keepdims") {
+            ", keepdims=True"
+        } else {
+            ""
+        };
         let to = dtype(self.ty()?.dtype);
-        Some(format!("jnp.{function}({}, axis={axis}{keep}).astype({to})", self.arg(0)?))
+        Some(format!(
+            "jnp.{function}({}, axis={axis}{keep}).astype({to})",
+            self.arg(0)?
+        ))
     }
 
     fn last_norm(&mut self) -> Option<String> {
         let rank = self.ty()?.rank();
         let axis = self.axis("axis", -1, rank);
         let epsilon = float(self.float("epsilon", 1e-5));
-        let center = if self.op().name == "hbir.layer_norm" { "True" } else { "False" };
+        let center = if self.op().name == "hbir.layer_norm" {
+            "True"
+        } else {
+            "False"
+        };
         let to = dtype(self.ty()?.dtype);
         let norm = self.helper("_norm");
         let axes = tuple(axis..rank);
@@ -580,7 +629,10 @@ impl Writer<'_> {
     fn channel(&self, text: &str) -> Option<String> {
         let spatial = self.ty()?.rank().checked_sub(2)?;
         let ones = std::iter::repeat_n("1", spatial);
-        Some(format!("{text}.reshape{}", tuple(["-1"].into_iter().chain(ones))))
+        Some(format!(
+            "{text}.reshape{}",
+            tuple(["-1"].into_iter().chain(ones))
+        ))
     }
 
     fn batch_norm(&self) -> Option<String> {
@@ -601,7 +653,11 @@ impl Writer<'_> {
         let norm = self.helper("_norm");
         let (scale, bias) = (self.channel(self.arg(1)?)?, self.channel(self.arg(2)?)?);
         let to = dtype(self.ty()?.dtype);
-        let text = format!("{norm}({}, {}, {epsilon}, True) * {scale} + {bias}", self.arg(0)?, tuple(axes));
+        let text = format!(
+            "{norm}({}, {}, {epsilon}, True) * {scale} + {bias}",
+            self.arg(0)?,
+            tuple(axes)
+        );
         Some(format!("({text}).astype({to})"))
     }
 
@@ -638,7 +694,8 @@ impl Writer<'_> {
             let found = self.op().props.get(name);
             found.map_or(Some(vec![default; rank]), Attr::as_ints)
         };
-        let (starts, limits, strides) = (list("starts", 0)?, list("limits", 0)?, list("strides", 1)?);
+        let (starts, limits, strides) =
+            (list("starts", 0)?, list("limits", 0)?, list("strides", 1)?);
         let mut parts = Vec::with_capacity(rank);
         for d in 0..rank {
             let size = i64::try_from(*self.site.operands.first()?.get(d)?).ok()?;
@@ -650,10 +707,20 @@ impl Writer<'_> {
                 if reach != size {
                     return None;
                 }
-                (if stride < 0 { size - 1 } else { 0 }, if stride < 0 { -1 } else { size })
+                (
+                    if stride < 0 { size - 1 } else { 0 },
+                    if stride < 0 { -1 } else { size },
+                )
             } else {
                 let last = if start == i64::MAX { size - 1 } else { start };
-                (last, if limits[d] == i64::MAX { size } else { limits[d] })
+                (
+                    last,
+                    if limits[d] == i64::MAX {
+                        size
+                    } else {
+                        limits[d]
+                    },
+                )
             };
             parts.push(match (start, limit, stride) {
                 (0, n, 1) if n == size => ":".to_owned(),
@@ -673,7 +740,9 @@ impl Writer<'_> {
         let mut all = Vec::new();
         for size in self.op().props.ints("sizes")? {
             let stop = start + size;
-            all.push(format!("lax.slice_in_dim({x}, {start}, {stop}, axis={axis})"));
+            all.push(format!(
+                "lax.slice_in_dim({x}, {start}, {stop}, axis={axis})"
+            ));
             start = stop;
         }
         Some(all)

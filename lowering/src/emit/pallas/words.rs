@@ -5,10 +5,50 @@ use std::collections::BTreeSet;
 
 /// Words that name something else in Python or in the emitted module.
 const TAKEN: [&str; 44] = [
-    "ARGUMENTS", "False", "None", "RESULTS", "True", "and", "as", "assert", "async", "await",
-    "break", "class", "continue", "def", "del", "elif", "else", "except", "finally", "for", "from",
-    "functools", "global", "if", "import", "in", "interpret", "is", "jax", "jnp", "lambda", "lax",
-    "np", "not", "or", "os", "pass", "pl", "pltpu", "return", "while", "with", "yield", "weights",
+    "ARGUMENTS",
+    "False",
+    "None",
+    "RESULTS",
+    "True",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "break",
+    "class",
+    "continue",
+    "def",
+    "del",
+    "elif",
+    "else",
+    "except",
+    "finally",
+    "for",
+    "from",
+    "functools",
+    "global",
+    "if",
+    "import",
+    "in",
+    "interpret",
+    "is",
+    "jax",
+    "jnp",
+    "lambda",
+    "lax",
+    "np",
+    "not",
+    "or",
+    "os",
+    "pass",
+    "pl",
+    "pltpu",
+    "return",
+    "while",
+    "with",
+    "yield",
+    "weights",
 ];
 
 /// Names that are not given twice.
@@ -25,7 +65,7 @@ impl Names {
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
         if !base.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            base.insert_str(0, "v");
+            base.insert(0, 'v');
         }
         let mut name = base.clone();
         let mut n = 1;

@@ -12,6 +12,7 @@ mod frame;
 mod layered;
 mod nest;
 mod text;
+pub mod tiles;
 
 use crate::emit::graph::{Graph, Tone, Totals};
 use crate::emit::picture::{Panel, Picture};

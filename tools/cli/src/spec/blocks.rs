@@ -253,11 +253,7 @@ fn fill(memory: &mut [i64], array: &[i64], slices: &[Slice], value: i64) {
 }
 
 /// The cells as nested lists; where `expected` says that a cell is not written, it stands for it.
-fn matrix(
-    array: &[i64],
-    cells: &mut impl Iterator<Item = i64>,
-    expected: Option<&Json>,
-) -> Json {
+fn matrix(array: &[i64], cells: &mut impl Iterator<Item = i64>, expected: Option<&Json>) -> Json {
     let Some((&extent, rest)) = array.split_first() else {
         let unwritten = json!(UNWRITTEN);
         let cell = cells.next().map_or(Json::Null, |c| json!(c));

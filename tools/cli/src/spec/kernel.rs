@@ -87,7 +87,9 @@ impl Reader<'_> {
     fn divisor(&mut self, depth: usize) -> Result<i64, String> {
         match self.power(depth)? {
             n if n > 0 => Ok(n),
-            n => Err(format!("expected a positive divisor in the kernel, found {n}")),
+            n => Err(format!(
+                "expected a positive divisor in the kernel, found {n}"
+            )),
         }
     }
 
@@ -104,7 +106,9 @@ impl Reader<'_> {
 
     fn atom(&mut self, depth: usize) -> Result<i64, String> {
         if depth > MAX_DEPTH {
-            return Err(format!("expected at most {MAX_DEPTH} levels of parentheses"));
+            return Err(format!(
+                "expected at most {MAX_DEPTH} levels of parentheses"
+            ));
         }
         if self.take("-") {
             return Ok(self.atom(depth + 1)?.wrapping_neg());
@@ -178,7 +182,15 @@ mod tests {
     fn what_is_no_kernel_is_refused() {
         let grid = Grid::new(vec![4, 7]).expect("a grid");
         let deep = "(".repeat(10_000);
-        for text in ["", "1 +", "program_id(2)", "1 // 0", "f(1)", "1 2", deep.as_str()] {
+        for text in [
+            "",
+            "1 +",
+            "program_id(2)",
+            "1 // 0",
+            "f(1)",
+            "1 2",
+            deep.as_str(),
+        ] {
             assert!(evaluate(text, &grid, &[3, 5]).is_err(), "{text}");
         }
     }

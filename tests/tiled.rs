@@ -1,0 +1,259 @@
+//! Plans of tiles on random programs: tile by tile gives what the operations give.
+
+use indexmap::IndexMap;
+use optc_interp::{
+    Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
+};
+use optc_ir::entity::EntityId;
+use optc_ir::tile::{Access, Axis, Expr, Group, OpTile, Order, Plan, Span, Tile, access_of};
+use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text};
+use optc_tests::generate::{Profile, program, program_of};
+use std::collections::BTreeMap;
+
+/// How many cases run; `OPTC_PROPS_FACTOR` makes it more.
+fn cases(n: u64) -> u64 {
+    let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
+    n * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
+
+fn below(rng: &mut SplitMix64, n: u64) -> u64 {
+    rng.below(n.max(1))
+}
+
+fn shape_of(func: &Func, value: Value) -> Option<Vec<u64>> {
+    func.ty(value).as_tensor()?.shape()
+}
+
+/// A random plan of one group: a random operation in random blocks, perhaps with a reduction that is
+/// cut, and with it some of the operations before it, each on what is needed of it.
+fn plan(func: &Func, registry: &Registry, rng: &mut SplitMix64) -> Option<Plan> {
+    let access: Vec<Access> = func
+        .body
+        .iter()
+        .map(|&op| access_of(registry.get(&func.ops[op].name), &func.op_ref(op)))
+        .collect();
+    let count = func.body.len() as u64;
+    let back = if below(rng, 4) == 0 { count } else { 3 };
+    let root = usize::try_from(count - 1 - below(rng, back.min(count))).ok()?;
+    let &[result] = func.ops[func.body[root]].results.as_slice() else {
+        return None;
+    };
+    let shape = shape_of(func, result)?;
+    if shape.contains(&0) {
+        return None;
+    }
+    let mut axes = Vec::new();
+    let mut spans: Vec<Span> = shape.iter().map(|&n| Span::whole(n)).collect();
+    let mut dims: Vec<usize> = (0..shape.len()).collect();
+    for i in (1..dims.len()).rev() {
+        dims.swap(i, usize::try_from(below(rng, i as u64 + 1)).ok()?);
+    }
+    let mut reduce = Vec::new();
+    for d in dims {
+        if below(rng, 3) == 0 {
+            continue;
+        }
+        let extent = 1 + below(rng, shape[d]);
+        let start = Expr::axis(axes.len()).times(i64::try_from(extent).ok()?);
+        spans[d] = Span::new(start, extent);
+        axes.push(Axis {
+            extent: shape[d].div_ceil(extent),
+            order: Order::Parallel,
+        });
+    }
+    let reductions: Vec<(usize, u64)> = access[root].reductions().map(|r| (r.0, r.1)).collect();
+    if below(rng, 2) == 0 && !reductions.is_empty() {
+        reduce = reductions.iter().map(|&(_, n)| Span::whole(n)).collect();
+        let i = usize::try_from(below(rng, reductions.len() as u64)).ok()?;
+        let size = reductions[i].1.max(1);
+        let extent = 1 + below(rng, size);
+        let start = Expr::axis(axes.len()).times(i64::try_from(extent).ok()?);
+        reduce[i] = Span::new(start, extent);
+        axes.push(Axis {
+            extent: size.div_ceil(extent),
+            order: Order::Arbitrary,
+        });
+    }
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let mut uses = vec![0usize; func.values.len()];
+    let mut inside = vec![0usize; func.values.len()];
+    for &op in &func.body {
+        for operand in &func.ops[op].operands {
+            uses[operand.index()] += 1;
+        }
+    }
+    for value in &func.results {
+        uses[value.index()] += 1;
+    }
+    let mut plan = Plan::default();
+    let mut needs: BTreeMap<Value, Tile> = [(result, Tile(spans))].into_iter().collect();
+    let mut ops = Vec::new();
+    for (i, &op) in func.body.iter().enumerate().take(root + 1).rev() {
+        let data = &func.ops[op];
+        let local = |v: &Value| inside[v.index()] == uses[v.index()] && needs.contains_key(v);
+        let joins = i == root || data.results.iter().all(local) && below(rng, 6) != 0;
+        if !joins || data.results.is_empty() || &*data.name == "hbir.constant" {
+            continue;
+        }
+        let results: Vec<Tile> = data.results.iter().map(|v| needs[v].clone()).collect();
+        let shapes: Option<Vec<Vec<u64>>> =
+            data.results.iter().map(|&v| shape_of(func, v)).collect();
+        let shapes = shapes?;
+        let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
+        let reduce = if i == root {
+            reduce.clone()
+        } else {
+            Vec::new()
+        };
+        let Ok(steps) = access[i].steps(&results, &reduce, &shapes, &grid) else {
+            if i == root {
+                return None;
+            }
+            continue;
+        };
+        for (k, &operand) in data.operands.iter().enumerate() {
+            let region = access[i].operand(k, &steps, &shape_of(func, operand)?, &grid);
+            let tile = match needs.get(&operand) {
+                Some(known) => known.union(&region.tile, &grid),
+                None => region.tile,
+            };
+            needs.insert(operand, tile);
+            inside[operand.index()] += 1;
+        }
+        let tile = OpTile {
+            group: 0,
+            results,
+            reduce,
+        };
+        plan.tiles.insert(op, tile);
+        ops.push(op);
+    }
+    ops.reverse();
+    let some = !ops.is_empty();
+    plan.groups.push(Group { axes, ops });
+    some.then_some(plan)
+}
+
+type Values = IndexMap<String, Tensor>;
+
+struct Case {
+    module: Module,
+    inputs: Values,
+    wanted: Values,
+}
+
+/// A random program of at most 12 operations with a random plan.
+fn case(seed: u64, registry: &Registry) -> Option<(Case, Plan)> {
+    let mut module = if seed.is_multiple_of(2) {
+        let count = usize::try_from(2 + seed % 11).ok()?;
+        program_of(seed, Profile::Mixed, count, registry)
+    } else {
+        program(seed, Profile::Mixed, registry)
+    };
+    let mut rng = SplitMix64::new(seed ^ 0x7469_6c65);
+    if 12 < module.funcs[0].body.len() {
+        return None;
+    }
+    let plan = plan(&module.funcs[0], registry, &mut rng)?;
+    plan.write(&mut module.funcs[0]);
+    let bindings = Bindings::default();
+    let inputs = random_inputs(&module, "main", Fill::Normal, seed, &bindings).ok()?;
+    let wanted =
+        run_reference(&module, registry, "main", &inputs, &RandomSource, &bindings).ok()?;
+    let case = Case {
+        module,
+        inputs,
+        wanted,
+    };
+    Some((case, plan))
+}
+
+fn run(case: &Case, registry: &Registry) -> Result<Values, RunError> {
+    let bindings = Bindings::default();
+    run_tiled(
+        &case.module,
+        registry,
+        "main",
+        &case.inputs,
+        &RandomSource,
+        &bindings,
+    )
+}
+
+fn difference(case: &Case, found: &Values) -> Option<String> {
+    let pairs = case
+        .wanted
+        .iter()
+        .map(|(key, wanted)| (key, &found[key], wanted));
+    pairs
+        .filter_map(|(key, a, b)| compare(a, b).err().map(|e| format!("{key}: {e}")))
+        .next()
+}
+
+#[test]
+fn random_plans_give_what_the_operations_give() {
+    let registry = Registry::hbir();
+    let (mut ran, mut large) = (0, 0);
+    for seed in 0..cases(2000) {
+        let Some((case, plan)) = case(seed, &registry) else {
+            continue;
+        };
+        let found = run(&case, &registry);
+        let found =
+            found.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&case.module)));
+        if let Some(why) = difference(&case, &found) {
+            panic!("seed {seed}: {why}\n{}", text::print(&case.module));
+        }
+        ran += 1;
+        large += u64::from(1 < plan.groups[0].ops.len() && 1 < plan.groups[0].programs());
+    }
+    assert!(
+        cases(600) < ran && cases(100) < large,
+        "{ran} cases, {large} of several operations"
+    );
+}
+
+/// A tile that is made smaller or moved is refused, or it was larger than needed; never is a result
+/// wrong.
+#[test]
+fn plans_that_are_changed_are_refused_or_still_right() {
+    let registry = Registry::hbir();
+    let (mut refused, mut right) = (0u64, 0u64);
+    for seed in 0..cases(2000) {
+        let Some((mut case, mut plan)) = case(seed, &registry) else {
+            continue;
+        };
+        let mut rng = SplitMix64::new(seed);
+        let ops: Vec<Op> = plan.groups[0].ops.clone();
+        let op = ops[usize::try_from(below(&mut rng, ops.len() as u64)).expect("a number")];
+        let Some(tile) = plan.tiles.get_mut(&op) else {
+            continue;
+        };
+        let rank = tile.results[0].0.len();
+        if rank == 0 {
+            continue;
+        }
+        let d = usize::try_from(below(&mut rng, rank as u64)).expect("a number");
+        let span = &mut tile.results[0].0[d];
+        match below(&mut rng, 3) {
+            0 => span.start = span.start.offset(1),
+            1 => span.start = span.start.offset(-1),
+            _ if 1 < span.extent => span.extent -= 1,
+            _ => continue,
+        }
+        plan.write(&mut case.module.funcs[0]);
+        match run(&case, &registry) {
+            Err(_) => refused += 1,
+            Ok(found) => {
+                if let Some(why) = difference(&case, &found) {
+                    panic!("seed {seed}: {why}\n{}", text::print(&case.module));
+                }
+                right += 1;
+            }
+        }
+    }
+    assert!(
+        cases(50) < refused && 0 < right,
+        "{refused} refused, {right} right"
+    );
+}
