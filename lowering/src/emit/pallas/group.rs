@@ -5,9 +5,12 @@ use super::ops::{Site, write};
 use super::words::{Names, dtype, tuple, wide};
 use optc_ir::ops::rearrange::view_of;
 use optc_ir::tile::{
-    Access, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Tile, access_of,
+    Access, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Steps, Tile,
+    access_of,
 };
-use optc_ir::{Attr, AttrDict, DType, Func, Op, OpDecl, OpRef, Registry, TensorType, Type, Value};
+use optc_ir::{
+    Attr, AttrDict, DType, Func, Op, OpData, OpDecl, OpRef, Registry, TensorType, Type, Value,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -47,7 +50,8 @@ struct Member<'a> {
     first_only: Vec<usize>,
     /// The dimensions of the operand as a view sees them, on this tile.
     inner: Option<(Vec<u64>, Vec<usize>)>,
-    padded: bool,
+    /// The padding of windows that is not in the operands.
+    pads: Option<Vec<(i64, i64)>>,
 }
 
 /// What does not change while one group is written.
@@ -131,10 +135,12 @@ fn member<'p>(
     }
     let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
     let mut inner_shape = None;
+    let padded = window(&data.name);
+    let mut pads = Vec::new();
     let (regions, steps) = match rearranged(cx, op, tile, &grid)? {
         Some((region, inner, perm)) => {
             inner_shape = Some((inner, perm));
-            (vec![region], Vec::new())
+            (vec![region], None)
         }
         None => {
             let steps = access
@@ -142,9 +148,13 @@ fn member<'p>(
                 .map_err(|e| e.to_string())?;
             let mut regions = Vec::new();
             for (i, &operand) in data.operands.iter().enumerate() {
-                regions.push(access.operand(i, &steps, &cx.shape(operand)?, &grid).tile);
+                let mut region = access.operand(i, &steps, &cx.shape(operand)?, &grid).tile;
+                if padded && i == 0 {
+                    pads = reach(&access, tile, &steps, &shapes, data, &mut region);
+                }
+                regions.push(region);
             }
-            (regions, steps)
+            (regions, Some(steps))
         }
     };
     let axes: Vec<usize> = (0..grid.len())
@@ -152,7 +162,6 @@ fn member<'p>(
         .collect();
     let axes_cut = !axes.is_empty();
     let combine = reductions.first().map(|r| r.2).filter(|_| !axes.is_empty());
-    let padded = access.loops.iter().any(|l| l.kind == LoopKind::Inner) && window(&data.name);
     let mut operands = Vec::with_capacity(regions.len());
     for (i, (region, &value)) in regions.into_iter().zip(&data.operands).enumerate() {
         let shape = cx.shape(value)?;
@@ -171,7 +180,7 @@ fn member<'p>(
         };
         let fill = fill_of(&data.name, &data.props, padded && i == 0, combine);
         let dims: Vec<usize> = (0..shape.len())
-            .filter(|&d| reaches(d) && counts(&access, &steps, i, d, padded && i == 0))
+            .filter(|&d| reaches(d) && counts(&access, steps.as_ref(), i, d, padded && i == 0))
             .collect();
         let fill = fill.filter(|_| !dims.is_empty()).map(|f| (f, dims));
         operands.push(Operand {
@@ -189,7 +198,7 @@ fn member<'p>(
         combine,
         first_only: once(&access, axes_cut),
         inner: inner_shape,
-        padded,
+        pads: padded.then_some(pads),
     })
 }
 
@@ -206,6 +215,46 @@ fn once(access: &Access, cut: bool) -> Vec<usize> {
     all.filter(|(_, dims)| cut && !dims.iter().any(reduced))
         .map(|(i, _)| i)
         .collect()
+}
+
+/// Extends the region of a window's operand by the padding that it reaches into, along dimensions
+/// that are cut; gives the padding of the others.
+fn reach(
+    access: &Access,
+    tile: &OpTile,
+    steps: &Steps,
+    shapes: &[&[u64]],
+    data: &OpData,
+    region: &mut Tile,
+) -> Vec<(i64, i64)> {
+    let spatial = region.0.len().saturating_sub(2);
+    let stated = data.props.ints("pads").unwrap_or_default();
+    let at = |i: usize| stated.get(i).copied().unwrap_or(0);
+    let mut pads = Vec::with_capacity(spatial);
+    for d in 0..spatial {
+        let result = tile.results.first().and_then(|t| t.0.get(d + 2));
+        let size = shapes
+            .first()
+            .and_then(|s| s.get(d + 2))
+            .copied()
+            .unwrap_or(1);
+        let whole = result.is_some_and(|s| s.start.as_number() == Some(0) && s.extent == size);
+        if whole {
+            pads.push((at(d), at(spatial + d)));
+            continue;
+        }
+        pads.push((0, 0));
+        if let Some(Index::Sum { terms, offset }) = access.operands[0].get(d + 2) {
+            let (mut start, mut extent) = (Expr::number(*offset), 1);
+            for &(id, stride) in terms {
+                let span = &steps.spans[id];
+                start = start.plus(&span.start.times(stride));
+                extent += (span.extent - 1) * stride.unsigned_abs();
+            }
+            region.0[d + 2] = Span::new(start, extent);
+        }
+    }
+    pads
 }
 
 /// Operations whose windows may reach into padding.
@@ -238,14 +287,20 @@ fn fill_of(
 
 /// Whether what lies outside along a dimension would count: a cut reduction runs over it, or a
 /// window.
-fn counts(access: &Access, steps: &[Span], operand: usize, dim: usize, window: bool) -> bool {
+fn counts(
+    access: &Access,
+    steps: Option<&Steps>,
+    operand: usize,
+    dim: usize,
+    window: bool,
+) -> bool {
     let Some(Index::Sum { terms, .. }) = access.operands.get(operand).and_then(|o| o.get(dim))
     else {
         return false;
     };
     terms.iter().any(|(id, _)| match access.loops[*id].kind {
         LoopKind::Reduce(_) => steps
-            .get(*id)
+            .and_then(|s| s.spans.get(*id))
             .is_some_and(|s| s.start.as_number() != Some(0)),
         LoopKind::Inner => window,
         LoopKind::Parallel => false,
@@ -635,14 +690,21 @@ impl<'a> Writer<'a> {
         let grid = self.group.grid();
         let mut parts = Vec::with_capacity(shape.len());
         let mut starts = Vec::with_capacity(shape.len());
+        let mut ends = Vec::with_capacity(shape.len());
         let (mut all, mut fixed) = (true, true);
-        for (have, need) in have.0.iter().zip(&need.0) {
-            let offset = need.start.minus(&have.start);
-            let (low, high) = offset.range(&grid);
-            let room = have.extent.cast_signed() - need.extent.cast_signed();
-            if low < 0 || room < high {
+        let mut name = name.to_owned();
+        for (d, (have, need)) in have.0.iter().zip(&need.0).enumerate() {
+            let mut offset = need.start.minus(&have.start);
+            let (mut low, mut high) = offset.range(&grid);
+            let mut room = have.extent.cast_signed() - need.extent.cast_signed();
+            // What is beyond a tile that has the whole dimension lies outside of the value.
+            let (before, behind) = ((-low).max(0), (high - room).max(0));
+            if (before != 0 || behind != 0) && !have.is_whole(shape[d]) {
                 return Err(format!("it needs `{need}` of `{have}`"));
             }
+            ends.push(tuple([before, behind]));
+            offset = offset.offset(before);
+            (low, high, room) = (low + before, high + before, room + before + behind);
             all &= room == 0;
             fixed &= low == high;
             parts.push(if room == 0 {
@@ -652,8 +714,11 @@ impl<'a> Writer<'a> {
             });
             starts.push(self.python(&offset));
         }
+        if ends.iter().any(|e| e != "(0, 0)") {
+            name = format!("jnp.pad({name}, {})", tuple(&ends));
+        }
         if all {
-            return Ok(name.to_owned());
+            return Ok(name);
         }
         if fixed {
             return Ok(format!("{name}[{}]", parts.join(", ")));
@@ -708,7 +773,8 @@ impl<'a> Writer<'a> {
             op: &op,
             operands,
             results,
-            padded: true,
+            tile: true,
+            pads: member.pads.clone(),
         };
         let written = write(&site, args).ok_or("it has no form on a tile yet")?;
         self.helpers.extend(&written.helpers);
@@ -748,8 +814,9 @@ impl<'a> Writer<'a> {
             .map(|(shape, ty)| Type::tensor(shape, ty.as_tensor().map_or(DType::F32, |t| t.dtype)))
             .collect();
         let mut props = op.props.clone();
-        if member.padded {
-            props.remove("pads");
+        if let Some(pads) = &member.pads {
+            let (low, high): (Vec<i64>, Vec<i64>) = pads.iter().copied().unzip();
+            props.set("pads", Attr::ints(&[low, high].concat()));
         }
         let here = OpRef {
             name: op.name,

@@ -347,7 +347,8 @@ impl Function<'_> {
             op: &op_ref,
             operands,
             results: ends,
-            padded: false,
+            tile: false,
+            pads: None,
         };
         let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
         parts.helpers.extend(&written.helpers);

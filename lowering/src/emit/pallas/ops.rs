@@ -12,8 +12,11 @@ pub(super) struct Site<'a> {
     pub(super) operands: Vec<Vec<u64>>,
     /// The extents of each result as it is here.
     pub(super) results: Vec<Vec<u64>>,
-    /// Whether the padding of windows is already in the operands.
-    pub(super) padded: bool,
+    /// Whether these are tiles.
+    pub(super) tile: bool,
+    /// The padding of windows that is not in the operands yet, begin and end a spatial dimension;
+    /// that of the attributes when absent.
+    pub(super) pads: Option<Vec<(i64, i64)>>,
 }
 
 /// The expressions of the results, and the helpers that they use.
@@ -437,9 +440,14 @@ impl Writer<'_> {
 
     /// Begin and end of the padding of each spatial dimension.
     fn pads(&self, spatial: usize) -> Vec<(i64, i64)> {
-        if self.site.padded {
-            return vec![(0, 0); spatial];
+        if let Some(pads) = &self.site.pads {
+            return pads.clone();
         }
+        self.pads_stated(spatial)
+    }
+
+    /// The padding that the attributes state.
+    fn pads_stated(&self, spatial: usize) -> Vec<(i64, i64)> {
         let pads = self.op().props.ints("pads").unwrap_or_default();
         let at = |i: usize| pads.get(i).copied().unwrap_or(0);
         (0..spatial).map(|d| (at(d), at(spatial + d))).collect()
@@ -493,7 +501,7 @@ impl Writer<'_> {
             let reach = (windows - 1) * strides[d] + (kernel[d] - 1) * dilations[d] + 1;
             pad.1 = reach - size - pad.0;
         }
-        if pads.iter().any(|(_, high)| *high < 0) && self.site.padded {
+        if pads.iter().any(|(_, high)| *high < 0) && self.site.tile {
             return None;
         }
         let plain = self.pads(spatial);
@@ -514,8 +522,9 @@ impl Writer<'_> {
             };
             return Some(format!("{pool}({x}, {least}, lax.max, {})", window(&pads)));
         }
-        let whole = pads == plain && (counted || plain.iter().all(|p| *p == (0, 0)));
-        if self.site.padded && !whole {
+        let none = self.pads_stated(spatial).iter().all(|p| *p == (0, 0));
+        let whole = pads == plain && (counted || none);
+        if self.site.tile && !whole {
             return None;
         }
         let sum = format!("{pool}({x}, 0, lax.add, {})", window(&pads));
@@ -702,7 +711,8 @@ impl Writer<'_> {
             let count = i64::try_from(*self.site.results.first()?.get(d)?).ok()?;
             let (start, stride) = (starts[d], strides[d]);
             // On a tile the operand has what the slice takes, from its first element to its last.
-            let (start, limit) = if self.site.padded {
+            let full = self.operand(0)?.shape()?.get(d).copied()?.cast_signed();
+            let (start, limit) = if self.site.tile && size != full {
                 let reach = (count - 1) * stride.abs() + 1;
                 if reach != size {
                     return None;

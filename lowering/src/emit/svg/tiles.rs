@@ -94,7 +94,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     if panels.is_empty() {
         return None;
     }
-    let mut body = Group::new();
+    let (mut wires, mut body) = (Group::new(), Group::new());
     let mut y = MARGIN + 26.0;
     let mut right = width(title, TITLE);
     for (heading, levels) in &panels {
@@ -110,7 +110,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
             for shown in level {
                 let middle = x + shown.width() / 2.0;
                 for from in shown.reads.iter().filter_map(|v| places.get(v)) {
-                    body = body.add(wire(*from, (middle, y)));
+                    wires = wires.add(wire(*from, (middle, y)));
                 }
                 places.insert(shown.value, (middle, y + shown.height()));
                 body = body.add(shown.draw((x, y)));
@@ -132,6 +132,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
                 .set("fill", "#ffffff"),
         )
         .add(line(title, (MARGIN, MARGIN + 12.0), TITLE))
+        .add(wires)
         .add(body);
     Some(format!("{document}\n"))
 }
@@ -218,15 +219,18 @@ impl Picture<'_> {
             let data = &func.ops[op];
             let tiles = &self.plan.tiles[&op].results;
             let regions = self.regions(op);
-            let mut row = 0;
+            let above = data.operands.iter().filter_map(|v| level.get(v));
+            let row = above
+                .max()
+                .map_or(usize::from(!data.operands.is_empty()), |l| l + 1);
             for (i, &operand) in data.operands.iter().enumerate() {
                 let local = func.def_op(operand).is_some_and(|d| inner.contains(&d));
                 if !local && !level.contains_key(&operand) {
-                    level.insert(operand, 0);
+                    level.insert(operand, row.saturating_sub(1));
                     let tile = regions.as_ref().and_then(|r| r.get(i).cloned());
-                    put(0, self.shown(operand, tile, Vec::new(), "from memory"));
+                    let shown = self.shown(operand, tile, Vec::new(), "from memory");
+                    put(row.saturating_sub(1), shown);
                 }
-                row = row.max(level.get(&operand).map_or(0, |l| l + 1));
             }
             let name = data.name.strip_prefix("hbir.").unwrap_or(&data.name);
             for (i, &value) in data.results.iter().enumerate() {
@@ -435,10 +439,20 @@ impl Tensor {
                 if !span.start.depends_on(axis) || steps.len() < 2 {
                     continue;
                 }
-                let mut first = vec![0; grid.len()];
-                let from = cuts[d].range(&part(&first, d));
-                first[axis] = *steps.last().unwrap_or(&0);
-                let to = cuts[d].range(&part(&first, d));
+                let mut program = vec![0; grid.len()];
+                let from = cuts[d].range(&part(&program, d));
+                // Faster axes run their whole round at the last step.
+                let pace = |a: usize| {
+                    let mut one = vec![0; grid.len()];
+                    one[a] = 1;
+                    (span.start.eval(&one) - span.start.eval(&vec![0; grid.len()])).abs()
+                };
+                for (other, steps) in axes.iter().enumerate() {
+                    if other == axis || pace(other) < pace(axis) {
+                        program[other] = *steps.last().unwrap_or(&0);
+                    }
+                }
+                let to = cuts[d].range(&part(&program, d));
                 let segments = from.start.min(to.start)..from.end.max(to.end);
                 arrows.push(Arrow {
                     axis,
