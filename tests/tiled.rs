@@ -6,7 +6,7 @@ use optc_interp::{
 };
 use optc_ir::entity::EntityId;
 use optc_ir::tile::{Access, Axis, Expr, Group, OpTile, Order, Plan, Span, Tile, access_of};
-use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text};
+use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
 use optc_tests::generate::{Profile, program, program_of};
 use std::collections::BTreeMap;
 
@@ -188,6 +188,46 @@ fn difference(case: &Case, found: &Values) -> Option<String> {
     pairs
         .filter_map(|(key, a, b)| compare(a, b).err().map(|e| format!("{key}: {e}")))
         .next()
+}
+
+/// The plans of `tests/plans`, which the peers run as well.
+#[test]
+fn plans_of_the_project_run_tile_by_tile() {
+    let registry = Registry::hbir();
+    let bindings = Bindings::default();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    assert!(10 <= paths.len(), "{paths:?}");
+    for path in paths {
+        let source = std::fs::read_to_string(&path).expect("a program");
+        let module = text::parse(&source).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()));
+        verify::verify(&module, &registry).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()));
+        let inputs = random_inputs(&module, "main", Fill::Normal, 3, &bindings).expect("inputs");
+        let run = |tiled: bool| {
+            let run = if tiled { run_tiled } else { run_reference };
+            let found = run(
+                &module,
+                &registry,
+                "main",
+                &inputs,
+                &RandomSource,
+                &bindings,
+            );
+            found.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        };
+        let case = Case {
+            wanted: run(false),
+            module: module.clone(),
+            inputs: inputs.clone(),
+        };
+        if let Some(why) = difference(&case, &run(true)) {
+            panic!("{}: {why}", path.display());
+        }
+    }
 }
 
 #[test]
