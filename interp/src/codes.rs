@@ -119,8 +119,9 @@ pub const CODES: &[Code] = &[
         &[(
             "in.ir",
             r#"func.func @main() -> tensor<4xf32> attributes {hbir.groups = [{grid = [1]}]} {
-  %0 = "hbir.iota"() <{axis = 0}> {tile = {group = 0, result = ["2"]}} : () -> tensor<4xf32>
-  return %0 : tensor<4xf32>
+  %0 = "hbir.iota"() <{axis = 0}> : () -> tensor<4xf32>
+  %1 = "hbir.relu"(%0) {tile = {group = 0, result = ["2"]}} : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
 }"#,
         )],
         "optc run in.ir --exec=tiled --output out.npz",

@@ -5,6 +5,7 @@ use super::part::{Part, Region, extents, for_each, intersection, is_empty, offse
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
 use optc_ir::ops::rearrange::view_of;
+use optc_ir::tile::{Access, access_of};
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, EvalContext, FreedomClass, OpDecl, OpRef, Role, Tensor, Type,
 };
@@ -185,6 +186,12 @@ impl Step<'_> {
         (types(operands), types(results))
     }
 
+    /// The loops of the operation.
+    pub(super) fn access(&self) -> Access {
+        let (operands, results) = self.whole_types();
+        access_of(Some(self.decl), &self.op(&operands, &results, self.props))
+    }
+
     /// The parts of the operands that the regions of the results need, by the labels that the
     /// operation declares: equal labels are equal elements. `reduced` has a range for each label
     /// that no result has. `None` where labels do not say it.
@@ -351,11 +358,14 @@ impl Step<'_> {
             Err(OpFailure::Eval(_)) => small.clone(),
             large => large?,
         };
-        let others = [small, large];
-        let pairs = others
-            .iter()
-            .flat_map(|other| first.iter().zip(other).enumerate());
-        for (result, (a, b)) in pairs {
+        self.independent(&first, &small)?;
+        self.independent(&first, &large)?;
+        Ok(first)
+    }
+
+    /// Refuses results that differ between two kinds of poison.
+    pub(super) fn independent(&self, one: &[Tensor], other: &[Tensor]) -> Result<(), TileFault> {
+        for (result, (a, b)) in one.iter().zip(other).enumerate() {
             let inside = intersection(&self.regions[result], &whole(&self.results[result].0));
             let strides = a.strides();
             let mut differs = None;
@@ -371,11 +381,10 @@ impl Step<'_> {
                     program,
                     result,
                     element,
-                }
-                .into());
+                });
             }
         }
-        Ok(first)
+        Ok(())
     }
 
     fn masked_with(&self, poison: Poison) -> Result<Vec<Tensor>, OpFailure> {

@@ -2,7 +2,7 @@
 
 use super::error::TileFault;
 use super::eval::Step;
-use super::part::{Part, Region, for_each, intersection, is_empty, offset, whole};
+use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use super::reduce::{Partial, combine};
 use crate::constant::CONSTANT;
@@ -10,7 +10,7 @@ use crate::error::OpFailure;
 use crate::walk::{Frame, Memory};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::block::Grid;
-use optc_ir::tile::{Group, OpTile, Order, Plan, Span};
+use optc_ir::tile::{Group, OpTile, Order, Plan, Span, access_of};
 use optc_ir::{DType, Func, Op, OpRef, Tensor, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -35,6 +35,8 @@ struct Member<'a> {
     axes: Vec<usize>,
     /// The extents of the loops that it reduces over.
     loops: Vec<i64>,
+    /// Whether each result is used outside of the group.
+    escapes: Vec<bool>,
 }
 
 /// What there is of each value in one program.
@@ -54,7 +56,7 @@ pub(crate) fn run_group<M: Memory>(
         if &*func.ops[op].name == CONSTANT {
             continue;
         }
-        members.push(member(frame, plan, group, op).map_err(|e| (op, e))?);
+        members.push(member(frame, plan, group, op, escapes).map_err(|e| (op, e))?);
     }
     let Some(first) = members.first().map(|m| m.op) else {
         return Ok(());
@@ -74,9 +76,9 @@ pub(crate) fn run_group<M: Memory>(
     }
     let outer = outer_values(frame, &members)?;
     let mut written = escaping(frame, &members, escapes).map_err(|e| (first, e))?;
-    let extents = group.grid().iter().map(|&n| n.cast_signed()).collect();
+    let steps = group.grid().iter().map(|&n| n.cast_signed()).collect();
     let grid =
-        Grid::new(extents).map_err(|e| (first, OpFailure::Tile(TileFault::Plan(e.to_string()))))?;
+        Grid::new(steps).map_err(|e| (first, OpFailure::Tile(TileFault::Plan(e.to_string()))))?;
     let mut partial: BTreeMap<Op, Partial> = BTreeMap::new();
     for program in grid.programs() {
         let mut parts = outer.clone();
@@ -114,6 +116,7 @@ fn member<'p, M: Memory>(
     plan: &'p Plan,
     group: &Group,
     op: Op,
+    escapes: &[bool],
 ) -> Result<Member<'p>, OpFailure> {
     let func = frame.func;
     let data = &func.ops[op];
@@ -147,7 +150,7 @@ fn member<'p, M: Memory>(
         results.push(wanted);
     }
     let axes = reduction_axes(group, tile)?;
-    let loops = loops(frame, op, &shapes)?;
+    let loops = loops(frame, op)?;
     if loops.len() < tile.reduce.len() {
         let found = tile.reduce.len();
         let why = format!("the plan has {found} loops, the operation {}", loops.len());
@@ -160,6 +163,7 @@ fn member<'p, M: Memory>(
         results,
         axes,
         loops,
+        escapes: data.results.iter().map(|v| escapes[v.index()]).collect(),
     })
 }
 
@@ -191,26 +195,11 @@ fn reduction_axes(group: &Group, tile: &OpTile) -> Result<Vec<usize>, TileFault>
     Ok(axes)
 }
 
-/// The extents of the labels that only operands have, in the order of their declaration.
-fn loops<M: Memory>(
-    frame: &Frame<'_, M>,
-    op: Op,
-    shapes: &[Vec<usize>],
-) -> Result<Vec<i64>, OpFailure> {
+/// The extents of the loops that an operation reduces over, in the order of its declaration.
+fn loops<M: Memory>(frame: &Frame<'_, M>, op: Op) -> Result<Vec<i64>, OpFailure> {
     let op = frame.func.op_ref(op);
-    let freedom = frame.declaration(&op)?.freedom(&op);
-    let mut sizes: Vec<Option<i64>> = vec![None; freedom.labels.len()];
-    for (shape, labels) in shapes.iter().zip(&freedom.operands) {
-        for (&size, label) in shape.iter().zip(labels) {
-            if let Some(label) = label {
-                sizes[*label] = Some(size as i64);
-            }
-        }
-    }
-    for label in freedom.results.iter().flatten().flatten() {
-        sizes[*label] = None;
-    }
-    Ok(sizes.into_iter().flatten().collect())
+    let access = access_of(Some(frame.declaration(&op)?), &op);
+    Ok(access.reductions().map(|r| r.1.cast_signed()).collect())
 }
 
 /// The values that the group reads from memory.
@@ -280,6 +269,18 @@ fn run_member<M: Memory>(
         }
     }
     let regions = regions(member, program)?;
+    let all_empty = regions.iter().zip(&member.results);
+    let all_empty = all_empty.fold(true, |all, (region, (shape, _))| {
+        all && is_empty(&intersection(region, &whole(shape)))
+    });
+    if all_empty && member.axes.is_empty() {
+        let parts = regions.into_iter().zip(&member.results);
+        let nothing = |(region, (_, dtype)): (Region, &(Vec<usize>, DType))| Part {
+            tensor: poisoned(*dtype, &extents(&region), Poison::Nan).into(),
+            region,
+        };
+        return Ok(Some(parts.map(nothing).collect()));
+    }
     let op: OpRef<'_> = func.op_ref(member.op);
     let step = Step {
         decl: frame.declaration(&op)?,
@@ -327,14 +328,16 @@ fn run_member<M: Memory>(
     Ok(Some(done.map(part).collect()))
 }
 
-/// Where the results of an operation lie in a program; each holds an element of its value.
+/// Where the results of an operation lie in a program; each that is written to memory holds an
+/// element of its value.
 fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFault> {
     let mut regions = Vec::with_capacity(member.results.len());
     for (result, (tile, (shape, _))) in member.tile.results.iter().zip(&member.results).enumerate()
     {
         let region: Region = tile.0.iter().map(|s| range(s, program)).collect();
         let whole = whole(shape);
-        if is_empty(&intersection(&region, &whole)) && !shape.contains(&0) {
+        let empty = is_empty(&intersection(&region, &whole)) && !shape.contains(&0);
+        if empty && member.escapes[result] {
             let none =
                 |(a, b): &(&Range<i64>, &Range<i64>)| a.end.min(b.end) <= a.start.max(b.start);
             let dim = region

@@ -1,8 +1,11 @@
 //! Reductions that are cut: partial results that add up over programs.
 
 use super::error::TileFault;
-use super::eval::Step;
+use super::eval::{Cut, Step};
+use super::part::{Part, Region, whole};
+use super::poison::Poison;
 use crate::error::OpFailure;
+use optc_ir::tile::Index;
 use optc_ir::{AttrDict, DType, FreedomClass, Tensor};
 use std::ops::Range;
 
@@ -41,11 +44,11 @@ pub(super) fn combine(
             ))),
         };
     }
-    if class == FreedomClass::Contract {
+    if class == FreedomClass::Contract || name == "hbir.conv" {
         return Ok(Combine::Add);
     }
     Err(TileFault::Reduction(
-        "only contractions and `hbir.reduce` have partial results".to_owned(),
+        "only contractions, convolutions and `hbir.reduce` have partial results".to_owned(),
     ))
 }
 
@@ -80,22 +83,17 @@ impl Step<'_> {
         let [region] = self.regions else {
             return Err(refuse("it has several results"));
         };
-        let cut = self.cut(self.regions, reduced);
-        let cut = cut.ok_or_else(|| refuse("the operation does not declare such a loop"))?;
-        self.missing(&cut)?;
-        let whole = self.cut(self.regions, &[]);
         let first = so_far.is_none();
-        let mut inputs: Vec<Tensor> = self.crops(&cut.operands).into_iter().map(widened).collect();
-        if let Some(whole) = whole.filter(|_| !first) {
-            for (i, input) in inputs.iter_mut().enumerate() {
-                if whole.operands[i] == cut.operands[i] && reduced_somewhere(reduced, sizes) {
-                    let zeros = std::iter::repeat_n(0.0, input.len());
-                    *input = Tensor::from_f64(input.dtype, input.shape.clone(), zeros);
-                }
+        let done = match self.cut(self.regions, reduced) {
+            Some(cut) => self.cropped(&cut, first, reduced, sizes)?,
+            None if combine == Combine::Add => {
+                let done = self.zeroed(first, reduced, Poison::Nan)?;
+                let other = self.zeroed(first, reduced, Poison::Small)?;
+                self.independent(&done, &other)?;
+                done
             }
-        }
-        let done = self.evaluate(&inputs, &cut.results);
-        let done = done.ok_or_else(|| refuse("its parts have other shapes than its tile"))??;
+            None => return Err(refuse("the operation does not declare such a loop")),
+        };
         let [mut tensor] =
             <[Tensor; 1]>::try_from(done).map_err(|_| refuse("its parts are several results"))?;
         if combine == Combine::Mean {
@@ -121,6 +119,86 @@ impl Step<'_> {
             Some(before) => combined(combine, &before.tensor, &tensor),
         };
         Ok(Partial { start, tensor })
+    }
+}
+
+impl Step<'_> {
+    /// A partial result from the parts of the operands that it needs.
+    fn cropped(
+        &self,
+        cut: &Cut,
+        first: bool,
+        reduced: &[Range<i64>],
+        sizes: &[i64],
+    ) -> Result<Vec<Tensor>, OpFailure> {
+        let refuse = |why: &str| OpFailure::Tile(TileFault::Reduction(why.to_owned()));
+        self.missing(cut)?;
+        let whole = self.cut(self.regions, &[]);
+        let mut inputs: Vec<Tensor> = self.crops(&cut.operands).into_iter().map(widened).collect();
+        if let Some(whole) = whole.filter(|_| !first) {
+            for (i, input) in inputs.iter_mut().enumerate() {
+                if whole.operands[i] == cut.operands[i] && reduced_somewhere(reduced, sizes) {
+                    let zeros = std::iter::repeat_n(0.0, input.len());
+                    *input = Tensor::from_f64(input.dtype, input.shape.clone(), zeros);
+                }
+            }
+        }
+        let done = self.evaluate(&inputs, &cut.results);
+        done.ok_or_else(|| refuse("its parts have other shapes than its tile"))?
+    }
+
+    /// A partial sum of the operation as a whole, whose operands are zero outside of the step's part
+    /// of each loop, and poison where they are not there.
+    fn zeroed(
+        &self,
+        first: bool,
+        reduced: &[Range<i64>],
+        poison: Poison,
+    ) -> Result<Vec<Tensor>, OpFailure> {
+        let access = self.access();
+        let loops: Vec<usize> = access.reductions().map(|r| r.0).collect();
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for (i, (part, shape)) in self.inputs.iter().zip(self.shapes).enumerate() {
+            let all = whole(shape);
+            let tensor = widened(part.crop(&all, poison));
+            let mut kept = all.clone();
+            for (dim, index) in access.operands[i].iter().enumerate() {
+                let Index::Sum { terms, .. } = index else {
+                    continue;
+                };
+                for (at, range) in loops.iter().zip(reduced) {
+                    if terms.iter().any(|(id, _)| id == at) {
+                        kept[dim] = range.clone();
+                    }
+                }
+            }
+            if !first && access.first_only.contains(&i) {
+                kept.iter_mut().for_each(|r| r.end = r.start);
+            }
+            let zeros = std::iter::repeat_n(0.0, tensor.len());
+            let mut zero = Tensor::from_f64(tensor.dtype, tensor.shape.clone(), zeros);
+            let part = Part {
+                region: all,
+                tensor: tensor.into(),
+            };
+            let inner = Part {
+                tensor: part.crop(&kept, Poison::Nan).into(),
+                region: kept,
+            };
+            inner.copy_into(&mut zero, &part.region);
+            inputs.push(zero);
+        }
+        let wanted: Vec<Vec<usize>> = self.results.iter().map(|r| r.0.clone()).collect();
+        let done = self.evaluate(&inputs, &wanted);
+        let done = done.ok_or_else(|| {
+            OpFailure::Tile(TileFault::Reduction(
+                "its parts have other shapes".to_owned(),
+            ))
+        })??;
+        let crop = |(tensor, region): (Tensor, &Region)| {
+            Part::of_memory(tensor.into()).crop(region, Poison::Nan)
+        };
+        Ok(done.into_iter().zip(self.regions).map(crop).collect())
     }
 }
 

@@ -148,9 +148,13 @@ fn member<'p>(
                 .map_err(|e| e.to_string())?;
             let mut regions = Vec::new();
             for (i, &operand) in data.operands.iter().enumerate() {
-                let mut region = access.operand(i, &steps, &cx.shape(operand)?, &grid).tile;
+                let shape = cx.shape(operand)?;
+                let mut region = access.operand(i, &steps, &shape, &grid).tile;
+                for (span, index) in region.0.iter_mut().zip(&access.operands[i]) {
+                    *span = unclipped(index, &steps).unwrap_or_else(|| span.clone());
+                }
                 if padded && i == 0 {
-                    pads = reach(&access, tile, &steps, &shapes, data, &mut region);
+                    pads = uncut(tile, &shapes, data, &shape, &mut region);
                 }
                 regions.push(region);
             }
@@ -217,14 +221,27 @@ fn once(access: &Access, cut: bool) -> Vec<usize> {
         .collect()
 }
 
-/// Extends the region of a window's operand by the padding that it reaches into, along dimensions
-/// that are cut; gives the padding of the others.
-fn reach(
-    access: &Access,
+/// The elements that steps address, also those outside of the dimension.
+fn unclipped(index: &Index, steps: &Steps) -> Option<Span> {
+    let Index::Sum { terms, offset } = index else {
+        return None;
+    };
+    let (mut start, mut extent) = (Expr::number(*offset), 1);
+    for &(id, stride) in terms {
+        let span = steps.spans.get(id).filter(|_| 0 < stride)?;
+        start = start.plus(&span.start.times(stride));
+        extent += (span.extent - 1) * stride.unsigned_abs();
+    }
+    Some(Span::new(start, extent))
+}
+
+/// Takes the operand of a window whole along dimensions that are not cut; gives the padding there,
+/// which is not in the operand.
+fn uncut(
     tile: &OpTile,
-    steps: &Steps,
     shapes: &[&[u64]],
     data: &OpData,
+    operand: &[u64],
     region: &mut Tile,
 ) -> Vec<(i64, i64)> {
     let spatial = region.0.len().saturating_sub(2);
@@ -233,25 +250,13 @@ fn reach(
     let mut pads = Vec::with_capacity(spatial);
     for d in 0..spatial {
         let result = tile.results.first().and_then(|t| t.0.get(d + 2));
-        let size = shapes
-            .first()
-            .and_then(|s| s.get(d + 2))
-            .copied()
-            .unwrap_or(1);
-        let whole = result.is_some_and(|s| s.start.as_number() == Some(0) && s.extent == size);
-        if whole {
+        let size = shapes.first().and_then(|s| s.get(d + 2)).copied();
+        let whole = |s: &Span| s.start.as_number() == Some(0) && Some(s.extent) == size;
+        if result.is_some_and(whole) {
             pads.push((at(d), at(spatial + d)));
-            continue;
-        }
-        pads.push((0, 0));
-        if let Some(Index::Sum { terms, offset }) = access.operands[0].get(d + 2) {
-            let (mut start, mut extent) = (Expr::number(*offset), 1);
-            for &(id, stride) in terms {
-                let span = &steps.spans[id];
-                start = start.plus(&span.start.times(stride));
-                extent += (span.extent - 1) * stride.unsigned_abs();
-            }
-            region.0[d + 2] = Span::new(start, extent);
+            region.0[d + 2] = Span::whole(operand[d + 2]);
+        } else {
+            pads.push((0, 0));
         }
     }
     pads
