@@ -71,7 +71,7 @@ fn json_is_told_by_option_or_extension() {
 fn formats_that_are_not_written_or_read_are_told() {
     let folder = Folder::new("formats");
     let program = folder.write("a.ir", TRANSPOSE);
-    for emit in ["onnx", "stablehlo", "pallas", "png"] {
+    for emit in ["onnx", "stablehlo", "png"] {
         optc(&[&format!("--emit={emit}"), &program]).fails(2, "possible values");
     }
     optc(&[&program, "-o", &folder.path("a.onnx")]).fails(2, "no writer for `.onnx`");
