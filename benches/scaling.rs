@@ -4,11 +4,12 @@
 //! cargo bench -p optc-bench --bench scaling                      # every kind of program
 //! cargo bench -p optc-bench --bench scaling -- line 1000 2000    # one kind, other sizes
 //! cargo bench -p optc-bench --bench scaling -- --dump DIR line   # write the programs instead
+//! cargo bench -p optc-bench --bench scaling -- model.onnx        # a row for a model
 //! ```
 //!
 //! Each program runs in a process of its own, so that its peak memory is its own. Times are those
 //! that the processor spent on it. `total` is all up to `print`; `per op` compares it, divided by
-//! operations, with the size before: 1 is linear. `check` verifies the folded program, views
+//! operations as read, with the size before: 1 is linear. `check` verifies the folded program, views
 //! included, and checks the certificate.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 const SIZES: [usize; 2] = [10_000, 100_000];
 const CHILD: &str = "--child";
+const MODEL: &str = "--model";
 const STEPS: [&str; 6] = [
     "parse",
     "verify",
@@ -37,7 +39,7 @@ const STEPS: [&str; 6] = [
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|a| a == CHILD) {
-        child();
+        child(args.get(1).is_some_and(|a| a == MODEL));
         return;
     }
     let mut sizes: Vec<usize> = args.iter().filter_map(|a| a.parse().ok()).collect();
@@ -51,8 +53,31 @@ fn main() {
     let folder = args.iter().position(|a| a == "--dump");
     match folder.and_then(|at| args.get(at + 1)) {
         Some(folder) => dump(Path::new(folder), &kinds, &sizes),
-        None => table(&kinds, &sizes),
+        None => {
+            let models: Vec<&str> = args
+                .iter()
+                .map(String::as_str)
+                .filter(|a| is_model(a))
+                .collect();
+            header();
+            if models.is_empty() {
+                table(&kinds, &sizes);
+            }
+            for model in models {
+                let bytes = std::fs::read(model).expect("the model can be read");
+                let name = Path::new(model).file_name().unwrap_or_default();
+                row(
+                    &name.to_string_lossy(),
+                    &measure(&bytes, &[CHILD, MODEL]),
+                    None,
+                );
+            }
+        }
     }
+}
+
+fn is_model(arg: &str) -> bool {
+    Path::new(arg).extension().is_some_and(|e| e == "onnx")
 }
 
 fn dump(folder: &Path, kinds: &[Scale], sizes: &[usize]) {
@@ -78,53 +103,62 @@ impl Figures {
     fn total(&self) -> f64 {
         self.seconds[..STEPS.len() - 1].iter().sum()
     }
+
+    fn per_op(&self) -> f64 {
+        self.total() / self.ops
+    }
 }
 
-fn table(kinds: &[Scale], sizes: &[usize]) {
+fn header() {
     println!(
         "| program | ops | {} | total | µs per op | per op | peak MB |",
         STEPS.join(" | ")
     );
     println!("|---|{}", "---|".repeat(STEPS.len() + 5));
+}
+
+fn row(name: &str, figures: &Figures, last: Option<f64>) {
+    let ratio = last.map_or(String::new(), |before| {
+        format!("{:.2}", figures.per_op() / before)
+    });
+    let seconds: Vec<String> = figures.seconds.iter().map(|s| format!("{s:.2}")).collect();
+    println!(
+        "| {name} | {} | {} | {:.2} | {:.1} | {ratio} | {:.0} |",
+        figures.ops,
+        seconds.join(" | "),
+        figures.total(),
+        figures.per_op() * 1e6,
+        figures.peak / 1e6
+    );
+}
+
+fn table(kinds: &[Scale], sizes: &[usize]) {
     for &kind in kinds {
         let mut last: Option<f64> = None;
         for &size in sizes {
             // What the generator draws has no locality: the choice is no near-linear problem there.
             let few = kind == Scale::Random && sizes == SIZES;
             let size = if few { size / 10 } else { size };
-            let figures = measure(kind, size);
-            let per_op = figures.total() / figures.ops;
-            let ratio = last.map_or(String::new(), |before| format!("{:.2}", per_op / before));
-            let seconds: Vec<String> = figures.seconds.iter().map(|s| format!("{s:.2}")).collect();
-            println!(
-                "| {} | {} | {} | {:.2} | {:.1} | {ratio} | {:.0} |",
-                kind.name(),
-                figures.ops,
-                seconds.join(" | "),
-                figures.total(),
-                per_op * 1e6,
-                figures.peak / 1e6
-            );
-            last = Some(per_op);
+            let program = kind.text(size, &Registry::hbir());
+            let figures = measure(program.as_bytes(), &[CHILD]);
+            row(kind.name(), &figures, last);
+            last = Some(figures.per_op());
         }
     }
 }
 
-/// Runs one size in a child, which gets the program on its standard input.
-fn measure(kind: Scale, size: usize) -> Figures {
-    let program = kind.text(size, &Registry::hbir());
+/// Runs a program in a child, which gets it on its standard input.
+fn measure(program: &[u8], args: &[&str]) -> Figures {
     let me = std::env::current_exe().expect("a process knows its file");
     let mut child = Command::new(me)
-        .arg(CHILD)
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("the benchmark can start itself");
     let mut input = child.stdin.take().expect("the input is a pipe");
-    input
-        .write_all(program.as_bytes())
-        .expect("the child reads");
-    drop((input, program));
+    input.write_all(program).expect("the child reads");
+    drop(input);
     let output = child.wait_with_output().expect("the child ends");
     assert!(output.status.success(), "the child failed");
     let text = String::from_utf8(output.stdout).expect("the child prints text");
@@ -139,11 +173,11 @@ fn measure(kind: Scale, size: usize) -> Figures {
     }
 }
 
-fn child() {
-    let mut source = String::new();
+fn child(is_model: bool) {
+    let mut source = Vec::new();
     std::io::stdin()
-        .read_to_string(&mut source)
-        .expect("the program is text");
+        .read_to_end(&mut source)
+        .expect("the parent writes the program");
     let registry = Arc::new(Registry::hbir());
     let target = Arc::new(Target::builtin("cpu").expect("built in"));
     let mut cx = PassContext::new(registry.clone(), target.clone());
@@ -154,8 +188,15 @@ fn child() {
         seconds.push((now - last).as_secs_f64());
         last = now;
     };
-    let mut module = text::parse(&source).expect("the program is well formed");
+    let mut module = if is_model {
+        let import = optc_onnx::import(&source, &optc_onnx::Options::default());
+        import.expect("the model imports").module
+    } else {
+        let source = std::str::from_utf8(&source).expect("the program is text");
+        text::parse(source).expect("the program is well formed")
+    };
     lap();
+    let ops: usize = module.funcs.iter().map(|f| f.body.len()).sum();
     verify::verify(&module, &registry).expect("the program verifies");
     lap();
     let mut pass = |module: &mut _, name: &str| {
@@ -179,7 +220,7 @@ fn child() {
     lap();
     let stats = Stats::of(&module, &registry);
     assert_eq!((stats.reshape, stats.transpose), (0, 0));
-    println!("{} {peak}", Stats::of(&canonical, &registry).ops);
+    println!("{ops} {peak}");
     for time in seconds {
         println!("{time}");
     }

@@ -257,6 +257,7 @@ fn scale_section(figures: &str) -> String {
          Seconds belong to the machine they were measured on. `per op`, the time of one operation compared with that in the smaller program, does not: 1 is linear.\n\n\
          ```sh\n\
          cargo bench -p optc-bench --bench scaling > scale.md\n\
+         cargo bench -p optc-bench --bench scaling -- swin_t.onnx | tail -n 1 >> scale.md\n\
          cargo run --release -p optc-xtask -- results --scale scale.md --out docs/results.md\n\
          ```\n\n\
          {}\n",
