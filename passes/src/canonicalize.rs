@@ -33,6 +33,7 @@ use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 use crate::stats::live_ops;
 use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
+use optc_ir::ops::rearrange::may_reshape;
 use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, TensorType, Type, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -434,6 +435,11 @@ fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let x = inner.operand(0)?;
     let y = tensor(&site, site.result(0)?)?.clone();
     ensure(one_unknown(&y.dims), "two sizes are unknown")?;
+    // Through sizes that are unknown, a program that cannot run may ask for another number.
+    ensure(
+        may_reshape(&tensor(&site, x)?.dims, &y.dims),
+        "the reshapes do not fit each other",
+    )?;
     if tensor(&site, x)? == &y && !y.dims.contains(&Dim::Unknown) {
         return Ok(Box::new(move |patch| {
             patch.replace(&[x]);

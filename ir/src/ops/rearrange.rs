@@ -14,7 +14,9 @@ use crate::op::{Freedom, FreedomClass, Inferred, OpError, OpRef, Registry, Traff
 use crate::ops::decl::{Call, Decl};
 use crate::ops::einsum::Equation;
 use crate::ops::labels::{marks, or_barrier};
-use crate::ops::shape::{axes, completed, int_or, moves, one, same_volume, show, target_shape};
+use crate::ops::shape::{
+    Volume, axes, completed, int_or, moves, one, same_volume, show, target_shape,
+};
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
 use crate::tile::{Access, Index, LoopKind};
@@ -97,6 +99,13 @@ const LAYOUT_CONVERT: Decl = Decl::new(
 )
 .access(access_same)
 .traffic(|_| Traffic::Movement);
+
+/// Whether values of the two shapes may have equally many elements; `false` where no sizes of what is
+/// unknown in them make it so.
+#[must_use]
+pub fn may_reshape(from: &[Dim], to: &[Dim]) -> bool {
+    Volume::of(from).may_equal(&Volume::of(to))
+}
 
 /// An operation as the `hbir.view` that does the same: reshape to `shape`, transpose by `perm`,
 /// row-major reshape to the result's shape.
