@@ -161,6 +161,30 @@ pub const CODES: &[Code] = &[
         "write the size as a number, or choose a target without blocks",
     ),
     Code::command(
+        "tile-conflict",
+        "a plan that a program brings cannot be completed: an operation cannot make what another one asks of it, or the group breaks a rule of the target",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [2]}]} {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> {tile = {group = 0}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.relu"(%0) {tile = {group = 0, result = ["64", "16 @ g0 * 16"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %1 : tensor<64x32xf32>
+}"#,
+        )],
+        "optc --pass=tile-propagate in.ir",
+        "give the named operation another tile or none, or take it out of the group",
+    ),
+    Code::command(
+        "tile-group-plan",
+        "a remark: what a group of operations that is kept on chip moves and holds",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<64x32xf32>) -> tensor<64x32xf32>"#,
+        )],
+        "optc --pass=tile-propagate --remarks in.ir",
+        "nothing is wrong; a target with more memory on chip, or other blocks in the program's own plan, change it",
+    ),
+    Code::command(
         "unknown-option",
         "a pass has no option of this name",
         &[(

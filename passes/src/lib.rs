@@ -1,4 +1,4 @@
-//! Passes: `canonicalize`, `view-fold`, their manager and statistics.
+//! Passes: `canonicalize`, `view-fold`, `tile-propagate`, their manager and statistics.
 
 mod amount;
 pub mod canonicalize;
@@ -9,6 +9,7 @@ pub mod pass;
 pub mod pipeline;
 pub mod rules;
 pub mod stats;
+pub mod tile_propagate;
 pub mod view_fold;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use stats::{Polynomials, Stats, bound_sizes};
 pub fn registry() -> Vec<Arc<dyn Pass>> {
     vec![
         Arc::new(canonicalize::Canonicalize),
+        Arc::new(tile_propagate::TilePropagate),
         Arc::new(view_fold::ViewFold),
     ]
 }

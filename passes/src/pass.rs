@@ -135,6 +135,8 @@ pub struct PassContext {
     pub remarks: Vec<Diagnostic>,
     /// The report of the last `view-fold`.
     pub fold: Option<crate::view_fold::FoldReport>,
+    /// The report of the last `tile-propagate`.
+    pub tiles: Option<crate::tile_propagate::TileReport>,
 }
 
 impl PassContext {
@@ -151,6 +153,7 @@ impl PassContext {
             explain: false,
             remarks: Vec::new(),
             fold: None,
+            tiles: None,
         }
     }
 }

@@ -104,6 +104,8 @@ struct File {
     #[serde(default)]
     block: Option<u64>,
     #[serde(default)]
+    blocks: Option<String>,
+    #[serde(default)]
     generations: Vec<String>,
     #[serde(default)]
     generation: Option<String>,
@@ -126,6 +128,8 @@ pub struct Target {
     pub style: Style,
     /// The block of [`Style::Block`], in elements.
     pub block: u64,
+    /// Whose rules the blocks of a tiled program keep: `tpu`, `mosaic-gpu` or `triton`.
+    pub blocks: Option<String>,
     /// The generations of the hardware, where formats differ between them.
     pub generations: Vec<String>,
     /// The generation compiled for; empty where there are none.
@@ -300,6 +304,7 @@ impl Target {
             summary: file.summary,
             style: file.spelling,
             block: file.block.unwrap_or(128).max(1),
+            blocks: file.blocks,
             generations: file.generations,
             generation,
             formats: file.formats,

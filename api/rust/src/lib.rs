@@ -99,7 +99,8 @@ pub mod pallas {
 pub mod passes {
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
     pub use optc_passes::pass::{OptionInfo, Options, PassInfo};
-    pub use optc_passes::{certify, pipeline, rules, stats, view_fold};
+    pub use optc_passes::tile_propagate::{GroupReport, TileReport};
+    pub use optc_passes::{certify, pipeline, rules, stats, tile_propagate, view_fold};
 }
 
 /// The two oracles: programs run slowly and plainly, on logical tensors or on poisoned buffers.

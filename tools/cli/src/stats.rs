@@ -7,7 +7,7 @@ use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
-use optc::passes::Hooks;
+use optc::passes::{Hooks, TileReport};
 use optc::{Compiler, FoldReport, Polynomials, Program, Size, SizeTable, Stats, bound_sizes};
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -22,6 +22,7 @@ struct Measured {
     before: Option<Stats>,
     after: Stats,
     fold: Option<FoldReport>,
+    tiles: Option<TileReport>,
     /// The sizes that the names of the program have in the figures.
     bound: IndexMap<Arc<str>, u64>,
 }
@@ -88,6 +89,7 @@ fn measure(
             before: None,
             after: before,
             fold: None,
+            tiles: None,
             bound,
         });
     }
@@ -102,6 +104,7 @@ fn measure(
         before: Some(before),
         after,
         fold: cx.fold,
+        tiles: cx.tiles,
         bound,
     })
 }
@@ -167,8 +170,37 @@ fn json_of(measured: &Measured) -> String {
             let text = all.map(|(name, size)| ((*name).to_owned(), polynomial(size.as_ref())));
             put("fold_polynomials", Json::Object(text.collect()));
         }
+        if let Some(tiles) = &measured.tiles {
+            put("tiles", tiles_of(tiles));
+        }
     }
     format!("{:#}\n", Json::Object(root))
+}
+
+/// The traffic of tiled groups.
+fn tiles_of(report: &TileReport) -> Json {
+    let group = |g: &optc::passes::GroupReport| {
+        json!({
+            "last": g.last,
+            "ops": g.ops,
+            "grid": g.grid,
+            "unfused_bytes": g.unfused_bytes,
+            "untiled_bytes": g.untiled_bytes,
+            "tiled_bytes": g.tiled_bytes,
+            "lower_bound_bytes": g.lower_bound_bytes,
+            "footprint_bytes": g.footprint,
+            "parallel": g.parallel,
+        })
+    };
+    let groups: Vec<Json> = report.groups.iter().map(group).collect();
+    json!({
+        "groups": groups,
+        "unfused_bytes": report.unfused_bytes,
+        "untiled_bytes": report.untiled_bytes,
+        "tiled_bytes": report.tiled_bytes,
+        "lower_bound_bytes": report.lower_bound_bytes,
+        "ungrouped_ops": report.ungrouped,
+    })
 }
 
 fn table_of(measured: &Measured) -> String {
@@ -182,6 +214,18 @@ fn table_of(measured: &Measured) -> String {
     };
     let fold = measured.fold.as_ref();
     text.push_str(&figures(before, &measured.after, fold, &measured.bound));
+    if let Some(tiles) = &measured.tiles {
+        let rows = [
+            ("unfused_bytes", tiles.unfused_bytes),
+            ("untiled_bytes", tiles.untiled_bytes),
+            ("tiled_bytes", tiles.tiled_bytes),
+            ("tiles_lower_bound_bytes", tiles.lower_bound_bytes),
+        ];
+        let _ = writeln!(text, "{:<24} {:>16}", "tile_groups", tiles.groups.len());
+        for (name, n) in rows {
+            let _ = writeln!(text, "{name:<24} {n:>16}");
+        }
+    }
     text
 }
 

@@ -1,0 +1,610 @@
+//! Chooses the grid of one group: which dimensions of its last result and which sums are cut, into blocks
+//! of what size, and in which order the programs run.
+
+use crate::tile_propagate::carry::{Carried, Given, carry, covers};
+use crate::tile_propagate::local::{Local, Source, bytes_of};
+use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
+use optc_ir::tile::{Axis, Expr, OpTile, Order, Span, Tile};
+use optc_target::Target;
+
+/// What a target says about tiles.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// Bytes on chip.
+    pub(crate) memory: u64,
+    /// The rules for blocks, if it has some.
+    pub(crate) backend: Option<Backend>,
+    /// The rows and lanes a tile on chip is padded to.
+    pub(crate) padding: (u64, u64),
+}
+
+/// Bytes on chip of a target that does not say.
+const DEFAULT_MEMORY: u64 = 1 << 20;
+
+impl Limits {
+    /// `rank_one`: whether the documented rule for vectors holds in place of the present one.
+    pub(crate) fn of(target: &Target, documented: bool) -> Limits {
+        let memory = target.memory.iter().rev().find_map(|m| m.bytes);
+        let rank_one = if documented {
+            RankOne::Documented
+        } else {
+            RankOne::Current
+        };
+        let backend = match target.blocks.as_deref() {
+            Some("tpu") => Some(Backend::Tpu(rank_one)),
+            Some("mosaic-gpu") => Some(Backend::MosaicGpu),
+            Some("triton") => Some(Backend::Triton),
+            _ => None,
+        };
+        let tiles = target.tiles(32, &[1 << 20, 1 << 20]);
+        let padding = match tiles.first().map(Vec::as_slice) {
+            Some(&[.., rows, lanes]) => (rows, lanes),
+            _ => (1, 1),
+        };
+        Limits {
+            memory: memory.unwrap_or(DEFAULT_MEMORY),
+            backend,
+            padding,
+        }
+    }
+
+    /// The bytes of a tile on chip.
+    fn bytes(&self, tile: &Tile, bits: u32) -> u64 {
+        let mut dims: Vec<u64> = tile.0.iter().map(|s| s.extent).collect();
+        let rank = dims.len();
+        if let Some(lanes) = dims.last_mut() {
+            *lanes = lanes.next_multiple_of(self.padding.1);
+        }
+        if 2 <= rank {
+            dims[rank - 2] = dims[rank - 2].next_multiple_of(self.padding.0);
+        }
+        bytes_of(&dims, bits)
+    }
+
+    /// Whether a block of a value in memory keeps the target's rules; the reason if not.
+    pub(crate) fn legal(&self, tile: &Tile, shape: &[u64], bits: u32) -> Result<(), String> {
+        let Some(backend) = self.backend else {
+            return Ok(());
+        };
+        if shape.is_empty() {
+            return Ok(());
+        }
+        let whole = tile.0.iter().zip(shape).all(|(s, &n)| s.is_whole(n));
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let array: Vec<i64> = shape.iter().map(|&n| number(n)).collect();
+        let aligned = |s: &Span| {
+            let (step, least) = s.start.steps();
+            step % number(s.extent) == 0 && least % number(s.extent) == 0
+        };
+        let blocked = tile.0.iter().all(aligned);
+        let dim = |s: &Span| {
+            let size = number(s.extent);
+            if blocked {
+                BlockDim::Blocked(size)
+            } else {
+                let lo = s.start.range(&[]).0.min(0).saturating_neg();
+                BlockDim::Element { size, lo, hi: 0 }
+            }
+        };
+        if whole && backend != Backend::MosaicGpu && backend != Backend::Triton {
+            return Ok(());
+        }
+        let spec = BlockSpec::new(tile.0.iter().map(dim).collect()).map_err(|e| e.to_string())?;
+        backend
+            .check(&array, &spec, bits.max(8))
+            .map_err(|e| e.to_string())
+    }
+}
+
+/// What a plan costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Bytes read from and written to memory.
+    pub(crate) bytes: u64,
+    /// The most bytes on chip at once.
+    pub(crate) footprint: u64,
+    /// Programs that may run at the same time.
+    pub(crate) parallel: u64,
+    /// Steps of all loops of all programs.
+    pub(crate) work: u64,
+}
+
+/// The plan of one group.
+#[derive(Clone, Debug)]
+pub(crate) struct LocalPlan {
+    pub(crate) axes: Vec<Axis>,
+    pub(crate) tiles: Vec<OpTile>,
+    pub(crate) cost: Cost,
+}
+
+/// One place where a group may be cut.
+#[derive(Clone, Debug)]
+struct Place {
+    op: usize,
+    /// The dimension of the first result, or the number of the reduction.
+    which: Which,
+    /// The number of steps.
+    extent: u64,
+    /// The sizes of a block that are tried; the last one is all.
+    sizes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Dim(usize),
+    Sum(usize),
+}
+
+/// The most combinations of block sizes that are all tried.
+const MAX_COMBINATIONS: usize = 64;
+/// Rounds of changing one block size at a time.
+const ROUNDS: usize = 3;
+/// The most sizes of a block that are tried along one dimension.
+const MAX_SIZES: usize = 10;
+/// The most sums of a group that may be cut.
+const MAX_SUMS: usize = 2;
+/// A sum of fewer steps is not cut.
+const LEAST_SUM: u64 = 256;
+/// More programs at the same time than this are no better.
+const ENOUGH_PARALLEL: u64 = 256;
+
+/// The best plan found for a group; none if no block size fits.
+pub(crate) fn choose(local: &Local, limits: &Limits) -> Option<LocalPlan> {
+    let root = (0..local.ops.len())
+        .rev()
+        .find(|&at| local.ops[at].leaves.iter().any(|&l| l))?;
+    let places = places(local, root, limits);
+    let base = work_untiled(local);
+    let mut search = Search {
+        local,
+        limits,
+        root,
+        places: &places,
+        base,
+        best: None,
+    };
+    let mut sizes: Vec<usize> = places.iter().map(|p| p.sizes.len() - 1).collect();
+    let combinations = places
+        .iter()
+        .map(|p| p.sizes.len())
+        .fold(1usize, usize::saturating_mul);
+    if combinations <= MAX_COMBINATIONS {
+        search.all(&mut sizes, 0);
+    } else {
+        search.consider(&sizes);
+        let fits = search.best.as_ref().is_some_and(|b| b.score.fits());
+        search.descend();
+        // What is not kept whole may be cut in one place alone: each is tried as the first one.
+        let starts = if fits { 0 } else { places.len() };
+        for at in 0..starts {
+            let before = search.best.take();
+            let mut start = sizes.clone();
+            start[at] = 0;
+            search.consider(&start);
+            search.descend();
+            if let Some(before) = before
+                && search.best.as_ref().is_none_or(|b| before.score <= b.score)
+            {
+                search.best = Some(before);
+            }
+        }
+    }
+    search.best.filter(|b| b.score.fits()).map(|b| b.plan)
+}
+
+struct Best {
+    score: Score,
+    sizes: Vec<usize>,
+    plan: LocalPlan,
+}
+
+/// Less is better, from the first number on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Score {
+    excess: u64,
+    wasteful: bool,
+    bytes: u64,
+    serial: std::cmp::Reverse<u64>,
+    programs: u64,
+    footprint: u64,
+}
+
+impl Score {
+    fn fits(&self) -> bool {
+        self.excess == 0
+    }
+}
+
+struct Search<'a> {
+    local: &'a Local,
+    limits: &'a Limits,
+    root: usize,
+    places: &'a [Place],
+    base: u64,
+    best: Option<Best>,
+}
+
+impl Search<'_> {
+    fn all(&mut self, sizes: &mut Vec<usize>, at: usize) {
+        if at == self.places.len() {
+            self.consider(sizes);
+            return;
+        }
+        for size in (0..self.places[at].sizes.len()).rev() {
+            sizes[at] = size;
+            self.all(sizes, at + 1);
+        }
+    }
+
+    /// Changes one block size of the best plan at a time.
+    fn descend(&mut self) {
+        for _ in 0..ROUNDS {
+            let before = self.best.as_ref().map(|b| b.score);
+            for at in 0..self.places.len() {
+                let Some(mut sizes) = self.best.as_ref().map(|b| b.sizes.clone()) else {
+                    return;
+                };
+                for size in 0..self.places[at].sizes.len() {
+                    sizes[at] = size;
+                    self.consider(&sizes);
+                }
+            }
+            if self.best.as_ref().map(|b| b.score) == before {
+                break;
+            }
+        }
+    }
+
+    /// Evaluates the sizes in every order of the parallel axes that brings another one innermost.
+    fn consider(&mut self, sizes: &[usize]) {
+        let cut = |(at, &size): (usize, &usize)| {
+            let place = &self.places[at];
+            (place.sizes[size] < place.extent).then_some(at)
+        };
+        let cuts: Vec<usize> = sizes.iter().enumerate().filter_map(cut).collect();
+        let is_sum = |&at: &usize| matches!(self.places[at].which, Which::Sum(_));
+        let (sums, dims): (Vec<usize>, Vec<usize>) = cuts.into_iter().partition(is_sum);
+        for turn in 0..dims.len().max(1) {
+            let mut order = dims.clone();
+            order.rotate_left(turn);
+            order.extend(&sums);
+            let Some((score, plan)) = self.evaluate(sizes, &order) else {
+                // Another order cannot be carried either.
+                return;
+            };
+            if self.best.as_ref().is_none_or(|b| score < b.score) {
+                let sizes = sizes.to_vec();
+                self.best = Some(Best { score, sizes, plan });
+            }
+        }
+    }
+
+    fn evaluate(&self, sizes: &[usize], order: &[usize]) -> Option<(Score, LocalPlan)> {
+        let mut axes = Vec::with_capacity(order.len());
+        let mut given = vec![Given::default(); self.local.ops.len()];
+        let root = &self.local.ops[self.root];
+        let shapes = root.kind.results.iter();
+        let mut results: Vec<Tile> = shapes.map(|s| Tile::whole(&s.dims)).collect();
+        for &at in order {
+            let place = &self.places[at];
+            let block = place.sizes[sizes[at]];
+            let stride = i64::try_from(block).unwrap_or(i64::MAX);
+            let span = Span::new(Expr::axis(axes.len()).times(stride), block);
+            let order = match place.which {
+                Which::Dim(dim) => {
+                    // Results of one shape are cut alike.
+                    for result in &mut results {
+                        result.0[dim] = span.clone();
+                    }
+                    Order::Parallel
+                }
+                Which::Sum(which) => {
+                    let reduce = &mut given[place.op].reduce;
+                    if reduce.is_empty() {
+                        let access = &self.local.ops[place.op].kind.access;
+                        let all = access.reductions().map(|(_, n, _)| Span::whole(n));
+                        reduce.extend(all);
+                    }
+                    reduce[which] = span;
+                    Order::Arbitrary
+                }
+            };
+            let extent = place.extent.div_ceil(block);
+            axes.push(Axis { extent, order });
+        }
+        given[self.root].results = Some(results);
+        let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+        let carried = carry(self.local, &given, &grid).ok()?;
+        check(self.local, &carried, &given, &axes, self.limits).ok()?;
+        let cost = cost(self.local, &carried, &axes, self.limits);
+        let score = Score {
+            excess: cost.footprint.saturating_sub(self.limits.memory),
+            // A quarter more work than without tiles is the most that is worth fewer bytes.
+            wasteful: self.base.saturating_add(self.base / 4) < cost.work,
+            bytes: cost.bytes,
+            serial: std::cmp::Reverse(cost.parallel.min(ENOUGH_PARALLEL)),
+            programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
+            footprint: cost.footprint,
+        };
+        let tiles = op_tiles(carried, given);
+        Some((score, LocalPlan { axes, tiles, cost }))
+    }
+}
+
+/// The tiles of a carried plan as they are written down, in group 0.
+pub(crate) fn op_tiles(carried: Carried, given: Vec<Given>) -> Vec<OpTile> {
+    let pairs = carried.results.into_iter().zip(given);
+    let tile = |(results, given): (Vec<Tile>, Given)| OpTile {
+        group: 0,
+        results,
+        reduce: given.reduce,
+    };
+    pairs.map(tile).collect()
+}
+
+/// Where the group may be cut.
+fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
+    let mut places = Vec::new();
+    let op = &local.ops[root];
+    let shape = &op.kind.results[0].dims;
+    let alike = op.kind.results.iter().all(|s| s.dims == *shape);
+    for (d, &extent) in shape.iter().enumerate().filter(|_| alike) {
+        let from_end = shape.len() - d;
+        let unit = match from_end {
+            1 => limits.padding.1,
+            2 => limits.padding.0,
+            _ => 1,
+        };
+        let sizes = block_sizes(extent, unit);
+        if 1 < sizes.len() {
+            places.push(Place {
+                op: root,
+                which: Which::Dim(d),
+                extent,
+                sizes,
+            });
+        }
+    }
+    let mut sums = 0;
+    for (at, op) in local.ops.iter().enumerate().rev() {
+        for (which, (_, extent, _)) in op.kind.access.reductions().enumerate() {
+            let sizes = block_sizes(extent, limits.padding.1);
+            if LEAST_SUM <= extent && sums < MAX_SUMS && 1 < sizes.len() {
+                sums += 1;
+                places.push(Place {
+                    op: at,
+                    which: Which::Sum(which),
+                    extent,
+                    sizes,
+                });
+            }
+        }
+    }
+    places
+}
+
+/// The divisors that are multiples of the unit, and powers of two times the unit; ascending, all of the
+/// extent last.
+fn block_sizes(extent: u64, unit: u64) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    let mut n = 1u64;
+    while n.saturating_mul(n) <= extent && n < MAX_DIVISOR {
+        if extent.is_multiple_of(n) {
+            sizes.extend([n, extent / n]);
+        }
+        n += 1;
+    }
+    sizes.retain(|&b| b.is_multiple_of(unit));
+    let mut power = unit.max(1);
+    while power < extent {
+        sizes.push(power);
+        power = power.saturating_mul(2);
+    }
+    sizes.retain(|&b| b < extent);
+    sizes.sort_unstable();
+    sizes.dedup();
+    // Evenly thinned: the smallest and the largest stay.
+    if MAX_SIZES <= sizes.len() {
+        let last = sizes.len() - 1;
+        let kept = (0..MAX_SIZES - 1).map(|i| sizes[i * last / (MAX_SIZES - 2)]);
+        sizes = kept.collect();
+    }
+    sizes.push(extent);
+    sizes
+}
+
+/// Divisors above this number and their complements are not looked for.
+const MAX_DIVISOR: u64 = 1 << 12;
+
+fn work_untiled(local: &Local) -> u64 {
+    let loops = |op: &crate::tile_propagate::local::LocalOp| {
+        let extents = op.kind.access.loops.iter().map(|l| l.extent);
+        extents.fold(1u64, u64::saturating_mul)
+    };
+    local.ops.iter().map(loops).fold(0, u64::saturating_add)
+}
+
+/// Whether a carried plan is one: what leaves the group is covered, sums are complete where they are
+/// read, and blocks keep the rules. The first operation or input that breaks it, in words.
+pub(crate) fn check(
+    local: &Local,
+    carried: &Carried,
+    given: &[Given],
+    axes: &[Axis],
+    limits: &Limits,
+) -> Result<(), (Option<usize>, String)> {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let mut partial: Vec<Vec<usize>> = Vec::with_capacity(local.ops.len());
+    for (at, op) in local.ops.iter().enumerate() {
+        let mut sums: Vec<usize> = Vec::new();
+        for source in &op.operands {
+            if let Source::Inside(from, _) = source {
+                sums.extend(&partial[*from]);
+            }
+        }
+        let cut = |axis: usize, sums: &mut Vec<usize>| sums.push(axis);
+        for span in &given[at].reduce {
+            span.start.axes(&mut |axis| cut(axis, &mut sums));
+        }
+        sums.sort_unstable();
+        sums.dedup();
+        for (r, tile) in carried.results[at].iter().enumerate() {
+            if let Some(axis) = sums.iter().find(|&&a| tile.depends_on(a)) {
+                let reason =
+                    format!("its tile {tile} depends on g{axis}, along which it is added up");
+                return Err((Some(at), reason));
+            }
+            let shape = &op.kind.results[r];
+            if !op.leaves[r] {
+                continue;
+            }
+            if !covers(tile, &shape.dims, &grid) {
+                let reason = format!("the tiles {tile} of its result {r} are not all of it");
+                return Err((Some(at), reason));
+            }
+            // The steps of a sum that an output waits for come after those that move the output.
+            let moves = (0..grid.len()).rev().find(|&a| tile.depends_on(a));
+            let early = axes.iter().position(|a| a.order == Order::Arbitrary);
+            if let (Some(moves), Some(early)) = (moves, early)
+                && early < moves
+            {
+                let reason =
+                    format!("result {r} comes back to a block: g{early} runs outside of g{moves}");
+                return Err((Some(at), reason));
+            }
+            limits
+                .legal(tile, &shape.dims, shape.bits)
+                .map_err(|e| (Some(at), format!("result {r} in blocks {tile}: {e}")))?;
+        }
+        partial.push(sums);
+    }
+    for (tile, shape) in carried.inputs.iter().zip(&local.inputs) {
+        limits
+            .legal(tile, &shape.dims, shape.bits)
+            .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
+    }
+    Ok(())
+}
+
+/// How often a tile changes while the programs run in order, at least 1.
+fn fetches(tile: &Tile, grid: &[u64]) -> u64 {
+    let Some(last) = (0..grid.len()).rev().find(|&a| tile.depends_on(a)) else {
+        return 1;
+    };
+    let outer = grid[..last].iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    // Along the innermost axis that it depends on, a quotient changes less often than the index.
+    let mut index = vec![0i64; grid.len()];
+    let mut changes = 0u64;
+    let mut before: Option<Vec<i64>> = None;
+    for step in 0..grid[last].min(MAX_STEPS) {
+        index[last] = i64::try_from(step).unwrap_or(i64::MAX);
+        let starts: Vec<i64> = tile.0.iter().map(|s| s.start.eval(&index)).collect();
+        if before.as_ref() != Some(&starts) {
+            changes += 1;
+            before = Some(starts);
+        }
+    }
+    let changes = if MAX_STEPS < grid[last] {
+        grid[last]
+    } else {
+        changes
+    };
+    outer.saturating_mul(changes)
+}
+
+/// The most steps along one axis that are looked at one by one.
+const MAX_STEPS: u64 = 1 << 12;
+
+/// The bytes that move for a tile: each time that it changes all of it, but never what lies outside
+/// of the value.
+fn moved(tile: &Tile, shape: &[u64], bits: u32, grid: &[u64]) -> u64 {
+    let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
+    let dims: Vec<u64> = extents.collect();
+    let times = fetches(tile, grid);
+    let mut bytes = u128::from(times) * u128::from(bytes_of(&dims, bits));
+    // What is clipped at the ends of a dimension that one axis alone moves is not moved.
+    for (span, &size) in tile.0.iter().zip(shape) {
+        let mut axes = Vec::new();
+        span.start.axes(&mut |a| axes.push(a));
+        let [axis] = axes[..] else { continue };
+        if MAX_STEPS < grid[axis] {
+            continue;
+        }
+        let mut index = vec![0i64; grid.len()];
+        let mut inside = 0u128;
+        for step in 0..grid[axis] {
+            index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
+            let part = span.clipped(&index, size);
+            inside += u128::from(part.end - part.start);
+        }
+        let all = u128::from(span.extent.min(size).max(1)) * u128::from(grid[axis]);
+        bytes = bytes * inside / all;
+    }
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// What a carried plan costs.
+pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Limits) -> Cost {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let programs = grid.iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    let parallel = axes.iter().filter(|a| a.order == Order::Parallel);
+    let mut out = Cost {
+        parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
+        ..Cost::default()
+    };
+    // Two buffers for what changes from program to program.
+    let buffers = |tile: &Tile| 1 + u64::from((0..grid.len()).any(|a| tile.depends_on(a)));
+    let mut standing = 0u64;
+    for (tile, shape) in carried.inputs.iter().zip(&local.inputs) {
+        let bytes = moved(tile, &shape.dims, shape.bits, &grid);
+        out.bytes = out.bytes.saturating_add(bytes);
+        let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
+        standing = standing.saturating_add(held);
+    }
+    // What the group makes for itself lives until its last use.
+    let mut last = vec![0usize; local.ops.len()];
+    for (at, op) in local.ops.iter().enumerate() {
+        for source in &op.operands {
+            if let Source::Inside(from, _) = source {
+                last[*from] = at;
+                if op.kind.free {
+                    last[at] = at;
+                }
+            }
+        }
+    }
+    for at in (0..local.ops.len()).rev() {
+        // A name for an operand keeps the operand.
+        if local.ops[at].kind.free
+            && let Some(Source::Inside(from, _)) = local.ops[at].operands.first()
+        {
+            last[*from] = last[*from].max(last[at]);
+        }
+    }
+    let mut ends: Vec<u64> = vec![0; local.ops.len() + 1];
+    let (mut live, mut peak) = (0u64, 0u64);
+    for (at, op) in local.ops.iter().enumerate() {
+        let kind = &op.kind;
+        let steps = carried.steps[at].spans.iter().map(|s| s.extent);
+        let work = steps.fold(programs, u64::saturating_mul);
+        out.work = out.work.saturating_add(work);
+        let mut own = 0u64;
+        for (r, tile) in carried.results[at].iter().enumerate() {
+            let shape = &kind.results[r];
+            let bytes = limits.bytes(tile, shape.bits);
+            if op.leaves[r] {
+                let moved = moved(tile, &shape.dims, shape.bits, &grid);
+                out.bytes = out.bytes.saturating_add(moved);
+                standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
+            } else if !kind.free {
+                own = own.saturating_add(bytes);
+            }
+        }
+        live = live.saturating_add(own);
+        peak = peak.max(live);
+        ends[last[at].max(at)] += own;
+        live = live.saturating_sub(ends[at]);
+    }
+    out.footprint = standing.saturating_add(peak);
+    out
+}

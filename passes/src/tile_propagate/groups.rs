@@ -1,0 +1,178 @@
+//! Grows groups over the operations in order: an operation joins those that make its operands if the
+//! group that results fits and moves fewer bytes.
+
+use crate::tile_propagate::choose::{Limits, LocalPlan, choose};
+use crate::tile_propagate::local::{Kinds, Local, Uses};
+use optc_ir::Func;
+use rustc_hash::FxBuildHasher;
+use std::rc::Rc;
+
+type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
+
+/// The most operations of a group.
+const MAX_OPS: usize = 48;
+/// The most operations that are visited to see whether a group would wait for itself.
+const MAX_VISITS: usize = 512;
+
+/// One group: places in the body, ascending, and its plan.
+pub(crate) struct Grown {
+    pub(crate) places: Vec<usize>,
+    pub(crate) plan: Rc<LocalPlan>,
+}
+
+/// Grows groups and plans each spelling of a group once.
+pub(crate) struct Grow<'a> {
+    func: &'a Func,
+    kinds: &'a Kinds,
+    uses: &'a Uses,
+    limits: &'a Limits,
+    /// The group of each operation of the body.
+    of: Vec<Option<usize>>,
+    groups: Vec<Option<Grown>>,
+    known: FastMap<Vec<u32>, Option<Rc<LocalPlan>>>,
+}
+
+impl<'a> Grow<'a> {
+    pub(crate) fn new(
+        func: &'a Func,
+        kinds: &'a Kinds,
+        uses: &'a Uses,
+        limits: &'a Limits,
+    ) -> Grow<'a> {
+        Grow {
+            func,
+            kinds,
+            uses,
+            limits,
+            of: vec![None; func.body.len()],
+            groups: Vec::new(),
+            known: FastMap::default(),
+        }
+    }
+
+    /// The groups in order of their first operation; `taken` operations are left alone.
+    pub(crate) fn run(mut self, taken: &[bool]) -> Vec<Grown> {
+        for (at, &taken) in taken.iter().enumerate() {
+            if self.kinds.of[at].fits && !taken {
+                self.place(at);
+            }
+        }
+        let mut groups: Vec<Grown> = self.groups.into_iter().flatten().collect();
+        groups.sort_by_key(|g| g.places[0]);
+        groups
+    }
+
+    fn place(&mut self, at: usize) {
+        let Some(alone) = self.plan(&[at]) else {
+            return;
+        };
+        let makers = self.maker_groups(at);
+        // All makers at once, then each by itself, the latest first.
+        let mut tries: Vec<Vec<usize>> = vec![makers.clone()];
+        if 1 < makers.len() {
+            tries.extend(makers.iter().rev().map(|&g| vec![g]));
+        }
+        for parts in tries.into_iter().filter(|t| !t.is_empty()) {
+            if let Some(joined) = self.join(at, &parts, &alone) {
+                for &g in &parts {
+                    self.groups[g] = None;
+                }
+                self.add(joined);
+                return;
+            }
+        }
+        self.add(Grown {
+            places: vec![at],
+            plan: alone,
+        });
+    }
+
+    fn add(&mut self, grown: Grown) {
+        let id = self.groups.len();
+        for &place in &grown.places {
+            self.of[place] = Some(id);
+        }
+        self.groups.push(Some(grown));
+    }
+
+    /// The groups that make operands of an operation, ascending.
+    fn maker_groups(&self, at: usize) -> Vec<usize> {
+        let mut makers: Vec<usize> = self.makers(at).filter_map(|m| self.of[m]).collect();
+        makers.sort_unstable();
+        makers.dedup();
+        makers
+    }
+
+    /// The operations that make operands of an operation.
+    fn makers(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        use optc_ir::entity::EntityId;
+        let operands = &self.func.ops[self.func.body[at]].operands;
+        let maker = |v: &optc_ir::Value| self.uses.maker[v.index()].map(|(m, _)| m as usize);
+        operands.iter().filter_map(maker)
+    }
+
+    fn join(&mut self, at: usize, parts: &[usize], alone: &LocalPlan) -> Option<Grown> {
+        let mut places = vec![at];
+        let mut apart = alone.cost.bytes;
+        for &g in parts {
+            let group = self.groups[g].as_ref()?;
+            places.extend(&group.places);
+            apart = apart.saturating_add(group.plan.cost.bytes);
+        }
+        if MAX_OPS < places.len() {
+            return None;
+        }
+        places.sort_unstable();
+        if self.waits_for_itself(&places) {
+            return None;
+        }
+        let plan = self.plan(&places)?;
+        let gains = plan.cost.bytes < apart;
+        gains.then_some(Grown { places, plan })
+    }
+
+    /// Whether an operation outside of these needs one of them and is needed by another.
+    fn waits_for_itself(&self, places: &[usize]) -> bool {
+        let first = places[0];
+        let inside = |at: usize| places.binary_search(&at).is_ok();
+        let mut seen: FastMap<usize, ()> = FastMap::default();
+        let mut open: Vec<usize> = Vec::new();
+        // What runs as one group is needed as one.
+        let mut enter = |at: usize, open: &mut Vec<usize>| {
+            if first < at && !inside(at) && seen.insert(at, ()).is_none() {
+                open.push(at);
+            }
+            seen.len()
+        };
+        for &place in places {
+            for maker in self.makers(place) {
+                enter(maker, &mut open);
+            }
+        }
+        while let Some(at) = open.pop() {
+            let together = self.of[at].and_then(|g| self.groups[g].as_ref());
+            let together = together.map_or(&[][..], |g| g.places.as_slice());
+            for &member in together {
+                if enter(member, &mut open) > MAX_VISITS {
+                    return true;
+                }
+            }
+            for maker in self.makers(at) {
+                if inside(maker) || enter(maker, &mut open) > MAX_VISITS {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn plan(&mut self, places: &[usize]) -> Option<Rc<LocalPlan>> {
+        let (local, key) = Local::new(self.func, self.kinds, self.uses, places);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let plan = choose(&local, self.limits).map(Rc::new);
+        self.known.insert(key, plan.clone());
+        plan
+    }
+}

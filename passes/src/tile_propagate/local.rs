@@ -1,0 +1,232 @@
+//! A group by itself: its operations in order, where their operands come from, what leaves it.
+
+use optc_ir::tile::{Access, access_of};
+use optc_ir::{Func, Op, Registry, TensorType, Type, Value, ValueDef};
+use rustc_hash::FxBuildHasher;
+use std::rc::Rc;
+
+type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
+
+/// What the planner knows of an operation: everything that operations of one spelling share.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// A number of its own for each spelling.
+    pub(crate) id: u32,
+    pub(crate) access: Access,
+    pub(crate) operands: Vec<Shape>,
+    pub(crate) results: Vec<Shape>,
+    /// Whether it moves nothing by itself: its result is the operand under another name.
+    pub(crate) free: bool,
+    /// Whether it may be in a group.
+    pub(crate) fits: bool,
+}
+
+/// The extents and the element width of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) dims: Vec<u64>,
+    pub(crate) bits: u32,
+}
+
+impl Shape {
+    fn of(ty: &Type) -> Option<Shape> {
+        let tensor: &TensorType = ty.as_tensor()?;
+        let dims = tensor.shape()?;
+        let bits = tensor.dtype.bits();
+        dims.iter().all(|&n| 0 < n).then_some(Shape { dims, bits })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_of(&self.dims, self.bits)
+    }
+}
+
+/// The bytes of so many elements.
+pub(crate) fn bytes_of(dims: &[u64], bits: u32) -> u64 {
+    let elements = dims.iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    elements.saturating_mul(u64::from(bits)).div_ceil(8)
+}
+
+/// The kinds of a function's operations, one entry an operation of the body.
+pub(crate) struct Kinds {
+    pub(crate) of: Vec<Rc<Kind>>,
+}
+
+impl Kinds {
+    pub(crate) fn of(func: &Func, registry: &Registry) -> Kinds {
+        let mut known: FastMap<String, Rc<Kind>> = FastMap::default();
+        let mut of = Vec::with_capacity(func.body.len());
+        for &op in &func.body {
+            let data = &func.ops[op];
+            let types =
+                |values: &[Value]| -> Vec<&Type> { values.iter().map(|&v| func.ty(v)).collect() };
+            let (operands, results) = (types(&data.operands), types(&data.results));
+            let key = format!("{}{:?}{operands:?}{results:?}", data.name, data.props);
+            let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+            let kind = known
+                .entry(key)
+                .or_insert_with(|| Rc::new(kind_of(func, op, registry, next)));
+            of.push(kind.clone());
+        }
+        Kinds { of }
+    }
+}
+
+fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
+    let data = &func.ops[op];
+    let op_ref = func.op_ref(op);
+    let decl = registry.get(&data.name);
+    let shapes =
+        |types: &[&Type]| -> Option<Vec<Shape>> { types.iter().map(|t| Shape::of(t)).collect() };
+    let (operands, results) = (shapes(&op_ref.operands), shapes(&op_ref.results));
+    let family = decl.map_or("barrier", |d| d.family());
+    let computes = !matches!(family, "source" | "barrier");
+    let fits = computes && operands.is_some() && results.is_some() && !data.operands.is_empty();
+    let view = matches!(family, "rearrange" | "slice")
+        && decl.is_some_and(|d| d.traffic(&op_ref) == optc_ir::Traffic::None);
+    Kind {
+        id,
+        access: access_of(decl, &op_ref),
+        operands: operands.unwrap_or_default(),
+        results: results.unwrap_or_default(),
+        free: view,
+        fits,
+    }
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The result of an operation of the group: its place in the group, and which result.
+    Inside(usize, usize),
+    /// A value that lies in memory, by number.
+    Outside(usize),
+}
+
+/// A group as a graph of its own.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) ops: Vec<LocalOp>,
+    /// The shapes of the values that come from memory.
+    pub(crate) inputs: Vec<Shape>,
+}
+
+#[derive(Debug)]
+pub(crate) struct LocalOp {
+    pub(crate) kind: Rc<Kind>,
+    pub(crate) operands: Vec<Source>,
+    /// Of each result whether it is used outside of the group.
+    pub(crate) leaves: Vec<bool>,
+    /// Of each result whether it is used in the group.
+    pub(crate) used: Vec<bool>,
+}
+
+/// Who uses the results of each operation of a body.
+pub(crate) struct Uses {
+    /// The place in the body of the operation that makes a value.
+    pub(crate) maker: Vec<Option<(u32, u32)>>,
+    /// Per operation and result: the places of the users.
+    pub(crate) users: Vec<Vec<Vec<u32>>>,
+    /// Per operation and result: whether the function returns it.
+    pub(crate) returned: Vec<Vec<bool>>,
+}
+
+impl Uses {
+    pub(crate) fn of(func: &Func) -> Uses {
+        use optc_ir::entity::EntityId;
+        let place = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
+        let mut maker = vec![None; func.values.len()];
+        let results = |op: &Op| func.ops[*op].results.len();
+        let mut users: Vec<Vec<Vec<u32>>> = func
+            .body
+            .iter()
+            .map(|op| vec![Vec::new(); results(op)])
+            .collect();
+        let mut returned: Vec<Vec<bool>> = func
+            .body
+            .iter()
+            .map(|op| vec![false; results(op)])
+            .collect();
+        for (at, &op) in func.body.iter().enumerate() {
+            for (r, value) in func.ops[op].results.iter().enumerate() {
+                maker[value.index()] = Some((place(at), place(r)));
+            }
+            for value in &func.ops[op].operands {
+                if let Some((from, r)) = maker[value.index()] {
+                    users[from as usize][r as usize].push(place(at));
+                }
+            }
+        }
+        for value in &func.results {
+            if let ValueDef::Result(..) = func.values[*value].def
+                && let Some((from, r)) = maker[value.index()]
+            {
+                returned[from as usize][r as usize] = true;
+            }
+        }
+        Uses {
+            maker,
+            users,
+            returned,
+        }
+    }
+}
+
+impl Local {
+    /// The operations at these places of the body, ascending, and the key of what it looks like.
+    pub(crate) fn new(
+        func: &Func,
+        kinds: &Kinds,
+        uses: &Uses,
+        places: &[usize],
+    ) -> (Local, Vec<u32>) {
+        use optc_ir::entity::EntityId;
+        let mut inputs: FastMap<Value, Shape> = FastMap::default();
+        let mut ops = Vec::with_capacity(places.len());
+        let mut key = Vec::with_capacity(places.len() * 5);
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        for &place in places {
+            let kind = &kinds.of[place];
+            let data = &func.ops[func.body[place]];
+            key.push(kind.id);
+            let mut operands = Vec::with_capacity(data.operands.len());
+            for (value, shape) in data.operands.iter().zip(&kind.operands) {
+                let inside = uses.maker[value.index()].and_then(|(from, r)| {
+                    let at = places.binary_search(&(from as usize)).ok()?;
+                    Some((at, r as usize))
+                });
+                operands.push(match inside {
+                    Some((at, r)) => {
+                        key.extend([number(at) * 2, number(r)]);
+                        Source::Inside(at, r)
+                    }
+                    None => {
+                        let entry = inputs.entry(*value);
+                        let id = entry.index();
+                        entry.or_insert_with(|| shape.clone());
+                        key.push(number(id) * 2 + 1);
+                        Source::Outside(id)
+                    }
+                });
+            }
+            let mut leaves = Vec::with_capacity(data.results.len());
+            let mut used = Vec::with_capacity(data.results.len());
+            for r in 0..data.results.len() {
+                let users = &uses.users[place][r];
+                let inside = |u: &&u32| places.binary_search(&(**u as usize)).is_ok();
+                let within = users.iter().filter(inside).count();
+                leaves.push(uses.returned[place][r] || within < users.len());
+                used.push(0 < within);
+            }
+            key.extend(leaves.iter().map(|&l| u32::from(l)));
+            ops.push(LocalOp {
+                kind: kind.clone(),
+                operands,
+                leaves,
+                used,
+            });
+        }
+        let inputs = inputs.into_values().collect();
+        (Local { ops, inputs }, key)
+    }
+}

@@ -1,0 +1,285 @@
+//! Gives each operation of each group that is kept on chip a tile of its own.
+//!
+//! 1. Operations are grown into groups over the dataflow (`groups`): one joins those that make its operands
+//!    if the group fits on chip and moves fewer bytes.
+//! 2. For each group a grid is chosen (`choose`): which dimensions of its last result and which sums are
+//!    cut, into what blocks, in which order.
+//! 3. The tile of the last result is carried through the group (`carry`), from results to operands and back,
+//!    by the loops that the operations declare ([`optc_ir::tile::Access`]).
+//! 4. An axis of the grid that is cut finer than a digit of a reshape becomes two nested axes, so that
+//!    every tile starts at a sum.
+//! 5. The plan is written as attributes ([`optc_ir::tile::plan`]).
+//!
+//! A program may bring a plan of its own: groups whose grid is given are kept as they are, and
+//! operations of them without a tile get the one that follows.
+//!
+//! # Soundness
+//! 1. A tile of an operand holds all that the tiles of its users read ([`optc_ir::tile::Access::steps`]).
+//! 2. What leaves a group is covered by the tiles of its programs, and a sum is read when it is complete;
+//!    the verifier checks the second by itself.
+//! 3. A group waits for nothing that waits for it.
+//!
+//! # Not done
+//! The softmax of a row that is cut is not combined from its parts: the row stays whole.
+//! An operation whose sizes are unknown, and one without declared loops, stays outside of groups.
+//!
+//! # Cost
+//! Linear in operations: a group has a limit, and each spelling of a group is planned once.
+//!
+//! # Neighbours
+//! Run `view-fold` before: a tile of a view is a view.
+
+mod carry;
+mod choose;
+mod groups;
+mod local;
+mod report;
+
+use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
+use carry::{Given, Stuck, carry};
+use choose::{Limits, op_tiles};
+use groups::Grow;
+use local::{Kinds, Local, Uses};
+use optc_ir::tile::{Axis, Expr, Group, OpTile, Plan};
+use optc_ir::{Diagnostic, Func, Module, Registry};
+pub use report::{GroupReport, TileReport};
+
+/// The name, phases and options of the pass.
+pub static INFO: PassInfo = PassInfo {
+    name: "tile-propagate",
+    summary: "give each operation of each group that is kept on chip a tile of its own",
+    phases: (Phase::Imported, Phase::Laid),
+    required: false,
+    options: &[
+        OptionInfo {
+            name: "memory",
+            default: "target",
+            summary: "bytes on chip: a number, or those of the target",
+        },
+        OptionInfo {
+            name: "rank-one",
+            default: "current",
+            summary: "the rule for vectors on a TPU: current, or documented",
+        },
+    ],
+};
+
+/// The pass.
+#[derive(Clone, Copy, Debug)]
+pub struct TilePropagate;
+
+impl Pass for TilePropagate {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+        let limits = limits(cx)?;
+        let mut report = TileReport::default();
+        let mut changed = Changed::No;
+        for func in &mut module.funcs {
+            let before = Plan::read(func).map_err(first)?.unwrap_or_default();
+            let plan = plan(func, &cx.registry, &limits, before.clone(), &mut report)?;
+            if plan != before {
+                plan.write(func);
+                changed = Changed::Yes;
+            }
+        }
+        cx.remarks.extend(report.remarks());
+        cx.tiles = Some(report);
+        Ok(changed)
+    }
+}
+
+fn first(diags: Vec<Diagnostic>) -> Box<Diagnostic> {
+    let diag = diags.into_iter().next();
+    Box::new(diag.unwrap_or_else(|| Diagnostic::error("tile-syntax", "the plan cannot be read")))
+}
+
+fn limits(cx: &PassContext) -> Result<Limits, Box<Diagnostic>> {
+    let rank_one = cx.options.get(&INFO, "rank-one");
+    if !["current", "documented"].contains(&rank_one) {
+        let message = format!(
+            "option `rank-one` of `{}` is `{rank_one}`, wanted current or documented",
+            INFO.name
+        );
+        return Err(Box::new(Diagnostic::error("option-value", message)));
+    }
+    let mut limits = Limits::of(&cx.target, rank_one == "documented");
+    if cx.options.get(&INFO, "memory") != "target" {
+        limits.memory = cx.options.number(&INFO, "memory")?;
+    }
+    Ok(limits)
+}
+
+/// The plan of a function: the groups that it has, completed, then those that are grown.
+fn plan(
+    func: &Func,
+    registry: &Registry,
+    limits: &Limits,
+    given: Plan,
+    report: &mut TileReport,
+) -> Result<Plan, Box<Diagnostic>> {
+    let kinds = Kinds::of(func, registry);
+    let uses = Uses::of(func);
+    let mut taken = vec![false; func.body.len()];
+    let mut plan = Plan::default();
+    for (number, group) in given.groups.iter().enumerate() {
+        let places: Vec<usize> = func
+            .body
+            .iter()
+            .enumerate()
+            .filter(|(_, op)| given.tiles.get(op).is_some_and(|t| t.group == number))
+            .map(|(at, _)| at)
+            .collect();
+        places.iter().for_each(|&at| taken[at] = true);
+        complete(
+            func,
+            &kinds,
+            &uses,
+            limits,
+            &given,
+            (number, group, &places),
+            &mut plan,
+            report,
+        )?;
+    }
+    for grown in Grow::new(func, &kinds, &uses, limits).run(&taken) {
+        let (local, _) = Local::new(func, &kinds, &uses, &grown.places);
+        // Names for values in memory move nothing and need no grid.
+        if local.ops.iter().all(|op| op.kind.free) {
+            continue;
+        }
+        let number = plan.groups.len();
+        let mut axes = grown.plan.axes.clone();
+        let mut tiles = grown.plan.tiles.clone();
+        nest(&mut axes, &mut tiles);
+        report.add(func, &grown.places, &local, &axes, &grown.plan.cost, limits);
+        let ops = grown.places.iter().map(|&at| func.body[at]).collect();
+        plan.groups.push(Group { axes, ops });
+        for (&at, mut tile) in grown.places.iter().zip(tiles) {
+            tile.group = number;
+            plan.tiles.insert(func.body[at], tile);
+        }
+    }
+    report.finish(func, &kinds, &uses, &plan);
+    Ok(plan)
+}
+
+/// Gives every operation of a group with a grid its tile.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what a function and its plan are"
+)]
+fn complete(
+    func: &Func,
+    kinds: &Kinds,
+    uses: &Uses,
+    limits: &Limits,
+    given: &Plan,
+    (number, group, places): (usize, &Group, &[usize]),
+    plan: &mut Plan,
+    report: &mut TileReport,
+) -> Result<(), Box<Diagnostic>> {
+    let name = |at: usize| &func.ops[func.body[places[at]]];
+    if let Some(at) = places.iter().position(|&p| !kinds.of[p].fits) {
+        let message = format!(
+            "{} of group {number} has no loops to tile, or a size that is not known",
+            name(at).name
+        );
+        let diag = Diagnostic::error("tile-conflict", message).at(name(at).span, "this operation");
+        return Err(Box::new(diag));
+    }
+    let (local, _) = Local::new(func, kinds, uses, places);
+    let fixed: Vec<Given> = places
+        .iter()
+        .map(|&at| {
+            let tile = given.tiles.get(&func.body[at]).cloned().unwrap_or_default();
+            Given {
+                results: (!tile.results.is_empty()).then_some(tile.results),
+                reduce: tile.reduce,
+            }
+        })
+        .collect();
+    let grid = group.grid();
+    let carried = carry(&local, &fixed, &grid).map_err(|Stuck { op, by, reason }| {
+        let message = format!("group {number}: {}: {reason}", name(op).name);
+        let mut diag =
+            Diagnostic::error("tile-conflict", message).at(name(op).span, "this operation");
+        if let Some(by) = by {
+            diag = diag.at(name(by).span, format!("{} asks for it", name(by).name));
+        }
+        Box::new(diag)
+    })?;
+    choose::check(&local, &carried, &fixed, &group.axes, limits).map_err(|(op, reason)| {
+        let message = format!("group {number}: {reason}");
+        let diag = Diagnostic::error("tile-conflict", message);
+        Box::new(match op {
+            Some(op) => diag.at(name(op).span, "this operation"),
+            None => diag.at(func.span, "this function"),
+        })
+    })?;
+    let cost = choose::cost(&local, &carried, &group.axes, limits);
+    if limits.memory < cost.footprint {
+        let message = format!(
+            "group {number} needs {} bytes on chip, wanted at most {}",
+            cost.footprint, limits.memory
+        );
+        let hint = "smaller blocks, or fewer operations in the group";
+        let diag = Diagnostic::error("tile-conflict", message).at(func.span, "this function");
+        return Err(Box::new(diag.hint(hint)));
+    }
+    report.add(func, places, &local, &group.axes, &cost, limits);
+    let mut ops = Vec::new();
+    for (&at, mut tile) in places.iter().zip(op_tiles(carried, fixed)) {
+        tile.group = number;
+        ops.push(func.body[at]);
+        plan.tiles.insert(func.body[at], tile);
+    }
+    let axes = group.axes.clone();
+    plan.groups.push(Group { axes, ops });
+    Ok(())
+}
+
+/// Splits each axis whose quotients and remainders stand in tiles into two nested ones, until no
+/// axis of a number of steps that they divide is left.
+fn nest(axes: &mut Vec<Axis>, tiles: &mut [OpTile]) {
+    loop {
+        let mut split: Option<(usize, u64)> = None;
+        let spans = tiles.iter().flat_map(|t| {
+            let results = t.results.iter().flat_map(|t| &t.0);
+            results.chain(&t.reduce)
+        });
+        for span in spans {
+            span.start.cuts(&mut |axis, period| {
+                let extent = axes.get(axis).map_or(1, |a| a.extent);
+                let proper = 1 < period && period < extent && extent.is_multiple_of(period);
+                if proper && split.is_none_or(|s| (axis, period) < s) {
+                    split = Some((axis, period));
+                }
+            });
+        }
+        let Some((axis, period)) = split else { return };
+        let inner = Axis {
+            extent: period,
+            order: axes[axis].order,
+        };
+        axes[axis].extent /= period;
+        axes.insert(axis + 1, inner);
+        let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+        let stride = i64::try_from(period).unwrap_or(i64::MAX);
+        let with = |a: usize| match a.cmp(&axis) {
+            std::cmp::Ordering::Less => Expr::axis(a),
+            std::cmp::Ordering::Equal => Expr::axis(a).times(stride).plus(&Expr::axis(a + 1)),
+            std::cmp::Ordering::Greater => Expr::axis(a + 1),
+        };
+        for tile in tiles.iter_mut() {
+            for result in &mut tile.results {
+                *result = result.substitute(&with, &grid);
+            }
+            for span in &mut tile.reduce {
+                *span = span.substitute(&with, &grid);
+            }
+        }
+    }
+}
