@@ -48,9 +48,10 @@ impl Limits {
         }
     }
 
-    /// The bytes of a tile on chip.
+    /// The bytes of a tile on chip, in the order of dimensions that pads least.
     fn bytes(&self, tile: &Tile, bits: u32) -> u64 {
         let mut dims: Vec<u64> = tile.0.iter().map(|s| s.extent).collect();
+        dims.sort_unstable();
         let rank = dims.len();
         if let Some(lanes) = dims.last_mut() {
             *lanes = lanes.next_multiple_of(self.padding.1);
@@ -314,7 +315,8 @@ impl Search<'_> {
         }
         given[self.root].results = Some(results);
         let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-        let carried = carry(self.local, &given, &grid).ok()?;
+        let mut carried = carry(self.local, &given, &grid).ok()?;
+        widen(self.local, &mut carried, self.limits);
         check(self.local, &carried, &given, &axes, self.limits).ok()?;
         let cost = cost(self.local, &carried, &axes, self.limits);
         let score = Score {
@@ -424,6 +426,19 @@ fn work_untiled(local: &Local) -> u64 {
     local.ops.iter().map(loops).fold(0, u64::saturating_add)
 }
 
+/// Reads a value from memory whole along its last two dimensions where the part that is needed is no
+/// block that the target takes.
+pub(crate) fn widen(local: &Local, carried: &mut Carried, limits: &Limits) {
+    for (tile, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
+        let rank = shape.dims.len();
+        for d in (rank.saturating_sub(2)..rank).rev() {
+            if limits.legal(tile, &shape.dims, shape.bits).is_err() {
+                tile.0[d] = Span::whole(shape.dims[d]);
+            }
+        }
+    }
+}
+
 /// Whether a carried plan is one: what leaves the group is covered, sums are complete where they are
 /// read, and blocks keep the rules. The first operation or input that breaks it, in words.
 pub(crate) fn check(
@@ -517,7 +532,7 @@ const MAX_STEPS: u64 = 1 << 12;
 
 /// The bytes that move for a tile: each time that it changes all of it, but never what lies outside
 /// of the value.
-fn moved(tile: &Tile, shape: &[u64], bits: u32, grid: &[u64]) -> u64 {
+pub(crate) fn moved(tile: &Tile, shape: &[u64], bits: u32, grid: &[u64]) -> u64 {
     let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
     let dims: Vec<u64> = extents.collect();
     let times = fetches(tile, grid);

@@ -1,5 +1,20 @@
 //! Gives each operation of each group that is kept on chip a tile of its own.
 //!
+//! ```ir before
+//! func.func @main(%x: tensor<5x8x3xf32>) -> tensor<8x5x3xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
+//!   %0 = "hbir.relu"(%x) {tile = {group = 0}} : (tensor<5x8x3xf32>) -> tensor<5x8x3xf32>
+//!   %1 = "hbir.transpose"(%0) <{perm = [1, 0, 2]}> {tile = {group = 0, result = ["2 @ g0 * 2", "5", "3"]}} : (tensor<5x8x3xf32>) -> tensor<8x5x3xf32>
+//!   return %1 : tensor<8x5x3xf32>
+//! }
+//! ```
+//! ```ir after
+//! func.func @main(%x: tensor<5x8x3xf32>) -> tensor<8x5x3xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
+//!   %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["5", "2 @ g0 * 2", "3"]}} : (tensor<5x8x3xf32>) -> tensor<5x8x3xf32>
+//!   %1 = "hbir.transpose"(%0) <{perm = [1, 0, 2]}> {tile = {group = 0, result = ["2 @ g0 * 2", "5", "3"]}} : (tensor<5x8x3xf32>) -> tensor<8x5x3xf32>
+//!   return %1 : tensor<8x5x3xf32>
+//! }
+//! ```
+//!
 //! 1. Operations are grown into groups over the dataflow (`groups`): one joins those that make its operands
 //!    if the group fits on chip and moves fewer bytes.
 //! 2. For each group a grid is chosen (`choose`): which dimensions of its last result and which sums are
@@ -202,7 +217,7 @@ fn complete(
         })
         .collect();
     let grid = group.grid();
-    let carried = carry(&local, &fixed, &grid).map_err(|Stuck { op, by, reason }| {
+    let mut carried = carry(&local, &fixed, &grid).map_err(|Stuck { op, by, reason }| {
         let message = format!("group {number}: {}: {reason}", name(op).name);
         let mut diag =
             Diagnostic::error("tile-conflict", message).at(name(op).span, "this operation");
@@ -211,6 +226,7 @@ fn complete(
         }
         Box::new(diag)
     })?;
+    choose::widen(&local, &mut carried, limits);
     choose::check(&local, &carried, &fixed, &group.axes, limits).map_err(|(op, reason)| {
         let message = format!("group {number}: {reason}");
         let diag = Diagnostic::error("tile-conflict", message);

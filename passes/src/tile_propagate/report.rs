@@ -1,8 +1,9 @@
 //! What a plan moves, before and after.
 
-use crate::tile_propagate::choose::{Cost, Limits};
+use crate::tile_propagate::carry::{Given, carry};
+use crate::tile_propagate::choose::{Cost, Limits, moved};
 use crate::tile_propagate::local::{Kinds, Local, Uses};
-use optc_ir::tile::{Axis, Plan};
+use optc_ir::tile::{Axis, Plan, Tile};
 use optc_ir::{Diagnostic, Func};
 
 /// What the groups of a program move, in bytes read from and written to memory.
@@ -17,7 +18,7 @@ pub struct TileReport {
     pub untiled_bytes: u64,
     /// The groups with their tiles.
     pub tiled_bytes: u64,
-    /// Every group reads each input once and writes each output once.
+    /// Every group reads once what it needs of each input and writes each output once.
     pub lower_bound_bytes: u64,
     /// Operations with known sizes that are in no group although they compute.
     pub ungrouped: u64,
@@ -58,8 +59,8 @@ impl TileReport {
         limits: &Limits,
     ) {
         let (mut bound, mut unfused, mut all) = (0u64, 0u64, 0u64);
-        for shape in &local.inputs {
-            bound = bound.saturating_add(shape.bytes());
+        for (shape, part) in local.inputs.iter().zip(untiled_inputs(local)) {
+            bound = bound.saturating_add(part);
             all = all.saturating_add(shape.bytes());
         }
         for op in &local.ops {
@@ -127,5 +128,30 @@ impl TileReport {
             );
         }
         remarks
+    }
+}
+
+/// The bytes of each input that a group without tiles reads.
+fn untiled_inputs(local: &Local) -> Vec<u64> {
+    let whole = |op: &crate::tile_propagate::local::LocalOp| {
+        let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
+        Given {
+            results: op.leaves.contains(&true).then(|| results.collect()),
+            reduce: Vec::new(),
+        }
+    };
+    let given: Vec<Given> = local.ops.iter().map(whole).collect();
+    match carry(local, &given, &[]) {
+        Ok(carried) => {
+            let pairs = carried.inputs.iter().zip(&local.inputs);
+            pairs
+                .map(|(tile, shape)| moved(tile, &shape.dims, shape.bits, &[]))
+                .collect()
+        }
+        Err(_) => local
+            .inputs
+            .iter()
+            .map(crate::tile_propagate::local::Shape::bytes)
+            .collect(),
     }
 }
