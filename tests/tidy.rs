@@ -275,6 +275,8 @@ fn kebab_literals(text: &str) -> IndexSet<String> {
 /// files and words of texts.
 fn is_other_name(name: &str) -> bool {
     const WORDS: &[&str] = &[
+        "block-rank-mismatch",
+        "block-size-not-positive",
         "channel-orders",
         "channels-first",
         "channels-last",
@@ -284,13 +286,12 @@ fn is_other_name(name: &str) -> bool {
         "expected-note",
         "expected-remark",
         "expected-warning",
+        "index-map-arity",
         "kebab-case",
         "last-block",
         "linear-index-with-tiling",
         "min-run",
-        "block-rank-mismatch",
-        "block-size-not-positive",
-        "index-map-arity",
+        "mosaic-gpu",
         "only-virtual-padding",
         "out-of-bounds",
         "row-major",
