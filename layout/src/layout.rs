@@ -579,7 +579,8 @@ impl Layout {
         hash
     }
 
-    /// Whether the function is the dense row-major one in memory space 0.
+    /// Whether the function is the dense row-major one in memory space 0, in elements of the type's
+    /// own bits.
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         let Inner {
@@ -587,9 +588,12 @@ impl Layout {
             elements,
             positions,
             space,
+            bits,
+            type_bits,
             ..
         } = &*self.inner;
-        let dense = function.offset == 0 && positions == elements && *space == 0;
+        let usual = *space == 0 && bits == type_bits;
+        let dense = usual && function.offset == 0 && positions == elements;
         if function.program.is_some() {
             let plain = Layout::row_major(self.shape(), self.inner.bits);
             return dense && crate::view::same_positions(self, &plain);

@@ -27,6 +27,7 @@
 mod boxes;
 mod build;
 mod chain;
+mod cursor;
 pub mod cute;
 mod deduce;
 mod digits;

@@ -36,6 +36,20 @@ pub struct TextError {
     pub hint: Option<String>,
     /// The rule of its notation that the layout breaks, where the text itself reads.
     pub layout: Option<Box<LayoutError>>,
+    /// What part of the text it stands in.
+    pub part: TextPart,
+}
+
+/// The part of a type's text in which a mistake stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextPart {
+    /// Element type, sizes and brackets, or the text of a notation other than XLA's.
+    #[default]
+    Type,
+    /// XLA's layout.
+    Layout,
+    /// A tuple that nests too deeply.
+    Depth,
 }
 
 impl std::fmt::Display for TextError {
@@ -46,6 +60,7 @@ impl std::fmt::Display for TextError {
             wanted,
             hint,
             layout,
+            part: _,
         } = self;
         match layout {
             Some(error) => write!(f, "at character {offset}: {error}")?,
@@ -77,6 +92,7 @@ impl TextError {
             wanted: wanted.to_owned(),
             hint: None,
             layout: None,
+            part: TextPart::Type,
         }
     }
 }
@@ -429,7 +445,11 @@ impl<'a> Reader<'a> {
         let (shape, end) = shape.map_err(|error| match error.offset == start {
             true => {
                 let wanted = "tensor<...> or an XLA shape such as f32[8,128]{1,0}";
-                self.error_at(start, wanted)
+                let hint = error.hint;
+                TextError {
+                    hint,
+                    ..self.error_at(start, wanted)
+                }
             }
             false => error,
         })?;

@@ -33,7 +33,7 @@ fn best(layout: &Layout, hint: Option<&Spelling>) -> Result<Spelling, LayoutErro
         return Ok(block);
     }
     if let Some(notation @ (Notation::Xla | Notation::Strided)) = hint.and_then(Spelling::notation)
-        && let Ok(spelling) = in_notation(layout, notation)
+        && let Ok(spelling) = simply(layout, notation)
     {
         return Ok(spelling);
     }
@@ -46,6 +46,18 @@ fn best(layout: &Layout, hint: Option<&Spelling>) -> Result<Spelling, LayoutErro
         }
     }
     in_notation(layout, Notation::Xla).or_else(|_| in_notation(layout, Notation::Digits))
+}
+
+/// A notation where it is as short as another: tiles that sort digits are not.
+fn simply(layout: &Layout, notation: Notation) -> Result<Spelling, LayoutError> {
+    let sorts = notation == Notation::Xla
+        && layout.spelling().notation() != Some(notation)
+        && layout.splits().is_empty()
+        && layout.function().program.is_none();
+    match sorts {
+        true => tiles_of_blocks(layout).map(Spelling::Xla),
+        false => in_notation(layout, notation),
+    }
 }
 
 /// Why only XLA's notation writes some tiles.
@@ -497,21 +509,228 @@ fn digit_text(digit: &Loose, extent: u64) -> DigitText {
 }
 
 fn xla(layout: &Layout) -> Result<XlaSpelling, LayoutError> {
+    tiles_of_blocks(layout).or_else(|error| match (combined(layout), digits(layout)) {
+        (Some(xla), _) => Ok(xla),
+        (None, Err(LayoutError::Inexpressible { reason, .. })) => {
+            Err(refuse(Notation::Xla, reason))
+        }
+        (None, _) => Err(error),
+    })
+}
+
+/// Tiles over merged dimensions, `*`, and a tail: what the blocks of a smaller layout leave out,
+/// in which each merge is one dimension and the buffer ends with its last digit.
+fn combined(layout: &Layout) -> Option<XlaSpelling> {
+    let (shape, type_bits) = (layout.shape(), layout.storage().type_bits);
+    let mut digits = digits(layout).ok()?;
+    if digits.offset != 0 || digits.size.is_some() || layout.elements() == 0 {
+        return None;
+    }
+    digits.tail = 1;
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for digit in digits.digits.iter().filter(|digit| !digit.dims.is_empty()) {
+        if !groups.contains(&digit.dims) {
+            groups.push(digit.dims.clone());
+        }
+    }
+    let mut seen = vec![false; shape.len()];
+    for &dim in groups.iter().flatten() {
+        if std::mem::replace(seen.get_mut(dim)?, true) {
+            return None;
+        }
+    }
+    groups.extend(
+        (0..shape.len())
+            .filter(|&dim| !seen[dim])
+            .map(|dim| vec![dim]),
+    );
+    groups.sort_unstable();
+    for digit in &mut digits.digits {
+        let group = groups.iter().position(|group| *group == digit.dims);
+        digit.dims = group.into_iter().collect();
+    }
+    let merged: Option<Vec<u64>> = groups
+        .iter()
+        .map(|group| {
+            group
+                .iter()
+                .try_fold(1u64, |n, &dim| n.checked_mul(shape[dim]))
+        })
+        .collect();
+    let merged = merged?;
+    let smaller = Layout::new(Spelling::Digits(digits.clone()), &merged, type_bits).ok()?;
+    let mut xla = match tiles_of_blocks(&smaller) {
+        Ok(xla) => xla,
+        Err(_) => {
+            let merges: Vec<bool> = groups.iter().map(|group| 1 < group.len()).collect();
+            let (order, tiles) = sorting_tiles(&digits.digits, &merged, &merges)?;
+            let untiled = XlaSpelling::untiled(order);
+            stored(&smaller, XlaSpelling { tiles, ..untiled })
+        }
+    };
+    let order = std::mem::take(&mut xla.minor_to_major);
+    if let Some(first) = xla.tiles.first_mut() {
+        let ahead = first.len().saturating_sub(order.len());
+        let mut entries = first[..ahead].to_vec();
+        for (&entry, &group) in first[ahead..].iter().rev().zip(&order).rev() {
+            entries.extend(vec![TileDim::Combined; groups[group].len() - 1]);
+            entries.push(entry);
+        }
+        *first = entries;
+    }
+    let dims = order.iter().flat_map(|&group| groups[group].iter().rev());
+    xla.minor_to_major = dims.copied().collect();
+    xla.tail = tail_between(smaller.positions(), layout.positions())?;
+    let found = Layout::new(Spelling::Xla(xla.clone()), shape, type_bits);
+    found
+        .is_ok_and(|found| found.same_function(layout))
+        .then_some(xla)
+}
+
+/// The tiles with the layout's element width and memory space.
+fn stored(layout: &Layout, mut xla: XlaSpelling) -> XlaSpelling {
+    let storage = layout.storage();
+    let whole = storage.type_bits.checked_next_multiple_of(8);
+    let own = whole.unwrap_or(storage.type_bits) == storage.bits;
+    xla.space = storage.space;
+    xla.element_bits = if own { 0 } else { storage.bits };
+    xla
+}
+
+/// Tiles longer than this are not written.
+const LONGEST_TILE: usize = 64;
+
+/// The most minor dimension first, and tiles that bring the digits of the dimensions of `shape` into
+/// the order of `digits`; dimensions in `merges` are covered by the first tile.
+///
+/// A tile over all axes parts each in two: what it counts stays, in order, and its inside moves
+/// behind everything that stays, in order. So a tile is one step of a radix sort: first each axis is
+/// parted into digits, then the digits are sorted by the number of the rising run, read from left to
+/// right again and again, in which they come next. A last tile pads those that have room.
+fn sorting_tiles(
+    digits: &[DigitText],
+    shape: &[u64],
+    merges: &[bool],
+) -> Option<(Vec<usize>, Vec<Vec<TileDim>>)> {
+    let div: Vec<u64> = digits
+        .iter()
+        .map(|digit| match digit.ops.last() {
+            Some(DigitOp::Div(by)) => *by,
+            _ => 1,
+        })
+        .collect();
+    // What a digit and those below it in its dimension count: positions without elements count one.
+    let mut domain = vec![1u64; digits.len()];
+    let mut own: Vec<Vec<usize>> = vec![Vec::new(); shape.len()];
+    let mut axes = Vec::new();
+    for (place, digit) in digits.iter().enumerate() {
+        match digit.dims.first() {
+            Some(&dim) => own.get_mut(dim)?.push(place),
+            None => axes.push(vec![place]),
+        }
+    }
+    for (places, &size) in own.iter_mut().zip(shape) {
+        places.sort_by_key(|&place| std::cmp::Reverse(div[place]));
+        let mut rest = size;
+        for &place in places.iter() {
+            domain[place] = rest;
+            rest = div[place];
+        }
+    }
+    let mut major_to_minor: Vec<usize> = (0..own.len()).collect();
+    major_to_minor.sort_by_key(|&dim| own[dim].last().copied());
+    let order = major_to_minor.iter().rev().copied().collect();
+    // A tile longer than the rank makes axes of one element.
+    let mut must = vec![true; axes.len()];
+    must.extend(major_to_minor.iter().map(|&dim| merges[dim]));
+    axes.extend(major_to_minor.iter().map(|&dim| own[dim].clone()));
+
+    let mut padded = false;
+    let mut tiles: Vec<Vec<TileDim>> = Vec::new();
+    loop {
+        let mut moving: Vec<usize> = axes
+            .iter()
+            .map(|axis| axis.len().saturating_sub(1))
+            .collect();
+        if moving.iter().all(|&n| n == 0) {
+            moving = next_run(&axes, tiles.len())?;
+        }
+        let mut room = false;
+        if moving.iter().all(|&n| n == 0) {
+            let has_room = |axis: &Vec<usize>| {
+                let wider =
+                    |&place: &usize| domain[place].div_ceil(div[place]) != digits[place].extent;
+                axis.first().is_some_and(wider)
+            };
+            let Some(first) = axes.iter().position(has_room).filter(|_| !padded) else {
+                return Some((order, tiles));
+            };
+            room = true;
+            padded = true;
+            for (axis, n) in axes.iter().zip(&mut moving).skip(first) {
+                *n = axis.len();
+            }
+        }
+        let first = (0..axes.len()).find(|&i| 0 < moving[i] || must.get(i) == Some(&true))?;
+        must.clear();
+        if LONGEST_TILE < axes.len() - first {
+            return None;
+        }
+        let (mut tile, mut inside) = (Vec::new(), Vec::new());
+        for (axis, &n) in axes[first..].iter_mut().zip(&moving[first..]) {
+            let moved = axis.split_off(axis.len() - n);
+            let size = match moved[..] {
+                [] => 1,
+                [place] if room => digits[place].extent,
+                [top, .., bottom] => domain[top].div_ceil(div[bottom]),
+                [place] => domain[place].div_ceil(div[place]),
+            };
+            tile.push(TileDim::Size(size));
+            inside.push(moved);
+        }
+        tiles.push(tile);
+        axes.extend(inside);
+    }
+}
+
+/// How many digits of each axis, none or its only one, move in the next step of the sort: those
+/// whose run has the lowest bit that still parts any.
+fn next_run(axes: &[Vec<usize>], steps: usize) -> Option<Vec<usize>> {
+    let now: Vec<usize> = axes.iter().flatten().copied().collect();
+    let mut at = vec![0; now.len()];
+    for (i, &place) in now.iter().enumerate() {
+        *at.get_mut(place)? = i;
+    }
+    let mut run = vec![0usize; now.len()];
+    for place in 1..at.len() {
+        run[place] = run[place - 1] + usize::from(at[place] < at[place - 1]);
+    }
+    // Each step halves the runs, so that this ends; the count is a guard alone.
+    let sorted = run.last().is_none_or(|&last| last == 0);
+    if !sorted && LONGEST_TILE < steps {
+        return None;
+    }
+    let moves = |axis: &Vec<usize>| axis.first().map_or(0, |&place| run[place] & 1);
+    Some(axes.iter().map(moves).collect())
+}
+
+/// An alignment that pads a buffer of `least` positions to `whole`: the smallest, where it is near.
+fn tail_between(least: u64, whole: u64) -> Option<u64> {
+    let gap = whole.checked_sub(least)?;
+    if gap == 0 {
+        return Some(1);
+    }
+    let near = (gap + 1..=gap.saturating_add(MOST_TAILS)).find(|tail| whole.is_multiple_of(*tail));
+    Some(near.unwrap_or(whole))
+}
+
+/// Alignments that are tried before the whole buffer is taken.
+const MOST_TAILS: u64 = 1024;
+
+fn tiles_of_blocks(layout: &Layout) -> Result<XlaSpelling, LayoutError> {
     let refuse = |reason: &str| refuse(Notation::Xla, reason);
     let storage = layout.storage();
-    let bytes = storage
-        .type_bits
-        .checked_next_multiple_of(8)
-        .unwrap_or(storage.type_bits);
-    let attributes = |mut xla: XlaSpelling| {
-        xla.space = storage.space;
-        xla.element_bits = if storage.bits == bytes {
-            0
-        } else {
-            storage.bits
-        };
-        xla
-    };
+    let attributes = |xla: XlaSpelling| stored(layout, xla);
     let reversed = |order: &[usize]| order.iter().rev().copied().collect::<Vec<_>>();
     if layout.elements() == 0 {
         let order: Vec<usize> = (0..layout.rank()).collect();

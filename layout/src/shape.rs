@@ -16,14 +16,17 @@
 
 use std::fmt;
 
+use crate::cursor::{Cursor, Mistake, Step, wanted_at};
 use crate::error::LayoutError;
 use crate::layout::Layout;
-use crate::notation::TextError;
+use crate::notation::{TextError, TextPart};
 use crate::spelling::Spelling;
-use crate::xla::{XlaSpelling, blank_prefix};
+use crate::xla::XlaSpelling;
 
 /// How deep tuples and buffers may nest in text.
-const MAX_DEPTH: usize = 256;
+const MAX_DEPTH: usize = 128;
+
+const AN_ARRAY: &str = "an XLA shape such as f32[8,128]{1,0}";
 
 macro_rules! element_types {
     ($($variant:ident $name:literal $bits:literal,)*) => {
@@ -195,10 +198,20 @@ impl XlaArray {
         self.dims.iter().map(|dim| dim.bound()).collect()
     }
 
+    /// The sizes, if all are known before the program runs.
+    #[must_use]
+    pub fn sizes(&self) -> Option<Vec<u64>> {
+        let known = |dim: &XlaDim| match dim {
+            XlaDim::Size(size) => Some(*size),
+            XlaDim::Bounded(_) | XlaDim::Unbounded => None,
+        };
+        self.dims.iter().map(known).collect()
+    }
+
     /// The layout as written, or the default one: dimensions descend and nothing is tiled.
     #[must_use]
     pub fn spelling_or_default(&self) -> XlaSpelling {
-        let default = || XlaSpelling::untiled((0..self.dims.len()).rev().collect());
+        let default = || XlaSpelling::row_major(self.dims.len());
         self.spelling.clone().unwrap_or_else(default)
     }
 
@@ -260,13 +273,12 @@ impl XlaShape {
     /// # Errors
     /// The place of the first mistake, and what XLA would refuse when it checks the layout.
     pub fn parse(text: &str) -> Result<XlaShape, TextError> {
-        let mut reader = Reader { text, at: 0 };
-        let shape = reader.shape(0)?;
-        reader.skip_blank()?;
-        match reader.peek() {
+        let mut cursor = Cursor::new(text, 0);
+        let read = shape(&mut cursor, 0).and_then(|shape| match cursor.peek()? {
             None => Ok(shape),
-            Some(_) => Err(reader.error("the end of the shape")),
-        }
+            Some(_) => Err(cursor.wanted("the end of the shape")),
+        });
+        read.map_err(|mistake| refused(text, mistake))
     }
 
     /// Reads the shape that begins at byte `start` of a longer text: the shape, and the byte behind
@@ -278,13 +290,15 @@ impl XlaShape {
     /// # Errors
     /// As [`XlaShape::parse`].
     pub fn parse_prefix(text: &str, start: usize) -> Result<(XlaShape, usize), TextError> {
-        let mut reader = Reader { text, at: start };
         if text.get(start..).is_none() {
-            reader.at = text.len();
-            return Err(reader.error("a place in the text"));
+            return Err(TextError::at(text, text.len(), "a place in the text"));
         }
-        let shape = reader.shape(0)?;
-        Ok((shape, reader.at))
+        let mut cursor = Cursor::new(text, start);
+        let read = shape(&mut cursor, 0);
+        match read {
+            Ok(shape) => Ok((shape, cursor.position())),
+            Err(mistake) => Err(refused(text, mistake)),
+        }
     }
 
     /// The array, if it is one.
@@ -312,6 +326,52 @@ impl XlaShape {
             XlaShape::Array(array) | XlaShape::Buffer(array) => vec![array],
             XlaShape::Tuple(shapes) => shapes.iter().flat_map(XlaShape::leaves).collect(),
             XlaShape::Token | XlaShape::Opaque => Vec::new(),
+        }
+    }
+
+    /// The shapes in it that are no tuples, from left to right; itself, if it is none.
+    #[must_use]
+    pub fn parts(&self) -> Vec<&XlaShape> {
+        match self {
+            XlaShape::Tuple(shapes) => shapes.iter().flat_map(XlaShape::parts).collect(),
+            part => vec![part],
+        }
+    }
+
+    /// Whether two shapes have the same tuples, element types and sizes, whatever their layouts; a
+    /// bound agrees with every size.
+    #[must_use]
+    pub fn compatible(&self, other: &XlaShape) -> bool {
+        let arrays = |a: &XlaArray, b: &XlaArray| {
+            let dim = |(a, b): (&XlaDim, &XlaDim)| match (a, b) {
+                (XlaDim::Size(a), XlaDim::Size(b)) => a == b,
+                _ => true,
+            };
+            a.element == b.element
+                && a.dims.len() == b.dims.len()
+                && a.dims.iter().zip(&b.dims).all(dim)
+        };
+        match (self, other) {
+            (XlaShape::Array(a), XlaShape::Array(b))
+            | (XlaShape::Buffer(a), XlaShape::Buffer(b)) => arrays(a, b),
+            (XlaShape::Tuple(a), XlaShape::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.compatible(b))
+            }
+            (XlaShape::Token, XlaShape::Token) | (XlaShape::Opaque, XlaShape::Opaque) => true,
+            _ => false,
+        }
+    }
+
+    /// Gives every array without a layout the default one.
+    pub fn complete(&mut self) {
+        match self {
+            XlaShape::Array(array) | XlaShape::Buffer(array) => {
+                if array.spelling.is_none() {
+                    array.spelling = Some(array.spelling_or_default());
+                }
+            }
+            XlaShape::Tuple(shapes) => shapes.iter_mut().for_each(XlaShape::complete),
+            XlaShape::Token | XlaShape::Opaque => {}
         }
     }
 
@@ -370,197 +430,164 @@ impl fmt::Display for XlaArray {
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+fn shape(cursor: &mut Cursor<'_>, depth: usize) -> Step<XlaShape> {
+    if depth == MAX_DEPTH {
+        return Err(Mistake::Depth {
+            offset: cursor.position(),
+            wanted: format!("at most {MAX_DEPTH} nested tuples"),
+        });
+    }
+    if cursor.eat(b'(')? {
+        return tuple(cursor, depth).map(XlaShape::Tuple);
+    }
+    let start = cursor.position();
+    match cursor.word()? {
+        "token" => no_dims(cursor).map(|()| XlaShape::Token),
+        "opaque" => no_dims(cursor).map(|()| XlaShape::Opaque),
+        "b" if cursor.eat(b'(')? => {
+            cursor.skip()?;
+            let start = cursor.position();
+            let name = cursor.word()?;
+            let array = array(cursor, name, start)?;
+            cursor.expect(b')')?;
+            Ok(XlaShape::Buffer(array))
+        }
+        name => array(cursor, name, start).map(XlaShape::Array),
+    }
 }
 
-impl<'a> Reader<'a> {
-    fn shape(&mut self, depth: usize) -> Result<XlaShape, TextError> {
-        if depth == MAX_DEPTH {
-            return Err(self.error(&format!("at most {MAX_DEPTH} nested tuples")));
-        }
-        if self.eat('(')? {
-            return self.tuple(depth).map(XlaShape::Tuple);
-        }
-        self.skip_blank()?;
-        let start = self.at;
-        match self.word() {
-            "token" => self.no_dims().map(|()| XlaShape::Token),
-            "opaque" => self.no_dims().map(|()| XlaShape::Opaque),
-            "b" if self.eat('(')? => {
-                self.skip_blank()?;
-                let start = self.at;
-                let name = self.word();
-                let array = self.array(name, start)?;
-                self.expect(')')?;
-                Ok(XlaShape::Buffer(array))
-            }
-            name => self.array(name, start).map(XlaShape::Array),
-        }
+/// After the opening parenthesis.
+fn tuple(cursor: &mut Cursor<'_>, depth: usize) -> Step<Vec<XlaShape>> {
+    let mut shapes = Vec::new();
+    if cursor.eat(b')')? {
+        return Ok(shapes);
     }
-
-    /// After the opening parenthesis.
-    fn tuple(&mut self, depth: usize) -> Result<Vec<XlaShape>, TextError> {
-        let mut shapes = Vec::new();
-        if self.eat(')')? {
+    loop {
+        shapes.push(shape(cursor, depth + 1)?);
+        if !cursor.eat(b',')? {
+            cursor.expect(b')')?;
             return Ok(shapes);
         }
-        loop {
-            shapes.push(self.shape(depth + 1)?);
-            if !self.eat(',')? {
-                self.expect(')')?;
-                return Ok(shapes);
-            }
-        }
     }
+}
 
-    fn no_dims(&mut self) -> Result<(), TextError> {
-        self.expect('[')?;
-        self.expect(']')
+fn no_dims(cursor: &mut Cursor<'_>) -> Step<()> {
+    cursor.expect(b'[')?;
+    cursor.expect(b']')
+}
+
+/// After the name of the element type, which begins at `start`.
+fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
+    let Some(element) = XlaType::from_name(name) else {
+        return Err(wanted_at(start, AN_ARRAY));
+    };
+    cursor.expect(b'[')?;
+    let sizes = cursor.position();
+    let mut array = XlaArray {
+        element,
+        dims: dims(cursor)?,
+        spelling: None,
+    };
+    if !array_fits(&array) {
+        return Err(wanted_at(
+            sizes,
+            "sizes whose product in bytes is below 2^63",
+        ));
     }
-
-    /// After the name of the element type, which begins at `start`.
-    fn array(&mut self, name: &str, start: usize) -> Result<XlaArray, TextError> {
-        let Some(element) = XlaType::from_name(name) else {
-            let wanted = "an XLA shape such as f32[8,128]{1,0}";
-            return Err(TextError::at(self.text, start, wanted));
+    let end = cursor.position();
+    if !layout_follows(cursor)? {
+        cursor.rewind(end);
+        return Ok(array);
+    }
+    let start = cursor.position();
+    let read = XlaSpelling::read(cursor, array.dims.len());
+    let spelling = read.map_err(Mistake::in_layout)?;
+    if !cursor.eat(b'}')? {
+        let wanted = "`}`, or attributes in the order T, L, E, S, SC, M after `:`";
+        return Err(cursor.wanted(wanted).in_layout());
+    }
+    if let Some(sizes) = array
+        .bounds()
+        .filter(|_| !spelling.split_configs().is_empty())
+    {
+        let refused = |error| Mistake::Layout {
+            offset: start,
+            error: Box::new(error),
         };
-        self.expect('[')?;
-        let sizes = self.at;
-        let mut dims = Vec::new();
-        if !self.eat(']')? {
-            loop {
-                dims.push(self.dim()?);
-                if !self.eat(',')? {
-                    self.expect(']')?;
-                    break;
-                }
+        spelling.check_shape(&sizes).map_err(refused)?;
+    }
+    array.spelling = Some(spelling);
+    Ok(array)
+}
+
+/// After the opening bracket.
+fn dims(cursor: &mut Cursor<'_>) -> Step<Vec<XlaDim>> {
+    let mut dims = Vec::new();
+    if cursor.eat(b']')? {
+        return Ok(dims);
+    }
+    loop {
+        dims.push(dim(cursor)?);
+        if !cursor.eat(b',')? {
+            cursor.expect(b']')?;
+            return Ok(dims);
+        }
+    }
+}
+
+fn dim(cursor: &mut Cursor<'_>) -> Step<XlaDim> {
+    if cursor.eat(b'?')? {
+        return Ok(XlaDim::Unbounded);
+    }
+    let bounded = cursor.eat_text("<=")?;
+    let size = cursor.number("a size below 2^63")?;
+    Ok(match bounded {
+        true => XlaDim::Bounded(size),
+        false => XlaDim::Size(size),
+    })
+}
+
+/// Whether a layout comes next; its opening brace is eaten then.
+fn layout_follows(cursor: &mut Cursor<'_>) -> Step<bool> {
+    if !cursor.eat(b'{')? {
+        return Ok(false);
+    }
+    let next = cursor.peek()?;
+    Ok(next.is_some_and(|c| c.is_ascii_digit() || c == b':' || c == b'-'))
+}
+
+/// A mistake as the caller sees it.
+fn refused(text: &str, mistake: Mistake) -> TextError {
+    match mistake {
+        Mistake::Syntax {
+            offset,
+            wanted,
+            in_layout,
+        } => {
+            let error = TextError::at(text, offset, &wanted);
+            let known = |name: &str| wanted == AN_ARRAY && XlaType::from_name(name).is_some();
+            let lower = error.found.trim_matches('`').to_lowercase();
+            let hint = known(&lower).then(|| format!("did you mean {lower}?"));
+            let part = if in_layout {
+                TextPart::Layout
+            } else {
+                TextPart::Type
+            };
+            TextError {
+                hint,
+                part,
+                ..error
             }
         }
-        let mut array = XlaArray {
-            element,
-            dims,
-            spelling: None,
-        };
-        if !array_fits(&array) {
-            let wanted = "sizes whose product in bytes is below 2^63";
-            return Err(TextError::at(self.text, sizes, wanted));
-        }
-        let end = self.at;
-        if !self.layout_follows()? {
-            self.at = end;
-            return Ok(array);
-        }
-        let start = self.at;
-        let read = XlaSpelling::parse_at(self.text, start, array.dims.len());
-        let (spelling, end) = read.map_err(|error| self.layout_error(start, error))?;
-        self.at = end;
-        self.expect_after_layout()?;
-        if let Some(sizes) = array.bounds() {
-            let fits = spelling.check_shape(&sizes);
-            fits.map_err(|error| self.layout_error(start, error))?;
-        }
-        array.spelling = Some(spelling);
-        Ok(array)
-    }
-
-    fn dim(&mut self) -> Result<XlaDim, TextError> {
-        if self.eat('?')? {
-            return Ok(XlaDim::Unbounded);
-        }
-        if self.text[self.at..].starts_with("<=") {
-            self.at += 2;
-            return self.size().map(XlaDim::Bounded);
-        }
-        self.size().map(XlaDim::Size)
-    }
-
-    fn size(&mut self) -> Result<u64, TextError> {
-        self.skip_blank()?;
-        let rest = &self.text[self.at..];
-        let digits = |c: char| !c.is_ascii_digit();
-        let len = rest.find(digits).unwrap_or(rest.len());
-        let value = rest[..len].parse::<i64>();
-        let value = value.map_err(|_| self.error("a size below 2^63"))?;
-        self.at += len;
-        Ok(value.unsigned_abs())
-    }
-
-    /// Whether a layout comes next; its opening brace is eaten then.
-    fn layout_follows(&mut self) -> Result<bool, TextError> {
-        if !self.eat('{')? {
-            return Ok(false);
-        }
-        self.skip_blank()?;
-        let next = self.peek();
-        Ok(next.is_some_and(|c| c.is_ascii_digit() || c == ':' || c == '-'))
-    }
-
-    fn expect_after_layout(&mut self) -> Result<(), TextError> {
-        if self.eat('}')? {
-            return Ok(());
-        }
-        Err(self.error("`}`, or attributes in the order T, L, E, S, SC, M after `:`"))
-    }
-
-    /// A mistake inside a layout that begins at `start`.
-    fn layout_error(&self, start: usize, error: LayoutError) -> TextError {
-        match error {
-            LayoutError::Syntax { offset, wanted, .. } => TextError::at(self.text, offset, &wanted),
-            error => {
-                let mut refused = TextError::at(self.text, start, "a layout of these sizes");
-                refused.layout = Some(Box::new(error));
-                refused
-            }
-        }
-    }
-
-    fn word(&mut self) -> &'a str {
-        let text = self.text;
-        let rest = &text[self.at..];
-        let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
-        let len = rest.find(end).unwrap_or(rest.len());
-        self.at += len;
-        &rest[..len]
-    }
-
-    fn skip_blank(&mut self) -> Result<(), TextError> {
-        match blank_prefix(&self.text[self.at..]) {
-            Ok(len) => {
-                self.at += len;
-                Ok(())
-            }
-            Err(offset) => {
-                self.at += offset;
-                Err(self.error("a comment that ends with `*/`"))
-            }
-        }
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
-    }
-
-    fn eat(&mut self, wanted: char) -> Result<bool, TextError> {
-        self.skip_blank()?;
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        Ok(found)
-    }
-
-    fn expect(&mut self, wanted: char) -> Result<(), TextError> {
-        if self.eat(wanted)? {
-            Ok(())
-        } else {
-            Err(self.error(&format!("`{wanted}`")))
-        }
-    }
-
-    fn error(&self, wanted: &str) -> TextError {
-        TextError::at(self.text, self.at, wanted)
+        Mistake::Depth { offset, wanted } => TextError {
+            part: TextPart::Depth,
+            ..TextError::at(text, offset, &wanted)
+        },
+        Mistake::Layout { offset, error } => TextError {
+            layout: Some(error),
+            part: TextPart::Layout,
+            ..TextError::at(text, offset, "a layout of these sizes")
+        },
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::build::{BuildError, Builder};
 use crate::chain::Chain;
+use crate::cursor::{Cursor, Mistake, Step, wanted_at};
 use crate::error::LayoutError;
 use crate::layout::Function;
 use crate::program::Program;
@@ -59,28 +60,28 @@ impl XlaSpelling {
         }
     }
 
+    /// The layout of a shape without one: dimensions descend and nothing is tiled.
+    #[must_use]
+    pub fn row_major(rank: usize) -> Self {
+        Self::untiled((0..rank).rev().collect())
+    }
+
     /// Reads the text between XLA's braces for a tensor of `rank` dimensions.
     ///
     /// # Errors
     /// Everything that XLA's own parser or its layout validation refuses.
     pub fn parse(text: &str, rank: usize) -> Result<Self, LayoutError> {
-        let mut reader = Reader { text, at: 0 };
-        let layout = reader.layout(rank)?;
-        match reader.peek()? {
+        let mut cursor = Cursor::new(text, 0);
+        let read = Self::read(&mut cursor, rank).and_then(|layout| match cursor.peek()? {
             None => Ok(layout),
-            Some(_) => Err(reader.error(AFTER_LAYOUT)),
-        }
-    }
-
-    /// Reads a layout that begins at byte `start` of `text`: the layout, and where it ends.
-    pub(crate) fn parse_at(
-        text: &str,
-        start: usize,
-        rank: usize,
-    ) -> Result<(Self, usize), LayoutError> {
-        let mut reader = Reader { text, at: start };
-        let layout = reader.layout(rank)?;
-        Ok((layout, reader.at))
+            Some(_) => Err(cursor.wanted(AFTER_LAYOUT)),
+        });
+        read.map_err(|mistake| match mistake {
+            Mistake::Syntax { offset, wanted, .. } | Mistake::Depth { offset, wanted } => {
+                syntax("xla", text, offset, &wanted)
+            }
+            Mistake::Layout { error, .. } => *error,
+        })
     }
 
     /// Dimensions, most minor first.
@@ -118,6 +119,15 @@ impl XlaSpelling {
     pub fn in_space(&self, space: u32) -> Self {
         Self {
             space,
+            ..self.clone()
+        }
+    }
+
+    /// The same layout with elements of so many bits, 0 for the whole bytes of their type.
+    #[must_use]
+    pub fn with_element_bits(&self, element_bits: u32) -> Self {
+        Self {
+            element_bits,
             ..self.clone()
         }
     }
@@ -363,259 +373,183 @@ impl fmt::Display for SplitConfig {
 
 const AFTER_LAYOUT: &str = "the end, or attributes in the order T, L, E, S, SC, M after `:`";
 
-/// The length of the white space and comments at the start of `text`.
-///
-/// # Errors
-/// The offset of a comment that does not end.
-pub(crate) fn blank_prefix(text: &str) -> Result<usize, usize> {
-    let mut at = 0;
-    loop {
-        let rest = &text[at..];
-        at += rest.len() - rest.trim_start().len();
-        let rest = &text[at..];
-        if let Some(comment) = rest.strip_prefix("//") {
-            let len = comment.find('\n').map_or(comment.len(), |len| len + 1);
-            at += 2 + len;
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            at += 2 + comment.find("*/").ok_or(at)? + 2;
-        } else {
-            return Ok(at);
-        }
-    }
-}
-
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl Reader<'_> {
-    /// A layout up to the first token that does not belong to it.
-    fn layout(&mut self, rank: usize) -> Result<XlaSpelling, LayoutError> {
-        let mut dims = Vec::new();
-        if self.peek()?.is_some_and(|c| c.is_ascii_digit()) {
-            dims.push(self.number()?);
-            while self.eat(',')? {
-                dims.push(self.number()?);
+impl XlaSpelling {
+    /// Reads a layout up to the first token that does not belong to it.
+    pub(crate) fn read(cursor: &mut Cursor<'_>, rank: usize) -> Step<XlaSpelling> {
+        cursor.skip()?;
+        let start = cursor.position();
+        let mut dims = Vec::with_capacity(rank);
+        if cursor.peek()?.is_some_and(|c| c.is_ascii_digit()) {
+            dims.push(number(cursor)?);
+            while cursor.eat(b',')? {
+                dims.push(number(cursor)?);
             }
         }
-        let mut layout = XlaSpelling::untiled(permutation("xla", &dims, rank)?);
-        if self.eat(':')? {
-            self.attributes(&mut layout)?;
+        let mut layout = XlaSpelling::untiled(minor_to_major(dims, rank, start)?);
+        if cursor.eat(b':')? {
+            attributes(cursor, &mut layout)?;
         }
-        self.peek()?;
+        cursor.skip()?;
         Ok(layout)
     }
+}
 
-    fn attributes(&mut self, layout: &mut XlaSpelling) -> Result<(), LayoutError> {
-        if self.eat('D')? {
-            self.level_types()?;
-        }
-        if self.eat('T')? {
-            layout.tiles.push(self.tile()?);
-            while self.peek()? == Some('(') {
-                layout.tiles.push(self.tile()?);
-            }
-        }
-        if self.eat('L')? {
-            layout.tail = self.argument(1)?;
-        }
-        if matches!(self.peek()?, Some('#' | '*')) {
-            return Err(self.error("no index or pointer type: a dense array has none"));
-        }
-        if self.eat('E')? {
-            layout.element_bits = self.small_argument()?;
-        }
-        if !self.next_is("SC")? && self.eat('S')? {
-            layout.space = self.small_argument()?;
-        }
-        if self.next_is("SC")? {
-            self.at += 2;
-            self.split_configs(layout)?;
-        }
-        if self.peek()? == Some('P') {
-            return Err(self.error("no physical shape: a dense array has none"));
-        }
-        if self.eat('M')? {
-            layout.metadata_bytes = self.argument(0)?;
-        }
-        Ok(())
+/// The dimensions, each once; the layout begins at byte `start`.
+fn minor_to_major(found: Vec<u64>, rank: usize, start: usize) -> Step<Vec<usize>> {
+    let found: Vec<i64> = found.into_iter().map(u64::cast_signed).collect();
+    permutation("xla", &found, rank).map_err(|error| Mistake::Layout {
+        offset: start,
+        error: Box::new(error),
+    })
+}
+
+fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaSpelling) -> Step<()> {
+    if cursor.eat(b'D')? {
+        level_types(cursor)?;
     }
+    if cursor.eat(b'T')? {
+        layout.tiles.push(tile(cursor)?);
+        while cursor.peek()? == Some(b'(') {
+            layout.tiles.push(tile(cursor)?);
+        }
+    }
+    if cursor.eat(b'L')? {
+        layout.tail = argument(cursor, 1)?;
+    }
+    if matches!(cursor.peek()?, Some(b'#' | b'*')) {
+        return Err(cursor.wanted("no index or pointer type: a dense array has none"));
+    }
+    if cursor.eat(b'E')? {
+        layout.element_bits = small_argument(cursor)?;
+    }
+    let mut splits = cursor.eat_text("SC")?;
+    if !splits && cursor.eat(b'S')? {
+        layout.space = small_argument(cursor)?;
+        splits = cursor.eat_text("SC")?;
+    }
+    if splits {
+        split_configs(cursor, layout)?;
+    }
+    if cursor.peek()? == Some(b'P') {
+        return Err(cursor.wanted("no physical shape: a dense array has none"));
+    }
+    if cursor.eat(b'M')? {
+        layout.metadata_bytes = argument(cursor, 0)?;
+    }
+    Ok(())
+}
 
-    /// `D(...)` says nothing for a dense array and is dropped, as XLA does.
-    fn level_types(&mut self) -> Result<(), LayoutError> {
-        self.expect('(')?;
-        if self.eat(')')? {
+/// `D(...)` says nothing for a dense array and is dropped, as XLA does.
+fn level_types(cursor: &mut Cursor<'_>) -> Step<()> {
+    cursor.expect(b'(')?;
+    if cursor.eat(b')')? {
+        return Ok(());
+    }
+    loop {
+        let mut known = false;
+        for letter in *b"DCSH" {
+            known = known || cursor.eat(letter)?;
+        }
+        if !known {
+            return Err(cursor.wanted("a level type: D, C, S or H"));
+        }
+        cursor.eat(b'+')?;
+        cursor.eat(b'~')?;
+        if !cursor.eat(b',')? {
+            return cursor.expect(b')');
+        }
+    }
+}
+
+/// One or more `(d:p,..)`.
+fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaSpelling) -> Step<()> {
+    let rank = layout.minor_to_major.len();
+    loop {
+        cursor.expect(b'(')?;
+        let start = cursor.position();
+        let found = usize::try_from(number(cursor)?).unwrap_or(usize::MAX);
+        let taken = layout
+            .splits
+            .iter()
+            .any(|split| split.physical_dim == found);
+        if taken || rank <= found {
+            let wanted = format!("a physical dimension below {rank}, each once");
+            return Err(wanted_at(start, &wanted));
+        }
+        cursor.expect(b':')?;
+        let points = split_points(cursor)?;
+        layout.splits.push(SplitConfig {
+            physical_dim: found,
+            points,
+        });
+        if cursor.peek()? != Some(b'(') {
             return Ok(());
         }
-        loop {
-            let letter = self.peek()?.filter(|c| "DCSH".contains(*c));
-            if letter.is_none() {
-                return Err(self.error("a level type: D, C, S or H"));
-            }
-            self.at += 1;
-            self.eat('+')?;
-            self.eat('~')?;
-            if !self.eat(',')? {
-                return self.expect(')');
-            }
-        }
     }
+}
 
-    /// One or more `(d:p,..)`.
-    fn split_configs(&mut self, layout: &mut XlaSpelling) -> Result<(), LayoutError> {
-        let rank = layout.minor_to_major.len();
-        loop {
-            self.expect('(')?;
-            let start = self.at;
-            let found = usize::try_from(self.number()?).unwrap_or(usize::MAX);
-            let taken = layout
-                .splits
-                .iter()
-                .any(|split| split.physical_dim == found);
-            if taken || rank <= found {
-                self.at = start;
-                let wanted = format!("a physical dimension below {rank}, each once");
-                return Err(self.error(&wanted));
-            }
-            self.expect(':')?;
-            let points = self.split_points()?;
-            layout.splits.push(SplitConfig {
-                physical_dim: found,
-                points,
-            });
-            if self.peek()? != Some('(') {
-                return Ok(());
-            }
-        }
+/// Rising indices above 0, and the closing parenthesis.
+fn split_points(cursor: &mut Cursor<'_>) -> Step<Vec<u64>> {
+    let mut points: Vec<u64> = Vec::new();
+    if cursor.eat(b')')? {
+        return Ok(points);
     }
-
-    /// Rising indices above 0, and the closing parenthesis.
-    fn split_points(&mut self) -> Result<Vec<u64>, LayoutError> {
-        let mut points: Vec<u64> = Vec::new();
-        if self.eat(')')? {
+    loop {
+        let start = cursor.position();
+        let point = number(cursor)?;
+        let least = points.last().copied().unwrap_or(0);
+        if point <= least {
+            return Err(wanted_at(start, &format!("a split point above {least}")));
+        }
+        points.push(point);
+        if !cursor.eat(b',')? {
+            cursor.expect(b')')?;
             return Ok(points);
         }
-        loop {
-            let start = self.at;
-            let point = self.number()?.unsigned_abs();
-            let least = points.last().copied().unwrap_or(0);
-            if point <= least {
-                self.at = start;
-                return Err(self.error(&format!("a split point above {least}")));
-            }
-            points.push(point);
-            if !self.eat(',')? {
-                self.expect(')')?;
-                return Ok(points);
-            }
-        }
     }
+}
 
-    fn tile(&mut self) -> Result<Vec<TileDim>, LayoutError> {
-        self.expect('(')?;
-        let mut tile = vec![self.tile_dim()?];
-        while self.eat(',')? {
-            tile.push(self.tile_dim()?);
-        }
-        if tile.last() == Some(&TileDim::Combined) {
-            return Err(self.error("a size: the last `*` has no dimension to merge with"));
-        }
-        self.expect(')')?;
-        Ok(tile)
+fn tile(cursor: &mut Cursor<'_>) -> Step<Vec<TileDim>> {
+    cursor.expect(b'(')?;
+    let mut tile = vec![tile_dim(cursor)?];
+    while cursor.eat(b',')? {
+        tile.push(tile_dim(cursor)?);
     }
+    if tile.last() == Some(&TileDim::Combined) {
+        return Err(cursor.wanted("a size: the last `*` has no dimension to merge with"));
+    }
+    cursor.expect(b')')?;
+    Ok(tile)
+}
 
-    fn tile_dim(&mut self) -> Result<TileDim, LayoutError> {
-        if self.eat('*')? {
-            return Ok(TileDim::Combined);
-        }
-        let start = self.at;
-        match self.number()?.unsigned_abs() {
-            0 => {
-                self.at = start;
-                Err(self.error("a tile size of 1 or more"))
-            }
-            size => Ok(TileDim::Size(size)),
-        }
+fn tile_dim(cursor: &mut Cursor<'_>) -> Step<TileDim> {
+    if cursor.eat(b'*')? {
+        return Ok(TileDim::Combined);
     }
+    let start = cursor.position();
+    match number(cursor)? {
+        0 => Err(wanted_at(start, "a tile size of 1 or more")),
+        size => Ok(TileDim::Size(size)),
+    }
+}
 
-    fn argument(&mut self, least: u64) -> Result<u64, LayoutError> {
-        self.expect('(')?;
-        let start = self.at;
-        let value = self.number()?.unsigned_abs();
-        if value < least {
-            self.at = start;
-            return Err(self.error("1 or more"));
-        }
-        self.expect(')')?;
-        Ok(value)
+fn argument(cursor: &mut Cursor<'_>, least: u64) -> Step<u64> {
+    cursor.expect(b'(')?;
+    let start = cursor.position();
+    let value = number(cursor)?;
+    if value < least {
+        return Err(wanted_at(start, "1 or more"));
     }
+    cursor.expect(b')')?;
+    Ok(value)
+}
 
-    fn small_argument(&mut self) -> Result<u32, LayoutError> {
-        let start = self.at;
-        let value = u32::try_from(self.argument(0)?);
-        value.map_err(|_| {
-            self.at = start;
-            self.error("a number below 2^32")
-        })
-    }
+fn small_argument(cursor: &mut Cursor<'_>) -> Step<u32> {
+    let start = cursor.position();
+    let value = u32::try_from(argument(cursor, 0)?);
+    value.map_err(|_| wanted_at(start, "a number below 2^32"))
+}
 
-    fn number(&mut self) -> Result<i64, LayoutError> {
-        self.skip_blank()?;
-        let rest = &self.text[self.at..];
-        let len = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let value = rest[..len].parse::<i64>();
-        let value = value.map_err(|_| self.error("a number below 2^63"))?;
-        self.at += len;
-        let after = self.text[self.at..].chars().next();
-        if after.is_some_and(|c| c.is_ascii_alphabetic() || c == '.' || c == '_') {
-            return Err(self.error("the end of the number"));
-        }
-        Ok(value)
-    }
-
-    fn skip_blank(&mut self) -> Result<(), LayoutError> {
-        match blank_prefix(&self.text[self.at..]) {
-            Ok(len) => {
-                self.at += len;
-                Ok(())
-            }
-            Err(offset) => {
-                self.at += offset;
-                Err(self.error("a comment that ends with `*/`"))
-            }
-        }
-    }
-
-    fn peek(&mut self) -> Result<Option<char>, LayoutError> {
-        self.skip_blank()?;
-        Ok(self.text[self.at..].chars().next())
-    }
-
-    fn next_is(&mut self, word: &str) -> Result<bool, LayoutError> {
-        self.skip_blank()?;
-        Ok(self.text[self.at..].starts_with(word))
-    }
-
-    fn eat(&mut self, wanted: char) -> Result<bool, LayoutError> {
-        let found = self.peek()? == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        Ok(found)
-    }
-
-    fn expect(&mut self, wanted: char) -> Result<(), LayoutError> {
-        if self.eat(wanted)? {
-            Ok(())
-        } else {
-            Err(self.error(&format!("`{wanted}`")))
-        }
-    }
-
-    fn error(&self, wanted: &str) -> LayoutError {
-        syntax("xla", self.text, self.at, wanted)
-    }
+fn number(cursor: &mut Cursor<'_>) -> Step<u64> {
+    cursor.number("a number below 2^63")
 }

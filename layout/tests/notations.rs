@@ -214,3 +214,67 @@ fn sizes_count_padding_width_and_space() {
     assert_eq!(layout("f32[3,5]{1,0:T(2,2)}").index(&[2, 3]), Some(17));
     assert_eq!(layout("tensor<0x8xf32, {block = \"4W\"}>").bytes(), 0);
 }
+
+#[test]
+fn tiles_over_merged_dimensions_come_back_from_digits() {
+    let cases = [
+        (
+            "2x7x8x11x10",
+            "4,3,2,1,0:T(*,*,2,*,3)",
+            "4,3,2,1,0:T(2,*,3)",
+        ),
+        ("4x6x130", "2,1,0:T(*,8,128)", "2,1,0:T(*,8,128)"),
+        (
+            "4x6x130",
+            "2,1,0:T(*,8,128)(2,1)S(1)",
+            "2,1,0:T(*,8,128)(2,1)S(1)",
+        ),
+        ("6x10", "1,0:T(*,7)", "1,0:L(7)"),
+        ("6x10", "0,1:L(64)", "0,1:L(8)"),
+    ];
+    for (dims, tiles, wanted) in cases {
+        let parse = |encoding: &str| {
+            let text = format!("tensor<{dims}xf32, {{{encoding}}}>");
+            parse_tensor(&text)
+                .unwrap_or_else(|error| panic!("{text}: {error}"))
+                .layout
+        };
+        let layout = parse(&format!("xla = \"{tiles}\""));
+        let digits = layout.respell(Notation::Digits).expect("digits write it");
+        let digits = parse(&digits.spelling().to_string());
+        let back = digits.respell(Notation::Xla).expect("tiles write it");
+        assert!(back.same_function(&layout), "{tiles}");
+        assert_eq!(
+            back.spelling().to_string(),
+            format!("xla = \"{wanted}\""),
+            "{tiles}"
+        );
+    }
+}
+
+#[test]
+fn repeated_tiles_sort_digits() {
+    let cases = [
+        "tensor<1x58x28x28xf32, {digits = \"2:d1 29:d1/2 28:d2 28:d3\"}>",
+        "tensor<4x3136x96xf32, {digits = \"4:d0 28:d1/112 56:d1 2:d1/56 96:d2\"}>",
+        "tensor<128x64xf32, {digits = \"128:d0 64:d1 128:_\"}>",
+        "tensor<3x5x7xf32, {digits = \"3:d0 5:d1 7:d2\", tail = 128}>",
+        "tensor<64x768xbf16, {digits = \"64:d0 8:d1/128 128:d1%64 2:d1/64\"}>",
+        "tensor<33x129xsi8, {digits = \"10:(d0*d1)/512 128:(d0*d1) 4:(d0*d1)/128\"}>",
+        "tensor<8x9x10xf32, {digits = \"5:d2/2 2:d0 3:d1/3 4:d0/2 2:_ 3:d1 2:d2\", space = 1}>",
+    ];
+    for text in cases {
+        let layout = layout(text);
+        let tiles = layout
+            .respell(Notation::Xla)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(tiles.same_function(&layout), "{text}: {}", tiles.spelling());
+        let back = tiles.respell(Notation::Digits).expect("digits write it");
+        assert!(back.same_function(&layout), "{text}");
+    }
+    respells(
+        "tensor<4x6xsi8, {strides = [13, 2]}>",
+        Notation::Xla,
+        "xla notation cannot express this layout: its strides do not divide one another",
+    );
+}

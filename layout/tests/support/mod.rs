@@ -44,6 +44,10 @@ pub(crate) struct Case {
     pub(crate) positions: u64,
     /// Whether the notation is strided.
     pub(crate) strided: bool,
+    /// Bits of an element.
+    pub(crate) bits: u64,
+    /// Memory space.
+    pub(crate) space: u32,
 }
 
 /// A shape with at most `rank` dimensions up to `size` and at most `elements` elements.
@@ -77,11 +81,7 @@ pub(crate) fn random_case(rng: &mut Rng, shape: &[u64]) -> Case {
                     .iter()
                     .map(|&dim| (shape[dim], Part::dim(dim)))
                     .collect();
-                (
-                    format!("order = {order:?}"),
-                    Physical { axes, tail: 1 },
-                    false,
-                )
+                (format!("order = {order:?}"), Physical::dense(axes), false)
             }
         };
         let Some(case) = finish(shape, &encoding, &layout, strided) else {
@@ -128,6 +128,36 @@ impl Part {
 struct Physical {
     axes: Vec<(u64, Part)>,
     tail: u64,
+    bits: u64,
+    space: u32,
+}
+
+impl Physical {
+    /// No tail, elements of a byte in the main memory.
+    fn dense(axes: Vec<(u64, Part)>) -> Self {
+        Self {
+            axes,
+            tail: 1,
+            bits: 8,
+            space: 0,
+        }
+    }
+
+    /// Now and then elements of other bits and another memory.
+    fn placed(axes: Vec<(u64, Part)>, tail: u64, rng: &mut Rng) -> Self {
+        let bits = if rng.chance(8) {
+            [4, 16][rng.below(2) as usize]
+        } else {
+            8
+        };
+        let space = u32::from(rng.chance(8));
+        Self {
+            axes,
+            tail,
+            bits,
+            space,
+        }
+    }
 }
 
 fn finish(shape: &[u64], encoding: &str, layout: &Physical, strided: bool) -> Option<Case> {
@@ -162,6 +192,8 @@ fn finish(shape: &[u64], encoding: &str, layout: &Physical, strided: bool) -> Op
         table,
         positions,
         strided,
+        bits: layout.bits,
+        space: layout.space,
     })
 }
 
@@ -169,14 +201,7 @@ fn block(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
     let rank = shape.len();
     let order = rng.permutation(rank);
     if rank == 0 {
-        return (
-            "order = []".to_owned(),
-            Physical {
-                axes: Vec::new(),
-                tail: 1,
-            },
-            false,
-        );
+        return ("order = []".to_owned(), Physical::dense(Vec::new()), false);
     }
     let levels = 1 + rng.below(3) as usize;
     let mut blocks: Vec<Vec<(u64, usize)>> = Vec::new();
@@ -240,7 +265,7 @@ fn block(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
     }
     (
         block_text(rng, rank, &blocks, &order, inner.as_deref()),
-        Physical { axes, tail: 1 },
+        Physical::dense(axes),
         false,
     )
 }
@@ -348,9 +373,17 @@ fn digits(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
     } else {
         format!(", tail = {tail}")
     };
+    let layout = Physical::placed(axes, tail, rng);
+    let mut more = String::new();
+    if layout.bits != 8 {
+        more += &format!(", ebits = {}", layout.bits);
+    }
+    if layout.space != 0 {
+        more += &format!(", space = {}", layout.space);
+    }
     (
-        format!("digits = \"{}\"{tailed}", texts.join(" ")),
-        Physical { axes, tail },
+        format!("digits = \"{}\"{tailed}{more}", texts.join(" ")),
+        layout,
         false,
     )
 }
@@ -406,13 +439,24 @@ fn xla(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
         );
     }
     let tail = if rng.chance(10) { 1 + rng.below(7) } else { 1 };
-    if tail != 1 {
-        tiles += &format!("{}L({tail})", if tiles.is_empty() { ":" } else { "" });
+    let layout = Physical::placed(axes, tail, rng);
+    let bits = if layout.bits == 8 { 0 } else { layout.bits };
+    for (letter, value, default) in [
+        ("L", tail, 1),
+        ("E", bits, 0),
+        ("S", u64::from(layout.space), 0),
+    ] {
+        if value != default {
+            tiles += &format!(
+                "{}{letter}({value})",
+                if tiles.is_empty() { ":" } else { "" }
+            );
+        }
     }
     let dims: Vec<String> = minor_to_major.iter().map(usize::to_string).collect();
     (
         format!("xla = \"{}{tiles}\"", dims.join(",")),
-        Physical { axes, tail },
+        layout,
         false,
     )
 }
@@ -460,5 +504,5 @@ fn strided(rng: &mut Rng, shape: &[u64]) -> (String, Physical, bool) {
     let size = if n == 0 { 100 } else { size };
     let text = format!("offset = {offset}, size = {size}, strides = {strides:?}");
     let axes = vec![(size as u64, Part::Sum(strides, offset))];
-    (text, Physical { axes, tail: 1 }, true)
+    (text, Physical::dense(axes), true)
 }

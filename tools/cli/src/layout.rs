@@ -26,7 +26,7 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
         }
         LayoutCommand::Size { tensor } => {
             let tensor = parse(tensor)?;
-            streams.line(&tensor.layout.bytes().to_string());
+            streams.line(&tensor.layout.part_bytes().to_string());
         }
         LayoutCommand::Convert { to, tensor } => {
             let text = convert(tensor, *to)?;

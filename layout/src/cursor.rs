@@ -1,0 +1,161 @@
+//! A place in XLA's text: tokens, white space, comments.
+
+use crate::error::LayoutError;
+
+/// Why reading stops.
+#[derive(Debug)]
+pub(crate) enum Mistake {
+    /// Something else was wanted at this byte, which lies inside a layout or not.
+    Syntax {
+        offset: usize,
+        wanted: String,
+        in_layout: bool,
+    },
+    /// Shapes nest too deeply at this byte.
+    Depth { offset: usize, wanted: String },
+    /// The layout that begins at this byte reads, but a rule of layouts refuses it.
+    Layout {
+        offset: usize,
+        error: Box<LayoutError>,
+    },
+}
+
+impl Mistake {
+    /// The same, said to be inside a layout.
+    pub(crate) fn in_layout(self) -> Mistake {
+        match self {
+            Mistake::Syntax { offset, wanted, .. } => Mistake::Syntax {
+                offset,
+                wanted,
+                in_layout: true,
+            },
+            other => other,
+        }
+    }
+}
+
+pub(crate) type Step<T> = Result<T, Mistake>;
+
+/// Reads a text from some byte on.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Begins at byte `at`, which is a character's first.
+    pub(crate) fn new(text: &'a str, at: usize) -> Self {
+        Self { text, at }
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn rewind(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Skips white space and comments.
+    pub(crate) fn skip(&mut self) -> Step<()> {
+        loop {
+            match self.byte() {
+                Some(c) if c.is_ascii_whitespace() => self.at += 1,
+                Some(b'/') => {
+                    let rest = &self.text[self.at..];
+                    if let Some(comment) = rest.strip_prefix("//") {
+                        let len = comment.find('\n').map_or(comment.len(), |len| len + 1);
+                        self.at += 2 + len;
+                    } else if let Some(comment) = rest.strip_prefix("/*") {
+                        let Some(len) = comment.find("*/") else {
+                            return Err(self.wanted("a comment that ends with `*/`"));
+                        };
+                        self.at += len + 4;
+                    } else {
+                        return Ok(());
+                    }
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The next byte behind white space and comments.
+    pub(crate) fn peek(&mut self) -> Step<Option<u8>> {
+        self.skip()?;
+        Ok(self.byte())
+    }
+
+    pub(crate) fn eat(&mut self, wanted: u8) -> Step<bool> {
+        let found = self.peek()? == Some(wanted);
+        self.at += usize::from(found);
+        Ok(found)
+    }
+
+    /// Takes this text, which is ASCII, if it comes next.
+    pub(crate) fn eat_text(&mut self, wanted: &str) -> Step<bool> {
+        self.skip()?;
+        let found = self.text[self.at..].starts_with(wanted);
+        self.at += if found { wanted.len() } else { 0 };
+        Ok(found)
+    }
+
+    pub(crate) fn expect(&mut self, wanted: u8) -> Step<()> {
+        if self.eat(wanted)? {
+            return Ok(());
+        }
+        Err(self.wanted(&format!("`{}`", char::from(wanted))))
+    }
+
+    /// A word, or the empty text.
+    pub(crate) fn word(&mut self) -> Step<&'a str> {
+        self.skip()?;
+        let start = self.at;
+        let inside = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+        while self.byte().is_some_and(inside) {
+            self.at += 1;
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    /// A number below 2^63 without a sign; `wanted` says so where there is none.
+    pub(crate) fn number(&mut self, wanted: &str) -> Step<u64> {
+        self.skip()?;
+        let start = self.at;
+        let mut value = Some(0u64);
+        while let Some(digit) = self.byte().filter(u8::is_ascii_digit) {
+            let tens = value.and_then(|value| value.checked_mul(10));
+            value = tens.and_then(|tens| tens.checked_add(u64::from(digit - b'0')));
+            self.at += 1;
+        }
+        let fits = value.filter(|&value| start < self.at && i64::try_from(value).is_ok());
+        let Some(value) = fits else {
+            self.at = start;
+            return Err(self.wanted(wanted));
+        };
+        let inside = |c: u8| c.is_ascii_alphabetic() || c == b'.' || c == b'_';
+        if self.byte().is_some_and(inside) {
+            return Err(self.wanted("the end of the number"));
+        }
+        Ok(value)
+    }
+
+    /// A mistake here.
+    pub(crate) fn wanted(&self, wanted: &str) -> Mistake {
+        wanted_at(self.at, wanted)
+    }
+}
+
+/// A mistake at this byte.
+pub(crate) fn wanted_at(offset: usize, wanted: &str) -> Mistake {
+    Mistake::Syntax {
+        offset,
+        wanted: wanted.to_owned(),
+        in_layout: false,
+    }
+}
