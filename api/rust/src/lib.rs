@@ -84,8 +84,8 @@ pub mod tile {
 /// a module.
 pub mod hlo {
     pub use optc_hlo::{
-        ArrayShape, Attrs, Computation, Extent, HloModule, Instruction, PrintedComputation,
-        PrintedInstruction, Shape, Strictness, parse, print, printed,
+        Attrs, Computation, HloModule, Instruction, PrintedComputation, PrintedInstruction,
+        Strictness, parse, print, printed,
     };
     pub use optc_lowering::emit::hlo::emit;
 }

@@ -2,8 +2,10 @@
 //!
 //! For every `.hlo` file: whether it reads, prints back to the same module, verifies, and is emitted
 //! from the IR as text that reads again (with `--out FOLDER` the texts are written there); how its
-//! bitcasts and copies are seen; which instructions stay opaque; and, where a `.json` file of the same name gives
-//! `argument_size_in_bytes`, whether the computed bytes agree.
+//! bitcasts and copies are seen; which instructions stay opaque; whether the target's formats give the
+//! tiles of arguments and results; and, where a `.json` file of the same name gives
+//! `argument_size_in_bytes`, whether the computed bytes agree. Whatever does not hold is a line of its own,
+//! and the exit status is 1.
 
 use indexmap::IndexMap;
 use optc_hlo::{HloModule, Strictness, import, parse, print, printed, tensor_type};
@@ -11,10 +13,11 @@ use optc_ir::{Registry, Severity, TensorType};
 use optc_layout::{Layout, ViewMap, deduce, is_view};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 type Counts = IndexMap<String, u64>;
 
-fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let mut emitted = None;
@@ -25,12 +28,14 @@ fn main() -> std::io::Result<()> {
     {
         emitted = args.drain(at..at + 2).nth(1).map(PathBuf::from);
     }
+    let mut code = ExitCode::SUCCESS;
     for folder in args {
         let mut counts = Counts::new();
         for path in files(Path::new(&folder))? {
             let text = std::fs::read_to_string(&path)?;
             for line in file(&path, &text, &mut counts, emitted.as_deref()) {
                 writeln!(out, "{}: {line}", path.display())?;
+                code = ExitCode::FAILURE;
             }
         }
         writeln!(out, "{folder}")?;
@@ -39,7 +44,7 @@ fn main() -> std::io::Result<()> {
             writeln!(out, "{count:8}  {name}")?;
         }
     }
-    Ok(())
+    Ok(code)
 }
 
 fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
@@ -147,8 +152,8 @@ fn rearrangements(module: &HloModule, counts: &mut Counts, lines: &mut Vec<Strin
             }
             let operand = &computation.instructions[made.operands[0]].shape;
             let types = (
-                operand.array().and_then(tensor_type),
-                made.shape.array().and_then(tensor_type),
+                operand.as_array().and_then(tensor_type),
+                made.shape.as_array().and_then(tensor_type),
             );
             let (Some(from), Some(to)) = types else {
                 add(counts, &format!("{kind}: of types without layouts here"));
@@ -208,12 +213,12 @@ fn tiles(path: &Path, module: &HloModule, counts: &mut Counts, lines: &mut Vec<S
     let shapes = parameters.iter().map(|&p| &entry.instructions[p].shape);
     let leaves: Vec<_> = shapes
         .chain([&entry.root().shape])
-        .flat_map(|s| s.leaves())
+        .flat_map(|s| s.parts())
         .collect();
     let tiled = leaves
         .iter()
-        .filter_map(|s| s.array())
-        .any(|a| a.layout_text().contains("T("));
+        .filter_map(|s| s.as_array())
+        .any(|a| !a.spelling_or_default().tiles().is_empty());
     let stem = path
         .file_stem()
         .map(|s| s.to_string_lossy().into_owned())
@@ -224,17 +229,14 @@ fn tiles(path: &Path, module: &HloModule, counts: &mut Counts, lines: &mut Vec<S
         return;
     };
     for leaf in leaves.into_iter().filter(|_| tiled) {
-        let Some((array, ty)) = leaf.array().and_then(|a| Some((a, tensor_type(a)?))) else {
+        let Some((array, ty)) = leaf.as_array().and_then(|a| Some((a, tensor_type(a)?))) else {
             continue;
         };
-        let text = array.layout_text();
-        let (order, rest) = text.split_once(':').unwrap_or((&text, ""));
-        let stated = rest.split(['S', 'E', 'L']).next().unwrap_or("");
-        let places = order
-            .split(',')
-            .filter_map(|d| d.parse::<usize>().ok())
-            .rev();
-        let physical: Vec<u64> = places.filter_map(|d| ty.dims.get(d)?.fixed()).collect();
+        let spelling = array.spelling_or_default();
+        let text = spelling.in_space(0).with_element_bits(0).to_string();
+        let stated = text.split_once(':').map_or("", |(_, tiles)| tiles);
+        let order = spelling.minor_to_major().iter().rev();
+        let physical: Vec<u64> = order.filter_map(|&d| ty.dims.get(d)?.fixed()).collect();
         let found = optc_target::tiles_text(&target.tiles(ty.dtype.bits(), &physical));
         if found == stated {
             add(counts, "tiles: as the target's formats say");
@@ -256,10 +258,10 @@ fn arguments(path: &Path, module: &HloModule, counts: &mut Counts) -> Option<Str
     let parameters = entry.parameters();
     let leaves = parameters
         .iter()
-        .flat_map(|&p| entry.instructions[p].shape.leaves());
+        .flat_map(|&p| entry.instructions[p].shape.parts());
     let mut total = 0u64;
     for leaf in leaves {
-        total += layout(&tensor_type(leaf.array()?)?)?.bytes();
+        total += layout(&tensor_type(leaf.as_array()?)?)?.bytes();
     }
     if total == stated {
         add(counts, "arguments: bytes agree");

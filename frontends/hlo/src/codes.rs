@@ -116,7 +116,7 @@ s1 = f32[4] parameter(0)
         "a number does not fit 64 bits",
         r#"HloModule m
 ENTRY e {
-a = f32[99999999999999999999] parameter(0)
+a = f32[] parameter(99999999999999999999)
 }"#,
         "use a smaller number",
     ),

@@ -28,6 +28,10 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0 }
     }
 
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
     pub(crate) fn position(&self) -> usize {
         self.at
     }

@@ -1,7 +1,7 @@
 //! The result's shape where the text leaves it out.
 
 use crate::module::{Computation, Instruction};
-use crate::shape::{ArrayShape, Extent, Shape};
+use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 
 /// The shape of an instruction as its operands and attributes give it; `None` where they do not.
 ///
@@ -10,9 +10,9 @@ pub(crate) fn infer(
     made: &Instruction,
     known: &[Instruction],
     computations: &[Computation],
-) -> Option<Shape> {
+) -> Option<XlaShape> {
     let operand = |i: usize| made.operands.get(i).map(|&o| &known[o].shape);
-    let array = |i: usize| operand(i)?.array();
+    let array = |i: usize| operand(i)?.as_array();
     let root = |attr: &str| {
         let &index = made.called(attr)?.first()?;
         Some(computations.get(index)?.root().shape.clone())
@@ -20,19 +20,19 @@ pub(crate) fn infer(
     match made.opcode.as_str() {
         "tuple" => {
             let parts = made.operands.iter().map(|&o| known[o].shape.clone());
-            Some(Shape::Tuple(parts.collect()))
+            Some(XlaShape::Tuple(parts.collect()))
         }
         "get-tuple-element" => match operand(0)? {
-            Shape::Tuple(parts) => parts
+            XlaShape::Tuple(parts) => parts
                 .get(usize::try_from(made.attrs.int("index")?).ok()?)
                 .cloned(),
-            Shape::Array(_) | Shape::Token | Shape::Opaque | Shape::Buffer(_) => None,
+            _ => None,
         },
-        "after-all" => Some(Shape::Token),
+        "after-all" => Some(XlaShape::Token),
         "while" | "opt-barrier" | "domain" | "copy" | "reduce-precision" | "sort" => {
             match made.operands.as_slice() {
                 [_] => operand(0).cloned(),
-                many => Some(Shape::Tuple(
+                many => Some(XlaShape::Tuple(
                     many.iter().map(|&o| known[o].shape.clone()).collect(),
                 )),
             }
@@ -40,20 +40,21 @@ pub(crate) fn infer(
         "call" => root("to_apply"),
         "fusion" => root("calls"),
         "conditional" => root("branch_computations").or_else(|| root("true_computation")),
-        "compare" | "is-finite" => with_dtype(array(0)?, "pred"),
-        "partition-id" | "replica-id" => Some(plain("u32", Vec::new())),
-        "get-dimension-size" => Some(plain("s32", Vec::new())),
+        "compare" | "is-finite" => with_element(array(0)?, XlaType::Pred),
+        "partition-id" | "replica-id" => Some(plain(XlaType::U32, Vec::new())),
+        "get-dimension-size" => Some(plain(XlaType::S32, Vec::new())),
         "select" | "clamp" => operand(1).cloned(),
         "real" | "imag" => complex_part(array(0)?),
         "complex" => {
-            let dtype = if array(0)?.dtype == "f64" {
-                "c128"
-            } else {
-                "c64"
+            let complex = match array(0)?.element {
+                XlaType::F64 => XlaType::C128,
+                _ => XlaType::C64,
             };
-            with_dtype(array(0)?, dtype)
+            with_element(array(0)?, complex)
         }
-        "abs" if matches!(array(0)?.dtype, "c64" | "c128") => complex_part(array(0)?),
+        "abs" if matches!(array(0)?.element, XlaType::C64 | XlaType::C128) => {
+            complex_part(array(0)?)
+        }
         "transpose" => transpose(array(0)?, &made.attrs.ints("dimensions")?),
         "reverse" | "dynamic-update-slice" | "scatter" => operand(0).cloned(),
         "reduce" => reduce(made, known),
@@ -122,66 +123,71 @@ fn is_elementwise(name: &str) -> bool {
     )
 }
 
-fn plain(dtype: &'static str, dims: Vec<Extent>) -> Shape {
-    Shape::Array(ArrayShape::new(dtype, dims))
+fn plain(element: XlaType, dims: Vec<XlaDim>) -> XlaShape {
+    XlaShape::Array(XlaArray {
+        element,
+        dims,
+        spelling: None,
+    })
 }
 
-fn with_dtype(array: &ArrayShape, dtype: &'static str) -> Option<Shape> {
-    Some(Shape::Array(ArrayShape {
-        dtype,
+fn with_element(array: &XlaArray, element: XlaType) -> Option<XlaShape> {
+    Some(XlaShape::Array(XlaArray {
+        element,
         ..array.clone()
     }))
 }
 
-fn complex_part(array: &ArrayShape) -> Option<Shape> {
-    match array.dtype {
-        "c64" => with_dtype(array, "f32"),
-        "c128" => with_dtype(array, "f64"),
-        dtype => with_dtype(array, dtype),
-    }
+fn complex_part(array: &XlaArray) -> Option<XlaShape> {
+    let part = match array.element {
+        XlaType::C64 => XlaType::F32,
+        XlaType::C128 => XlaType::F64,
+        other => other,
+    };
+    with_element(array, part)
 }
 
-fn transpose(array: &ArrayShape, perm: &[i64]) -> Option<Shape> {
+fn transpose(array: &XlaArray, perm: &[i64]) -> Option<XlaShape> {
     let extent = |&p: &i64| array.dims.get(usize::try_from(p).ok()?).copied();
-    let dims: Vec<Extent> = perm.iter().map(extent).collect::<Option<_>>()?;
-    (dims.len() == array.dims.len()).then(|| plain(array.dtype, dims))
+    let dims: Vec<XlaDim> = perm.iter().map(extent).collect::<Option<_>>()?;
+    (dims.len() == array.dims.len()).then(|| plain(array.element, dims))
 }
 
-fn reduce(made: &Instruction, known: &[Instruction]) -> Option<Shape> {
+fn reduce(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
     let axes = made.attrs.ints("dimensions")?;
     let inputs = &made.operands[..made.operands.len() / 2];
     let mut results = Vec::with_capacity(inputs.len());
     for &input in inputs {
-        let array = known[input].shape.array()?;
+        let array = known[input].shape.as_array()?;
         let kept = |d: &usize| !axes.iter().any(|&a| usize::try_from(a) == Ok(*d));
         let dims = (0..array.dims.len()).filter(kept).map(|d| array.dims[d]);
-        results.push(plain(array.dtype, dims.collect()));
+        results.push(plain(array.element, dims.collect()));
     }
     match results.len() {
         1 => results.pop(),
-        _ => Some(Shape::Tuple(results)),
+        _ => Some(XlaShape::Tuple(results)),
     }
 }
 
-fn concatenate(made: &Instruction, known: &[Instruction]) -> Option<Shape> {
+fn concatenate(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
     let axis = usize::try_from(*made.attrs.ints("dimensions")?.first()?).ok()?;
-    let first = known[*made.operands.first()?].shape.array()?;
+    let first = known[*made.operands.first()?].shape.as_array()?;
     let mut total = 0u64;
     for &operand in &made.operands {
-        match known[operand].shape.array()?.dims.get(axis)? {
-            Extent::Fixed(n) => total = total.checked_add(*n)?,
-            Extent::Bounded(_) | Extent::Unknown => return None,
+        match known[operand].shape.as_array()?.dims.get(axis)? {
+            XlaDim::Size(n) => total = total.checked_add(*n)?,
+            XlaDim::Bounded(_) | XlaDim::Unbounded => return None,
         }
     }
     let mut dims = first.dims.clone();
-    *dims.get_mut(axis)? = Extent::Fixed(total);
-    Some(plain(first.dtype, dims))
+    *dims.get_mut(axis)? = XlaDim::Size(total);
+    Some(plain(first.element, dims))
 }
 
-fn sized(array: &ArrayShape, sizes: &[i64]) -> Option<Shape> {
-    let extent = |&n: &i64| u64::try_from(n).ok().map(Extent::Fixed);
-    let dims: Vec<Extent> = sizes.iter().map(extent).collect::<Option<_>>()?;
-    (dims.len() == array.dims.len()).then(|| plain(array.dtype, dims))
+fn sized(array: &XlaArray, sizes: &[i64]) -> Option<XlaShape> {
+    let extent = |&n: &i64| u64::try_from(n).ok().map(XlaDim::Size);
+    let dims: Vec<XlaDim> = sizes.iter().map(extent).collect::<Option<_>>()?;
+    (dims.len() == array.dims.len()).then(|| plain(array.element, dims))
 }
 
 /// Start, limit and stride of every dimension of `{[0:4], [1:9:2]}`.
@@ -231,14 +237,14 @@ pub(crate) fn padding(text: &str) -> Option<Vec<[i64; 3]>> {
     text.trim().split('x').map(one).collect()
 }
 
-fn pad(array: &ArrayShape, text: &str) -> Option<Shape> {
+fn pad(array: &XlaArray, text: &str) -> Option<XlaShape> {
     let amounts = padding(text)?;
     if amounts.len() != array.dims.len() {
         return None;
     }
     let mut dims = Vec::with_capacity(amounts.len());
     for (extent, [low, high, interior]) in array.dims.iter().zip(amounts) {
-        let Extent::Fixed(n) = *extent else {
+        let XlaDim::Size(n) = *extent else {
             return None;
         };
         let n = i64::try_from(n).ok()?;
@@ -247,16 +253,16 @@ fn pad(array: &ArrayShape, text: &str) -> Option<Shape> {
             .checked_add(low)?
             .checked_add(high)?
             .checked_add(between)?;
-        dims.push(Extent::Fixed(u64::try_from(padded).ok()?));
+        dims.push(XlaDim::Size(u64::try_from(padded).ok()?));
     }
-    Some(plain(array.dtype, dims))
+    Some(plain(array.element, dims))
 }
 
-fn dot(made: &Instruction, lhs: &ArrayShape, rhs: &ArrayShape) -> Option<Shape> {
+fn dot(made: &Instruction, lhs: &XlaArray, rhs: &XlaArray) -> Option<XlaShape> {
     let list = |name: &str| made.attrs.ints(name).unwrap_or_default();
     let batch = list("lhs_batch_dims");
     let extent = |&d: &i64| lhs.dims.get(usize::try_from(d).ok()?).copied();
-    let mut dims: Vec<Extent> = batch.iter().map(extent).collect::<Option<_>>()?;
+    let mut dims: Vec<XlaDim> = batch.iter().map(extent).collect::<Option<_>>()?;
     for (array, batch, contracted) in [
         (lhs, batch, list("lhs_contracting_dims")),
         (rhs, list("rhs_batch_dims"), list("rhs_contracting_dims")),
@@ -273,5 +279,5 @@ fn dot(made: &Instruction, lhs: &ArrayShape, rhs: &ArrayShape) -> Option<Shape> 
                 .map(|d| array.dims[d]),
         );
     }
-    Some(plain(lhs.dtype, dims))
+    Some(plain(lhs.element, dims))
 }

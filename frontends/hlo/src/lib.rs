@@ -23,4 +23,3 @@ pub use import::{Import, import, in_space_of, lower, tensor_type};
 pub use module::{Attrs, Computation, HloModule, Instruction};
 pub use parse::{Strictness, parse};
 pub use print::{PrintedComputation, PrintedInstruction, print, printed};
-pub use shape::{ArrayShape, Extent, Shape};

@@ -2,8 +2,8 @@
 
 use crate::cursor::{Cursor, MAX_DEPTH, Step};
 use crate::error::HloError;
-use crate::shape::{ArrayShape, Shape, dtype_bits};
 use half::{bf16, f16};
+use optc_layout::{XlaArray, XlaShape, XlaType};
 
 /// The elements of a literal.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,14 +17,14 @@ pub(crate) enum Literal {
 }
 
 /// Reads a literal of this shape.
-pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &Shape, depth: usize) -> Step<Literal> {
+pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &XlaShape, depth: usize) -> Step<Literal> {
     if MAX_DEPTH < depth {
         let mut error = cursor.wanted("a literal that nests less deeply");
         error.code = "hlo-too-deep";
         return Err(error);
     }
     match shape {
-        Shape::Tuple(parts) => {
+        XlaShape::Tuple(parts) => {
             cursor.expect("(")?;
             for (i, part) in parts.iter().enumerate() {
                 if 0 < i {
@@ -35,23 +35,23 @@ pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &Shape, depth: usize) -> S
             cursor.expect(")")?;
             Ok(Literal::Other)
         }
-        Shape::Array(array) => array_literal(cursor, array),
-        Shape::Token | Shape::Opaque | Shape::Buffer(_) => {
+        XlaShape::Array(array) => array_literal(cursor, array),
+        XlaShape::Token | XlaShape::Opaque | XlaShape::Buffer(_) => {
             Err(cursor.wanted("a shape that has literals"))
         }
     }
 }
 
-fn array_literal(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Step<Literal> {
+fn array_literal(cursor: &mut Cursor<'_>, array: &XlaArray) -> Step<Literal> {
     if elided(cursor)? {
         return Ok(Literal::Elided);
     }
-    let Some(shape) = array.fixed() else {
+    let Some(shape) = array.sizes() else {
         return Err(cursor.wanted("a constant of known size"));
     };
     let mut reader = Reader {
         cursor,
-        dtype: array.dtype,
+        element: array.element,
         bytes: Some(Vec::new()),
     };
     if shape.contains(&0) {
@@ -82,7 +82,7 @@ fn elided(cursor: &mut Cursor<'_>) -> Step<bool> {
 
 struct Reader<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
-    dtype: &'static str,
+    element: XlaType,
     /// `None` for element types that have no bytes here.
     bytes: Option<Vec<u8>>,
 }
@@ -140,7 +140,7 @@ impl Reader<'_, '_> {
     fn element(&mut self) -> Step<()> {
         self.cursor.skip()?;
         let start = self.cursor.position();
-        if matches!(self.dtype, "c64" | "c128") {
+        if matches!(self.element, XlaType::C64 | XlaType::C128) {
             self.bytes = None;
             if !self.cursor.eat("(")? {
                 return self.number(start).map(drop);
@@ -151,20 +151,20 @@ impl Reader<'_, '_> {
             return self.cursor.expect(")");
         }
         let text = self.number(start)?;
-        let dtype = self.dtype;
+        let element = self.element;
         let bad = |cursor: &Cursor<'_>| {
-            let message = format!("found `{text}`, wanted an element of {dtype}");
+            let message = format!("found `{text}`, wanted an element of {element}");
             HloError::new("hlo-literal", message, cursor.span_from(start))
         };
-        let bytes = match dtype {
-            "pred" => match text.as_str() {
+        let bytes = match element {
+            XlaType::Pred => match text.as_str() {
                 "true" => Some(vec![1]),
                 "false" => Some(vec![0]),
                 number => number.parse::<i64>().ok().map(|n| vec![u8::from(n != 0)]),
             },
-            _ if dtype.starts_with('s') => integer(&text, dtype, true),
-            _ if dtype.starts_with('u') => integer(&text, dtype, false),
-            _ => float(&text, dtype),
+            _ if element.name().starts_with('s') => integer(&text, element, true),
+            _ if element.name().starts_with('u') => integer(&text, element, false),
+            _ => float(&text, element),
         };
         let bytes = bytes.ok_or_else(|| bad(self.cursor))?;
         if bytes.is_empty() {
@@ -192,8 +192,8 @@ impl Reader<'_, '_> {
     }
 }
 
-fn integer(text: &str, dtype: &str, signed: bool) -> Option<Vec<u8>> {
-    let bits = dtype_bits(dtype)?;
+fn integer(text: &str, element: XlaType, signed: bool) -> Option<Vec<u8>> {
+    let bits = element.bits();
     let n: i128 = match text {
         "true" => 1,
         "false" => 0,
@@ -212,7 +212,7 @@ fn integer(text: &str, dtype: &str, signed: bool) -> Option<Vec<u8>> {
 }
 
 /// The bytes of a float; empty for the types without a form here.
-fn float(text: &str, dtype: &str) -> Option<Vec<u8>> {
+fn float(text: &str, element: XlaType) -> Option<Vec<u8>> {
     let x: f64 = if text.trim_start_matches('-').starts_with("nan") {
         let nan = f64::NAN;
         if text.starts_with('-') { -nan } else { nan }
@@ -220,16 +220,16 @@ fn float(text: &str, dtype: &str) -> Option<Vec<u8>> {
         text.parse().ok()?
     };
     let fits = |limit: f64| !x.is_finite() || x.abs() <= limit;
-    Some(match dtype {
-        "f64" => x.to_le_bytes().to_vec(),
+    Some(match element {
+        XlaType::F64 => x.to_le_bytes().to_vec(),
         // Decimal text of a single has to be read as one: rounding twice is off by a bit.
-        "f32" => single(text, x)
+        XlaType::F32 => single(text, x)
             .filter(|y| y.is_finite() || !x.is_finite())?
             .to_le_bytes()
             .to_vec(),
-        "f16" if fits(65519.99) => f16::from_f64(x).to_le_bytes().to_vec(),
-        "bf16" if fits(3.396e38) => bf16::from_f64(x).to_le_bytes().to_vec(),
-        "f16" | "bf16" => return None,
+        XlaType::F16 if fits(65519.99) => f16::from_f64(x).to_le_bytes().to_vec(),
+        XlaType::Bf16 if fits(3.396e38) => bf16::from_f64(x).to_le_bytes().to_vec(),
+        XlaType::F16 | XlaType::Bf16 => return None,
         _ => Vec::new(),
     })
 }

@@ -1,8 +1,8 @@
 //! A module of HLO text as it is written: nothing is interpreted that printing does not need.
 
-use crate::shape::Shape;
 use indexmap::IndexMap;
 use optc_ir::Span;
+use optc_layout::XlaShape;
 
 /// A whole module.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +40,7 @@ pub struct Instruction {
     /// Its name, without `%`.
     pub name: String,
     /// The shape of its result; every array has a layout.
-    pub shape: Shape,
+    pub shape: XlaShape,
     /// What it does.
     pub opcode: String,
     /// Operands: places in the computation's list.

@@ -6,10 +6,11 @@ use crate::infer::infer;
 use crate::literal::literal;
 use crate::module::{Attrs, Computation, HloModule, Instruction, ints};
 use crate::opcode::{COMMON, COMPUTATIONS, Opcode, names};
-use crate::shape::{Shape, dtype_bits, shape, starts_shape};
+use crate::shape::{is_type, shape, starts_shape};
 use indexmap::IndexMap;
 use optc_ir::Diagnostic;
 use optc_ir::diag::nearest;
+use optc_layout::XlaShape;
 
 /// How strictly a text is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,10 +44,6 @@ const RESERVED: &[&str] = &[
     "unknown",
     "unreduced",
 ];
-
-fn is_dtype(word: &str) -> bool {
-    dtype_bits(word).is_some() || matches!(word, "token" | "opaque")
-}
 
 /// Reads a module: what could be read, and what was wrong with the rest.
 ///
@@ -217,7 +214,7 @@ impl<'a> Parser<'a> {
         let Some((name, percent)) = self.cursor.name()? else {
             return Err(self.cursor.wanted(what));
         };
-        let reserved = is_dtype(name) || (!percent && RESERVED.contains(&name));
+        let reserved = is_type(name) || (!percent && RESERVED.contains(&name));
         if reserved {
             let message = format!("found the name `{name}`, which is a word of the language");
             let at = self.cursor.span_from(start);
@@ -236,7 +233,7 @@ impl<'a> Parser<'a> {
                     return Err(self.cursor.wanted("a parameter's name"));
                 }
                 self.cursor.eat(":")?;
-                shape(&mut self.cursor, 0)?;
+                shape(&mut self.cursor)?;
                 if self.cursor.eat(")")? {
                     break;
                 }
@@ -244,7 +241,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.cursor.expect("->")?;
-        shape(&mut self.cursor, 0).map(drop)
+        shape(&mut self.cursor).map(drop)
     }
 
     fn body(&mut self, name: &str, start: usize, depth: usize) -> Step<Computation> {
@@ -312,7 +309,7 @@ impl<'a> Parser<'a> {
             return Err(error);
         }
         let mut declared = if starts_shape(&mut self.cursor)? {
-            Some(shape(&mut self.cursor, 0)?)
+            Some(shape(&mut self.cursor)?)
         } else {
             None
         };
@@ -326,7 +323,7 @@ impl<'a> Parser<'a> {
         self.cursor.expect("(")?;
         let mut made = Instruction {
             name: name.to_owned(),
-            shape: Shape::Token,
+            shape: XlaShape::Token,
             opcode: word.to_owned(),
             operands: Vec::new(),
             payload: None,
@@ -391,7 +388,7 @@ impl<'a> Parser<'a> {
         Ok(number.to_string())
     }
 
-    fn constant(&mut self, shape: &Shape) -> Step<String> {
+    fn constant(&mut self, shape: &XlaShape) -> Step<String> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         literal(&mut self.cursor, shape, 0)?;
@@ -418,7 +415,7 @@ impl<'a> Parser<'a> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let declared = if starts_shape(&mut self.cursor)? {
-            Some(shape(&mut self.cursor, 0)?)
+            Some(shape(&mut self.cursor)?)
         } else {
             None
         };
@@ -458,7 +455,7 @@ impl<'a> Parser<'a> {
             let element = self.cursor.integer()?;
             let made = Instruction {
                 name: format!("{}.anon", "get-tuple-element"),
-                shape: Shape::Token,
+                shape: XlaShape::Token,
                 opcode: "get-tuple-element".to_owned(),
                 operands: vec![index],
                 payload: None,
@@ -551,7 +548,7 @@ impl<'a> Parser<'a> {
             self.cursor.skip()?;
             let start = self.cursor.position();
             if key == "literal" {
-                let shape = shape(&mut self.cursor, 0)?;
+                let shape = shape(&mut self.cursor)?;
                 literal(&mut self.cursor, &shape, 0)?;
             } else {
                 self.cursor.piece()?;
@@ -678,16 +675,16 @@ fn wrong_value(key: &str, value: &str) -> Option<String> {
 }
 
 /// Reads `{(shapes)->shape}`.
-pub(crate) fn entry_layout(text: &str) -> Option<(Vec<Shape>, Shape)> {
+pub(crate) fn entry_layout(text: &str) -> Option<(Vec<XlaShape>, XlaShape)> {
     let mut cursor = Cursor::new(text);
     cursor.expect("{").ok()?;
-    let Ok(Shape::Tuple(mut params)) = shape(&mut cursor, 0) else {
+    let Ok(XlaShape::Tuple(mut params)) = shape(&mut cursor) else {
         return None;
     };
     cursor.expect("->").ok()?;
-    let mut result = shape(&mut cursor, 0).ok()?;
+    let mut result = shape(&mut cursor).ok()?;
     cursor.expect("}").ok()?;
-    params.iter_mut().for_each(Shape::complete);
+    params.iter_mut().for_each(XlaShape::complete);
     result.complete();
     Some((params, result))
 }

@@ -5,8 +5,8 @@
 
 use crate::module::{Computation, HloModule, Instruction};
 use crate::opcode::{COMMON, Opcode};
-use crate::shape::Shape;
 use indexmap::{IndexMap, IndexSet};
+use optc_layout::{XlaArray, XlaShape, XlaType};
 use std::fmt::Write;
 
 /// Gives out names that differ: `x`, then `x.1`.
@@ -127,8 +127,8 @@ impl Printer<'_> {
         let computation = &self.module.computations[index];
         let names = &self.instructions[index];
         let parameter = |i: usize| {
-            let shape = computation.instructions[i].shape.without_layouts();
-            (names[i].clone(), shape.to_string())
+            let shape = &computation.instructions[i].shape;
+            (names[i].clone(), shape.text_without_layouts())
         };
         let attr = |(k, v): (&str, &str)| (k.to_owned(), v.to_owned());
         PrintedComputation {
@@ -142,7 +142,7 @@ impl Printer<'_> {
                 .into_iter()
                 .map(parameter)
                 .collect(),
-            result: computation.root().shape.without_layouts().to_string(),
+            result: computation.root().shape.text_without_layouts(),
             attrs: computation.attrs.iter().map(attr).collect(),
         }
     }
@@ -272,7 +272,7 @@ impl Printer<'_> {
         let [yes, no] = made.called("branch_computations")? else {
             return None;
         };
-        if index.shape.array()?.dtype != "pred" {
+        if index.shape.as_array()?.element != XlaType::Pred {
             return None;
         }
         let name = |i: &usize| format!("%{}", self.computations[*i]);
@@ -285,19 +285,15 @@ impl Printer<'_> {
 
 /// The shape; XLA does not keep the bits of an element with the literal of a constant.
 fn printed_shape(made: &Instruction) -> String {
-    let mut shape = made.shape.clone();
     if made.opcode == "constant"
-        && let Shape::Array(array) = &mut shape
-        && let Some(layout) = &mut array.layout
-        && let Some(start) = layout.find("E(")
-        && let Some(len) = layout[start..].find(')')
+        && let XlaShape::Array(array) = &made.shape
+        && let Some(spelling) = &array.spelling
     {
-        layout.replace_range(start..=start + len, "");
-        if layout.ends_with(':') {
-            layout.pop();
-        }
+        let spelling = Some(spelling.with_element_bits(0));
+        let array = array.clone();
+        return XlaArray { spelling, ..array }.to_string();
     }
-    shape.to_string()
+    made.shape.to_string()
 }
 
 /// Whether an attribute says what holds without it.
@@ -335,8 +331,10 @@ fn says_nothing(made: &Instruction, computation: &Computation, name: &str, text:
                 .operands
                 .first()
                 .map(|&o| &computation.instructions[o].shape);
-            let dtype = operand.and_then(Shape::array).map_or("", |a| a.dtype);
-            let usual = match dtype.as_bytes().first() {
+            let element = operand
+                .and_then(XlaShape::as_array)
+                .map(|a| a.element.name());
+            let usual = match element.and_then(|name| name.bytes().next()) {
                 Some(b's') => "SIGNED",
                 Some(b'u' | b'p') => "UNSIGNED",
                 _ => "FLOAT",

@@ -100,6 +100,9 @@ fn digit(n: usize) -> char {
         .unwrap_or('?')
 }
 
+/// Dimensions of more elements than this are not looked at as batches, place by place.
+const MOST_BATCHES: i64 = 1 << 20;
+
 /// What a spatial dimension does in a contraction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -116,6 +119,17 @@ enum Use {
 }
 
 impl WindowDim {
+    /// A window of one element that moves by one.
+    pub(crate) const ONE: WindowDim = WindowDim {
+        size: 1,
+        stride: 1,
+        low: 0,
+        high: 0,
+        base_dilation: 1,
+        dilation: 1,
+        reversed: false,
+    };
+
     /// The use of a dimension of these extents, and whether the window's elements run backward.
     fn role(&self, operand: i64, result: i64) -> Option<(Use, bool)> {
         let plain = self.base_dilation == 1 && self.low == 0 && self.high == 0;
@@ -134,12 +148,31 @@ impl WindowDim {
             // Result i meets the element where the window's offset is n - 1 - i.
             return Some((Use::Right, !self.reversed));
         }
-        let spread = self.base_dilation == n && self.stride == n - 1 && self.dilation == 1;
-        let bare = self.low == 0 && self.high == 0 && !self.reversed;
-        if operand == n && result == n && spread && bare && 1 < n {
-            return Some((Use::Batch, false));
+        if operand != n || result != n || !(2..=MOST_BATCHES).contains(&n) || self.dilation != 1 {
+            return None;
         }
-        None
+        let window: Vec<i64> = (0..n).map(|i| self.only(i, n)).collect::<Option<_>>()?;
+        let forward = window.iter().copied().eq(0..n);
+        let backward = window.iter().copied().eq((0..n).rev());
+        (forward || backward).then_some((Use::Batch, forward == self.reversed))
+    }
+
+    /// The one place of the window that meets an operand element where the window begins at result
+    /// `i`, if that element is `i` and no other place meets one of the operand's `n`.
+    fn only(&self, i: i64, n: i64) -> Option<i64> {
+        let start = i.checked_mul(self.stride)?.checked_sub(self.low)?;
+        let end = start.checked_add(self.size)?.checked_sub(1)?;
+        if self.base_dilation < 1 {
+            return None;
+        }
+        let ceil = start.div_euclid(self.base_dilation)
+            + i64::from(start.rem_euclid(self.base_dilation) != 0);
+        let first = ceil.max(0);
+        let last = end.div_euclid(self.base_dilation).min(n - 1);
+        if first != i || last != i {
+            return None;
+        }
+        i.checked_mul(self.base_dilation)?.checked_sub(start)
     }
 }
 
@@ -355,12 +388,7 @@ impl FuncCx<'_, '_> {
         [x, w]: [Value; 2],
         ty: &TensorType,
     ) -> Option<Value> {
-        if window
-            .iter()
-            .any(|d| d.base_dilation != 1 || d.low < 0 || d.high < 0)
-        {
-            return None;
-        }
+        let (x, window) = self.filled(x, &labels.lhs[2..], window, 0.0, |_| false)?;
         let mut w = w;
         let backward = window
             .iter()
@@ -397,6 +425,42 @@ impl FuncCx<'_, '_> {
             props.set("to", Attr::Type(Type::Scalar(ty.dtype)));
         }
         self.seen_as("hbir.conv", &[x, w], props, &labels.out, ty)
+    }
+
+    /// The operand with the elements that a window sees between and around its own: those that
+    /// dilation puts between them, and the padding of a dimension where it cuts elements off or `all`
+    /// says so. What is left of the window is plain there; `places[d]` is the operand's dimension of
+    /// window dimension `d`.
+    pub(super) fn filled(
+        &mut self,
+        x: Value,
+        places: &[usize],
+        window: &[WindowDim],
+        fill: f64,
+        all: impl Fn(&WindowDim) -> bool,
+    ) -> Option<(Value, Vec<WindowDim>)> {
+        let rank = self.tensor_of(x)?.rank();
+        let (mut gaps, mut low, mut high) = (vec![0; rank], vec![0; rank], vec![0; rank]);
+        let mut plain = window.to_vec();
+        for (dim, &place) in plain.iter_mut().zip(places) {
+            *gaps.get_mut(place)? = dim.base_dilation.checked_sub(1)?;
+            dim.base_dilation = 1;
+            if dim.low < 0 || dim.high < 0 || all(dim) {
+                (low[place], high[place]) = (dim.low, dim.high);
+                (dim.low, dim.high) = (0, 0);
+            }
+        }
+        let mut x = self.spaced(x, &gaps, fill)?;
+        if low.iter().chain(&high).any(|&n| n != 0) {
+            let from = self.tensor_of(x)?;
+            let mut sizes = Vec::with_capacity(rank);
+            for ((&n, &low), &high) in from.shape()?.iter().zip(&low).zip(&high) {
+                let size = n.checked_add_signed(low)?.checked_add_signed(high)?;
+                sizes.push(size);
+            }
+            x = self.padded(x, &low, &high, fill, TensorType::fixed(&sizes, from.dtype))?;
+        }
+        Some((x, plain))
     }
 
     /// An operation whose result dimension `i` is dimension `places[i]` of `ty`: it writes the layout

@@ -374,8 +374,8 @@ impl Reducer {
         let float = computation
             .root()
             .shape
-            .array()
-            .and_then(|s| dtype(s.dtype))?
+            .as_array()
+            .and_then(|s| dtype(s.element))?
             .is_float();
         let same = computation.root == through(computation.root)?;
         if !((x, y) == (a, b) || (x, y) == (b, a)) || !(same || float) {

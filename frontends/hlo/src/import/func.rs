@@ -3,10 +3,10 @@
 use super::ModuleCx;
 use super::types::{tensor, value_type};
 use crate::module::{Computation, Instruction};
-use crate::shape::Shape;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, Inferred, Loc, OpRef, TensorType, Type, Value,
 };
+use optc_layout::XlaShape;
 use optc_layout::{Layout, Notation, Spelling, ViewMap, is_view, pull};
 
 /// A function that is being built.
@@ -51,8 +51,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     pub(super) fn build(
         mut self,
         parameters: &[usize],
-        wanted: &[Shape],
-        result: &Shape,
+        wanted: &[XlaShape],
+        result: &XlaShape,
     ) -> Result<Func, Box<Diagnostic>> {
         self.func.span = self.computation.span;
         let entry = self.index == self.cx.hlo.entry;
@@ -70,14 +70,14 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         for (&parameter, shape) in parameters.iter().zip(wanted) {
             self.parameter(parameter, shape);
         }
-        let tuples = wanted.iter().any(|s| matches!(s, Shape::Tuple(_)));
+        let tuples = wanted.iter().any(|s| matches!(s, XlaShape::Tuple(_)));
         if tuples {
             let texts = wanted.iter().map(|s| Attr::str(&s.to_string())).collect();
             self.func
                 .attrs
                 .set("hlo.operand_shapes", Attr::Array(texts));
         }
-        if matches!(result, Shape::Tuple(_)) {
+        if matches!(result, XlaShape::Tuple(_)) {
             self.func
                 .attrs
                 .set("hlo.result_shape", Attr::str(&result.to_string()));
@@ -89,7 +89,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             }
         }
         let root = self.computation.root;
-        let leaves: Vec<Type> = result.leaves().into_iter().map(value_type).collect();
+        let leaves: Vec<Type> = result.parts().into_iter().map(value_type).collect();
         for (value, ty) in self.values[root].clone().into_iter().zip(leaves) {
             let Some(value) = value else {
                 return Err(self.refuse("the result is the context of an asynchronous copy"));
@@ -100,13 +100,13 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         Ok(self.func)
     }
 
-    fn parameter(&mut self, index: usize, shape: &Shape) {
+    fn parameter(&mut self, index: usize, shape: &XlaShape) {
         let instruction = &self.computation.instructions[index];
-        let leaves = shape.leaves();
-        let tuple = matches!(shape, Shape::Tuple(_));
+        let leaves = shape.parts();
+        let tuple = matches!(shape, XlaShape::Tuple(_));
         let own: Vec<Type> = instruction
             .shape
-            .leaves()
+            .parts()
             .into_iter()
             .map(value_type)
             .collect();
@@ -189,7 +189,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     }
 
     fn element(&self, made: &Instruction, operands: &Operands) -> Vec<Option<Value>> {
-        let Shape::Tuple(parts) = &self.computation.instructions[made.operands[0]].shape else {
+        let XlaShape::Tuple(parts) = &self.computation.instructions[made.operands[0]].shape else {
             return Vec::new();
         };
         let index = made
@@ -197,8 +197,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             .int("index")
             .and_then(|i| usize::try_from(i).ok());
         let index = index.unwrap_or(usize::MAX).min(parts.len());
-        let start: usize = parts[..index].iter().map(|p| p.leaves().len()).sum();
-        let count = parts.get(index).map_or(0, |p| p.leaves().len());
+        let start: usize = parts[..index].iter().map(|p| p.parts().len()).sum();
+        let count = parts.get(index).map_or(0, |p| p.parts().len());
         let all = &operands[0];
         all.get(start..start + count).unwrap_or_default().to_vec()
     }
@@ -240,8 +240,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             return Ok(None);
         }
         let shape = match &made.shape {
-            Shape::Tuple(parts) if base == "copy" => parts.first(),
-            Shape::Tuple(parts) => parts.get(1),
+            XlaShape::Tuple(parts) if base == "copy" => parts.first(),
+            XlaShape::Tuple(parts) => parts.get(1),
             _ => None,
         };
         let Some(shape) = shape else {
@@ -375,7 +375,11 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     pub(super) fn view(&mut self, value: Value, map: &ViewMap) -> Option<Value> {
         let from = self.tensor_of(value)?;
         let layout = pull(&from.layout()?.ok()?, map).ok()?;
-        let layout = layout.respell(Notation::Xla).unwrap_or(layout);
+        // What needs digits is longer in tiles.
+        let layout = match layout.spelling() {
+            Spelling::Digits(_) => layout,
+            _ => layout.respell(Notation::Xla).unwrap_or(layout),
+        };
         let dims = map.result.iter().map(|&n| Dim::Fixed(n)).collect();
         let spelling = if layout.is_row_major() {
             Spelling::RowMajor
@@ -480,7 +484,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
 
     /// The type of an instruction that gives one array.
     pub(super) fn result_type(made: &Instruction) -> Option<TensorType> {
-        tensor(made.shape.array()?)
+        tensor(made.shape.as_array()?)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::module::Instruction;
 use optc_ir::{Attr, AttrDict, DType, TensorType, Value};
 
 impl FuncCx<'_, '_> {
-    /// A gather that takes whole slices along one dimension. HLO moves indices that are out of
+    /// A gather that takes slices along one dimension, whole in the others. HLO moves indices that are out of
     /// bounds to the nearest slice; so does the clamp before the operation.
     pub(super) fn gather(
         &mut self,
@@ -20,12 +20,13 @@ impl FuncCx<'_, '_> {
             list.into_iter().map(|n| usize::try_from(n).ok()).collect()
         };
         let (offsets, collapsed) = (list("offset_dims")?, list("collapsed_slice_dims")?);
-        let &[axis] = &list("start_index_map")?[..] else {
-            return None;
-        };
         if !list("operand_batching_dims")?.is_empty() {
             return None;
         }
+        let mapped = list("start_index_map")?;
+        let &[axis] = &mapped[..] else {
+            return self.gather_places(made, [x, indices], &mapped, [&offsets, &collapsed], ty);
+        };
         let shape = self.tensor_of(x)?.shape()?;
         let sizes = list("slice_sizes")?;
         if sizes.len() != shape.len() || shape.len() <= axis {
@@ -34,7 +35,10 @@ impl FuncCx<'_, '_> {
         let whole = |d: usize| u64::try_from(sizes[d]) == Ok(shape[d]);
         let others = (0..shape.len()).filter(|&d| d != axis);
         let only_axis = collapsed.is_empty() || collapsed == [axis];
-        if !others.clone().all(whole) || sizes[axis] != 1 || !only_axis || shape[axis] == 0 {
+        let taken = u64::try_from(sizes[axis]).ok().filter(|&n| 0 < n)?;
+        let last = shape[axis].checked_sub(taken)?;
+        let fits = others.clone().all(whole) && only_axis;
+        if !fits || (taken != 1 && !collapsed.is_empty()) {
             return None;
         }
         let vector = usize::try_from(made.attrs.int("index_vector_dim")?).ok()?;
@@ -47,29 +51,95 @@ impl FuncCx<'_, '_> {
             return None;
         }
         let indices = self.reshaped(indices, &places)?;
-        let indices = self.bounded(indices, shape[axis] - 1)?;
+        let indices = self.bounded(indices, last)?;
+        let indices = self.run(indices, taken)?;
         // The operation gives the dimensions before the axis, those of the indices, those after.
         let batch: Vec<usize> = (0..ty.rank()).filter(|d| !offsets.contains(d)).collect();
         if batch.len() != places.len() {
             return None;
         }
         let mut kept = offsets.clone();
-        let mut unit = None;
+        let mut run = Vec::new();
         if collapsed.is_empty() {
-            unit = Some(*offsets.get(axis)?);
+            let place = *offsets.get(axis)?;
             kept.remove(axis);
+            if taken != 1 {
+                run.push(place);
+            }
         }
         let before = kept.get(..axis)?;
-        let order = [before, &batch, &kept[axis..]].concat();
+        let order = [before, &batch, &run, &kept[axis..]].concat();
         let props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
         let own = retyped(ty, self.tensor_of(x)?.dtype);
-        let value = match unit {
-            None => self.seen_as("hbir.gather", &[x, indices], props, &order, &own)?,
-            Some(_) => {
-                let value = self.emit_inferred("hbir.gather", &[x, indices], props)?;
-                self.spread(value, &order, &own)?
-            }
+        let value = if order.len() == ty.rank() {
+            self.seen_as("hbir.gather", &[x, indices], props, &order, &own)?
+        } else {
+            let value = self.emit_inferred("hbir.gather", &[x, indices], props)?;
+            self.spread(value, &order, &own)?
         };
+        self.cast(value, ty)
+    }
+
+    /// A gather whose indices name a place in several dimensions, `mapped`, and take whole the others.
+    fn gather_places(
+        &mut self,
+        made: &Instruction,
+        [x, indices]: [Value; 2],
+        mapped: &[usize],
+        [offsets, collapsed]: [&[usize]; 2],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let shape = self.tensor_of(x)?.shape()?;
+        let sizes = made.attrs.ints("slice_sizes")?;
+        let fits = |(d, &size): (usize, &i64)| match mapped.contains(&d) {
+            true => size == 1 && 0 < shape[d],
+            false => u64::try_from(size) == Ok(shape[d]) && !collapsed.contains(&d),
+        };
+        let inside = mapped.iter().all(|&d| d < shape.len());
+        if !inside || sizes.len() != shape.len() || !sizes.iter().enumerate().all(fits) {
+            return None;
+        }
+        let others: Vec<usize> = (0..shape.len()).filter(|d| !mapped.contains(d)).collect();
+        let given = self.tensor_of(indices)?;
+        let vector = usize::try_from(made.attrs.int("index_vector_dim")?).ok()?;
+        let DType::Int { bits, .. } = given.dtype else {
+            return None;
+        };
+        if given.shape()?.get(vector) != u64::try_from(mapped.len()).ok().as_ref() || bits < 8 {
+            return None;
+        }
+        let batches: Vec<usize> = (0..given.rank()).filter(|&d| d != vector).collect();
+        let indices = self.permuted(indices, &[&batches[..], &[vector]].concat())?;
+        // Indices are moved inside, each coordinate to its own dimension.
+        let width = usize::from(bits.div_ceil(8)).min(8);
+        let mut last = Vec::new();
+        for &d in mapped {
+            if (shape[d] - 1).checked_shr(u32::from(bits) - 1) != Some(0) {
+                return None;
+            }
+            last.extend_from_slice(&(shape[d] - 1).to_le_bytes()[..width]);
+        }
+        let limits = TensorType::fixed(&[u64::try_from(mapped.len()).ok()?], given.dtype);
+        let zeros = self.numbers(vec![0; last.len()], limits.clone())?;
+        let last = self.numbers(last, limits)?;
+        let own = self.tensor_of(indices)?;
+        let above = self.emit("hbir.max", &[indices, zeros], AttrDict::new(), own.clone())?;
+        let places = self.emit("hbir.min", &[above, last], AttrDict::new(), own)?;
+        let x = self.permuted(x, &[mapped, &others].concat())?;
+        let value = self.emit_inferred("hbir.gather_nd", &[x, places], AttrDict::new())?;
+        // Where the operand's dimensions that are not dropped lie in the result.
+        let stays = (0..shape.len()).filter(|d| !collapsed.contains(d));
+        let mut order: Vec<usize> = (0..ty.rank()).filter(|d| !offsets.contains(d)).collect();
+        if order.len() != batches.len() {
+            return None;
+        }
+        for (d, place) in stays.zip(offsets) {
+            if others.contains(&d) {
+                order.push(*place);
+            }
+        }
+        let own = retyped(ty, self.tensor_of(value)?.dtype);
+        let value = self.spread(value, &order, &own)?;
         self.cast(value, ty)
     }
 
@@ -114,7 +184,6 @@ impl FuncCx<'_, '_> {
             return None;
         }
         let mut at = x;
-        let mut done = false;
         for (axis, (&n, &size)) in shape.iter().zip(&sizes).enumerate() {
             let size = u64::try_from(size).ok()?;
             let last = n.checked_sub(size)?;
@@ -122,14 +191,17 @@ impl FuncCx<'_, '_> {
                 continue;
             }
             let start = self.bounded(starts[axis], last)?;
-            let index = self.run(start, size)?;
+            let start = self.reshaped(start, &[])?;
+            let index = match size {
+                1 => self.reshaped(start, &[1])?,
+                _ => self.run(start, size)?,
+            };
             let props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
             let mut own = self.tensor_of(at)?;
             own.dims[axis] = optc_ir::Dim::Fixed(size);
             at = self.emit("hbir.gather", &[at, index], props, retyped(&own, own.dtype))?;
-            done = true;
         }
-        if !done || self.tensor_of(at)?.dims != ty.dims {
+        if self.tensor_of(at)?.dims != ty.dims {
             return None;
         }
         let own = retyped(ty, self.tensor_of(at)?.dtype);
@@ -141,23 +213,30 @@ impl FuncCx<'_, '_> {
         self.cast(placed, ty)
     }
 
-    /// `start`, `start + 1`, … as many as `size`.
-    fn run(&mut self, start: Value, size: u64) -> Option<Value> {
-        let dtype = self.tensor_of(start)?.dtype;
-        let start = self.reshaped(start, &[1])?;
+    /// For each start a run, `start`, `start + 1`, … as many as `size`, in a last dimension; the starts
+    /// themselves where that is 1.
+    fn run(&mut self, starts: Value, size: u64) -> Option<Value> {
         if size == 1 {
-            return Some(start);
+            return Some(starts);
         }
-        let ty = TensorType::fixed(&[size], dtype);
-        if dtype == DType::BOOL {
+        let from = self.tensor_of(starts)?;
+        if from.dtype == DType::BOOL {
             return None;
         }
+        let mut shape = from.shape()?;
+        shape.push(1);
+        let starts = self.reshaped(starts, &shape)?;
+        let axis = AttrDict::new().with("axis", Attr::int(0));
         let steps = self.emit(
             "hbir.iota",
             &[],
-            AttrDict::new().with("axis", Attr::int(0)),
-            ty.clone(),
+            axis,
+            TensorType::fixed(&[size], from.dtype),
         )?;
-        self.emit("hbir.add", &[start, steps], AttrDict::new(), ty)
+        if let Some(last) = shape.last_mut() {
+            *last = size;
+        }
+        let ty = TensorType::fixed(&shape, from.dtype);
+        self.emit("hbir.add", &[starts, steps], AttrDict::new(), ty)
     }
 }

@@ -20,10 +20,10 @@ mod window;
 
 use crate::module::HloModule;
 use crate::parse::{Strictness, entry_layout, parse};
-use crate::shape::Shape;
 use func::FuncCx;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, AttrDict, Diagnostic, Loc, Module, Registry, Severity, TensorType};
+use optc_layout::{XlaArray, XlaShape};
 use std::sync::Arc;
 
 /// An imported module.
@@ -92,7 +92,7 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
 /// The type that an array has in the IR; none where the IR lacks its element type or an extent is
 /// not known.
 #[must_use]
-pub fn tensor_type(array: &crate::shape::ArrayShape) -> Option<TensorType> {
+pub fn tensor_type(array: &XlaArray) -> Option<TensorType> {
     types::tensor(array)
 }
 
@@ -170,7 +170,7 @@ fn function(cx: &mut ModuleCx<'_>, index: usize) -> Result<optc_ir::Func, Box<Di
     let hlo = cx.hlo;
     let computation = &hlo.computations[index];
     let parameters = computation.parameters();
-    let own: Vec<Shape> = parameters
+    let own: Vec<XlaShape> = parameters
         .iter()
         .map(|&p| computation.instructions[p].shape.clone())
         .collect();

@@ -3,8 +3,8 @@
 use super::func::{FuncCx, Operands};
 use super::types::value_type;
 use crate::module::Instruction;
-use crate::shape::Shape;
 use optc_ir::{Attr, AttrDict, Diagnostic, Type, Value};
+use optc_layout::XlaShape;
 use std::sync::Arc;
 
 type Leaves = Vec<Option<Value>>;
@@ -30,7 +30,7 @@ impl FuncCx<'_, '_> {
         let shapes = parameters
             .iter()
             .map(|&p| &computation.instructions[p].shape);
-        let wanted: Vec<Type> = shapes.flat_map(Shape::leaves).map(value_type).collect();
+        let wanted: Vec<Type> = shapes.flat_map(XlaShape::parts).map(value_type).collect();
         let given: Option<Vec<Value>> = operands.iter().flatten().copied().collect();
         let Some(given) = given.filter(|g| g.len() == wanted.len()) else {
             return Err(self.refuse("an operand of a fusion or call is missing"));
@@ -40,7 +40,7 @@ impl FuncCx<'_, '_> {
             values.push(self.coerce(value, ty)?);
         }
         let root = &computation.root().shape;
-        let results: Vec<Type> = root.leaves().into_iter().map(value_type).collect();
+        let results: Vec<Type> = root.parts().into_iter().map(value_type).collect();
         let name = self.cx.function_name(callee);
         let props = AttrDict::new().with("callee", Attr::Symbol(name));
         let loc = self.loc.clone();
@@ -52,7 +52,7 @@ impl FuncCx<'_, '_> {
                 .set(&format!("hlo.{key}"), Attr::str(value));
         }
         let mut leaves = Vec::new();
-        let own: Vec<Type> = made.shape.leaves().into_iter().map(value_type).collect();
+        let own: Vec<Type> = made.shape.parts().into_iter().map(value_type).collect();
         for (value, ty) in self.func.ops[op].results.clone().into_iter().zip(&own) {
             leaves.push(Some(self.coerce(value, ty)?));
         }
@@ -69,16 +69,16 @@ impl FuncCx<'_, '_> {
         let mut props = AttrDict::new()
             .with("kind", Attr::str(&made.opcode))
             .with("domain", Attr::str("hlo"));
-        let shapes: Vec<&Shape> = made
+        let shapes: Vec<&XlaShape> = made
             .operands
             .iter()
             .map(|&o| &self.computation.instructions[o].shape)
             .collect();
-        if shapes.iter().any(|s| matches!(s, Shape::Tuple(_))) {
+        if shapes.iter().any(|s| matches!(s, XlaShape::Tuple(_))) {
             let texts = shapes.iter().map(|s| Attr::str(&s.to_string())).collect();
             props.set("operand_shapes", Attr::Array(texts));
         }
-        if matches!(made.shape, Shape::Tuple(_)) {
+        if matches!(made.shape, XlaShape::Tuple(_)) {
             props.set("result_shape", Attr::str(&made.shape.to_string()));
         }
         if let Some(payload) = &made.payload {
@@ -95,7 +95,7 @@ impl FuncCx<'_, '_> {
         let Some(values) = values else {
             return Err(self.refuse("the context of an asynchronous copy is used as a value"));
         };
-        let results: Vec<Type> = made.shape.leaves().into_iter().map(value_type).collect();
+        let results: Vec<Type> = made.shape.parts().into_iter().map(value_type).collect();
         let loc = self.loc.clone();
         let op = self
             .func

@@ -111,18 +111,74 @@ impl FuncCx<'_, '_> {
         ty: &TensorType,
     ) -> Option<Value> {
         let amounts = padding(made.attrs.get("padding")?)?;
-        if amounts.iter().any(|a| a[2] != 0) {
-            return None;
-        }
         let fill = self.known_scalar(value)?;
-        let list = |i: usize| Attr::ints(&amounts.iter().map(|a| a[i]).collect::<Vec<i64>>());
-        let mut props = AttrDict::new().with("low", list(0)).with("high", list(1));
+        let list = |i: usize| amounts.iter().map(|a| a[i]).collect::<Vec<i64>>();
+        let x = self.spaced(x, &list(2), fill)?;
+        let own = self.own(x, ty)?;
+        let padded = self.padded(x, &list(0), &list(1), fill, own)?;
+        self.cast(padded, ty)
+    }
+
+    /// `low` elements before and `high` after each dimension; negative amounts cut elements off.
+    pub(super) fn padded(
+        &mut self,
+        x: Value,
+        low: &[i64],
+        high: &[i64],
+        fill: f64,
+        ty: TensorType,
+    ) -> Option<Value> {
+        let mut props = AttrDict::new()
+            .with("low", Attr::ints(low))
+            .with("high", Attr::ints(high));
         if fill != 0.0 || fill.is_sign_negative() {
             props.set("value", Attr::float(fill));
         }
-        let own = self.own(x, ty)?;
-        let padded = self.emit("hbir.pad", &[x], props, own)?;
-        self.cast(padded, ty)
+        self.emit("hbir.pad", &[x], props, ty)
+    }
+
+    /// `gaps[d]` elements between each two neighbours of a dimension: every element gets a
+    /// dimension of its own, which is padded and merged again, and what follows the last is cut off.
+    pub(super) fn spaced(&mut self, x: Value, gaps: &[i64], fill: f64) -> Option<Value> {
+        let from = self.tensor_of(x)?;
+        let shape = from.shape()?;
+        if shape.len() != gaps.len() {
+            return None;
+        }
+        let (mut cut, mut widened, mut merged, mut kept) = (vec![], vec![], vec![], vec![]);
+        let mut high = vec![];
+        for (&n, &gap) in shape.iter().zip(gaps) {
+            let between = u64::try_from(gap).ok()?;
+            let step = between.checked_add(1)?;
+            let whole = n.checked_mul(step)?;
+            cut.push(n);
+            widened.push(n);
+            high.push(0);
+            if between != 0 {
+                cut.push(1);
+                widened.push(step);
+                high.push(gap);
+            }
+            merged.push(whole);
+            kept.push(whole.saturating_sub(between));
+        }
+        if kept == shape {
+            return Some(x);
+        }
+        let alone = self.reshaped(x, &cut)?;
+        let none = vec![0; high.len()];
+        let wide = TensorType::fixed(&widened, from.dtype);
+        let padded = self.padded(alone, &none, &high, fill, wide)?;
+        let joined = self.reshaped(padded, &merged)?;
+        let props = AttrDict::new()
+            .with("starts", Attr::ints(&vec![0i64; kept.len()]))
+            .with("limits", Attr::ints(&kept));
+        self.emit(
+            "hbir.slice",
+            &[joined],
+            props,
+            TensorType::fixed(&kept, from.dtype),
+        )
     }
 
     pub(super) fn concatenate(

@@ -4,7 +4,8 @@ use super::contract::{WindowDim, window};
 use super::elementwise::{Reducer, retyped};
 use super::func::FuncCx;
 use crate::module::Instruction;
-use optc_ir::{Attr, AttrDict, TensorType, Value};
+use optc_ir::{Attr, AttrDict, DType, Dense, TensorType, Value};
+use std::sync::Arc;
 
 impl FuncCx<'_, '_> {
     pub(super) fn reduce_window(
@@ -21,15 +22,28 @@ impl FuncCx<'_, '_> {
             return None;
         }
         let before = self.func.body.len();
-        if let Some(value) = self.blocks(kind, &window, x, init, ty) {
-            return Some(value);
+        for way in [Self::blocks, Self::whole, Self::pool] {
+            if let Some(value) = way(self, kind, &window, x, init, ty) {
+                return Some(value);
+            }
+            self.func.body.truncate(before);
         }
-        self.func.body.truncate(before);
-        if let Some(value) = self.whole(kind, &window, x, init, ty) {
-            return Some(value);
+        // What lies outside the operand counts for nothing: it may be the value that changes nothing.
+        let start = self.known_scalar(init)?;
+        let dtype = self.tensor_of(x)?.dtype;
+        if !kind.starts_from(start, dtype) {
+            return None;
         }
-        self.func.body.truncate(before);
-        self.pool(kind, &window, x, init, ty)
+        let places: Vec<usize> = (0..window.len()).collect();
+        let (x, window) = self.filled(x, &places, &window, start, |_| true)?;
+        let before = self.func.body.len();
+        for way in [Self::blocks, Self::pool] {
+            if let Some(value) = way(self, kind, &window, x, init, ty) {
+                return Some(value);
+            }
+            self.func.body.truncate(before);
+        }
+        None
     }
 
     /// Windows side by side: the dimension is split into blocks and each is reduced.
@@ -111,7 +125,7 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
-    /// The greatest element of windows over up to three dimensions.
+    /// The greatest or least element or the sum of windows over up to three dimensions.
     fn pool(
         &mut self,
         kind: Reducer,
@@ -122,7 +136,9 @@ impl FuncCx<'_, '_> {
     ) -> Option<Value> {
         let from = self.tensor_of(x)?;
         let start = self.known_scalar(init)?;
-        if kind != Reducer::Max || !kind.starts_from(start, from.dtype) || from.dtype != ty.dtype {
+        let float = from.dtype.is_float();
+        let known = kind == Reducer::Max || (float && matches!(kind, Reducer::Min | Reducer::Sum));
+        if !known || !kind.starts_from(start, from.dtype) || from.dtype != ty.dtype {
             return None;
         }
         let trivial = |d: &&usize| {
@@ -132,10 +148,13 @@ impl FuncCx<'_, '_> {
         let all: Vec<usize> = (0..window.len()).collect();
         let mut spatial: Vec<usize> = all.iter().filter(|d| !trivial(d)).copied().collect();
         let mut outer: Vec<usize> = all.iter().filter(trivial).copied().collect();
+        if let Some(missing) = 2usize.checked_sub(outer.len()).filter(|&n| 0 < n) {
+            return self.pool_with_units(missing, kind, window, [x, init], ty);
+        }
         while 2 < outer.len() {
             spatial.insert(0, outer.pop()?);
         }
-        if outer.len() != 2 || spatial.is_empty() || 3 < spatial.len() {
+        if spatial.is_empty() || 3 < spatial.len() {
             return None;
         }
         if spatial.iter().any(|&d| window[d].base_dilation != 1) {
@@ -146,13 +165,70 @@ impl FuncCx<'_, '_> {
             spatial.iter().map(|&d| f(&window[d])).collect()
         };
         let pads = [list(|d| d.low), list(|d| d.high)].concat();
-        let props = AttrDict::new()
+        let mut props = AttrDict::new()
             .with("kernel", Attr::ints(&list(|d| d.size)))
             .with("strides", Attr::ints(&list(|d| d.stride)))
             .with("dilations", Attr::ints(&list(|d| d.dilation)))
             .with("pads", Attr::ints(&pads));
-        let x = self.permuted(x, &places)?;
-        self.seen_as("hbir.max_pool", &[x], props, &places, ty)
+        let none = AttrDict::new;
+        match kind {
+            Reducer::Max => {
+                let x = self.permuted(x, &places)?;
+                self.seen_as("hbir.max_pool", &[x], props, &places, ty)
+            }
+            Reducer::Min => {
+                let x = self.emit("hbir.neg", &[x], none(), from)?;
+                let x = self.permuted(x, &places)?;
+                let greatest = self.seen_as("hbir.max_pool", &[x], props, &places, ty)?;
+                self.emit("hbir.neg", &[greatest], none(), ty.clone())
+            }
+            _ => {
+                let sizes = list(|d| d.size);
+                let count = sizes.iter().try_fold(1i64, |n, &m| n.checked_mul(m))?;
+                // Larger counts have no exact form in a single.
+                let count = u16::try_from(count).ok()?;
+                props.set("count_include_pad", Attr::Bool(true));
+                let x = self.permuted(x, &places)?;
+                let mean = self.seen_as("hbir.avg_pool", &[x], props, &places, ty)?;
+                let count = self.scalar(f32::from(count), ty.dtype)?;
+                self.emit("hbir.mul", &[mean, count], none(), ty.clone())
+            }
+        }
+    }
+
+    /// The same with dimensions of one element in front, which pooling wants.
+    fn pool_with_units(
+        &mut self,
+        units: usize,
+        kind: Reducer,
+        window: &[WindowDim],
+        [x, init]: [Value; 2],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let more = |shape: Vec<u64>| [vec![1; units], shape].concat();
+        let x = self.reshaped(x, &more(self.tensor_of(x)?.shape()?))?;
+        let wide = TensorType::fixed(&more(ty.shape()?), ty.dtype);
+        let window = [vec![WindowDim::ONE; units], window.to_vec()].concat();
+        let value = self.pool(kind, &window, x, init, &wide)?;
+        self.reshape_to(value, ty)
+    }
+
+    /// A constant of one number.
+    fn scalar(&mut self, value: f32, dtype: DType) -> Option<Value> {
+        let ty = TensorType::fixed(&[], DType::F32);
+        let value = self.numbers(value.to_le_bytes().to_vec(), ty)?;
+        self.cast(value, &TensorType::fixed(&[], dtype))
+    }
+
+    /// A constant of these bytes.
+    pub(super) fn numbers(&mut self, bytes: Vec<u8>, ty: TensorType) -> Option<Value> {
+        let dense = Dense {
+            ty: ty.clone().into(),
+            bytes,
+            splat: false,
+        };
+        let props = AttrDict::new().with("value", Attr::Dense(Arc::new(dense)));
+        self.emit("hbir.constant", &[], props, ty)
     }
 }
 
