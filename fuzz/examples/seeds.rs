@@ -35,8 +35,40 @@ fn main() -> std::io::Result<()> {
             count += usize::from(write(&corpus.join("layout"), ty.as_bytes())?);
         }
     }
+    for path in files(&root().join("frontends/hlo/tests"), "hlo") {
+        count += usize::from(write(&corpus.join("hlo"), &std::fs::read(path)?)?);
+    }
+    for (target, vectors) in [("hlo", "hlo_modules"), ("layout", "layout_text")] {
+        for text in vector_texts(&root().join(format!("spec/vectors/{vectors}.json")))? {
+            count += usize::from(write(&corpus.join(target), text.as_bytes())?);
+        }
+    }
     println!("{count} seeds in {}", corpus.display());
     Ok(())
+}
+
+/// The `text` of each vector of a file: one vector a line.
+fn vector_texts(path: &Path) -> std::io::Result<Vec<String>> {
+    let key = "\"text\": \"";
+    let file = std::fs::read_to_string(path)?;
+    let one = |line: &str| {
+        let (_, rest) = line.split_once(key)?;
+        let mut text = String::new();
+        let mut chars = rest.chars();
+        loop {
+            match chars.next()? {
+                '"' => return Some(text),
+                '\\' => match chars.next()? {
+                    'n' => text.push('\n'),
+                    't' => text.push('\t'),
+                    // Other escapes stand for themselves.
+                    c => text.push(c),
+                },
+                c => text.push(c),
+            }
+        }
+    };
+    Ok(file.lines().filter_map(one).collect())
 }
 
 /// The tensor types with a layout in a program.
