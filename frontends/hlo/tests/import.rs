@@ -222,9 +222,9 @@ fn programs_of_other_sources_are_emitted() {
 
 #[test]
 fn a_layout_that_hlo_cannot_write_is_refused() {
-    let text = "func.func @main(%x: tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>) -> tensor<128xf32, {digits = \"4:d0 32:d0/4\"}> {\n\
-        %0 = \"hbir.relu\"(%x) : (tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>) -> tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>\n\
-        return %0 : tensor<128xf32, {digits = \"4:d0 32:d0/4\"}>\n}\n";
+    let text = "func.func @main(%x: tensor<4x6xf32, {strides = [13, 2]}>) -> tensor<4x6xf32, {strides = [13, 2]}> {\n\
+        %0 = \"hbir.relu\"(%x) : (tensor<4x6xf32, {strides = [13, 2]}>) -> tensor<4x6xf32, {strides = [13, 2]}>\n\
+        return %0 : tensor<4x6xf32, {strides = [13, 2]}>\n}\n";
     let module = optc_ir::text::parse(text).unwrap();
     let error = emit(&module).unwrap_err();
     assert_eq!(error.code, "hlo-layout-inexpressible");

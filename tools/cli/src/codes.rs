@@ -80,8 +80,8 @@ optc verify --certificate c.txt other.ir"#,
         "a value has a layout that HLO text cannot write",
         &[(
             "in.ir",
-            r#"func.func @main(%x: tensor<128xf32, {digits = "4:d0 32:d0/4"}>) -> tensor<128xf32, {digits = "4:d0 32:d0/4"}> {
-  return %x : tensor<128xf32, {digits = "4:d0 32:d0/4"}>
+            r#"func.func @main(%x: tensor<4x6xf32, {strides = [13, 2]}>) -> tensor<4x6xf32, {strides = [13, 2]}> {
+  return %x : tensor<4x6xf32, {strides = [13, 2]}>
 }"#,
         )],
         "optc --emit=hlo in.ir",
