@@ -39,26 +39,22 @@ pub(crate) struct Stuck {
 pub(crate) fn carry(local: &Local, given: &[Given], grid: &[u64]) -> Result<Carried, Stuck> {
     let mut asked: Vec<Given> = given.to_vec();
     // What is given alone, then what follows for the users of it; then everything again.
-    for round in 0..3 {
+    let mut forwards = 2;
+    loop {
         let mut walk = Walk::new(local, grid);
         walk.back(&asked)?;
-        if walk.results.iter().all(Option::is_some) {
+        let Some(op) = walk.results.iter().position(Option::is_none) else {
             return walk.finish();
+        };
+        if forwards == 0 {
+            return Err(Stuck {
+                op,
+                by: None,
+                reason: "no tile of the group says what part of it a program needs".to_owned(),
+            });
         }
-        if round == 2 {
-            break;
-        }
+        forwards -= 1;
         walk.forward(&mut asked);
-    }
-    let mut walk = Walk::new(local, grid);
-    walk.back(&asked)?;
-    match walk.results.iter().position(Option::is_none) {
-        None => walk.finish(),
-        Some(op) => Err(Stuck {
-            op,
-            by: None,
-            reason: "no tile of the group says what part of it a program needs".to_owned(),
-        }),
     }
 }
 

@@ -734,11 +734,12 @@ impl<'a> Search<'a> {
                 total.add(&self.layouts.amount(produced), sizes);
                 total.add(&self.layouts.amount(wanted), sizes);
                 // Where no view joins the two, a copy in row-major order lies between them.
-                let between = self.row_major_of(value);
-                let root = self.row_major_of(data.root);
-                if have.is_none() && between != wanted && root != produced {
-                    total.add(&self.layouts.amount(between), sizes);
-                    total.add(&self.layouts.amount(between), sizes);
+                if have.is_none() && self.row_major_of(data.root) != produced {
+                    let between = self.row_major_of(value);
+                    if between != wanted {
+                        total.add(&self.layouts.amount(between), sizes);
+                        total.add(&self.layouts.amount(between), sizes);
+                    }
                 }
             }
         }
