@@ -31,18 +31,19 @@ pub fn run_reference(
             registry,
             data,
         },
-        &mut Logical,
+        &mut Logical::<false>,
         func,
         inputs,
         bindings,
     )
 }
 
-/// Holds values as logical tensors.
-struct Logical;
+/// Holds values as logical tensors; `TILED`: groups run by their plan.
+pub(crate) struct Logical<const TILED: bool>;
 
-impl Memory for Logical {
+impl<const TILED: bool> Memory for Logical<TILED> {
     type Held = Rc<Tensor>;
+    const TILED: bool = TILED;
 
     fn store(&mut self, tensor: Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
         Ok(tensor)

@@ -24,11 +24,11 @@ pub(crate) use group::run_group;
 pub(crate) use units::{Schedule, Unit, schedule};
 
 use crate::data::DataSource;
-use crate::error::{OpFailure, RunError};
-use crate::walk::{Direct, Memory, Program, run};
+use crate::error::RunError;
+use crate::reference::Logical;
+use crate::walk::{Program, run};
 use indexmap::IndexMap;
-use optc_ir::{Bindings, Module, Registry, Tensor, TensorType};
-use std::rc::Rc;
+use optc_ir::{Bindings, Module, Registry, Tensor};
 
 /// Runs a function as its plan says ([`optc_ir::tile::Plan`]); what no group has runs as in
 /// [`run_reference`](crate::run_reference), and a function without a plan runs so altogether.
@@ -49,29 +49,5 @@ pub fn run_tiled(
         registry,
         data,
     };
-    run(program, &mut Tiled, func, inputs, bindings)
-}
-
-/// Holds values in memory as logical tensors and runs groups by their plan.
-struct Tiled;
-
-impl Memory for Tiled {
-    type Held = Rc<Tensor>;
-    const TILED: bool = true;
-
-    fn store(&mut self, tensor: Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
-        Ok(tensor)
-    }
-
-    fn load(&mut self, held: &Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
-        Ok(Rc::clone(held))
-    }
-
-    fn handles(&self, _: &str) -> bool {
-        false
-    }
-
-    fn direct(&mut self, step: &Direct<'_, Rc<Tensor>>) -> Result<Rc<Tensor>, OpFailure> {
-        Ok(Rc::clone(step.operand))
-    }
+    run(program, &mut Logical::<true>, func, inputs, bindings)
 }

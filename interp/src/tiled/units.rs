@@ -27,17 +27,7 @@ pub(crate) struct Schedule {
 /// # Errors
 /// As [`units`].
 pub(crate) fn schedule(func: &Func, plan: Option<&Plan>) -> Result<Schedule, (Op, TileFault)> {
-    let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
-    let mut escapes = vec![false; func.values.len()];
-    for &op in &func.body {
-        for &operand in &func.ops[op].operands {
-            let writer = func.def_op(operand).and_then(group_of);
-            escapes[operand.index()] |= writer.is_none() || writer != group_of(op);
-        }
-    }
-    for &value in &func.results {
-        escapes[value.index()] = true;
-    }
+    let escapes = Plan::escapes(plan, func);
     let units = units(func, plan)?;
     Ok(Schedule { units, escapes })
 }

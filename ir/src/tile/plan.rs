@@ -19,6 +19,7 @@
 
 use crate::attr::{Attr, AttrDict};
 use crate::diag::Diagnostic;
+use crate::entity::EntityId;
 use crate::module::{Func, Op};
 use crate::tile::span::{Span, Tile};
 use std::collections::BTreeMap;
@@ -156,6 +157,24 @@ impl Plan {
             return Err(diags);
         }
         Ok((groups.is_some() || !plan.tiles.is_empty()).then_some(plan))
+    }
+
+    /// The values that something outside of their own group uses, by number: what leaves the function
+    /// and what is in no group count as outside.
+    #[must_use]
+    pub fn escapes(plan: Option<&Plan>, func: &Func) -> Vec<bool> {
+        let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
+        let mut escapes = vec![false; func.values.len()];
+        for &op in &func.body {
+            for &operand in &func.ops[op].operands {
+                let writer = func.def_op(operand).and_then(group_of);
+                escapes[operand.index()] |= writer.is_none() || writer != group_of(op);
+            }
+        }
+        for &value in &func.results {
+            escapes[value.index()] = true;
+        }
+        escapes
     }
 
     /// Writes the attributes of a function, in the place of those that it has.

@@ -9,3 +9,15 @@ mod repeat;
 mod scope;
 pub mod svg;
 mod words;
+
+use optc_ir::{Diagnostic, Module};
+
+/// The function that a module starts with: `@main`, else the first one.
+fn entry(module: &Module) -> Result<usize, Box<Diagnostic>> {
+    if module.funcs.is_empty() {
+        let diag = Diagnostic::error("function-missing", "found no function to emit");
+        return Err(Box::new(diag));
+    }
+    let main = module.funcs.iter().position(|f| &*f.name == "main");
+    Ok(main.unwrap_or(0))
+}

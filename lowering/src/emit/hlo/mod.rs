@@ -14,6 +14,7 @@ mod shape;
 mod tuple;
 mod windows;
 
+use crate::emit::entry;
 use func::Writer;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, Diagnostic, Func, Module};
@@ -25,15 +26,7 @@ use std::fmt::Write;
 /// A layout that XLA's notation does not have, no function, or functions that call each other in
 /// a circle.
 pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
-    let entry = module
-        .funcs
-        .iter()
-        .position(|f| &*f.name == "main")
-        .unwrap_or(0);
-    if module.funcs.is_empty() {
-        let diag = Diagnostic::error("function-missing", "found no function to emit");
-        return Err(Box::new(diag));
-    }
+    let entry = entry(module)?;
     let names = names(module);
     let mut shared = Shared {
         names,

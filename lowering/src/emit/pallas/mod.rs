@@ -14,6 +14,7 @@ mod index;
 mod ops;
 mod words;
 
+use crate::emit::entry;
 use group::{Cx, Kernel, kernel};
 use helpers::HELPERS;
 use ops::{Site, write};
@@ -29,15 +30,7 @@ use words::{Names, dtype, float, quoted, tuple};
 /// # Errors
 /// No function, or an operation that has no form in `jnp`.
 pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
-    let entry = module
-        .funcs
-        .iter()
-        .position(|f| &*f.name == "main")
-        .unwrap_or(0);
-    if module.funcs.is_empty() {
-        let diag = Diagnostic::error("function-missing", "found no function to emit");
-        return Err(Box::new(diag));
-    }
+    let entry = entry(module)?;
     let mut names = Names::default();
     names.fresh("main");
     let functions: BTreeMap<&str, String> = module
@@ -200,16 +193,7 @@ impl Function<'_> {
     fn body(&mut self, plan: Option<&Plan>, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
         let func = self.func;
         let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
-        let mut escapes = vec![false; func.values.len()];
-        for &op in &func.body {
-            for &operand in &func.ops[op].operands {
-                let writer = func.def_op(operand).and_then(group_of);
-                escapes[operand.index()] |= writer.is_none() || writer != group_of(op);
-            }
-        }
-        for &value in &func.results {
-            escapes[value.index()] = true;
-        }
+        let escapes = Plan::escapes(plan, func);
         let mut written = vec![false; func.values.len()];
         for &value in &func.args {
             written[value.index()] = true;

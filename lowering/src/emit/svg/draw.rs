@@ -8,6 +8,7 @@ use crate::emit::svg::frame::{
 use crate::emit::svg::text;
 use indexmap::IndexMap;
 use std::fmt::Write as _;
+use svg::Document;
 use svg::Node as _;
 use svg::node::element::{Element, Group, Path, Rectangle, Text, Title};
 
@@ -24,6 +25,21 @@ pub(crate) fn coordinate(x: f64) -> String {
     } else {
         text.to_owned()
     }
+}
+
+/// An empty white picture.
+pub(crate) fn sheet(width: f64, height: f64) -> Document {
+    Document::new()
+        .set("width", coordinate(width))
+        .set("height", coordinate(height))
+        .set("viewBox", format!("0 0 {width} {height}"))
+        .set("font-family", text::FONTS)
+        .add(
+            Rectangle::new()
+                .set("width", "100%")
+                .set("height", "100%")
+                .set("fill", "#ffffff"),
+        )
 }
 
 /// Text that an XML file may hold.

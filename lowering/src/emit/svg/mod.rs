@@ -19,8 +19,8 @@ use crate::emit::picture::{Panel, Picture};
 use crate::emit::svg::draw::{Style, line, rectangle, width};
 use crate::emit::svg::frame::Block;
 use crate::emit::words;
-use svg::Document;
-use svg::node::element::{Group, Rectangle};
+
+use svg::node::element::Group;
 
 const MARGIN: f64 = 16.0;
 const PANEL_GAP: f64 = 28.0;
@@ -65,17 +65,7 @@ pub fn write(picture: &Picture<'_>) -> String {
         .max(legend_width);
     let full = (x - PANEL_GAP + MARGIN).max(text + 2.0 * MARGIN).ceil();
     let height = (bottom + MARGIN).ceil();
-    let document = Document::new()
-        .set("width", draw::coordinate(full))
-        .set("height", draw::coordinate(height))
-        .set("viewBox", format!("0 0 {full} {height}"))
-        .set("font-family", text::FONTS)
-        .add(
-            Rectangle::new()
-                .set("width", "100%")
-                .set("height", "100%")
-                .set("fill", "#ffffff"),
-        )
+    let document = draw::sheet(full, height)
         .add(line(&picture.title, (MARGIN, MARGIN + 14.0), TITLE))
         .add(line(&subtitle, (MARGIN, MARGIN + 34.0), SUBTITLE))
         .add(legend)

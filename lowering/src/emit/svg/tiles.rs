@@ -7,13 +7,12 @@
 //! An arrow along a dimension is the direction in which an axis of the grid runs through it; where
 //! two axes share a dimension, the faster one is drawn over its first round.
 
-use crate::emit::svg::draw::{Style, coordinate, line, rectangle, width};
-use crate::emit::svg::text;
+use crate::emit::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
 use optc_ir::tile::{Access, Group as TileGroup, Plan, Tile, access_of};
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use svg::Document;
-use svg::node::element::{Group, Path, Rectangle};
+
+use svg::node::element::{Group, Path};
 
 /// An axis of more steps is drawn with its first ones and its last one.
 const MAX_STEPS: u64 = 6;
@@ -120,17 +119,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
         }
     }
     let (full, height) = ((right + 2.0 * MARGIN).ceil(), y.ceil());
-    let document = Document::new()
-        .set("width", coordinate(full))
-        .set("height", coordinate(height))
-        .set("viewBox", format!("0 0 {full} {height}"))
-        .set("font-family", text::FONTS)
-        .add(
-            Rectangle::new()
-                .set("width", "100%")
-                .set("height", "100%")
-                .set("fill", "#ffffff"),
-        )
+    let document = sheet(full, height)
         .add(line(title, (MARGIN, MARGIN + 12.0), TITLE))
         .add(wires)
         .add(body);
