@@ -562,7 +562,12 @@ impl Bound {
         }
         numbers.equate(&x.dims, &view.shape);
         numbers.equate(&view.shape, &y.dims);
-        let mut bind = |dims: &[Dim], like: &[(Dim, u64)], total: Option<u64>| {
+        // How the elements of a row-major value are divided among its dimensions does not matter where
+        // nothing but their order is asked for.
+        let identity = view.perm.iter().enumerate().all(|(i, &p)| i == p);
+        let open = |ty: &TensorType| identity && ty.spelling == Spelling::RowMajor;
+        let (open_operand, open_result) = (open(x), open(y));
+        let mut bind = |dims: &[Dim], like: &[(Dim, u64)], total: Option<u64>, open: bool| {
             let mut sizes: Vec<Option<u64>> = Vec::with_capacity(dims.len());
             for dim in dims {
                 sizes.push(match dim {
@@ -570,16 +575,22 @@ impl Bound {
                     Dim::Unknown => None,
                 });
             }
-            fill(&mut sizes, like, total, &mut numbers)?;
+            fill(&mut sizes, like, total, open, &mut numbers)?;
             sizes.into_iter().collect::<Option<Vec<u64>>>()
         };
-        let operand = bind(&x.dims, &[], None)?;
+        let known = |dims: &[Dim]| dims.iter().all(|d| *d != Dim::Unknown);
+        let whole = [&view.shape, &y.dims].into_iter().find(|d| known(d));
+        let total = match whole {
+            Some(dims) if open_operand => volume(&bind(dims, &[], None, false)?),
+            _ => None,
+        };
+        let operand = bind(&x.dims, &[], total, open_operand)?;
         let pair = |dims: &[Dim], sizes: &[u64]| -> Vec<(Dim, u64)> {
             dims.iter().cloned().zip(sizes.iter().copied()).collect()
         };
         let like = pair(&x.dims, &operand);
         let total = volume(&operand);
-        let shape = bind(&view.shape, &like, total)?;
+        let shape = bind(&view.shape, &like, total, identity)?;
         let moved: Vec<u64> = view
             .perm
             .iter()
@@ -587,7 +598,7 @@ impl Bound {
             .collect::<Option<_>>()?;
         let mut like_result = pair(&view.transposed(), &moved);
         like_result.extend(like.into_iter().filter(|(d, _)| *d != Dim::Unknown));
-        let result = bind(&y.dims, &like_result, total)?;
+        let result = bind(&y.dims, &like_result, total, open_result)?;
         let map = ViewMap {
             shape: Some(shape),
             perm: Some(view.perm.clone()),
@@ -626,11 +637,12 @@ fn volume(sizes: &[u64]) -> Option<u64> {
 }
 
 /// Gives each `?` a size: the one that the volume leaves, that of the `?` in the same place of
-/// order in `like`, or a new prime.
+/// order in `like`, or a new prime. With `open` the first of several takes all that the volume leaves.
 fn fill(
     sizes: &mut [Option<u64>],
     like: &[(Dim, u64)],
     total: Option<u64>,
+    open: bool,
     numbers: &mut StandIns,
 ) -> Option<()> {
     let unknown = sizes.iter().filter(|s| s.is_none()).count();
@@ -658,6 +670,16 @@ fn fill(
     } else {
         Vec::new()
     };
+    if let (true, true, Some(total), Some(known)) = (open, same.is_empty(), total, known)
+        && known > 0
+        && total % known == 0
+    {
+        let open = sizes.iter_mut().filter(|s| s.is_none());
+        for (i, size) in open.enumerate() {
+            *size = Some(if i == 0 { total / known } else { 1 });
+        }
+        return Some(());
+    }
     let mut same = same.into_iter();
     for size in sizes.iter_mut().filter(|s| s.is_none()) {
         *size = Some(match same.next() {

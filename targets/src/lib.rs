@@ -104,7 +104,9 @@ struct File {
     #[serde(default)]
     block: Option<u64>,
     #[serde(default)]
-    blocks: Option<String>,
+    blocks: Option<Blocks>,
+    #[serde(default)]
+    programs: Programs,
     #[serde(default)]
     generations: Vec<String>,
     #[serde(default)]
@@ -115,6 +117,29 @@ struct File {
     memory: Vec<MemoryLevel>,
     units: BTreeMap<String, Unit>,
     families: BTreeMap<String, FamilyRow>,
+}
+
+/// Whose rules the blocks of a tiled program keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blocks {
+    /// `pallas_call` on a TPU.
+    Tpu,
+    /// Mosaic GPU.
+    MosaicGpu,
+    /// Triton.
+    Triton,
+}
+
+/// How the programs of a grid run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Programs {
+    /// One after the other: what is on chip stays there for the next one.
+    #[default]
+    Sequential,
+    /// Many at the same time, each with a memory on chip of its own.
+    Concurrent,
 }
 
 /// A target. Every unit that a family names exists; every parameter a rule needs is positive.
@@ -128,8 +153,10 @@ pub struct Target {
     pub style: Style,
     /// The block of [`Style::Block`], in elements.
     pub block: u64,
-    /// Whose rules the blocks of a tiled program keep: `tpu`, `mosaic-gpu` or `triton`.
-    pub blocks: Option<String>,
+    /// Whose rules the blocks of a tiled program keep, if it has some.
+    pub blocks: Option<Blocks>,
+    /// How the programs of a grid run.
+    pub programs: Programs,
     /// The generations of the hardware, where formats differ between them.
     pub generations: Vec<String>,
     /// The generation compiled for; empty where there are none.
@@ -199,7 +226,9 @@ pub enum TargetError {
 const BUILTIN: &[(&str, &str)] = &[
     ("cpu", include_str!("../builtin/cpu.toml")),
     ("journey6", include_str!("../builtin/journey6.toml")),
+    ("mosaic_gpu", include_str!("../builtin/mosaic_gpu.toml")),
     ("tpu", include_str!("../builtin/tpu.toml")),
+    ("triton", include_str!("../builtin/triton.toml")),
 ];
 
 /// The rule of families that have no row.
@@ -305,6 +334,7 @@ impl Target {
             style: file.spelling,
             block: file.block.unwrap_or(128).max(1),
             blocks: file.blocks,
+            programs: file.programs,
             generations: file.generations,
             generation,
             formats: file.formats,
@@ -461,7 +491,7 @@ mod tests {
         let error = Target::builtin("gpu").unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown target `gpu`, wanted one of cpu, journey6, tpu"
+            "unknown target `gpu`, wanted one of cpu, journey6, mosaic_gpu, tpu, triton"
         );
     }
 }

@@ -180,15 +180,14 @@ impl Tile {
         Tile(pairs.map(|(a, b)| a.union(b, grid)).collect())
     }
 
-    /// The tile cut to what lies in a value of this shape, where that is known: an extent beyond
-    /// the size of its dimension becomes all of it.
+    /// The tile with all of a dimension for each span that reaches over both of its ends in every
+    /// program. A span that is clipped at an end in some program stays as it is.
     #[must_use]
     pub fn bounded(mut self, shape: &[u64], grid: &[u64]) -> Tile {
         for (span, &size) in self.0.iter_mut().zip(shape) {
             let (low, high) = span.start.range(grid);
-            let end = high.saturating_add(i64::try_from(span.extent).unwrap_or(i64::MAX));
-            let covers = i64::try_from(size).is_ok_and(|n| low <= 0 && n <= end);
-            if size <= span.extent && covers {
+            let end = low.saturating_add(i64::try_from(span.extent).unwrap_or(i64::MAX));
+            if high <= 0 && i64::try_from(size).is_ok_and(|n| n <= end) {
                 *span = Span::whole(size);
             }
         }

@@ -2,10 +2,10 @@
 //! of what size, and in which order the programs run.
 
 use crate::tile_propagate::carry::{Carried, Given, carry, covers};
-use crate::tile_propagate::local::{Local, Source, bytes_of};
+use crate::tile_propagate::local::{Local, Shape, Source, bytes_of};
 use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
 use optc_ir::tile::{Axis, Expr, OpTile, Order, Span, Tile};
-use optc_target::Target;
+use optc_target::{Blocks, Programs, Target};
 
 /// What a target says about tiles.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Limits {
     pub(crate) backend: Option<Backend>,
     /// The rows and lanes a tile on chip is padded to.
     pub(crate) padding: (u64, u64),
+    /// Whether programs run at the same time and share nothing on chip.
+    pub(crate) concurrent: bool,
 }
 
 /// Bytes on chip of a target that does not say.
@@ -30,12 +32,11 @@ impl Limits {
         } else {
             RankOne::Current
         };
-        let backend = match target.blocks.as_deref() {
-            Some("tpu") => Some(Backend::Tpu(rank_one)),
-            Some("mosaic-gpu") => Some(Backend::MosaicGpu),
-            Some("triton") => Some(Backend::Triton),
-            _ => None,
-        };
+        let backend = target.blocks.map(|blocks| match blocks {
+            Blocks::Tpu => Backend::Tpu(rank_one),
+            Blocks::MosaicGpu => Backend::MosaicGpu,
+            Blocks::Triton => Backend::Triton,
+        });
         let tiles = target.tiles(32, &[1 << 20, 1 << 20]);
         let padding = match tiles.first().map(Vec::as_slice) {
             Some(&[.., rows, lanes]) => (rows, lanes),
@@ -45,7 +46,29 @@ impl Limits {
             memory: memory.unwrap_or(DEFAULT_MEMORY),
             backend,
             padding,
+            concurrent: target.programs == Programs::Concurrent,
         }
+    }
+
+    /// Whether what one program has on chip may be there for the next step along an axis: programs
+    /// that run at the same time share nothing, the steps of a sum are one program.
+    fn shares(&self, axis: &Axis) -> bool {
+        !self.concurrent || axis.order == Order::Arbitrary
+    }
+
+    /// The extent of a block that holds so many elements along a dimension: some targets have blocks of
+    /// a power of two alone, which reach over the end.
+    fn rounded(&self, extent: u64) -> u64 {
+        match self.backend {
+            Some(Backend::Triton) => extent.checked_next_power_of_two().unwrap_or(extent),
+            _ => extent,
+        }
+    }
+
+    /// The block that holds all of a value.
+    fn whole(&self, shape: &[u64]) -> Tile {
+        let span = |&n: &u64| Span::whole(self.rounded(n));
+        Tile(shape.iter().map(span).collect())
     }
 
     /// The bytes of a tile on chip, in the order of dimensions that pads least.
@@ -285,7 +308,7 @@ impl Search<'_> {
         let mut given = vec![Given::default(); self.local.ops.len()];
         let root = &self.local.ops[self.root];
         let shapes = root.kind.results.iter();
-        let mut results: Vec<Tile> = shapes.map(|s| Tile::whole(&s.dims)).collect();
+        let mut results: Vec<Tile> = shapes.map(|s| self.limits.whole(&s.dims)).collect();
         for &at in order {
             let place = &self.places[at];
             let block = place.sizes[sizes[at]];
@@ -357,7 +380,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
             2 => limits.padding.0,
             _ => 1,
         };
-        let sizes = block_sizes(extent, unit);
+        let sizes = block_sizes(extent, unit, limits);
         if 1 < sizes.len() {
             places.push(Place {
                 op: root,
@@ -370,7 +393,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
     let mut sums = 0;
     for (at, op) in local.ops.iter().enumerate().rev() {
         for (which, (_, extent, _)) in op.kind.access.reductions().enumerate() {
-            let sizes = block_sizes(extent, limits.padding.1);
+            let sizes = block_sizes(extent, limits.padding.1, limits);
             if LEAST_SUM <= extent && sums < MAX_SUMS && 1 < sizes.len() {
                 sums += 1;
                 places.push(Place {
@@ -387,7 +410,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
 
 /// The divisors that are multiples of the unit, and powers of two times the unit; ascending, all of the
 /// extent last.
-fn block_sizes(extent: u64, unit: u64) -> Vec<u64> {
+fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut n = 1u64;
     while n.saturating_mul(n) <= extent && n < MAX_DIVISOR {
@@ -402,7 +425,7 @@ fn block_sizes(extent: u64, unit: u64) -> Vec<u64> {
         sizes.push(power);
         power = power.saturating_mul(2);
     }
-    sizes.retain(|&b| b < extent);
+    sizes.retain(|&b| b < extent && limits.rounded(b) == b);
     sizes.sort_unstable();
     sizes.dedup();
     // Evenly thinned: the smallest and the largest stay.
@@ -426,14 +449,17 @@ fn work_untiled(local: &Local) -> u64 {
     local.ops.iter().map(loops).fold(0, u64::saturating_add)
 }
 
-/// Reads a value from memory whole along its last two dimensions where the part that is needed is no
-/// block that the target takes.
+/// Reads more of a value from memory where the part that is needed is no block that the target takes:
+/// the next larger block, then all of its last two dimensions.
 pub(crate) fn widen(local: &Local, carried: &mut Carried, limits: &Limits) {
     for (tile, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
         let rank = shape.dims.len();
+        for span in &mut tile.0 {
+            span.extent = limits.rounded(span.extent);
+        }
         for d in (rank.saturating_sub(2)..rank).rev() {
             if limits.legal(tile, &shape.dims, shape.bits).is_err() {
-                tile.0[d] = Span::whole(shape.dims[d]);
+                tile.0[d] = Span::whole(limits.rounded(shape.dims[d]));
             }
         }
     }
@@ -501,29 +527,35 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// How often a tile changes while the programs run in order, at least 1.
-fn fetches(tile: &Tile, grid: &[u64]) -> u64 {
-    let Some(last) = (0..grid.len()).rev().find(|&a| tile.depends_on(a)) else {
-        return 1;
+/// How often a tile is brought in or out: each time that it changes while the programs run in order, at
+/// least 1; programs that share nothing bring it in each for itself.
+fn fetches(tile: &Tile, axes: &[Axis], limits: &Limits) -> u64 {
+    let apart = axes.iter().filter(|a| !limits.shares(a));
+    let apart = apart.fold(1u64, |n, a| n.saturating_mul(a.extent));
+    let shared: Vec<usize> = (0..axes.len())
+        .filter(|&a| limits.shares(&axes[a]))
+        .collect();
+    let Some(last) = shared.iter().rposition(|&a| tile.depends_on(a)) else {
+        return apart;
     };
-    let outer = grid[..last].iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    let outer = shared[..last].iter();
+    let outer = outer.fold(apart, |n, &a| n.saturating_mul(axes[a].extent));
     // Along the innermost axis that it depends on, a quotient changes less often than the index.
-    let mut index = vec![0i64; grid.len()];
+    let (axis, steps) = (shared[last], axes[shared[last]].extent);
+    if MAX_STEPS < steps {
+        return outer.saturating_mul(steps);
+    }
+    let mut index = vec![0i64; axes.len()];
     let mut changes = 0u64;
     let mut before: Option<Vec<i64>> = None;
-    for step in 0..grid[last].min(MAX_STEPS) {
-        index[last] = i64::try_from(step).unwrap_or(i64::MAX);
+    for step in 0..steps {
+        index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
         let starts: Vec<i64> = tile.0.iter().map(|s| s.start.eval(&index)).collect();
         if before.as_ref() != Some(&starts) {
             changes += 1;
             before = Some(starts);
         }
     }
-    let changes = if MAX_STEPS < grid[last] {
-        grid[last]
-    } else {
-        changes
-    };
     outer.saturating_mul(changes)
 }
 
@@ -532,10 +564,12 @@ const MAX_STEPS: u64 = 1 << 12;
 
 /// The bytes that move for a tile: each time that it changes all of it, but never what lies outside
 /// of the value.
-pub(crate) fn moved(tile: &Tile, shape: &[u64], bits: u32, grid: &[u64]) -> u64 {
+pub(crate) fn moved(tile: &Tile, shape: &Shape, axes: &[Axis], limits: &Limits) -> u64 {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let (shape, bits) = (shape.dims.as_slice(), shape.bits);
     let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
     let dims: Vec<u64> = extents.collect();
-    let times = fetches(tile, grid);
+    let times = fetches(tile, axes, limits);
     let mut bytes = u128::from(times) * u128::from(bytes_of(&dims, bits));
     // What is clipped at the ends of a dimension that one axis alone moves is not moved.
     for (span, &size) in tile.0.iter().zip(shape) {
@@ -567,11 +601,15 @@ pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Lim
         parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
         ..Cost::default()
     };
-    // Two buffers for what changes from program to program.
-    let buffers = |tile: &Tile| 1 + u64::from((0..grid.len()).any(|a| tile.depends_on(a)));
+    // Two buffers for what changes while a chip runs: the next one is on its way.
+    let changes = |tile: &Tile| {
+        let moves = |(a, axis): (usize, &Axis)| limits.shares(axis) && tile.depends_on(a);
+        axes.iter().enumerate().any(moves)
+    };
+    let buffers = |tile: &Tile| 1 + u64::from(changes(tile));
     let mut standing = 0u64;
     for (tile, shape) in carried.inputs.iter().zip(&local.inputs) {
-        let bytes = moved(tile, &shape.dims, shape.bits, &grid);
+        let bytes = moved(tile, shape, axes, limits);
         out.bytes = out.bytes.saturating_add(bytes);
         let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
         standing = standing.saturating_add(held);
@@ -608,7 +646,7 @@ pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Lim
             let shape = &kind.results[r];
             let bytes = limits.bytes(tile, shape.bits);
             if op.leaves[r] {
-                let moved = moved(tile, &shape.dims, shape.bits, &grid);
+                let moved = moved(tile, shape, axes, limits);
                 out.bytes = out.bytes.saturating_add(moved);
                 standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
             } else if !kind.free {

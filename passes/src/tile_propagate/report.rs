@@ -59,7 +59,7 @@ impl TileReport {
         limits: &Limits,
     ) {
         let (mut bound, mut unfused, mut all) = (0u64, 0u64, 0u64);
-        for (shape, part) in local.inputs.iter().zip(untiled_inputs(local)) {
+        for (shape, part) in local.inputs.iter().zip(untiled_inputs(local, limits)) {
             bound = bound.saturating_add(part);
             all = all.saturating_add(shape.bytes());
         }
@@ -132,7 +132,7 @@ impl TileReport {
 }
 
 /// The bytes of each input that a group without tiles reads.
-fn untiled_inputs(local: &Local) -> Vec<u64> {
+fn untiled_inputs(local: &Local, limits: &Limits) -> Vec<u64> {
     let whole = |op: &crate::tile_propagate::local::LocalOp| {
         let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
         Given {
@@ -145,7 +145,7 @@ fn untiled_inputs(local: &Local) -> Vec<u64> {
         Ok(carried) => {
             let pairs = carried.inputs.iter().zip(&local.inputs);
             pairs
-                .map(|(tile, shape)| moved(tile, &shape.dims, shape.bits, &[]))
+                .map(|(tile, shape)| moved(tile, shape, &[], limits))
                 .collect()
         }
         Err(_) => local
