@@ -10,7 +10,8 @@
 //! Each program runs in a process of its own, so that its peak memory is its own. Times are those
 //! that the processor spent on it. `total` is all up to `print`; `per op` compares it, divided by
 //! operations as read, with the size before: 1 is linear. `check` verifies the folded program, views
-//! included, and checks the certificate.
+//! included, and checks the certificate. `tile` is `tile-propagate` for the target `tpu` on the folded
+//! program, and `tile per op` compares it as `per op` does.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::{peak_memory, processor_time};
@@ -27,14 +28,17 @@ use std::sync::Arc;
 const SIZES: [usize; 2] = [10_000, 100_000];
 const CHILD: &str = "--child";
 const MODEL: &str = "--model";
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     "parse",
     "verify",
     "canonicalize",
     "view-fold",
     "print",
     "check",
+    "tile",
 ];
+/// The steps up to `print`.
+const TOTAL: usize = 5;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -99,42 +103,51 @@ struct Figures {
 }
 
 impl Figures {
-    /// Seconds of all steps but the last.
+    /// Seconds of all steps up to `print`.
     fn total(&self) -> f64 {
-        self.seconds[..STEPS.len() - 1].iter().sum()
+        self.seconds[..TOTAL].iter().sum()
     }
 
-    fn per_op(&self) -> f64 {
-        self.total() / self.ops
+    /// Seconds an operation: of all steps up to `print`, and of `tile`.
+    fn per_op(&self) -> [f64; 2] {
+        [
+            self.total() / self.ops,
+            self.seconds[STEPS.len() - 1] / self.ops,
+        ]
     }
 }
 
 fn header() {
     println!(
-        "| program | ops | {} | total | µs per op | per op | peak MB |",
+        "| program | ops | {} | total | µs per op | per op | tile per op | peak MB |",
         STEPS.join(" | ")
     );
-    println!("|---|{}", "---|".repeat(STEPS.len() + 5));
+    println!("|---|{}", "---|".repeat(STEPS.len() + 6));
 }
 
-fn row(name: &str, figures: &Figures, last: Option<f64>) {
-    let ratio = last.map_or(String::new(), |before| {
-        format!("{:.2}", figures.per_op() / before)
-    });
+fn row(name: &str, figures: &Figures, last: Option<[f64; 2]>) {
+    let ratio = |which: usize| match last {
+        Some(before) if 0.0 < before[which] => {
+            format!("{:.2}", figures.per_op()[which] / before[which])
+        }
+        _ => String::new(),
+    };
     let seconds: Vec<String> = figures.seconds.iter().map(|s| format!("{s:.2}")).collect();
     println!(
-        "| {name} | {} | {} | {:.2} | {:.1} | {ratio} | {:.0} |",
+        "| {name} | {} | {} | {:.2} | {:.1} | {} | {} | {:.0} |",
         figures.ops,
         seconds.join(" | "),
         figures.total(),
-        figures.per_op() * 1e6,
+        figures.per_op()[0] * 1e6,
+        ratio(0),
+        ratio(1),
         figures.peak / 1e6
     );
 }
 
 fn table(kinds: &[Scale], sizes: &[usize]) {
     for &kind in kinds {
-        let mut last: Option<f64> = None;
+        let mut last: Option<[f64; 2]> = None;
         for &size in sizes {
             // What the generator draws has no locality: the choice is no near-linear problem there.
             let few = kind == Scale::Random && sizes == SIZES;
@@ -217,6 +230,13 @@ fn child(is_model: bool) {
     let certificate = &cx.fold.as_ref().expect("view-fold reports").certificate;
     certify::check(&canonical, &module, certificate, &registry, &target)
         .expect("the checker accepts what view-fold did");
+    lap();
+    let tpu = Arc::new(Target::builtin("tpu").expect("built in"));
+    let mut tiling = PassContext::new(registry.clone(), tpu);
+    let stages = PassList::builtin()
+        .parse("tile-propagate")
+        .expect("built in");
+    run(&mut module, &stages, &mut tiling, &mut Hooks::default()).expect("any program is tiled");
     lap();
     let stats = Stats::of(&module, &registry);
     assert_eq!((stats.reshape, stats.transpose), (0, 0));

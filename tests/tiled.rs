@@ -7,8 +7,12 @@ use optc_interp::{
 use optc_ir::entity::EntityId;
 use optc_ir::tile::{Access, Axis, Expr, Group, OpTile, Order, Plan, Span, Tile, access_of};
 use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
+use optc_passes::manager::Hooks;
+use optc_passes::{PassContext, PassList};
+use optc_target::Target;
 use optc_tests::generate::{Profile, program, program_of};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many cases run; `OPTC_PROPS_FACTOR` makes it more.
 fn cases(n: u64) -> u64 {
@@ -250,6 +254,64 @@ fn random_plans_give_what_the_operations_give() {
     assert!(
         cases(600) < ran && cases(100) < large,
         "{ran} cases, {large} of several operations"
+    );
+}
+
+/// What the planner makes of a random program, for several sizes of memory and rules for blocks: it
+/// verifies, moves no less than its bound, and runs tile by tile to the same numbers.
+#[test]
+fn plans_of_the_planner_give_what_the_operations_give() {
+    let registry = Arc::new(Registry::hbir());
+    let bindings = Bindings::default();
+    let (mut ran, mut cut) = (0, 0);
+    for seed in 0..cases(400) {
+        let count = usize::try_from(2 + seed % 11).expect("a number");
+        let mut module = program_of(seed, Profile::Mixed, count, &registry);
+        let inputs = random_inputs(&module, "main", Fill::Normal, seed, &bindings);
+        let inputs = inputs.expect("known sizes");
+        let run = |module: &Module, tiled: bool| {
+            let run = if tiled { run_tiled } else { run_reference };
+            run(module, &registry, "main", &inputs, &RandomSource, &bindings)
+        };
+        let Ok(wanted) = run(&module, false) else {
+            continue;
+        };
+        let targets = ["cpu", "tpu", "mosaic_gpu", "triton"];
+        let target = targets[usize::try_from(seed % 4).expect("a number")];
+        let memory = 1u64 << (7 + seed / 4 % 8);
+        let pipeline = format!("tile-propagate{{memory={memory}}}");
+        let stages = PassList::builtin().parse(&pipeline).expect("built in");
+        let target = Arc::new(Target::builtin(target).expect("built in"));
+        let mut cx = PassContext::new(registry.clone(), target);
+        optc_passes::manager::run(&mut module, &stages, &mut cx, &mut Hooks::default())
+            .unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{}", text::print(&module)));
+        verify::verify(&module, &registry)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{}", text::print(&module)));
+        let report = cx.tiles.expect("the pass reports");
+        for group in &report.groups {
+            let (moved, bound) = (group.tiled_bytes, group.lower_bound_bytes);
+            assert!(
+                bound <= moved && group.footprint <= memory,
+                "seed {seed}: {group:?}\n{}",
+                text::print(&module)
+            );
+            cut += u64::from(1 < group.grid.iter().product::<u64>());
+        }
+        let found = run(&module, true)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&module)));
+        let case = Case {
+            module,
+            inputs,
+            wanted,
+        };
+        if let Some(why) = difference(&case, &found) {
+            panic!("seed {seed}: {why}\n{}", text::print(&case.module));
+        }
+        ran += 1;
+    }
+    assert!(
+        cases(300) < ran && cases(150) < cut,
+        "{ran} programs, {cut} groups that are cut"
     );
 }
 

@@ -503,6 +503,15 @@ pub(crate) fn check(
                 let reason = format!("the tiles {tile} of its result {r} are not all of it");
                 return Err((Some(at), reason));
             }
+            let outside = |(span, &size): (&Span, &u64)| {
+                let (low, high) = span.start.range(&grid);
+                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+                low.saturating_add(number(span.extent)) <= 0 || number(size) <= high
+            };
+            if tile.0.iter().zip(&shape.dims).any(outside) {
+                let reason = format!("a program's part {tile} of its result {r} holds none of it");
+                return Err((Some(at), reason));
+            }
             // The steps of a sum that an output waits for come after those that move the output.
             let moves = (0..grid.len()).rev().find(|&a| tile.depends_on(a));
             let early = axes.iter().position(|a| a.order == Order::Arbitrary);

@@ -1,9 +1,9 @@
 //! What a plan moves, before and after.
 
 use crate::tile_propagate::carry::{Given, carry};
-use crate::tile_propagate::choose::{Cost, Limits, moved};
-use crate::tile_propagate::local::{Kinds, Local, Uses};
-use optc_ir::tile::{Axis, Plan, Tile};
+use crate::tile_propagate::choose::{Cost, Limits};
+use crate::tile_propagate::local::{Kinds, Local, LocalOp, Shape, Source, Uses, bytes_of};
+use optc_ir::tile::{Axis, Plan, Region, Tile};
 use optc_ir::{Diagnostic, Func};
 
 /// What the groups of a program move, in bytes read from and written to memory.
@@ -59,7 +59,7 @@ impl TileReport {
         limits: &Limits,
     ) {
         let (mut bound, mut unfused, mut all) = (0u64, 0u64, 0u64);
-        for (shape, part) in local.inputs.iter().zip(untiled_inputs(local, limits)) {
+        for (shape, part) in local.inputs.iter().zip(needed_inputs(local)) {
             bound = bound.saturating_add(part);
             all = all.saturating_add(shape.bytes());
         }
@@ -131,9 +131,12 @@ impl TileReport {
     }
 }
 
-/// The bytes of each input that a group without tiles reads.
-fn untiled_inputs(local: &Local, limits: &Limits) -> Vec<u64> {
-    let whole = |op: &crate::tile_propagate::local::LocalOp| {
+/// The bytes that a group needs of each input, however it is tiled.
+///
+/// What is counted is never more than what is needed: of what several operations read in several dimensions or
+/// with gaps, the largest part counts alone.
+fn needed_inputs(local: &Local) -> Vec<u64> {
+    let whole = |op: &LocalOp| {
         let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
         Given {
             results: op.leaves.contains(&true).then(|| results.collect()),
@@ -141,17 +144,78 @@ fn untiled_inputs(local: &Local, limits: &Limits) -> Vec<u64> {
         }
     };
     let given: Vec<Given> = local.ops.iter().map(whole).collect();
-    match carry(local, &given, &[]) {
-        Ok(carried) => {
-            let pairs = carried.inputs.iter().zip(&local.inputs);
-            pairs
-                .map(|(tile, shape)| moved(tile, shape, &[], limits))
-                .collect()
+    let Ok(carried) = carry(local, &given, &[]) else {
+        return local.inputs.iter().map(Shape::bytes).collect();
+    };
+    let results = local.ops.iter().map(|op| vec![Vec::new(); op.leaves.len()]);
+    let mut reads: Vec<Vec<Vec<Region>>> = results.collect();
+    let mut inputs: Vec<Vec<Region>> = vec![Vec::new(); local.inputs.len()];
+    for (at, op) in local.ops.iter().enumerate().rev() {
+        let (access, steps) = (&op.kind.access, &carried.steps[at]);
+        // The largest share that is needed of what the steps make of a result: of the operands as large a
+        // share is.
+        let mut share = (0u64, 1u64);
+        for (r, shape) in op.kind.results.iter().enumerate() {
+            let made = access.result(r, steps, &shape.dims, &[]).tile;
+            let all = inside(&made, &shape.dims).max(1);
+            let part = match op.leaves[r] {
+                true => all,
+                false => union(&reads[at][r], &shape.dims).min(all),
+            };
+            if u128::from(share.0) * u128::from(all) < u128::from(part) * u128::from(share.1) {
+                share = (part, all);
+            }
         }
-        Err(_) => local
-            .inputs
-            .iter()
-            .map(crate::tile_propagate::local::Shape::bytes)
-            .collect(),
+        for (i, source) in op.operands.iter().enumerate() {
+            let dims = &op.kind.operands[i].dims;
+            let mut region = access.operand(i, steps, dims, &[]);
+            let needed = region.needed.min(inside(&region.tile, dims));
+            let part = u128::from(needed) * u128::from(share.0) / u128::from(share.1);
+            region.needed = u64::try_from(part).unwrap_or(u64::MAX);
+            match *source {
+                Source::Inside(from, r) => reads[from][r].push(region),
+                Source::Outside(id) => inputs[id].push(region),
+            }
+        }
+    }
+    let pairs = inputs.iter().zip(&local.inputs);
+    let bytes = |(regions, shape): (&Vec<Region>, &Shape)| {
+        bytes_of(&[union(regions, &shape.dims)], shape.bits)
+    };
+    pairs.map(bytes).collect()
+}
+
+/// The elements of a tile without a grid that lie in a value of this shape.
+fn inside(tile: &Tile, shape: &[u64]) -> u64 {
+    let spans = tile.0.iter().zip(shape);
+    let lengths = spans
+        .map(|(s, &n)| s.clipped(&[], n))
+        .map(|r| r.end - r.start);
+    lengths.fold(1, u64::saturating_mul)
+}
+
+/// The elements that some of these regions need: exact where they are boxes that differ in one dimension,
+/// else those of the largest one.
+fn union(regions: &[Region], shape: &[u64]) -> u64 {
+    let most = regions.iter().map(|r| r.needed).max().unwrap_or(0);
+    let full = |r: &Region| r.needed == inside(&r.tile, shape);
+    let Some(first) = regions.first().filter(|_| regions.iter().all(full)) else {
+        return most;
+    };
+    let differs = |d: &usize| regions.iter().any(|r| r.tile.0[*d] != first.tile.0[*d]);
+    let dims: Vec<usize> = (0..shape.len()).filter(differs).collect();
+    let &[dim] = dims.as_slice() else { return most };
+    let span = |r: &Region| r.tile.0[dim].clipped(&[], shape[dim]);
+    let mut spans: Vec<_> = regions.iter().map(span).collect();
+    spans.sort_unstable_by_key(|s| (s.start, s.end));
+    let (mut covered, mut end) = (0u64, 0u64);
+    for span in spans {
+        covered += span.end.saturating_sub(span.start.max(end));
+        end = end.max(span.end);
+    }
+    let own = span(first);
+    match own.end - own.start {
+        0 => most,
+        length => inside(&first.tile, shape) / length * covered,
     }
 }

@@ -1,6 +1,7 @@
 //! The table of results: what each model moves before and after, and why what stays stays.
 
 use optc_ir::{Module, Registry};
+use optc_passes::tile_propagate::TileReport;
 use optc_passes::view_fold::builtin_rules;
 use optc_passes::{Boundary, PassContext, PassList, Stats, manager};
 use optc_target::Target;
@@ -20,7 +21,12 @@ struct Row {
     /// Per rule that fired: how often, and the bytes that the model moves more without it.
     rules: Vec<(String, u64, u64)>,
     remarks: Vec<String>,
+    /// What the groups of `tile-propagate` move, a report a target of [`TILED`].
+    tiles: Vec<TileReport>,
 }
+
+/// The targets whose plans of tiles are compared.
+const TILED: [&str; 2] = ["tpu", "triton"];
 
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let mut models = Vec::new();
@@ -115,6 +121,13 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
         let lost = stats.movement_bytes.saturating_sub(after.movement_bytes);
         rules.push((name, fired, lost));
     }
+    let mut tiles = Vec::with_capacity(TILED.len());
+    for target in TILED {
+        let pipeline = "canonicalize,view-fold,tile-propagate";
+        let (_, cx) = fold(import.module.clone(), &registry, pipeline, target)
+            .map_err(|e| format!("{path}: {e}"))?;
+        tiles.push(cx.tiles.unwrap_or_default());
+    }
     let is_stay = |d: &&optc_ir::Diagnostic| d.code == "conversion-stays";
     let text = |d: &optc_ir::Diagnostic| format!("{} ({})", d.message, d.notes.join("; "));
     let remarks = cx.remarks.iter().filter(is_stay).map(text).collect();
@@ -128,6 +141,7 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
         proof,
         rules,
         remarks,
+        tiles,
     })
 }
 
@@ -207,6 +221,9 @@ fn page(rows: &[Row], target: &str) -> String {
         mb(total(&|r| r.no_rules)),
     );
     rule_table(&mut text, rows);
+    for (i, target) in TILED.into_iter().enumerate() {
+        tile_table(&mut text, rows, target, i);
+    }
     text.push_str("\n## Why what stays stays\n\n");
     for row in rows.iter().filter(|r| !r.remarks.is_empty()) {
         let _ = writeln!(text, "**{}**\n", row.name);
@@ -241,6 +258,45 @@ fn rule_table(text: &mut String, rows: &[Row]) {
     }
 }
 
+/// What the groups of a target move, a row a model.
+fn tile_table(text: &mut String, rows: &[Row], target: &str, which: usize) {
+    let _ = write!(
+        text,
+        "\n## Tiles on `{target}`\n\n\
+         What `--pass=canonicalize,view-fold,tile-propagate --target={target}` moves between memory and chip, in MB. `unfused`: every operation \
+         reads its operands and writes its results. `untiled`: the same groups without tiles, where one that does not fit on chip moves what \
+         its operations move. `bound`: every group reads once what it needs and writes once what leaves it. `programs`: the most programs of one grid.\n\n\
+         | model | groups | operations in them | in none | unfused | untiled | tiled | bound | tiled / bound | programs |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n"
+    );
+    for row in rows {
+        let tiles = &row.tiles[which];
+        let programs = tiles.groups.iter().map(|g| g.grid.iter().product::<u64>());
+        let ops: u64 = tiles.groups.iter().map(|g| g.ops).sum();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {ops} | {} | {} | {} | {} | {} | {} | {} |",
+            row.name,
+            tiles.groups.len(),
+            tiles.ungrouped,
+            mb(tiles.unfused_bytes),
+            mb(tiles.untiled_bytes),
+            mb(tiles.tiled_bytes),
+            mb(tiles.lower_bound_bytes),
+            ratio(tiles.tiled_bytes, tiles.lower_bound_bytes),
+            programs.max().unwrap_or(0),
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio with two digits")]
+fn ratio(a: u64, b: u64) -> String {
+    match b {
+        0 => String::new(),
+        _ => format!("{:.2}", a as f64 / b as f64),
+    }
+}
+
 const SCALE: &str = "## Scale\n";
 
 /// A page without its section on scale, and that section.
@@ -253,8 +309,9 @@ fn scale_section(figures: &str) -> String {
     format!(
         "{SCALE}\n\
          Generated programs of one kind each (`tests/support/scale.rs`), target `cpu`: processor seconds on one core, and the most memory resident.\n\
-         `total` is everything up to `print`; `check` verifies the folded program and checks its certificate.\n\
-         Seconds belong to the machine they were measured on. `per op`, the time of one operation compared with that in the smaller program, does not: 1 is linear.\n\n\
+         `total` is everything up to `print`; `check` verifies the folded program and checks its certificate; `tile` is `tile-propagate` for the target \
+         `tpu`.\n\
+         Seconds belong to the machine they were measured on. `per op`, the time of one operation compared with that in the smaller program, does not (`tile per op` for the plan of tiles): 1 is linear.\n\n\
          ```sh\n\
          cargo bench -p optc-bench --bench scaling > scale.md\n\
          cargo bench -p optc-bench --bench scaling -- swin_t.onnx | tail -n 1 >> scale.md\n\
