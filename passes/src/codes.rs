@@ -214,6 +214,19 @@ pub const CODES: &[Code] = &[
         "optc --pass=view-fold --rules=fastest in.ir",
         "give `all`, `none`, or names that `docs/passes.md` lists",
     ),
+    Code::command(
+        "value-too-large",
+        "a target wants blocks or runs of some elements, and a value padded to them has 2^63 bits or more",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<1x8x10x7xf32>) -> tensor<458753x8589934601x10x7xf32> {
+  %0 = "hbir.pad"(%x) <{high = [458752, 8589934592, 0, 0], low = [0, 1, 0, 0], mode = "constant", value = 0.0}> : (tensor<1x8x10x7xf32>) -> tensor<458753x8589934601x10x7xf32>
+  return %0 : tensor<458753x8589934601x10x7xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --target=journey6 in.ir",
+        "nothing runs a program of such a size: make the value smaller",
+    ),
     Code::input(
         "worse-than-naive",
         "a folded program would move more bytes than the naive lowering of the same program",

@@ -59,7 +59,7 @@ use groups::Graph;
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, Value};
+use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, TensorType, Value};
 use rules::RuleSet;
 pub use rules::{RuleContext, SearchRule, builtin_rules};
 use rustc_hash::FxBuildHasher;
@@ -359,6 +359,41 @@ impl Totals {
     }
 }
 
+/// The first value that has no room for the runs or blocks which its operation wants: a buffer has fewer than 2^63
+/// bits.
+fn too_large(func: &Func, cx: &PassContext) -> Option<Diagnostic> {
+    let tight = |ty: &TensorType, run: u64| {
+        let shape = ty.shape()?;
+        let fits = |dim: usize| {
+            let padded = shape.iter().enumerate();
+            let mut padded = padded.map(|(d, &n)| match d == dim {
+                true => n.checked_next_multiple_of(run),
+                false => Some(n),
+            });
+            let bits = u64::from(ty.dtype.bits());
+            let total = padded.try_fold(bits, |all, n| all.checked_mul(n?));
+            total.is_some_and(|n| i64::try_from(n).is_ok())
+        };
+        (0..shape.len()).rev().find(|&dim| !fits(dim))
+    };
+    func.body.iter().find_map(|&op| {
+        let data = &func.ops[op];
+        let family = cx.registry.get(&data.name)?.family();
+        let row = cx.target.row(family)?;
+        let run = row.run.or(row.block).filter(|n| 1 < *n)?;
+        let mut values = data.operands.iter().chain(&data.results);
+        let (value, dim) = values.find_map(|&v| Some((v, tight(func.ty(v).as_tensor()?, run)?)))?;
+        let message = format!(
+            "{} wants runs of {run} elements on `{}`; {} with dimension {dim} padded to them has 2^63 bits or more",
+            data.name,
+            cx.target.name,
+            optc_ir::text::print_type(func.ty(value))
+        );
+        let diag = Diagnostic::error("value-too-large", message);
+        Some(diag.at(data.span, "this operation"))
+    })
+}
+
 fn fold(
     func: &Func,
     called: bool,
@@ -374,6 +409,9 @@ fn fold(
     let sizes = SizeTable::new(&cx.bindings);
     let naive = search.naive_bytes(&sizes);
     let choice = search.choose().ok_or_else(|| {
+        if let Some(diag) = too_large(func, cx) {
+            return Box::new(diag);
+        }
         let message = format!(
             "@{}: no lowering exists on target `{}`",
             func.name, cx.target.name
