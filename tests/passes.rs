@@ -8,7 +8,7 @@ use optc_passes::{
     Boundary, Changed, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage, pipeline,
 };
 use optc_target::Target;
-use optc_tests::check::{parse, run_passes};
+use optc_tests::check::{parse, round_trip, run_passes, words};
 use std::sync::Arc;
 
 const TRANSPOSED: &str = r#"func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
@@ -455,4 +455,81 @@ fn only_rearrangements_are_views() {
         .map(|&op| view_of(&func.op_ref(op)).err().map(|e| e.code))
         .collect();
     assert_eq!(codes, [None, Some("not-a-rearrangement"), None]);
+}
+
+/// Programs of calls, loops and branches in tiles: what comes out verifies when it is read again, and
+/// its certificate is accepted.
+#[test]
+fn hlo_modules_fold_on_every_target() {
+    let registry = Arc::new(Registry::hbir());
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../frontends/hlo/tests/modules"
+    );
+    let mut modules = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|e| e == "hlo") {
+            let text = std::fs::read_to_string(&path).expect("a text");
+            let import = optc_hlo::import(&text).unwrap_or_else(|d| panic!("{}", words(&d)));
+            modules.push((path, import.module));
+        }
+    }
+    assert!(4 <= modules.len());
+    for (path, module) in &modules {
+        for name in ["cpu", "tpu", "journey6"] {
+            let run = |module: &Module, passes: &str| {
+                let ran = run_passes(module, passes, name, &Boundary::default(), &registry);
+                ran.unwrap_or_else(|e| panic!("{} on {name}: {e}", path.display()))
+            };
+            let read_again = |module: &Module| {
+                let again = round_trip(module, &registry);
+                again.unwrap_or_else(|e| panic!("{} on {name}: {e}", path.display()))
+            };
+            let canonical = read_again(&run(module, "canonicalize").module);
+            let ran = run(&canonical, "view-fold");
+            let again = read_again(&ran.module);
+            let certificate = ran.cx.fold.expect("a report").certificate;
+            let target = Target::builtin(name).expect("built in");
+            let certified = certify::check(&canonical, &again, &certificate, &registry, &target);
+            let certified = certified.map_err(|d| words(&d));
+            assert_eq!(certified, Ok(()), "{} on {name}", path.display());
+        }
+    }
+}
+
+#[test]
+fn certificates_of_calls_that_change_a_layout_are_refused() {
+    let registry = Arc::new(Registry::hbir());
+    let target = Target::builtin("cpu").expect("built in");
+    let program = |run: &str, port: &str| {
+        parse(&format!(
+            r#"module {{
+  func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {{
+    %0 = "hbir.layout_convert"(%x) : (tensor<3x5xf32>) -> tensor<3x5xf32{port}>
+    %1 = {run} : (tensor<3x5xf32{port}>) -> tensor<3x5xf32>
+    return %1 : tensor<3x5xf32>
+  }}
+  func.func private @f(%y: tensor<3x5xf32, {{order = [1, 0]}}>) -> tensor<3x5xf32> {{
+    %0 = "hbir.layout_convert"(%y) : (tensor<3x5xf32, {{order = [1, 0]}}>) -> tensor<3x5xf32>
+    return %0 : tensor<3x5xf32>
+  }}
+}}"#
+        ))
+    };
+    let call = r#""hbir.call"(%0) <{callee = @f}>"#;
+    let kept = r#""hbir.opaque"(%0) <{domain = "hlo", hlo.body = @f, kind = "while"}>"#;
+    for (run, code) in [(call, "target-layout"), (kept, "certificate-mismatch")] {
+        let (good, bad) = (program(run, ", {order = [1, 0]}"), program(run, ""));
+        let of = |module: &Module| {
+            let bytes = optc_passes::Stats::of(module, &registry).movement_bytes;
+            Certificate::of(&good, module, "cpu", bytes)
+        };
+        let right = certify::check(&good, &good, &of(&good), &registry, &target);
+        assert_eq!(right.map_err(|d| words(&d)), Ok(()));
+        refused(
+            certify::check(&good, &bad, &of(&bad), &registry, &target),
+            code,
+        );
+    }
 }

@@ -166,6 +166,17 @@ impl AttrDict {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
         self.0.iter().map(|(k, v)| (&**k, v))
     }
+    /// The functions that attributes name, by themselves or in lists.
+    pub fn symbols(&self) -> impl Iterator<Item = &str> {
+        let listed = self.0.iter().flat_map(|(_, attr)| match attr {
+            Attr::Array(all) => &all[..],
+            other => std::slice::from_ref(other),
+        });
+        listed.filter_map(|attr| match attr {
+            Attr::Symbol(name) => Some(&**name),
+            _ => None,
+        })
+    }
     /// The number of attributes.
     #[must_use]
     pub fn len(&self) -> usize {

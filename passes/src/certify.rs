@@ -8,7 +8,8 @@
 //! 2. each of its operands is, up to views and conversions, the same element map of the same
 //!    computed value as in the original (maps are compared as functions);
 //! 3. every view is legal by the exact decision;
-//! 4. the target accepts the layouts of every operation;
+//! 4. the target accepts the layouts of every operation; a call's are those of its function, those of
+//!    another operation that runs functions are as in the original;
 //! 5. the layouts, conversions and bytes are those that the certificate states.
 //!
 //! It shares the layout algebra with the search and nothing else: no candidates, no rules, no costs.
@@ -17,8 +18,8 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::ops::rearrange::{ViewDims, view_of};
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType, Type,
-    Value,
+    Attr, Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType,
+    Type, Value,
 };
 use optc_layout::{Layout, Piece, ViewMap};
 use optc_target::{Accept, Target};
@@ -449,6 +450,18 @@ fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnos
             let message = format!("found `{}` in the place of `{}`", q.name, p.name);
             return Err(Box::new(mismatch(message).at(p.span, "the original")));
         }
+        if runs_functions(b, y) && callee(b, y).is_none() {
+            for (i, (u, v)) in ports(a, x).into_iter().zip(ports(b, y)).enumerate() {
+                if !same_layout(a, u, b, v) {
+                    let message = format!(
+                        "port {i} of `{}` has another layout than the functions it runs were \
+                         written for",
+                        q.name
+                    );
+                    return Err(Box::new(mismatch(message).at(p.span, "the original")));
+                }
+            }
+        }
         for (i, (&u, &v)) in p.operands.iter().zip(&q.operands).enumerate() {
             if !same_value(&left, u, &right, v) {
                 let message = format!(
@@ -490,10 +503,23 @@ fn same_value(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool {
 #[must_use]
 pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
     let mut diags = Vec::new();
+    let mut functions: IndexMap<&str, &Func> = IndexMap::new();
+    for func in &module.funcs {
+        functions.entry(&func.name).or_insert(func);
+    }
     for func in &module.funcs {
         for &op in &func.body {
-            if let Err(reason) = check_op(func, op, registry, target) {
+            let callee = callee(func, op).and_then(|name| functions.get(name).copied());
+            let checked = match callee {
+                Some(callee) => check_call(func, op, callee),
+                None => check_op(func, op, registry, target),
+            };
+            if let Err(reason) = checked {
                 let data = &func.ops[op];
+                let wanted = match callee {
+                    Some(callee) => format!("wanted: the layouts that @{} declares", callee.name),
+                    None => wanted(func, op, registry, target),
+                };
                 let message = format!(
                     "target `{}` does not accept these layouts of `{}`",
                     target.name, data.name
@@ -506,13 +532,49 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
                     Diagnostic::error("target-layout", message)
                         .at(data.span, "here")
                         .note(format!("found: {reason}"))
-                        .note(wanted(func, op, registry, target))
+                        .note(wanted)
                         .note(hint),
                 );
             }
         }
     }
     diags
+}
+
+/// The function that an operation calls, by name.
+fn callee(func: &Func, op: Op) -> Option<&str> {
+    let data = &func.ops[op];
+    match data.props.get("callee") {
+        Some(Attr::Symbol(name)) if data.name.ends_with(".call") => Some(name),
+        _ => None,
+    }
+}
+
+/// Whether an operation runs functions of the module, by a call or in its own way.
+fn runs_functions(func: &Func, op: Op) -> bool {
+    func.ops[op].props.symbols().next().is_some()
+}
+
+fn same_layout(a: &Func, u: Value, b: &Func, v: Value) -> bool {
+    match (layout_of(a, u), layout_of(b, v)) {
+        (Some(x), Some(y)) => x.same_function(&y),
+        _ => true,
+    }
+}
+
+/// A call takes and gives what the function that it names declares, on every target.
+fn check_call(func: &Func, op: Op, callee: &Func) -> Result<(), String> {
+    let declared = callee.args.iter().chain(&callee.results);
+    for (i, (v, &port)) in ports(func, op).into_iter().zip(declared).enumerate() {
+        if !same_layout(func, v, callee, port) {
+            return Err(format!(
+                "port {i} is {}, wanted {}",
+                encoding(func, v),
+                encoding(callee, port)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The row of the target that an operation is looked up in, in words.
@@ -556,6 +618,10 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
 fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
     let data = &func.ops[op];
     let op_ref = func.op_ref(op);
+    // What it hands to its functions no target decides.
+    if runs_functions(func, op) {
+        return Ok(());
+    }
     let Some(decl) = registry.get(&data.name) else {
         return all_row_major(func, op);
     };

@@ -6,7 +6,7 @@
 //! declared freedom and the target's row alone, never from the forms the rules gave:
 //!
 //! - a port may be in the other state unless the target's row lists layouts for it and all of them
-//!   are candidates (row-major of a barrier, channels first and last of a window, a pinned boundary);
+//!   are candidates (row-major of a barrier, what a called function declares, channels first and last of a window, a pinned boundary);
 //! - two ports of one common order must agree; where the order of one says all of the other's, that
 //!   is one layout, and if it is a candidate then the other is not in the other state;
 //! - two ports of a contraction must have K in one order, the data and the result of a window
@@ -533,6 +533,8 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
     let pieces = match sig.accept {
         Accept::Any => return true,
         Accept::ChannelOrders if !data_port => return true,
+        // What a call takes, or another operation that runs functions, is its default alone.
+        Accept::RowMajor if !sig.declared.is_empty() => return false,
         Accept::RowMajor => return layouts.get(layout).is_row_major(),
         _ => layouts.pieces(layout),
     };
@@ -561,7 +563,7 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
 fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<LayoutId>> {
     let data_port = port == 0 || port == sig.n_operands;
     match sig.accept {
-        Accept::RowMajor => Some(vec![layouts.row_major(&sig.shapes[port], sig.bits[port])]),
+        Accept::RowMajor => Some(vec![default_layout(sig, layouts, port)]),
         Accept::ChannelOrders if data_port && !sig.is_pointwise_conv() => {
             Some(channel_orders(sig, layouts, port))
         }

@@ -6,13 +6,14 @@
 
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::signature::{Signature, SignatureId, Signatures};
+use super::{FastMap, FastSet};
 use crate::pass::PassContext;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::ops::rearrange::view_of;
 use optc_ir::size::SizeTable;
-use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Op, StandIns, Type, Value};
-use optc_layout::ViewMap;
+use optc_ir::{Attr, Diagnostic, Dim, FreedomClass, Func, Module, Op, StandIns, Type, Value};
+use optc_layout::{Spelling, ViewMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -95,13 +96,51 @@ pub(crate) struct Graph {
     pub(crate) numbers: StandIns,
 }
 
+/// The functions of a module, as calls see them.
+pub(crate) struct Functions<'m> {
+    by_name: FastMap<&'m str, &'m Func>,
+    /// What calls name, or operations that keep a computation: their boundaries stay as declared.
+    called: FastSet<&'m str>,
+}
+
+impl<'m> Functions<'m> {
+    pub(crate) fn new(module: &'m Module) -> Self {
+        let mut functions = Functions {
+            by_name: FastMap::default(),
+            called: FastSet::default(),
+        };
+        for func in &module.funcs {
+            functions.by_name.entry(&func.name).or_insert(func);
+            for &op in &func.body {
+                functions.called.extend(func.ops[op].props.symbols());
+            }
+        }
+        functions
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.called.contains(name)
+    }
+
+    /// The function that an operation calls, if it is a call.
+    fn callee(&self, func: &Func, op: Op) -> Option<&'m Func> {
+        let data = &func.ops[op];
+        match data.props.get("callee") {
+            Some(Attr::Symbol(name)) if data.name.ends_with(".call") => {
+                self.by_name.get(&**name).copied()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The element width that stands for a value that is no tensor.
 const UNKNOWN_BITS: u32 = 8;
 
 /// Builds the graph of one function.
 pub(crate) fn build(
     func: &Func,
-    called: bool,
+    functions: &Functions<'_>,
     cx: &PassContext,
     layouts: &mut Layouts,
     signatures: &mut Signatures,
@@ -117,7 +156,8 @@ pub(crate) fn build(
     }
     let mut builder = Builder {
         func,
-        called,
+        called: functions.is_called(&func.name),
+        functions,
         cx,
         layouts,
         signatures,
@@ -141,6 +181,7 @@ struct Builder<'a> {
     func: &'a Func,
     /// Whether some call names this function: then its boundary is what it declares.
     called: bool,
+    functions: &'a Functions<'a>,
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
@@ -177,30 +218,66 @@ impl Builder<'_> {
         value: Value,
         shape: &[u64],
     ) -> Result<Option<LayoutId>, Box<Diagnostic>> {
-        let boundary = &self.cx.boundary;
         let Some(ty) = self.func.ty(value).as_tensor() else {
             return Ok(None);
         };
-        let bits = ty.dtype.bits();
+        let boundary = &self.cx.boundary;
         let spelling = match boundary.pins.get(key) {
-            Some(pin) => pin.clone(),
-            None => {
+            Some(pin) if !self.called => pin.clone(),
+            _ => {
                 let bare_free = self.func.bare && !boundary.pin_bare;
                 let named = boundary.free.iter().any(|f| f == key);
                 let free = !self.called && (boundary.free_all || bare_free || named);
-                let annotated = ty.spelling != optc_layout::Spelling::RowMajor;
+                let annotated = ty.spelling != Spelling::RowMajor;
                 if free && !(bare_free && annotated) {
                     return Ok(None);
                 }
                 ty.spelling.clone()
             }
         };
+        self.pin(spelling, key, shape, ty.dtype.bits()).map(Some)
+    }
+
+    fn pin(
+        &mut self,
+        spelling: Spelling,
+        key: &str,
+        shape: &[u64],
+        bits: u32,
+    ) -> Result<LayoutId, Box<Diagnostic>> {
         let layout = optc_layout::Layout::new(spelling, shape, bits).map_err(|error| {
             let error = self.graph.numbers.reword(&error.to_string());
             let message = format!("the layout pinned at `{key}` does not fit: {error}");
             Box::new(Diagnostic::error("pin-layout", message))
         })?;
-        Ok(Some(self.layouts.intern(layout)))
+        Ok(self.layouts.intern(layout))
+    }
+
+    /// The layouts that the ports of an operation have by functions of the module: of a call those of the
+    /// function's boundary, of any other operation that runs functions those it was written with. Nothing
+    /// for other operations.
+    fn declared(
+        &mut self,
+        op: Op,
+        shapes: &[Vec<u64>],
+        bits: &[u32],
+    ) -> Result<Vec<LayoutId>, Box<Diagnostic>> {
+        let (func, data) = (self.func, &self.func.ops[op]);
+        if data.props.symbols().next().is_none() {
+            return Ok(Vec::new());
+        }
+        let (owner, ports) = match self.functions.callee(func, op) {
+            Some(callee) => (callee, callee.args.iter().chain(&callee.results)),
+            None => (func, data.operands.iter().chain(&data.results)),
+        };
+        let mut layouts = Vec::with_capacity(shapes.len());
+        for (&value, (shape, &bits)) in ports.zip(shapes.iter().zip(bits)) {
+            layouts.push(match owner.ty(value).as_tensor() {
+                Some(ty) => self.pin(ty.spelling.clone(), &data.name, shape, bits)?,
+                None => self.layouts.row_major(shape, bits),
+            });
+        }
+        Ok(layouts)
     }
 
     /// The number that stands for an extent of a value.
@@ -312,7 +389,7 @@ impl Builder<'_> {
             shapes.push(shape);
         }
         let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
-        let bits = values
+        let bits: Vec<u32> = values
             .iter()
             .map(|&v| {
                 self.func
@@ -327,12 +404,14 @@ impl Builder<'_> {
         } else {
             optc_ir::Freedom::barrier(&op_ref)
         };
+        let declared = self.declared(op, &shapes, &bits)?;
         let signature = Signature::new(
             family,
             freedom,
             shapes,
             bits,
             data.operands.len(),
+            declared,
             &self.cx.target,
         );
         self.known_where_padded(op, &signature, &values)?;

@@ -55,7 +55,7 @@ use crate::certify::Certificate;
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
 use crate::stats::{Stats, fixed_movement};
 pub use emit::Conversion;
-use groups::Graph;
+use groups::{Functions, Graph};
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
 use optc_ir::size::{Size, SizeTable};
@@ -66,7 +66,6 @@ use rustc_hash::FxBuildHasher;
 use search::{Choice, Search};
 pub use signature::Signature;
 use signature::Signatures;
-use std::sync::Arc;
 
 /// A map that keeps the order of insertion, as everything does, and hashes its small keys quickly.
 pub(crate) type FastMap<K, V> = IndexMap<K, V, FxBuildHasher>;
@@ -170,13 +169,12 @@ impl Pass for ViewFold {
         let mut layouts = Layouts::default();
         let mut signatures = Signatures::default();
         let mut total = Totals::default();
-        let callees = callees(module);
+        let functions = Functions::new(module);
         let mut funcs = Vec::with_capacity(module.funcs.len());
         for (index, func) in module.funcs.iter().enumerate() {
-            let called = callees.contains(&func.name);
             let folded = fold(
                 func,
-                called,
+                &functions,
                 cx,
                 &mut layouts,
                 &mut signatures,
@@ -396,14 +394,14 @@ fn too_large(func: &Func, cx: &PassContext) -> Option<Diagnostic> {
 
 fn fold(
     func: &Func,
-    called: bool,
+    functions: &Functions<'_>,
     cx: &mut PassContext,
     layouts: &mut Layouts,
     signatures: &mut Signatures,
     rules: &mut RuleSet,
     cap: usize,
 ) -> Result<Folded, Box<Diagnostic>> {
-    let graph = groups::build(func, called, cx, layouts, signatures)?;
+    let graph = groups::build(func, functions, cx, layouts, signatures)?;
     let mut search = Search::new(&graph, layouts, signatures, rules, cap);
     search.demand();
     let sizes = SizeTable::new(&cx.bindings);
@@ -520,19 +518,6 @@ fn freed_bytes(
     search.demand();
     let choice: Choice = search.choose()?;
     Some(solve::movement(choice.cost))
-}
-
-/// The functions that some call names: their boundary stays as it is declared.
-fn callees(module: &Module) -> IndexSet<Arc<str>> {
-    let ops = module
-        .funcs
-        .iter()
-        .flat_map(|f| f.body.iter().map(|&op| &f.ops[op]));
-    let callee = |data: &optc_ir::OpData| match data.props.get("callee") {
-        Some(Attr::Symbol(name)) => Some(name.clone()),
-        _ => None,
-    };
-    ops.filter_map(callee).collect()
 }
 
 /// One remark a conversion: what forces it, what it costs, what would remove it.

@@ -133,6 +133,11 @@ impl<'a> Search<'a> {
             for (port, data) in node.ports.iter().enumerate() {
                 let layout = self.default_at(node, port);
                 self.offer_at(data.value, layout, true);
+                // What no layout of the root gives is converted from some view that there is.
+                if graph.at_root(self.layouts, data.value, layout).is_none() {
+                    let natural = self.row_major_of(data.value);
+                    self.offer_at(data.value, natural, true);
+                }
             }
         }
         for (_, node) in graph.nodes.iter() {

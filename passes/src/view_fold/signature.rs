@@ -33,6 +33,8 @@ pub struct Signature {
     pub bits: Vec<u32>,
     /// How many of the ports are operands.
     pub n_operands: usize,
+    /// Of a call and of what runs functions: the layout at each port, which is fixed; else empty.
+    pub(crate) declared: Vec<LayoutId>,
     /// The port whose labels are most: the one a common order is spelled by.
     pub(crate) fullest: usize,
     /// Of an operation of very many ports in one order, the port that hears of every order first and
@@ -69,6 +71,7 @@ impl Signature {
         shapes: Vec<Vec<u64>>,
         bits: Vec<u32>,
         n_operands: usize,
+        declared: Vec<LayoutId>,
         target: &Target,
     ) -> Signature {
         let row = target.row(family);
@@ -89,6 +92,7 @@ impl Signature {
             shapes,
             bits,
             n_operands,
+            declared,
             reference_k: Vec::new(),
             fullest: 0,
             hub: None,
@@ -395,6 +399,9 @@ impl Signatures {
 
 /// The layout a value has where nothing is chosen: what naive lowering uses at this port.
 pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
+    if let Some(&layout) = sig.declared.get(port) {
+        return layout;
+    }
     if sig.accept == Accept::ContractRuns
         && let Some(order) = contract_default(sig, port)
     {
