@@ -97,7 +97,7 @@ pub(crate) fn in_notation(layout: &Layout, notation: Notation) -> Result<Spellin
         return Err(refuse(notation, ACROSS_PADDING));
     }
     match notation {
-        Notation::Block => block(layout).map(Spelling::Block),
+        Notation::Block => block(layout).map(|block| as_tiled(layout, block)),
         Notation::Strided => strided(layout).map(Spelling::Strided),
         Notation::Digits => digits(layout).and_then(|digits| confirmed(layout, digits)),
         Notation::Xla => xla(layout).map(Spelling::Xla),
@@ -259,6 +259,50 @@ fn block(layout: &Layout) -> Result<BlockSpelling, LayoutError> {
             Notation::Block,
             "its digits are not a grid of dimensions around one block each",
         )
+    })
+}
+
+/// The block of a layout that is written as tiles in tiles, as a block in a block where it is one.
+fn as_tiled(layout: &Layout, block: BlockSpelling) -> Spelling {
+    let tiles = match layout.spelling() {
+        Spelling::Xla(xla) => xla.tiles.len(),
+        _ => 0,
+    };
+    let nested = (1 < tiles).then(|| nested(&block)).flatten();
+    let means_it = |spelling: &Spelling| {
+        let again = Layout::new(spelling.clone(), layout.shape(), layout.storage().type_bits);
+        again.is_ok_and(|again| again.same_function(layout))
+    };
+    match nested.map(Spelling::Block).filter(means_it) {
+        Some(nested) => nested,
+        None => Spelling::Block(block),
+    }
+}
+
+/// `4H128W2H` as `8H128W|2H1W`: each dimension once a level, and in both.
+fn nested(block: &BlockSpelling) -> Option<BlockSpelling> {
+    let [factors] = &block.levels[..] else {
+        return None;
+    };
+    let repeats = |(i, factor): (usize, &Factor)| factors[..i].iter().any(|f| f.dim == factor.dim);
+    let cut = factors.iter().enumerate().position(repeats)?;
+    let (outer, inner) = factors.split_at(cut);
+    let inside = |dim: usize| inner.iter().find(|f| f.dim == dim).map_or(1, |f| f.extent);
+    let whole = |factor: &Factor| {
+        let extent = factor.extent.checked_mul(inside(factor.dim))?;
+        Some(Factor { extent, ..*factor })
+    };
+    let units = outer
+        .iter()
+        .filter(|f| inner.iter().all(|g| g.dim != f.dim));
+    let units = units.map(|f| Factor { extent: 1, ..*f });
+    let levels = vec![
+        outer.iter().map(whole).collect::<Option<_>>()?,
+        inner.iter().copied().chain(units).collect(),
+    ];
+    Some(BlockSpelling {
+        levels,
+        ..block.clone()
     })
 }
 

@@ -132,7 +132,7 @@ fn one_function_in_other_notations() {
     respells(
         tiled,
         Notation::Block,
-        "block = \"4H128W2H\", order = [0, 1]",
+        "block = \"8H128W|2H1W\", order = [0, 1]",
     );
     respells(
         tiled,

@@ -69,10 +69,11 @@ pub(crate) fn parse(text: &str) -> Result<TensorText, Failure> {
         };
         let message = format!("found {}, wanted {}", e.found, e.wanted);
         let diag = Diagnostic::error("tensor-syntax", message).at(span, "");
-        let diag = match e.hint {
-            Some(hint) => diag.note(hint),
-            None => diag,
-        };
+        let reason = e.layout.map(|reason| reason.to_string());
+        let diag = reason
+            .into_iter()
+            .chain(e.hint)
+            .fold(diag, Diagnostic::note);
         let (file, source) = ("<tensor>".to_owned(), Arc::from(text));
         Failure::from(Error {
             diagnostics: vec![diag],
