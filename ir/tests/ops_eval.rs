@@ -35,6 +35,10 @@ fn unary_operations() {
     unary("hbir.log", none(), &[1.0, 2.718_281_828], &[0.0, 1.0]);
     unary("hbir.sqrt", none(), &[4.0, 2.0], &[2.0, 1.414_213_562]);
     unary("hbir.rsqrt", none(), &[4.0, 0.25], &[0.5, 2.0]);
+    unary("hbir.cbrt", none(), &[-27.0, 8.0], &[-3.0, 2.0]);
+    // Near 0 the plain forms are 0.
+    unary("hbir.expm1", none(), &[1e-20, 1.0], &[1e-20, 1.718_281_8]);
+    unary("hbir.log1p", none(), &[1e-20, 1.0], &[1e-20, 0.693_147_2]);
     unary("hbir.reciprocal", none(), &[4.0, -0.5], &[0.25, -2.0]);
     unary(
         "hbir.erf",
@@ -201,7 +205,7 @@ fn unary_operations_refuse() {
     });
     assert_eq!(
         floats_only.count(),
-        41,
+        44,
         "operations of one operand that refuse i1"
     );
     refuse("hbir.not", &[ty("2", F32)], &none(), "unary-c1");
@@ -241,6 +245,13 @@ fn binary_operations() {
     binary("hbir.mul", &[1.0, 2.0], &[10.0], &[10.0, 20.0]);
     binary("hbir.div", &[1.0, -3.0], &[4.0, 2.0], &[0.25, -1.5]);
     binary("hbir.pow", &[2.0, 9.0], &[3.0, 0.5], &[8.0, 3.0]);
+    let (quarter, half) = (0.785_398_2, 3.141_592_7);
+    binary(
+        "hbir.atan2",
+        &[1.0, 0.0, -1.0],
+        &[1.0, -1.0, 1.0],
+        &[quarter, half, -quarter],
+    );
     binary(
         "hbir.max",
         &[1.0, nan, 3.0],
@@ -727,6 +738,19 @@ fn reductions() {
     reduce("sum_square", &[5.0, 25.0]);
     reduce("log_sum", &[f64::NAN, 1.945_910_149]);
     reduce("log_sum_exp", &[1.048_587_352, 4.313_261_688]);
+    let bits = |kind: &str, wanted: &[i64]| {
+        let props = props! { kind: kind, axes: [1] };
+        let x = ints(DType::UI8, &[2, 3], &[12, 10, 14, 1, 2, 4]);
+        let y = ints(DType::UI8, &[2], wanted);
+        check("hbir.reduce", &[x], &props, &[y]);
+    };
+    bits("and", &[8, 0]);
+    bits("or", &[14, 7]);
+    let none_left = ints(DType::UI8, &[1, 0], &[]);
+    let every = props! { kind: "and", axes: [1] };
+    let ones = ints(DType::UI8, &[1], &[255]);
+    check("hbir.reduce", &[none_left], &every, &[ones]);
+    refuse("hbir.reduce", &[ty("3", F32)], &every, "reduce-c4");
     let all = props! { kind: "sum", keepdims: true };
     check("hbir.reduce", &[x], &all, &[f32s(&[1, 1], &[6.0])]);
     let columns = props! { kind: "mean", axes: [-2] };
@@ -1177,6 +1201,46 @@ fn gathers() {
         &none(),
         "gather-nd-c2",
     );
+}
+
+#[test]
+fn dynamic_update_slices() {
+    let name = "hbir.dynamic_update_slice";
+    let x = count(&[3, 4]);
+    let u = f32s(&[2, 1], &[-1.0, -2.0]);
+    let start = |i: i64| i64s(&[], &[i]);
+    let written = |at: [usize; 2]| {
+        let mut all: Vec<f64> = (0..12).map(f64::from).collect();
+        all[at[0]] = -1.0;
+        all[at[1]] = -2.0;
+        f32s(&[3, 4], &all)
+    };
+    for (i, j, at) in [(1, 2, [6, 10]), (-5, 0, [0, 4]), (9, 9, [7, 11])] {
+        let inputs = [x.clone(), u.clone(), start(i), start(j)];
+        check(name, &inputs, &none(), &[written(at)]);
+    }
+    let whole = [i64s(&[2], &[1, 2]), i64s(&[2], &[3, 4]), start(1)];
+    check(name, &whole, &none(), &[i64s(&[2], &[3, 4])]);
+
+    let (x, s) = (ty("4x5", F32), ty("", DType::SI32));
+    let u = ty("2x5", F32);
+    let some = |u: &Type, starts: &[&Type]| {
+        let starts = starts.iter().map(|t| (*t).clone());
+        let all: Vec<Type> = [x.clone(), u.clone()].into_iter().chain(starts).collect();
+        all
+    };
+    refuse(name, &some(&u, &[&s]), &none(), "dynamic-update-slice-c1");
+    let (float, vector) = (ty("", F32), ty("1", DType::SI32));
+    for bad in [float, vector] {
+        let operands = some(&u, &[&s, &bad]);
+        refuse(name, &operands, &none(), "dynamic-update-slice-c2");
+    }
+    for bad in [ty("2", F32), ty("2x6", F32)] {
+        let operands = some(&bad, &[&s, &s]);
+        refuse(name, &operands, &none(), "dynamic-update-slice-c3");
+    }
+    let bytes = some(&ty("2x5", DType::SI8), &[&s, &s]);
+    refuse(name, &bytes, &none(), "dynamic-update-slice-c4");
 }
 
 #[test]

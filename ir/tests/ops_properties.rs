@@ -25,6 +25,9 @@ fn seeds() -> Vec<Case> {
     };
     let x = count(&[2, 3, 4]);
     for name in [
+        "hbir.cbrt",
+        "hbir.expm1",
+        "hbir.log1p",
         "hbir.rsqrt",
         "hbir.silu",
         "hbir.identity",
@@ -77,6 +80,19 @@ fn seeds() -> Vec<Case> {
         vec![x.clone(), count(&[5, 4])],
         AttrDict::new(),
         vec![count(&[2, 3, 5])],
+    );
+    add(
+        "hbir.atan2",
+        vec![x.clone(), count(&[4])],
+        AttrDict::new(),
+        vec![x.clone()],
+    );
+    let start = || i64s(&[], &[1]);
+    add(
+        "hbir.dynamic_update_slice",
+        vec![x.clone(), count(&[1, 3, 2]), start(), start(), start()],
+        AttrDict::new(),
+        vec![x.clone()],
     );
     let lists = props! { lhs_batch: [0], rhs_batch: [1], lhs_contract: [2], rhs_contract: [0] };
     add(

@@ -229,3 +229,94 @@ fn a_layout_that_hlo_cannot_write_is_refused() {
     let error = emit(&module).unwrap_err();
     assert_eq!(error.code, "hlo-layout-inexpressible");
 }
+
+#[test]
+fn windows_of_integers_and_computed_places_are_operations() {
+    let computation = |name: &str, opcode: &str| {
+        format!(
+            "{name} {{\n a = s32[] parameter(0)\n b = s32[] parameter(1)\n ROOT r = s32[] {opcode}(a, b)\n}}\n"
+        )
+    };
+    let computations: String = [
+        ("sum", "add"),
+        ("least", "minimum"),
+        ("times", "multiply"),
+        ("either", "or"),
+        ("both", "and"),
+    ]
+    .iter()
+    .map(|(name, opcode)| computation(name, opcode))
+    .collect();
+    let windows = "window={size=3 stride=2 pad=1_1}";
+    let cases = [
+        (
+            format!("s32[3]{{0}} reduce-window(n, zero), {windows}, to_apply=sum"),
+            vec![3, 9, 9],
+        ),
+        (
+            format!("s32[3]{{0}} reduce-window(n, most), {windows}, to_apply=least"),
+            vec![1, 2, 4],
+        ),
+        (
+            format!("s32[3]{{0}} reduce-window(n, one), {windows}, to_apply=times"),
+            vec![2, 24, 20],
+        ),
+        (
+            format!("s32[3]{{0}} reduce-window(n, zero), {windows}, to_apply=either"),
+            vec![3, 7, 5],
+        ),
+        (
+            "s32[5]{0} reduce-window(n, zero), window={size=5 pad=4_0}, to_apply=sum".to_owned(),
+            vec![1, 3, 6, 10, 15],
+        ),
+        (
+            "s32[5]{0} reduce-window(n, zero), window={size=5 pad=0_4}, to_apply=sum".to_owned(),
+            vec![15, 14, 12, 9, 5],
+        ),
+        (
+            "s32[] reduce(n, zero), dimensions={0}, to_apply=either".to_owned(),
+            vec![7],
+        ),
+        (
+            "s32[] reduce(n, minus), dimensions={0}, to_apply=both".to_owned(),
+            vec![0],
+        ),
+        (
+            "s32[] reduce(part, minus), dimensions={0}, to_apply=both".to_owned(),
+            vec![0],
+        ),
+        (
+            "s32[5]{0} dynamic-update-slice(n, part, one)".to_owned(),
+            vec![1, 8, 7, 4, 5],
+        ),
+        (
+            "s32[5]{0} dynamic-update-slice(n, part, most)".to_owned(),
+            vec![1, 2, 3, 8, 7],
+        ),
+        (
+            "s32[5]{0} dynamic-update-slice(n, part, minus)".to_owned(),
+            vec![8, 7, 3, 4, 5],
+        ),
+        (
+            "s32[4]{0:T(2)} custom-call(part, part), custom_call_target=\"ConcatBitcast\""
+                .to_owned(),
+            vec![8, 7, 8, 7],
+        ),
+    ];
+    for (instruction, wanted) in cases {
+        let text = format!(
+            "HloModule m\n{computations}ENTRY e {{\n n = s32[5]{{0}} constant({{1, 2, 3, 4, 5}})\n \
+             part = s32[2]{{0}} constant({{8, 7}})\n zero = s32[] constant(0)\n one = s32[] constant(1)\n \
+             minus = s32[] constant(-1)\n most = s32[] constant(2147483647)\n ROOT r = {instruction}\n}}\n"
+        );
+        let module = imported(&text);
+        assert!(!print(&module).contains("opaque"), "{instruction}");
+        for module in [imported(&emitted(&module)), module] {
+            let results = run(&module);
+            let found: Vec<i64> = (0..results[0].len())
+                .map(|i| results[0].i64_at(i))
+                .collect();
+            assert_eq!(found, wanted, "{instruction}");
+        }
+    }
+}

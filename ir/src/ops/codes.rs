@@ -215,6 +215,30 @@ pub const CODES: &[Code] = &[
         "pair dimensions of one size; transpose an operand if its dimensions stand in another order",
     ),
     Code::program(
+        "dynamic-update-slice-c1",
+        "`hbir.dynamic_update_slice` does not have one start for each dimension of its first operand",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4x5xf32>, tensor<2x5xf32>, tensor<si32>) -> tensor<4x5xf32>"#,
+        "give a start for every dimension, 0 where the update is as long as the first operand",
+    ),
+    Code::program(
+        "dynamic-update-slice-c2",
+        "a start of `hbir.dynamic_update_slice` is no integer, or has dimensions",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xf32>, tensor<1xsi32>) -> tensor<4xf32>"#,
+        "reshape the start to `tensor<si32>`, or cast it",
+    ),
+    Code::program(
+        "dynamic-update-slice-c3",
+        "the update of `hbir.dynamic_update_slice` has another rank than the first operand, or is longer in some dimension",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<5xf32>, tensor<si32>) -> tensor<4xf32>"#,
+        "slice the update first",
+    ),
+    Code::program(
+        "dynamic-update-slice-c4",
+        "the operand and the update of `hbir.dynamic_update_slice` have different element types",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xsi8>, tensor<si32>) -> tensor<4xf32>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+    Code::program(
         "einsum-c1",
         "the equation of `hbir.einsum` has a character that is no letter, comma, `->`, `...` or space",
         r#"%0 = "hbir.einsum"(%x) <{equation = "i1->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
@@ -555,6 +579,12 @@ pub const CODES: &[Code] = &[
         "a reduction with a logarithm of something else than floats",
         r#"%0 = "hbir.reduce"(%x) <{kind = "log_sum"}> : (tensor<2xsi8>) -> tensor<1xsi8>"#,
         "cast the operand to a float type",
+    ),
+    Code::program(
+        "reduce-c4",
+        "a reduction of bits of something else than integers and truth values",
+        r#"%0 = "hbir.reduce"(%x) <{kind = "or"}> : (tensor<2xf32>) -> tensor<f32>"#,
+        "compare first, or cast the operand to an integer type",
     ),
     Code::program(
         "reshape-c1",

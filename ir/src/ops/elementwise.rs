@@ -248,8 +248,11 @@ const UNARY: &[Unary] = &{
         op("hbir.abs", "the absolute value", Number(f64::abs, i128::abs)),
         op("hbir.sign", "-1, 0 or 1", Number(sign, i128::signum)),
         op("hbir.exp", "e^x", Float(f64::exp)),
+        op("hbir.expm1", "e^x - 1, exact near 0", Float(f64::exp_m1)),
         op("hbir.log", "the natural logarithm", Float(f64::ln)),
+        op("hbir.log1p", "log(1 + x), exact near 0", Float(f64::ln_1p)),
         op("hbir.sqrt", "the square root", Float(f64::sqrt)),
+        op("hbir.cbrt", "the cube root", Float(f64::cbrt)),
         op("hbir.rsqrt", "1 / sqrt(x)", Float(|x| 1.0 / x.sqrt())),
         op("hbir.reciprocal", "1 / x", Float(|x| 1.0 / x)),
         op("hbir.erf", "the error function", Float(erf)),
@@ -303,6 +306,7 @@ const UNARY: &[Unary] = &{
 enum Takes {
     Any,
     Numbers,
+    Floats,
     Integers,
     IntegersAndBool,
 }
@@ -324,6 +328,7 @@ impl Binary {
         match self.takes {
             Takes::Any => true,
             Takes::Numbers => !dtype.is_bool(),
+            Takes::Floats => dtype.is_float(),
             Takes::Integers => !dtype.is_bool() && !dtype.is_float(),
             Takes::IntegersAndBool => !dtype.is_float(),
         }
@@ -365,6 +370,7 @@ impl OpDecl for Binary {
         if !self.accepts(dtype) {
             let wanted = match self.takes {
                 Takes::Any | Takes::Numbers => "a float or an integer type",
+                Takes::Floats => "a float type",
                 Takes::Integers => "an integer type",
                 Takes::IntegersAndBool => "i1 or an integer type",
             };
@@ -451,10 +457,13 @@ fn shift_right(a: i128, by: i128) -> i128 {
 fn no_float(_: f64, _: f64) -> f64 {
     f64::NAN
 }
+fn no_integer(_: i128, _: i128) -> i128 {
+    0
+}
 
 #[rustfmt::skip]
 const BINARY: &[Binary] = &{
-    use Takes::{Any, Integers, IntegersAndBool, Numbers};
+    use Takes::{Any, Floats, Integers, IntegersAndBool, Numbers};
     const fn op(
         name: &'static str,
         summary: &'static str,
@@ -471,6 +480,7 @@ const BINARY: &[Binary] = &{
         op("hbir.div", "a / b; integers truncate", Numbers, |a, b| a / b,
            |a, b| a.checked_div(b).unwrap_or(0)),
         op("hbir.pow", "a^b", Numbers, f64::powf, int_pow),
+        op("hbir.atan2", "the angle of the point (b, a), -pi to pi", Floats, f64::atan2, no_integer),
         op("hbir.max", "the greater; NaN wins", Any, max_nan, i128::max),
         op("hbir.min", "the lesser; NaN wins", Any, min_nan, i128::min),
         op("hbir.mod", "the remainder with b's sign, with `fmod` a's", Numbers,

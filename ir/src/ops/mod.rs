@@ -39,6 +39,7 @@ mod slice;
 mod softmax;
 mod split;
 mod top_k;
+mod update_slice;
 mod window;
 
 pub use codes::CODES;
@@ -81,6 +82,7 @@ pub fn register(registry: &mut Registry) {
         softmax::register,
         split::register,
         top_k::register,
+        update_slice::register,
     ];
     for family in families {
         family(registry);

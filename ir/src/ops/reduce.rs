@@ -3,7 +3,7 @@
 //! `hbir.reduce`: one number for all elements along `axes` (ONNX `ReduceSum`, `ReduceMean`, …, StableHLO
 //! `reduce` with a known body); `keepdims` leaves extents of 1; without `axes` all dimensions.
 //! Kinds: sum, mean, max, min, prod, l1 `sum |x|`, l2 `sqrt(sum x^2)`, sum_square, log_sum,
-//! log_sum_exp. The sum over no elements is 0, the product 1, the greatest the least value there is.
+//! log_sum_exp, and of every bit of integers and truth values: and, or. The sum over no elements is 0, the product 1, the greatest the least value there is.
 //! `hbir.arg_max` and `hbir.arg_min`: where along `axis` the greatest or least element lies, as si64; the
 //! first of several, or the last with `select_last_index`. NaN counts as extreme.
 
@@ -16,7 +16,7 @@ use crate::tensor::{EvalError, Tensor};
 use crate::tile::{Access, Combine, Index, LoopKind};
 use crate::types::{DType, Dim};
 
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 12] = [
     "sum",
     "mean",
     "max",
@@ -27,12 +27,14 @@ const KINDS: [&str; 10] = [
     "sum_square",
     "log_sum",
     "log_sum_exp",
+    "and",
+    "or",
 ];
 
 const REDUCE: Decl = Decl::new(
     "hbir.reduce",
     "reduce",
-    "sum, mean, max, min, prod, l1, l2, sum_square, log_sum or log_sum_exp along axes",
+    "sum, mean, max, min, prod, l1, l2, sum_square, log_sum, log_sum_exp, and, or along axes",
     (1, 1),
     infer_reduce,
     eval_reduce,
@@ -60,7 +62,7 @@ const ARG_MIN: Decl = Decl::new(
 )
 .freedom(freedom_arg);
 
-/// C1: a known kind. C2: axes of the operand, each once. C3: logarithms are of floats.
+/// C1: a known kind. C2: axes of the operand, each once. C3: logarithms are of floats. C4: bits are not.
 fn infer_reduce(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     let kind = op.attr("kind")?.as_str().unwrap_or("");
@@ -75,6 +77,13 @@ fn infer_reduce(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
             x.dtype
         );
         return Err(OpError::new("reduce-c3", message));
+    }
+    if matches!(kind, "and" | "or") && x.dtype.is_float() {
+        let message = format!(
+            "hbir.reduce of kind {kind} of {}, wanted i1 or an integer type",
+            x.dtype
+        );
+        return Err(OpError::new("reduce-c4", message));
     }
     let axes = reduced_axes(op, x.rank())?;
     one(
@@ -162,6 +171,10 @@ fn reduce_integers(kind: &str, row: &[i128], dtype: DType) -> i128 {
         "l1" => sum(i128::abs),
         "l2" => sum(|x| x.wrapping_mul(x)).max(0).isqrt(),
         "sum_square" => sum(|x| x.wrapping_mul(x)),
+        "and" => row
+            .iter()
+            .fold(if dtype.is_bool() { 1 } else { -1 }, |a, &x| a & x),
+        "or" => row.iter().fold(0, |a, &x| a | x),
         _ => sum(|x| x),
     }
 }

@@ -17,13 +17,16 @@ const UNARY: &[(&str, &str)] = &[
     ("asin", "hbir.asin"),
     ("asinh", "hbir.asinh"),
     ("atanh", "hbir.atanh"),
+    ("cbrt", "hbir.cbrt"),
     ("ceil", "hbir.ceil"),
     ("cosh", "hbir.cosh"),
     ("cosine", "hbir.cos"),
     ("erf", "hbir.erf"),
     ("exponential", "hbir.exp"),
+    ("exponential-minus-one", "hbir.expm1"),
     ("floor", "hbir.floor"),
     ("log", "hbir.log"),
+    ("log-plus-one", "hbir.log1p"),
     ("logistic", "hbir.sigmoid"),
     ("negate", "hbir.neg"),
     ("not", "hbir.not"),
@@ -41,6 +44,7 @@ const UNARY: &[(&str, &str)] = &[
 const BINARY: &[(&str, &str)] = &[
     ("add", "hbir.add"),
     ("and", "hbir.and"),
+    ("atan2", "hbir.atan2"),
     ("divide", "hbir.div"),
     ("maximum", "hbir.max"),
     ("minimum", "hbir.min"),
@@ -96,6 +100,8 @@ impl FuncCx<'_, '_> {
             ("pad", &[x, value]) => self.pad(made, x, value, &ty),
             ("concatenate", parts) => self.concatenate(made, parts, &ty),
             ("gather", &[x, indices]) => self.gather(made, x, indices, &ty),
+            ("custom-call", parts) => self.custom_call(made, parts, &ty),
+            ("dynamic-update-slice", &[_, _, ..]) => self.update_slice(&args, &ty),
             ("dynamic-slice", &[x, ..]) => self.dynamic_slice(made, x, &args[1..], &ty),
             (opcode, &[x]) => self.unary(named(UNARY, opcode)?, x, &ty),
             (opcode, &[a, b]) => self.binary(opcode, a, b, &ty),
@@ -399,11 +405,12 @@ impl Reducer {
             (Reducer::Product, false) => Some("prod"),
             (Reducer::Max, _) | (Reducer::Or | Reducer::Sum, true) => Some("max"),
             (Reducer::Min, _) | (Reducer::And | Reducer::Product, true) => Some("min"),
-            (Reducer::And | Reducer::Or, false) => None,
+            (Reducer::And, false) => (!dtype.is_float()).then_some("and"),
+            (Reducer::Or, false) => (!dtype.is_float()).then_some("or"),
         }
     }
 
-    fn binary(self) -> &'static str {
+    pub(super) fn binary(self) -> &'static str {
         match self {
             Reducer::Sum => "hbir.add",
             Reducer::Product => "hbir.mul",
@@ -431,7 +438,10 @@ impl Reducer {
         };
         match self {
             Reducer::Sum | Reducer::Or => start == 0.0,
-            Reducer::Product | Reducer::And => start == 1.0,
+            Reducer::Product => start == 1.0,
+            // Every bit.
+            Reducer::And if least < 0.0 => start == -1.0,
+            Reducer::And => start == greatest,
             Reducer::Max => start <= least,
             Reducer::Min => greatest <= start,
         }

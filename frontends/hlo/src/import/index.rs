@@ -213,6 +213,19 @@ impl FuncCx<'_, '_> {
         self.cast(placed, ty)
     }
 
+    /// A copy with a box written; what the operation computes is in the first operand's element type.
+    pub(super) fn update_slice(&mut self, args: &[Value], ty: &TensorType) -> Option<Value> {
+        let [x, update, starts @ ..] = args else {
+            return None;
+        };
+        let (from, part) = (self.tensor_of(*x)?, self.tensor_of(*update)?);
+        let update = self.cast(*update, &retyped(&part, from.dtype))?;
+        let operands = [&[*x, update], starts].concat();
+        let own = retyped(ty, from.dtype);
+        let value = self.emit("hbir.dynamic_update_slice", &operands, AttrDict::new(), own)?;
+        self.cast(value, ty)
+    }
+
     /// For each start a run, `start`, `start + 1`, … as many as `size`, in a last dimension; the starts
     /// themselves where that is 1.
     fn run(&mut self, starts: Value, size: u64) -> Option<Value> {

@@ -195,6 +195,51 @@ impl FuncCx<'_, '_> {
         let value = self.emit("hbir.concat", parts, props, own)?;
         self.cast(value, ty)
     }
+
+    /// Calls of kernels whose meaning their names say and their shapes confirm.
+    pub(super) fn custom_call(
+        &mut self,
+        made: &Instruction,
+        parts: &[Value],
+        ty: &TensorType,
+    ) -> Option<Value> {
+        match (
+            made.attrs.get("custom_call_target")?.trim_matches('"'),
+            parts,
+        ) {
+            ("ConcatBitcast", parts) => self.side_by_side(parts, ty),
+            ("AssumeGatherIndicesInBound", &[x]) if self.tensor_of(x)?.dims == ty.dims => {
+                self.cast(x, ty)
+            }
+            _ => None,
+        }
+    }
+
+    /// Parts whose buffers, one after the other, are the result: they differ from it in one dimension,
+    /// in which they add up, and leave no padding between them.
+    fn side_by_side(&mut self, parts: &[Value], ty: &TensorType) -> Option<Value> {
+        let whole = ty.shape()?;
+        let (mut sums, mut bytes) = (vec![0u64; whole.len()], 0u64);
+        for &part in parts {
+            let part = self.tensor_of(part)?;
+            bytes = bytes.checked_add(part.layout()?.ok()?.bytes())?;
+            if part.rank() != whole.len() || part.dtype != ty.dtype {
+                return None;
+            }
+            for (sum, n) in sums.iter_mut().zip(part.shape()?) {
+                *sum = sum.checked_add(n)?;
+            }
+        }
+        let count = u64::try_from(parts.len()).ok()?;
+        let adds_up = |d: &usize| sums[*d] == whole[*d];
+        let axis = (0..whole.len()).find(adds_up)?;
+        let alike = |d: usize| d == axis || Some(sums[d]) == whole[d].checked_mul(count);
+        if !(0..whole.len()).all(alike) || bytes != ty.layout()?.ok()?.bytes() {
+            return None;
+        }
+        let props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
+        self.emit("hbir.concat", parts, props, ty.clone())
+    }
 }
 
 /// The maps under which one layout is a view of the other; none where no map is.

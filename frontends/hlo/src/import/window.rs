@@ -4,7 +4,7 @@ use super::contract::{WindowDim, window};
 use super::elementwise::{Reducer, retyped};
 use super::func::FuncCx;
 use crate::module::Instruction;
-use optc_ir::{Attr, AttrDict, DType, Dense, TensorType, Value};
+use optc_ir::{Attr, AttrDict, DType, Dense, Dim, TensorType, Value};
 use std::sync::Arc;
 
 impl FuncCx<'_, '_> {
@@ -22,7 +22,7 @@ impl FuncCx<'_, '_> {
             return None;
         }
         let before = self.func.body.len();
-        for way in [Self::blocks, Self::whole, Self::pool] {
+        for way in [Self::blocks, Self::whole, Self::running, Self::pool] {
             if let Some(value) = way(self, kind, &window, x, init, ty) {
                 return Some(value);
             }
@@ -37,7 +37,7 @@ impl FuncCx<'_, '_> {
         let places: Vec<usize> = (0..window.len()).collect();
         let (x, window) = self.filled(x, &places, &window, start, |_| true)?;
         let before = self.func.body.len();
-        for way in [Self::blocks, Self::pool] {
+        for way in [Self::blocks, Self::pool, Self::differences, Self::shifted] {
             if let Some(value) = way(self, kind, &window, x, init, ty) {
                 return Some(value);
             }
@@ -125,6 +125,146 @@ impl FuncCx<'_, '_> {
         self.cast(value, ty)
     }
 
+    /// Each window ends, or begins, at its own place and takes all that is before, or after.
+    fn running(
+        &mut self,
+        kind: Reducer,
+        window: &[WindowDim],
+        x: Value,
+        init: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let from = self.tensor_of(x)?;
+        let start = self.known_scalar(init)?;
+        if kind != Reducer::Sum || from.dtype.is_bool() || !kind.starts_from(start, from.dtype) {
+            return None;
+        }
+        let mut long = (0..window.len()).filter(|&d| window[d] != WindowDim::ONE);
+        let (Some(axis), None) = (long.next(), long.next()) else {
+            return None;
+        };
+        let (n, dim) = (i64::try_from(from.shape()?[axis]).ok()?, window[axis]);
+        let reverse = dim.low == 0 && n != 1;
+        let pads = if reverse { (0, n - 1) } else { (n - 1, 0) };
+        let whole = WindowDim {
+            size: n,
+            low: pads.0,
+            high: pads.1,
+            ..WindowDim::ONE
+        };
+        if dim != whole || from.dims != ty.dims {
+            return None;
+        }
+        let mut props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
+        if reverse {
+            props.set("reverse", Attr::Bool(true));
+        }
+        let value = self.emit("hbir.cumsum", &[x], props, retyped(ty, from.dtype))?;
+        self.cast(value, ty)
+    }
+
+    /// Sums of integers over windows, dimension by dimension: the running sum where a window ends less the
+    /// one where it starts, exact as integers wrap.
+    fn differences(
+        &mut self,
+        kind: Reducer,
+        window: &[WindowDim],
+        x: Value,
+        _init: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let dtype = self.tensor_of(x)?.dtype;
+        let integers = !dtype.is_float() && !dtype.is_bool();
+        if kind != Reducer::Sum || !integers {
+            return None;
+        }
+        self.by_dimension(window, x, ty, |cx, x, run| {
+            // A 0 in front: the sum of no element has a place.
+            let mut more = cx.tensor_of(x)?.without_layout();
+            more.dims[run.axis] = Dim::Fixed(more.shape()?[run.axis].checked_add(1)?);
+            let (mut low, high) = (vec![0; more.rank()], vec![0; more.rank()]);
+            low[run.axis] = 1;
+            let x = cx.padded(x, &low, &high, 0.0, more.clone())?;
+            let props = AttrDict::new().with("axis", Attr::int(i64::try_from(run.axis).ok()?));
+            let sums = cx.emit("hbir.cumsum", &[x], props, more)?;
+            let ends = cx.every(sums, run, run.dim.size)?;
+            let starts = cx.every(sums, run, 0)?;
+            let ty = cx.tensor_of(ends)?;
+            cx.emit("hbir.sub", &[ends, starts], AttrDict::new(), ty)
+        })
+    }
+
+    /// Windows of few elements: for each element of a window all that lie there, combined one by one.
+    fn shifted(
+        &mut self,
+        kind: Reducer,
+        window: &[WindowDim],
+        x: Value,
+        _init: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        if window.iter().any(|dim| MOST_SHIFTS < dim.size) {
+            return None;
+        }
+        self.by_dimension(window, x, ty, |cx, x, run| {
+            let mut all = cx.every(x, run, 0)?;
+            for i in 1..run.dim.size {
+                let next = cx.every(x, run, i)?;
+                let ty = cx.tensor_of(all)?;
+                all = cx.emit(kind.binary(), &[all, next], AttrDict::new(), ty)?;
+            }
+            Some(all)
+        })
+    }
+
+    /// Windows without padding and holes, one dimension after the other.
+    fn by_dimension(
+        &mut self,
+        window: &[WindowDim],
+        x: Value,
+        ty: &TensorType,
+        mut along: impl FnMut(&mut Self, Value, Run) -> Option<Value>,
+    ) -> Option<Value> {
+        let mut at = x;
+        for (axis, &dim) in window.iter().enumerate() {
+            if !plain(&dim) || dim.size < 1 || dim.stride < 1 {
+                return None;
+            }
+            if dim == WindowDim::ONE {
+                continue;
+            }
+            let n = i64::try_from(self.tensor_of(at)?.shape()?[axis]).ok()?;
+            let room = n.checked_sub(dim.size).filter(|&room| 0 <= room)?;
+            let count = room / dim.stride + 1;
+            at = along(self, at, Run { axis, dim, count })?;
+        }
+        if self.tensor_of(at)?.dims != ty.dims {
+            return None;
+        }
+        self.cast(at, ty)
+    }
+
+    /// Element `offset` of every window of a run.
+    fn every(&mut self, x: Value, run: Run, offset: i64) -> Option<Value> {
+        let mut ty = self.tensor_of(x)?.without_layout();
+        let mut limits = Vec::with_capacity(ty.rank());
+        for n in ty.shape()? {
+            limits.push(i64::try_from(n).ok()?);
+        }
+        let mut starts = vec![0i64; ty.rank()];
+        let mut strides = vec![1i64; ty.rank()];
+        let last = (run.count - 1).checked_mul(run.dim.stride)?;
+        starts[run.axis] = offset;
+        limits[run.axis] = offset.checked_add(last)?.checked_add(1)?;
+        strides[run.axis] = run.dim.stride;
+        ty.dims[run.axis] = Dim::Fixed(u64::try_from(run.count).ok()?);
+        let props = AttrDict::new()
+            .with("starts", Attr::ints(&starts))
+            .with("limits", Attr::ints(&limits))
+            .with("strides", Attr::ints(&strides));
+        self.emit("hbir.slice", &[x], props, ty)
+    }
+
     /// The greatest or least element or the sum of windows over up to three dimensions.
     fn pool(
         &mut self,
@@ -137,7 +277,7 @@ impl FuncCx<'_, '_> {
         let from = self.tensor_of(x)?;
         let start = self.known_scalar(init)?;
         let float = from.dtype.is_float();
-        let known = kind == Reducer::Max || (float && matches!(kind, Reducer::Min | Reducer::Sum));
+        let known = matches!(kind, Reducer::Max | Reducer::Min) || (float && kind == Reducer::Sum);
         if !known || !kind.starts_from(start, from.dtype) || from.dtype != ty.dtype {
             return None;
         }
@@ -177,10 +317,12 @@ impl FuncCx<'_, '_> {
                 self.seen_as("hbir.max_pool", &[x], props, &places, ty)
             }
             Reducer::Min => {
-                let x = self.emit("hbir.neg", &[x], none(), from)?;
+                // What turns the order round, of every integer too.
+                let turn = if float { "hbir.neg" } else { "hbir.not" };
+                let x = self.emit(turn, &[x], none(), from)?;
                 let x = self.permuted(x, &places)?;
                 let greatest = self.seen_as("hbir.max_pool", &[x], props, &places, ty)?;
-                self.emit("hbir.neg", &[greatest], none(), ty.clone())
+                self.emit(turn, &[greatest], none(), ty.clone())
             }
             _ => {
                 let sizes = list(|d| d.size);
@@ -231,6 +373,17 @@ impl FuncCx<'_, '_> {
         self.emit("hbir.constant", &[], props, ty)
     }
 }
+
+/// The windows along one dimension.
+#[derive(Clone, Copy)]
+struct Run {
+    axis: usize,
+    dim: WindowDim,
+    count: i64,
+}
+
+/// Windows of more elements along a dimension are not combined element by element.
+const MOST_SHIFTS: i64 = 32;
 
 /// No padding and no holes between the operand's elements or the window's.
 fn plain(dim: &WindowDim) -> bool {

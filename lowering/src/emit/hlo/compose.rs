@@ -63,6 +63,7 @@ impl Elementwise<'_, '_, '_> {
 
 fn activation(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let known = [
+        "hbir.atan",
         "hbir.reciprocal",
         "hbir.relu",
         "hbir.silu",
@@ -99,6 +100,10 @@ fn activation(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
     let float = |name: &str, default: f64| data.props.float(name).unwrap_or(default);
     let mut e = Elementwise { w, ty: &own };
     Ok(Some(match &*data.name {
+        "hbir.atan" => {
+            let one = e.number(1.0)?;
+            e.of("atan2", &[&x, &one])?
+        }
         "hbir.reciprocal" => {
             let one = e.number(1.0)?;
             e.of("divide", &[&one, &x])?
@@ -304,6 +309,17 @@ pub(super) fn limits(dtype: DType) -> (String, String) {
     }
 }
 
+/// No bit and every bit of an integer or truth type, as text.
+fn bits(dtype: DType) -> (String, String) {
+    match dtype {
+        DType::Int {
+            sign: Sign::Signed, ..
+        } => ("0".into(), "-1".into()),
+        DType::Int { bits: 1, .. } => ("false".into(), "true".into()),
+        dtype => ("0".into(), limits(dtype).1),
+    }
+}
+
 fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let from = w.tensor(data.operands[0])?.clone();
     let rank = from.rank();
@@ -317,6 +333,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         .collect();
     axes.sort_unstable();
     let (least, greatest) = limits(ty.dtype);
+    let (none, all) = bits(ty.dtype);
     let kind = data.props.str("kind").unwrap_or("sum");
     let mut x = w.name(data.operands[0])?;
     let flat_input = from.without_layout();
@@ -331,6 +348,8 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         "max" => ("maximum", least.as_str()),
         "min" => ("minimum", greatest.as_str()),
         "prod" => ("multiply", "1"),
+        "and" => ("and", all.as_str()),
+        "or" => ("or", none.as_str()),
         _ => ("add", "0"),
     };
     let kept: Vec<Dim> = (0..rank)

@@ -14,6 +14,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         "hbir.pad" => pad(w, data, ty),
         "hbir.tile" => tile(w, data, ty),
         "hbir.gather" => gather(w, data, ty),
+        "hbir.dynamic_update_slice" => update_slice(w, data, ty),
         _ => Ok(None),
     }
 }
@@ -70,6 +71,20 @@ fn slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<S
     }
     let attrs = format!(", dimensions={}", list(&backward));
     w.put(ty, "reverse", &[name], &attrs).map(Some)
+}
+
+/// HLO wants starts of one element type.
+fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let mut names = Vec::with_capacity(data.operands.len());
+    let mut starts: Option<DType> = None;
+    for (i, &value) in data.operands.iter().enumerate() {
+        let dtype = w.tensor(value)?.dtype;
+        if 2 <= i && *starts.get_or_insert(dtype) != dtype {
+            return Ok(None);
+        }
+        names.push(w.name(value)?);
+    }
+    w.put(ty, "dynamic-update-slice", &names, "").map(Some)
 }
 
 /// The parts of a split, one slice each.

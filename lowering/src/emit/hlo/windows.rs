@@ -170,7 +170,7 @@ fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     let Ok(axis) = usize::try_from(if axis < 0 { axis + rank } else { axis }) else {
         return Ok(None);
     };
-    if data.props.flag("exclusive") || shape.get(axis).is_none_or(|&n| n == 0) {
+    if shape.get(axis).is_none_or(|&n| n == 0) {
         return Ok(None);
     }
     let n = shape[axis];
@@ -184,7 +184,15 @@ fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
         format!("{}_0", n - 1)
     };
     let window = format!(", window={{size={} pad={}}}", times(&size), pads.join("x"));
-    let name = w.name(data.operands[0])?;
+    let mut name = w.name(data.operands[0])?;
+    if data.props.flag("exclusive") {
+        // All elements one further, the last one out.
+        let mut moved = vec!["0_0"; shape.len()];
+        moved[axis] = if back { "-1_1" } else { "1_-1" };
+        let fill = w.scalar(zero(ty.dtype), ty.dtype);
+        let attrs = format!(", padding={}", moved.join("x"));
+        name = w.put(&ty.without_layout(), "pad", &[name, fill], &attrs)?;
+    }
     windowed(w, &name, ("add", zero(ty.dtype)), &window, ty).map(Some)
 }
 

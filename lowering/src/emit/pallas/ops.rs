@@ -34,11 +34,13 @@ const UNARY: &[(&str, &str)] = &[
     ("hbir.asinh", "jnp.arcsinh({})"),
     ("hbir.atan", "jnp.arctan({})"),
     ("hbir.atanh", "jnp.arctanh({})"),
+    ("hbir.cbrt", "jnp.cbrt({})"),
     ("hbir.ceil", "jnp.ceil({})"),
     ("hbir.cos", "jnp.cos({})"),
     ("hbir.cosh", "jnp.cosh({})"),
     ("hbir.erf", "lax.erf({})"),
     ("hbir.exp", "jnp.exp({})"),
+    ("hbir.expm1", "jnp.expm1({})"),
     ("hbir.floor", "jnp.floor({})"),
     ("hbir.hard_swish", "{} * jnp.clip({} / 6.0 + 0.5, 0.0, 1.0)"),
     ("hbir.identity", "{}"),
@@ -46,6 +48,7 @@ const UNARY: &[(&str, &str)] = &[
     ("hbir.is_nan", "jnp.isnan({})"),
     ("hbir.layout_convert", "{}"),
     ("hbir.log", "jnp.log({})"),
+    ("hbir.log1p", "jnp.log1p({})"),
     ("hbir.mish", "{} * jnp.tanh(jnp.logaddexp({}, 0.0))"),
     ("hbir.neg", "-{}"),
     ("hbir.not", "~{}"),
@@ -168,6 +171,7 @@ impl Writer<'_> {
             }
             "hbir.gelu" => Some(format!("{}({})", self.helper("_gelu"), self.arg(0)?)),
             "hbir.div" if self.ty()?.dtype.is_float() => self.binary("/"),
+            "hbir.atan2" => self.call2("jnp.arctan2"),
             "hbir.pow" if self.ty()?.dtype.is_float() => self.call2("jnp.power"),
             "hbir.max" if !self.ty()?.dtype.is_bool() => self.call2("jnp.maximum"),
             "hbir.min" if !self.ty()?.dtype.is_bool() => self.call2("jnp.minimum"),
@@ -253,6 +257,17 @@ impl Writer<'_> {
                 let axis = self.axis("axis", 0, self.operand(0)?.rank());
                 let (x, i) = (self.arg(0)?, self.arg(1)?);
                 Some(format!("jnp.take_along_axis({x}, {i}, axis={axis})"))
+            }
+            "hbir.dynamic_update_slice" => {
+                let (x, update, starts) = (self.arg(0)?, self.arg(1)?, self.args.get(2..)?);
+                let starts: Vec<String> = starts
+                    .iter()
+                    .map(|start| format!("jnp.maximum({start}, 0)"))
+                    .collect();
+                let starts = starts.join(", ");
+                Some(format!(
+                    "lax.dynamic_update_slice({x}, {update}, [{starts}])"
+                ))
             }
             "hbir.cumsum" => {
                 let axis = self.axis("axis", 0, self.ty()?.rank());
@@ -581,6 +596,14 @@ impl Writer<'_> {
             "sum_square" => sum(&format!("{x} * {x}")),
             "l2" if to.is_float() => format!("jnp.sqrt({})", sum(&format!("{x} * {x}"))),
             "log_sum" => format!("jnp.log({})", sum(x)),
+            "and" | "or" if keep.is_empty() => {
+                let (function, start) = match self.op().props.str("kind")? {
+                    "and" => ("lax.bitwise_and", -1),
+                    _ => ("lax.bitwise_or", 0),
+                };
+                let start = format!("jnp.array({start}).astype({})", dtype(to));
+                format!("lax.reduce({x}, {start}, {function}, {axes})")
+            }
             "log_sum_exp" => format!("jax.nn.logsumexp({x}, axis={axes}{keep})"),
             _ => return None,
         })
