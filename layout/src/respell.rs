@@ -287,6 +287,10 @@ fn nested(block: &BlockSpelling) -> Option<BlockSpelling> {
     let repeats = |(i, factor): (usize, &Factor)| factors[..i].iter().any(|f| f.dim == factor.dim);
     let cut = factors.iter().enumerate().position(repeats)?;
     let (outer, inner) = factors.split_at(cut);
+    let named = |factor: &Factor| outer.iter().any(|f| f.dim == factor.dim);
+    if !inner.iter().all(named) {
+        return None;
+    }
     let inside = |dim: usize| inner.iter().find(|f| f.dim == dim).map_or(1, |f| f.extent);
     let whole = |factor: &Factor| {
         let extent = factor.extent.checked_mul(inside(factor.dim))?;

@@ -129,6 +129,12 @@ fn digits_are_a_bijection() {
 #[test]
 fn one_function_in_other_notations() {
     let tiled = "tensor<20x300xf32, {xla = \"1,0:T(8,128)(2,1)\"}>";
+    // An inner tile cuts a dimension that the outer ones do not: one block.
+    respells(
+        "tensor<5x1x8x7xf32, {xla = \"3,0,2,1:T(4,2)(2,1)(5,1,1,1,1,1,1,1)\"}>",
+        Notation::Block,
+        "block = \"2N2C2N5H\", order = [1, 2, 0, 3]",
+    );
     respells(
         tiled,
         Notation::Block,
