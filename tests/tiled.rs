@@ -128,6 +128,7 @@ fn plan(func: &Func, registry: &Registry, rng: &mut SplitMix64) -> Option<Plan> 
             group: 0,
             results,
             reduce,
+            ..OpTile::default()
         };
         plan.tiles.insert(op, tile);
         ops.push(op);

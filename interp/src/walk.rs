@@ -6,10 +6,10 @@ use crate::error::{OpFailure, RunError};
 use crate::ports::{argument_keys, result_keys};
 use crate::scope::well_formed;
 use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
-use crate::tiled::{Schedule, TileFault, Unit, run_group, schedule};
+use crate::tiled::{Schedule, TileFault, run_group, schedule};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
-use optc_ir::tile::Plan;
+use optc_ir::tile::{Plan, Unit};
 use optc_ir::{
     Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Tensor,
     TensorType, Type, Value, ValueDef,

@@ -384,6 +384,15 @@ module {
         "write one span a dimension; `32` alone is all of a dimension of 32",
     ),
     Code::program(
+        "tile-running",
+        "a softmax is cut along its axis, and what reads it does not add up over the same part",
+        r#"func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {hbir.groups = [{grid = [4], order = ["arbitrary"]}]} {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["8", "16 @ g0 * 16"]}} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}"#,
+        "keep the axis whole, or cut the sum of the product that reads it into the same parts",
+    ),
+    Code::program(
         "tile-syntax",
         "the attributes of a plan are not of the form that is read",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {

@@ -5,12 +5,13 @@ use super::eval::Step;
 use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use super::reduce::{Partial, combine};
+use super::running::{Rows, Running};
 use crate::constant::CONSTANT;
 use crate::error::OpFailure;
 use crate::walk::{Frame, Memory};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::block::Grid;
-use optc_ir::tile::{Group, OpTile, Order, Plan, Span, access_of};
+use optc_ir::tile::{Access, Group, OpTile, Order, Plan, Span, access_of};
 use optc_ir::{DType, Func, Op, OpRef, Tensor, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -37,6 +38,21 @@ struct Member<'a> {
     loops: Vec<i64>,
     /// Whether each result is used outside of the group.
     escapes: Vec<bool>,
+    /// The dimension along which it runs on, where that is cut.
+    runs_along: Option<usize>,
+    /// The operation whose running result it adds up, and where the rows of that stand in its own.
+    adds_up: Option<AddsUp>,
+}
+
+/// An operation whose running result another one adds up, and of each dimension of that its place in
+/// the sum.
+type AddsUp = (Op, Vec<Option<usize>>);
+
+/// What is kept from one program to the next.
+#[derive(Default)]
+struct Kept {
+    partial: BTreeMap<Op, Partial>,
+    running: BTreeMap<Op, Running>,
 }
 
 /// What there is of each value in one program.
@@ -79,12 +95,12 @@ pub(crate) fn run_group<M: Memory>(
     let steps = group.grid().iter().map(|&n| n.cast_signed()).collect();
     let grid =
         Grid::new(steps).map_err(|e| (first, OpFailure::Tile(TileFault::Plan(e.to_string()))))?;
-    let mut partial: BTreeMap<Op, Partial> = BTreeMap::new();
+    let mut kept = Kept::default();
     for program in grid.programs() {
         let mut parts = outer.clone();
         for member in &members {
             let fail = |e| (member.op, e);
-            let done = run_member(frame, group, member, &program, &parts, &mut partial);
+            let done = run_member(frame, group, member, &program, &parts, &mut kept);
             let Some(done) = done.map_err(fail)? else {
                 continue;
             };
@@ -149,8 +165,20 @@ fn member<'p, M: Memory>(
         }
         results.push(wanted);
     }
+    let ranks = tile.reads.iter().zip(&shapes).enumerate();
+    for (operand, (block, shape)) in ranks {
+        let rank = |block: &optc_ir::tile::Tile| block.0.len() != shape.len();
+        if block.as_ref().is_some_and(rank) {
+            let why = format!("the block that is read of operand {operand} has another rank");
+            return Err(TileFault::Plan(why).into());
+        }
+    }
     let axes = reduction_axes(group, tile)?;
-    let loops = loops(frame, op)?;
+    let access = access_at(frame, op)?;
+    let loops: Vec<i64> = match access.running() {
+        Some((_, size)) => vec![size.cast_signed()],
+        None => access.reductions().map(|r| r.1.cast_signed()).collect(),
+    };
     if loops.len() < tile.reduce.len() {
         let found = tile.reduce.len();
         let why = format!("the plan has {found} loops, the operation {}", loops.len());
@@ -164,6 +192,8 @@ fn member<'p, M: Memory>(
         axes,
         loops,
         escapes: data.results.iter().map(|v| escapes[v.index()]).collect(),
+        runs_along: access.running_dim().filter(|_| !tile.reduce.is_empty()),
+        adds_up: adds_up(frame, plan, op, &access)?,
     })
 }
 
@@ -195,11 +225,45 @@ fn reduction_axes(group: &Group, tile: &OpTile) -> Result<Vec<usize>, TileFault>
     Ok(axes)
 }
 
-/// The extents of the loops that an operation reduces over, in the order of its declaration.
-fn loops<M: Memory>(frame: &Frame<'_, M>, op: Op) -> Result<Vec<i64>, OpFailure> {
+/// The loops of an operation.
+fn access_at<M: Memory>(frame: &Frame<'_, M>, op: Op) -> Result<Access, OpFailure> {
     let op = frame.func.op_ref(op);
-    let access = access_of(Some(frame.declaration(&op)?), &op);
-    Ok(access.reductions().map(|r| r.1.cast_signed()).collect())
+    Ok(access_of(Some(frame.declaration(&op)?), &op))
+}
+
+/// The operation of the group whose result, right up to a factor a row, this one adds up.
+fn adds_up<M: Memory>(
+    frame: &Frame<'_, M>,
+    plan: &Plan,
+    op: Op,
+    access: &Access,
+) -> Result<Option<AddsUp>, OpFailure> {
+    let func = frame.func;
+    for (i, &operand) in func.ops[op].operands.iter().enumerate() {
+        let Some(def) = func.def_op(operand) else {
+            continue;
+        };
+        let (Some(own), Some(tile)) = (plan.tiles.get(&op), plan.tiles.get(&def)) else {
+            continue;
+        };
+        if own.group != tile.group || tile.reduce.is_empty() {
+            continue;
+        }
+        let Some(dim) = access_at(frame, def)?.running_dim() else {
+            continue;
+        };
+        let part = access
+            .reduction_along(i, dim)
+            .and_then(|n| own.reduce.get(n));
+        return match access.kept(i, dim).filter(|_| part == tile.reduce.first()) {
+            Some(kept) => Ok(Some((def, kept))),
+            None => {
+                let why = format!("operand {i} runs on along a part that it does not add up over");
+                Err(TileFault::Reduction(why).into())
+            }
+        };
+    }
+    Ok(None)
 }
 
 /// The values that the group reads from memory.
@@ -257,15 +321,26 @@ fn run_member<M: Memory>(
     member: &Member<'_>,
     program: &[i64],
     parts: &Parts,
-    partial: &mut BTreeMap<Op, Partial>,
+    kept: &mut Kept,
 ) -> Result<Option<Vec<Part>>, OpFailure> {
     let func = frame.func;
     let data = &func.ops[member.op];
     let mut inputs = Vec::with_capacity(data.operands.len());
-    for operand in &data.operands {
-        match parts.get(operand) {
-            Some(part) => inputs.push(part.clone()),
-            None => return Ok(None),
+    for (i, operand) in data.operands.iter().enumerate() {
+        let Some(part) = parts.get(operand) else {
+            return Ok(None);
+        };
+        // Of a value in memory there is no more than the block that is fetched.
+        match member.tile.reads.get(i).and_then(Option::as_ref) {
+            Some(block) => {
+                let region: Region = block.0.iter().map(|s| range(s, program)).collect();
+                let region = intersection(&region, &part.region);
+                inputs.push(Part {
+                    tensor: part.crop(&region, Poison::Nan).into(),
+                    region,
+                });
+            }
+            None => inputs.push(part.clone()),
         }
     }
     let regions = regions(member, program)?;
@@ -293,7 +368,14 @@ fn run_member<M: Memory>(
         regions: &regions,
         results: &member.results,
     };
-    let tensors = if member.axes.is_empty() {
+    let first = member.axes.iter().all(|&a| program[a] == 0);
+    let tensors = if let (Some(axis), false) = (member.runs_along, member.axes.is_empty()) {
+        let before = kept.running.remove(&member.op).filter(|_| !first);
+        let (region, result) = (&regions[0], &member.results[0]);
+        let (tensor, now) = Running::step(before, &inputs[0], region, result, axis, program)?;
+        kept.running.insert(member.op, now);
+        vec![tensor]
+    } else if member.axes.is_empty() {
         step.compute()?
     } else {
         let float = op.operands.first().and_then(|t| Type::as_tensor(t));
@@ -310,13 +392,25 @@ fn run_member<M: Memory>(
                 range.start.max(0)..range.end.min(size).max(range.start.max(0))
             })
             .collect();
-        let first = member.axes.iter().all(|&a| program[a] == 0);
         let last = |a: &usize| program[*a] == group.axes[*a].extent.cast_signed() - 1;
-        let before = partial.remove(&member.op).filter(|_| !first);
-        let now = step.accumulate(combine, &reduced, &member.loops, before)?;
+        let mut before = kept.partial.remove(&member.op).filter(|_| !first);
+        let rows = member.adds_up.as_ref().and_then(|(op, dims)| {
+            let running = kept.running.get(op)?;
+            Some(Rows {
+                running,
+                kept: dims,
+            })
+        });
+        if let (Some(rows), Some(before)) = (&rows, &mut before) {
+            before.tensor = rows.scaled(&before.tensor, &regions[0]);
+        }
+        let mut now = step.accumulate(combine, &reduced, &member.loops, before)?;
         if !member.axes.iter().all(last) {
-            partial.insert(member.op, now);
+            kept.partial.insert(member.op, now);
             return Ok(None);
+        }
+        if let Some(rows) = &rows {
+            now.tensor = rows.divided(&now.tensor, &regions[0]);
         }
         vec![now.finish(member.results[0].1)]
     };

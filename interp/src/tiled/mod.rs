@@ -8,6 +8,8 @@
 //! - A tile that runs past its value is computed whole on poison, and the rest is dropped.
 //! - An operation whose reduction is cut starts anew at the first step, adds up, and is there for
 //!   others at the last step.
+//! - A softmax whose axis is cut gives numbers that are right up to a factor a row, and what adds them
+//!   up is scaled as the factor changes.
 //! - A value that is used outside of its group is written to memory tile by tile; every element
 //!   must be written, and what is written twice must be the same.
 
@@ -17,11 +19,12 @@ mod group;
 mod part;
 mod poison;
 mod reduce;
+mod running;
 mod units;
 
 pub use error::TileFault;
 pub(crate) use group::run_group;
-pub(crate) use units::{Schedule, Unit, schedule};
+pub(crate) use units::{Schedule, schedule};
 
 use crate::data::DataSource;
 use crate::error::RunError;

@@ -56,7 +56,7 @@ pub(super) fn combine(
 pub(super) struct Partial {
     /// Where the tile of the result starts.
     pub(super) start: Vec<i64>,
-    tensor: Tensor,
+    pub(super) tensor: Tensor,
 }
 
 /// A float tensor in 64 bits.

@@ -8,6 +8,7 @@ use crate::ops::labels::broadcasting_along;
 use crate::ops::reduce::Lanes;
 use crate::ops::shape::{axis_or, one, wants_float};
 use crate::tensor::{EvalError, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 
 const SOFTMAX: Decl = Decl::new(
     "hbir.softmax",
@@ -17,7 +18,8 @@ const SOFTMAX: Decl = Decl::new(
     infer,
     eval,
 )
-.freedom(freedom);
+.freedom(freedom)
+.access(access);
 
 const LOG_SOFTMAX: Decl = Decl::new(
     "hbir.log_softmax",
@@ -71,6 +73,24 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         Ok(axis) => broadcasting_along(op, &[axis]),
         Err(_) => Freedom::barrier(op),
     }
+}
+
+/// A loop a dimension; the one along the axis runs on with the sum of what was read so far.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let x = op.operand(0)?;
+    let axis = axis_or(op, "softmax-c2", x.rank(), -1)?;
+    let mut access = Access::whole(op);
+    for (d, dim) in x.dims.iter().enumerate() {
+        let kind = if d == axis {
+            LoopKind::Running
+        } else {
+            LoopKind::Parallel
+        };
+        let id = access.add(dim.fixed().unwrap_or(0), kind);
+        access.operands[0][d] = Index::of(id);
+        access.results[0][d] = Index::of(id);
+    }
+    Ok(access)
 }
 
 pub(super) fn register(registry: &mut Registry) {

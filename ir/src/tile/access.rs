@@ -37,6 +37,10 @@ pub enum LoopKind {
     Reduce(Combine),
     /// Never cut: the steps of a window, an axis that is worked along.
     Inner,
+    /// Worked along, and may be cut where what reads the result adds up over the same part: with the
+    /// greatest and the sum of what was read so far a softmax gives parts that are right up to a
+    /// factor, which the sum makes good.
+    Running,
 }
 
 /// How the parts of a cut reduction are combined.
@@ -144,9 +148,67 @@ impl Access {
     pub fn reductions(&self) -> impl Iterator<Item = (usize, u64, Combine)> + '_ {
         let reduce = |(id, l): (usize, &Loop)| match l.kind {
             LoopKind::Reduce(combine) => Some((id, l.extent, combine)),
-            LoopKind::Parallel | LoopKind::Inner => None,
+            LoopKind::Parallel | LoopKind::Inner | LoopKind::Running => None,
         };
         self.loops.iter().enumerate().filter_map(reduce)
+    }
+
+    /// The loop that runs on, and its extent.
+    #[must_use]
+    pub fn running(&self) -> Option<(usize, u64)> {
+        let at = self
+            .loops
+            .iter()
+            .position(|l| l.kind == LoopKind::Running)?;
+        Some((at, self.loops[at].extent))
+    }
+
+    /// The dimension of the first result that the loop which runs on goes along.
+    #[must_use]
+    pub fn running_dim(&self) -> Option<usize> {
+        let (id, _) = self.running()?;
+        self.results
+            .first()?
+            .iter()
+            .position(|i| *i == Index::of(id))
+    }
+
+    /// Where the dimensions of an operand stand in the only result, if the operation adds up along
+    /// `along` of it and along nothing else of it: none for `along` itself and for extents of 1. Then
+    /// a factor for each row of the operand is a factor for each element of the result.
+    #[must_use]
+    pub fn kept(&self, operand: usize, along: usize) -> Option<Vec<Option<usize>>> {
+        let [result] = self.results.as_slice() else {
+            return None;
+        };
+        // A bias would be scaled with the sum.
+        if !self.first_only.is_empty() {
+            return None;
+        }
+        let mut out = Vec::new();
+        for (d, index) in self.operands.get(operand)?.iter().enumerate() {
+            let Index::Sum { terms, offset: 0 } = index else {
+                return None;
+            };
+            out.push(match terms.as_slice() {
+                [] => None,
+                &[(id, 1)] if d == along => match self.loops[id].kind {
+                    LoopKind::Reduce(Combine::Add) => None,
+                    _ => return None,
+                },
+                &[(id, 1)] => Some(result.iter().position(|i| *i == Index::of(id))?),
+                _ => return None,
+            });
+        }
+        Some(out)
+    }
+
+    /// The number of the reduction that runs along a dimension of an operand.
+    #[must_use]
+    pub fn reduction_along(&self, operand: usize, dim: usize) -> Option<usize> {
+        let index = self.operands.get(operand)?.get(dim)?;
+        self.reductions()
+            .position(|(id, ..)| *index == Index::of(id))
     }
 
     /// What the layout freedom of an operation says: parallel labels with one extent are loops, what

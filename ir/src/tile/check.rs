@@ -20,7 +20,12 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
     };
     let mut diags = Vec::new();
     let mut made = Made::default();
+    let running = Running::of(func, registry, &plan);
     for &op in &func.body {
+        if let Err(diag) = running.check(func, registry, &plan, op) {
+            diags.push(diag.at(func.ops[op].span, "this operation"));
+            continue;
+        }
         let Some(tile) = plan.tiles.get(&op) else {
             continue;
         };
@@ -32,6 +37,74 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
         }
     }
     if diags.is_empty() { Ok(()) } else { Err(diags) }
+}
+
+/// The values that are right up to a factor at every step of a part of their axis: the part, and the
+/// dimension.
+struct Running<'p> {
+    values: BTreeMap<Value, (usize, &'p Span, usize)>,
+}
+
+impl<'p> Running<'p> {
+    fn of(func: &Func, registry: &Registry, plan: &'p Plan) -> Running<'p> {
+        let mut values = BTreeMap::new();
+        for (&op, tile) in plan.tiles.iter().filter(|(_, t)| !t.reduce.is_empty()) {
+            let data = &func.ops[op];
+            let access = access_of(registry.get(&data.name), &func.op_ref(op));
+            let (Some(dim), Some((_, size))) = (access.running_dim(), access.running()) else {
+                continue;
+            };
+            let whole = tile.reduce[0].is_whole(size);
+            if let Some(&value) = data.results.first().filter(|_| !whole) {
+                values.insert(value, (tile.group, &tile.reduce[0], dim));
+            }
+        }
+        Running { values }
+    }
+
+    /// Every use of such a value adds up over the same part of its axis, in the same group.
+    fn check(
+        &self,
+        func: &Func,
+        registry: &Registry,
+        plan: &Plan,
+        op: Op,
+    ) -> Result<(), Diagnostic> {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        let data = &func.ops[op];
+        let refuse = |what: String| {
+            let hint = "what reads it adds up over the same part of its axis, in the same group";
+            Err(Diagnostic::error("tile-running", what).hint(hint))
+        };
+        for value in data.results.iter().filter(|v| self.values.contains_key(v)) {
+            if func.results.contains(value) {
+                let span = self.values[value].1;
+                return refuse(format!(
+                    "{} runs on along `{span}`, and the function returns it",
+                    data.name
+                ));
+            }
+        }
+        for (i, operand) in data.operands.iter().enumerate() {
+            let Some(&(group, span, dim)) = self.values.get(operand) else {
+                continue;
+            };
+            let access = access_of(registry.get(&data.name), &func.op_ref(op));
+            let tile = plan.tiles.get(&op).filter(|t| t.group == group);
+            let which = access.reduction_along(i, dim);
+            let part = tile.and_then(|t| t.reduce.get(which?));
+            let once = data.operands.iter().filter(|v| *v == operand).count() == 1;
+            if part != Some(span) || access.kept(i, dim).is_none() || !once {
+                return refuse(format!(
+                    "operand {i} of {} runs on along `{span}` of dimension {dim}, and it does not add up over that",
+                    data.name
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the operations so far make in their groups.
@@ -71,6 +144,7 @@ fn check_loops<'p>(
     for span in &tile.reduce {
         span.start.axes(&mut |axis| sums.push(axis));
     }
+    let running = access.running().is_some();
     let loose = |axis: &&usize| group.axes[**axis].order == Order::Parallel;
     if let Some(axis) = sums.iter().find(loose) {
         let message = format!(
@@ -79,14 +153,21 @@ fn check_loops<'p>(
         );
         return Err(Diagnostic::error("tile-order", message));
     }
+    // What runs on is there at every step.
+    if running {
+        sums.clear();
+    }
     let inputs = sizes(&data.operands);
     for (i, (&operand, shape)) in data.operands.iter().zip(&inputs).enumerate() {
-        let Some((from, given, partial)) = made.values.get(&operand) else {
+        let inside = made.values.get(&operand).filter(|m| m.0 == tile.group);
+        if let Some(read) = tile.reads.get(i).and_then(Option::as_ref) {
+            check_read(&data.name, i, read, inside.is_some(), &grid, || {
+                (access.operand(i, &steps, shape, &grid).tile, shape)
+            })?;
+        }
+        let Some((_, given, partial)) = inside else {
             continue;
         };
-        if *from != tile.group {
-            continue;
-        }
         sums.extend(partial);
         let wanted = access.operand(i, &steps, shape, &grid).tile;
         let mut spans = given.0.iter().zip(&wanted.0).zip(shape);
@@ -117,14 +198,52 @@ fn check_loops<'p>(
     Ok(())
 }
 
+/// The block of an operand that is fetched holds what the tile needs.
+fn check_read<'a>(
+    name: &str,
+    operand: usize,
+    read: &Tile,
+    inside: bool,
+    grid: &[u64],
+    wanted: impl Fn() -> (Tile, &'a Vec<u64>),
+) -> Result<(), Diagnostic> {
+    if inside {
+        let message = format!("{name} reads operand {operand}, which its group makes, from memory");
+        let hint = "`read` is for values from memory; its list is empty for the others";
+        return Err(Diagnostic::error("tile-uncovered", message).hint(hint));
+    }
+    let (wanted, shape) = wanted();
+    let mut spans = read.0.iter().zip(&wanted.0).zip(shape);
+    if spans.all(|((a, b), &n)| a.holds(b, n, grid)) {
+        return Ok(());
+    }
+    let message =
+        format!("{name} needs {wanted} of its operand {operand}, of which it reads {read}");
+    Err(Diagnostic::error("tile-uncovered", message))
+}
+
 fn check_tile(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), Diagnostic> {
     let data = &func.ops[op];
     let spans = |t: &OpTile| -> Vec<Span> {
         let results = t.results.iter().flat_map(|t| t.0.iter());
-        results.chain(&t.reduce).cloned().collect()
+        let reads = t.reads.iter().flatten().flat_map(|t| t.0.iter());
+        results.chain(&t.reduce).chain(reads).cloned().collect()
     };
     for span in spans(tile) {
         check_span(&data.name, &span, grid)?;
+    }
+    for (i, (read, &value)) in tile.reads.iter().zip(&data.operands).enumerate() {
+        let rank = func.ty(value).as_tensor().map_or(0, TensorType::rank);
+        if let Some(read) = read
+            && read.0.len() != rank
+        {
+            let message = format!(
+                "operand {i} of {} is read in blocks {read} of {} spans, wanted {rank}, one a dimension",
+                data.name,
+                read.0.len()
+            );
+            return Err(Diagnostic::error("tile-rank", message));
+        }
     }
     for (i, (result, &value)) in tile.results.iter().zip(&data.results).enumerate() {
         let rank = func.ty(value).as_tensor().map_or(0, TensorType::rank);

@@ -13,6 +13,7 @@ pub mod plan;
 mod rearranged;
 mod region;
 mod span;
+mod units;
 
 pub use access::{Access, Combine, Index, Loop, LoopKind, access_of};
 pub use check::check;
@@ -20,3 +21,4 @@ pub use expr::{Expr, ExprError};
 pub use plan::{Axis, Group, OpTile, Order, Plan};
 pub use region::{Region, RegionError, Steps};
 pub use span::{Span, SpanError, Tile};
+pub use units::{Cycle, Unit, units};

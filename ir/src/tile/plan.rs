@@ -14,6 +14,11 @@
 //!   result. Without it the tile is still to be found.
 //! - `reduce` has a span for each loop that the operation reduces over, in the order of its
 //!   declaration ([`crate::tile::Access`]); without it no reduction is cut.
+//! - `reduce` of a softmax is the part of its axis that a program has: it runs on with the greatest
+//!   element and the sum so far, and the product that reads it adds up over the same part.
+//! - `read` has a list of spans for each operand that a program reads from memory: the block that is
+//!   fetched where that is more than the tile needs, as the rules of a target may want it. The list
+//!   is empty for the others.
 //! - An operation with a cut reduction adds up over the axes of `reduce`: it is complete at the last
 //!   step of them, and what needs it in the group runs at that step only.
 
@@ -75,6 +80,9 @@ pub struct OpTile {
     pub results: Vec<Tile>,
     /// The part of each reduction loop; empty when none is cut.
     pub reduce: Vec<Span>,
+    /// Per operand the block that is fetched from memory, where that is not what the tile needs;
+    /// empty when there is none.
+    pub reads: Vec<Option<Tile>>,
 }
 
 impl Order {
@@ -131,7 +139,7 @@ impl Plan {
                 continue;
             }
             let place = |diag: Diagnostic| diag.at(data.span, "this operation");
-            match read_tile(attr, data.results.len()) {
+            match read_tile(attr, data.operands.len(), data.results.len()) {
                 Ok(tile) if tile.group < plan.groups.len() => {
                     plan.groups[tile.group].ops.push(op);
                     plan.tiles.insert(op, tile);
@@ -248,12 +256,12 @@ fn known_names(dict: &AttrDict, known: &[&str]) -> Result<(), String> {
     }
 }
 
-fn read_tile(attr: &Attr, results: usize) -> Result<OpTile, String> {
+fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, String> {
     let wanted = "wanted `{group = 0, result = [\"16 @ g0 * 16\", \"128\"]}`";
     let Attr::Dict(dict) = attr else {
         return Err(wanted.to_owned());
     };
-    known_names(dict, &["group", "reduce", "result"])?;
+    known_names(dict, &["group", "read", "reduce", "result"])?;
     let group = dict.int("group").and_then(|n| usize::try_from(n).ok());
     let mut tile = OpTile {
         group: group.ok_or(wanted)?,
@@ -261,6 +269,19 @@ fn read_tile(attr: &Attr, results: usize) -> Result<OpTile, String> {
     };
     if let Some(reduce) = dict.get("reduce") {
         tile.reduce = read_spans(reduce)?;
+    }
+    if let Some(read) = dict.get("read") {
+        let list = read.as_array().ok_or(wanted)?;
+        if list.len() != operands {
+            let found = list.len();
+            return Err(format!(
+                "`read` has {found} blocks, wanted {operands}, one an operand"
+            ));
+        }
+        for item in list {
+            let spans = read_spans(item)?;
+            tile.reads.push((!spans.is_empty()).then_some(Tile(spans)));
+        }
     }
     let Some(result) = dict.get("result") else {
         return Ok(tile);
@@ -308,6 +329,11 @@ fn write_tile(tile: &OpTile) -> Attr {
     };
     let group = i64::try_from(tile.group).unwrap_or(i64::MAX);
     let mut dict = AttrDict::new().with("group", Attr::int(group));
+    if tile.reads.iter().any(Option::is_some) {
+        let read = |tile: &Option<Tile>| spans(tile.as_ref().map_or(&[][..], |t| &t.0));
+        let blocks = tile.reads.iter().map(read);
+        dict.set("read", Attr::Array(blocks.collect()));
+    }
     if !tile.reduce.is_empty() {
         dict.set("reduce", spans(&tile.reduce));
     }
@@ -345,10 +371,29 @@ mod tests {
         assert_eq!(first.results[0].to_string(), "[16 @ g0 * 16, 32]");
         assert_eq!(first.reduce[0].to_string(), "64 @ g1 * 64");
         assert!(plan.tiles[&plan.groups[0].ops[1]].results.is_empty());
+        assert!(first.reads.is_empty());
         Plan::default().write(&mut module.funcs[0]);
         assert_eq!(Plan::read(&module.funcs[0]).unwrap(), None);
         plan.write(&mut module.funcs[0]);
         assert_eq!(text::print(&module), PROGRAM);
+    }
+
+    #[test]
+    fn blocks_that_are_fetched_read_and_write() {
+        let program = PROGRAM.replace(
+            "group = 0, reduce",
+            "group = 0, read = [[\"64\", \"64 @ g1 * 64\"], []], reduce",
+        );
+        let mut module = text::parse(&program).unwrap();
+        let plan = Plan::read(&module.funcs[0]).unwrap().unwrap();
+        let first = &plan.tiles[&plan.groups[0].ops[0]];
+        assert_eq!(
+            first.reads[0].as_ref().unwrap().to_string(),
+            "[64, 64 @ g1 * 64]"
+        );
+        assert_eq!(first.reads[1], None);
+        plan.write(&mut module.funcs[0]);
+        assert_eq!(text::print(&module), program);
     }
 
     #[test]
@@ -364,6 +409,11 @@ mod tests {
             ),
             ("\"32\"]", "32]", "wanted a list of spans"),
             (
+                "group = 0, reduce",
+                "group = 0, read = [[]], reduce",
+                "`read` has 1 blocks, wanted 2, one an operand",
+            ),
+            (
                 "g1 * 64\"",
                 "h1\"",
                 "found `h1`, wanted a number, a grid index",
@@ -371,7 +421,7 @@ mod tests {
             (
                 "reduce =",
                 "reduced =",
-                "found `reduced`, wanted group, reduce, result",
+                "found `reduced`, wanted group, read, reduce, result",
             ),
         ] {
             let module = text::parse(&PROGRAM.replacen(from, to, 1)).unwrap();

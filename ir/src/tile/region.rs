@@ -121,7 +121,21 @@ impl Access {
                 }
             })?;
         }
-        let reductions: Vec<usize> = self.reductions().map(|(id, ..)| id).collect();
+        let mut reductions: Vec<usize> = self.reductions().map(|(id, ..)| id).collect();
+        if let Some((id, size)) = self.running() {
+            let asked = steps[id].clone().unwrap_or_else(|| Span::whole(size));
+            let given = reduce.first().cloned();
+            let given = given.unwrap_or_else(|| Span::whole(size));
+            if asked != given && !(asked.is_whole(size) && given.is_whole(size)) {
+                return Err(RegionError::Whole {
+                    result: 0,
+                    dim: self.running_dim().unwrap_or(0),
+                    span: asked,
+                    size,
+                });
+            }
+            reductions = vec![id];
+        }
         if !reduce.is_empty() && reduce.len() != reductions.len() {
             return Err(RegionError::Reductions {
                 found: reduce.len(),
@@ -137,6 +151,50 @@ impl Access {
             spans: spans.collect(),
             exact,
         })
+    }
+
+    /// The tiles of the results that the operation can make and that hold these: what is worked along
+    /// is made whole, and where two ask for different steps of one loop both get the steps of both.
+    /// All of the results where that is still not possible.
+    #[must_use]
+    pub fn around(&self, results: &[Tile], shapes: &[&[u64]], grid: &[u64]) -> Vec<Tile> {
+        let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
+        for ((tile, dims), shape) in results.iter().zip(&self.results).zip(shapes) {
+            let set = &mut |_: usize, id: Option<usize>, span: Span| {
+                if let Some(id) = id {
+                    steps[id] = Some(match steps[id].take() {
+                        Some(known) => known.union(&span, grid),
+                        None => span,
+                    });
+                }
+                Ok::<(), ()>(())
+            };
+            let _ = self.inverse(dims, &tile.0, shape, grid, set);
+        }
+        if let Some((id, _)) = self.running() {
+            steps[id] = None;
+        }
+        let all = steps.into_iter().zip(&self.loops);
+        let spans: Vec<Span> = all
+            .map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)))
+            .collect();
+        let steps = Steps {
+            spans,
+            exact: false,
+        };
+        let made = shapes.iter().enumerate();
+        let made: Vec<Tile> = made
+            .map(|(r, shape)| self.result(r, &steps, shape, grid).tile)
+            .collect();
+        let holds = |((big, small), shape): ((&Tile, &Tile), &&[u64])| {
+            let mut spans = big.0.iter().zip(&small.0).zip(shape.iter());
+            spans.all(|((a, b), &n)| a.holds(b, n, grid))
+        };
+        let held = made.iter().zip(results).zip(shapes).all(holds);
+        if held && self.steps(&made, &[], shapes, grid).is_ok() {
+            return made;
+        }
+        shapes.iter().map(|shape| Tile::whole(shape)).collect()
     }
 
     /// Calls `set` with the steps of each loop that a box asks for, or with no loop where a
@@ -296,6 +354,10 @@ impl Access {
             },
         };
         let exact = self.inverse(&indices, &spans, &sizes, grid, set).ok()?;
+        let cut = |(id, size): (usize, u64)| steps[id].as_ref().is_some_and(|s| !s.is_whole(size));
+        if self.running().is_some_and(cut) {
+            return None;
+        }
         let all = steps.into_iter().zip(&self.loops);
         let spans = all.map(|(s, l)| s.unwrap_or_else(|| Span::whole(l.extent)));
         let spans = spans.collect();

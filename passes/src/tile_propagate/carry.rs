@@ -10,6 +10,8 @@ pub(crate) struct Given {
     pub(crate) results: Option<Vec<Tile>>,
     /// The parts of the reductions; empty: none is cut.
     pub(crate) reduce: Vec<Span>,
+    /// Per operand the block that is fetched, if it is fixed.
+    pub(crate) reads: Vec<Option<Tile>>,
 }
 
 /// What each operation of a group does.
@@ -38,23 +40,27 @@ pub(crate) struct Stuck {
 /// An operation cannot make what is asked of it, or nothing is asked of it.
 pub(crate) fn carry(local: &Local, given: &[Given], grid: &[u64]) -> Result<Carried, Stuck> {
     let mut asked: Vec<Given> = given.to_vec();
-    // What is given alone, then what follows for the users of it; then everything again.
-    let mut forwards = 2;
+    // What is given alone, then what follows for the users of it; then everything again, and what
+    // still follows from nothing is made whole.
+    let mut rounds = 0;
     loop {
         let mut walk = Walk::new(local, grid);
         walk.back(&asked)?;
         let Some(op) = walk.results.iter().position(Option::is_none) else {
             return walk.finish();
         };
-        if forwards == 0 {
-            return Err(Stuck {
-                op,
-                by: None,
-                reason: "no tile of the group says what part of it a program needs".to_owned(),
-            });
+        match rounds {
+            0 | 1 => walk.forward(&mut asked),
+            2 if given.iter().any(|g| g.results.is_some()) => walk.rest(&mut asked),
+            _ => {
+                return Err(Stuck {
+                    op,
+                    by: None,
+                    reason: "no tile of the group says what part of it a program needs".to_owned(),
+                });
+            }
         }
-        forwards -= 1;
-        walk.forward(&mut asked);
+        rounds += 1;
     }
 }
 
@@ -92,7 +98,13 @@ impl<'a> Walk<'a> {
             };
             let shapes: Vec<&[u64]> = kind.results.iter().map(|s| s.dims.as_slice()).collect();
             let reduce = &given[at].reduce;
-            let steps = kind.access.steps(&results, reduce, &shapes, self.grid);
+            let mut results = results;
+            let mut steps = kind.access.steps(&results, reduce, &shapes, self.grid);
+            if steps.is_err() && given[at].results.is_none() {
+                // More than is asked for: what cannot be cut so.
+                results = kind.access.around(&results, &shapes, self.grid);
+                steps = kind.access.steps(&results, reduce, &shapes, self.grid);
+            }
             let steps = steps.map_err(|fault| Stuck {
                 op: at,
                 by: self.needs[at].iter().flatten().map(|n| n.1).next(),
@@ -101,6 +113,10 @@ impl<'a> Walk<'a> {
             for (i, source) in op.operands.iter().enumerate() {
                 let shape = &kind.operands[i].dims;
                 let region = kind.access.operand(i, &steps, shape, self.grid).tile;
+                let region = match given[at].reads.get(i) {
+                    Some(Some(block)) => block.union(&region, self.grid),
+                    _ => region,
+                };
                 let (slot, by) = match *source {
                     Source::Inside(from, r) => {
                         let need = &mut self.needs[from][r];
@@ -148,10 +164,12 @@ impl<'a> Walk<'a> {
         if needs.iter().all(Option::is_none) {
             return Ok(None);
         }
-        // A result that nothing reads is made as far as the others are.
+        // A result that nothing in the group reads is made whole, and so is one that leaves it along
+        // the dimensions that the programs together do not have otherwise.
         let mut results = Vec::with_capacity(needs.len());
-        for (need, shape) in needs.iter().zip(&op.kind.results) {
+        for (r, (need, shape)) in needs.iter().zip(&op.kind.results).enumerate() {
             results.push(match need {
+                Some((tile, _)) if op.leaves[r] => covering(tile, &shape.dims, self.grid),
                 Some((tile, _)) => tile.clone(),
                 None => Tile::whole(&shape.dims),
             });
@@ -183,9 +201,27 @@ impl<'a> Walk<'a> {
             if let Some(tiles) = found {
                 // What others of the group read is asked of it by them.
                 if !op.used.iter().any(|&used| used) {
-                    asked[at].results = Some(tiles.clone());
+                    let leaving = tiles.iter().zip(&op.leaves).zip(&kind.results);
+                    let all = leaving.map(|((tile, &leaves), shape)| {
+                        if leaves {
+                            covering(tile, &shape.dims, self.grid)
+                        } else {
+                            tile.clone()
+                        }
+                    });
+                    asked[at].results = Some(all.collect());
                 }
                 known[at] = Some(tiles);
+            }
+        }
+    }
+
+    /// What nothing in the group reads, and nothing is known of, is made whole.
+    fn rest(&self, asked: &mut [Given]) {
+        for (at, op) in self.local.ops.iter().enumerate() {
+            if self.results[at].is_none() && !op.used.iter().any(|&used| used) {
+                let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
+                asked[at].results = Some(results.collect());
             }
         }
     }
@@ -215,8 +251,15 @@ impl<'a> Walk<'a> {
 /// Whether the tiles of all programs together are all of a value; a `false` may be wrong where two
 /// dimensions depend on one axis.
 pub(crate) fn covers(tile: &Tile, shape: &[u64], grid: &[u64]) -> bool {
+    covering(tile, shape, grid) == *tile
+}
+
+/// The tile, but all of a dimension that its programs together do not have, or that depends on an
+/// axis on which another one depends.
+pub(crate) fn covering(tile: &Tile, shape: &[u64], grid: &[u64]) -> Tile {
     let mut seen = vec![false; grid.len()];
-    for (span, &size) in tile.0.iter().zip(shape) {
+    let mut out = tile.clone();
+    for (span, &size) in out.0.iter_mut().zip(shape) {
         if span.is_whole(size) {
             continue;
         }
@@ -224,38 +267,44 @@ pub(crate) fn covers(tile: &Tile, shape: &[u64], grid: &[u64]) -> bool {
         span.start.axes(&mut |axis| axes.push(axis));
         axes.sort_unstable();
         axes.dedup();
-        let volume = axes
-            .iter()
-            .map(|&a| grid[a])
-            .fold(1u64, u64::saturating_mul);
-        if MAX_STARTS < volume || axes.iter().any(|&a| seen[a]) {
-            return false;
+        if axes.iter().any(|&a| seen[a]) || !spans_all(span, size, &axes, grid) {
+            *span = Span::whole(size);
+            continue;
         }
         axes.iter().for_each(|&a| seen[a] = true);
-        let mut index = vec![0i64; grid.len()];
-        let mut starts = Vec::new();
-        for n in 0..volume {
-            let mut rest = n;
-            for &a in &axes {
-                index[a] = i64::try_from(rest % grid[a]).unwrap_or(0);
-                rest /= grid[a];
-            }
-            starts.push(span.start.eval(&index));
+    }
+    out
+}
+
+/// Whether the parts of one dimension, over these axes, leave nothing out.
+fn spans_all(span: &Span, size: u64, axes: &[usize], grid: &[u64]) -> bool {
+    let volume = axes
+        .iter()
+        .map(|&a| grid[a])
+        .fold(1u64, u64::saturating_mul);
+    if MAX_STARTS < volume {
+        return false;
+    }
+    let mut index = vec![0i64; grid.len()];
+    let mut starts = Vec::new();
+    for n in 0..volume {
+        let mut rest = n;
+        for &a in axes {
+            index[a] = i64::try_from(rest % grid[a]).unwrap_or(0);
+            rest /= grid[a];
         }
-        starts.sort_unstable();
-        let extent = i64::try_from(span.extent).unwrap_or(i64::MAX);
-        let mut end = 0i64;
-        for start in starts {
-            if end < start {
-                return false;
-            }
-            end = end.max(start.saturating_add(extent));
-        }
-        if end < i64::try_from(size).unwrap_or(i64::MAX) {
+        starts.push(span.start.eval(&index));
+    }
+    starts.sort_unstable();
+    let extent = i64::try_from(span.extent).unwrap_or(i64::MAX);
+    let mut end = 0i64;
+    for start in starts {
+        if end < start {
             return false;
         }
+        end = end.max(start.saturating_add(extent));
     }
-    true
+    i64::try_from(size).unwrap_or(i64::MAX) <= end
 }
 
 /// The most tiles of one dimension that are looked at one by one.

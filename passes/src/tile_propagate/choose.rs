@@ -151,6 +151,8 @@ struct Place {
     extent: u64,
     /// The sizes of a block that are tried; the last one is all.
     sizes: Vec<u64>,
+    /// The operation whose result runs on along the same part: a softmax that the sum reads.
+    running: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -329,7 +331,10 @@ impl Search<'_> {
                         let all = access.reductions().map(|(_, n, _)| Span::whole(n));
                         reduce.extend(all);
                     }
-                    reduce[which] = span;
+                    reduce[which] = span.clone();
+                    if let Some(from) = place.running {
+                        given[from].reduce = vec![span];
+                    }
                     Order::Arbitrary
                 }
             };
@@ -340,6 +345,7 @@ impl Search<'_> {
         let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
         let mut carried = carry(self.local, &given, &grid).ok()?;
         widen(self.local, &mut carried, self.limits);
+        in_order(self.local, &carried, &mut axes);
         check(self.local, &carried, &given, &axes, self.limits).ok()?;
         let cost = cost(self.local, &carried, &axes, self.limits);
         let score = Score {
@@ -351,20 +357,57 @@ impl Search<'_> {
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,
         };
-        let tiles = op_tiles(carried, given);
+        let tiles = op_tiles(self.local, carried, given, &grid);
         Some((score, LocalPlan { axes, tiles, cost }))
     }
 }
 
-/// The tiles of a carried plan as they are written down, in group 0.
-pub(crate) fn op_tiles(carried: Carried, given: Vec<Given>) -> Vec<OpTile> {
-    let pairs = carried.results.into_iter().zip(given);
-    let tile = |(results, given): (Vec<Tile>, Given)| OpTile {
-        group: 0,
-        results,
-        reduce: given.reduce,
-    };
-    pairs.map(tile).collect()
+/// The tiles of a carried plan as they are written down, in group 0; of an operand the block that is
+/// fetched where it is not what the operation by itself needs.
+pub(crate) fn op_tiles(
+    local: &Local,
+    carried: Carried,
+    given: Vec<Given>,
+    grid: &[u64],
+) -> Vec<OpTile> {
+    let mut tiles = Vec::with_capacity(local.ops.len());
+    let all = carried.results.into_iter().zip(carried.steps).zip(given);
+    for (op, ((results, steps), given)) in local.ops.iter().zip(all) {
+        let read = |(i, source): (usize, &Source)| {
+            let Source::Outside(id) = *source else {
+                return None;
+            };
+            let shape = &op.kind.operands[i].dims;
+            let needed = op.kind.access.operand(i, &steps, shape, grid).tile;
+            let block = &carried.inputs[id];
+            (*block != needed).then(|| block.clone())
+        };
+        let mut reads: Vec<Option<Tile>> = op.operands.iter().enumerate().map(read).collect();
+        if reads.iter().all(Option::is_none) {
+            reads.clear();
+        }
+        tiles.push(OpTile {
+            group: 0,
+            results,
+            reduce: given.reduce,
+            reads,
+        });
+    }
+    tiles
+}
+
+/// Along an axis on which a result that leaves the group does not depend, its programs write the same
+/// block: they run one after the other.
+fn in_order(local: &Local, carried: &Carried, axes: &mut [Axis]) {
+    for (op, tiles) in local.ops.iter().zip(&carried.results) {
+        for (tile, _) in tiles.iter().zip(&op.leaves).filter(|(_, leaves)| **leaves) {
+            for (a, axis) in axes.iter_mut().enumerate() {
+                if 1 < axis.extent && !tile.depends_on(a) {
+                    axis.order = Order::Arbitrary;
+                }
+            }
+        }
+    }
 }
 
 /// Where the group may be cut.
@@ -387,6 +430,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
                 which: Which::Dim(d),
                 extent,
                 sizes,
+                running: None,
             });
         }
     }
@@ -401,11 +445,36 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
                     which: Which::Sum(which),
                     extent,
                     sizes,
+                    running: running(local, at, which),
                 });
             }
         }
     }
     places
+}
+
+/// The softmax that a sum reads alone, along the axis that it adds up over: it can run on along the
+/// parts of the sum.
+fn running(local: &Local, at: usize, which: usize) -> Option<usize> {
+    let access = &local.ops[at].kind.access;
+    let sources = local.ops[at].operands.iter().enumerate();
+    sources
+        .filter_map(|(i, source)| match *source {
+            Source::Inside(from, 0) => Some((i, from)),
+            _ => None,
+        })
+        .find(|&(i, from)| {
+            let op = &local.ops[from];
+            let reads = |s: &&Source| matches!(**s, Source::Inside(f, _) if f == from);
+            let users = local.ops.iter().flat_map(|o| &o.operands);
+            let alone = users.filter(reads).count() == 1 && !op.leaves[0];
+            let along = op.kind.access.running_dim();
+            alone
+                && along.is_some_and(|dim| {
+                    access.reduction_along(i, dim) == Some(which) && access.kept(i, dim).is_some()
+                })
+        })
+        .map(|(_, from)| from)
 }
 
 /// The divisors that are multiples of the unit, and powers of two times the unit; ascending, all of the
@@ -441,7 +510,8 @@ fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> Vec<u64> {
 /// Divisors above this number and their complements are not looked for.
 const MAX_DIVISOR: u64 = 1 << 12;
 
-fn work_untiled(local: &Local) -> u64 {
+/// The steps of all loops of a group without tiles.
+pub(crate) fn work_untiled(local: &Local) -> u64 {
     let loops = |op: &crate::tile_propagate::local::LocalOp| {
         let extents = op.kind.access.loops.iter().map(|l| l.extent);
         extents.fold(1u64, u64::saturating_mul)
@@ -483,9 +553,11 @@ pub(crate) fn check(
                 sums.extend(&partial[*from]);
             }
         }
-        let cut = |axis: usize, sums: &mut Vec<usize>| sums.push(axis);
-        for span in &given[at].reduce {
-            span.start.axes(&mut |axis| cut(axis, &mut sums));
+        // What runs on is there at every step.
+        if op.kind.access.running().is_none() {
+            for span in &given[at].reduce {
+                span.start.axes(&mut |axis| sums.push(axis));
+            }
         }
         sums.sort_unstable();
         sums.dedup();
@@ -512,16 +584,8 @@ pub(crate) fn check(
                 let reason = format!("a program's part {tile} of its result {r} holds none of it");
                 return Err((Some(at), reason));
             }
-            // The steps of a sum that an output waits for come after those that move the output.
-            let moves = (0..grid.len()).rev().find(|&a| tile.depends_on(a));
-            let early = axes.iter().position(|a| a.order == Order::Arbitrary);
-            if let (Some(moves), Some(early)) = (moves, early)
-                && early < moves
-            {
-                let reason =
-                    format!("result {r} comes back to a block: g{early} runs outside of g{moves}");
-                return Err((Some(at), reason));
-            }
+            revisits(tile, axes, limits.backend)
+                .map_err(|e| (Some(at), format!("result {r} {e}")))?;
             limits
                 .legal(tile, &shape.dims, shape.bits)
                 .map_err(|e| (Some(at), format!("result {r} in blocks {tile}: {e}")))?;
@@ -534,6 +598,28 @@ pub(crate) fn check(
             .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
     }
     Ok(())
+}
+
+/// Whether a block that a program writes is written by others only directly after one another.
+fn revisits(tile: &Tile, axes: &[Axis], backend: Option<Backend>) -> Result<(), String> {
+    let moves = (0..axes.len()).rev().find(|&a| tile.depends_on(a));
+    let again = |a: &usize| 1 < axes[*a].extent && !tile.depends_on(*a);
+    let sums = |a: &usize| again(a) && axes[*a].order == Order::Arbitrary;
+    // The steps of a sum that an output waits for come after those that move the output.
+    if let (Some(moves), Some(early)) = (moves, (0..axes.len()).find(sums))
+        && early < moves
+    {
+        return Err(format!(
+            "comes back to a block: g{early} runs outside of g{moves}"
+        ));
+    }
+    let tpu = matches!(backend, Some(Backend::Tpu(_)));
+    match (0..axes.len()).find(|a| tpu && again(a)) {
+        Some(a) if axes[a].order == Order::Parallel => Err(format!(
+            "is written by every step of g{a}, which is parallel, wanted arbitrary"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// How often a tile is brought in or out: each time that it changes while the programs run in order, at
@@ -660,6 +746,15 @@ pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Lim
                 standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
             } else if !kind.free {
                 own = own.saturating_add(bytes);
+            }
+            // The greatest and the sum of each row of what runs on stay from program to program.
+            if let Some((id, size)) = kind.access.running()
+                && let Some(dim) = kind.access.running_dim()
+                && !carried.steps[at].spans[id].is_whole(size)
+            {
+                let mut rows = tile.clone();
+                rows.0[dim] = Span::whole(1);
+                standing = standing.saturating_add(limits.bytes(&rows, 32).saturating_mul(2));
             }
         }
         live = live.saturating_add(own);

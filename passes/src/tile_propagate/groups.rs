@@ -11,6 +11,8 @@ type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
 /// The most operations of a group.
 const MAX_OPS: usize = 48;
+/// The most groups that are joined with one at the end.
+const MAX_MERGES: usize = 4;
 /// The most operations that are visited to see whether a group would wait for itself.
 const MAX_VISITS: usize = 512;
 
@@ -57,9 +59,50 @@ impl<'a> Grow<'a> {
                 self.place(at);
             }
         }
+        // What one operation by itself does not gain two groups may: a softmax that is only cut
+        // where the product that reads it is there, with the product that it reads.
+        for id in 0..self.groups.len() {
+            self.merge(id);
+        }
         let mut groups: Vec<Grown> = self.groups.into_iter().flatten().collect();
         groups.sort_by_key(|g| g.places[0]);
         groups
+    }
+
+    /// Joins a group with those that make what it reads, one after the other, while that moves fewer
+    /// bytes.
+    fn merge(&mut self, id: usize) {
+        let mut id = id;
+        for _ in 0..MAX_MERGES {
+            let Some(group) = self.groups[id].as_ref() else {
+                return;
+            };
+            let places = group.places.clone();
+            let mut makers: Vec<usize> = Vec::new();
+            for &at in &places {
+                makers.extend(
+                    self.makers(at)
+                        .filter_map(|m| self.of[m])
+                        .filter(|&g| g != id),
+                );
+            }
+            makers.sort_unstable();
+            makers.dedup();
+            let mut joined = None;
+            for &maker in makers.iter().rev() {
+                joined = self.join(&[], &[maker, id], 0).map(|j| (maker, j));
+                if joined.is_some() {
+                    break;
+                }
+            }
+            let Some((maker, joined)) = joined else {
+                return;
+            };
+            self.groups[maker] = None;
+            self.groups[id] = None;
+            id = self.groups.len();
+            self.add(joined);
+        }
     }
 
     fn place(&mut self, at: usize) {
@@ -73,7 +116,7 @@ impl<'a> Grow<'a> {
             tries.extend(makers.iter().rev().map(|&g| vec![g]));
         }
         for parts in tries.into_iter().filter(|t| !t.is_empty()) {
-            if let Some(joined) = self.join(at, &parts, &alone) {
+            if let Some(joined) = self.join(&[at], &parts, alone.cost.bytes) {
                 for &g in &parts {
                     self.groups[g] = None;
                 }
@@ -111,9 +154,11 @@ impl<'a> Grow<'a> {
         operands.iter().filter_map(maker)
     }
 
-    fn join(&mut self, at: usize, parts: &[usize], alone: &LocalPlan) -> Option<Grown> {
-        let mut places = vec![at];
-        let mut apart = alone.cost.bytes;
+    /// Some operations and groups as one, if that moves fewer bytes: `apart` are those of the
+    /// operations by themselves.
+    fn join(&mut self, ops: &[usize], parts: &[usize], apart: u64) -> Option<Grown> {
+        let mut places = ops.to_vec();
+        let mut apart = apart;
         for &g in parts {
             let group = self.groups[g].as_ref()?;
             places.extend(&group.places);

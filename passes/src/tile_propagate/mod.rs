@@ -35,7 +35,7 @@
 //! 3. A group waits for nothing that waits for it.
 //!
 //! # Not done
-//! The softmax of a row that is cut is not combined from its parts: the row stays whole.
+//! The rows of a norm stay whole, and those of a softmax that anything but one product reads.
 //! An operation whose sizes are unknown, and one without declared loops, stays outside of groups.
 //!
 //! # Cost
@@ -213,6 +213,7 @@ fn complete(
             Given {
                 results: (!tile.results.is_empty()).then_some(tile.results),
                 reduce: tile.reduce,
+                reads: tile.reads,
             }
         })
         .collect();
@@ -247,7 +248,7 @@ fn complete(
     }
     report.add(func, places, &local, &group.axes, &cost, limits);
     let mut ops = Vec::new();
-    for (&at, mut tile) in places.iter().zip(op_tiles(carried, fixed)) {
+    for (&at, mut tile) in places.iter().zip(op_tiles(&local, carried, fixed, &grid)) {
         tile.group = number;
         ops.push(func.body[at]);
         plan.tiles.insert(func.body[at], tile);
@@ -263,8 +264,9 @@ fn nest(axes: &mut Vec<Axis>, tiles: &mut [OpTile]) {
     loop {
         let mut split: Option<(usize, u64)> = None;
         let spans = tiles.iter().flat_map(|t| {
+            let reads = t.reads.iter().flatten().flat_map(|t| &t.0);
             let results = t.results.iter().flat_map(|t| &t.0);
-            results.chain(&t.reduce)
+            results.chain(&t.reduce).chain(reads)
         });
         for span in spans {
             span.start.cuts(&mut |axis, period| {
@@ -292,6 +294,9 @@ fn nest(axes: &mut Vec<Axis>, tiles: &mut [OpTile]) {
         for tile in tiles.iter_mut() {
             for result in &mut tile.results {
                 *result = result.substitute(&with, &grid);
+            }
+            for read in tile.reads.iter_mut().flatten() {
+                *read = read.substitute(&with, &grid);
             }
             for span in &mut tile.reduce {
                 *span = span.substitute(&with, &grid);

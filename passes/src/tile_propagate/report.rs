@@ -1,7 +1,7 @@
 //! What a plan moves, before and after.
 
 use crate::tile_propagate::carry::{Given, carry};
-use crate::tile_propagate::choose::{Cost, Limits};
+use crate::tile_propagate::choose::{Cost, Limits, work_untiled};
 use crate::tile_propagate::local::{Kinds, Local, LocalOp, Shape, Source, Uses, bytes_of};
 use optc_ir::tile::{Axis, Plan, Region, Tile};
 use optc_ir::{Diagnostic, Func};
@@ -45,6 +45,10 @@ pub struct GroupReport {
     pub footprint: u64,
     /// The programs that may run at the same time.
     pub parallel: u64,
+    /// The steps of all loops of all programs: what is computed more than once counts so often.
+    pub steps: u64,
+    /// The steps of all loops without tiles.
+    pub untiled_steps: u64,
     span: optc_ir::Span,
 }
 
@@ -89,6 +93,8 @@ impl TileReport {
             lower_bound_bytes: bound,
             footprint: cost.footprint,
             parallel: cost.parallel,
+            steps: cost.work,
+            untiled_steps: work_untiled(local),
             span: last.map_or_else(optc_ir::Span::default, |op| op.span),
         };
         self.unfused_bytes = self.unfused_bytes.saturating_add(group.unfused_bytes);
@@ -140,7 +146,7 @@ fn needed_inputs(local: &Local) -> Vec<u64> {
         let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
         Given {
             results: op.leaves.contains(&true).then(|| results.collect()),
-            reduce: Vec::new(),
+            ..Given::default()
         }
     };
     let given: Vec<Given> = local.ops.iter().map(whole).collect();

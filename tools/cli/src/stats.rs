@@ -190,6 +190,8 @@ fn tiles_of(report: &TileReport) -> Json {
             "lower_bound_bytes": g.lower_bound_bytes,
             "footprint_bytes": g.footprint,
             "parallel": g.parallel,
+            "steps": g.steps,
+            "untiled_steps": g.untiled_steps,
         })
     };
     let groups: Vec<Json> = report.groups.iter().map(group).collect();

@@ -4,6 +4,7 @@ use super::index::block_spec;
 use super::ops::{Site, write};
 use super::words::{Names, dtype, tuple, wide};
 use optc_ir::ops::rearrange::view_of;
+use optc_ir::tile::block::{Grid, Semantics, check_revisits};
 use optc_ir::tile::{
     Access, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Steps, Tile,
     access_of,
@@ -32,10 +33,20 @@ pub(super) type Reason = String;
 struct Operand {
     value: Value,
     tile: Tile,
+    /// The block that is fetched of a value in memory, where that is not the tile.
+    block: Option<Tile>,
     /// Dimensions that may reach outside of the value, and what counts there.
     fill: Option<(&'static str, Vec<usize>)>,
     /// The value comes from the group and this is its tile there.
     local: Option<Tile>,
+}
+
+impl Operand {
+    /// The value and the block of it that is fetched.
+    fn fetched(&self) -> (Value, Tile) {
+        let block = self.block.as_ref().unwrap_or(&self.tile);
+        (self.value, block.clone())
+    }
 }
 
 /// One operation in the kernel.
@@ -52,6 +63,22 @@ struct Member<'a> {
     inner: Option<(Vec<u64>, Vec<usize>)>,
     /// The padding of windows that is not in the operands.
     pads: Option<Vec<(i64, i64)>>,
+    /// The dimension along which it runs on, where that is cut.
+    runs_along: Option<usize>,
+    /// The value, right up to a factor a row, that it adds up, and where the rows of that stand in
+    /// its result.
+    adds_up: Option<AddsUp>,
+}
+
+/// A value that runs on and that is added up, and of each dimension of it its place in the sum.
+type AddsUp = (Value, Vec<Option<usize>>);
+
+/// The names of what is kept of a value that runs on.
+struct Running {
+    factor: String,
+    sum: String,
+    /// The extents of one number a row.
+    rows: Vec<u64>,
 }
 
 /// What does not change while one group is written.
@@ -153,6 +180,16 @@ fn member<'p>(
                 for (span, index) in region.0.iter_mut().zip(&access.operands[i]) {
                     *span = unclipped(index, &steps).unwrap_or_else(|| span.clone());
                 }
+                if matches!(&*data.name, "hbir.concat" | "hbir.pad") {
+                    // What lies outside of an operand is another one's, or padding.
+                    for (span, &size) in region.0.iter_mut().zip(&shape) {
+                        let (low, high) = span.start.range(&grid);
+                        let end = low.saturating_add(span.extent.cast_signed());
+                        if low <= 0 && high <= 0 && size.cast_signed() <= end {
+                            *span = Span::whole(size);
+                        }
+                    }
+                }
                 if padded && i == 0 {
                     pads = uncut(tile, &shapes, data, &shape, &mut region);
                 }
@@ -182,13 +219,19 @@ fn member<'p>(
             let end = high.saturating_add(region.0[d].extent.cast_signed());
             low < 0 || shape[d].cast_signed() < end
         };
-        let fill = fill_of(&data.name, &data.props, padded && i == 0, combine);
+        let fill = if access.running().is_some() && axes_cut {
+            Some("-jnp.inf")
+        } else {
+            fill_of(&data.name, &data.props, padded && i == 0, combine)
+        };
         let dims: Vec<usize> = (0..shape.len())
             .filter(|&d| reaches(d) && counts(&access, steps.as_ref(), i, d, padded && i == 0))
             .collect();
         let fill = fill.filter(|_| !dims.is_empty()).map(|f| (f, dims));
+        let block = tile.reads.get(i).cloned().flatten();
         operands.push(Operand {
             value,
+            block: block.filter(|b| *b != region && local.is_none()),
             tile: region,
             fill,
             local: local.flatten(),
@@ -203,7 +246,34 @@ fn member<'p>(
         first_only: once(&access, axes_cut),
         inner: inner_shape,
         pads: padded.then_some(pads),
+        runs_along: access.running_dim().filter(|_| axes_cut),
+        adds_up: adds_up(cx, plan, op, &access)?,
     })
+}
+
+/// The value of the group, right up to a factor a row, that an operation adds up.
+fn adds_up(cx: &Cx<'_>, plan: &Plan, op: Op, access: &Access) -> Result<Option<AddsUp>, Reason> {
+    let own = &plan.tiles[&op];
+    for (i, &value) in cx.func.ops[op].operands.iter().enumerate() {
+        let def = cx.func.def_op(value);
+        let Some((def, tile)) = def.and_then(|d| Some((d, plan.tiles.get(&d)?))) else {
+            continue;
+        };
+        if own.group != tile.group || tile.reduce.is_empty() {
+            continue;
+        }
+        let decl = cx.registry.get(&cx.func.ops[def].name);
+        let Some(dim) = access_of(decl, &cx.func.op_ref(def)).running_dim() else {
+            continue;
+        };
+        let part = access
+            .reduction_along(i, dim)
+            .and_then(|n| own.reduce.get(n));
+        let kept = access.kept(i, dim).filter(|_| part == tile.reduce.first());
+        let kept = kept.ok_or("it does not add up over the part along which an operand runs on")?;
+        return Ok(Some((value, kept)));
+    }
+    Ok(None)
 }
 
 /// The operands that count once in a reduction that is cut: those that it does not run over, of a
@@ -304,7 +374,7 @@ fn counts(
         return false;
     };
     terms.iter().any(|(id, _)| match access.loops[*id].kind {
-        LoopKind::Reduce(_) => steps
+        LoopKind::Reduce(_) | LoopKind::Running => steps
             .and_then(|s| s.spans.get(*id))
             .is_some_and(|s| s.start.as_number() != Some(0)),
         LoopKind::Inner => window,
@@ -389,6 +459,7 @@ struct Writer<'a> {
     refs: BTreeMap<(Value, Tile), String>,
     inputs: Vec<(Value, Tile)>,
     scratch: Vec<(String, String)>,
+    running: BTreeMap<Value, Running>,
     helpers: BTreeSet<&'static str>,
     /// Whether an index of the program is used in the kernel.
     programs: BTreeSet<usize>,
@@ -410,6 +481,7 @@ impl<'a> Writer<'a> {
             refs: BTreeMap::new(),
             inputs: Vec::new(),
             scratch: Vec::new(),
+            running: BTreeMap::new(),
             helpers: BTreeSet::new(),
             programs: BTreeSet::new(),
         }
@@ -420,7 +492,7 @@ impl<'a> Writer<'a> {
         let grid = self.group.grid();
         for member in self.members {
             for operand in member.operands.iter().filter(|o| o.local.is_none()) {
-                let key = (operand.value, operand.tile.clone());
+                let key = operand.fetched();
                 if !self.refs.contains_key(&key) {
                     let reference = self
                         .names
@@ -443,24 +515,36 @@ impl<'a> Writer<'a> {
                 }
             }
         }
+        for (value, tile, _) in &outputs {
+            written_once(self.group, tile)
+                .map_err(|why| format!("{}: {why}", (cx.name)(*value)))?;
+        }
         // What waits for a reduction that is cut stands under the last step.
         let (mut start, mut each, mut last) = (Vec::new(), Vec::new(), Vec::new());
         let mut waiting: BTreeSet<Value> = BTreeSet::new();
         for member in self.members {
             let data = &cx.func.ops[member.op];
+            let named = |why: Reason| format!("{}: {why}", data.name);
             let waits = data.operands.iter().any(|v| waiting.contains(v));
             let results = &data.results;
-            if !member.axes.is_empty() {
+            if let Some(axis) = member.runs_along {
+                if waits {
+                    return Err("a softmax that is cut needs a reduction that is cut".to_owned());
+                }
+                let [first, lines] = self.runs_on(member, axis).map_err(&named)?;
+                start.extend(first);
+                each.extend(lines);
+            } else if !member.axes.is_empty() {
                 if waits {
                     return Err("a reduction that is cut needs another one that is cut".to_owned());
                 }
                 waiting.extend(results);
-                let lines = self.reduction(member)?;
+                let lines = self.reduction(member).map_err(&named)?;
                 start.push(lines[0].clone());
                 each.push(lines[1].clone());
                 last.push(lines[2].clone());
             } else {
-                let lines = self.lines(member)?;
+                let lines = self.lines(member).map_err(&named)?;
                 if waits {
                     waiting.extend(results);
                     last.extend(lines);
@@ -470,7 +554,11 @@ impl<'a> Writer<'a> {
             }
             let writes = outputs.iter().filter(|(v, ..)| results.contains(v));
             for (value, _, reference) in writes {
-                let line = format!("{reference}[...] = {}", self.local[value]);
+                let line = if cx.shape(*value)?.is_empty() {
+                    format!("{reference}[0, 0] = {}", self.local[value])
+                } else {
+                    format!("{reference}[...] = {}", self.local[value])
+                };
                 if waiting.contains(value) {
                     last.push(line);
                 } else {
@@ -516,12 +604,18 @@ impl<'a> Writer<'a> {
     fn call(&self, name: &str, outputs: &[(Value, Tile, String)]) -> Result<String, Reason> {
         let cx = self.cx;
         let grid = self.group.grid();
+        // One program has an axis, too: without a grid a TPU takes no blocks.
+        let shown: &[u64] = if grid.is_empty() { &[1] } else { &grid };
         let spec = |value: Value, tile: &Tile| -> Result<String, Reason> {
-            Ok(block_spec(&cx.shape(value)?, tile, &grid))
+            if tile.0.is_empty() {
+                let one = Tile(vec![Span::whole(1), Span::whole(1)]);
+                return Ok(block_spec(&[1, 1], &one, shown));
+            }
+            Ok(block_spec(&cx.shape(value)?, tile, shown))
         };
         let mut text = format!(
             "pl.pallas_call(\n        {name},\n        grid={},\n",
-            tuple(&grid)
+            tuple(shown)
         );
         text.push_str("        in_specs=[\n");
         for (value, tile) in &self.inputs {
@@ -534,7 +628,11 @@ impl<'a> Writer<'a> {
         text.push_str("        ],\n        out_shape=[\n");
         for (value, ..) in outputs {
             let ty = cx.tensor(*value)?;
-            let (shape, dtype) = (tuple(shape_of(ty)?), dtype(ty.dtype));
+            let mut shape = shape_of(ty)?;
+            if shape.is_empty() {
+                shape = vec![1, 1];
+            }
+            let (shape, dtype) = (tuple(shape), dtype(ty.dtype));
             let _ = writeln!(text, "            jax.ShapeDtypeStruct({shape}, {dtype}),");
         }
         text.push_str("        ],\n");
@@ -546,6 +644,8 @@ impl<'a> Writer<'a> {
             Order::Parallel => "\"parallel\"",
             Order::Arbitrary => "\"arbitrary\"",
         });
+        let mut order: Vec<&str> = order.collect();
+        order.resize(shown.len(), "\"arbitrary\"");
         let _ = writeln!(
             text,
             "        compiler_params=pltpu.CompilerParams(dimension_semantics={}),",
@@ -567,6 +667,89 @@ impl<'a> Writer<'a> {
             self.local.insert(value, name);
         }
         Ok(lines)
+    }
+
+    /// The first and every step of a softmax whose axis is cut.
+    fn runs_on(&mut self, member: &Member<'_>, axis: usize) -> Result<[Vec<String>; 2], Reason> {
+        let cx = self.cx;
+        let value = cx.func.ops[member.op].results[0];
+        let dtype = dtype(cx.tensor(value)?.dtype);
+        let base = (cx.name)(value);
+        let mut rows: Vec<u64> = member.tile.results[0].0.iter().map(|s| s.extent).collect();
+        rows[axis] = 1;
+        let mut memory = |names: &mut Names, what: &str| {
+            let name = names.fresh(&format!("{base}_{what}"));
+            let held = format!("pltpu.VMEM({}, jnp.float32)", tuple(&rows));
+            self.scratch.push((name.clone(), held));
+            name
+        };
+        let (top, sum) = (
+            memory(&mut self.names, "max"),
+            memory(&mut self.names, "sum"),
+        );
+        let mut fresh = |what: &str| self.names.fresh(&format!("{base}_{what}"));
+        let (x, now, shift, factor) = (fresh("in"), fresh("now"), fresh("shift"), fresh("factor"));
+        let result = self.names.fresh(&base);
+        let arg = self.argument(&member.operands[0])?;
+        let shape = tuple(&rows);
+        let first = vec![
+            format!("{top}[...] = jnp.full({shape}, -jnp.inf, jnp.float32)"),
+            format!("{sum}[...] = jnp.zeros({shape}, jnp.float32)"),
+        ];
+        let exp = format!("jnp.exp({x} - {shift})");
+        let narrow = if dtype == "jnp.float32" {
+            String::new()
+        } else {
+            format!(".astype({dtype})")
+        };
+        let lines = vec![
+            format!("{x} = ({arg}).astype(jnp.float32)"),
+            format!("{now} = jnp.maximum({top}[...], jnp.max({x}, axis={axis}, keepdims=True))"),
+            format!("{shift} = jnp.where({now} == -jnp.inf, 0, {now})"),
+            format!("{factor} = jnp.exp({top}[...] - {shift})"),
+            format!("{result} = {exp}"),
+            format!(
+                "{sum}[...] = {sum}[...] * {factor} + jnp.sum({result}, axis={axis}, keepdims=True)"
+            ),
+            format!("{top}[...] = {now}"),
+        ];
+        let name = format!("{result}{narrow}");
+        self.local.insert(value, name);
+        let running = Running { factor, sum, rows };
+        self.running.insert(value, running);
+        Ok([first, lines])
+    }
+
+    /// A number a row of what an operation adds up, as its result has the rows.
+    fn rows(
+        &self,
+        member: &Member<'_>,
+        name: impl Fn(&Running) -> String,
+    ) -> Result<Option<String>, Reason> {
+        let Some((value, kept)) = &member.adds_up else {
+            return Ok(None);
+        };
+        let running = self.running.get(value);
+        let running = running.ok_or("it needs what is not computed yet")?;
+        let result = &member.tile.results[0].0;
+        let mut ends: Vec<usize> = (0..kept.len()).filter(|&d| kept[d].is_some()).collect();
+        ends.sort_by_key(|&d| kept[d]);
+        let rest: Vec<usize> = (0..kept.len()).filter(|&d| kept[d].is_none()).collect();
+        let mut shape = vec![1; result.len()];
+        for (d, at) in kept.iter().enumerate() {
+            if let Some(at) = at {
+                shape[*at] = running.rows[d];
+            }
+        }
+        ends.extend(rest);
+        let mut text = name(running);
+        if !ends.is_sorted() && ends.iter().filter(|&&d| running.rows[d] != 1).count() > 1 {
+            text = format!("jnp.transpose({text}, {})", tuple(&ends));
+        }
+        if shape != running.rows {
+            text = format!("{text}.reshape{}", tuple(&shape));
+        }
+        Ok(Some(text))
     }
 
     /// The first, every and the last step of a reduction that is cut.
@@ -598,13 +781,20 @@ impl<'a> Writer<'a> {
             tuple(&extents),
             dtype(held)
         );
+        let factor = self.rows(member, |r| r.factor.clone())?;
         let each = match combine {
-            Combine::Add => format!("{name}[...] += {part}"),
+            Combine::Add => match factor {
+                Some(factor) => format!("{name}[...] = {name}[...] * {factor} + {part}"),
+                None => format!("{name}[...] += {part}"),
+            },
             Combine::Multiply => format!("{name}[...] *= {part}"),
             Combine::Max => format!("{name}[...] = jnp.maximum({name}[...], {part})"),
             Combine::Min => format!("{name}[...] = jnp.minimum({name}[...], {part})"),
         };
         let mut whole = format!("{name}[...]");
+        if let Some(sum) = self.rows(member, |r| format!("{}[...]", r.sum))? {
+            whole = format!("{whole} / {sum}");
+        }
         for &i in &member.first_only {
             let bias = self.argument(&member.operands[i])?;
             let spatial = if &*data.name == "hbir.conv" {
@@ -651,8 +841,13 @@ impl<'a> Writer<'a> {
     fn argument(&mut self, operand: &Operand) -> Result<String, Reason> {
         let mut text = match &operand.local {
             None => {
-                let reference = &self.refs[&(operand.value, operand.tile.clone())];
-                format!("{reference}[...]")
+                let reference = self.refs[&operand.fetched()].clone();
+                match &operand.block {
+                    Some(block) => self.piece(&reference, block, operand)?,
+                    // A TPU has no blocks without dimensions.
+                    None if operand.tile.0.is_empty() => format!("{reference}[0, 0]"),
+                    None => format!("{reference}[...]"),
+                }
             }
             Some(tile) => {
                 let name = self.local.get(&operand.value).cloned();
@@ -682,6 +877,29 @@ impl<'a> Writer<'a> {
             self.programs.insert(axis);
         });
         super::index::python(expr)
+    }
+
+    /// The part of a block from memory that an operation reads.
+    fn piece(&mut self, name: &str, block: &Tile, operand: &Operand) -> Result<String, Reason> {
+        let grid = self.group.grid();
+        let mut parts = Vec::with_capacity(block.0.len());
+        for (have, need) in block.0.iter().zip(&operand.tile.0) {
+            let offset = need.start.minus(&have.start);
+            let (low, high) = offset.range(&grid);
+            let room = have.extent.cast_signed() - need.extent.cast_signed();
+            if low < 0 || room < high {
+                let shape = self.cx.shape(operand.value)?;
+                return self.part(&format!("{name}[...]"), block, &operand.tile, &shape);
+            }
+            parts.push(if room == 0 {
+                ":".to_owned()
+            } else if low == high {
+                format!("{low}:{}", low + need.extent.cast_signed())
+            } else {
+                format!("pl.ds({}, {})", self.python(&offset), need.extent)
+            });
+        }
+        Ok(format!("{name}[{}]", parts.join(", ")))
     }
 
     /// The part of a tile in the group that an operation reads.
@@ -717,7 +935,7 @@ impl<'a> Writer<'a> {
             } else {
                 format!("{low}:{}", low + need.extent.cast_signed())
             });
-            starts.push(self.python(&offset));
+            starts.push(format!("jnp.int32({})", self.python(&offset)));
         }
         if ends.iter().any(|e| e != "(0, 0)") {
             name = format!("jnp.pad({name}, {})", tuple(&ends));
@@ -759,6 +977,13 @@ impl<'a> Writer<'a> {
         let op = cx.func.op_ref(member.op);
         let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
         let mut props = data.props.clone();
+        if op.name == "hbir.conv"
+            && let (Some(&channels), Some(&each)) = (operands[0].get(1), operands[1].get(1))
+            && 1 < data.props.int("group").unwrap_or(1)
+        {
+            let here = channels / each.max(1);
+            props.set("group", Attr::int(here.cast_signed()));
+        }
         if let Some(held) = held {
             types = vec![Type::tensor(&cx.shape(data.results[0])?, held)];
             if props.str("kind") == Some("mean") {
@@ -840,6 +1065,28 @@ impl<'a> Writer<'a> {
         }
         Err("on tiles it gives other extents than its tile".to_owned())
     }
+}
+
+/// The most programs whose blocks are followed one by one.
+const MAX_PROGRAMS: u64 = 1 << 16;
+
+/// Whether every block of an output is written by programs directly after one another alone.
+fn written_once(group: &Group, tile: &Tile) -> Result<(), Reason> {
+    if MAX_PROGRAMS < group.programs() {
+        return Ok(());
+    }
+    let extents = group.axes.iter().map(|a| a.extent.cast_signed());
+    let grid = Grid::new(extents.collect()).map_err(|e| e.to_string())?;
+    let semantics: Vec<Semantics> = group
+        .axes
+        .iter()
+        .map(|a| match a.order {
+            Order::Parallel => Semantics::Parallel,
+            Order::Arbitrary => Semantics::Arbitrary,
+        })
+        .collect();
+    let block = |program: &[i64]| tile.0.iter().map(|s| s.start.eval(program)).collect();
+    check_revisits(&grid, &semantics, block).map_err(|e| e.to_string())
 }
 
 /// Lines under a condition.

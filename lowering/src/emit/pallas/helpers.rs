@@ -29,6 +29,24 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_element_places",
+        r#"def _element_places(i, axis):
+    """All coordinates of indices that name places along an axis."""
+    places = list(jnp.indices(i.shape, sparse=True))
+    places[axis] = i
+    return tuple(places)
+"#,
+    ),
+    (
+        "_gather_nd",
+        r#"def _gather_nd(x, i, batch):
+    """The parts of x at coordinates in the last dimension of i, behind shared leading dimensions."""
+    if batch:
+        return jax.vmap(lambda x, i: _gather_nd(x, i, batch - 1))(x, i)
+    return x[tuple(jnp.moveaxis(i, -1, 0))]
+"#,
+    ),
+    (
         "_gelu",
         r#"def _gelu(x):
     """x times the normal distribution's Phi(x)."""
@@ -43,6 +61,14 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
         at = start + lax.broadcasted_iota(jnp.int32, x.shape, dim)
         x = jnp.where((0 <= at) & (at < size), x, jnp.asarray(fill, x.dtype))
     return x
+"#,
+    ),
+    (
+        "_int_div",
+        r#"def _int_div(a, b):
+    """Quotients towards 0; 0 where b is 0."""
+    a, b = jnp.broadcast_arrays(a, b)
+    return jnp.where(b == 0, 0, lax.div(a, jnp.where(b == 0, 1, b)))
 "#,
     ),
     (

@@ -19,7 +19,7 @@ use group::{Cx, Kernel, kernel};
 use helpers::HELPERS;
 use ops::{Site, write};
 use optc_ir::entity::EntityId;
-use optc_ir::tile::Plan;
+use optc_ir::tile::{Cycle, Plan, Unit, units};
 use optc_ir::{Attr, DType, Data, Diagnostic, Func, Module, Op, Registry, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -192,13 +192,7 @@ impl Function<'_> {
     /// Operations and groups so that each comes after what it needs.
     fn body(&mut self, plan: Option<&Plan>, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
         let func = self.func;
-        let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
         let escapes = Plan::escapes(plan, func);
-        let mut written = vec![false; func.values.len()];
-        for &value in &func.args {
-            written[value.index()] = true;
-        }
-        let mut done = vec![false; plan.map_or(0, |p| p.groups.len())];
         let mut kernels: BTreeMap<usize, Result<Kernel, String>> = BTreeMap::new();
         if let Some(plan) = plan {
             for number in (0..plan.groups.len()).filter(|&g| !plan.groups[g].ops.is_empty()) {
@@ -215,50 +209,32 @@ impl Function<'_> {
                 kernels.insert(number, found);
             }
         }
-        // What waits for a value is tried again after each group.
-        let mut waiting: Vec<Op> = func.body.clone();
-        while !waiting.is_empty() {
-            let before = waiting.len();
-            let mut later = Vec::new();
-            for op in waiting {
-                let data = &func.ops[op];
-                let constant = &*data.name == "hbir.constant";
-                let kernel = group_of(op).and_then(|g| Some((g, kernels.get(&g)?.as_ref().ok()?)));
-                match kernel {
-                    Some((group, _)) if done[group] && !constant => {}
-                    Some((group, kernel)) if !constant => {
-                        if kernel.inputs.iter().all(|v| written[v.index()]) {
-                            self.call_kernel(kernel);
-                            kernel
-                                .outputs
-                                .iter()
-                                .for_each(|v| written[v.index()] = true);
-                            done[group] = true;
-                        } else {
-                            later.push(op);
-                        }
-                    }
-                    _ if data.operands.iter().all(|v| written[v.index()]) => {
-                        if let Some(group) = group_of(op)
-                            && let Some(Err(why)) = kernels.get(&group)
-                            && !std::mem::replace(&mut done[group], true)
-                        {
-                            self.lines
-                                .push(format!("# group {group} has no kernel: {why}"));
-                        }
-                        self.operation(op, parts)?;
-                        data.results.iter().for_each(|v| written[v.index()] = true);
-                    }
-                    _ => later.push(op),
+        let units = units(func, plan).map_err(|Cycle { op, .. }| {
+            let message = format!("{} waits for a group that waits for it", func.ops[op].name);
+            let diag = Diagnostic::error("pallas-cycle", message);
+            Box::new(diag.at(func.ops[op].span, "this operation"))
+        })?;
+        for unit in units {
+            let (group, plan) = match (unit, plan) {
+                (Unit::Op(op), _) => {
+                    self.operation(op, parts)?;
+                    continue;
                 }
+                (Unit::Group(group), Some(plan)) => (group, plan),
+                (Unit::Group(_), None) => continue,
+            };
+            match kernels.get(&group) {
+                Some(Ok(kernel)) => self.call_kernel(kernel),
+                Some(Err(why)) => {
+                    let line = format!("# group {group} has no kernel: {why}");
+                    self.lines.push(line);
+                    let constant = |op: &Op| &*func.ops[*op].name == "hbir.constant";
+                    for &op in plan.groups[group].ops.iter().filter(|op| !constant(op)) {
+                        self.operation(op, parts)?;
+                    }
+                }
+                None => {}
             }
-            if later.len() == before {
-                let op = later[0];
-                let message = format!("{} waits for a group that waits for it", func.ops[op].name);
-                let diag = Diagnostic::error("pallas-cycle", message);
-                return Err(Box::new(diag.at(func.ops[op].span, "this operation")));
-            }
-            waiting = later;
         }
         for kernel in kernels.into_values().flatten() {
             parts.helpers.extend(&kernel.helpers);
@@ -269,9 +245,21 @@ impl Function<'_> {
 
     fn call_kernel(&mut self, kernel: &Kernel) {
         let results = tuple(kernel.outputs.iter().map(|&v| self.name(v)));
-        let args: Vec<&str> = kernel.inputs.iter().map(|&v| self.name(v)).collect();
+        let scalar = |v: Value| {
+            let shape = self.func.ty(v).as_tensor().and_then(|t| t.shape());
+            shape.is_some_and(|s| s.is_empty())
+        };
+        let arg = |&v: &Value| match scalar(v) {
+            true => format!("{}.reshape(1, 1)", self.name(v)),
+            false => self.name(v).to_owned(),
+        };
+        let args: Vec<String> = kernel.inputs.iter().map(arg).collect();
         let line = format!("{results} = {}({})", kernel.call, args.join(", "));
         self.lines.push(line);
+        for &v in kernel.outputs.iter().filter(|&&v| scalar(v)) {
+            let name = &self.names[v.index()];
+            self.lines.push(format!("{name} = {name}.reshape(())"));
+        }
     }
 
     /// One operation on whole values.

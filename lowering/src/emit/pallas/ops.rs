@@ -1,6 +1,7 @@
 //! What each operation is in `jnp`, on whole values and on tiles of them.
 
 use super::words::{dtype, float, tuple, wide};
+use optc_ir::ops::depth_to_space::block_map;
 use optc_ir::{Attr, DType, OpRef, TensorType};
 use std::collections::BTreeSet;
 
@@ -269,6 +270,71 @@ impl Writer<'_> {
                     "lax.dynamic_update_slice({x}, {update}, [{starts}])"
                 ))
             }
+            "hbir.gather_nd" => {
+                let batch = self.int("batch_dims", 0);
+                let (x, i) = (self.arg(0)?.to_owned(), self.arg(1)?.to_owned());
+                let gather = self.helper("_gather_nd");
+                Some(format!("{gather}({x}, {i}, {batch})"))
+            }
+            "hbir.scatter_nd" => {
+                let i = self.arg(1)?;
+                self.scatter(&format!("tuple(jnp.moveaxis({i}, -1, 0))"))
+            }
+            "hbir.scatter_elements" => {
+                let axis = self.axis("axis", 0, self.operand(0)?.rank());
+                let i = self.arg(1)?.to_owned();
+                let places = self.helper("_element_places");
+                self.scatter(&format!("{places}({i}, {axis})"))
+            }
+            "hbir.depth_to_space" | "hbir.space_to_depth" if !self.site.tile => {
+                let map = block_map(self.op()).ok()?;
+                let shape: Option<Vec<u64>> = map.shape.iter().map(optc_ir::Dim::fixed).collect();
+                Some(format!(
+                    "jnp.transpose({}.reshape{}, {}).reshape{}",
+                    self.arg(0)?,
+                    tuple(shape?),
+                    tuple(map.perm),
+                    self.extents()?
+                ))
+            }
+            "hbir.one_hot" => {
+                let rank = self.ty()?.rank();
+                let (axis, depth) = (self.axis("axis", -1, rank), self.op().props.int("depth")?);
+                let x = self.arg(0)?;
+                let marked = format!(
+                    "jnp.expand_dims({x} % {depth}, {axis}) == lax.broadcasted_iota({x}.dtype, {}, {axis})",
+                    self.extents()?
+                );
+                let inside =
+                    format!("jnp.expand_dims((-{depth} <= {x}) & ({x} < {depth}), {axis})");
+                let (off, on) = match self.arg(1) {
+                    Some(values) => (format!("{values}[0]"), format!("{values}[1]")),
+                    None => ("0".to_owned(), "1".to_owned()),
+                };
+                let to = dtype(self.ty()?.dtype);
+                Some(format!(
+                    "jnp.where(({marked}) & {inside}, {on}, {off}).astype({to})"
+                ))
+            }
+            "hbir.div" => {
+                let (a, b) = (self.arg(0)?.to_owned(), self.arg(1)?.to_owned());
+                Some(format!("{}({a}, {b})", self.helper("_int_div")))
+            }
+            "hbir.shift_left" | "hbir.shift_right" => {
+                let (a, b) = (self.arg(0)?, self.arg(1)?);
+                let bits = self.ty()?.dtype.bits();
+                Some(if name == "hbir.shift_left" {
+                    format!(
+                        "jnp.where((0 <= {b}) & ({b} < {bits}), jnp.left_shift({a}, jnp.clip({b}, 0, {})), 0)",
+                        bits - 1
+                    )
+                } else {
+                    format!(
+                        "jnp.right_shift({a}, jnp.where(({b} < 0) | ({bits} <= {b}), {}, {b}))",
+                        bits - 1
+                    )
+                })
+            }
             "hbir.cumsum" => {
                 let axis = self.axis("axis", 0, self.ty()?.rank());
                 let python = |flag: bool| if flag { "True" } else { "False" };
@@ -307,6 +373,17 @@ impl Writer<'_> {
 
     fn binary(&self, sign: &str) -> Option<String> {
         Some(format!("{} {sign} {}", self.arg(0)?, self.arg(1)?))
+    }
+    /// A copy of the first operand with the updates at these places.
+    fn scatter(&self, places: &str) -> Option<String> {
+        let method = match self.op().props.str("reduction").unwrap_or("none") {
+            "none" => "set",
+            "mul" => "multiply",
+            kind @ ("add" | "max" | "min") => kind,
+            _ => return None,
+        };
+        let (x, updates) = (self.arg(0)?, self.arg(2)?);
+        Some(format!("{x}.at[{places}].{method}({updates})"))
     }
     fn call2(&self, function: &str) -> Option<String> {
         Some(format!("{function}({}, {})", self.arg(0)?, self.arg(1)?))

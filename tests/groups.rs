@@ -1,0 +1,386 @@
+//! Groups cut out of exported models, and random ones: their plans compute what the operations compute,
+//! and move hardly more than the best that trying all block sizes finds.
+
+use optc_interp::{
+    Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
+};
+use optc_ir::tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Tile, access_of};
+use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::tile_propagate::{GroupReport, TileReport};
+use optc_passes::{PassContext, PassList};
+use optc_target::Target;
+use optc_tests::check::words;
+use optc_tests::generate::{Profile, program_of};
+use optc_tests::paths::root;
+use std::sync::Arc;
+
+/// How many cases run; `OPTC_PROPS_FACTOR` makes it more.
+fn cases(n: u64) -> u64 {
+    let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
+    n * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
+
+/// The groups of the project: the name and the program.
+fn groups(small: bool) -> Vec<(String, Module)> {
+    let folder = root().join("tests/cases/passes/tile-propagate/groups");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    let mut out = Vec::new();
+    for path in paths {
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        if name.ends_with("_small") == small {
+            let source = std::fs::read_to_string(&path).expect("a program");
+            let module = text::parse(&source).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+            out.push((name, module));
+        }
+    }
+    assert!(10 <= out.len(), "{} groups", out.len());
+    out
+}
+
+/// The program after some passes, and what its groups move.
+fn planned(
+    module: &Module,
+    passes: &str,
+    target: &str,
+    registry: &Arc<Registry>,
+) -> Result<(Module, TileReport), String> {
+    let target = Target::builtin(target).expect("a built-in target");
+    let stages = PassList::builtin().parse(passes).expect("built-in passes");
+    let mut cx = PassContext::new(registry.clone(), Arc::new(target));
+    let mut module = module.clone();
+    let done = run(&mut module, &stages, &mut cx, &mut Hooks::default());
+    done.map_err(|d| words(&d))?;
+    Ok((module, cx.tiles.unwrap_or_default()))
+}
+
+fn run_both(name: &str, module: &Module, registry: &Registry) {
+    let bindings = Bindings::default();
+    let inputs = random_inputs(module, "main", Fill::Normal, 3, &bindings).expect("inputs");
+    let run = |tiled: bool| {
+        let run = if tiled { run_tiled } else { run_reference };
+        let found = run(module, registry, "main", &inputs, &RandomSource, &bindings);
+        found.unwrap_or_else(|e| panic!("{name}: {e}\n{}", text::print(module)))
+    };
+    let (wanted, found) = (run(false), run(true));
+    for (key, wanted) in &wanted {
+        if let Err(why) = compare(&found[key], wanted) {
+            panic!("{name}: {key}: {why}\n{}", text::print(module));
+        }
+    }
+}
+
+/// With much memory and with less and less of it, for targets with rules for blocks and without.
+#[test]
+fn groups_of_models_run_tile_by_tile() {
+    let registry = Arc::new(Registry::hbir());
+    let (mut several, mut runs) = (0, 0);
+    for (name, module) in groups(true) {
+        for target in ["cpu", "tpu"] {
+            for memory in [1 << 24, 1 << 16, 1 << 14, 1 << 12] {
+                let passes = format!("view-fold,tile-propagate{{memory={memory}}}");
+                let (planned, report) = planned(&module, &passes, target, &registry)
+                    .unwrap_or_else(|e| panic!("{name}: {e}"));
+                let programs = |g: &GroupReport| g.grid.iter().product::<u64>();
+                several += usize::from(report.groups.iter().any(|g| 1 < programs(g)));
+                runs += 1;
+                run_both(
+                    &format!("{name}, {target}, {memory} bytes"),
+                    &planned,
+                    &registry,
+                );
+            }
+        }
+    }
+    assert!(
+        runs / 2 < several,
+        "{several} of {runs} have several programs"
+    );
+}
+
+/// One place where a group may be cut, and the block sizes that are tried.
+struct Place {
+    op: Op,
+    which: Which,
+    extent: u64,
+    sizes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Dim(usize),
+    Sum(usize),
+}
+
+/// Every block size of a short dimension; divisors, powers of two and multiples of `unit` of a long one.
+fn sizes(extent: u64, unit: u64) -> Vec<u64> {
+    let good = |b: &u64| {
+        extent <= 12
+            || extent.is_multiple_of(*b)
+            || b.is_power_of_two()
+            || 1 < unit && b.is_multiple_of(unit)
+    };
+    let legal = |b: &u64| *b == extent || b.is_multiple_of(unit);
+    (1..=extent).filter(good).filter(legal).collect()
+}
+
+/// What the best plan moves over all block sizes and orders of the axes of one group: of its last
+/// operation, and of one sum at a time. None where too many would have to be tried, or none fits.
+fn exhaustive(
+    module: &Module,
+    members: &[Op],
+    memory: u64,
+    target: &str,
+    registry: &Arc<Registry>,
+    limit: usize,
+) -> Option<u64> {
+    let func = &module.funcs[0];
+    let escapes = {
+        let mut plan = Plan {
+            groups: vec![Group::default()],
+            ..Plan::default()
+        };
+        plan.tiles
+            .extend(members.iter().map(|&op| (op, OpTile::default())));
+        Plan::escapes(Some(&plan), func)
+    };
+    use optc_ir::entity::EntityId;
+    let leaves = |op: &&Op| func.ops[**op].results.iter().any(|v| escapes[v.index()]);
+    let root = *members.iter().rev().find(leaves)?;
+    let shape = |v: Value| func.ty(v).as_tensor().and_then(|t| t.shape());
+    let result = shape(func.ops[root].results[0])?;
+    let tpu = target == "tpu";
+    let mut dims = Vec::new();
+    for (d, &extent) in result.iter().enumerate() {
+        let unit = match result.len() - d {
+            1 if tpu => 128,
+            2 if tpu => 8,
+            _ => 1,
+        };
+        dims.push(Place {
+            op: root,
+            which: Which::Dim(d),
+            extent,
+            sizes: sizes(extent, unit),
+        });
+    }
+    let mut sums: Vec<Option<Place>> = vec![None];
+    for &op in members {
+        let access = access_of(registry.get(&func.ops[op].name), &func.op_ref(op));
+        for (which, (_, extent, _)) in access.reductions().enumerate() {
+            let mut sizes = sizes(extent, if tpu { 128 } else { 1 });
+            sizes.retain(|b| *b < extent);
+            if !sizes.is_empty() {
+                sums.push(Some(Place {
+                    op,
+                    which: Which::Sum(which),
+                    extent,
+                    sizes,
+                }));
+            }
+        }
+    }
+    let blocks: usize = dims.iter().map(|p| p.sizes.len()).product();
+    let all: usize = sums
+        .iter()
+        .map(|s| s.as_ref().map_or(1, |p| p.sizes.len()))
+        .sum();
+    if limit < blocks * all {
+        return None;
+    }
+    let mut best = None;
+    for sum in &sums {
+        let mut places: Vec<&Place> = dims.iter().collect();
+        places.extend(sum);
+        let mut chosen = vec![0; places.len()];
+        loop {
+            let mut cut: Vec<usize> = (0..places.len())
+                .filter(|&i| places[i].sizes[chosen[i]] < places[i].extent)
+                .collect();
+            let is_sum = |i: &usize| matches!(places[*i].which, Which::Sum(_));
+            let sum_at: Vec<usize> = cut.iter().copied().filter(is_sum).collect();
+            cut.retain(|i| !is_sum(i));
+            for mut order in orders(&cut) {
+                order.extend(&sum_at);
+                let picked: Vec<(&Place, u64)> = order
+                    .iter()
+                    .map(|&i| (places[i], places[i].sizes[chosen[i]]))
+                    .collect();
+                let found = bytes_of(module, (root, members), &picked, memory, target, registry);
+                if let Some(bytes) = found {
+                    best = Some(best.map_or(bytes, |b: u64| b.min(bytes)));
+                }
+            }
+            let Some(next) = (0..places.len()).find(|&i| chosen[i] + 1 < places[i].sizes.len())
+            else {
+                break;
+            };
+            chosen[next] += 1;
+            chosen[..next].fill(0);
+        }
+    }
+    best
+}
+
+/// All orders of some axes.
+fn orders(axes: &[usize]) -> Vec<Vec<usize>> {
+    let Some((&first, rest)) = axes.split_first() else {
+        return vec![Vec::new()];
+    };
+    let mut out = Vec::new();
+    for order in orders(rest) {
+        for at in 0..=order.len() {
+            let mut longer = order.clone();
+            longer.insert(at, first);
+            out.push(longer);
+        }
+    }
+    out
+}
+
+/// What a plan moves that cuts these places into these blocks; none if it is none, does not fit, or
+/// computes more than a quarter again.
+fn bytes_of(
+    module: &Module,
+    (root, members): (Op, &[Op]),
+    picked: &[(&Place, u64)],
+    memory: u64,
+    target: &str,
+    registry: &Arc<Registry>,
+) -> Option<u64> {
+    let mut module = module.clone();
+    let func = &mut module.funcs[0];
+    let mut tiles: Vec<OpTile> = vec![OpTile::default(); members.len()];
+    let mut axes = Vec::new();
+    let at = |op: Op| members.iter().position(|&m| m == op);
+    let rank = |func: &Func, v: Value| func.ty(v).as_tensor().and_then(|t| t.shape());
+    let mut results = Vec::new();
+    for &value in &func.ops[root].results {
+        results.push(Tile::whole(&rank(func, value)?));
+    }
+    for (place, block) in picked {
+        let start = Expr::axis(axes.len()).times(i64::try_from(*block).ok()?);
+        let span = Span::new(start, *block);
+        match place.which {
+            Which::Dim(d) => results.iter_mut().for_each(|t| t.0[d] = span.clone()),
+            Which::Sum(which) => {
+                let access = access_of(
+                    registry.get(&func.ops[place.op].name),
+                    &func.op_ref(place.op),
+                );
+                let all = access.reductions().map(|(_, n, _)| Span::whole(n));
+                let reduce = &mut tiles[at(place.op)?].reduce;
+                *reduce = all.collect();
+                reduce[which] = span;
+            }
+        }
+        let order = match place.which {
+            Which::Dim(_) => Order::Parallel,
+            Which::Sum(_) => Order::Arbitrary,
+        };
+        axes.push(Axis {
+            extent: place.extent.div_ceil(*block),
+            order,
+        });
+    }
+    tiles[at(root)?].results = results;
+    let plan = Plan {
+        groups: vec![Group {
+            axes,
+            ops: members.to_vec(),
+        }],
+        tiles: members.iter().copied().zip(tiles).collect(),
+    };
+    plan.write(func);
+    let passes = format!("tile-propagate{{memory={memory}}}");
+    let (_, report) = planned(&module, &passes, target, registry).ok()?;
+    let group = report.groups.first()?;
+    let wasteful = group.untiled_steps + group.untiled_steps / 4 < group.steps;
+    (!wasteful).then_some(group.tiled_bytes)
+}
+
+/// The plan of the planner against all block sizes; `None` if there is nothing to compare: several
+/// groups, or too many sizes.
+fn against_all(
+    module: &Module,
+    memory: u64,
+    target: &str,
+    registry: &Arc<Registry>,
+    limit: usize,
+) -> Option<(u64, u64, u64)> {
+    let passes = format!("tile-propagate{{memory={memory}}}");
+    let (done, report) = planned(module, &passes, target, registry).ok()?;
+    let plan = Plan::read(&done.funcs[0]).ok()??;
+    let ([group], [moved]) = (&plan.groups[..], &report.groups[..]) else {
+        return None;
+    };
+    let best = exhaustive(module, &group.ops, memory, target, registry, limit)?;
+    Some((moved.tiled_bytes, best, moved.lower_bound_bytes))
+}
+
+/// At the sizes of the models and at small ones, with enough memory and with less and less of it.
+#[test]
+fn plans_of_model_groups_are_near_the_best() {
+    let registry = Arc::new(Registry::hbir());
+    let mut compared = 0;
+    for (small, target, limit) in [(true, "cpu", 1500), (false, "tpu", 1500)] {
+        for (name, module) in groups(small) {
+            let (folded, _) = planned(&module, "view-fold", target, &registry)
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            let memories = if small {
+                [1u64 << 15, 1 << 13, 1 << 12]
+            } else {
+                [1 << 23, 1 << 22, 1 << 21]
+            };
+            for memory in memories {
+                let Some((found, best, _)) = against_all(&folded, memory, target, &registry, limit)
+                else {
+                    continue;
+                };
+                compared += 1;
+                let near = best + best / 20;
+                assert!(
+                    found <= near,
+                    "{name}, {target}, {memory} bytes: {found}, the best {best}"
+                );
+            }
+        }
+    }
+    assert!(15 <= compared, "{compared} compared");
+}
+
+#[test]
+fn plans_of_random_groups_are_near_the_best() {
+    let registry = Arc::new(Registry::hbir());
+    let (mut compared, mut cut) = (0, 0);
+    for seed in 0..cases(400) {
+        let count = usize::try_from(2 + seed % 11).expect("a number");
+        let module = program_of(seed, Profile::Mixed, count, &registry);
+        let mut rng = SplitMix64::new(seed);
+        let memory = 64 << rng.below(6);
+        let Some((found, best, bound)) = against_all(&module, memory, "cpu", &registry, 1000)
+        else {
+            continue;
+        };
+        compared += 1;
+        cut += usize::from(bound < best);
+        let near = best + best / 20;
+        assert!(
+            found <= near,
+            "seed {seed}, {memory} bytes: {found}, the best {best}\n{}",
+            text::print(&module)
+        );
+    }
+    assert!(
+        cases(50) < compared as u64 && 0 < cut,
+        "{compared} compared, {cut} above the bound"
+    );
+}
