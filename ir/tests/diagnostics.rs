@@ -462,6 +462,18 @@ const CASES: &[Case] = &[
 }"#,
     ),
     case(
+        "tile-running",
+        r#"func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {hbir.groups = [{grid = [4], order = ["arbitrary"]}]} {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["8", "16 @ g0 * 16"]}} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}"#,
+        r#""hbir.softmax"#,
+        r#"func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {hbir.groups = [{grid = [4], order = ["arbitrary"]}]} {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> {tile = {group = 0, result = ["8", "64"]}} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}"#,
+    ),
+    case(
         "tile-rank",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
   %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>

@@ -166,8 +166,8 @@ pub const CODES: &[Code] = &[
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [2]}]} {
-  %0 = "hbir.softmax"(%x) <{axis = 1}> {tile = {group = 0}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
-  %1 = "hbir.relu"(%0) {tile = {group = 0, result = ["64", "16 @ g0 * 16"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["64", "16 @ g0 * 16"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.softmax"(%0) <{axis = 1}> {tile = {group = 0}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
   return %1 : tensor<64x32xf32>
 }"#,
         )],
