@@ -10,16 +10,10 @@ use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::{GroupReport, TileReport};
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
-use optc_tests::check::words;
+use optc_tests::check::{cases, words};
 use optc_tests::generate::{Profile, program_of};
 use optc_tests::paths::root;
 use std::sync::Arc;
-
-/// How many cases run; `OPTC_PROPS_FACTOR` makes it more.
-fn cases(n: u64) -> u64 {
-    let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
-    n * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
-}
 
 /// The groups of the project: the name and the program.
 fn groups(small: bool) -> Vec<(String, Module)> {

@@ -10,7 +10,7 @@ use optc_passes::certify::{self, Certificate};
 use optc_passes::{Boundary, Stats};
 use optc_target::Target;
 use optc_tests::build::{Builder, props as attrs};
-use optc_tests::check::{Ran, parse, round_trip, run_passes, same_meaning, words};
+use optc_tests::check::{Ran, cases, parse, round_trip, run_passes, same_meaning, words};
 use optc_tests::{Profile, Transformer, program, transformer};
 use props::{brute, shrink};
 use std::sync::Arc;
@@ -26,10 +26,7 @@ fn free() -> Boundary {
 
 /// These seeds, or as many times more as `OPTC_PROPS_FACTOR` says.
 fn more(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
-    let factor = std::env::var("OPTC_PROPS_FACTOR")
-        .ok()
-        .and_then(|f| f.parse::<u64>().ok());
-    seeds.start..seeds.end * factor.unwrap_or(1)
+    seeds.start..cases(seeds.end)
 }
 
 /// Checks a property of programs; a failure is reported on the smallest program that shows it.

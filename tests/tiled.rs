@@ -10,15 +10,10 @@ use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify}
 use optc_passes::manager::Hooks;
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
+use optc_tests::check::cases;
 use optc_tests::generate::{Profile, program, program_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// How many cases run; `OPTC_PROPS_FACTOR` makes it more.
-fn cases(n: u64) -> u64 {
-    let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
-    n * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
-}
 
 fn below(rng: &mut SplitMix64, n: u64) -> u64 {
     rng.below(n.max(1))

@@ -182,7 +182,7 @@ fn last_uses(func: &Func, units: &[Unit], plan: Option<&Plan>) -> Vec<Vec<Value>
 
 /// One call in progress.
 pub(crate) struct Frame<'a, M: Memory> {
-    program: Program<'a>,
+    pub(crate) program: Program<'a>,
     pub(crate) func: &'a Func,
     memory: &'a mut M,
     values: Vec<Option<M::Held>>,

@@ -1,6 +1,6 @@
 //! Modules, functions, operations and values: tables with ids.
 
-use crate::attr::AttrDict;
+use crate::attr::{Attr, AttrDict};
 use crate::entity::Table;
 use crate::entity_id;
 use crate::types::Type;
@@ -275,6 +275,16 @@ impl Func {
         match self.values[value].def {
             ValueDef::Arg(_) => None,
             ValueDef::Result(op, _) => Some(op),
+        }
+    }
+
+    /// The name of the function that an operation calls, if it is a call.
+    #[must_use]
+    pub fn callee(&self, op: Op) -> Option<&str> {
+        let data = &self.ops[op];
+        match data.props.get("callee") {
+            Some(Attr::Symbol(name)) if data.name.ends_with(".call") => Some(name),
+            _ => None,
         }
     }
 

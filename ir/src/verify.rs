@@ -400,14 +400,8 @@ impl<'m> Verifier<'m> {
                 if op.index() >= at.ops.len() {
                     continue;
                 }
-                let data = &at.ops[op];
-                let target = match data.props.get("callee") {
-                    Some(Attr::Symbol(callee)) if data.name.ends_with(".call") => {
-                        self.funcs.get(&**callee).copied()
-                    }
-                    _ => None,
-                };
-                let Some(target) = target else { continue };
+                let target = at.callee(op).and_then(|name| self.funcs.get(name));
+                let Some(&target) = target else { continue };
                 match state.get(&*target.name) {
                     None => {
                         state.insert(&target.name, false);
@@ -417,7 +411,8 @@ impl<'m> Verifier<'m> {
                     Some(false) => {
                         let message =
                             format!("@{} calls itself, through @{}", target.name, at.name);
-                        self.error("call-target-recursive", message, data.span, "this call");
+                        let span = at.ops[op].span;
+                        self.error("call-target-recursive", message, span, "this call");
                         return;
                     }
                 }
@@ -650,42 +645,31 @@ fn fill(
         .iter()
         .flatten()
         .try_fold(1u64, |a, &n| a.checked_mul(n));
-    if let (1, Some(total), Some(known)) = (unknown, total, known)
-        && known > 0
-        && total % known == 0
-    {
-        sizes
-            .iter_mut()
-            .filter(|s| s.is_none())
-            .for_each(|s| *s = Some(total / known));
-        return Some(());
-    }
-    let same: Vec<u64> = like
+    let mut same: Vec<u64> = like
         .iter()
         .filter(|(d, _)| *d == Dim::Unknown)
         .map(|(_, n)| *n)
         .collect();
-    let same = if same.len() == unknown {
-        same
-    } else {
-        Vec::new()
-    };
-    if let (true, true, Some(total), Some(known)) = (open, same.is_empty(), total, known)
+    if same.len() != unknown {
+        same.clear();
+    }
+    let mut unset = sizes.iter_mut().filter(|s| s.is_none());
+    if let (Some(total), Some(known)) = (total, known)
+        && (unknown == 1 || open && same.is_empty())
         && known > 0
         && total % known == 0
     {
-        let open = sizes.iter_mut().filter(|s| s.is_none());
-        for (i, size) in open.enumerate() {
+        for (i, size) in unset.enumerate() {
             *size = Some(if i == 0 { total / known } else { 1 });
         }
         return Some(());
     }
     let mut same = same.into_iter();
-    for size in sizes.iter_mut().filter(|s| s.is_none()) {
+    unset.try_for_each(|size| {
         *size = Some(match same.next() {
             Some(n) => n,
             None => numbers.number(&Dim::Unknown)?,
         });
-    }
-    Some(())
+        Some(())
+    })
 }

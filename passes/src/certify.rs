@@ -18,8 +18,8 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::ops::rearrange::{ViewDims, view_of};
 use optc_ir::{
-    Attr, Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType,
-    Type, Value,
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType, Type,
+    Value,
 };
 use optc_layout::{Layout, Piece, ViewMap};
 use optc_target::{Accept, Target};
@@ -450,7 +450,7 @@ fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnos
             let message = format!("found `{}` in the place of `{}`", q.name, p.name);
             return Err(Box::new(mismatch(message).at(p.span, "the original")));
         }
-        if runs_functions(b, y) && callee(b, y).is_none() {
+        if runs_functions(b, y) && b.callee(y).is_none() {
             for (i, (u, v)) in ports(a, x).into_iter().zip(ports(b, y)).enumerate() {
                 if !same_layout(a, u, b, v) {
                     let message = format!(
@@ -509,7 +509,9 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
     }
     for func in &module.funcs {
         for &op in &func.body {
-            let callee = callee(func, op).and_then(|name| functions.get(name).copied());
+            let callee = func
+                .callee(op)
+                .and_then(|name| functions.get(name).copied());
             let checked = match callee {
                 Some(callee) => check_call(func, op, callee),
                 None => check_op(func, op, registry, target),
@@ -539,15 +541,6 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
         }
     }
     diags
-}
-
-/// The function that an operation calls, by name.
-fn callee(func: &Func, op: Op) -> Option<&str> {
-    let data = &func.ops[op];
-    match data.props.get("callee") {
-        Some(Attr::Symbol(name)) if data.name.ends_with(".call") => Some(name),
-        _ => None,
-    }
 }
 
 /// Whether an operation runs functions of the module, by a call or in its own way.

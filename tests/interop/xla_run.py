@@ -376,11 +376,7 @@ class Draw:
         drop = taken == 1 and self.rng.random() < 0.7
         slices = [taken if d == axis else s for d, s in enumerate(sizes)]
         window = [s for d, s in enumerate(slices) if d != axis or not drop]
-        rank = len(ids) + len(window)
-        offset = sorted(self.rng.sample(range(rank), len(window)))
-        out, rest_ids, rest_window = [], list(ids), list(window)
-        for d in range(rank):
-            out.append((rest_window if d in offset else rest_ids).pop(0))
+        out, offset = self.among(ids, window)
         last = self.rng.random() < 0.5
         given, vector = (ids + [1], len(ids)) if last else (ids, len(ids))
         text = lambda values: "{" + ",".join(map(str, values)) + "}"
@@ -388,6 +384,15 @@ class Draw:
             self.param(0, sizes) + self.param(1, given, "s32") + f" ROOT r = {self.shape(out)} gather(p0, p1), "
             f"offset_dims={text(offset)}, collapsed_slice_dims={text([axis] if drop else [])}, start_index_map={text([axis])}, "
             f"index_vector_dim={vector}, slice_sizes={text(slices)}\n")
+
+    def among(self, ids, window):
+        """The extents of a gather's result, and at which of them those of the window stand."""
+        rank = len(ids) + len(window)
+        offset = sorted(self.rng.sample(range(rank), len(window)))
+        out, rest_ids, rest_window = [], list(ids), list(window)
+        for d in range(rank):
+            out.append((rest_window if d in offset else rest_ids).pop(0))
+        return out, offset
 
     def gather_places(self):
         """Parts at places given by several coordinates."""
@@ -399,11 +404,7 @@ class Draw:
         dropped = sorted(d for d in mapped if self.rng.random() < 0.7)
         slices = [1 if d in mapped else s for d, s in enumerate(sizes)]
         window = [s for d, s in enumerate(slices) if d not in dropped]
-        rank = len(ids) + len(window)
-        offset = sorted(self.rng.sample(range(rank), len(window)))
-        out, rest_ids, rest_window = [], list(ids), list(window)
-        for d in range(rank):
-            out.append((rest_window if d in offset else rest_ids).pop(0))
+        out, offset = self.among(ids, window)
         text = lambda values: "{" + ",".join(map(str, values)) + "}"
         return self.entry(
             self.param(0, sizes) + self.param(1, given, "s32") + f" ROOT r = {self.shape(out)} gather(p0, p1), "

@@ -7,6 +7,13 @@ use optc_passes::{Boundary, PassContext, PassList};
 use optc_target::Target;
 use std::sync::Arc;
 
+/// So many cases of a property, or as many times more as `OPTC_PROPS_FACTOR` says.
+#[must_use]
+pub fn cases(n: u64) -> u64 {
+    let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
+    n * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
+
 /// What a pipeline gave.
 #[derive(Clone, Debug)]
 pub struct Ran {

@@ -11,7 +11,7 @@ use crate::error::OpFailure;
 use crate::walk::{Frame, Memory};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::block::Grid;
-use optc_ir::tile::{Access, Group, OpTile, Order, Plan, Span, access_of};
+use optc_ir::tile::{Access, AddsUp, Group, OpTile, Order, Plan, Span, access_of, adds_up};
 use optc_ir::{DType, Func, Op, OpRef, Tensor, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -43,10 +43,6 @@ struct Member<'a> {
     /// The operation whose running result it adds up, and where the rows of that stand in its own.
     adds_up: Option<AddsUp>,
 }
-
-/// An operation whose running result another one adds up, and of each dimension of that its place in
-/// the sum.
-type AddsUp = (Op, Vec<Option<usize>>);
 
 /// What is kept from one program to the next.
 #[derive(Default)]
@@ -184,6 +180,10 @@ fn member<'p, M: Memory>(
         let why = format!("the plan has {found} loops, the operation {}", loops.len());
         return Err(TileFault::Reduction(why).into());
     }
+    let adds_up = adds_up(func, frame.program.registry, plan, op, &access).map_err(|i| {
+        let why = format!("operand {i} runs on along a part that it does not add up over");
+        TileFault::Reduction(why)
+    })?;
     Ok(Member {
         op,
         tile,
@@ -193,7 +193,7 @@ fn member<'p, M: Memory>(
         loops,
         escapes: data.results.iter().map(|v| escapes[v.index()]).collect(),
         runs_along: access.running_dim().filter(|_| !tile.reduce.is_empty()),
-        adds_up: adds_up(frame, plan, op, &access)?,
+        adds_up,
     })
 }
 
@@ -229,41 +229,6 @@ fn reduction_axes(group: &Group, tile: &OpTile) -> Result<Vec<usize>, TileFault>
 fn access_at<M: Memory>(frame: &Frame<'_, M>, op: Op) -> Result<Access, OpFailure> {
     let op = frame.func.op_ref(op);
     Ok(access_of(Some(frame.declaration(&op)?), &op))
-}
-
-/// The operation of the group whose result, right up to a factor a row, this one adds up.
-fn adds_up<M: Memory>(
-    frame: &Frame<'_, M>,
-    plan: &Plan,
-    op: Op,
-    access: &Access,
-) -> Result<Option<AddsUp>, OpFailure> {
-    let func = frame.func;
-    for (i, &operand) in func.ops[op].operands.iter().enumerate() {
-        let Some(def) = func.def_op(operand) else {
-            continue;
-        };
-        let (Some(own), Some(tile)) = (plan.tiles.get(&op), plan.tiles.get(&def)) else {
-            continue;
-        };
-        if own.group != tile.group || tile.reduce.is_empty() {
-            continue;
-        }
-        let Some(dim) = access_at(frame, def)?.running_dim() else {
-            continue;
-        };
-        let part = access
-            .reduction_along(i, dim)
-            .and_then(|n| own.reduce.get(n));
-        return match access.kept(i, dim).filter(|_| part == tile.reduce.first()) {
-            Some(kept) => Ok(Some((def, kept))),
-            None => {
-                let why = format!("operand {i} runs on along a part that it does not add up over");
-                Err(TileFault::Reduction(why).into())
-            }
-        };
-    }
-    Ok(None)
 }
 
 /// The values that the group reads from memory.
@@ -394,11 +359,11 @@ fn run_member<M: Memory>(
             .collect();
         let last = |a: &usize| program[*a] == group.axes[*a].extent.cast_signed() - 1;
         let mut before = kept.partial.remove(&member.op).filter(|_| !first);
-        let rows = member.adds_up.as_ref().and_then(|(op, dims)| {
-            let running = kept.running.get(op)?;
+        let rows = member.adds_up.as_ref().and_then(|of| {
+            let running = kept.running.get(&of.op)?;
             Some(Rows {
                 running,
-                kept: dims,
+                kept: &of.kept,
             })
         });
         if let (Some(rows), Some(before)) = (&rows, &mut before) {

@@ -12,6 +12,7 @@ mod expr;
 pub mod plan;
 mod rearranged;
 mod region;
+mod running;
 mod span;
 mod units;
 
@@ -20,5 +21,6 @@ pub use check::check;
 pub use expr::{Expr, ExprError};
 pub use plan::{Axis, Group, OpTile, Order, Plan};
 pub use region::{Region, RegionError, Steps};
+pub use running::{AddsUp, adds_up};
 pub use span::{Span, SpanError, Tile};
 pub use units::{Cycle, Unit, units};

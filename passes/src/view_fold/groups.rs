@@ -12,7 +12,7 @@ use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::ops::rearrange::view_of;
 use optc_ir::size::SizeTable;
-use optc_ir::{Attr, Diagnostic, Dim, FreedomClass, Func, Module, Op, StandIns, Type, Value};
+use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Module, Op, StandIns, Type, Value};
 use optc_layout::{Spelling, ViewMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -124,13 +124,7 @@ impl<'m> Functions<'m> {
 
     /// The function that an operation calls, if it is a call.
     fn callee(&self, func: &Func, op: Op) -> Option<&'m Func> {
-        let data = &func.ops[op];
-        match data.props.get("callee") {
-            Some(Attr::Symbol(name)) if data.name.ends_with(".call") => {
-                self.by_name.get(&**name).copied()
-            }
-            _ => None,
-        }
+        self.by_name.get(func.callee(op)?).copied()
     }
 }
 

@@ -6,8 +6,8 @@ use super::words::{Names, dtype, tuple, wide};
 use optc_ir::ops::rearrange::view_of;
 use optc_ir::tile::block::{Grid, Semantics, check_revisits};
 use optc_ir::tile::{
-    Access, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Steps, Tile,
-    access_of,
+    Access, AddsUp, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Steps, Tile,
+    access_of, adds_up,
 };
 use optc_ir::{
     Attr, AttrDict, DType, Func, Op, OpData, OpDecl, OpRef, Registry, TensorType, Type, Value,
@@ -69,9 +69,6 @@ struct Member<'a> {
     /// its result.
     adds_up: Option<AddsUp>,
 }
-
-/// A value that runs on and that is added up, and of each dimension of it its place in the sum.
-type AddsUp = (Value, Vec<Option<usize>>);
 
 /// The names of what is kept of a value that runs on.
 struct Running {
@@ -182,13 +179,7 @@ fn member<'p>(
                 }
                 if matches!(&*data.name, "hbir.concat" | "hbir.pad") {
                     // What lies outside of an operand is another one's, or padding.
-                    for (span, &size) in region.0.iter_mut().zip(&shape) {
-                        let (low, high) = span.start.range(&grid);
-                        let end = low.saturating_add(span.extent.cast_signed());
-                        if low <= 0 && high <= 0 && size.cast_signed() <= end {
-                            *span = Span::whole(size);
-                        }
-                    }
+                    region = region.bounded(&shape, &grid);
                 }
                 if padded && i == 0 {
                     pads = uncut(tile, &shapes, data, &shape, &mut region);
@@ -247,33 +238,9 @@ fn member<'p>(
         inner: inner_shape,
         pads: padded.then_some(pads),
         runs_along: access.running_dim().filter(|_| axes_cut),
-        adds_up: adds_up(cx, plan, op, &access)?,
+        adds_up: adds_up(cx.func, cx.registry, plan, op, &access)
+            .map_err(|_| "it does not add up over the part along which an operand runs on")?,
     })
-}
-
-/// The value of the group, right up to a factor a row, that an operation adds up.
-fn adds_up(cx: &Cx<'_>, plan: &Plan, op: Op, access: &Access) -> Result<Option<AddsUp>, Reason> {
-    let own = &plan.tiles[&op];
-    for (i, &value) in cx.func.ops[op].operands.iter().enumerate() {
-        let def = cx.func.def_op(value);
-        let Some((def, tile)) = def.and_then(|d| Some((d, plan.tiles.get(&d)?))) else {
-            continue;
-        };
-        if own.group != tile.group || tile.reduce.is_empty() {
-            continue;
-        }
-        let decl = cx.registry.get(&cx.func.ops[def].name);
-        let Some(dim) = access_of(decl, &cx.func.op_ref(def)).running_dim() else {
-            continue;
-        };
-        let part = access
-            .reduction_along(i, dim)
-            .and_then(|n| own.reduce.get(n));
-        let kept = access.kept(i, dim).filter(|_| part == tile.reduce.first());
-        let kept = kept.ok_or("it does not add up over the part along which an operand runs on")?;
-        return Ok(Some((value, kept)));
-    }
-    Ok(None)
 }
 
 /// The operands that count once in a reduction that is cut: those that it does not run over, of a
@@ -726,7 +693,7 @@ impl<'a> Writer<'a> {
         member: &Member<'_>,
         name: impl Fn(&Running) -> String,
     ) -> Result<Option<String>, Reason> {
-        let Some((value, kept)) = &member.adds_up else {
+        let Some(AddsUp { value, kept, .. }) = &member.adds_up else {
             return Ok(None);
         };
         let running = self.running.get(value);
