@@ -35,7 +35,7 @@ fuzz_target!(|text: &str| {
 });
 
 /// The module, if nothing is wrong with it.
-fn read(text: &str) -> Option<HloModule> {
+fn read(text: &str) -> Option<HloModule<'_>> {
     let (module, diags) = parse(text, Strictness::KeepUnknown);
     let broken = diags.iter().any(|d| d.severity == Severity::Error);
     (!broken).then_some(module)

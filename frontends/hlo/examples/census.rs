@@ -69,7 +69,8 @@ fn file(path: &Path, text: &str, counts: &mut Counts, out: Option<&Path>) -> Vec
     add(counts, "files");
     let (module, diags) = parse(text, Strictness::Exact);
     lines.extend(diags.iter().map(|d| format!("{}: {}", d.code, d.message)));
-    let again = parse(&print(&module), Strictness::Exact).0;
+    let written = print(&module);
+    let again = parse(&written, Strictness::Exact).0;
     if printed(&again) == printed(&module) {
         add(counts, "files that print back to the same module");
     }
@@ -146,7 +147,7 @@ fn layout(ty: &TensorType) -> Option<Layout> {
 fn rearrangements(module: &HloModule, counts: &mut Counts, lines: &mut Vec<String>) {
     for computation in &module.computations {
         for made in &computation.instructions {
-            let kind = made.opcode.as_str();
+            let kind = made.opcode;
             if !matches!(kind, "bitcast" | "copy") {
                 continue;
             }

@@ -19,8 +19,30 @@ fn starts_name(c: u8) -> bool {
     c.is_ascii_alphabetic() || c == b'_'
 }
 
-fn in_name(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-')
+/// What a byte may be.
+const KINDS: [u8; 256] = kinds();
+const IN_NAME: u8 = 1;
+/// It ends a run of characters in a value, or opens or closes something there.
+const MARKS: u8 = 2;
+
+const fn kinds() -> [u8; 256] {
+    let mut kinds = [0; 256];
+    let mut c = 0u8;
+    while c < 128 {
+        if c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-') {
+            kinds[c as usize] |= IN_NAME;
+        }
+        let opens = matches!(c, b'"' | b'\'' | b'/' | b'{' | b'(' | b'[');
+        if opens || matches!(c, b'}' | b')' | b']' | b',') || c.is_ascii_whitespace() {
+            kinds[c as usize] |= MARKS;
+        }
+        c += 1;
+    }
+    kinds
+}
+
+fn is(c: u8, kind: u8) -> bool {
+    KINDS[usize::from(c)] & kind != 0
 }
 
 impl<'a> Cursor<'a> {
@@ -45,6 +67,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes()
     }
 
+    #[inline]
     fn byte(&self, ahead: usize) -> Option<u8> {
         self.bytes().get(self.at + ahead).copied()
     }
@@ -59,7 +82,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips white space and comments.
+    #[inline]
     pub(crate) fn skip(&mut self) -> Step<()> {
+        if self.byte(0) == Some(b' ') {
+            self.at += 1;
+        }
+        match self.byte(0) {
+            Some(c) if c.is_ascii_whitespace() || c == b'/' => self.skip_more(),
+            _ => Ok(()),
+        }
+    }
+
+    fn skip_more(&mut self) -> Step<()> {
         loop {
             match (self.byte(0), self.byte(1)) {
                 (Some(c), _) if c.is_ascii_whitespace() => self.at += 1,
@@ -82,6 +116,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte after white space and comments.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Step<Option<u8>> {
         self.skip()?;
         Ok(self.byte(0))
@@ -92,6 +127,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes this text if it comes next.
+    #[inline]
     pub(crate) fn eat(&mut self, wanted: &str) -> Step<bool> {
         self.skip()?;
         let found = self.bytes()[self.at..].starts_with(wanted.as_bytes());
@@ -114,6 +150,7 @@ impl<'a> Cursor<'a> {
         Ok(false)
     }
 
+    #[inline]
     pub(crate) fn expect(&mut self, wanted: &str) -> Step<()> {
         if self.eat(wanted)? {
             return Ok(());
@@ -152,12 +189,10 @@ impl<'a> Cursor<'a> {
         if !self.byte(0).is_some_and(starts_name) {
             return None;
         }
-        while let Some(c) = self.byte(0).filter(|&c| in_name(c)) {
-            // `->` ends a word.
-            if c == b'-' && self.byte(1) == Some(b'>') {
-                break;
-            }
-            self.at += 1;
+        self.at = self.name_end(start);
+        // `->` ends a word.
+        if self.byte(0) == Some(b'>') && self.since(start).ends_with('-') {
+            self.at -= 1;
         }
         Some(self.since(start))
     }
@@ -169,9 +204,7 @@ impl<'a> Cursor<'a> {
         if self.byte(0) == Some(b'%') {
             self.at += 1;
             let from = self.at;
-            while self.byte(0).is_some_and(in_name) {
-                self.at += 1;
-            }
+            self.at = self.name_end(from);
             if from < self.at {
                 return Ok(Some((self.since(from), true)));
             }
@@ -179,6 +212,17 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         Ok(self.word().map(|w| (w, false)))
+    }
+
+    /// Where the characters of a name that stand from `start` on end.
+    #[inline]
+    fn name_end(&self, start: usize) -> usize {
+        let rest = &self.bytes()[start..];
+        start
+            + rest
+                .iter()
+                .position(|&c| !is(c, IN_NAME))
+                .unwrap_or(rest.len())
     }
 
     /// A decimal number with an optional sign.
@@ -211,8 +255,14 @@ impl<'a> Cursor<'a> {
     pub(crate) fn piece(&mut self) -> Step<&'a str> {
         self.skip()?;
         let start = self.at;
-        let mut open: Vec<u8> = Vec::new();
-        while let Some(c) = self.byte(0) {
+        let mut open = Open::default();
+        loop {
+            let rest = &self.bytes()[self.at..];
+            self.at += rest
+                .iter()
+                .position(|&c| is(c, MARKS))
+                .unwrap_or(rest.len());
+            let Some(c) = self.byte(0) else { break };
             match c {
                 b'"' | b'\'' if c == b'"' || self.quote_closes() => self.string(c)?,
                 b'/' if self.byte(1) == Some(b'*') && !open.is_empty() => self.skip()?,
@@ -221,7 +271,7 @@ impl<'a> Cursor<'a> {
                     self.at += 1;
                 }
                 b'}' | b')' | b']' => {
-                    let Some(&last) = open.last() else { break };
+                    let Some(last) = open.last() else { break };
                     if !pairs(last, c) {
                         return Err(self.wanted(&format!("`{}`", closing(last) as char)));
                     }
@@ -236,7 +286,7 @@ impl<'a> Cursor<'a> {
                 _ => self.at += 1,
             }
         }
-        if let Some(&last) = open.last() {
+        if let Some(last) = open.last() {
             return Err(self.wanted(&format!("`{}`", closing(last) as char)));
         }
         if start == self.at {
@@ -261,14 +311,19 @@ impl<'a> Cursor<'a> {
     fn string(&mut self, quote: u8) -> Step<()> {
         let start = self.at;
         self.at += 1;
-        while let Some(c) = self.byte(0) {
-            self.at += 1;
-            if c == b'\\' && self.byte(0).is_some() {
-                self.at += 1;
-            } else if c == quote {
+        loop {
+            let rest = &self.bytes()[self.at..];
+            let ends = |&c: &u8| c == quote || c == b'\\';
+            let Some(len) = rest.iter().position(ends) else {
+                break;
+            };
+            self.at += len + 1;
+            if rest[len] == quote {
                 return Ok(());
             }
+            self.at += usize::from(self.byte(0).is_some());
         }
+        self.at = self.text.len();
         let message = "found a string that is not closed";
         Err(HloError::new("hlo-syntax", message, span(start, start + 1)))
     }
@@ -279,6 +334,38 @@ impl<'a> Cursor<'a> {
         let rest = &self.bytes()[self.at..];
         self.at += rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
         self.since(start)
+    }
+}
+
+/// The brackets that are open, outermost first; few of them take no memory.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    few: [u8; 16],
+    more: Vec<u8>,
+}
+
+impl Open {
+    fn push(&mut self, bracket: u8) {
+        match self.few.get_mut(self.depth) {
+            Some(place) => *place = bracket,
+            None => self.more.push(bracket),
+        }
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.more.pop();
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    fn last(&self) -> Option<u8> {
+        let inner = self.depth.checked_sub(1)?;
+        self.few.get(inner).or(self.more.last()).copied()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.depth == 0
     }
 }
 

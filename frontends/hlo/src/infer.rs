@@ -11,15 +11,15 @@ pub(crate) fn infer(
     known: &[Instruction],
     computations: &[Computation],
 ) -> Option<XlaShape> {
-    let operand = |i: usize| made.operands.get(i).map(|&o| &known[o].shape);
+    let operand = |i: usize| made.operands.get(i).map(|&o| &*known[o].shape);
     let array = |i: usize| operand(i)?.as_array();
     let root = |attr: &str| {
         let &index = made.called(attr)?.first()?;
-        Some(computations.get(index)?.root().shape.clone())
+        Some((*computations.get(index)?.root().shape).clone())
     };
-    match made.opcode.as_str() {
+    match made.opcode {
         "tuple" => {
-            let parts = made.operands.iter().map(|&o| known[o].shape.clone());
+            let parts = made.operands.iter().map(|&o| (*known[o].shape).clone());
             Some(XlaShape::Tuple(parts.collect()))
         }
         "get-tuple-element" => match operand(0)? {
@@ -33,7 +33,7 @@ pub(crate) fn infer(
             match made.operands.as_slice() {
                 [_] => operand(0).cloned(),
                 many => Some(XlaShape::Tuple(
-                    many.iter().map(|&o| known[o].shape.clone()).collect(),
+                    many.iter().map(|&o| (*known[o].shape).clone()).collect(),
                 )),
             }
         }

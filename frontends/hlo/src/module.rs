@@ -1,74 +1,78 @@
 //! A module of HLO text as it is written: nothing is interpreted that printing does not need.
+//!
+//! Names and texts are pieces of the text that was read, shapes are shared by all that have them.
 
-use indexmap::IndexMap;
 use optc_ir::Span;
 use optc_layout::XlaShape;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A whole module.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HloModule {
+pub struct HloModule<'a> {
     /// Its name; without a header `module_` and the name of the entry.
-    pub name: String,
+    pub name: Cow<'a, str>,
     /// Attributes of the header in the order of the text.
-    pub attrs: Attrs,
+    pub attrs: Attrs<'a>,
     /// The tables of file names and stack frames, as they stand in the text.
     pub tables: Vec<String>,
     /// The computations, callees before callers.
-    pub computations: Vec<Computation>,
+    pub computations: Vec<Computation<'a>>,
     /// Which computation is the entry.
     pub entry: usize,
 }
 
 /// One computation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Computation {
+pub struct Computation<'a> {
     /// Its name, without `%`.
-    pub name: String,
+    pub name: &'a str,
     /// The instructions; operands come before their users.
-    pub instructions: Vec<Instruction>,
+    pub instructions: Vec<Instruction<'a>>,
     /// Which instruction is the result.
     pub root: usize,
     /// Attributes after the closing brace, `execution_thread="…"`.
-    pub attrs: Attrs,
+    pub attrs: Attrs<'a>,
     /// Where it stands.
     pub span: Span,
 }
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Instruction {
+pub struct Instruction<'a> {
     /// Its name, without `%`.
-    pub name: String,
+    pub name: Cow<'a, str>,
     /// The shape of its result; every array has a layout.
-    pub shape: XlaShape,
+    pub shape: Arc<XlaShape>,
     /// What it does.
-    pub opcode: String,
+    pub opcode: &'a str,
     /// Operands: places in the computation's list.
     pub operands: Vec<usize>,
     /// What stands between the parentheses of `parameter(0)` and `constant({1, 2})`.
-    pub payload: Option<String>,
+    pub payload: Option<Cow<'a, str>>,
     /// Attributes in the order of the text.
-    pub attrs: Attrs,
+    pub attrs: Attrs<'a>,
     /// The computations that its attributes name, by attribute: places in the module's list.
-    pub called: Vec<(String, Vec<usize>)>,
+    pub called: Vec<(&'a str, Vec<usize>)>,
     /// Where it stands.
     pub span: Span,
 }
 
 /// Attributes: the text after each name and its `=`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attrs(pub(crate) IndexMap<String, String>);
+pub struct Attrs<'a>(pub(crate) Vec<(&'a str, Cow<'a, str>)>);
 
-impl Attrs {
+impl Attrs<'_> {
     /// The text of an attribute.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        let found = self.0.iter().find(|(key, _)| *key == name);
+        found.map(|(_, text)| &**text)
     }
 
     /// Names and texts in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+        self.0.iter().map(|(key, text)| (*key, &**text))
     }
 
     /// A list of numbers, `{1,0}`.
@@ -84,17 +88,28 @@ impl Attrs {
 
 /// Numbers between braces.
 pub(crate) fn ints(text: &str) -> Option<Vec<i64>> {
-    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    if inner.trim().is_empty() {
-        return Some(Vec::new());
-    }
-    inner.split(',').map(|n| n.trim().parse().ok()).collect()
+    each_int(between_braces(text)?).collect()
 }
 
-impl Computation {
+/// Whether a text is numbers between braces.
+pub(crate) fn are_ints(text: &str) -> bool {
+    between_braces(text).is_some_and(|inner| each_int(inner).all(|n| n.is_some()))
+}
+
+fn between_braces(text: &str) -> Option<&str> {
+    text.trim().strip_prefix('{')?.strip_suffix('}')
+}
+
+fn each_int(inner: &str) -> impl Iterator<Item = Option<i64>> {
+    let empty = inner.trim().is_empty();
+    let parts = inner.split(',').filter(move |_| !empty);
+    parts.map(|n| n.trim().parse().ok())
+}
+
+impl<'a> Computation<'a> {
     /// The result.
     #[must_use]
-    pub fn root(&self) -> &Instruction {
+    pub fn root(&self) -> &Instruction<'a> {
         &self.instructions[self.root]
     }
 
@@ -112,7 +127,7 @@ impl Computation {
     }
 }
 
-impl Instruction {
+impl Instruction<'_> {
     /// The number of a parameter.
     #[must_use]
     pub fn parameter(&self) -> Option<i64> {
@@ -124,7 +139,7 @@ impl Instruction {
 
     /// The computations an attribute names.
     pub(crate) fn called(&self, attr: &str) -> Option<&[usize]> {
-        let found = self.called.iter().find(|(name, _)| name == attr);
+        let found = self.called.iter().find(|(name, _)| *name == attr);
         found.map(|(_, list)| list.as_slice())
     }
 }

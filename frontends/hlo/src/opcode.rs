@@ -1,5 +1,9 @@
 //! What HLO's instructions are called, how many operands they have and which attributes.
 
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+use std::sync::LazyLock;
+
 /// One instruction kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opcode {
@@ -7,7 +11,11 @@ pub(crate) struct Opcode {
     /// Least and greatest number of operands.
     pub(crate) operands: (usize, usize),
     /// Attributes in the order in which XLA prints them; those that must be there end with `!`.
-    pub(crate) attrs: &'static str,
+    attrs: &'static str,
+    /// The same taken apart, in [`KNOWN`].
+    own: &'static [(&'static str, bool)],
+    /// `-start`, `-update` or `-done` where the name stands for a part of another instruction.
+    pub(crate) part: Option<&'static str>,
 }
 
 const MANY: usize = usize::MAX;
@@ -44,6 +52,8 @@ const fn op(name: &'static str, least: usize, most: usize, attrs: &'static str) 
         name,
         operands: (least, most),
         attrs,
+        own: &[],
+        part: None,
     }
 }
 
@@ -143,48 +153,56 @@ const OPCODES: &[Opcode] = &[
 /// The parts of an asynchronous instruction, `slice-start` for a `slice`.
 const PARTS: [&str; 3] = ["-start", "-update", "-done"];
 
+/// All instructions by their names.
+static KNOWN: LazyLock<IndexMap<&'static str, Opcode, FxBuildHasher>> = LazyLock::new(|| {
+    let known = OPCODES.iter().map(|opcode| {
+        let words = opcode.attrs.split_ascii_whitespace();
+        let own: Vec<(&'static str, bool)> = words
+            .map(|name| match name.strip_suffix('!') {
+                Some(name) => (name, true),
+                None => (name, false),
+            })
+            .collect();
+        let own: &'static [_] = Vec::leak(own);
+        (opcode.name, Opcode { own, ..*opcode })
+    });
+    known.collect()
+});
+
 impl Opcode {
     /// The opcode of this name; `<op>-start`, `-update` and `-done` of others are known too.
     pub(crate) fn find(name: &str) -> Option<Opcode> {
-        if let Some(known) = OPCODES.iter().find(|o| o.name == name) {
+        if let Some(known) = KNOWN.get(name) {
             return Some(*known);
         }
         let (base, part) = split_async(name)?;
-        let base = OPCODES.iter().find(|o| o.name == base)?;
+        let base = KNOWN.get(base)?;
         let operands = if part == "-start" {
             base.operands
         } else {
             (1, 1)
         };
         Some(Opcode {
-            name: base.name,
             operands,
-            attrs: base.attrs,
+            part: Some(part),
+            ..*base
         })
     }
 
     /// The attributes of its own in printed order, and whether each must be there.
     pub(crate) fn own(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        self.attrs
-            .split_ascii_whitespace()
-            .map(|name| match name.strip_suffix('!') {
-                Some(name) => (name, true),
-                None => (name, false),
-            })
+        self.own.iter().copied()
     }
 }
 
 /// `slice-start` as `slice` and `-start`, where no instruction has that name itself.
 pub(crate) fn split_async(name: &str) -> Option<(&str, &'static str)> {
-    if OPCODES.iter().any(|o| o.name == name) {
+    let part = PARTS.iter().find(|part| name.ends_with(**part))?;
+    if KNOWN.contains_key(name) {
         return None;
     }
-    let part = PARTS.iter().find(|part| name.ends_with(**part))?;
     let base = &name[..name.len() - part.len()];
-    OPCODES
-        .iter()
-        .any(|o| o.name == base)
-        .then_some((base, part))
+    KNOWN.contains_key(base).then_some((base, part))
 }
 
 /// Names of all instructions, for hints.

@@ -4,13 +4,16 @@ use crate::cursor::{Cursor, MAX_DEPTH, Step};
 use crate::error::{HloError, span};
 use crate::infer::infer;
 use crate::literal::literal;
-use crate::module::{Attrs, Computation, HloModule, Instruction, ints};
+use crate::module::{Attrs, Computation, HloModule, Instruction, are_ints};
 use crate::opcode::{COMMON, COMPUTATIONS, Opcode, names};
-use crate::shape::{is_type, shape, starts_shape};
-use indexmap::IndexMap;
+use crate::shape::{Shapes, is_type, shape};
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::Diagnostic;
 use optc_ir::diag::nearest;
 use optc_layout::XlaShape;
+use rustc_hash::FxBuildHasher;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// How strictly a text is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,12 +53,13 @@ const RESERVED: &[&str] = &[
 /// Reading stops at the first error. Time is linear in the text; nothing nests deeper than a fixed
 /// limit.
 #[must_use]
-pub fn parse(text: &str, strictness: Strictness) -> (HloModule, Vec<Diagnostic>) {
+pub fn parse(text: &str, strictness: Strictness) -> (HloModule<'_>, Vec<Diagnostic>) {
     let mut parser = Parser {
         cursor: Cursor::new(text),
         strictness,
         module: HloModule::default(),
-        known: IndexMap::new(),
+        shapes: Shapes::default(),
+        known: Places::default(),
         entry: None,
         diags: Vec::new(),
     };
@@ -65,22 +69,55 @@ pub fn parse(text: &str, strictness: Strictness) -> (HloModule, Vec<Diagnostic>)
     (parser.module, parser.diags)
 }
 
+/// Places in a list by name.
+type Places<'a> = IndexMap<&'a str, usize, FxBuildHasher>;
+
 struct Parser<'a> {
     cursor: Cursor<'a>,
     strictness: Strictness,
-    module: HloModule,
+    module: HloModule<'a>,
+    shapes: Shapes<'a>,
     /// Computations by name.
-    known: IndexMap<String, usize>,
+    known: Places<'a>,
     entry: Option<usize>,
     diags: Vec<Diagnostic>,
 }
 
 /// The computation that is being read.
 #[derive(Default)]
-struct Body {
-    instructions: Vec<Instruction>,
-    known: IndexMap<String, usize>,
+struct Body<'a> {
+    instructions: Vec<Instruction<'a>>,
+    known: Places<'a>,
     root: Option<usize>,
+}
+
+/// Attributes as they are read.
+#[derive(Default)]
+struct Given<'a> {
+    list: Vec<(&'a str, Cow<'a, str>)>,
+    /// The names, once there are many of them.
+    names: IndexSet<&'a str, FxBuildHasher>,
+}
+
+impl<'a> Given<'a> {
+    /// How many names are compared one by one.
+    const FEW: usize = 16;
+
+    /// Adds an attribute; false if it is there already.
+    fn insert(&mut self, key: &'a str, value: &'a str) -> bool {
+        let new = if self.list.len() < Self::FEW {
+            self.list.iter().all(|(name, _)| *name != key)
+        } else {
+            if self.names.is_empty() {
+                self.names.extend(self.list.iter().map(|(name, _)| *name));
+            }
+            self.names.insert(key)
+        };
+        if new {
+            self.list.push((key, Cow::Borrowed(value)));
+        }
+        new
+    }
 }
 
 impl<'a> Parser<'a> {
@@ -90,7 +127,7 @@ impl<'a> Parser<'a> {
             let Some((name, _)) = self.cursor.name()? else {
                 return Err(self.cursor.wanted("the module's name"));
             };
-            self.module.name = name.to_owned();
+            self.module.name = Cow::Borrowed(name);
             self.module.attrs = self.attributes()?;
             self.check_header()?;
             self.tables()?;
@@ -106,7 +143,7 @@ impl<'a> Parser<'a> {
         self.module.entry = self.entry.unwrap_or(count - 1);
         if !header {
             let entry = &self.module.computations[self.module.entry].name;
-            self.module.name = format!("module_{entry}");
+            self.module.name = Cow::Owned(format!("module_{entry}"));
         }
         Ok(())
     }
@@ -151,14 +188,14 @@ impl<'a> Parser<'a> {
     }
 
     /// `, key=value` until there is no comma.
-    fn attributes(&mut self) -> Step<Attrs> {
-        let mut attrs = Attrs::default();
+    fn attributes(&mut self) -> Step<Attrs<'a>> {
+        let mut attrs = Given::default();
         while self.cursor.eat(",")? {
             let (key, start) = self.key()?;
-            let value = self.cursor.piece()?.to_owned();
+            let value = self.cursor.piece()?;
             self.insert(&mut attrs, key, value, start)?;
         }
-        Ok(attrs)
+        Ok(Attrs(attrs.list))
     }
 
     fn key(&mut self) -> Step<(&'a str, usize)> {
@@ -171,8 +208,14 @@ impl<'a> Parser<'a> {
         Ok((key, start))
     }
 
-    fn insert(&self, attrs: &mut Attrs, key: &str, value: String, start: usize) -> Step<()> {
-        if attrs.0.insert(key.to_owned(), value).is_some() {
+    fn insert(
+        &self,
+        attrs: &mut Given<'a>,
+        key: &'a str,
+        value: &'a str,
+        start: usize,
+    ) -> Step<()> {
+        if !attrs.insert(key, value) {
             let message = format!("the attribute `{key}` is given twice");
             let at = self.cursor.span_from(start);
             return Err(HloError::new("hlo-attribute-duplicate", message, at));
@@ -183,14 +226,14 @@ impl<'a> Parser<'a> {
     fn computation(&mut self, entry: bool) -> Step<()> {
         self.cursor.skip()?;
         let start = self.cursor.position();
-        let name = self.declared_name("a computation's name")?.to_owned();
+        let name = self.declared_name("a computation's name")?;
         if self.cursor.peek()? == Some(b'(') {
             self.signature()?;
         }
-        let mut computation = self.body(&name, start, 0)?;
+        let mut computation = self.body(name, start, 0)?;
         computation.attrs = self.attributes()?;
         let at = computation.span;
-        if self.known.contains_key(&name) {
+        if self.known.contains_key(name) {
             let message = format!("the computation `{name}` is defined twice");
             return Err(HloError::new("hlo-computation-duplicate", message, at));
         }
@@ -233,7 +276,7 @@ impl<'a> Parser<'a> {
                     return Err(self.cursor.wanted("a parameter's name"));
                 }
                 self.cursor.eat(":")?;
-                shape(&mut self.cursor)?;
+                self.shapes.read(&mut self.cursor)?;
                 if self.cursor.eat(")")? {
                     break;
                 }
@@ -241,10 +284,10 @@ impl<'a> Parser<'a> {
             }
         }
         self.cursor.expect("->")?;
-        shape(&mut self.cursor).map(drop)
+        self.shapes.read(&mut self.cursor).map(drop)
     }
 
-    fn body(&mut self, name: &str, start: usize, depth: usize) -> Step<Computation> {
+    fn body(&mut self, name: &'a str, start: usize, depth: usize) -> Step<Computation<'a>> {
         self.cursor.expect("{")?;
         let header = self.cursor.span_from(start);
         let mut body = Body::default();
@@ -256,7 +299,7 @@ impl<'a> Parser<'a> {
             return Err(HloError::new("hlo-computation-empty", message, header));
         };
         let computation = Computation {
-            name: name.to_owned(),
+            name,
             root: body.root.unwrap_or(last),
             instructions: body.instructions,
             attrs: Attrs::default(),
@@ -275,16 +318,16 @@ impl<'a> Parser<'a> {
         Ok(computation)
     }
 
-    fn instruction(&mut self, body: &mut Body, depth: usize) -> Step<()> {
+    fn instruction(&mut self, body: &mut Body<'a>, depth: usize) -> Step<()> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let root = self.cursor.eat_word("ROOT")?;
-        let name = self.declared_name("an instruction or `}`")?.to_owned();
+        let name = self.declared_name("an instruction or `}`")?;
         let named = self.cursor.span_from(start);
         self.cursor.expect("=")?;
-        let index = self.right_side(body, &name, true, depth)?;
+        let index = self.right_side(body, name, true, depth)?;
         body.instructions[index].span = named;
-        if body.known.insert(name.clone(), index).is_some() {
+        if body.known.insert(name, index).is_some() {
             let message = format!("the instruction `{name}` is defined twice");
             return Err(HloError::new("hlo-instruction-duplicate", message, named));
         }
@@ -298,8 +341,8 @@ impl<'a> Parser<'a> {
     /// `[shape] opcode(operands), attributes`; without attributes for an operand.
     fn right_side(
         &mut self,
-        body: &mut Body,
-        name: &str,
+        body: &mut Body<'a>,
+        name: &'a str,
         with_attrs: bool,
         depth: usize,
     ) -> Step<usize> {
@@ -308,23 +351,16 @@ impl<'a> Parser<'a> {
             error.code = "hlo-too-deep";
             return Err(error);
         }
-        let mut declared = if starts_shape(&mut self.cursor)? {
-            Some(shape(&mut self.cursor)?)
-        } else {
-            None
-        };
-        if let Some(shape) = &mut declared {
-            shape.complete();
-        }
+        let declared = self.shapes.read_if_there(&mut self.cursor)?;
         self.cursor.skip()?;
         let start = self.cursor.position();
         let (opcode, word) = self.opcode()?;
         let place = self.cursor.span_from(start);
         self.cursor.expect("(")?;
         let mut made = Instruction {
-            name: name.to_owned(),
-            shape: XlaShape::Token,
-            opcode: word.to_owned(),
+            name: Cow::Borrowed(name),
+            shape: self.shapes.token(),
+            opcode: word,
             operands: Vec::new(),
             payload: None,
             attrs: Attrs::default(),
@@ -339,7 +375,7 @@ impl<'a> Parser<'a> {
             "parameter" => made.payload = Some(self.parameter_number()?),
             "constant" => {
                 let shape = declared.as_ref().ok_or_else(missing)?;
-                made.payload = Some(self.constant(shape)?);
+                made.payload = Some(Cow::Borrowed(self.constant(shape)?));
             }
             _ => {
                 made.operands = self.operands(body, depth)?;
@@ -349,12 +385,14 @@ impl<'a> Parser<'a> {
         if with_attrs {
             self.instruction_attributes(&mut made, opcode, depth)?;
         }
-        let infer = || infer(&made, &body.instructions, &self.module.computations);
-        let mut result = declared.or_else(infer).ok_or_else(missing)?;
-        result.complete();
-        made.shape = result;
+        let infer = || {
+            let mut inferred = infer(&made, &body.instructions, &self.module.computations)?;
+            inferred.complete();
+            Some(Arc::new(inferred))
+        };
+        made.shape = declared.or_else(infer).ok_or_else(missing)?;
         if !with_attrs {
-            made.name = format!("{word}.anon");
+            made.name = Cow::Owned(format!("{word}.anon"));
         }
         body.instructions.push(made);
         Ok(body.instructions.len() - 1)
@@ -376,28 +414,35 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn parameter_number(&mut self) -> Step<String> {
+    fn parameter_number(&mut self) -> Step<Cow<'a, str>> {
+        self.cursor.skip()?;
         let start = self.cursor.position();
         let number = self.cursor.integer()?;
+        let text = self.cursor.since(start);
         if number < 0 {
             let message = format!("found the parameter number {number}, wanted 0 or more");
             let at = self.cursor.span_from(start);
             return Err(HloError::new("hlo-parameter-number", message, at));
         }
         self.cursor.expect(")")?;
-        Ok(number.to_string())
+        let plain = text.len() == 1 || !text.starts_with(['0', '-']);
+        Ok(if plain {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(number.to_string())
+        })
     }
 
-    fn constant(&mut self, shape: &XlaShape) -> Step<String> {
+    fn constant(&mut self, shape: &XlaShape) -> Step<&'a str> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         literal(&mut self.cursor, shape, 0)?;
-        let text = self.cursor.since(start).trim().to_owned();
+        let text = self.cursor.since(start).trim();
         self.cursor.expect(")")?;
         Ok(text)
     }
 
-    fn operands(&mut self, body: &mut Body, depth: usize) -> Step<Vec<usize>> {
+    fn operands(&mut self, body: &mut Body<'a>, depth: usize) -> Step<Vec<usize>> {
         let mut operands = Vec::new();
         if self.cursor.eat(")")? {
             return Ok(operands);
@@ -411,14 +456,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn operand(&mut self, body: &mut Body, depth: usize) -> Step<usize> {
+    fn operand(&mut self, body: &mut Body<'a>, depth: usize) -> Step<usize> {
         self.cursor.skip()?;
         let start = self.cursor.position();
-        let declared = if starts_shape(&mut self.cursor)? {
-            Some(shape(&mut self.cursor)?)
-        } else {
-            None
-        };
+        let declared = self.shapes.read_if_there(&mut self.cursor)?;
         self.cursor.skip()?;
         let at_name = self.cursor.position();
         let Some((name, percent)) = self.cursor.name()? else {
@@ -433,15 +474,16 @@ impl<'a> Parser<'a> {
             let message = format!("the operand `{name}` is not defined before it is used");
             let place = self.cursor.span_from(at_name);
             let error = HloError::new("hlo-operand-unknown", message, place);
-            let known = body.known.keys().map(String::as_str);
-            return Err(match nearest(name, known) {
+            return Err(match nearest(name, body.known.keys().copied()) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
                 None => error,
             });
         };
         let place = self.cursor.span_from(start);
         let found = &body.instructions[index].shape;
-        if let Some(wanted) = declared.filter(|wanted| !wanted.compatible(found)) {
+        let differs =
+            |wanted: &Arc<XlaShape>| !Arc::ptr_eq(wanted, found) && !wanted.compatible(found);
+        if let Some(wanted) = declared.filter(differs) {
             let message = format!("the operand `{name}` is of shape {found}, not {wanted}");
             return Err(HloError::new("hlo-operand-shape", message, place));
         }
@@ -449,17 +491,17 @@ impl<'a> Parser<'a> {
     }
 
     /// `#1#0`: elements of a tuple, each a get-tuple-element of its own.
-    fn elements(&mut self, body: &mut Body, mut index: usize) -> Step<usize> {
+    fn elements(&mut self, body: &mut Body<'a>, mut index: usize) -> Step<usize> {
         while self.cursor.eat("#")? {
             let start = self.cursor.position();
             let element = self.cursor.integer()?;
             let made = Instruction {
-                name: format!("{}.anon", "get-tuple-element"),
-                shape: XlaShape::Token,
-                opcode: "get-tuple-element".to_owned(),
+                name: Cow::Borrowed("get-tuple-element.anon"),
+                shape: self.shapes.token(),
+                opcode: "get-tuple-element",
                 operands: vec![index],
                 payload: None,
-                attrs: Attrs(IndexMap::from([("index".to_owned(), element.to_string())])),
+                attrs: Attrs(vec![("index", Cow::Owned(element.to_string()))]),
                 called: Vec::new(),
                 span: self.cursor.span_from(start),
             };
@@ -467,6 +509,7 @@ impl<'a> Parser<'a> {
                 let message = format!("the operand has no element {element}");
                 return Err(HloError::new("hlo-operand-shape", message, made.span));
             };
+            let shape = Arc::new(shape);
             body.instructions.push(Instruction { shape, ..made });
             index = body.instructions.len() - 1;
         }
@@ -490,23 +533,24 @@ impl<'a> Parser<'a> {
 
     fn instruction_attributes(
         &mut self,
-        made: &mut Instruction,
+        made: &mut Instruction<'a>,
         opcode: Opcode,
         depth: usize,
     ) -> Step<()> {
+        let mut attrs = Given::default();
         while self.cursor.eat(",")? {
             let (key, start) = self.key()?;
             self.known_attribute(key, made, opcode, start)?;
             let value = self.value(key, made, depth)?;
-            self.check_value(key, &value, start)?;
-            self.insert(&mut made.attrs, key, value, start)?;
+            self.check_value(key, value, start)?;
+            self.insert(&mut attrs, key, value, start)?;
         }
-        let base = crate::opcode::split_async(&made.opcode);
-        if base.is_some_and(|(_, part)| part != "-start") {
+        made.attrs = Attrs(attrs.list);
+        if opcode.part.is_some_and(|part| part != "-start") {
             return Ok(());
         }
         let given = |name: &str| {
-            made.attrs.get(name).is_some() || made.called.iter().any(|(n, _)| n == name)
+            made.attrs.get(name).is_some() || made.called.iter().any(|(n, _)| *n == name)
         };
         if let Some((missing, _)) = opcode.own().find(|(name, must)| *must && !given(name)) {
             let message = format!("`{}` needs the attribute `{missing}`", made.opcode);
@@ -522,10 +566,10 @@ impl<'a> Parser<'a> {
         opcode: Opcode,
         start: usize,
     ) -> Step<()> {
-        let own = opcode.own().any(|(name, _)| name == key);
-        let asynchronous = key == "async_execution_thread" || key == "async_group_id";
-        let part = crate::opcode::split_async(&made.opcode).is_some();
-        if own || COMMON.contains(&key) || (part && asynchronous) {
+        let own = || opcode.own().any(|(name, _)| name == key);
+        let asynchronous = || matches!(key, "async_execution_thread" | "async_group_id");
+        let of_part = || opcode.part.is_some() && asynchronous();
+        if COMMON.contains(&key) || own() || of_part() {
             return Ok(());
         }
         let message = format!("`{}` has no attribute `{key}`", made.opcode);
@@ -543,7 +587,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The text of a value; names of computations are looked up.
-    fn value(&mut self, key: &str, made: &mut Instruction, depth: usize) -> Step<String> {
+    fn value(&mut self, key: &'a str, made: &mut Instruction<'a>, depth: usize) -> Step<&'a str> {
         if !COMPUTATIONS.contains(&key) {
             self.cursor.skip()?;
             let start = self.cursor.position();
@@ -553,7 +597,7 @@ impl<'a> Parser<'a> {
             } else {
                 self.cursor.piece()?;
             }
-            return Ok(self.cursor.since(start).to_owned());
+            return Ok(self.cursor.since(start));
         }
         self.cursor.skip()?;
         let start = self.cursor.position();
@@ -571,8 +615,8 @@ impl<'a> Parser<'a> {
                 list.push(self.computation_name()?);
             }
         }
-        made.called.push((key.to_owned(), list));
-        Ok(self.cursor.since(start).to_owned())
+        made.called.push((key, list));
+        Ok(self.cursor.since(start))
     }
 
     fn is_inline_body(&mut self) -> Step<bool> {
@@ -642,9 +686,7 @@ fn wrong_value(key: &str, value: &str) -> Option<String> {
         | "lhs_contracting_dims"
         | "rhs_contracting_dims"
         | "dynamic_slice_sizes"
-        | "fft_length" => ints(value)
-            .is_none()
-            .then(|| "numbers between braces".to_owned()),
+        | "fft_length" => (!are_ints(value)).then(|| "numbers between braces".to_owned()),
         "index"
         | "iota_dimension"
         | "index_vector_dim"

@@ -94,7 +94,7 @@ pub fn printed(module: &HloModule) -> Vec<PrintedComputation> {
 }
 
 struct Printer<'a> {
-    module: &'a HloModule,
+    module: &'a HloModule<'a>,
     computations: Vec<String>,
     instructions: Vec<Vec<String>>,
 }
@@ -173,7 +173,7 @@ impl Printer<'_> {
             shape: printed_shape(made),
             opcode,
             operands: made.operands.iter().map(|&o| names[o].clone()).collect(),
-            payload: made.payload.clone(),
+            payload: made.payload.as_deref().map(str::to_owned),
             attrs,
         }
     }
@@ -181,11 +181,11 @@ impl Printer<'_> {
     /// The opcode as it is printed, and the instruction that an asynchronous start wraps.
     fn spelled<'a>(
         &'a self,
-        computation: &'a Computation,
-        made: &'a Instruction,
-    ) -> (String, Option<&'a Instruction>) {
+        computation: &'a Computation<'a>,
+        made: &'a Instruction<'a>,
+    ) -> (String, Option<&'a Instruction<'a>>) {
         let Some(part) = made.opcode.strip_prefix("async-") else {
-            return (made.opcode.clone(), None);
+            return (made.opcode.to_owned(), None);
         };
         let mut start = made;
         while start.opcode != "async-start" {
@@ -193,7 +193,7 @@ impl Printer<'_> {
                 Some(&o) if start.opcode.starts_with("async-") => {
                     start = &computation.instructions[o];
                 }
-                _ => return (made.opcode.clone(), None),
+                _ => return (made.opcode.to_owned(), None),
             }
         }
         match self.wrapped(start) {
@@ -202,7 +202,7 @@ impl Printer<'_> {
                 let own = (part == "start").then_some(inner);
                 (format!("{}-{part}", inner.opcode), own)
             }
-            None => (made.opcode.clone(), None),
+            None => (made.opcode.to_owned(), None),
         }
     }
 
@@ -286,7 +286,7 @@ impl Printer<'_> {
 /// The shape; XLA does not keep the bits of an element with the literal of a constant.
 fn printed_shape(made: &Instruction) -> String {
     if made.opcode == "constant"
-        && let XlaShape::Array(array) = &made.shape
+        && let XlaShape::Array(array) = &*made.shape
         && let Some(spelling) = &array.spelling
     {
         let spelling = Some(spelling.with_element_bits(0));
@@ -330,7 +330,7 @@ fn says_nothing(made: &Instruction, computation: &Computation, name: &str, text:
             let operand = made
                 .operands
                 .first()
-                .map(|&o| &computation.instructions[o].shape);
+                .map(|&o| &*computation.instructions[o].shape);
             let element = operand
                 .and_then(XlaShape::as_array)
                 .map(|a| a.element.name());

@@ -201,7 +201,7 @@ fn shapes_of_all_kinds() {
     let text = "e { a = (f32[<=8,?]{1,0}, (), token[], opaque[], b(f32[2]{0}), f32[]{:T(128)}) parameter(0) }";
     let (module, diags) = parse(text, Strictness::Exact);
     assert!(diags.is_empty(), "{diags:?}");
-    let XlaShape::Tuple(parts) = &module.computations[0].root().shape else {
+    let XlaShape::Tuple(parts) = &*module.computations[0].root().shape else {
         panic!("no tuple");
     };
     assert_eq!(parts.len(), 6);

@@ -78,7 +78,7 @@ impl FuncCx<'_, '_> {
             self.tensor_of(value)?;
             args.push(value);
         }
-        match (made.opcode.as_str(), &args[..]) {
+        match (made.opcode, &args[..]) {
             ("constant", []) => self.constant(made, &ty),
             ("iota", []) => self.iota(made, &ty),
             ("convert", &[x]) => self.cast(x, &ty),
@@ -367,7 +367,7 @@ impl Reducer {
         let [a, b] = parameters[..] else { return None };
         let through = |mut at: usize| loop {
             let instruction = &computation.instructions[at];
-            match instruction.opcode.as_str() {
+            match instruction.opcode {
                 "convert" | "copy" | "bitcast" => at = *instruction.operands.first()?,
                 _ => return Some(at),
             }
@@ -387,7 +387,7 @@ impl Reducer {
         if !((x, y) == (a, b) || (x, y) == (b, a)) || !(same || float) {
             return None;
         }
-        match root.opcode.as_str() {
+        match root.opcode {
             "add" => Some(Reducer::Sum),
             "multiply" => Some(Reducer::Product),
             "maximum" => Some(Reducer::Max),

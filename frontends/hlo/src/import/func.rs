@@ -8,11 +8,12 @@ use optc_ir::{
 };
 use optc_layout::XlaShape;
 use optc_layout::{Layout, Notation, Spelling, ViewMap, is_view, pull};
+use std::sync::Arc;
 
 /// A function that is being built.
 pub(super) struct FuncCx<'m, 'a> {
     pub(super) cx: &'m mut ModuleCx<'a>,
-    pub(super) computation: &'a Computation,
+    pub(super) computation: &'a Computation<'a>,
     index: usize,
     pub(super) func: Func,
     /// The values of each instruction, one a leaf of its shape; a leaf that stands for nothing in
@@ -59,8 +60,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if !entry {
             self.func.attrs.set("sym_visibility", Attr::str("private"));
         }
-        if self.computation.name != *self.func.name {
-            let name = Attr::str(&self.computation.name);
+        if *self.computation.name != *self.func.name {
+            let name = Attr::str(self.computation.name);
             self.func.attrs.set("hlo.name", name);
         }
         for (key, value) in self.computation.attrs.iter() {
@@ -112,7 +113,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             .collect();
         let mut values = Vec::with_capacity(leaves.len());
         for (i, leaf) in leaves.into_iter().enumerate() {
-            let mut name = instruction.name.clone();
+            let mut name = instruction.name.to_string();
             if tuple {
                 name = format!("{name}.{i}");
             }
@@ -158,14 +159,14 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     fn instruction(
         &mut self,
         index: usize,
-        made: &'a Instruction,
+        made: &'a Instruction<'a>,
     ) -> Result<Vec<Option<Value>>, Box<Diagnostic>> {
         let operands: Operands = made
             .operands
             .iter()
             .map(|&o| self.values[o].clone())
             .collect();
-        match made.opcode.as_str() {
+        match made.opcode {
             "tuple" => return Ok(operands.concat()),
             "get-tuple-element" => return Ok(self.element(made, &operands)),
             "copy-done" if operands[0].len() == 3 && self.starts(made, "copy-start") => {
@@ -189,7 +190,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     }
 
     fn element(&self, made: &Instruction, operands: &Operands) -> Vec<Option<Value>> {
-        let XlaShape::Tuple(parts) = &self.computation.instructions[made.operands[0]].shape else {
+        let XlaShape::Tuple(parts) = &*self.computation.instructions[made.operands[0]].shape else {
             return Vec::new();
         };
         let index = made
@@ -222,10 +223,10 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     fn asynchronous(
         &mut self,
         index: usize,
-        made: &'a Instruction,
+        made: &'a Instruction<'a>,
         operands: &Operands,
     ) -> Result<Option<Vec<Option<Value>>>, Box<Diagnostic>> {
-        let (base, part) = match made.opcode.as_str() {
+        let (base, part) = match made.opcode {
             "copy-start" => ("copy", "-start"),
             opcode => match crate::opcode::split_async(opcode) {
                 Some((base, part)) => (base, part),
@@ -239,7 +240,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if part != "-start" || !self.is_simple_start(index) {
             return Ok(None);
         }
-        let shape = match &made.shape {
+        let shape = match &*made.shape {
             XlaShape::Tuple(parts) if base == "copy" => parts.first(),
             XlaShape::Tuple(parts) => parts.get(1),
             _ => None,
@@ -248,8 +249,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             return Ok(None);
         };
         let mut plain = made.clone();
-        plain.opcode = base.to_owned();
-        plain.shape = shape.clone();
+        plain.opcode = base;
+        plain.shape = Arc::new(shape.clone());
         let before = self.func.body.len();
         let Some(value) = self.native(&plain, operands) else {
             self.func.body.truncate(before);
@@ -501,7 +502,9 @@ pub(super) fn view_props(map: &ViewMap) -> AttrDict {
 }
 
 /// Attributes of an instruction that mean nothing to the dataflow and are kept as they are.
-pub(super) fn kept_attrs(made: &Instruction) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn kept_attrs<'i>(
+    made: &'i Instruction<'_>,
+) -> impl Iterator<Item = (&'i str, &'i str)> {
     let kept = [
         "sharding",
         "frontend_attributes",

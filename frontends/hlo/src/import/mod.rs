@@ -67,7 +67,7 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
     };
     cx.function_name(hlo.entry);
     let mut module = Module {
-        name: Some(Arc::from(hlo.name.as_str())),
+        name: Some(Arc::from(&*hlo.name)),
         attrs: module_attrs(hlo),
         loc: Loc::Unknown,
         explicit: true,
@@ -104,13 +104,13 @@ pub fn in_space_of(ty: &TensorType, other: &TensorType) -> TensorType {
 
 /// What all functions of a module share.
 struct ModuleCx<'a> {
-    hlo: &'a HloModule,
+    hlo: &'a HloModule<'a>,
     registry: Registry,
     /// Computations that became functions, with their names, in the order in which they are needed.
     names: IndexMap<usize, Arc<str>>,
     taken: IndexSet<Arc<str>>,
     /// How often each opcode stayed opaque.
-    opaque: IndexMap<String, usize>,
+    opaque: IndexMap<&'a str, usize>,
 }
 
 impl ModuleCx<'_> {
@@ -122,7 +122,7 @@ impl ModuleCx<'_> {
         let wanted = if index == self.hlo.entry {
             "main"
         } else {
-            &self.hlo.computations[index].name
+            self.hlo.computations[index].name
         };
         let mut name: Arc<str> = Arc::from(wanted);
         let mut n = 0;
@@ -135,7 +135,7 @@ impl ModuleCx<'_> {
     }
 
     fn remarks(&self) -> Vec<Diagnostic> {
-        let remark = |(opcode, count): (&String, &usize)| {
+        let remark = |(opcode, count): (&&str, &usize)| {
             let message = format!("`{opcode}` has no equivalent and stays opaque, {count} times");
             Diagnostic::remark("hlo-opaque", message)
         };
@@ -172,17 +172,15 @@ fn function(cx: &mut ModuleCx<'_>, index: usize) -> Result<optc_ir::Func, Box<Di
     let parameters = computation.parameters();
     let own: Vec<XlaShape> = parameters
         .iter()
-        .map(|&p| computation.instructions[p].shape.clone())
+        .map(|&p| (*computation.instructions[p].shape).clone())
         .collect();
-    let root = computation.root().shape.clone();
-    let declared = hlo
-        .attrs
-        .get("entry_computation_layout")
-        .and_then(entry_layout);
-    let (wanted, result) = declared
+    let root = (*computation.root().shape).clone();
+    let text = hlo.attrs.get("entry_computation_layout");
+    let text = text.filter(|_| index == hlo.entry);
+    let (wanted, result) = text
+        .and_then(entry_layout)
         .filter(|(params, result)| {
-            index == hlo.entry
-                && params.len() == own.len()
+            params.len() == own.len()
                 && params.iter().zip(&own).all(|(a, b)| a.compatible(b))
                 && result.compatible(&root)
         })

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 type Leaves = Vec<Option<Value>>;
 
-impl FuncCx<'_, '_> {
+impl<'a> FuncCx<'_, 'a> {
     /// A fusion or a call: `hbir.call` of the function that its computation becomes.
     pub(super) fn calls(
         &mut self,
         made: &Instruction,
         operands: &Operands,
     ) -> Result<Option<Leaves>, Box<Diagnostic>> {
-        let attr = match made.opcode.as_str() {
+        let attr = match made.opcode {
             "fusion" => "calls",
             "call" => "to_apply",
             _ => return Ok(None),
@@ -29,7 +29,7 @@ impl FuncCx<'_, '_> {
         let parameters = computation.parameters();
         let shapes = parameters
             .iter()
-            .map(|&p| &computation.instructions[p].shape);
+            .map(|&p| &*computation.instructions[p].shape);
         let wanted: Vec<Type> = shapes.flat_map(XlaShape::parts).map(value_type).collect();
         let given: Option<Vec<Value>> = operands.iter().flatten().copied().collect();
         let Some(given) = given.filter(|g| g.len() == wanted.len()) else {
@@ -62,23 +62,23 @@ impl FuncCx<'_, '_> {
     /// The instruction as it is: attributes as text, computations as functions.
     pub(super) fn opaque(
         &mut self,
-        made: &Instruction,
+        made: &Instruction<'a>,
         operands: &Operands,
     ) -> Result<Leaves, Box<Diagnostic>> {
-        *self.cx.opaque.entry(made.opcode.clone()).or_insert(0) += 1;
+        *self.cx.opaque.entry(made.opcode).or_insert(0) += 1;
         let mut props = AttrDict::new()
-            .with("kind", Attr::str(&made.opcode))
+            .with("kind", Attr::str(made.opcode))
             .with("domain", Attr::str("hlo"));
         let shapes: Vec<&XlaShape> = made
             .operands
             .iter()
-            .map(|&o| &self.computation.instructions[o].shape)
+            .map(|&o| &*self.computation.instructions[o].shape)
             .collect();
         if shapes.iter().any(|s| matches!(s, XlaShape::Tuple(_))) {
             let texts = shapes.iter().map(|s| Attr::str(&s.to_string())).collect();
             props.set("operand_shapes", Attr::Array(texts));
         }
-        if matches!(made.shape, XlaShape::Tuple(_)) {
+        if matches!(*made.shape, XlaShape::Tuple(_)) {
             props.set("result_shape", Attr::str(&made.shape.to_string()));
         }
         if let Some(payload) = &made.payload {
