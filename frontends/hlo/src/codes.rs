@@ -204,6 +204,12 @@ a = parameter(0)
         "write the shape of the result",
     ),
     Code::program(
+        "hlo-signature",
+        "a computation's root is not of the shape that its signature says",
+        "ENTRY e (a: f32[4]) -> f32[5] { ROOT a = f32[4] parameter(0) }",
+        "correct the shape after `->`, or leave the signature out",
+    ),
+    Code::program(
         "hlo-syntax",
         "something else was found than the grammar of HLO text wants",
         "HloModule m /* abc",

@@ -197,6 +197,15 @@ impl<'a> Cursor<'a> {
         Some(self.since(start))
     }
 
+    /// The bytes right here that are of a kind.
+    pub(crate) fn take_while(&mut self, kind: impl Fn(u8) -> bool) -> &'a str {
+        let start = self.at;
+        while self.byte(0).is_some_and(&kind) {
+            self.at += 1;
+        }
+        self.since(start)
+    }
+
     /// `%name` or a bare name: its text without the percent sign, and whether it had one.
     pub(crate) fn name(&mut self) -> Step<Option<(&'a str, bool)>> {
         self.skip()?;
@@ -308,7 +317,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A quoted string with escapes, here.
-    fn string(&mut self, quote: u8) -> Step<()> {
+    pub(crate) fn string(&mut self, quote: u8) -> Step<()> {
         let start = self.at;
         self.at += 1;
         loop {

@@ -55,6 +55,15 @@ pub(crate) fn infer(
         "abs" if matches!(array(0)?.element, XlaType::C64 | XlaType::C128) => {
             complex_part(array(0)?)
         }
+        "cholesky" => operand(0).cloned(),
+        "broadcast" if made.attrs.ints("dimensions")?.is_empty() => {
+            let scalar = array(0)?;
+            scalar
+                .dims
+                .is_empty()
+                .then(|| XlaShape::Array(scalar.clone()))
+        }
+        "map" => with_element(array(0)?, root("to_apply")?.as_array()?.element),
         "transpose" => transpose(array(0)?, &made.attrs.ints("dimensions")?),
         "reverse" | "dynamic-update-slice" | "scatter" => operand(0).cloned(),
         "reduce" => reduce(made, known),

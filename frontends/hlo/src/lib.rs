@@ -5,6 +5,7 @@
 //! layouts.
 //! Nothing here reads a file.
 
+mod agree;
 mod codes;
 mod cursor;
 mod error;
@@ -16,6 +17,7 @@ mod opcode;
 mod parse;
 mod print;
 mod shape;
+mod values;
 
 pub use codes::CODES;
 pub use error::HloError;

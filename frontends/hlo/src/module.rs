@@ -91,11 +91,6 @@ pub(crate) fn ints(text: &str) -> Option<Vec<i64>> {
     each_int(between_braces(text)?).collect()
 }
 
-/// Whether a text is numbers between braces.
-pub(crate) fn are_ints(text: &str) -> bool {
-    between_braces(text).is_some_and(|inner| each_int(inner).all(|n| n.is_some()))
-}
-
 fn between_braces(text: &str) -> Option<&str> {
     text.trim().strip_prefix('{')?.strip_suffix('}')
 }

@@ -66,7 +66,7 @@ const fn binary(name: &'static str) -> Opcode {
 }
 
 const CONV: &str = "window dim_labels! feature_group_count batch_group_count operand_precision";
-const GATHER: &str = "offset_dims! collapsed_slice_dims start_index_map! operand_batching_dims \
+const GATHER: &str = "offset_dims! collapsed_slice_dims! start_index_map! operand_batching_dims \
     start_indices_batching_dims index_vector_dim! slice_sizes! indices_are_sorted";
 const SCATTER: &str = "update_window_dims inserted_window_dims scatter_dims_to_operand_dims! \
     input_batching_dims scatter_indices_batching_dims index_vector_dim! indices_are_sorted \
@@ -120,7 +120,7 @@ const OPCODES: &[Opcode] = &[
     op("fft", 1, 1, "fft_type! fft_length!"), unary("floor"),
     op("fusion", 0, MANY, "kind! output_to_operand_aliasing calls!"), op("gather", 2, 2, GATHER),
     op("get-dimension-size", 1, 1, "dimensions!"), op("get-tuple-element", 1, 1, "index!"),
-    unary("imag"), op("infeed", 0, 1, "infeed_config"), op("iota", 0, 0, "iota_dimension!"),
+    unary("imag"), op("infeed", 1, 1, "infeed_config"), op("iota", 0, 0, "iota_dimension!"),
     unary("is-finite"), unary("log"), unary("log-plus-one"), unary("logistic"),
     op("map", 1, MANY, "dimensions to_apply!"), binary("maximum"), binary("minimum"),
     binary("multiply"), unary("negate"), unary("not"), op("opt-barrier", 1, 1, ""), binary("or"),

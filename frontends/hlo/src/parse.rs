@@ -1,15 +1,17 @@
 //! The grammar: from text to [`HloModule`].
 
+use crate::agree::agrees;
 use crate::cursor::{Cursor, MAX_DEPTH, Step};
 use crate::error::{HloError, span};
 use crate::infer::infer;
 use crate::literal::literal;
-use crate::module::{Attrs, Computation, HloModule, Instruction, are_ints};
+use crate::module::{Attrs, Computation, HloModule, Instruction};
 use crate::opcode::{COMMON, COMPUTATIONS, Opcode, names};
 use crate::shape::{Shapes, is_type, shape};
+use crate::values;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::Diagnostic;
 use optc_ir::diag::nearest;
+use optc_ir::{Diagnostic, Span};
 use optc_layout::XlaShape;
 use rustc_hash::FxBuildHasher;
 use std::borrow::Cow;
@@ -124,11 +126,8 @@ impl<'a> Parser<'a> {
     fn module(&mut self) -> Step<()> {
         let header = self.cursor.eat_word("HloModule")?;
         if header {
-            let Some((name, _)) = self.cursor.name()? else {
-                return Err(self.cursor.wanted("the module's name"));
-            };
-            self.module.name = Cow::Borrowed(name);
-            self.module.attrs = self.attributes()?;
+            self.module.name = Cow::Borrowed(self.declared_name("the module's name")?);
+            self.module.attrs = self.attributes(Some(values::HEADER))?;
             self.check_header()?;
             self.tables()?;
         }
@@ -173,6 +172,15 @@ impl<'a> Parser<'a> {
                 self.cursor.rewind(start);
                 return Ok(());
             }
+            if let Some((_, parts)) = values::TABLES.iter().find(|(name, _)| *name == heading) {
+                values::table(&mut self.cursor, parts)?;
+                let table = self.cursor.since(start).trim_end();
+                let table = table.lines().map(str::trim_end);
+                self.module
+                    .tables
+                    .push(table.collect::<Vec<_>>().join("\n"));
+                continue;
+            }
             let mut table = heading.to_owned();
             while self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()) {
                 table.push('\n');
@@ -188,11 +196,17 @@ impl<'a> Parser<'a> {
     }
 
     /// `, key=value` until there is no comma.
-    fn attributes(&mut self) -> Step<Attrs<'a>> {
+    fn attributes(&mut self, known: Option<&[&str]>) -> Step<Attrs<'a>> {
         let mut attrs = Given::default();
         while self.cursor.eat(",")? {
             let (key, start) = self.key()?;
-            let value = self.cursor.piece()?;
+            if known.is_some_and(|known| !known.contains(&key)) {
+                self.unknown(key, "the module", start)?;
+            }
+            self.cursor.skip()?;
+            let from = self.cursor.position();
+            values::value(&mut self.cursor, key, self.strictness)?;
+            let value = self.cursor.since(from);
             self.insert(&mut attrs, key, value, start)?;
         }
         Ok(Attrs(attrs.list))
@@ -227,11 +241,20 @@ impl<'a> Parser<'a> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         let name = self.declared_name("a computation's name")?;
-        if self.cursor.peek()? == Some(b'(') {
-            self.signature()?;
-        }
+        let declared = if self.cursor.peek()? == Some(b'(') {
+            Some(self.signature()?)
+        } else {
+            None
+        };
         let mut computation = self.body(name, start, 0)?;
-        computation.attrs = self.attributes()?;
+        if let Some((wanted, at)) = declared
+            && !wanted.compatible(&computation.root().shape)
+        {
+            let found = &computation.root().shape;
+            let message = format!("`{name}` gives {found}, and its signature says {wanted}");
+            return Err(HloError::new("hlo-signature", message, at));
+        }
+        computation.attrs = self.attributes(None)?;
         let at = computation.span;
         if self.known.contains_key(name) {
             let message = format!("the computation `{name}` is defined twice");
@@ -267,8 +290,10 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    /// `(p: f32[4], q: (f32[], s32[])) -> f32[4]`: the parameters say the same.
-    fn signature(&mut self) -> Step<()> {
+    /// `(p: f32[4], q: (f32[], s32[])) -> f32[4]`: the shape of the result and its place.
+    ///
+    /// What it says of the parameters nothing depends on.
+    fn signature(&mut self) -> Step<(Arc<XlaShape>, Span)> {
         self.cursor.expect("(")?;
         if !self.cursor.eat(")")? {
             loop {
@@ -284,7 +309,10 @@ impl<'a> Parser<'a> {
             }
         }
         self.cursor.expect("->")?;
-        self.shapes.read(&mut self.cursor).map(drop)
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        let result = self.shapes.read(&mut self.cursor)?;
+        Ok((result, self.cursor.span_from(start)))
     }
 
     fn body(&mut self, name: &'a str, start: usize, depth: usize) -> Step<Computation<'a>> {
@@ -383,9 +411,19 @@ impl<'a> Parser<'a> {
             }
         }
         if with_attrs {
-            self.instruction_attributes(&mut made, opcode, depth)?;
+            self.instruction_attributes(&mut made, opcode, body, depth)?;
+            agrees(&made, declared.as_deref(), &body.instructions)?;
         }
+        // XLA's reader does not infer these, though they could be.
+        let strict = self.strictness == Strictness::Exact
+            && matches!(
+                word,
+                "slice" | "dynamic-slice" | "dynamic-update-slice" | "fusion" | "opt-barrier"
+            );
         let infer = || {
+            if strict {
+                return None;
+            }
             let mut inferred = infer(&made, &body.instructions, &self.module.computations)?;
             inferred.complete();
             Some(Arc::new(inferred))
@@ -535,14 +573,17 @@ impl<'a> Parser<'a> {
         &mut self,
         made: &mut Instruction<'a>,
         opcode: Opcode,
+        body: &Body<'a>,
         depth: usize,
     ) -> Step<()> {
         let mut attrs = Given::default();
         while self.cursor.eat(",")? {
             let (key, start) = self.key()?;
             self.known_attribute(key, made, opcode, start)?;
-            let value = self.value(key, made, depth)?;
-            self.check_value(key, value, start)?;
+            let value = match key {
+                "control-predecessors" => self.predecessors(body)?,
+                _ => self.value(key, made, depth)?,
+            };
             self.insert(&mut attrs, key, value, start)?;
         }
         made.attrs = Attrs(attrs.list);
@@ -572,7 +613,11 @@ impl<'a> Parser<'a> {
         if COMMON.contains(&key) || own() || of_part() {
             return Ok(());
         }
-        let message = format!("`{}` has no attribute `{key}`", made.opcode);
+        self.unknown(key, &format!("`{}`", made.opcode), start)
+    }
+
+    fn unknown(&mut self, key: &str, owner: &str, start: usize) -> Step<()> {
+        let message = format!("{owner} has no attribute `{key}`");
         let at = span(start, start + key.len());
         let error = HloError::new("hlo-attribute-unknown", message, at);
         match self.strictness {
@@ -591,12 +636,7 @@ impl<'a> Parser<'a> {
         if !COMPUTATIONS.contains(&key) {
             self.cursor.skip()?;
             let start = self.cursor.position();
-            if key == "literal" {
-                let shape = shape(&mut self.cursor)?;
-                literal(&mut self.cursor, &shape, 0)?;
-            } else {
-                self.cursor.piece()?;
-            }
+            values::value(&mut self.cursor, key, self.strictness)?;
             return Ok(self.cursor.since(start));
         }
         self.cursor.skip()?;
@@ -617,6 +657,29 @@ impl<'a> Parser<'a> {
         }
         made.called.push((key, list));
         Ok(self.cursor.since(start))
+    }
+
+    /// `{%a, %b}`: instructions above, at least one.
+    fn predecessors(&mut self, body: &Body<'a>) -> Step<&'a str> {
+        self.cursor.skip()?;
+        let start = self.cursor.position();
+        self.cursor.expect("{")?;
+        loop {
+            self.cursor.skip()?;
+            let at = self.cursor.position();
+            let Some((name, _)) = self.cursor.name()? else {
+                return Err(self.cursor.wanted("an instruction's name"));
+            };
+            if !body.known.contains_key(name) {
+                let message = format!("the instruction `{name}` is not defined before it is used");
+                let place = self.cursor.span_from(at);
+                return Err(HloError::new("hlo-operand-unknown", message, place));
+            }
+            if self.cursor.eat("}")? {
+                return Ok(self.cursor.since(start));
+            }
+            self.cursor.expect(",")?;
+        }
     }
 
     fn is_inline_body(&mut self) -> Step<bool> {
@@ -650,69 +713,6 @@ impl<'a> Parser<'a> {
             let at = self.cursor.span_from(start);
             HloError::new("hlo-computation-unknown", message, at)
         })
-    }
-
-    fn check_value(&self, key: &str, value: &str, start: usize) -> Step<()> {
-        let Some(wanted) = wrong_value(key, value) else {
-            return Ok(());
-        };
-        let message = format!("found {key}={value}, wanted {wanted}");
-        let at = self.cursor.span_from(start);
-        Err(HloError::new("hlo-attribute-value", message, at))
-    }
-}
-
-/// What was wanted in the place of an attribute's value, if it is wrong.
-fn wrong_value(key: &str, value: &str) -> Option<String> {
-    let words = |list: &[&str]| (!list.contains(&value)).then(|| list.join(", "));
-    match key {
-        "kind" => words(&["kLoop", "kInput", "kOutput", "kCustom"]),
-        "direction" => words(&["EQ", "NE", "GE", "GT", "LE", "LT"]),
-        "type" => words(&["FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"]),
-        "dimensions"
-        | "offset_dims"
-        | "collapsed_slice_dims"
-        | "start_index_map"
-        | "slice_sizes"
-        | "operand_batching_dims"
-        | "start_indices_batching_dims"
-        | "update_window_dims"
-        | "inserted_window_dims"
-        | "scatter_dims_to_operand_dims"
-        | "input_batching_dims"
-        | "scatter_indices_batching_dims"
-        | "lhs_batch_dims"
-        | "rhs_batch_dims"
-        | "lhs_contracting_dims"
-        | "rhs_contracting_dims"
-        | "dynamic_slice_sizes"
-        | "fft_length" => (!are_ints(value)).then(|| "numbers between braces".to_owned()),
-        "index"
-        | "iota_dimension"
-        | "index_vector_dim"
-        | "feature_group_count"
-        | "batch_group_count"
-        | "exponent_bits"
-        | "mantissa_bits"
-        | "k"
-        | "feature_index"
-        | "inferred_dimension"
-        | "channel_id" => value.parse::<i64>().is_err().then(|| "a number".to_owned()),
-        "is_stable"
-        | "indices_are_sorted"
-        | "unique_indices"
-        | "use_global_device_ids"
-        | "constrain_layout"
-        | "custom_call_has_side_effect"
-        | "lower"
-        | "left_side"
-        | "unit_diagonal"
-        | "is_host_transfer"
-        | "largest" => words(&["true", "false", "1", "0"]),
-        "custom_call_target" | "async_execution_thread" => {
-            (!value.starts_with(['"', '\''])).then(|| "a string in quotes".to_owned())
-        }
-        _ => None,
     }
 }
 

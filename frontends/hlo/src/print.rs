@@ -79,7 +79,7 @@ pub fn printed(module: &HloModule) -> Vec<PrintedComputation> {
     let mut computations: Vec<String> = Vec::new();
     let mut instructions: Vec<Vec<String>> = Vec::new();
     for computation in &module.computations {
-        computations.push(names.0.unique(&computation.name));
+        computations.push(names.0.unique(computation.name));
         let list = computation.instructions.iter();
         instructions.push(list.map(|i| names.1.unique(&i.name)).collect());
     }
@@ -208,7 +208,7 @@ impl Printer<'_> {
 
     /// Attributes in XLA's order, without what holds by default.
     fn attributes(&self, made: &Instruction, computation: &Computation) -> Vec<(String, String)> {
-        let order = Opcode::find(&made.opcode);
+        let order = Opcode::find(made.opcode);
         let own = order.iter().flat_map(Opcode::own).map(|(name, _)| name);
         let known: Vec<&str> = own.chain(COMMON.iter().copied()).collect();
         let (common, before): (Vec<&str>, Vec<&str>) =

@@ -242,7 +242,7 @@ fn long_texts_take_linear_time() {
 
 #[test]
 fn broken_texts_never_panic() {
-    let text = "HloModule m, a={1}\n\nFileNames\n1 \"x\"\n\n%f (p: f32[2]) -> f32[2] {\n  \
+    let text = "HloModule m, replica_count=1\n\nFileNames\n1 \"x\"\n\n%f (p: f32[2]) -> f32[2] {\n  \
         ROOT %p = f32[2]{0:T(8)(2,1)S(1)} parameter(0), sharding={devices=[2]<=[2]}\n}\n\
         ENTRY %e (a: f32[2], b: (f32[], s4[3])) -> f32[2] {\n  %a = f32[2]{0} parameter(0)\n  \
         %b = (f32[], s4[3]{0:E(4)}) parameter(1)\n  %c = f32[2]{0} constant({1, nan})\n  \
@@ -258,5 +258,200 @@ fn broken_texts_never_panic() {
             let broken = format!("{}{bad}{}", &text[..at], &text[at + 1..]);
             let _ = parse(&broken, Strictness::KeepUnknown);
         }
+    }
+}
+
+/// Values of attributes: what XLA's reader takes, and what it refuses, with the place.
+#[test]
+fn values_are_read_as_xla_reads_them() {
+    let negate = |attr: &str| {
+        entry(&format!(
+            "a = f32[4,4] parameter(0)\nROOT r = f32[4,4] negate(a), {attr}"
+        ))
+    };
+    let op = |text: &str| {
+        let add =
+            "add {\nx = f32[] parameter(0)\ny = f32[] parameter(1)\nROOT s = f32[] add(x, y)\n}\n";
+        let body = format!("a = f32[4,4] parameter(0)\nz = f32[] constant(0)\nROOT r = {text}");
+        entry(&body).replacen("ENTRY", &format!("{add}ENTRY"), 1)
+    };
+    let header = |attr: &str| format!("HloModule m, {attr}\nENTRY e {{ a = f32[4] parameter(0) }}");
+    let good = [
+        negate("sharding={devices=[2,4]<=[4,2]T(1,0)}"),
+        negate("sharding={devices=[4,1]0,1,2,3 last_tile_dims={manual}}"),
+        negate("sharding={{replicated}, {maximal device=3}}"),
+        negate("sharding={mesh['a'=2], [{'a'}, {}]}"),
+        negate("metadata={op_type=\"a\", op_name=\"b\" source_line=3 profile_type={1}}"),
+        negate("frontend_attributes={a=\"b\",c.d={\"x\":[1]}}"),
+        negate("control-predecessors={a, %a}"),
+        negate("backend_config={\"a\":{\"b\":\"}\"}}, statistics={visualizing_index=0,stat-1=33}"),
+        op("f32[4,4] reduce-window(a, z), window={size=2x2 pad=0_1x-1_2}, to_apply=add"),
+        op("f32[6,4] pad(a, z), padding=1_1_0x0_0"),
+        op("f32[2,2] slice(a), slice={[0:4:2], [1:3]}"),
+        op("f32[4,4] convolution(a, a), dim_labels=b?f_?io->bf?"),
+        op("f32[4,4] all-reduce(a), replica_groups=[2,4]<=[2,4]T(1,0), to_apply=add"),
+        op("f32[4,4] all-reduce(a), replica_groups={{0,1},{2}}, to_apply=add"),
+        op("f32[4,4] collective-permute(a), source_target_pairs={{0,1},{1,0}}"),
+        op(
+            "f32[4,4] custom-call(a), custom_call_target=\"x\", api_version=API_VERSION_TYPED_FFI, operand_layout_constraints={f32[4,4]{0,1}}, output_to_operand_aliasing={{}: (0, {1})}",
+        ),
+        op("broadcast(z), dimensions={}"),
+        header(
+            "is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias), {1}: (1, {}) }, buffer_donor={ (0, {}) }",
+        ),
+        header("allow_spmd_sharding_propagation_to_output=true, replica_count=2"),
+    ];
+    for text in good {
+        let (_, diags) = parse(&text, Strictness::Exact);
+        assert!(diags.is_empty(), "{text}\n{diags:?}");
+    }
+    let value = "hlo-attribute-value";
+    let bad = [
+        (
+            negate("sharding={devices=[2,4]<=[4,2]T(1,2)}"),
+            value,
+            "[2,4]<=[4,2]T(1,2)",
+        ),
+        (
+            negate("sharding={devices=[2,2,4]<=[8]}"),
+            value,
+            "[2,2,4]<=[8]",
+        ),
+        (negate("sharding={devices=[2,4 4]<=[8]}"), "hlo-syntax", "4"),
+        (
+            negate("sharding={devices=[1,1]0}"),
+            value,
+            "{devices=[1,1]0}",
+        ),
+        (negate("sharding={maximal}"), value, "{maximal}"),
+        (negate("sharding={elsewhere}"), "hlo-syntax", "elsewhere"),
+        (negate("metadata={op_name=1}"), "hlo-syntax", "1"),
+        (negate("metadata={source_line=\"a\"}"), "hlo-syntax", "\""),
+        (
+            negate("metadata={op_name=\"a\" op_name=\"b\"}"),
+            "hlo-attribute-duplicate",
+            "op_name",
+        ),
+        (
+            negate("metadata={colour=1}"),
+            "hlo-attribute-unknown",
+            "colour",
+        ),
+        (negate("frontend_attributes={a=b}"), "hlo-syntax", "b"),
+        (negate("frontend_attributes={a=\"b\",}"), "hlo-syntax", "}"),
+        (negate("control-predecessors={}"), "hlo-syntax", "}"),
+        (
+            negate("control-predecessors={zz}"),
+            "hlo-operand-unknown",
+            "zz",
+        ),
+        (negate("backend_config=abc"), "hlo-syntax", "abc"),
+        (
+            op("f32[3,3] reduce-window(a, z), window={size=2x2 stride=1}, to_apply=add"),
+            value,
+            "{size=2x2 stride=1}",
+        ),
+        (
+            op("f32[3,3] reduce-window(a, z), window={size=2x2 pad=0x0}, to_apply=add"),
+            value,
+            "pad=0x0",
+        ),
+        (
+            op("f32[3,3] reduce-window(a, z), window={size=2x2 size=2x2}, to_apply=add"),
+            "hlo-attribute-duplicate",
+            "size=2x2",
+        ),
+        (
+            op("f32[3,3] reduce-window(a, z), window={width=2x2}, to_apply=add"),
+            "hlo-syntax",
+            "width",
+        ),
+        (op("f32[6,4] pad(a, z), padding=1x0_0"), value, "1x0_0"),
+        (
+            op("f32[2,2] slice(a), slice={[0:4:2:1], [1:3]}"),
+            value,
+            "[0:4:2:1]",
+        ),
+        (
+            op("f32[4,4] convolution(a, a), dim_labels=b0f_01io->b0f"),
+            value,
+            "b0f_01io->b0f",
+        ),
+        (
+            op("f32[4,4] convolution(a, a), dim_labels=bb_io->bf"),
+            value,
+            "bb_io->bf",
+        ),
+        (
+            op("f32[4,4] all-reduce(a), replica_groups=[4]<=[4], to_apply=add"),
+            value,
+            "",
+        ),
+        (
+            op("f32[4,4] all-reduce(a), replica_groups=[2,2], to_apply=add"),
+            "hlo-syntax",
+            ",",
+        ),
+        (
+            op("f32[4,4] collective-permute(a), source_target_pairs={{0,1},{1}}"),
+            value,
+            "{1}",
+        ),
+        (
+            op("f32[4,4] custom-call(a), custom_call_target=\"x\", api_version=NEW"),
+            value,
+            "NEW",
+        ),
+        (
+            op(
+                "f32[4,4] custom-call(a), custom_call_target=\"x\", operand_layout_constraints={f32[4,5]{1,0}}",
+            ),
+            value,
+            "custom-call",
+        ),
+        (
+            op("f32[4,4] custom-call(a), custom_call_target=\"x\", operand_layout_constraints={}"),
+            value,
+            "custom-call",
+        ),
+        (op("f32[3,5] reshape(a)"), "hlo-operand-shape", "reshape"),
+        (op("(f32[4,4]) tuple(a, a)"), "hlo-operand-count", "tuple"),
+        (
+            op("f32[8,4] concatenate(a, a), dimensions={0,1}"),
+            value,
+            "concatenate",
+        ),
+        (
+            op("slice(a), slice={[0:2], [0:4]}"),
+            "hlo-shape-missing",
+            "slice",
+        ),
+        (header("replica_count=x"), "hlo-syntax", "x"),
+        (header("colour=1"), "hlo-attribute-unknown", "colour"),
+        (header("is_scheduled=1"), "hlo-syntax", "1"),
+        (header("input_output_alias={ {}: (0, {}, x) }"), value, "x"),
+        (
+            "HloModule\nENTRY e { a = f32[4] parameter(0) }".into(),
+            "hlo-name",
+            "ENTRY",
+        ),
+        (
+            "HloModule m\n\nFileNames\n1 {}\n\nENTRY e { a = f32[4] parameter(0) }".into(),
+            "hlo-syntax",
+            "{",
+        ),
+        (
+            "HloModule m\n\nStackFrames\n1 {line=2}\n\nENTRY e { a = f32[4] parameter(0) }".into(),
+            "hlo-syntax",
+            "line",
+        ),
+        (
+            "ENTRY e (a: f32[4]) -> f32[5] { ROOT a = f32[4] parameter(0) }".into(),
+            "hlo-signature",
+            "f32[5]",
+        ),
+    ];
+    for (text, code, under) in bad {
+        assert_eq!(refused(&text), (code, under.to_owned()), "{text}");
     }
 }

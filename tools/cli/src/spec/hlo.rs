@@ -23,7 +23,8 @@ pub(crate) fn hlo_modules(vector: &Json) -> Result<(Json, Json), String> {
         ));
     }
     let found = summary(&printed(&module));
-    let again = parse(&print(&module), Strictness::Exact);
+    let text = print(&module);
+    let again = parse(&text, Strictness::Exact);
     if let Some(error) = again.1.first() {
         return Err(format!("what is printed is refused: {}", error.message));
     }
