@@ -320,3 +320,22 @@ fn windows_of_integers_and_computed_places_are_operations() {
         }
     }
 }
+
+/// XLA hands the start of a reduction into its fusion: what every caller passes is known inside.
+#[test]
+fn a_start_that_every_caller_passes_is_known() {
+    let module = |second: &str| {
+        format!(
+            "max {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }}\n\
+             pool {{ x = f32[4,8] parameter(0) s = f32[] parameter(1) \
+             ROOT w = f32[4,6] reduce-window(x, s), window={{size=1x3}}, to_apply=max }}\n\
+             ENTRY e {{ x = f32[4,8] parameter(0) low = f32[] constant(-inf) other = f32[] constant({second}) \
+             f = f32[4,6] fusion(x, low), kind=kLoop, calls=pool \
+             g = f32[4,6] fusion(x, other), kind=kLoop, calls=pool \
+             ROOT t = (f32[4,6], f32[4,6]) tuple(f, g) }}"
+        )
+    };
+    let opaque = |text: &str| print(&imported(text)).contains("hbir.opaque");
+    assert!(!opaque(&module("-inf")));
+    assert!(opaque(&module("0")));
+}

@@ -3,6 +3,7 @@
 use super::ModuleCx;
 use super::types::{tensor, value_type};
 use crate::module::{Computation, Instruction};
+use indexmap::IndexMap;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, Inferred, Loc, OpRef, TensorType, Type, Value,
 };
@@ -22,6 +23,8 @@ pub(super) struct FuncCx<'m, 'a> {
     /// How many instructions read each one; the root counts once more.
     pub(super) users: Vec<Vec<usize>>,
     pub(super) loc: Loc,
+    /// Arguments that are a known number.
+    numbers: IndexMap<Value, f64>,
 }
 
 /// The operands of an instruction, taken apart.
@@ -45,6 +48,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             values: Vec::new(),
             users,
             loc: Loc::Unknown,
+            numbers: IndexMap::new(),
         }
     }
 
@@ -68,8 +72,12 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             self.func.attrs.set(&format!("hlo.{key}"), Attr::str(value));
         }
         self.values = vec![Vec::new(); self.computation.instructions.len()];
-        for (&parameter, shape) in parameters.iter().zip(wanted) {
+        for (number, (&parameter, shape)) in parameters.iter().zip(wanted).enumerate() {
             self.parameter(parameter, shape);
+            let known = self.cx.known[self.index].get(number).copied().flatten();
+            if let (Some(known), [Some(value)]) = (known, &self.values[parameter][..]) {
+                self.numbers.insert(*value, known);
+            }
         }
         let tuples = wanted.iter().any(|s| matches!(s, XlaShape::Tuple(_)));
         if tuples {
@@ -464,8 +472,11 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.reshape(value, TensorType::fixed(shape, from.dtype))
     }
 
-    /// The scalar that a value is known to be, through conversions and broadcasts.
+    /// The scalar that a value is known to be, through conversions and broadcasts, and in every call.
     pub(super) fn known_scalar(&self, value: Value) -> Option<f64> {
+        if let Some(&number) = self.numbers.get(&value) {
+            return Some(number);
+        }
         let op = self.func.def_op(value)?;
         let data = &self.func.ops[op];
         match &*data.name {

@@ -13,6 +13,7 @@ mod contract;
 mod elementwise;
 mod func;
 mod index;
+mod known;
 mod opaque;
 mod rearrange;
 mod types;
@@ -64,6 +65,7 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
         names: IndexMap::new(),
         taken: IndexSet::new(),
         opaque: IndexMap::new(),
+        known: known::parameters(hlo),
     };
     cx.function_name(hlo.entry);
     let mut module = Module {
@@ -111,6 +113,8 @@ struct ModuleCx<'a> {
     taken: IndexSet<Arc<str>>,
     /// How often each opcode stayed opaque.
     opaque: IndexMap<&'a str, usize>,
+    /// By computation and parameter: the number that it is known to be.
+    known: Vec<Vec<Option<f64>>>,
 }
 
 impl ModuleCx<'_> {
