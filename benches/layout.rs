@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::nanoseconds;
+use optc_layout::notation::parse_tensor;
 use optc_layout::{Layout, ViewMap, is_view, pull};
 use std::hint::black_box;
 
@@ -13,6 +14,10 @@ struct Case {
 
 fn order(shape: &[u64], order: &[usize]) -> Layout {
     Layout::from_order(shape, 32, order).expect("the order is one of the shape")
+}
+
+fn tiled(text: &str) -> Layout {
+    parse_tensor(text).expect("the text is a tensor").layout
 }
 
 fn cases() -> Vec<Case> {
@@ -42,25 +47,42 @@ fn cases() -> Vec<Case> {
             input: Layout::row_major(&[3, 4], 32),
             map: map(&[3, 4], &[0, 1], &[4, 3]),
         },
+        Case {
+            name: "tiles turned",
+            input: tiled("bf16[8,128,768]{2,1,0:T(8,128)(2,1)}"),
+            map: map(&[8, 128, 768], &[1, 0, 2], &[128, 8, 768]),
+        },
+        Case {
+            name: "tiles split",
+            input: tiled("f32[8,256,768]{2,1,0:T(8,128)}"),
+            map: map(&[8, 32, 8, 768], &[0, 1, 2, 3], &[8, 32, 8, 768]),
+        },
+        Case {
+            name: "tiles padded",
+            input: tiled("f32[4,56,56,96]{3,2,1,0:T(8,128)}"),
+            map: map(&[224, 56, 96], &[0, 1, 2], &[224, 56, 96]),
+        },
     ]
 }
 
 fn main() {
     println!(
-        "{:14} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "ns a call", "index", "pull", "is_view", "same", "pieces"
+        "{:14} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "ns a call", "index", "inverse", "is_view", "pull", "same", "pieces"
     );
     for case in cases() {
         let (input, map) = (&case.input, &case.map);
         let output = pull(input, map).expect("the chain is a view");
         let last: Vec<u64> = input.shape().iter().map(|n| n - 1).collect();
+        let place = input.index(&last).expect("the last element is one");
         let other = pull(input, map).expect("the chain is a view");
         println!(
-            "{:14} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0}",
+            "{:14} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0}",
             case.name,
             nanoseconds(|| black_box(input).index(&last)),
-            nanoseconds(|| pull(black_box(input), map)),
+            nanoseconds(|| black_box(input).element_at(place)),
             nanoseconds(|| is_view(black_box(input), map, &output)),
+            nanoseconds(|| pull(black_box(input), map)),
             nanoseconds(|| black_box(&output).same_function(&other)),
             nanoseconds(|| black_box(&output).pieces()),
         );

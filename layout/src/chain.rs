@@ -7,8 +7,10 @@
 //! linear run. In normal form a function is linear exactly if its chain has at most one cut;
 //! on a domain of at most one value the chain is empty.
 
+use crate::few::Few;
+
 /// One step of a chain: `stride` positions for each multiple of `size`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
     /// How many consecutive indices lie between two steps.
     pub(crate) size: u64,
@@ -17,14 +19,14 @@ pub(crate) struct Cut {
 }
 
 /// A chain in normal form for some domain that its user knows.
-pub(crate) type Chain = Vec<Cut>;
+pub(crate) type Chain = Few<Cut>;
 
 /// The linear function with the given stride.
 pub(crate) fn linear(stride: i64, n: u64) -> Chain {
     if n <= 1 {
         Chain::new()
     } else {
-        vec![Cut { size: 1, stride }]
+        Chain::from_slice(&[Cut { size: 1, stride }])
     }
 }
 
@@ -87,9 +89,9 @@ pub(crate) fn restrict(chain: &[Cut], n: u64) -> &[Cut] {
 /// `k -> outer(k / c) + inner(k % c)` on `[0, n)`, in normal form.
 pub(crate) fn compose(outer: &[Cut], c: u64, inner: &[Cut], n: u64) -> Chain {
     if n <= c {
-        return restrict(inner, n).to_vec();
+        return Chain::from_slice(restrict(inner, n));
     }
-    let mut chain = Chain::with_capacity(outer.len() + inner.len());
+    let mut chain = Chain::new();
     chain.extend(outer.iter().map(|cut| Cut {
         size: cut.size.saturating_mul(c),
         ..*cut
@@ -114,31 +116,84 @@ fn scaled(stride: i64, by: u64) -> i64 {
 /// `[0, ceil(n / c))` and `[0, min(c, n))`.
 pub(crate) fn split(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     if n <= c {
-        return Some((Chain::new(), chain.to_vec()));
+        return Some((Chain::new(), Chain::from_slice(chain)));
     }
     if c <= 1 {
-        return Some((chain.to_vec(), Chain::new()));
+        return Some((Chain::from_slice(chain), Chain::new()));
     }
     let &Cut { size: t, stride } = chain.first()?;
     if c.is_multiple_of(t) {
         let outer = linear(scaled(stride, c / t), 2);
-        return Some((outer, restrict(chain, c).to_vec()));
+        return Some((outer, Chain::from_slice(restrict(chain, c))));
     }
     if t.is_multiple_of(c) {
         let (outer, inner) = split(&chain[1..], t, c)?;
-        return Some((prepend(t / c, stride, outer), inner));
+        return Some((prepend(t / c, stride, &outer), inner));
     }
     split_unaligned(chain, n, c)
 }
 
+/// [`split`] in place: `chain` becomes the outer part and the inner one goes to `inner`; false, and
+/// nothing changes, where that is impossible.
+pub(crate) fn split_off<const N: usize>(
+    chain: &mut Chain,
+    n: u64,
+    c: u64,
+    inner: &mut Few<Cut, N>,
+) -> bool {
+    // Cuts that `c` divides belong to the outer part, those that divide `c` to the inner one.
+    let outer = chain.iter().take_while(|cut| cut.size.is_multiple_of(c));
+    let outer = outer.count();
+    let domain = match outer.checked_sub(1) {
+        None => n,
+        Some(last) => chain[last].size,
+    };
+    let mut next = None;
+    if c < domain {
+        match chain.get(outer) {
+            Some(&Cut { size, stride }) if c.is_multiple_of(size) => {
+                next = Some(scaled(stride, c / size));
+            }
+            _ => {
+                let Some((above, below)) = split(chain, n, c) else {
+                    return false;
+                };
+                inner.extend_from_slice(&below);
+                *chain = above;
+                return true;
+            }
+        }
+    }
+    inner.extend_from_slice(&chain[outer..]);
+    chain.truncate(outer);
+    chain.iter_mut().for_each(|cut| cut.size /= c);
+    chain.extend(next.map(|stride| Cut { size: 1, stride }));
+    true
+}
+
+/// Puts `inner` on `[0, ..)` below a chain whose cuts are multiples of what `inner` and all that
+/// follows it count; `below` is how much follows.
+pub(crate) fn append(chain: &mut Chain, inner: &[Cut], below: u64) {
+    let scaled = |cut: &Cut| Cut {
+        size: cut.size.saturating_mul(below),
+        ..*cut
+    };
+    if let (Some(&last), Some(next)) = (chain.last(), inner.first().map(scaled))
+        && continues(last, next)
+    {
+        chain.pop();
+    }
+    chain.extend(inner.iter().map(scaled));
+}
+
 /// `outer` on `[0, size)` repeated with `stride` in between.
-fn prepend(size: u64, stride: i64, outer: Chain) -> Chain {
+fn prepend(size: u64, stride: i64, outer: &Chain) -> Chain {
     let head = Cut { size, stride };
-    let mut chain = Chain::with_capacity(outer.len() + 1);
+    let mut chain = Chain::new();
     if !outer.first().is_some_and(|&next| continues(head, next)) {
         chain.push(head);
     }
-    chain.extend(outer);
+    chain.extend_from_slice(outer);
     chain
 }
 
@@ -168,8 +223,12 @@ fn split_unaligned(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
         return Some((linear(scaled(slope, c / g), 2), above));
     }
     if t < c {
-        return same_shift(chain, 0, c, n - c)
-            .then(|| (linear(eval(chain, c), 2), restrict(chain, c).to_vec()));
+        return same_shift(chain, 0, c, n - c).then(|| {
+            (
+                linear(eval(chain, c), 2),
+                Chain::from_slice(restrict(chain, c)),
+            )
+        });
     }
     split_two_blocks(chain, n, c)
 }
@@ -191,7 +250,7 @@ fn split_two_blocks(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
     if !straight || !same_shift(chain, 0, next, c.min(n - next)) {
         return None;
     }
-    Some((prepend(blocks, eval(chain, next), outer), inner))
+    Some((prepend(blocks, eval(chain, next), &outer), inner))
 }
 
 /// Whether `f(a + j) - f(a) == f(b + j) - f(b)` for every `j < len`.
@@ -428,10 +487,10 @@ mod tests {
                     .map(|k| eval(&outer, k / c) + eval(&inner, k % c))
                     .collect();
                 assert_eq!(whole, values, "{f:?} {n} {c}");
-                assert_eq!(outer, normalize(outer.clone(), ceil_div(n, c)));
-                assert_eq!(inner, normalize(inner.clone(), c.min(n)));
+                assert_eq!(outer, normalize(outer.iter().copied(), ceil_div(n, c)));
+                assert_eq!(inner, normalize(inner.iter().copied(), c.min(n)));
                 let g = compose(&outer, c, &inner, n);
-                assert_eq!(g, normalize(g.clone(), n));
+                assert_eq!(g, normalize(g.iter().copied(), n));
                 assert!(equal(&f, &g, n) && equal(&g, &f, n), "{f:?} {g:?} {n} {c}");
             }
             let g = random_chain(&mut rng, n);

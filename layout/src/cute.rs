@@ -411,7 +411,7 @@ impl CuteLayout {
             return Err(LayoutError::OutOfBuffer { low, high, size });
         }
         let parts: Vec<(u64, Chain)> = self.modes.iter().map(mode_chain).collect();
-        let chain = concat(parts.iter().map(|(size, part)| (*size, part.as_slice())));
+        let chain = concat(parts.iter().map(|(size, part)| (*size, &**part)));
         let chain = if elements <= 1 { Chain::new() } else { chain };
         let storage = Storage {
             positions: self.cosize(),

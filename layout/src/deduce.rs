@@ -289,8 +289,8 @@ fn permutation(source: &[(u64, u64)], target: &[(u64, u64)], result: Vec<u64>) -
     let sizes: Vec<u64> = rows.iter().map(|&i| source[i].1).collect();
     let (shape, perm) = merge_neighbours(&sizes, &perm);
     ViewMap {
-        shape: Some(shape),
-        perm: Some(perm),
+        shape: Some(shape.to_vec()),
+        perm: Some(perm.to_vec()),
         result,
     }
 }

@@ -202,7 +202,7 @@ impl DigitsSpelling {
             }
             domain = size;
         }
-        Ok(normalize(chain, elements))
+        Ok(normalize(chain.iter().copied(), elements))
     }
 
     fn overlap(&self, digit: usize, other: usize) -> LayoutError {

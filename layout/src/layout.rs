@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::build::{Builder, element_count};
-use crate::chain::{self, Chain, Cut, compose, eval, normalize, split, steps};
+use crate::chain::{self, Chain, Cut, eval, normalize, split, split_off, steps};
 use crate::error::LayoutError;
+use crate::few::Few;
 use crate::program::Program;
 use crate::respell;
 use crate::spelling::{BlockSpelling, Notation, Spelling, StridedSpelling, default_axes};
@@ -111,11 +112,7 @@ impl Function {
             groups.push((order[range].to_vec(), size, part));
         }
         groups.sort_by_key(|(dims, ..)| dims.iter().min().copied());
-        let chain = concat(
-            groups
-                .iter()
-                .map(|(_, size, part)| (*size, part.as_slice())),
-        );
+        let chain = concat(groups.iter().map(|(_, size, part)| (*size, &**part)));
         let order: Vec<usize> = groups.into_iter().flat_map(|(dims, ..)| dims).collect();
         Self {
             order: (!order.is_sorted()).then_some(order),
@@ -130,37 +127,110 @@ impl Function {
     }
 }
 
-/// The finest groups of neighbouring dimensions over which the chain is a sum, major to minor,
-/// each with its number of indices.
-/// No size is zero.
+/// Neighbouring dimensions over which a chain is a sum with the others.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Group {
+    start: usize,
+    end: usize,
+    /// How many indices they have.
+    pub(crate) size: u64,
+    /// Where its chain stands among the cuts of all groups.
+    cuts: (usize, usize),
+}
+
+/// The finest groups of neighbouring dimensions over which a chain is a sum.
+pub(crate) struct Groups {
+    /// Minor to major.
+    list: Few<Group>,
+    cuts: Few<Cut, 12>,
+}
+
+impl Groups {
+    /// The groups of a chain that counts dimensions of these sizes, none of them zero.
+    pub(crate) fn of(chain: &[Cut], sizes: &[u64]) -> Groups {
+        let mut groups = Groups {
+            list: Few::new(),
+            cuts: Few::new(),
+        };
+        let mut rest = Chain::from_slice(chain);
+        let mut n = product(sizes);
+        let (mut end, mut size) = (sizes.len(), 1u64);
+        for start in (1..sizes.len()).rev() {
+            size = size.saturating_mul(sizes[start]);
+            let from = groups.cuts.len();
+            if split_off(&mut rest, n, size, &mut groups.cuts) {
+                let cuts = (from, groups.cuts.len());
+                groups.list.push(Group {
+                    start,
+                    end,
+                    size,
+                    cuts,
+                });
+                n /= size;
+                (end, size) = (start, 1);
+            }
+        }
+        let from = groups.cuts.len();
+        groups.cuts.extend_from_slice(&rest);
+        groups.list.push(Group {
+            start: 0,
+            end,
+            size: n,
+            cuts: (from, groups.cuts.len()),
+        });
+        groups
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The groups major to minor: dimensions, number of indices, chain.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (std::ops::Range<usize>, u64, &[Cut])> {
+        let whole = |group: &Group| {
+            let (from, to) = group.cuts;
+            (group.start..group.end, group.size, &self.cuts[from..to])
+        };
+        self.list.iter().rev().map(whole)
+    }
+
+    /// The chain that counts the groups in another order, given as places major to minor.
+    pub(crate) fn in_order(&self, order: &[usize]) -> Chain {
+        concat(order.iter().map(|&place| {
+            let Group { size, cuts, .. } = self.list[self.list.len() - 1 - place];
+            (size, &self.cuts[cuts.0..cuts.1])
+        }))
+    }
+}
+
+/// The same as a list of dimensions, number of indices and chain, major to minor.
 pub(crate) fn independent_groups(
     chain: &[Cut],
     sizes: &[u64],
 ) -> Vec<(std::ops::Range<usize>, u64, Chain)> {
-    let mut groups = Vec::new();
-    let mut rest = chain.to_vec();
-    let mut n = product(sizes);
-    let (mut end, mut size) = (sizes.len(), 1u64);
-    for start in (1..sizes.len()).rev() {
-        size = size.saturating_mul(sizes[start]);
-        if let Some((outer, inner)) = split(&rest, n, size) {
-            groups.push((start..end, size, inner));
-            n /= size;
-            (rest, end, size) = (outer, start, 1);
-        }
-    }
-    groups.push((0..end, n, rest));
-    groups.reverse();
-    groups
+    let groups = Groups::of(chain, sizes);
+    let owned = groups
+        .iter()
+        .map(|(dims, size, chain)| (dims, size, Chain::from_slice(chain)));
+    owned.collect()
 }
 
 /// The chain that counts independent parts major to minor, each with its number of indices.
-pub(crate) fn concat<'a>(parts: impl DoubleEndedIterator<Item = (u64, &'a [Cut])>) -> Chain {
-    let (mut chain, mut n) = (Chain::new(), 1u64);
-    for (size, part) in parts.rev() {
-        let whole = n.saturating_mul(size);
-        chain = compose(part, n, &chain, whole);
-        n = whole;
+pub(crate) fn concat<'a>(
+    parts: impl DoubleEndedIterator<Item = (u64, &'a [Cut])> + Clone,
+) -> Chain {
+    let mut whole = 1u64;
+    let below = parts.clone().rev().map(|(size, _)| {
+        let below = whole;
+        whole = whole.saturating_mul(size);
+        below
+    });
+    let below: Few<u64> = below.collect();
+    let mut chain = Chain::new();
+    if whole != 0 {
+        let parts = parts.zip(below.iter().rev());
+        let long = parts.filter(|((size, _), _)| 1 < *size);
+        long.for_each(|((_, part), &below)| chain::append(&mut chain, part, below));
     }
     chain
 }
@@ -327,7 +397,7 @@ impl Layout {
         for (dim, (&size, list)) in shape.iter().zip(&mut chains).enumerate() {
             parts.push((size, dimension_chain(dim, size, list)?));
         }
-        let chain = concat(parts.iter().map(|(size, part)| (*size, part.as_slice())));
+        let chain = concat(parts.iter().map(|(size, part)| (*size, &**part)));
         let chain = if elements <= 1 { Chain::new() } else { chain };
         let function = Function::logical(chain, 0);
         let storage = Storage {

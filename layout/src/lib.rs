@@ -35,6 +35,7 @@ mod dims;
 mod draw;
 mod error;
 mod explain;
+mod few;
 mod layout;
 pub mod notation;
 mod program;

@@ -109,7 +109,7 @@ pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     };
     let tensor = if reader.eat_word("tensor") {
         reader.mlir()?
-    } else if let Some(start) = cute_start(text) {
+    } else if let Some(start) = cute_modes(text) {
         reader.cute(start)?
     } else {
         reader.xla()?
@@ -121,8 +121,10 @@ pub fn parse_tensor(text: &str) -> Result<TensorText, TextError> {
     }
 }
 
-/// Where the modes of a CuTe layout begin, behind an element type or at the start.
-fn cute_start(text: &str) -> Option<usize> {
+/// The byte at which the modes of a CuTe layout begin, behind an element type or at the start;
+/// `None` for a text in another notation.
+#[must_use]
+pub fn cute_modes(text: &str) -> Option<usize> {
     let blank = |text: &str| text.len() - text.trim_start().len();
     let start = blank(text);
     let word = |c: char| !c.is_ascii_alphanumeric();

@@ -370,7 +370,7 @@ fn strided(layout: &Layout) -> Result<StridedSpelling, LayoutError> {
     let mut strides = Vec::with_capacity(shape.len());
     let (mut inner, mut highest) = (1i64, i128::from(function.offset));
     for (dims, size, part) in groups.iter().rev() {
-        let stride = match part.as_slice() {
+        let stride = match &**part {
             [] => inner,
             [cut] if dims.len() == 1 => cut.stride,
             _ => {

@@ -1,9 +1,9 @@
 //! When a chain of reshapes and transposes costs nothing, and which layout makes it so.
 
 use crate::boxes;
-use crate::chain::Chain;
 use crate::error::LayoutError;
-use crate::layout::{Function, Layout, concat, independent_groups, product, unravel};
+use crate::few::Few;
+use crate::layout::{Function, Groups, Layout, product, unravel};
 use crate::respell;
 use crate::spelling::{Notation, Spelling};
 use crate::xla::SplitConfig;
@@ -174,6 +174,13 @@ impl From<NotViewReason> for NotView {
 
 /// Whether two shapes have the same number of elements, without overflow.
 fn same_elements(a: &[u64], b: &[u64]) -> bool {
+    let plain = |shape: &[u64]| {
+        let mut sizes = shape.iter();
+        sizes.try_fold(1u64, |product, &size| product.checked_mul(size))
+    };
+    if let (Some(a), Some(b)) = (plain(a), plain(b)) {
+        return a == b;
+    }
     let count = |shape: &[u64]| {
         if shape.contains(&0) {
             return Some(0);
@@ -219,8 +226,11 @@ impl ViewMap {
     }
 
     /// The permutation of `rank` axes, written out.
-    fn axes(&self, rank: usize) -> Vec<usize> {
-        self.perm.clone().unwrap_or_else(|| (0..rank).collect())
+    fn axes(&self, rank: usize) -> Few<usize> {
+        match &self.perm {
+            Some(perm) => Few::from_slice(perm),
+            None => (0..rank).collect(),
+        }
     }
 
     /// Checks the map against its operand's shape.
@@ -325,10 +335,8 @@ impl ViewMap {
             source.extend(meet.left[place].clone());
         }
         let shape = source.iter().map(|&factor| meet.sizes[factor]).collect();
-        let target = next
-            .axes(second.len())
-            .into_iter()
-            .flat_map(|axis| meet.right[axis].clone());
+        let axes = next.axes(second.len());
+        let target = axes.iter().flat_map(|&axis| meet.right[axis].clone());
         let perm: Option<Vec<usize>> = target
             .map(|factor| source.iter().position(|&other| other == factor))
             .collect();
@@ -373,7 +381,7 @@ fn check_perm(perm: &[usize], shape: &[u64]) -> Result<(), ViewMapError> {
         perm: perm.to_vec(),
         shape: shape.to_vec(),
     };
-    let mut seen = vec![false; shape.len()];
+    let mut seen: Few<bool, 16> = shape.iter().map(|_| false).collect();
     if perm.len() != shape.len() {
         return Err(error());
     }
@@ -713,8 +721,8 @@ fn pull_function(input: &Layout, map: &ViewMap) -> Result<Function, NotViewReaso
 }
 
 /// The dimensions longer than 1 in their order, and where the transpose takes them.
-fn plain_factors(middle: &[u64], axes: &[usize]) -> (Vec<u64>, Vec<usize>) {
-    let long: Vec<usize> = (0..middle.len()).filter(|&axis| 1 < middle[axis]).collect();
+fn plain_factors(middle: &[u64], axes: &[usize]) -> (Few<u64>, Few<usize>) {
+    let long: Few<usize> = (0..middle.len()).filter(|&axis| 1 < middle[axis]).collect();
     let sizes = long.iter().map(|&axis| middle[axis]).collect();
     let target = axes
         .iter()
@@ -729,7 +737,7 @@ fn refined_factors(
     order: &[usize],
     middle: &[u64],
     axes: &[usize],
-) -> Option<(Vec<u64>, Vec<usize>)> {
+) -> Option<(Few<u64>, Few<usize>)> {
     let meet = Refinement::of(operand, middle)?;
     let source: Vec<usize> = order
         .iter()
@@ -742,8 +750,8 @@ fn refined_factors(
 }
 
 /// Merges factors that stay neighbours in their order. `target` lists factors in the new order.
-pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Vec<u64>, Vec<usize>) {
-    let starts: Vec<usize> = target
+pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Few<u64>, Few<usize>) {
+    let starts: Few<usize> = target
         .iter()
         .enumerate()
         .filter(|&(i, &factor)| i == 0 || target[i - 1] + 1 != factor)
@@ -770,13 +778,9 @@ fn rearrange(
     target: &[usize],
     result: &[u64],
 ) -> Result<Function, NotViewReason> {
-    let groups = independent_groups(&function.chain, sizes);
+    let groups = Groups::of(&function.chain, sizes);
     if groups.len() == sizes.len() {
-        let parts = target
-            .iter()
-            .map(|&i| (groups[i].1, groups[i].2.as_slice()));
-        let chain: Chain = concat(parts);
-        return Ok(Function::logical(chain, function.offset));
+        return Ok(Function::logical(groups.in_order(target), function.offset));
     }
     let order = order_of_dims(sizes, target, result);
     let order = order.ok_or_else(|| NotViewReason::CutAcross {

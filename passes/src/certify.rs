@@ -17,9 +17,10 @@
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::ops::rearrange::{ViewDims, view_of};
+use optc_ir::text::print_attr;
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, TensorType, Type,
-    Value,
+    Attr, AttrDict, Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role,
+    TensorType, Type, Value,
 };
 use optc_layout::{Layout, Piece, ViewMap};
 use optc_target::{Accept, Target};
@@ -314,7 +315,8 @@ impl Numbers {
         let data = &func.ops[op];
         let ty = func.ty(data.results[result]).as_tensor();
         let dims = ty.map(|t| (&t.dims, t.dtype));
-        let text = format!("{} {result} {:?} {dims:?}", data.name, data.props);
+        let props = props_text(&data.props);
+        let text = format!("{} {result} {props} {dims:?}", data.name);
         self.constants.insert_full(text).0
     }
 }
@@ -446,7 +448,10 @@ fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnos
     }
     for (&x, &y) in left.operations.iter().zip(&right.operations) {
         let (p, q) = (&a.ops[x], &b.ops[y]);
-        if p.name != q.name || p.props != q.props || p.operands.len() != q.operands.len() {
+        if p.name != q.name
+            || !same_props(&p.props, &q.props)
+            || p.operands.len() != q.operands.len()
+        {
             let message = format!("found `{}` in the place of `{}`", q.name, p.name);
             return Err(Box::new(mismatch(message).at(p.span, "the original")));
         }
@@ -481,6 +486,17 @@ fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnos
         }
     }
     Ok(())
+}
+
+/// Whether two operations have the same attributes: a value that is built and the same value that is
+/// read from text may be kept in two ways, and are written in one.
+fn same_props(a: &AttrDict, b: &AttrDict) -> bool {
+    a == b || props_text(a) == props_text(b)
+}
+
+fn props_text(props: &AttrDict) -> String {
+    let text = |(name, attr): (&str, &Attr)| format!("{name:?} = {}, ", print_attr(attr));
+    props.iter().map(text).collect()
 }
 
 fn same_value(left: &Walk<'_>, u: Value, right: &Walk<'_>, v: Value) -> bool {

@@ -266,7 +266,7 @@ pub(crate) struct StatsArgs {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  optc layout index 'f32[3,5]{1,0:T(2,2)}' 2,3\n  optc layout view 'tensor<128x128xsi8>' 'tensor<4x32x128xsi8>'\n  optc layout view --deduce 'f32[4,6]{1,0}' 'f32[6,4]{0,1}'\n  optc layout draw 'f32[3,5]{1,0:T(2,2)}' --axes=xla -o tiles.svg"
+    after_help = "Examples:\n  optc layout index 'f32[3,5]{1,0:T(2,2)}' 2,3\n  optc layout view 'tensor<128x128xsi8>' 'tensor<4x32x128xsi8>'\n  optc layout view --deduce 'f32[4,6]{1,0}' 'f32[6,4]{0,1}'\n  optc layout draw 'f32[3,5]{1,0:T(2,2)}' --axes=xla -o tiles.svg\n  optc layout compose '(6,2):(8,2)' '(4,3):(3,1)'"
 )]
 pub(crate) struct LayoutArgs {
     #[command(subcommand)]
@@ -317,6 +317,29 @@ pub(crate) enum LayoutCommand {
         /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
         tensor: String,
     },
+    /// One layout after another, in CuTe's algebra: the number k goes to OUTER(INNER(k))
+    Compose {
+        /// (6,2):(8,2), or a tensor without padding
+        outer: String,
+        /// (4,3):(3,1), or a tensor without padding
+        inner: String,
+    },
+    /// The layout that gives back the number from its value, in CuTe's algebra
+    Inverse {
+        /// (4,8):(8,1), or a tensor without padding
+        layout: String,
+        /// The longest layout R with LAYOUT(R(k)) = k; else the L with L(LAYOUT(k)) = k
+        #[arg(long)]
+        right: bool,
+    },
+    /// The layout that takes what another leaves out, in CuTe's algebra
+    Complement {
+        /// (4,2):(1,16), or a tensor without padding
+        layout: String,
+        /// Numbers below this are taken; what LAYOUT reaches when left out
+        #[arg(long, value_name = "N")]
+        below: Option<u64>,
+    },
     /// Every cell with its linear index, padding hatched, tiles outlined
     Draw {
         /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
@@ -330,6 +353,11 @@ pub(crate) enum LayoutCommand {
         /// Colours in the drawing of text; NO_COLOR turns auto off
         #[arg(long, value_enum, default_value = "auto")]
         color: Color,
+    },
+    /// How long the questions about a layout take on this machine, in nanoseconds
+    Bench {
+        /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
+        tensor: String,
     },
 }
 

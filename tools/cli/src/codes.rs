@@ -125,6 +125,14 @@ optc verify --certificate c.txt other.ir"#,
         "check that the folder exists and has room",
     ),
     Code::command(
+        "layout-algebra",
+        "layouts have no composition, inverse or complement",
+        &[],
+        "optc layout inverse '(4,2):(1,2)'",
+        "an inverse and a complement need every value taken once and strides that continue one another; \
+         a composition needs modes that divide one another",
+    ),
+    Code::command(
         "layout-notation",
         "a layout cannot be written in the notation asked for",
         &[],

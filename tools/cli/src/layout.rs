@@ -4,12 +4,14 @@ use crate::args::{Color, LayoutArgs, LayoutCommand, Notation};
 use crate::failure::{Failure, Status};
 use crate::inputs::numbers;
 use crate::streams::Streams;
-use optc::layout::cute::CuteLayout;
+use optc::layout::cute::{CuteError, CuteLayout};
 use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
 use optc::{Diagnostic, Error, Span};
+use std::hint::black_box;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A tensor as it is written on the command line and in conformance vectors.
 pub(crate) struct TensorText {
@@ -55,36 +57,85 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
             axes,
             color,
         } => draw(tensor, output.as_deref(), axes, *color, streams)?,
+        LayoutCommand::Compose { outer, inner } => {
+            let (outer, inner) = (modes(outer)?, modes(inner)?);
+            let text = outer.compose(&inner);
+            streams.line(&algebra(&outer, text)?);
+        }
+        LayoutCommand::Inverse { layout, right } => {
+            let layout = modes(layout)?;
+            let text = match right {
+                true => Ok(layout.right_inverse()),
+                false => layout.left_inverse(),
+            };
+            streams.line(&algebra(&layout, text)?);
+        }
+        LayoutCommand::Complement { layout, below } => {
+            let layout = modes(layout)?;
+            let text = layout.complement(below.unwrap_or_else(|| layout.cosize()));
+            streams.line(&algebra(&layout, text)?);
+        }
+        LayoutCommand::Bench { tensor } => {
+            let text = bench(tensor)?;
+            streams.print(&text);
+        }
     }
     Ok(Status::Done)
 }
 
 /// Reads a tensor; what is wrong with it is shown with a caret.
 pub(crate) fn parse(text: &str) -> Result<TensorText, Failure> {
-    let tensor = notation::parse_tensor(text).map_err(|e| {
-        let start = u32::try_from(e.offset.min(text.len())).unwrap_or(u32::MAX);
-        let span = Span {
-            start,
-            end: start.saturating_add(1),
-        };
-        let message = format!("found {}, wanted {}", e.found, e.wanted);
-        let diag = Diagnostic::error("tensor-syntax", message).at(span, "");
-        let reason = e.layout.map(|reason| reason.to_string());
-        let diag = reason
-            .into_iter()
-            .chain(e.hint)
-            .fold(diag, Diagnostic::note);
-        let (file, source) = ("<tensor>".to_owned(), Arc::from(text));
-        Failure::from(Error {
-            diagnostics: vec![diag],
-            file,
-            source,
-        })
-    })?;
+    let tensor = notation::parse_tensor(text).map_err(|e| syntax(text, e))?;
     Ok(TensorText {
         dtype: tensor.dtype,
         layout: tensor.layout,
     })
+}
+
+/// A mistake in a text of the command line, with a caret.
+fn syntax(text: &str, e: notation::TextError) -> Failure {
+    let start = u32::try_from(e.offset.min(text.len())).unwrap_or(u32::MAX);
+    let span = Span {
+        start,
+        end: start.saturating_add(1),
+    };
+    let message = format!("found {}, wanted {}", e.found, e.wanted);
+    let diag = Diagnostic::error("tensor-syntax", message).at(span, "");
+    let reason = e.layout.map(|reason| reason.to_string());
+    let diag = reason
+        .into_iter()
+        .chain(e.hint)
+        .fold(diag, Diagnostic::note);
+    let (file, source) = ("<tensor>".to_owned(), Arc::from(text));
+    Failure::from(Error {
+        diagnostics: vec![diag],
+        file,
+        source,
+    })
+}
+
+/// A layout as CuTe's modes: written so, or a tensor's.
+fn modes(text: &str) -> Result<CuteLayout, Failure> {
+    if let Some(start) = notation::cute_modes(text) {
+        let read = CuteLayout::parse(&text[start..]);
+        return read.map_err(|e| {
+            let offset = start + e.offset;
+            syntax(text, notation::TextError { offset, ..e })
+        });
+    }
+    let tensor = parse(text)?;
+    CuteLayout::from_layout(&tensor.layout).map_err(|e| not_written(text, &e))
+}
+
+/// The text of a result of the algebra, or why there is none.
+fn algebra(of: &CuteLayout, result: Result<CuteLayout, CuteError>) -> Result<String, Failure> {
+    let text = result.map(|layout| layout.to_string());
+    text.map_err(|e| refuse(&of.to_string(), "layout-algebra", e.to_string()))
+}
+
+fn not_written(text: &str, error: &layout::LayoutError) -> Failure {
+    let message = format!("no layout in this notation: {error}");
+    refuse(text, "layout-notation", message)
 }
 
 fn refuse(text: &str, code: &'static str, message: String) -> Failure {
@@ -111,10 +162,7 @@ fn position(text: &str, index: &str) -> Result<u64, Failure> {
 
 fn convert(text: &str, to: Notation) -> Result<String, Failure> {
     let tensor = parse(text)?;
-    let refused = |e: layout::LayoutError| {
-        let message = format!("no layout in this notation: {e}");
-        refuse(text, "layout-notation", message)
-    };
+    let refused = |e: layout::LayoutError| not_written(text, &e);
     let notation = match to {
         Notation::Cute => {
             let cute = CuteLayout::from_layout(&tensor.layout).map_err(refused)?;
@@ -218,6 +266,47 @@ fn explain(text: &str) -> Result<String, Failure> {
     Ok(format!(
         "{words}the buffer: {positions} elements, {bytes} bytes\n\n{program}"
     ))
+}
+
+/// One line a question: what is asked of the last element, and of the transposed tensor.
+fn bench(text: &str) -> Result<String, Failure> {
+    let layout = parse(text)?.layout;
+    let shape = layout.shape();
+    let last: Vec<u64> = shape.iter().map(|n| n.saturating_sub(1)).collect();
+    let place = layout.index(&last).unwrap_or(0);
+    let perm: Vec<usize> = (0..shape.len()).rev().collect();
+    let map = ViewMap::transpose(shape, &perm);
+    let map = map.map_err(|e| refuse(text, "view-shape", e.to_string()))?;
+    let turned = layout::pull(&layout, &map);
+    let turned = turned.unwrap_or_else(|_| Layout::row_major(&map.result, layout.elem_bits()));
+    let lines = [
+        ("index", nanoseconds(|| black_box(&layout).index(&last))),
+        (
+            "inverse",
+            nanoseconds(|| black_box(&layout).element_at(place)),
+        ),
+        (
+            "view",
+            nanoseconds(|| is_view(black_box(&layout), &map, &turned)),
+        ),
+    ];
+    let line = |(what, time): (&str, f64)| format!("{what:8}{time:9.0} ns\n");
+    Ok(lines.map(line).concat())
+}
+
+/// Nanoseconds of one call: the best of a few runs of some milliseconds.
+fn nanoseconds<T>(mut call: impl FnMut() -> T) -> f64 {
+    let mut run = |calls: u32| {
+        let start = Instant::now();
+        (0..calls).for_each(|_| drop(black_box(call())));
+        start.elapsed()
+    };
+    let mut calls = 1u32;
+    while run(calls) < Duration::from_millis(5) && calls < 1 << 28 {
+        calls *= 2;
+    }
+    let best = (0..5).map(|_| run(calls)).min().unwrap_or_default();
+    best.as_secs_f64() * 1e9 / f64::from(calls)
 }
 
 fn draw(

@@ -87,6 +87,58 @@ fn notations_of_others() {
 }
 
 #[test]
+fn the_algebra_of_cute() {
+    let ask = |args: &[&str]| optc(&[&["layout"], args].concat()).ok();
+    // The examples of CUTLASS's page on the layout algebra.
+    let composed = ask(&["compose", "(6,2):(8,2)", "(4,3):(3,1)"]);
+    assert_eq!(composed, "((2,2),3):((24,2),8)\n");
+    assert_eq!(ask(&["complement", "4:1", "--below=24"]), "6:4\n");
+    assert_eq!(ask(&["complement", "6:4", "--below=24"]), "4:1\n");
+    assert_eq!(ask(&["complement", "(4,2):(1,16)"]), "4:4\n");
+    assert_eq!(ask(&["inverse", "(4,8):(8,1)"]), "(8,4):(4,1)\n");
+    // Tensors count their last dimension fastest; the modes are its dimensions all the same.
+    assert_eq!(ask(&["inverse", "f32[4,8]{1,0}"]), "(8,4):(4,1)\n");
+    assert_eq!(ask(&["inverse", "4:2"]), "(2,4):(4,1)\n");
+    assert_eq!(ask(&["inverse", "--right", "(4,3):(1,8)"]), "4:1\n");
+}
+
+#[test]
+fn the_algebra_says_why_not() {
+    let fails = |args: &[&str], wanted: &str| {
+        let all = [&["layout"], args].concat();
+        optc(&all).fails(1, wanted)
+    };
+    let twice = fails(&["inverse", "(4,2):(1,2)"], "error[layout-algebra]");
+    assert!(
+        twice.contains("stride 2 does not continue after 4"),
+        "{twice}"
+    );
+    fails(&["complement", "(4,2):(1,3)"], "error[layout-algebra]");
+    fails(&["compose", "(4,6):(1,5)", "4:3"], "error[layout-algebra]");
+    let caret = fails(&["inverse", "(4,8):(8,1"], "error[tensor-syntax]");
+    assert!(caret.contains('^'), "{caret}");
+    let padded = "f32[3,5]{1,0:T(2,2)}";
+    fails(&["complement", padded], "error[layout-notation]");
+    optc(&["layout", "complement", "4:1", "--below=x"]).fails(2, "invalid value");
+}
+
+#[test]
+fn bench_times_each_question() {
+    let text = optc(&["layout", "bench", "f32[256,768]{1,0:T(8,128)}"]).ok();
+    let mut questions = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [question, time, "ns"] = words[..] else {
+            panic!("{line}");
+        };
+        assert!(time.parse::<f64>().is_ok_and(|time| 0.0 <= time), "{line}");
+        questions.push(question);
+    }
+    assert_eq!(questions, ["index", "inverse", "view"]);
+    optc(&["layout", "bench", "f32[3"]).fails(1, "error[tensor-syntax]");
+}
+
+#[test]
 fn a_view_without_a_map_is_deduced() {
     let view = |a: &str, b: &str| optc(&["layout", "view", "--deduce", a, b]).ok();
     assert_eq!(
