@@ -60,7 +60,7 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
         LayoutCommand::Compose { outer, inner } => {
             let (outer, inner) = (modes(outer)?, modes(inner)?);
             let text = outer.compose(&inner);
-            streams.line(&algebra(&outer, text)?);
+            streams.line(&algebra(&outer, "composition", text)?);
         }
         LayoutCommand::Inverse { layout, right } => {
             let layout = modes(layout)?;
@@ -68,12 +68,12 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
                 true => Ok(layout.right_inverse()),
                 false => layout.left_inverse(),
             };
-            streams.line(&algebra(&layout, text)?);
+            streams.line(&algebra(&layout, "inverse", text)?);
         }
         LayoutCommand::Complement { layout, below } => {
             let layout = modes(layout)?;
             let text = layout.complement(below.unwrap_or_else(|| layout.cosize()));
-            streams.line(&algebra(&layout, text)?);
+            streams.line(&algebra(&layout, "complement", text)?);
         }
         LayoutCommand::Bench { tensor } => {
             let text = bench(tensor)?;
@@ -128,9 +128,16 @@ fn modes(text: &str) -> Result<CuteLayout, Failure> {
 }
 
 /// The text of a result of the algebra, or why there is none.
-fn algebra(of: &CuteLayout, result: Result<CuteLayout, CuteError>) -> Result<String, Failure> {
+fn algebra(
+    of: &CuteLayout,
+    what: &str,
+    result: Result<CuteLayout, CuteError>,
+) -> Result<String, Failure> {
     let text = result.map(|layout| layout.to_string());
-    text.map_err(|e| refuse(&of.to_string(), "layout-algebra", e.to_string()))
+    text.map_err(|e| {
+        let message = format!("no {what}: {e}");
+        refuse(&of.to_string(), "layout-algebra", message)
+    })
 }
 
 fn not_written(text: &str, error: &layout::LayoutError) -> Failure {
