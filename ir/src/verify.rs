@@ -617,10 +617,11 @@ impl Bound {
         let input = layout(x, &self.operand)?;
         let output = layout(y, &self.map.result)?;
         is_view(&input, &self.map, &output).map_err(|no| {
-            let mut error = OpError::new(
-                "view-illegal",
-                format!("hbir.view is no view: {}", no.reason),
-            );
+            let mut message = format!("hbir.view is no view: {}", no.reason);
+            if let Some(cause) = no.cause {
+                message.push_str(&format!("; {cause}"));
+            }
+            let mut error = OpError::new("view-illegal", message);
             error.hint = no.hint;
             (error, false)
         })

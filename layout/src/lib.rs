@@ -26,6 +26,7 @@
 
 mod boxes;
 mod build;
+mod cause;
 mod chain;
 mod cursor;
 pub mod cute;
@@ -45,6 +46,7 @@ mod spelling;
 pub mod view;
 mod xla;
 
+pub use cause::{Cause, Side};
 pub use deduce::deduce;
 pub use digits::{DigitOp, DigitText, DigitsSpelling};
 pub use dims::{dimension, true_rank, xla_letters};

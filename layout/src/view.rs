@@ -1,6 +1,7 @@
 //! When a chain of reshapes and transposes costs nothing, and which layout makes it so.
 
 use crate::boxes;
+use crate::cause::{Cause, cause, pull_cause};
 use crate::error::LayoutError;
 use crate::few::Few;
 use crate::layout::{Function, Groups, Layout, product, unravel};
@@ -48,6 +49,8 @@ pub enum ViewMapError {
 pub struct NotView {
     /// What differs.
     pub reason: Box<NotViewReason>,
+    /// Which dimension it comes from.
+    pub cause: Option<Cause>,
     /// What the writer may have meant.
     pub hint: Option<String>,
 }
@@ -150,9 +153,13 @@ pub enum NotViewReason {
 
 impl std::fmt::Display for NotView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.reason)?;
+        if let Some(cause) = &self.cause {
+            write!(f, "; {cause}")?;
+        }
         match &self.hint {
-            None => write!(f, "{}", self.reason),
-            Some(hint) => write!(f, "{}; {hint}", self.reason),
+            None => Ok(()),
+            Some(hint) => write!(f, "; {hint}"),
         }
     }
 }
@@ -167,6 +174,7 @@ impl From<NotViewReason> for NotView {
     fn from(reason: NotViewReason) -> Self {
         Self {
             reason: Box::new(reason),
+            cause: None,
             hint: None,
         }
     }
@@ -460,7 +468,15 @@ impl Refinement {
 pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotView> {
     decide(input, map, output).map_err(|reason| {
         let hint = input.spelling_hint().or_else(|| output.spelling_hint());
+        let moves = matches!(
+            reason,
+            NotViewReason::Bytes { .. }
+                | NotViewReason::Position { .. }
+                | NotViewReason::Positions
+                | NotViewReason::CutAcross { .. }
+        );
         NotView {
+            cause: moves.then(|| cause(input, map, output)).flatten(),
             reason: Box::new(reason),
             hint,
         }
@@ -640,6 +656,9 @@ fn different_element(input: &Layout, map: &ViewMap, output: &Layout) -> Option<N
 /// There is no such layout: the transpose takes apart dimensions across which the layout cuts.
 pub fn pull(input: &Layout, map: &ViewMap) -> Result<Layout, NotView> {
     pull_layout(input, map).map_err(|reason| NotView {
+        cause: matches!(reason, NotViewReason::CutAcross { .. })
+            .then(|| pull_cause(input, map))
+            .flatten(),
         reason: Box::new(reason),
         hint: input.spelling_hint(),
     })

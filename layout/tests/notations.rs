@@ -204,6 +204,7 @@ fn a_mistaken_block_letter_gets_a_hint() {
     assert_eq!(
         error.to_string(),
         "the operand's buffer has 16384 bytes, the result's 65536; \
+         dimension 1 of the result is padded from 32 to 128; \
          W is dimension 1 (size 32) of HWC; did you mean 128C or axes = \"NHW\"?"
     );
 }

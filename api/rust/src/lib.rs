@@ -66,11 +66,11 @@ pub mod text {
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
 pub mod layout {
     pub use optc_layout::{
-        Axes, BlockSpelling, DigitOp, DigitText, DigitsSpelling, DrawError, Drawing, ExplainError,
-        Explanation, Factor, Field, Layout, LayoutError, NotView, NotViewReason, Notation, Piece,
-        Rearrangement, Spelling, SplitConfig, StridedSpelling, TileDim, ViewMap, ViewMapError,
-        XlaArray, XlaDim, XlaShape, XlaSpelling, XlaType, deduce, dimension, explain, is_view,
-        pull, true_rank, xla_letters,
+        Axes, BlockSpelling, Cause, DigitOp, DigitText, DigitsSpelling, DrawError, Drawing,
+        ExplainError, Explanation, Factor, Field, Layout, LayoutError, NotView, NotViewReason,
+        Notation, Piece, Rearrangement, Side, Spelling, SplitConfig, StridedSpelling, TileDim,
+        ViewMap, ViewMapError, XlaArray, XlaDim, XlaShape, XlaSpelling, XlaType, deduce, dimension,
+        explain, is_view, pull, true_rank, xla_letters,
     };
     pub use optc_layout::{cute, notation};
 }

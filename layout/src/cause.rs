@@ -1,0 +1,214 @@
+//! What about two layouts keeps a chain from being a view, in words.
+//!
+//! The decision compares functions and knows an offset that differs; a reader asks which dimension
+//! it is. The answers here are true statements about the layouts, and the decision rests on none.
+
+use crate::few::Few;
+use crate::layout::{Layout, Piece};
+use crate::view::ViewMap;
+
+/// Which of the two tensors of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What the chain reads.
+    Operand,
+    /// What it gives.
+    Result,
+}
+
+/// What keeps a chain from being a view, found after the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The map cuts a dimension where the layout has no boundary.
+    Cut {
+        /// Whose dimension.
+        of: Side,
+        /// Which one.
+        dim: usize,
+        /// Elements of the dimension inside of the cut.
+        at: u64,
+        /// Elements of the dimension in the layout's tile, block or run.
+        tile: u64,
+    },
+    /// From the innermost out, the first dimension that stands in another's place.
+    Order {
+        /// The result's dimension that its layout has there.
+        wanted: usize,
+        /// The result's dimension that comes out of the operand there.
+        found: usize,
+    },
+    /// A dimension in runs of different lengths.
+    Runs {
+        /// The result's dimension.
+        dim: usize,
+        /// Elements of a run in the operand.
+        found: u64,
+        /// Elements of a run in the result.
+        wanted: u64,
+    },
+    /// A dimension that only one of the two pads.
+    Padded {
+        /// Which one.
+        of: Side,
+        /// Its dimension.
+        dim: usize,
+        /// Indices of the run.
+        from: u64,
+        /// Positions that the run takes.
+        to: u64,
+    },
+    /// A dimension with different padding.
+    Padding {
+        /// The result's dimension.
+        dim: usize,
+        /// Positions of a run in the operand.
+        found: u64,
+        /// Positions of a run in the result.
+        wanted: u64,
+    },
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Operand => "operand",
+            Self::Result => "result",
+        })
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cut { of, dim, at, tile } => {
+                write!(
+                    f,
+                    "dimension {dim} of the {of} is cut at {at} inside a tile of {tile}"
+                )
+            }
+            Self::Padded { of, dim, from, to } => {
+                write!(
+                    f,
+                    "dimension {dim} of the {of} is padded from {from} to {to}"
+                )
+            }
+            Self::Order { wanted, found } => write!(
+                f,
+                "where the result wants dimension {wanted}, the operand has what becomes dimension {found}"
+            ),
+            Self::Runs { dim, found, wanted } => write!(
+                f,
+                "dimension {dim} is in runs of {found} in the operand and of {wanted} in the result"
+            ),
+            Self::Padding { dim, found, wanted } => write!(
+                f,
+                "dimension {dim} takes {found} positions in the operand and {wanted} in the result"
+            ),
+        }
+    }
+}
+
+/// The first cause that the layouts show; `None` where they are not mixed-radix or show none.
+pub(crate) fn cause(input: &Layout, map: &ViewMap, output: &Layout) -> Option<Cause> {
+    let middle = map.shape.as_deref().unwrap_or(input.shape());
+    let perm: Few<usize> = match &map.perm {
+        Some(perm) => Few::from_slice(perm),
+        None => (0..middle.len()).collect(),
+    };
+    let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
+    let (from, to) = (input.pieces()?, output.pieces()?);
+    // Without a transpose the two shapes cut each other.
+    let (operand, result): (&[u64], &[u64]) = match &map.perm {
+        None => (input.shape(), output.shape()),
+        Some(_) => (&[], &[]),
+    };
+    cut(Side::Operand, input.shape(), &[middle, result], &from)
+        .or_else(|| {
+            let shapes = [&permuted[..], operand];
+            cut(Side::Result, output.shape(), &shapes, &to)
+        })
+        .or_else(|| {
+            let plain = middle == input.shape() && permuted == output.shape();
+            plain.then(|| runs(&perm, &from, &to)).flatten()
+        })
+        .or_else(|| padded(Side::Result, &to, &from))
+        .or_else(|| padded(Side::Operand, &from, &to))
+}
+
+/// Where the map cuts a tile of the operand, whatever the result's layout.
+pub(crate) fn pull_cause(input: &Layout, map: &ViewMap) -> Option<Cause> {
+    let middle = map.shape.as_deref().unwrap_or(input.shape());
+    cut(Side::Operand, input.shape(), &[middle], &input.pieces()?)
+}
+
+/// A cut of a reshape between `own` and the others, either way, that is no boundary of a digit.
+fn cut(of: Side, own: &[u64], others: &[&[u64]], pieces: &[Piece]) -> Option<Cause> {
+    let mut cuts = Vec::new();
+    for other in others {
+        let mut inside = 1u64;
+        for &size in other.iter().rev() {
+            inside = inside.checked_mul(size)?;
+            cuts.push(inside);
+        }
+    }
+    let mut inside = 1u64;
+    for (dim, &size) in own.iter().enumerate().rev() {
+        let all = inside.checked_mul(size)?;
+        let within = cuts.iter().filter(|&&cut| inside < cut && cut < all);
+        for cut in within.filter(|&&cut| cut.is_multiple_of(inside)) {
+            let at = cut / inside;
+            let tiles = pieces.iter().filter(|p| p.dim == dim).map(|p| p.div);
+            if let Some(tile) = tiles
+                .filter(|&div| 1 < div && !at.is_multiple_of(div))
+                .max()
+            {
+                return Some(Cause::Cut { of, dim, at, tile });
+            }
+        }
+        inside = all;
+    }
+    None
+}
+
+/// A run that takes more positions than it has indices, and has no equal on the other side.
+fn padded(of: Side, own: &[Piece], other: &[Piece]) -> Option<Cause> {
+    let padding = |p: &&Piece| p.count < p.extent;
+    let alone = |p: &&Piece| {
+        let same = |o: &Piece| (o.count, o.extent) == (p.count, p.extent);
+        !other.iter().any(same)
+    };
+    let found = own.iter().filter(padding).rfind(alone)?;
+    Some(Cause::Padded {
+        of,
+        dim: found.dim,
+        from: found.count,
+        to: found.extent,
+    })
+}
+
+/// The first difference of the digits of a transpose, from the innermost out.
+fn runs(perm: &[usize], from: &[Piece], to: &[Piece]) -> Option<Cause> {
+    let becomes = |dim: usize| perm.iter().position(|&axis| axis == dim);
+    let real = |pieces: &[Piece]| -> Vec<Piece> {
+        let counted = pieces.iter().filter(|p| 1 < p.count);
+        counted.rev().copied().collect()
+    };
+    for (a, b) in real(from).iter().zip(&real(to)) {
+        let found = becomes(a.dim)?;
+        if found != b.dim {
+            let wanted = b.dim;
+            return Some(Cause::Order { wanted, found });
+        }
+        if a.count != b.count || a.div != b.div {
+            let (found, wanted) = (a.count, b.count);
+            let dim = b.dim;
+            return (found != wanted).then_some(Cause::Runs { dim, found, wanted });
+        }
+        if a.extent != b.extent {
+            let (found, wanted) = (a.extent, b.extent);
+            let dim = b.dim;
+            return Some(Cause::Padding { dim, found, wanted });
+        }
+    }
+    None
+}
