@@ -4,7 +4,7 @@
 use optc_interp::{
     Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
-use optc_ir::tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Tile, access_of};
+use optc_ir::tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Steps, Tile, access_of};
 use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::{GroupReport, TileReport};
@@ -127,7 +127,8 @@ fn sizes(extent: u64, unit: u64) -> Vec<u64> {
 }
 
 /// What the best plan moves over all block sizes and orders of the axes of one group: of its last
-/// operation, and of one sum at a time. None where too many would have to be tried, or none fits.
+/// operation or of one whose result others read a part of each, and of one sum at a time. None where
+/// too many would have to be tried, or none fits.
 fn exhaustive(
     module: &Module,
     members: &[Op],
@@ -148,7 +149,50 @@ fn exhaustive(
     };
     use optc_ir::entity::EntityId;
     let leaves = |op: &&Op| func.ops[**op].results.iter().any(|v| escapes[v.index()]);
-    let root = *members.iter().rev().find(leaves)?;
+    let last = *members.iter().rev().find(leaves)?;
+    let first = exhaustive_from(module, (last, members), memory, target, registry, limit)?;
+    let mut best = first;
+    for &op in members.iter().filter(|&&op| op != last) {
+        let readers = members.iter().filter(|&&reader| {
+            let data = &func.ops[reader];
+            let access = access_of(registry.get(&data.name), &func.op_ref(reader));
+            let whole = Steps {
+                spans: access.loops.iter().map(|l| Span::whole(l.extent)).collect(),
+                exact: true,
+            };
+            let mut operands = data.operands.iter().enumerate();
+            operands.any(|(i, &v)| {
+                let shape = func.ty(v).as_tensor().and_then(|t| t.shape());
+                func.def_op(v) == Some(op)
+                    && shape.is_some_and(|shape| {
+                        let read = access.operand(i, &whole, &shape, &[]).tile;
+                        !read.0.iter().zip(&shape).all(|(s, &n)| s.is_whole(n))
+                    })
+            })
+        });
+        if 1 < readers.count() {
+            let few = limit / 4;
+            let found = exhaustive_from(module, (op, members), memory, target, registry, few);
+            best = match (best, found.flatten()) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+    best
+}
+
+/// The same with tiles that are carried from those of one operation; none where too many would have to
+/// be tried.
+fn exhaustive_from(
+    module: &Module,
+    (root, members): (Op, &[Op]),
+    memory: u64,
+    target: &str,
+    registry: &Arc<Registry>,
+    limit: usize,
+) -> Option<Option<u64>> {
+    let func = &module.funcs[0];
     let shape = |v: Value| func.ty(v).as_tensor().and_then(|t| t.shape());
     let result = shape(func.ops[root].results[0])?;
     let tpu = target == "tpu";
@@ -221,7 +265,7 @@ fn exhaustive(
             chosen[..next].fill(0);
         }
     }
-    best
+    Some(best)
 }
 
 /// All orders of some axes.

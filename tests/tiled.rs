@@ -291,6 +291,12 @@ fn plans_of_the_planner_give_what_the_operations_give() {
                 "seed {seed}: {group:?}\n{}",
                 text::print(&module)
             );
+            let alone = group.untiled_bytes == group.unfused_bytes;
+            assert!(
+                alone || moved <= group.untiled_bytes,
+                "seed {seed}: more than in one program: {group:?}\n{}",
+                text::print(&module)
+            );
             cut += u64::from(1 < group.grid.iter().product::<u64>());
         }
         let found = run(&module, true)

@@ -175,6 +175,21 @@ pub const CODES: &[Code] = &[
         "give the named operation another tile or none, or take it out of the group",
     ),
     Code::command(
+        "tile-conversion",
+        "a remark: a group converts layouts on the tiles that it keeps on chip, with the bytes that this moves and those of conversions through memory",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  %0 = "hbir.layout_convert"(%x) : (tensor<64x32xf32>) -> tensor<64x32xf32, {order = [1, 0]}>
+  %1 = "hbir.relu"(%0) : (tensor<64x32xf32, {order = [1, 0]}>) -> tensor<64x32xf32, {order = [1, 0]}>
+  %2 = "hbir.layout_convert"(%1) : (tensor<64x32xf32, {order = [1, 0]}>) -> tensor<64x32xf32>
+  return %2 : tensor<64x32xf32>
+}"#,
+        )],
+        "optc --pass=tile-propagate --remarks in.ir",
+        "nothing is wrong; layouts that the operations share need no conversion",
+    ),
+    Code::command(
         "tile-group-plan",
         "a remark: what a group of operations that is kept on chip moves and holds",
         &[(

@@ -8,7 +8,9 @@ tiles (the same ones every time), some with blocks that a TPU takes.  Each plan 
 tile by tile (`--exec=tiled`), and as Pallas kernels in interpret mode.  Those for a TPU are also
 lowered for it, which runs Pallas's own checks of block shapes; of groups cut out of models Pallas may lack
 an operation on a TPU, or they have a part without a kernel, and their numbers count alone.  A file is a program with a plan;
-`// TPU` in it says that a TPU takes its blocks.  Needs jax (requirements.txt).
+`// TPU` in it says that a TPU takes its blocks.  Without files the models of tests/models are written as modules, too, and
+give in interpret mode what onnxruntime gives; a file that ends in .onnx is tried so.  Needs jax and onnxruntime
+(requirements.txt).
 """
 import importlib.util
 import pathlib
@@ -19,6 +21,8 @@ import sys
 import tempfile
 
 import numpy as np
+import onnx
+import onnxruntime_peer as peer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = {"f32": np.float32, "f16": np.float16, "si32": np.int32, "si64": np.int64, "i1": np.bool_}
@@ -240,6 +244,36 @@ def check(optc, text, tpu, folder):
         return f"{type(error).__name__}: {str(error)[:800]}"
 
 
+def model_runs(files):
+    """Models, with plans for much memory on chip and for little."""
+    for path in files:
+        for target, memory in (("tpu", 1 << 24), ("tpu", 1 << 17), ("cpu", 1 << 15)):
+            yield path, target, memory
+
+
+def check_model(optc, path, target, memory, folder):
+    """How many kernels the module of a model has, and what is wrong with it; None if nothing is."""
+    here, written = folder / path.name, folder / "model.py"
+    onnx.save(peer.load(path, np.random.default_rng(5)), str(here))
+    wanted = peer.expected(here, 5, folder)
+    passes = f"--pass=default,tile-propagate{{memory={memory}}}"
+    done = subprocess.run([optc, passes, f"--target={target}", "--emit=pallas", str(here), "-o", str(written)],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        return 0, done.stderr[:800]
+    kernels = written.read_text().count("pl.pallas_call(")
+    try:
+        with np.load(folder / "in.npz") as inputs:
+            found = run_jax(written, dict(inputs), False)
+        if sorted(found) != sorted(wanted):
+            return kernels, f"gives {sorted(found)}, wanted {sorted(wanted)}"
+        for name, value in wanted.items():
+            peer.compare(found[name], value)
+        return kernels, None
+    except Exception as error:  # whatever JAX refuses is a finding
+        return kernels, f"{type(error).__name__}: {str(error)[:800]}"
+
+
 def main():
     optc, count, files = sys.argv[1], 40, []
     for arg in sys.argv[2:]:
@@ -247,10 +281,14 @@ def main():
             count = int(arg.removeprefix("--cases="))
         else:
             files.append(pathlib.Path(arg))
-    random_too = not files
-    files = files or sorted((ROOT / "tests/plans").glob("*.ir"))
+    every = not files
+    models = [f for f in files if f.suffix == ".onnx"]
+    files = [f for f in files if f.suffix != ".onnx"]
+    if every:
+        files = sorted((ROOT / "tests/plans").glob("*.ir"))
+        models = sorted((ROOT / "tests/models").glob("*.onnx"))
     plans = [(str(f), f.read_text(), "// TPU" in f.read_text()) for f in files]
-    if random_too:
+    if every:
         plans += [*tpu_plans(), *random_plans(count), *model_groups(optc)]
     failed = 0
     for name, text, tpu in plans:
@@ -259,6 +297,18 @@ def main():
         if why:
             failed += 1
             print(f"{name}: {why}\n{text}")
+    runs = kernels = 0
+    for path, target, memory in model_runs(models):
+        with tempfile.TemporaryDirectory() as folder:
+            more, why = check_model(optc, path, target, memory, pathlib.Path(folder))
+        runs, kernels = runs + 1, kernels + more
+        if why:
+            failed += 1
+            print(f"{path.name} for {target} in {memory} bytes, against onnxruntime: {why}")
+    if every and kernels < runs:
+        failed += 1
+        print(f"{kernels} kernels in {runs} modules of models, wanted one each or more")
+    print(f"{len(models)} models, {runs} modules with {kernels} kernels against onnxruntime")
     print(f"{len(plans)} plans, {sum(1 for p in plans if p[2] is True)} of them lowered for a TPU, {failed} failures")
     return 1 if failed else 0
 

@@ -26,10 +26,14 @@ struct Written {
     done: Vec<bool>,
 }
 
-/// One operation of the group, and what is the same in all programs.
-struct Member<'a> {
+/// One part of an operation of the group, and what is the same in all programs.
+struct Member {
     op: Op,
-    tile: &'a OpTile,
+    /// The number of the part.
+    piece: usize,
+    tile: OpTile,
+    /// Of each operand that the group makes the part that is read.
+    sources: Vec<usize>,
     shapes: Vec<Vec<usize>>,
     results: Vec<(Vec<usize>, DType)>,
     /// The axes that a cut reduction runs over.
@@ -38,6 +42,8 @@ struct Member<'a> {
     loops: Vec<i64>,
     /// Whether each result is used outside of the group.
     escapes: Vec<bool>,
+    /// Whether the operation makes other parts, too.
+    one_of_many: bool,
     /// The dimension along which it runs on, where that is cut.
     runs_along: Option<usize>,
     /// The operation whose running result it adds up, and where the rows of that stand in its own.
@@ -47,12 +53,12 @@ struct Member<'a> {
 /// What is kept from one program to the next.
 #[derive(Default)]
 struct Kept {
-    partial: BTreeMap<Op, Partial>,
+    partial: BTreeMap<(Op, usize), Partial>,
     running: BTreeMap<Op, Running>,
 }
 
-/// What there is of each value in one program.
-type Parts = BTreeMap<Value, Part>;
+/// What there is of each value in one program, part by part; of a value in memory part 0.
+type Parts = BTreeMap<(Value, usize), Part>;
 
 /// Runs the group of this number and stores the values that are used outside of it.
 pub(crate) fn run_group<M: Memory>(
@@ -68,7 +74,7 @@ pub(crate) fn run_group<M: Memory>(
         if &*func.ops[op].name == CONSTANT {
             continue;
         }
-        members.push(member(frame, plan, group, op, escapes).map_err(|e| (op, e))?);
+        members.extend(parts(frame, plan, group, op, escapes).map_err(|e| (op, e))?);
     }
     let Some(first) = members.first().map(|m| m.op) else {
         return Ok(());
@@ -105,7 +111,7 @@ pub(crate) fn run_group<M: Memory>(
                 if let Some(written) = written.get_mut(&value) {
                     write(written, &part, &program, i).map_err(|e| fail(e.into()))?;
                 }
-                parts.insert(value, part);
+                parts.insert((value, member.piece), part);
             }
         }
     }
@@ -123,16 +129,34 @@ pub(crate) fn run_group<M: Memory>(
     Ok(())
 }
 
-fn member<'p, M: Memory>(
+/// The parts of one operation.
+fn parts<M: Memory>(
     frame: &Frame<'_, M>,
-    plan: &'p Plan,
+    plan: &Plan,
     group: &Group,
     op: Op,
     escapes: &[bool],
-) -> Result<Member<'p>, OpFailure> {
+) -> Result<Vec<Member>, OpFailure> {
+    let tile = &plan.tiles[&op];
+    if tile.count() == 0 && !frame.func.ops[op].results.is_empty() {
+        return Err(TileFault::Unplanned { group: tile.group }.into());
+    }
+    let pieces = tile.pieces().enumerate();
+    pieces
+        .map(|(number, piece)| member(frame, plan, group, op, (number, piece), escapes))
+        .collect()
+}
+
+fn member<M: Memory>(
+    frame: &Frame<'_, M>,
+    plan: &Plan,
+    group: &Group,
+    op: Op,
+    (piece, tile): (usize, OpTile),
+    escapes: &[bool],
+) -> Result<Member, OpFailure> {
     let func = frame.func;
     let data = &func.ops[op];
-    let tile = &plan.tiles[&op];
     if tile.results.len() != data.results.len() {
         return Err(TileFault::Unplanned { group: tile.group }.into());
     }
@@ -169,8 +193,9 @@ fn member<'p, M: Memory>(
             return Err(TileFault::Plan(why).into());
         }
     }
-    let axes = reduction_axes(group, tile)?;
+    let axes = reduction_axes(group, &tile)?;
     let access = access_at(frame, op)?;
+    let sources = sources(func, plan, group, op, &tile, &access);
     let loops: Vec<i64> = match access.running() {
         Some((_, size)) => vec![size.cast_signed()],
         None => access.reductions().map(|r| r.1.cast_signed()).collect(),
@@ -186,15 +211,49 @@ fn member<'p, M: Memory>(
     })?;
     Ok(Member {
         op,
-        tile,
+        piece,
+        sources,
         shapes,
         results,
         axes,
         loops,
         escapes: data.results.iter().map(|v| escapes[v.index()]).collect(),
+        one_of_many: 1 < plan.tiles[&op].count(),
         runs_along: access.running_dim().filter(|_| !tile.reduce.is_empty()),
         adds_up,
+        tile,
     })
+}
+
+/// Of each operand that the group makes in several parts the one that this part of an operation reads:
+/// the first that holds what it needs.
+fn sources(
+    func: &Func,
+    plan: &Plan,
+    group: &Group,
+    op: Op,
+    tile: &OpTile,
+    access: &Access,
+) -> Vec<usize> {
+    let data = &func.ops[op];
+    let shape = |v: Value| func.ty(v).as_tensor().and_then(|t| t.shape());
+    let shapes: Option<Vec<Vec<u64>>> = data.results.iter().map(|&v| shape(v)).collect();
+    let grid = group.grid();
+    let steps = shapes.and_then(|shapes| {
+        let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
+        let steps = access.steps(&tile.results, &tile.reduce, &shapes, &grid);
+        steps.ok()
+    });
+    let source = |(i, &value): (usize, &Value)| {
+        let def = func.def_op(value)?;
+        let maker = plan.tiles.get(&def).filter(|t| t.group == tile.group)?;
+        let result = func.ops[def].results.iter().position(|v| *v == value)?;
+        let shape = shape(value)?;
+        let needed = access.operand(i, steps.as_ref()?, &shape, &grid).tile;
+        maker.holding(result, &needed, &shape, &grid)
+    };
+    let operands = data.operands.iter().enumerate();
+    operands.map(|o| source(o).unwrap_or(0)).collect()
 }
 
 /// The axes that a cut reduction runs over. They are the last of the grid that have steps, so that
@@ -234,7 +293,7 @@ fn access_at<M: Memory>(frame: &Frame<'_, M>, op: Op) -> Result<Access, OpFailur
 /// The values that the group reads from memory.
 fn outer_values<M: Memory>(
     frame: &mut Frame<'_, M>,
-    members: &[Member<'_>],
+    members: &[Member],
 ) -> Result<Parts, (Op, OpFailure)> {
     let func = frame.func;
     let inner: BTreeSet<Op> = members.iter().map(|m| m.op).collect();
@@ -242,11 +301,11 @@ fn outer_values<M: Memory>(
     for member in members {
         for (i, &operand) in func.ops[member.op].operands.iter().enumerate() {
             let within = func.def_op(operand).is_some_and(|op| inner.contains(&op));
-            if within || parts.contains_key(&operand) {
+            if within || parts.contains_key(&(operand, 0)) {
                 continue;
             }
             let tensor = frame.load(i, operand).map_err(|e| (member.op, e))?;
-            parts.insert(operand, Part::of_memory(tensor));
+            parts.insert((operand, 0), Part::of_memory(tensor));
         }
     }
     Ok(parts)
@@ -255,7 +314,7 @@ fn outer_values<M: Memory>(
 /// The values of the group that something outside of it uses.
 fn escaping<M: Memory>(
     frame: &Frame<'_, M>,
-    members: &[Member<'_>],
+    members: &[Member],
     escapes: &[bool],
 ) -> Result<BTreeMap<Value, Written>, OpFailure> {
     let func: &Func = frame.func;
@@ -283,7 +342,7 @@ fn range(span: &Span, program: &[i64]) -> Range<i64> {
 fn run_member<M: Memory>(
     frame: &Frame<'_, M>,
     group: &Group,
-    member: &Member<'_>,
+    member: &Member,
     program: &[i64],
     parts: &Parts,
     kept: &mut Kept,
@@ -292,7 +351,7 @@ fn run_member<M: Memory>(
     let data = &func.ops[member.op];
     let mut inputs = Vec::with_capacity(data.operands.len());
     for (i, operand) in data.operands.iter().enumerate() {
-        let Some(part) = parts.get(operand) else {
+        let Some(part) = parts.get(&(*operand, member.sources[i])) else {
             return Ok(None);
         };
         // Of a value in memory there is no more than the block that is fetched.
@@ -358,7 +417,10 @@ fn run_member<M: Memory>(
             })
             .collect();
         let last = |a: &usize| program[*a] == group.axes[*a].extent.cast_signed() - 1;
-        let mut before = kept.partial.remove(&member.op).filter(|_| !first);
+        let mut before = kept
+            .partial
+            .remove(&(member.op, member.piece))
+            .filter(|_| !first);
         let rows = member.adds_up.as_ref().and_then(|of| {
             let running = kept.running.get(&of.op)?;
             Some(Rows {
@@ -371,7 +433,7 @@ fn run_member<M: Memory>(
         }
         let mut now = step.accumulate(combine, &reduced, &member.loops, before)?;
         if !member.axes.iter().all(last) {
-            kept.partial.insert(member.op, now);
+            kept.partial.insert((member.op, member.piece), now);
             return Ok(None);
         }
         if let Some(rows) = &rows {
@@ -389,14 +451,15 @@ fn run_member<M: Memory>(
 
 /// Where the results of an operation lie in a program; each that is written to memory holds an
 /// element of its value.
-fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFault> {
+fn regions(member: &Member, program: &[i64]) -> Result<Vec<Region>, TileFault> {
     let mut regions = Vec::with_capacity(member.results.len());
     for (result, (tile, (shape, _))) in member.tile.results.iter().zip(&member.results).enumerate()
     {
         let region: Region = tile.0.iter().map(|s| range(s, program)).collect();
         let whole = whole(shape);
         let empty = is_empty(&intersection(&region, &whole)) && !shape.contains(&0);
-        if empty && member.escapes[result] {
+        // Of several parts some may have nothing in a program.
+        if empty && member.escapes[result] && !member.one_of_many {
             let none =
                 |(a, b): &(&Range<i64>, &Range<i64>)| a.end.min(b.end) <= a.start.max(b.start);
             let dim = region

@@ -5,6 +5,7 @@ use crate::ops::decl::{Call, Decl};
 use crate::ops::labels::{marks, or_barrier};
 use crate::ops::shape::{axis, operand_bytes, result_bytes, show};
 use crate::tensor::{EvalError, Offsets, Tensor};
+use crate::tile::{Access, Index, LoopKind};
 use crate::types::Dim;
 
 const SPLIT: Decl = Decl::new(
@@ -16,6 +17,7 @@ const SPLIT: Decl = Decl::new(
     eval,
 )
 .freedom(freedom)
+.access(access)
 .traffic(traffic);
 
 /// C1: an axis of the operand. C2: sizes are not negative. C3: they add up to the axis.
@@ -81,6 +83,27 @@ fn freedom(op: &OpRef<'_>) -> Freedom {
         op.results.iter().for_each(|_| f.result(marks(&labels)));
         Ok(())
     })
+}
+
+/// One loop runs along the axis; each result is its part of it.
+fn access(op: &OpRef<'_>) -> Result<Access, OpError> {
+    let x = op.operand(0)?;
+    let axis = axis(op, "split-c1", x.rank())?;
+    let mut access = Access::whole(op);
+    for (d, dim) in x.dims.iter().enumerate() {
+        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.operands[0][d] = Index::of(id);
+        access
+            .results
+            .iter_mut()
+            .for_each(|dims| dims[d] = Index::of(id));
+    }
+    let mut before = 0i64;
+    for (result, size) in access.results.iter_mut().zip(sizes(op)?) {
+        result[axis] = Index::shifted(axis, 1, -before);
+        before = before.saturating_add_unsigned(size);
+    }
+    Ok(access)
 }
 
 fn traffic(op: &OpRef<'_>) -> Traffic {

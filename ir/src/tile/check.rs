@@ -87,6 +87,11 @@ impl<'p> Running<'p> {
                 ));
             }
         }
+        let runs = data.results.iter().any(|v| self.values.contains_key(v));
+        let reads = data.operands.iter().any(|v| self.values.contains_key(v));
+        if (runs || reads) && plan.tiles.get(&op).is_some_and(|t| 1 < t.count()) {
+            return refuse(format!("{} has several parts, wanted one", data.name));
+        }
         for (i, operand) in data.operands.iter().enumerate() {
             let Some(&(group, span, dim)) = self.values.get(operand) else {
                 continue;
@@ -110,8 +115,9 @@ impl<'p> Running<'p> {
 /// What the operations so far make in their groups.
 #[derive(Default)]
 struct Made<'p> {
-    /// The group, the tile, and the axes at whose last step alone the value is complete.
-    values: BTreeMap<Value, (usize, &'p Tile, Vec<usize>)>,
+    /// The tile of the operation, which of its results it is, and the axes at whose last step alone
+    /// the value is complete.
+    values: BTreeMap<Value, (&'p OpTile, usize, Vec<usize>)>,
 }
 
 /// The operation can make the tile, from what the others of its group make; sums are complete where
@@ -124,10 +130,30 @@ fn check_loops<'p>(
     plan: &'p Plan,
     made: &mut Made<'p>,
 ) -> Result<(), Diagnostic> {
-    let data = &func.ops[op];
-    if tile.results.is_empty() {
-        return Ok(());
+    let mut sums = Vec::new();
+    for piece in tile.pieces() {
+        sums.extend(check_piece(func, registry, op, &piece, plan, made)?);
     }
+    sums.sort_unstable();
+    sums.dedup();
+    if let Some(tile) = plan.tiles.get(&op).filter(|t| 0 < t.count()) {
+        for (r, &value) in func.ops[op].results.iter().enumerate() {
+            made.values.insert(value, (tile, r, sums.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// One part of what an operation makes; the axes at whose last step alone it is complete.
+fn check_piece(
+    func: &Func,
+    registry: &Registry,
+    op: Op,
+    tile: &OpTile,
+    plan: &Plan,
+    made: &Made<'_>,
+) -> Result<Vec<usize>, Diagnostic> {
+    let data = &func.ops[op];
     let group = &plan.groups[tile.group];
     let grid = group.grid();
     let sizes = |values: &[Value]| -> Vec<Vec<u64>> {
@@ -159,19 +185,21 @@ fn check_loops<'p>(
     }
     let inputs = sizes(&data.operands);
     for (i, (&operand, shape)) in data.operands.iter().zip(&inputs).enumerate() {
-        let inside = made.values.get(&operand).filter(|m| m.0 == tile.group);
+        let inside = made.values.get(&operand);
+        let inside = inside.filter(|m| m.0.group == tile.group);
         if let Some(read) = tile.reads.get(i).and_then(Option::as_ref) {
             check_read(&data.name, i, read, inside.is_some(), &grid, || {
                 (access.operand(i, &steps, shape, &grid).tile, shape)
             })?;
         }
-        let Some((_, given, partial)) = inside else {
+        let Some((maker, result, partial)) = inside else {
             continue;
         };
         sums.extend(partial);
         let wanted = access.operand(i, &steps, shape, &grid).tile;
-        let mut spans = given.0.iter().zip(&wanted.0).zip(shape);
-        if !spans.all(|((a, b), &n)| a.holds(b, n, &grid)) {
+        if maker.holding(*result, &wanted, shape, &grid).is_none() {
+            let given: Vec<String> = maker.tiles_of(*result).map(Tile::to_string).collect();
+            let given = given.join(" and ");
             let message = format!(
                 "{} needs {wanted} of its operand {i}, of which the group makes {given}",
                 data.name
@@ -189,13 +217,7 @@ fn check_loops<'p>(
         );
         return Err(Diagnostic::error("tile-order", message));
     }
-    if let Some(tile) = plan.tiles.get(&op) {
-        for (&value, result) in data.results.iter().zip(&tile.results) {
-            made.values
-                .insert(value, (tile.group, result, sums.clone()));
-        }
-    }
-    Ok(())
+    Ok(sums)
 }
 
 /// The block of an operand that is fetched holds what the tile needs.
@@ -213,8 +235,7 @@ fn check_read<'a>(
         return Err(Diagnostic::error("tile-uncovered", message).hint(hint));
     }
     let (wanted, shape) = wanted();
-    let mut spans = read.0.iter().zip(&wanted.0).zip(shape);
-    if spans.all(|((a, b), &n)| a.holds(b, n, grid)) {
+    if read.holds(&wanted, shape, grid) {
         return Ok(());
     }
     let message =
@@ -223,6 +244,12 @@ fn check_read<'a>(
 }
 
 fn check_tile(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), Diagnostic> {
+    let empty = tile.results.is_empty().then(|| tile.clone());
+    let mut pieces = tile.pieces().chain(empty);
+    pieces.try_for_each(|piece| check_spans(func, op, &piece, grid))
+}
+
+fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), Diagnostic> {
     let data = &func.ops[op];
     let spans = |t: &OpTile| -> Vec<Span> {
         let results = t.results.iter().flat_map(|t| t.0.iter());

@@ -254,6 +254,12 @@ impl Expr {
         found
     }
 
+    /// Whether it is a sum of indices times numbers, without quotients and remainders.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.terms.iter().all(|(a, _)| matches!(a, Atom::Axis(_)))
+    }
+
     /// The expression with another one in the place of each axis, for a grid of these extents.
     #[must_use]
     pub fn substitute(&self, with: &dyn Fn(usize) -> Expr, grid: &[u64]) -> Expr {

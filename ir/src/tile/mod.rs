@@ -19,7 +19,7 @@ mod units;
 pub use access::{Access, Combine, Index, Loop, LoopKind, access_of};
 pub use check::check;
 pub use expr::{Expr, ExprError};
-pub use plan::{Axis, Group, OpTile, Order, Plan};
+pub use plan::{Axis, Group, OpTile, Order, Piece, Plan};
 pub use region::{Region, RegionError, Steps};
 pub use running::{AddsUp, adds_up};
 pub use span::{Span, SpanError, Tile};

@@ -19,6 +19,9 @@
 //! - `read` has a list of spans for each operand that a program reads from memory: the block that is
 //!   fetched where that is more than the tile needs, as the rules of a target may want it. The list
 //!   is empty for the others.
+//! - `more` has further parts that an operation makes in a program, each with a `result` and, where it
+//!   needs one, a `read` of its own: what different readers want of one value is no single box. Each
+//!   reader takes the first part that holds what it needs. Parts share the `reduce`.
 //! - An operation with a cut reduction adds up over the axes of `reduce`: it is complete at the last
 //!   step of them, and what needs it in the group runs at that step only.
 
@@ -83,6 +86,62 @@ pub struct OpTile {
     /// Per operand the block that is fetched from memory, where that is not what the tile needs;
     /// empty when there is none.
     pub reads: Vec<Option<Tile>>,
+    /// What it makes besides, part by part.
+    pub more: Vec<Piece>,
+}
+
+/// One more part of what an operation makes in a program.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Piece {
+    /// The tile of each result.
+    pub results: Vec<Tile>,
+    /// See [`OpTile::reads`].
+    pub reads: Vec<Option<Tile>>,
+}
+
+impl OpTile {
+    /// The number of parts; none while the tile is still to be found.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        if self.results.is_empty() {
+            0
+        } else {
+            1 + self.more.len()
+        }
+    }
+
+    /// Each part as the tile of an operation that makes it alone.
+    pub fn pieces(&self) -> impl Iterator<Item = OpTile> + '_ {
+        let first = (&self.results, &self.reads);
+        let all = std::iter::once(first).chain(self.more.iter().map(|p| (&p.results, &p.reads)));
+        all.take(self.count()).map(|(results, reads)| OpTile {
+            group: self.group,
+            results: results.clone(),
+            reduce: self.reduce.clone(),
+            reads: reads.clone(),
+            more: Vec::new(),
+        })
+    }
+
+    /// The tiles of one result, part by part.
+    pub fn tiles_of(&self, result: usize) -> impl Iterator<Item = &Tile> {
+        let more = self.more.iter().map(move |p| p.results.get(result));
+        let all = std::iter::once(self.results.get(result)).chain(more);
+        all.flatten()
+    }
+
+    /// The first part of a result that holds a tile, for a value of this shape.
+    #[must_use]
+    pub fn holding(
+        &self,
+        result: usize,
+        wanted: &Tile,
+        shape: &[u64],
+        grid: &[u64],
+    ) -> Option<usize> {
+        let mut tiles = self.tiles_of(result);
+        tiles.position(|tile| tile.holds(wanted, shape, grid))
+    }
 }
 
 impl Order {
@@ -261,7 +320,7 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
     let Attr::Dict(dict) = attr else {
         return Err(wanted.to_owned());
     };
-    known_names(dict, &["group", "read", "reduce", "result"])?;
+    known_names(dict, &["group", "more", "read", "reduce", "result"])?;
     let group = dict.int("group").and_then(|n| usize::try_from(n).ok());
     let mut tile = OpTile {
         group: group.ok_or(wanted)?,
@@ -270,8 +329,36 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
     if let Some(reduce) = dict.get("reduce") {
         tile.reduce = read_spans(reduce)?;
     }
+    let first = read_piece(dict, operands, results)?;
+    (tile.results, tile.reads) = (first.results, first.reads);
+    let Some(more) = dict.get("more") else {
+        return Ok(tile);
+    };
+    let wanted = "`more` wants a list of `{result = [\"16 @ g0 * 16 + 64\", \"128\"]}`";
+    if tile.results.is_empty() {
+        return Err("`more` wants a `result` beside it".to_owned());
+    }
+    for item in more.as_array().ok_or(wanted)? {
+        let Attr::Dict(dict) = item else {
+            return Err(wanted.to_owned());
+        };
+        known_names(dict, &["read", "result"])?;
+        let piece = read_piece(dict, operands, results)?;
+        if piece.results.is_empty() && results != 0 {
+            return Err(wanted.to_owned());
+        }
+        tile.more.push(piece);
+    }
+    Ok(tile)
+}
+
+/// The `result` and the `read` of one part.
+fn read_piece(dict: &AttrDict, operands: usize, results: usize) -> Result<Piece, String> {
+    let mut piece = Piece::default();
     if let Some(read) = dict.get("read") {
-        let list = read.as_array().ok_or(wanted)?;
+        let list = read
+            .as_array()
+            .ok_or("`read` wants a list of lists of spans")?;
         if list.len() != operands {
             let found = list.len();
             return Err(format!(
@@ -280,26 +367,28 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
         }
         for item in list {
             let spans = read_spans(item)?;
-            tile.reads.push((!spans.is_empty()).then_some(Tile(spans)));
+            piece.reads.push((!spans.is_empty()).then_some(Tile(spans)));
         }
     }
     let Some(result) = dict.get("result") else {
-        return Ok(tile);
+        return Ok(piece);
     };
-    let list = result.as_array().ok_or(wanted)?;
+    let list = result
+        .as_array()
+        .ok_or("`result` wants a list of spans, `[\"16 @ g0 * 16\", \"128\"]`")?;
     let nested = list.iter().all(|a| a.as_array().is_some());
     if results == 1 && !(nested && list.len() == 1) {
-        tile.results.push(Tile(read_spans(result)?));
-        return Ok(tile);
+        piece.results.push(Tile(read_spans(result)?));
+        return Ok(piece);
     }
     if list.len() != results {
         let found = list.len();
         return Err(format!("found {found} results, wanted {results}"));
     }
     for item in list {
-        tile.results.push(Tile(read_spans(item)?));
+        piece.results.push(Tile(read_spans(item)?));
     }
-    Ok(tile)
+    Ok(piece)
 }
 
 fn read_spans(attr: &Attr) -> Result<Vec<Span>, String> {
@@ -327,24 +416,38 @@ fn write_tile(tile: &OpTile) -> Attr {
         let texts = spans.iter().map(|s| Attr::str(&s.to_string()));
         Attr::Array(texts.collect())
     };
-    let group = i64::try_from(tile.group).unwrap_or(i64::MAX);
-    let mut dict = AttrDict::new().with("group", Attr::int(group));
-    if tile.reads.iter().any(Option::is_some) {
-        let read = |tile: &Option<Tile>| spans(tile.as_ref().map_or(&[][..], |t| &t.0));
-        let blocks = tile.reads.iter().map(read);
-        dict.set("read", Attr::Array(blocks.collect()));
-    }
-    if !tile.reduce.is_empty() {
-        dict.set("reduce", spans(&tile.reduce));
-    }
-    match tile.results.as_slice() {
+    let read_into = |dict: &mut AttrDict, reads: &[Option<Tile>]| {
+        if reads.iter().any(Option::is_some) {
+            let read = |tile: &Option<Tile>| spans(tile.as_ref().map_or(&[][..], |t| &t.0));
+            let blocks = reads.iter().map(read);
+            dict.set("read", Attr::Array(blocks.collect()));
+        }
+    };
+    let result_into = |dict: &mut AttrDict, results: &[Tile]| match results {
         [] => {}
         [one] => dict.set("result", spans(&one.0)),
         many => {
             let lists = many.iter().map(|t| spans(&t.0));
             dict.set("result", Attr::Array(lists.collect()));
         }
+    };
+    let group = i64::try_from(tile.group).unwrap_or(i64::MAX);
+    let mut dict = AttrDict::new().with("group", Attr::int(group));
+    if !tile.more.is_empty() {
+        let piece = |piece: &Piece| {
+            let mut dict = AttrDict::new();
+            read_into(&mut dict, &piece.reads);
+            result_into(&mut dict, &piece.results);
+            Attr::Dict(dict)
+        };
+        let pieces = tile.more.iter().map(piece);
+        dict.set("more", Attr::Array(pieces.collect()));
     }
+    read_into(&mut dict, &tile.reads);
+    if !tile.reduce.is_empty() {
+        dict.set("reduce", spans(&tile.reduce));
+    }
+    result_into(&mut dict, &tile.results);
     Attr::Dict(dict)
 }
 
@@ -376,6 +479,33 @@ mod tests {
         assert_eq!(Plan::read(&module.funcs[0]).unwrap(), None);
         plan.write(&mut module.funcs[0]);
         assert_eq!(text::print(&module), PROGRAM);
+    }
+
+    #[test]
+    fn parts_read_and_write() {
+        let program = PROGRAM.replace(
+            "group = 0, reduce",
+            "group = 0, more = [{read = [[\"64\", \"64\"], []], result = [\"16 @ g0 * 16 + 1\", \"32\"]}], reduce",
+        );
+        let mut module = text::parse(&program).unwrap();
+        let plan = Plan::read(&module.funcs[0]).unwrap().unwrap();
+        let first = &plan.tiles[&plan.groups[0].ops[0]];
+        assert_eq!((first.count(), first.pieces().count()), (2, 2));
+        let piece = first.pieces().nth(1).unwrap();
+        assert_eq!(piece.results[0].to_string(), "[16 @ g0 * 16 + 1, 32]");
+        assert_eq!(piece.reads[0].as_ref().unwrap().to_string(), "[64, 64]");
+        assert_eq!(piece.reduce, first.reduce);
+        plan.write(&mut module.funcs[0]);
+        assert_eq!(text::print(&module), program);
+        for wrong in [
+            "more = [1], reduce",
+            "more = [{}], reduce",
+            "more = 1, reduce",
+        ] {
+            let program = PROGRAM.replace("reduce = [\"64", &format!("{} = [\"64", wrong));
+            let module = text::parse(&program).unwrap();
+            assert!(Plan::read(&module.funcs[0]).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -421,7 +551,7 @@ mod tests {
             (
                 "reduce =",
                 "reduced =",
-                "found `reduced`, wanted group, read, reduce, result",
+                "found `reduced`, wanted group, more, read, reduce, result",
             ),
         ] {
             let module = text::parse(&PROGRAM.replacen(from, to, 1)).unwrap();

@@ -90,6 +90,7 @@ impl Access {
         grid: &[u64],
     ) -> Result<Steps, RegionError> {
         let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
+        let mut by: Vec<usize> = vec![0; self.loops.len()];
         let mut exact = true;
         for (r, ((tile, dims), shape)) in results.iter().zip(&self.results).zip(shapes).enumerate()
         {
@@ -108,6 +109,11 @@ impl Access {
                 };
                 let (id, span) = span;
                 match &steps[id] {
+                    // Two results that are different parts of one loop: the steps of both.
+                    Some(other) if *other != span && self.are_parts(by[id], r, dim) => {
+                        steps[id] = Some(other.union(&span, grid));
+                        Ok(())
+                    }
                     Some(other) if *other != span => Err(RegionError::Disagree {
                         result: r,
                         dim,
@@ -116,6 +122,7 @@ impl Access {
                     }),
                     _ => {
                         steps[id] = Some(span);
+                        by[id] = r;
                         Ok(())
                     }
                 }
@@ -153,6 +160,42 @@ impl Access {
         })
     }
 
+    /// Whether a dimension is another part of the loop in one result than in the other, as the
+    /// results of a split are.
+    fn are_parts(&self, one: usize, other: usize, dim: usize) -> bool {
+        one != other && self.results[one].get(dim) != self.results[other].get(dim)
+    }
+
+    /// The tiles of all results that the steps make which a tile of one result asks for; `None` where
+    /// it cannot be made so. What another result has of these steps may lie outside of it.
+    #[must_use]
+    pub fn made_for(
+        &self,
+        result: usize,
+        tile: &Tile,
+        shapes: &[&[u64]],
+        grid: &[u64],
+    ) -> Option<Vec<Tile>> {
+        let one = Access {
+            loops: self.loops.clone(),
+            operands: Vec::new(),
+            results: vec![self.results.get(result)?.clone()],
+            first_only: Vec::new(),
+        };
+        let shape = *shapes.get(result)?;
+        let steps = one
+            .steps(std::slice::from_ref(tile), &[], &[shape], grid)
+            .ok()?;
+        let all = shapes.iter().enumerate();
+        let made: Vec<Tile> = all
+            .map(|(r, shape)| match r == result {
+                true => tile.clone(),
+                false => self.result(r, &steps, shape, grid).tile,
+            })
+            .collect();
+        self.steps(&made, &[], shapes, grid).ok().map(|_| made)
+    }
+
     /// The tiles of the results that the operation can make and that hold these: what is worked along
     /// is made whole, and where two ask for different steps of one loop both get the steps of both.
     /// All of the results where that is still not possible.
@@ -186,10 +229,8 @@ impl Access {
         let made: Vec<Tile> = made
             .map(|(r, shape)| self.result(r, &steps, shape, grid).tile)
             .collect();
-        let holds = |((big, small), shape): ((&Tile, &Tile), &&[u64])| {
-            let mut spans = big.0.iter().zip(&small.0).zip(shape.iter());
-            spans.all(|((a, b), &n)| a.holds(b, n, grid))
-        };
+        let holds =
+            |((big, small), shape): ((&Tile, &Tile), &&[u64])| big.holds(small, shape, grid);
         let held = made.iter().zip(results).zip(shapes).all(holds);
         if held && self.steps(&made, &[], shapes, grid).is_ok() {
             return made;

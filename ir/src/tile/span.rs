@@ -167,6 +167,24 @@ impl Tile {
         extents.fold(1, u64::saturating_mul)
     }
 
+    /// Whether it holds no element of a value of this shape in any program.
+    #[must_use]
+    pub fn is_outside(&self, shape: &[u64], grid: &[u64]) -> bool {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.0.iter().zip(shape).any(|(span, &size)| {
+            let (low, high) = span.start.range(grid);
+            high.saturating_add(number(span.extent)) <= 0 || number(size) <= low
+        })
+    }
+
+    /// Whether it has all elements of a value of this shape that `inner` has, in every program; the
+    /// ranks are equal.
+    #[must_use]
+    pub fn holds(&self, inner: &Tile, shape: &[u64], grid: &[u64]) -> bool {
+        let mut spans = self.0.iter().zip(&inner.0).zip(shape);
+        spans.all(|((a, b), &n)| a.holds(b, n, grid)) || inner.is_outside(shape, grid)
+    }
+
     /// Whether the tile may differ between programs that differ in this index.
     #[must_use]
     pub fn depends_on(&self, axis: usize) -> bool {

@@ -1,28 +1,62 @@
 //! Carries tiles through a group: from results to operands, and from operands to results.
 
-use crate::tile_propagate::local::{Local, Source};
+use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
 use optc_ir::tile::{Span, Steps, Tile};
+use std::cell::Cell;
 
 /// What is given of one operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
-    /// The tile of each result, if it is fixed.
-    pub(crate) results: Option<Vec<Tile>>,
+    /// The tiles of the results, part by part, if they are fixed.
+    pub(crate) results: Option<Vec<Vec<Tile>>>,
     /// The parts of the reductions; empty: none is cut.
     pub(crate) reduce: Vec<Span>,
-    /// Per operand the block that is fetched, if it is fixed.
-    pub(crate) reads: Vec<Option<Tile>>,
+    /// Per part and operand the block that is fetched, if it is fixed.
+    pub(crate) reads: Vec<Vec<Option<Tile>>>,
 }
 
 /// What each operation of a group does.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
-    /// Per operation the tile of each result.
-    pub(crate) results: Vec<Vec<Tile>>,
-    /// Per operation the steps of its loops.
-    pub(crate) steps: Vec<Steps>,
-    /// Per value from memory the part that is read.
-    pub(crate) inputs: Vec<Tile>,
+    /// Per operation, part by part, the tile of each result.
+    pub(crate) results: Vec<Vec<Vec<Tile>>>,
+    /// Per operation, part by part, the steps of its loops.
+    pub(crate) steps: Vec<Vec<Steps>>,
+    /// Per value from memory the parts that are read.
+    pub(crate) inputs: Vec<Vec<Tile>>,
+    /// Whether parts that lie side by side were joined.
+    pub(crate) joined: bool,
+}
+
+/// The most parts of one value that are kept apart.
+const MAX_PIECES: usize = 8;
+
+/// Adds a part that is read to those of a value that are read already: parts that overlap so that one
+/// box has fewer elements than they have apart become one, and with `beside` those that lie side by
+/// side, too. Returns whether there were such.
+fn join(parts: &mut Vec<Tile>, part: Tile, shape: &[u64], grid: &[u64], beside: bool) -> bool {
+    let mut part = part;
+    let mut joined = false;
+    loop {
+        if parts.iter().any(|known| known.holds(&part, shape, grid)) {
+            return joined;
+        }
+        parts.retain(|known| !part.holds(known, shape, grid));
+        let union = |known: &Tile| known.union(&part, grid).bounded(shape, grid);
+        let full = MAX_PIECES <= parts.len();
+        let near = parts.iter().position(|known| {
+            let apart = known.elements().saturating_add(part.elements());
+            full || union(known).elements() < apart.saturating_add(u64::from(beside))
+        });
+        let Some(near) = near else {
+            parts.push(part);
+            return joined;
+        };
+        let known = parts.remove(near);
+        let together = union(&known);
+        joined |= known.elements().saturating_add(part.elements()) == together.elements();
+        part = together;
+    }
 }
 
 /// Why tiles cannot be carried: the operation by its place in the group, and the reason.
@@ -34,17 +68,23 @@ pub(crate) struct Stuck {
     pub(crate) reason: String,
 }
 
-/// Tiles for all operations from those that are given.
+/// Tiles for all operations from those that are given; with `beside` what several readers want of a value
+/// is one part where their parts lie side by side, which may be no box before a reshape.
 ///
 /// # Errors
 /// An operation cannot make what is asked of it, or nothing is asked of it.
-pub(crate) fn carry(local: &Local, given: &[Given], grid: &[u64]) -> Result<Carried, Stuck> {
+pub(crate) fn carry(
+    local: &Local,
+    given: &[Given],
+    grid: &[u64],
+    beside: bool,
+) -> Result<Carried, Stuck> {
     let mut asked: Vec<Given> = given.to_vec();
     // What is given alone, then what follows for the users of it; then everything again, and what
     // still follows from nothing is made whole.
     let mut rounds = 0;
     loop {
-        let mut walk = Walk::new(local, grid);
+        let mut walk = Walk::new(local, grid, beside);
         walk.back(&asked)?;
         let Some(op) = walk.results.iter().position(Option::is_none) else {
             return walk.finish();
@@ -67,24 +107,49 @@ pub(crate) fn carry(local: &Local, given: &[Given], grid: &[u64]) -> Result<Carr
 struct Walk<'a> {
     local: &'a Local,
     grid: &'a [u64],
-    results: Vec<Option<Vec<Tile>>>,
-    steps: Vec<Option<Steps>>,
-    /// What the users of a result need of it, and the last of them.
-    needs: Vec<Vec<Option<(Tile, usize)>>>,
-    inputs: Vec<Option<Tile>>,
+    beside: bool,
+    joined: Cell<bool>,
+    results: Vec<Option<Vec<Vec<Tile>>>>,
+    steps: Vec<Option<Vec<Steps>>>,
+    /// What the users of each result need of it.
+    needs: Vec<Vec<Need>>,
+    inputs: Vec<Vec<Tile>>,
+}
+
+/// What the users of a result need of it.
+#[derive(Clone, Default)]
+struct Need {
+    parts: Vec<Tile>,
+    /// What is asked for and holds no element.
+    outside: Option<Tile>,
+    /// The last of the users.
+    by: Option<usize>,
+}
+
+impl Need {
+    /// The parts; one without elements where nothing else is asked for.
+    fn tiles(&self) -> &[Tile] {
+        match &self.outside {
+            Some(outside) if self.parts.is_empty() => std::slice::from_ref(outside),
+            _ => &self.parts,
+        }
+    }
 }
 
 impl<'a> Walk<'a> {
-    fn new(local: &'a Local, grid: &'a [u64]) -> Walk<'a> {
+    fn new(local: &'a Local, grid: &'a [u64], beside: bool) -> Walk<'a> {
         let n = local.ops.len();
-        let needs = local.ops.iter().map(|op| vec![None; op.leaves.len()]);
+        let needs = local.ops.iter();
+        let needs = needs.map(|op| vec![Need::default(); op.leaves.len()]);
         Walk {
             local,
             grid,
+            beside,
+            joined: Cell::new(false),
             results: vec![None; n],
             steps: vec![None; n],
             needs: needs.collect(),
-            inputs: vec![None; local.inputs.len()],
+            inputs: vec![Vec::new(); local.inputs.len()],
         }
     }
 
@@ -93,88 +158,185 @@ impl<'a> Walk<'a> {
         for at in (0..self.local.ops.len()).rev() {
             let op = &self.local.ops[at];
             let kind = &op.kind;
-            let Some(results) = self.asked(at, &given[at])? else {
+            let Some(pieces) = self.asked(at, &given[at])? else {
                 continue;
             };
             let shapes: Vec<&[u64]> = kind.results.iter().map(|s| s.dims.as_slice()).collect();
             let reduce = &given[at].reduce;
-            let mut results = results;
-            let mut steps = kind.access.steps(&results, reduce, &shapes, self.grid);
-            if steps.is_err() && given[at].results.is_none() {
-                // More than is asked for: what cannot be cut so.
-                results = kind.access.around(&results, &shapes, self.grid);
-                steps = kind.access.steps(&results, reduce, &shapes, self.grid);
-            }
-            let steps = steps.map_err(|fault| Stuck {
-                op: at,
-                by: self.needs[at].iter().flatten().map(|n| n.1).next(),
-                reason: fault.to_string(),
-            })?;
-            for (i, source) in op.operands.iter().enumerate() {
-                let shape = &kind.operands[i].dims;
-                let region = kind.access.operand(i, &steps, shape, self.grid).tile;
-                let region = match given[at].reads.get(i) {
-                    Some(Some(block)) => block.union(&region, self.grid),
-                    _ => region,
+            let mut results: Vec<Vec<Tile>> = Vec::with_capacity(pieces.len());
+            let mut all_steps = Vec::with_capacity(pieces.len());
+            for (number, mut piece) in pieces.into_iter().enumerate() {
+                let mut steps = kind.access.steps(&piece, reduce, &shapes, self.grid);
+                if steps.is_err() && given[at].results.is_none() {
+                    // More than is asked for: what cannot be cut so.
+                    piece = kind.access.around(&piece, &shapes, self.grid);
+                    steps = kind.access.steps(&piece, reduce, &shapes, self.grid);
+                }
+                let steps = steps.map_err(|fault| Stuck {
+                    op: at,
+                    by: self.needs[at].iter().find_map(|n| n.by),
+                    reason: fault.to_string(),
+                })?;
+                let holds = |known: &Vec<Tile>| {
+                    let pairs = known.iter().zip(&piece).zip(&shapes);
+                    let mut held = pairs.map(|((a, b), shape)| a.holds(b, shape, self.grid));
+                    held.all(|held| held)
                 };
-                let (slot, by) = match *source {
-                    Source::Inside(from, r) => {
-                        let need = &mut self.needs[from][r];
-                        let joined = match need.take() {
-                            Some((known, _)) => {
-                                known.union(&region, self.grid).bounded(shape, self.grid)
-                            }
-                            None => region,
-                        };
-                        *need = Some((joined, at));
-                        continue;
-                    }
-                    Source::Outside(id) => (&mut self.inputs[id], region),
-                };
-                *slot = Some(match slot.take() {
-                    Some(known) => known.union(&by, self.grid).bounded(shape, self.grid),
-                    None => by,
-                });
+                if given[at].results.is_none() && results.iter().any(holds) {
+                    continue;
+                }
+                self.ask(at, &steps, given[at].reads.get(number));
+                results.push(piece);
+                all_steps.push(steps);
             }
             self.results[at] = Some(results);
-            self.steps[at] = Some(steps);
+            self.steps[at] = Some(all_steps);
         }
         Ok(())
     }
 
-    /// The tiles of the results of one operation; none while nothing is known.
-    fn asked(&self, at: usize, given: &Given) -> Result<Option<Vec<Tile>>, Stuck> {
+    /// Adds what one part of an operation reads to what is needed of its operands.
+    fn ask(&mut self, at: usize, steps: &Steps, reads: Option<&Vec<Option<Tile>>>) {
+        let op = &self.local.ops[at];
+        for (i, source) in op.operands.iter().enumerate() {
+            let shape = &op.kind.operands[i].dims;
+            let region = op.kind.access.operand(i, steps, shape, self.grid).tile;
+            let region = match reads.and_then(|r| r.get(i)) {
+                Some(Some(block)) => block.union(&region, self.grid),
+                _ => region,
+            };
+            let outside = region.is_outside(shape, self.grid);
+            match *source {
+                Source::Inside(from, r) => {
+                    let need = &mut self.needs[from][r];
+                    need.by = Some(at);
+                    if outside {
+                        need.outside = Some(region);
+                    } else {
+                        let beside = self.beside;
+                        if join(&mut need.parts, region, shape, self.grid, beside) {
+                            self.joined.set(true);
+                        }
+                    }
+                }
+                Source::Outside(id) => {
+                    if !outside {
+                        join(&mut self.inputs[id], region, shape, self.grid, true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tiles of the results of one operation, part by part; none while nothing is known.
+    fn asked(&self, at: usize, given: &Given) -> Result<Option<Vec<Vec<Tile>>>, Stuck> {
         let op = &self.local.ops[at];
         let needs = &self.needs[at];
         if let Some(fixed) = &given.results {
             for (r, need) in needs.iter().enumerate() {
-                let Some((tile, by)) = need else { continue };
-                let spans = fixed[r].0.iter().zip(&tile.0).zip(&op.kind.results[r].dims);
-                let mut spans = spans.map(|((a, b), &n)| a.holds(b, n, self.grid));
-                if !spans.all(|held| held) {
-                    return Err(Stuck {
-                        op: at,
-                        by: Some(*by),
-                        reason: format!("its tile is {}, but {tile} of it is needed", fixed[r]),
-                    });
-                }
+                let shape = &op.kind.results[r].dims;
+                let held = |tile: &&Tile| {
+                    let mut pieces = fixed.iter();
+                    !pieces.any(|piece| piece[r].holds(tile, shape, self.grid))
+                };
+                let Some(tile) = need.parts.iter().find(held) else {
+                    continue;
+                };
+                let own: Vec<String> = fixed.iter().map(|p| p[r].to_string()).collect();
+                return Err(Stuck {
+                    op: at,
+                    by: need.by,
+                    reason: format!(
+                        "its tile is {}, but {tile} of it is needed",
+                        own.join(" and ")
+                    ),
+                });
             }
             return Ok(Some(fixed.clone()));
         }
-        if needs.iter().all(Option::is_none) {
+        if needs.iter().all(|need| need.tiles().is_empty()) {
             return Ok(None);
         }
-        // A result that nothing in the group reads is made whole, and so is one that leaves it along
-        // the dimensions that the programs together do not have otherwise.
-        let mut results = Vec::with_capacity(needs.len());
-        for (r, (need, shape)) in needs.iter().zip(&op.kind.results).enumerate() {
-            results.push(match need {
-                Some((tile, _)) if op.leaves[r] => covering(tile, &shape.dims, self.grid),
-                Some((tile, _)) => tile.clone(),
-                None => Tile::whole(&shape.dims),
-            });
+        Ok(Some(match self.parts(op, needs) {
+            Some(parts) => parts,
+            None => vec![self.joint(op, needs)],
+        }))
+    }
+
+    /// A part for each tile that is needed; none where they leave something out that leaves the group,
+    /// or cannot be made one by one.
+    fn parts(&self, op: &LocalOp, needs: &[Need]) -> Option<Vec<Vec<Tile>>> {
+        let shapes: Vec<&[u64]> = op.kind.results.iter().map(|s| s.dims.as_slice()).collect();
+        let mut parts: Vec<Vec<Tile>> = Vec::new();
+        for (r, need) in needs.iter().enumerate() {
+            for tile in need.tiles() {
+                let made = match shapes.len() {
+                    1 => vec![tile.clone()],
+                    _ => op.kind.access.made_for(r, tile, &shapes, self.grid)?,
+                };
+                let holds = |big: &[Tile], small: &[Tile]| {
+                    let mut pairs = big.iter().zip(small).zip(&shapes);
+                    pairs.all(|((a, b), shape)| a.holds(b, shape, self.grid))
+                };
+                if parts.iter().any(|known| holds(known, &made)) {
+                    continue;
+                }
+                parts.retain(|known| !holds(&made, known));
+                parts.push(made);
+            }
         }
-        Ok(Some(results))
+        if MAX_PIECES < parts.len() || self.is_one(op, needs, &parts, &shapes) {
+            return None;
+        }
+        for (r, shape) in shapes.iter().enumerate() {
+            let tiles: Vec<&Tile> = parts.iter().map(|p| &p[r]).collect();
+            if op.leaves[r] && !covers(&tiles, shape, self.grid) {
+                return None;
+            }
+        }
+        Some(parts)
+    }
+
+    /// Whether several results are made together in no more steps than part by part.
+    fn is_one(&self, op: &LocalOp, needs: &[Need], parts: &[Vec<Tile>], shapes: &[&[u64]]) -> bool {
+        if parts.len() < 2 || shapes.len() < 2 || !self.beside {
+            return false;
+        }
+        let count = |tiles: &[Tile]| {
+            let steps = op.kind.access.steps(tiles, &[], shapes, self.grid).ok()?;
+            let extents = steps.spans.iter().map(|s| s.extent);
+            Some(extents.fold(1u64, u64::saturating_mul))
+        };
+        let apart = parts.iter().filter_map(|part| count(part));
+        let apart = apart.fold(0, u64::saturating_add);
+        let one = count(&self.joint(op, needs)).is_some_and(|together| together <= apart);
+        if one {
+            self.joined.set(true);
+        }
+        one
+    }
+
+    /// One part that holds all that is needed.
+    ///
+    /// A result that nothing in the group reads is made whole, and so is one that leaves it along
+    /// the dimensions that the programs together do not have otherwise.
+    fn joint(&self, op: &LocalOp, needs: &[Need]) -> Vec<Tile> {
+        let all = needs.iter().zip(&op.kind.results).enumerate();
+        let tile = |(r, (need, shape)): (usize, (&Need, &Shape))| {
+            let union = |a: Tile, b: &Tile| a.union(b, self.grid).bounded(&shape.dims, self.grid);
+            match need.tiles().split_first() {
+                Some((first, rest)) => {
+                    let tile = rest.iter().fold(first.clone(), union);
+                    if op.leaves[r] {
+                        covering(&tile, &shape.dims, self.grid)
+                    } else {
+                        tile
+                    }
+                }
+                None => Tile::whole(&shape.dims),
+            }
+        };
+        all.map(tile).collect()
     }
 
     /// From the first operation to the last: what an operation can make of the tiles of its operands
@@ -185,35 +347,111 @@ impl<'a> Walk<'a> {
             if known[at].is_some() {
                 continue;
             }
-            let kind = &op.kind;
-            let found = op.operands.iter().enumerate().find_map(|(i, source)| {
-                let Source::Inside(from, r) = *source else {
-                    return None;
-                };
-                let tile = &known[from].as_ref()?[r];
+            let Some(pieces) = self.makeable(op, &known) else {
+                continue;
+            };
+            // What others of the group read is asked of it by them.
+            if !op.used.iter().any(|&used| used) {
+                asked[at].results = Some(self.covering(op, pieces.clone()));
+            }
+            known[at] = Some(pieces);
+        }
+    }
+
+    /// The parts that the tiles of the operands suffice for; where there are none, what the first
+    /// operand alone suffices for.
+    fn makeable(&self, op: &LocalOp, known: &[Option<Vec<Vec<Tile>>>]) -> Option<Vec<Vec<Tile>>> {
+        let kind = &op.kind;
+        let shapes: Vec<&[u64]> = kind.results.iter().map(|s| s.dims.as_slice()).collect();
+        let mut found: Vec<Vec<Tile>> = Vec::new();
+        let mut first = None;
+        for (i, source) in op.operands.iter().enumerate() {
+            let Source::Inside(from, r) = *source else {
+                continue;
+            };
+            for piece in known[from].iter().flatten() {
                 let shape = &kind.operands[i].dims;
-                let steps = kind.access.steps_within(i, tile, shape, self.grid)?;
-                let results = kind.results.iter().enumerate();
-                let tiles =
-                    results.map(|(r, s)| kind.access.result(r, &steps, &s.dims, self.grid).tile);
-                Some(tiles.collect::<Vec<Tile>>())
-            });
-            if let Some(tiles) = found {
-                // What others of the group read is asked of it by them.
-                if !op.used.iter().any(|&used| used) {
-                    let leaving = tiles.iter().zip(&op.leaves).zip(&kind.results);
-                    let all = leaving.map(|((tile, &leaves), shape)| {
-                        if leaves {
-                            covering(tile, &shape.dims, self.grid)
-                        } else {
-                            tile.clone()
-                        }
-                    });
-                    asked[at].results = Some(all.collect());
+                let steps = kind.access.steps_within(i, &piece[r], shape, self.grid);
+                let Some(steps) = steps else { continue };
+                let results = shapes.iter().enumerate();
+                let results =
+                    results.map(|(r, s)| kind.access.result(r, &steps, s, self.grid).tile);
+                let results: Vec<Tile> = results.collect();
+                let whole = self.suffices(op, &steps, known);
+                let same = found.contains(&results);
+                if whole && !same && found.len() < MAX_PIECES {
+                    found.push(results.clone());
                 }
-                known[at] = Some(tiles);
+                first.get_or_insert(results);
             }
         }
+        if found.is_empty() {
+            found.extend(first);
+        }
+        // What another part holds is no part of its own.
+        let holds = |a: usize, b: usize| {
+            let mut pairs = found[a].iter().zip(&found[b]).zip(&shapes);
+            pairs.all(|((a, b), shape)| a.holds(b, shape, self.grid))
+        };
+        let n = found.len();
+        let needless = |&b: &usize| {
+            let better = |&a: &usize| a != b && holds(a, b) && (a < b || !holds(b, a));
+            !(0..n).any(|a| better(&a))
+        };
+        let kept: Vec<usize> = (0..n).filter(needless).collect();
+        let kept: Vec<Vec<Tile>> = kept.into_iter().map(|i| found[i].clone()).collect();
+        (!kept.is_empty()).then_some(kept)
+    }
+
+    /// Whether the tiles that are known hold what these steps read of the group.
+    fn suffices(&self, op: &LocalOp, steps: &Steps, known: &[Option<Vec<Vec<Tile>>>]) -> bool {
+        let all = op.operands.iter().zip(&op.kind.operands).enumerate();
+        let mut held = all.map(|(i, (source, shape))| {
+            let Source::Inside(from, r) = *source else {
+                return true;
+            };
+            let needed = op
+                .kind
+                .access
+                .operand(i, steps, &shape.dims, self.grid)
+                .tile;
+            if needed.is_outside(&shape.dims, self.grid) {
+                return true;
+            }
+            // What is not known is asked for.
+            let Some(pieces) = &known[from] else {
+                return true;
+            };
+            let mut pieces = pieces.iter();
+            pieces.any(|piece| piece[r].holds(&needed, &shape.dims, self.grid))
+        });
+        held.all(|held| held)
+    }
+
+    /// The parts as they are, if they have all of each result that leaves the group; else one part.
+    fn covering(&self, op: &LocalOp, pieces: Vec<Vec<Tile>>) -> Vec<Vec<Tile>> {
+        let shapes = op.kind.results.iter().zip(&op.leaves).enumerate();
+        let mut leaving = shapes.filter(|(_, (_, leaves))| **leaves);
+        let covered = leaving.all(|(r, (shape, _))| {
+            let tiles: Vec<&Tile> = pieces.iter().map(|p| &p[r]).collect();
+            covers(&tiles, &shape.dims, self.grid)
+        });
+        if covered {
+            return pieces;
+        }
+        let results = op.kind.results.iter().zip(&op.leaves).enumerate();
+        let one = results.map(|(r, (shape, &leaves))| {
+            let tiles = pieces.iter().map(|p| p[r].clone());
+            let union = |a: Tile, b: Tile| a.union(&b, self.grid).bounded(&shape.dims, self.grid);
+            let tile = tiles.reduce(union);
+            let tile = tile.unwrap_or_else(|| Tile::whole(&shape.dims));
+            if leaves {
+                covering(&tile, &shape.dims, self.grid)
+            } else {
+                tile
+            }
+        });
+        vec![one.collect()]
     }
 
     /// What nothing in the group reads, and nothing is known of, is made whole.
@@ -221,7 +459,7 @@ impl<'a> Walk<'a> {
         for (at, op) in self.local.ops.iter().enumerate() {
             if self.results[at].is_none() && !op.used.iter().any(|&used| used) {
                 let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
-                asked[at].results = Some(results.collect());
+                asked[at].results = Some(vec![results.collect()]);
             }
         }
     }
@@ -239,8 +477,12 @@ impl<'a> Walk<'a> {
             steps.push(step.ok_or_else(|| missing(op))?);
         }
         let inputs = self.inputs.into_iter().zip(&self.local.inputs);
-        let inputs = inputs.map(|(tile, shape)| tile.unwrap_or_else(|| Tile::whole(&shape.dims)));
+        let inputs = inputs.map(|(parts, shape)| match parts.is_empty() {
+            true => vec![Tile::whole(&shape.dims)],
+            false => parts,
+        });
         Ok(Carried {
+            joined: self.joined.get(),
             results,
             steps,
             inputs: inputs.collect(),
@@ -250,8 +492,38 @@ impl<'a> Walk<'a> {
 
 /// Whether the tiles of all programs together are all of a value; a `false` may be wrong where two
 /// dimensions depend on one axis.
-pub(crate) fn covers(tile: &Tile, shape: &[u64], grid: &[u64]) -> bool {
-    covering(tile, shape, grid) == *tile
+pub(crate) fn covers(tiles: &[&Tile], shape: &[u64], grid: &[u64]) -> bool {
+    match tiles {
+        [] => return false,
+        [tile] => return covering(tile, shape, grid) == **tile,
+        _ => {}
+    }
+    // All combinations of the parts of each dimension are there, and those of each leave nothing out.
+    let mut seen = vec![false; grid.len()];
+    let mut combinations = 1usize;
+    for (d, &size) in shape.iter().enumerate() {
+        let mut spans: Vec<&Span> = tiles.iter().map(|t| &t.0[d]).collect();
+        spans.sort_unstable();
+        spans.dedup();
+        combinations = combinations.saturating_mul(spans.len());
+        if spans.iter().all(|span| span.is_whole(size)) {
+            continue;
+        }
+        let mut axes = Vec::new();
+        for span in &spans {
+            span.start.axes(&mut |axis| axes.push(axis));
+        }
+        axes.sort_unstable();
+        axes.dedup();
+        if axes.iter().any(|&a| seen[a]) || !span_all(&spans, size, &axes, grid) {
+            return false;
+        }
+        axes.iter().for_each(|&a| seen[a] = true);
+    }
+    let mut different: Vec<&&Tile> = tiles.iter().collect();
+    different.sort_unstable();
+    different.dedup();
+    different.len() == combinations
 }
 
 /// The tile, but all of a dimension that its programs together do not have, or that depends on an
@@ -267,7 +539,7 @@ pub(crate) fn covering(tile: &Tile, shape: &[u64], grid: &[u64]) -> Tile {
         span.start.axes(&mut |axis| axes.push(axis));
         axes.sort_unstable();
         axes.dedup();
-        if axes.iter().any(|&a| seen[a]) || !spans_all(span, size, &axes, grid) {
+        if axes.iter().any(|&a| seen[a]) || !span_all(&[&*span], size, &axes, grid) {
             *span = Span::whole(size);
             continue;
         }
@@ -277,7 +549,7 @@ pub(crate) fn covering(tile: &Tile, shape: &[u64], grid: &[u64]) -> Tile {
 }
 
 /// Whether the parts of one dimension, over these axes, leave nothing out.
-fn spans_all(span: &Span, size: u64, axes: &[usize], grid: &[u64]) -> bool {
+fn span_all(spans: &[&Span], size: u64, axes: &[usize], grid: &[u64]) -> bool {
     let volume = axes
         .iter()
         .map(|&a| grid[a])
@@ -285,26 +557,30 @@ fn spans_all(span: &Span, size: u64, axes: &[usize], grid: &[u64]) -> bool {
     if MAX_STARTS < volume {
         return false;
     }
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let mut index = vec![0i64; grid.len()];
-    let mut starts = Vec::new();
+    let mut parts = Vec::new();
     for n in 0..volume {
         let mut rest = n;
         for &a in axes {
-            index[a] = i64::try_from(rest % grid[a]).unwrap_or(0);
+            index[a] = number(rest % grid[a]);
             rest /= grid[a];
         }
-        starts.push(span.start.eval(&index));
+        parts.extend(
+            spans
+                .iter()
+                .map(|s| (s.start.eval(&index), number(s.extent))),
+        );
     }
-    starts.sort_unstable();
-    let extent = i64::try_from(span.extent).unwrap_or(i64::MAX);
+    parts.sort_unstable();
     let mut end = 0i64;
-    for start in starts {
+    for (start, extent) in parts {
         if end < start {
             return false;
         }
         end = end.max(start.saturating_add(extent));
     }
-    i64::try_from(size).unwrap_or(i64::MAX) <= end
+    number(size) <= end
 }
 
 /// The most tiles of one dimension that are looked at one by one.

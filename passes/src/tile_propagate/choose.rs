@@ -4,7 +4,7 @@
 use crate::tile_propagate::carry::{Carried, Given, carry, covers};
 use crate::tile_propagate::local::{Local, Shape, Source, bytes_of};
 use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
-use optc_ir::tile::{Axis, Expr, OpTile, Order, Span, Tile};
+use optc_ir::tile::{Axis, Expr, Loop, OpTile, Order, Piece, Span, Steps, Tile};
 use optc_target::{Blocks, Programs, Target};
 
 /// What a target says about tiles.
@@ -174,13 +174,85 @@ const LEAST_SUM: u64 = 256;
 /// More programs at the same time than this are no better.
 const ENOUGH_PARALLEL: u64 = 256;
 
+/// The most operations of a group whose tiles the others are carried from.
+const MAX_ROOTS: usize = 3;
+
 /// The best plan found for a group; none if no block size fits.
 pub(crate) fn choose(local: &Local, limits: &Limits) -> Option<LocalPlan> {
-    let root = (0..local.ops.len())
+    let last = (0..local.ops.len())
         .rev()
         .find(|&at| local.ops[at].leaves.iter().any(|&l| l))?;
-    let places = places(local, root, limits);
     let base = work_untiled(local);
+    let mut best: Option<Best> = None;
+    let roots = std::iter::once(last).chain(read_in_parts(local).filter(|&at| at != last));
+    for root in roots.take(MAX_ROOTS) {
+        let found = search(local, limits, root, base);
+        let better = |b: &Best| best.as_ref().is_none_or(|known| b.score < known.score);
+        best = found.filter(better).or(best);
+    }
+    best.filter(|b| b.score.fits()).map(|b| b.plan)
+}
+
+/// The operations whose result several others read a part of each, the last first: tiles of what they
+/// read may be no boxes of one tile, as of a value that is rolled.
+fn read_in_parts(local: &Local) -> impl Iterator<Item = usize> + '_ {
+    let mut readers = vec![0usize; local.ops.len()];
+    for op in &local.ops {
+        let access = &op.kind.access;
+        let all = Steps {
+            spans: access.loops.iter().map(|l| Span::whole(l.extent)).collect(),
+            exact: true,
+        };
+        for (i, source) in op.operands.iter().enumerate() {
+            if let Source::Inside(from, 0) = *source {
+                let dims = &op.kind.operands[i].dims;
+                let read = access.operand(i, &all, dims, &[]).tile;
+                let part = read.0.iter().zip(dims).any(|(s, &n)| !s.is_whole(n));
+                readers[from] += usize::from(part);
+            }
+        }
+    }
+    (0..readers.len()).rev().filter(move |&at| 1 < readers[at])
+}
+
+/// The most operands that are looked at for all block sizes of a group together.
+const MAX_LOOKED_AT: usize = 1 << 20;
+
+/// Leaves out block sizes of a group with very many operands.
+fn thin(places: &mut [Place], operands: usize) {
+    let combinations = |places: &[Place]| {
+        let sizes = places.iter().map(|p| p.sizes.len());
+        sizes
+            .fold(1usize, usize::saturating_mul)
+            .min(MAX_COMBINATIONS)
+    };
+    while MAX_LOOKED_AT < combinations(places).saturating_mul(operands) {
+        let Some(most) = places.iter_mut().max_by_key(|p| p.sizes.len()) else {
+            return;
+        };
+        if most.sizes.len() < 3 {
+            return;
+        }
+        // The smallest and the largest stay.
+        let last = most.sizes.len() - 1;
+        let mut at = 0;
+        most.sizes.retain(|_| {
+            at += 1;
+            at == last + 1 || at % 2 == 1
+        });
+        if most.sizes.len() == last + 1 {
+            return;
+        }
+    }
+}
+
+/// The best plan whose tiles are carried from those of one operation.
+fn search(local: &Local, limits: &Limits, root: usize, base: u64) -> Option<Best> {
+    let mut places = places(local, root, limits);
+    thin(
+        &mut places,
+        local.ops.iter().map(|op| op.operands.len()).sum(),
+    );
     let mut search = Search {
         local,
         limits,
@@ -215,7 +287,7 @@ pub(crate) fn choose(local: &Local, limits: &Limits) -> Option<LocalPlan> {
             }
         }
     }
-    search.best.filter(|b| b.score.fits()).map(|b| b.plan)
+    search.best
 }
 
 struct Best {
@@ -341,12 +413,35 @@ impl Search<'_> {
             let extent = place.extent.div_ceil(block);
             axes.push(Axis { extent, order });
         }
-        given[self.root].results = Some(results);
+        given[self.root].results = Some(vec![results]);
         let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-        let mut carried = carry(self.local, &given, &grid).ok()?;
-        widen(self.local, &mut carried, self.limits);
+        let carried = carry(self.local, &given, &grid, true);
+        let joined = carried.as_ref().map_or(true, |c| c.joined);
+        let one = carried.ok().and_then(|c| self.weigh(c, &given, &axes));
+        if !joined && one.is_some() {
+            return one;
+        }
+        let apart = carry(self.local, &given, &grid, false).ok();
+        let apart = apart.and_then(|c| self.weigh(c, &given, &axes));
+        match (one, apart) {
+            (Some(one), Some(apart)) if apart.0 < one.0 => Some(apart),
+            (Some(one), _) => Some(one),
+            (None, apart) => apart,
+        }
+    }
+
+    /// What a carried plan costs, if it is one.
+    fn weigh(
+        &self,
+        mut carried: Carried,
+        given: &[Given],
+        axes: &[Axis],
+    ) -> Option<(Score, LocalPlan)> {
+        let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+        let mut axes = axes.to_vec();
+        widen(self.local, &mut carried, &grid, self.limits);
         in_order(self.local, &carried, &mut axes);
-        check(self.local, &carried, &given, &axes, self.limits).ok()?;
+        check(self.local, &carried, given, &axes, self.limits).ok()?;
         let cost = cost(self.local, &carried, &axes, self.limits);
         let score = Score {
             excess: cost.footprint.saturating_sub(self.limits.memory),
@@ -357,7 +452,7 @@ impl Search<'_> {
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,
         };
-        let tiles = op_tiles(self.local, carried, given, &grid);
+        let tiles = op_tiles(self.local, carried, given.to_vec(), &grid);
         Some((score, LocalPlan { axes, tiles, cost }))
     }
 }
@@ -373,24 +468,31 @@ pub(crate) fn op_tiles(
     let mut tiles = Vec::with_capacity(local.ops.len());
     let all = carried.results.into_iter().zip(carried.steps).zip(given);
     for (op, ((results, steps), given)) in local.ops.iter().zip(all) {
-        let read = |(i, source): (usize, &Source)| {
-            let Source::Outside(id) = *source else {
-                return None;
+        let piece = |(results, steps): (Vec<Tile>, Steps)| {
+            let read = |(i, source): (usize, &Source)| {
+                let Source::Outside(id) = *source else {
+                    return None;
+                };
+                let shape = &op.kind.operands[i].dims;
+                let needed = op.kind.access.operand(i, &steps, shape, grid).tile;
+                let mut blocks = carried.inputs[id].iter();
+                let block = blocks.find(|block| block.holds(&needed, shape, grid))?;
+                (*block != needed).then(|| block.clone())
             };
-            let shape = &op.kind.operands[i].dims;
-            let needed = op.kind.access.operand(i, &steps, shape, grid).tile;
-            let block = &carried.inputs[id];
-            (*block != needed).then(|| block.clone())
+            let mut reads: Vec<Option<Tile>> = op.operands.iter().enumerate().map(read).collect();
+            if reads.iter().all(Option::is_none) {
+                reads.clear();
+            }
+            Piece { results, reads }
         };
-        let mut reads: Vec<Option<Tile>> = op.operands.iter().enumerate().map(read).collect();
-        if reads.iter().all(Option::is_none) {
-            reads.clear();
-        }
+        let mut pieces = results.into_iter().zip(steps).map(piece);
+        let first = pieces.next().unwrap_or_default();
         tiles.push(OpTile {
             group: 0,
-            results,
+            results: first.results,
             reduce: given.reduce,
-            reads,
+            reads: first.reads,
+            more: pieces.collect(),
         });
     }
     tiles
@@ -399,10 +501,10 @@ pub(crate) fn op_tiles(
 /// Along an axis on which a result that leaves the group does not depend, its programs write the same
 /// block: they run one after the other.
 fn in_order(local: &Local, carried: &Carried, axes: &mut [Axis]) {
-    for (op, tiles) in local.ops.iter().zip(&carried.results) {
-        for (tile, _) in tiles.iter().zip(&op.leaves).filter(|(_, leaves)| **leaves) {
+    for (op, pieces) in local.ops.iter().zip(&carried.results) {
+        for (r, _) in op.leaves.iter().enumerate().filter(|(_, leaves)| **leaves) {
             for (a, axis) in axes.iter_mut().enumerate() {
-                if 1 < axis.extent && !tile.depends_on(a) {
+                if 1 < axis.extent && !pieces.iter().any(|tiles| tiles[r].depends_on(a)) {
                     axis.order = Order::Arbitrary;
                 }
             }
@@ -521,17 +623,30 @@ pub(crate) fn work_untiled(local: &Local) -> u64 {
 
 /// Reads more of a value from memory where the part that is needed is no block that the target takes:
 /// the next larger block, then all of its last two dimensions.
-pub(crate) fn widen(local: &Local, carried: &mut Carried, limits: &Limits) {
-    for (tile, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
+pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: &Limits) {
+    for (parts, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
         let rank = shape.dims.len();
-        for span in &mut tile.0 {
-            span.extent = limits.rounded(span.extent);
-        }
-        for d in (rank.saturating_sub(2)..rank).rev() {
-            if limits.legal(tile, &shape.dims, shape.bits).is_err() {
-                tile.0[d] = Span::whole(limits.rounded(shape.dims[d]));
+        for tile in parts.iter_mut() {
+            for span in &mut tile.0 {
+                span.extent = limits.rounded(span.extent);
+            }
+            for d in (rank.saturating_sub(2)..rank).rev() {
+                if limits.legal(tile, &shape.dims, shape.bits).is_err() {
+                    tile.0[d] = Span::whole(limits.rounded(shape.dims[d]));
+                }
             }
         }
+        let mut kept: Vec<Tile> = Vec::with_capacity(parts.len());
+        for tile in parts.drain(..) {
+            if !kept
+                .iter()
+                .any(|known| known.holds(&tile, &shape.dims, grid))
+            {
+                kept.retain(|known| !tile.holds(known, &shape.dims, grid));
+                kept.push(tile);
+            }
+        }
+        *parts = kept;
     }
 }
 
@@ -561,26 +676,42 @@ pub(crate) fn check(
         }
         sums.sort_unstable();
         sums.dedup();
-        for (r, tile) in carried.results[at].iter().enumerate() {
+        let pieces = &carried.results[at];
+        if 1 < pieces.len() && (runs_on(local, given, at) || reads_running(local, given, at)) {
+            let reason = "it runs on, and several parts of it are wanted".to_owned();
+            return Err((Some(at), reason));
+        }
+        for (r, shape) in op
+            .kind
+            .results
+            .iter()
+            .enumerate()
+            .filter(|(r, _)| op.leaves[*r])
+        {
+            let tiles: Vec<&Tile> = pieces.iter().map(|piece| &piece[r]).collect();
+            if !covers(&tiles, &shape.dims, &grid) {
+                let tiles: Vec<String> = tiles.iter().map(ToString::to_string).collect();
+                let tiles = tiles.join(" and ");
+                let reason = format!("the tiles {tiles} of its result {r} are not all of it");
+                return Err((Some(at), reason));
+            }
+        }
+        for (r, tile) in pieces.iter().flat_map(|piece| piece.iter().enumerate()) {
             if let Some(axis) = sums.iter().find(|&&a| tile.depends_on(a)) {
                 let reason =
                     format!("its tile {tile} depends on g{axis}, along which it is added up");
                 return Err((Some(at), reason));
             }
             let shape = &op.kind.results[r];
-            if !op.leaves[r] {
+            if !op.leaves[r] || tile.is_outside(&shape.dims, &grid) {
                 continue;
-            }
-            if !covers(tile, &shape.dims, &grid) {
-                let reason = format!("the tiles {tile} of its result {r} are not all of it");
-                return Err((Some(at), reason));
             }
             let outside = |(span, &size): (&Span, &u64)| {
                 let (low, high) = span.start.range(&grid);
                 let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
                 low.saturating_add(number(span.extent)) <= 0 || number(size) <= high
             };
-            if tile.0.iter().zip(&shape.dims).any(outside) {
+            if pieces.len() == 1 && tile.0.iter().zip(&shape.dims).any(outside) {
                 let reason = format!("a program's part {tile} of its result {r} holds none of it");
                 return Err((Some(at), reason));
             }
@@ -592,12 +723,25 @@ pub(crate) fn check(
         }
         partial.push(sums);
     }
-    for (tile, shape) in carried.inputs.iter().zip(&local.inputs) {
-        limits
-            .legal(tile, &shape.dims, shape.bits)
-            .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
+    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
+        for tile in tiles {
+            limits
+                .legal(tile, &shape.dims, shape.bits)
+                .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
+        }
     }
     Ok(())
+}
+
+/// Whether the operation runs on along a part of its axis.
+fn runs_on(local: &Local, given: &[Given], at: usize) -> bool {
+    local.ops[at].kind.access.running().is_some() && !given[at].reduce.is_empty()
+}
+
+/// Whether it reads what runs on.
+fn reads_running(local: &Local, given: &[Given], at: usize) -> bool {
+    let mut sources = local.ops[at].operands.iter();
+    sources.any(|s| matches!(*s, Source::Inside(from, _) if runs_on(local, given, from)))
 }
 
 /// Whether a block that a program writes is written by others only directly after one another.
@@ -637,7 +781,8 @@ fn fetches(tile: &Tile, axes: &[Axis], limits: &Limits) -> u64 {
     let outer = outer.fold(apart, |n, &a| n.saturating_mul(axes[a].extent));
     // Along the innermost axis that it depends on, a quotient changes less often than the index.
     let (axis, steps) = (shared[last], axes[shared[last]].extent);
-    if MAX_STEPS < steps {
+    let every = |s: &Span| s.start.depends_on(axis) && s.start.is_plain();
+    if MAX_STEPS < steps || tile.0.iter().any(every) {
         return outer.saturating_mul(steps);
     }
     let mut index = vec![0i64; axes.len()];
@@ -666,31 +811,97 @@ pub(crate) fn moved(tile: &Tile, shape: &Shape, axes: &[Axis], limits: &Limits) 
     let dims: Vec<u64> = extents.collect();
     let times = fetches(tile, axes, limits);
     let mut bytes = u128::from(times) * u128::from(bytes_of(&dims, bits));
-    // What is clipped at the ends of a dimension that one axis alone moves is not moved.
-    for (span, &size) in tile.0.iter().zip(shape) {
-        let mut axes = Vec::new();
-        span.start.axes(&mut |a| axes.push(a));
-        let [axis] = axes[..] else { continue };
-        if MAX_STEPS < grid[axis] {
-            continue;
+    let spans = tile.0.iter().zip(shape).map(|(span, &n)| (span, n));
+    for (span, size) in spans {
+        if let Some((inside, steps)) = inside(span, size, &grid) {
+            bytes = bytes * inside / (u128::from(span.extent.min(size).max(1)) * steps);
         }
-        let mut index = vec![0i64; grid.len()];
-        let mut inside = 0u128;
-        for step in 0..grid[axis] {
-            index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
-            let part = span.clipped(&index, size);
-            inside += u128::from(part.end - part.start);
-        }
-        let all = u128::from(span.extent.min(size).max(1)) * u128::from(grid[axis]);
-        bytes = bytes * inside / all;
     }
     u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// How many elements of a dimension the steps along the one axis that moves a span have together, what
+/// is clipped at the ends left out, and the number of steps; none where several axes move it.
+fn inside(span: &Span, size: u64, grid: &[u64]) -> Option<(u128, u128)> {
+    let mut axes = Vec::new();
+    span.start.axes(&mut |a| axes.push(a));
+    axes.dedup();
+    let (axis, steps) = match axes[..] {
+        [] => (None, 1),
+        [axis] if grid[axis] <= MAX_STEPS || span.start.is_plain() => (Some(axis), grid[axis]),
+        _ => return None,
+    };
+    let count = match axis {
+        None => clipped(span, &[], size),
+        Some(axis) if span.start.is_plain() => evenly(span, size, grid, axis),
+        Some(axis) => {
+            let mut index = vec![0i64; grid.len()];
+            let part = |step: u64| {
+                index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
+                clipped(span, &index, size)
+            };
+            (0..steps).map(part).fold(0, u128::saturating_add)
+        }
+    };
+    Some((count, u128::from(steps)))
+}
+
+/// The elements of a dimension that a span has in one program.
+fn clipped(span: &Span, index: &[i64], size: u64) -> u128 {
+    let part = span.clipped(index, size);
+    u128::from(part.end - part.start)
+}
+
+/// The elements that the steps along an axis have together, of a span that starts the same distance
+/// further at each: only those at the ends of the dimension are looked at one by one.
+fn evenly(span: &Span, size: u64, grid: &[u64], axis: usize) -> u128 {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let mut index = vec![0i64; grid.len()];
+    let first = span.start.eval(&index);
+    index[axis] = 1;
+    let distance = span.start.eval(&index).saturating_sub(first);
+    let (last, extent, size_i) = (number(grid[axis]) - 1, number(span.extent), number(size));
+    let mut sum = |steps: std::ops::RangeInclusive<i64>| {
+        let part = |step: i64| {
+            index[axis] = step;
+            clipped(span, &index, size)
+        };
+        steps.map(part).fold(0, u128::saturating_add)
+    };
+    if distance <= 0 {
+        return sum(0..=last);
+    }
+    let floor = |n: i64| n.div_euclid(distance);
+    let ceil = |n: i64| n.saturating_neg().div_euclid(distance).saturating_neg();
+    // The steps that have something, and those of them that are not clipped.
+    let some = floor((-extent).saturating_sub(first)) + 1..=ceil(size_i.saturating_sub(first)) - 1;
+    let (start, end) = (*some.start().max(&0), *some.end().min(&last));
+    let from = ceil(first.saturating_neg()).max(start);
+    let to = floor(size_i.saturating_sub(extent).saturating_sub(first)).min(end);
+    if to < from {
+        return sum(start..=end);
+    }
+    let full = u128::from((to - from + 1).unsigned_abs()) * u128::from(span.extent);
+    full + sum(start..=from - 1) + sum(to + 1..=end)
+}
+
+/// The steps of all loops that the programs of a grid run, those outside of the loops left out.
+fn work_of(steps: &Steps, loops: &[Loop], grid: &[u64]) -> u64 {
+    let programs = grid.iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    let all = steps.spans.iter().map(|s| s.extent);
+    let all = all.fold(programs, u64::saturating_mul);
+    let mut work = u128::from(all);
+    for (span, of) in steps.spans.iter().zip(loops) {
+        if let Some((inside, steps)) = inside(span, of.extent, grid) {
+            work = work * inside / (u128::from(span.extent.max(1)) * steps);
+        }
+    }
+    u64::try_from(work).unwrap_or(u64::MAX)
 }
 
 /// What a carried plan costs.
 pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Limits) -> Cost {
     let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-    let programs = grid.iter().fold(1u64, |a, &n| a.saturating_mul(n));
     let parallel = axes.iter().filter(|a| a.order == Order::Parallel);
     let mut out = Cost {
         parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
@@ -703,11 +914,13 @@ pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Lim
     };
     let buffers = |tile: &Tile| 1 + u64::from(changes(tile));
     let mut standing = 0u64;
-    for (tile, shape) in carried.inputs.iter().zip(&local.inputs) {
-        let bytes = moved(tile, shape, axes, limits);
-        out.bytes = out.bytes.saturating_add(bytes);
-        let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
-        standing = standing.saturating_add(held);
+    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
+        for tile in tiles {
+            let bytes = moved(tile, shape, axes, limits);
+            out.bytes = out.bytes.saturating_add(bytes);
+            let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
+            standing = standing.saturating_add(held);
+        }
     }
     // What the group makes for itself lives until its last use.
     let mut last = vec![0usize; local.ops.len()];
@@ -733,28 +946,34 @@ pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Lim
     let (mut live, mut peak) = (0u64, 0u64);
     for (at, op) in local.ops.iter().enumerate() {
         let kind = &op.kind;
-        let steps = carried.steps[at].spans.iter().map(|s| s.extent);
-        let work = steps.fold(programs, u64::saturating_mul);
-        out.work = out.work.saturating_add(work);
         let mut own = 0u64;
-        for (r, tile) in carried.results[at].iter().enumerate() {
-            let shape = &kind.results[r];
-            let bytes = limits.bytes(tile, shape.bits);
-            if op.leaves[r] {
-                let moved = moved(tile, shape, axes, limits);
-                out.bytes = out.bytes.saturating_add(moved);
-                standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
-            } else if !kind.free {
-                own = own.saturating_add(bytes);
-            }
-            // The greatest and the sum of each row of what runs on stay from program to program.
-            if let Some((id, size)) = kind.access.running()
-                && let Some(dim) = kind.access.running_dim()
-                && !carried.steps[at].spans[id].is_whole(size)
-            {
-                let mut rows = tile.clone();
-                rows.0[dim] = Span::whole(1);
-                standing = standing.saturating_add(limits.bytes(&rows, 32).saturating_mul(2));
+        let pieces = carried.results[at].iter().zip(&carried.steps[at]);
+        for (tiles, steps) in pieces {
+            out.work = out
+                .work
+                .saturating_add(work_of(steps, &kind.access.loops, &grid));
+            for (r, tile) in tiles.iter().enumerate() {
+                let shape = &kind.results[r];
+                if tile.is_outside(&shape.dims, &grid) {
+                    continue;
+                }
+                let bytes = limits.bytes(tile, shape.bits);
+                if op.leaves[r] {
+                    let moved = moved(tile, shape, axes, limits);
+                    out.bytes = out.bytes.saturating_add(moved);
+                    standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
+                } else if !kind.free {
+                    own = own.saturating_add(bytes);
+                }
+                // The greatest and the sum of each row of what runs on stay from program to program.
+                if let Some((id, size)) = kind.access.running()
+                    && let Some(dim) = kind.access.running_dim()
+                    && !steps.spans[id].is_whole(size)
+                {
+                    let mut rows = tile.clone();
+                    rows.0[dim] = Span::whole(1);
+                    standing = standing.saturating_add(limits.bytes(&rows, 32).saturating_mul(2));
+                }
             }
         }
         live = live.saturating_add(own);

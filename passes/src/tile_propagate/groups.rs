@@ -13,6 +13,8 @@ type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 const MAX_OPS: usize = 48;
 /// The most groups that are joined with one at the end.
 const MAX_MERGES: usize = 4;
+/// The most groups that are tried one by one to join what reads them.
+const MAX_TRIES: usize = 16;
 /// The most operations that are visited to see whether a group would wait for itself.
 const MAX_VISITS: usize = 512;
 
@@ -89,7 +91,7 @@ impl<'a> Grow<'a> {
             makers.sort_unstable();
             makers.dedup();
             let mut joined = None;
-            for &maker in makers.iter().rev() {
+            for &maker in makers.iter().rev().take(MAX_TRIES) {
                 joined = self.join(&[], &[maker, id], 0).map(|j| (maker, j));
                 if joined.is_some() {
                     break;
@@ -113,7 +115,7 @@ impl<'a> Grow<'a> {
         // All makers at once, then each by itself, the latest first.
         let mut tries: Vec<Vec<usize>> = vec![makers.clone()];
         if 1 < makers.len() {
-            tries.extend(makers.iter().rev().map(|&g| vec![g]));
+            tries.extend(makers.iter().rev().take(MAX_TRIES).map(|&g| vec![g]));
         }
         for parts in tries.into_iter().filter(|t| !t.is_empty()) {
             if let Some(joined) = self.join(&[at], &parts, alone.cost.bytes) {

@@ -55,7 +55,7 @@ use carry::{Given, Stuck, carry};
 use choose::{Limits, op_tiles};
 use groups::Grow;
 use local::{Kinds, Local, Uses};
-use optc_ir::tile::{Axis, Expr, Group, OpTile, Plan};
+use optc_ir::tile::{Axis, Expr, Group, OpTile, Plan, Tile};
 use optc_ir::{Diagnostic, Func, Module, Registry};
 pub use report::{GroupReport, TileReport};
 
@@ -210,15 +210,21 @@ fn complete(
         .iter()
         .map(|&at| {
             let tile = given.tiles.get(&func.body[at]).cloned().unwrap_or_default();
+            let pieces: Vec<OpTile> = tile.pieces().collect();
+            let (results, mut reads): (Vec<_>, Vec<_>) =
+                pieces.into_iter().map(|p| (p.results, p.reads)).unzip();
+            if reads.is_empty() {
+                reads.push(tile.reads);
+            }
             Given {
-                results: (!tile.results.is_empty()).then_some(tile.results),
+                results: (!results.is_empty()).then_some(results),
                 reduce: tile.reduce,
-                reads: tile.reads,
+                reads,
             }
         })
         .collect();
     let grid = group.grid();
-    let mut carried = carry(&local, &fixed, &grid).map_err(|Stuck { op, by, reason }| {
+    let mut carried = carry(&local, &fixed, &grid, false).map_err(|Stuck { op, by, reason }| {
         let message = format!("group {number}: {}: {reason}", name(op).name);
         let mut diag =
             Diagnostic::error("tile-conflict", message).at(name(op).span, "this operation");
@@ -227,7 +233,7 @@ fn complete(
         }
         Box::new(diag)
     })?;
-    choose::widen(&local, &mut carried, limits);
+    choose::widen(&local, &mut carried, &grid, limits);
     choose::check(&local, &carried, &fixed, &group.axes, limits).map_err(|(op, reason)| {
         let message = format!("group {number}: {reason}");
         let diag = Diagnostic::error("tile-conflict", message);
@@ -264,9 +270,12 @@ fn nest(axes: &mut Vec<Axis>, tiles: &mut [OpTile]) {
     loop {
         let mut split: Option<(usize, u64)> = None;
         let spans = tiles.iter().flat_map(|t| {
-            let reads = t.reads.iter().flatten().flat_map(|t| &t.0);
-            let results = t.results.iter().flat_map(|t| &t.0);
-            results.chain(&t.reduce).chain(reads)
+            let more = t.more.iter();
+            let reads = more.clone().flat_map(|p| &p.reads);
+            let reads = t.reads.iter().chain(reads).flatten();
+            let results = t.results.iter().chain(more.flat_map(|p| &p.results));
+            let spans = results.chain(reads).flat_map(|t| &t.0);
+            spans.chain(&t.reduce)
         });
         for span in spans {
             span.start.cuts(&mut |axis, period| {
@@ -292,11 +301,14 @@ fn nest(axes: &mut Vec<Axis>, tiles: &mut [OpTile]) {
             std::cmp::Ordering::Greater => Expr::axis(a + 1),
         };
         for tile in tiles.iter_mut() {
-            for result in &mut tile.results {
-                *result = result.substitute(&with, &grid);
+            let mut all: Vec<&mut Tile> = tile.results.iter_mut().collect();
+            all.extend(tile.reads.iter_mut().flatten());
+            for piece in &mut tile.more {
+                all.extend(&mut piece.results);
+                all.extend(piece.reads.iter_mut().flatten());
             }
-            for read in tile.reads.iter_mut().flatten() {
-                *read = read.substitute(&with, &grid);
+            for part in all {
+                *part = part.substitute(&with, &grid);
             }
             for span in &mut tile.reduce {
                 *span = span.substitute(&with, &grid);

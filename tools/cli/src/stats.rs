@@ -192,11 +192,16 @@ fn tiles_of(report: &TileReport) -> Json {
             "parallel": g.parallel,
             "steps": g.steps,
             "untiled_steps": g.untiled_steps,
+            "conversions": g.conversions,
+            "conversion_bytes": g.conversion_bytes,
+            "conversion_bytes_at_edges": g.conversion_bytes_at_edges,
         })
     };
     let groups: Vec<Json> = report.groups.iter().map(group).collect();
     json!({
         "groups": groups,
+        "conversion_bytes": report.conversion_bytes,
+        "conversion_bytes_at_edges": report.conversion_bytes_at_edges,
         "unfused_bytes": report.unfused_bytes,
         "untiled_bytes": report.untiled_bytes,
         "tiled_bytes": report.tiled_bytes,

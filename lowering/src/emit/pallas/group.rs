@@ -37,8 +37,10 @@ struct Operand {
     block: Option<Tile>,
     /// Dimensions that may reach outside of the value, and what counts there.
     fill: Option<(&'static str, Vec<usize>)>,
-    /// The value comes from the group and this is its tile there.
-    local: Option<Tile>,
+    /// The value comes from the group: the number of the part of it that is read, and its tile there.
+    local: Option<(usize, Tile)>,
+    /// It has nothing of the value in any program.
+    absent: bool,
 }
 
 impl Operand {
@@ -49,10 +51,14 @@ impl Operand {
     }
 }
 
-/// One operation in the kernel.
-struct Member<'a> {
+/// One part of an operation in the kernel.
+struct Member {
     op: Op,
-    tile: &'a OpTile,
+    /// The number of the part.
+    piece: usize,
+    tile: OpTile,
+    /// Of each result whether the part has nothing of it.
+    absent: Vec<bool>,
     operands: Vec<Operand>,
     /// The axes of the grid that its reduction runs over.
     axes: Vec<usize>,
@@ -120,8 +126,17 @@ pub(super) fn kernel(
         .collect();
     for &op in &group.ops {
         if &*cx.func.ops[op].name != "hbir.constant" {
-            let member = member(cx, plan, group, &inner, op);
-            members.push(member.map_err(|why| format!("{}: {why}", cx.func.ops[op].name))?);
+            let tile = &plan.tiles[&op];
+            if tile.count() == 0 {
+                return Err(format!("{}: it has no tile", cx.func.ops[op].name));
+            }
+            for piece in tile.pieces().enumerate() {
+                let member = member(cx, plan, group, &inner, op, piece);
+                let member = member.map_err(|why| format!("{}: {why}", cx.func.ops[op].name))?;
+                if !member.absent.iter().all(|&absent| absent) {
+                    members.push(member);
+                }
+            }
         }
     }
     let axes: BTreeSet<&Vec<usize>> = members
@@ -136,15 +151,15 @@ pub(super) fn kernel(
     Writer::new(cx, group, &members, axes).text(name)
 }
 
-fn member<'p>(
+fn member(
     cx: &Cx<'_>,
-    plan: &'p Plan,
+    plan: &Plan,
     group: &Group,
     inner: &BTreeSet<Value>,
     op: Op,
-) -> Result<Member<'p>, Reason> {
+    (piece, tile): (usize, OpTile),
+) -> Result<Member, Reason> {
     let data = &cx.func.ops[op];
-    let tile = &plan.tiles[&op];
     let grid = group.grid();
     if tile.results.len() != data.results.len() {
         return Err("it has no tile".to_owned());
@@ -161,7 +176,7 @@ fn member<'p>(
     let mut inner_shape = None;
     let padded = window(&data.name);
     let mut pads = Vec::new();
-    let (regions, steps) = match rearranged(cx, op, tile, &grid)? {
+    let (regions, steps) = match rearranged(cx, op, &tile, &grid)? {
         Some((region, inner, perm)) => {
             inner_shape = Some((inner, perm));
             (vec![region], None)
@@ -182,7 +197,7 @@ fn member<'p>(
                     region = region.bounded(&shape, &grid);
                 }
                 if padded && i == 0 {
-                    pads = uncut(tile, &shapes, data, &shape, &mut region);
+                    pads = uncut(&tile, &shapes, data, &shape, &mut region);
                 }
                 regions.push(region);
             }
@@ -198,12 +213,14 @@ fn member<'p>(
     for (i, (region, &value)) in regions.into_iter().zip(&data.operands).enumerate() {
         let shape = cx.shape(value)?;
         let local = inner.contains(&value).then(|| {
-            let def = cx.func.def_op(value).and_then(|d| plan.tiles.get(&d));
-            let place = cx.func.def_op(value).map(|d| &cx.func.ops[d].results);
-            let i = place
-                .and_then(|r| r.iter().position(|v| *v == value))
-                .unwrap_or(0);
-            def.and_then(|t| t.results.get(i)).cloned()
+            let maker = cx.func.def_op(value)?;
+            let results = &cx.func.ops[maker].results;
+            let r = results.iter().position(|v| *v == value)?;
+            let maker = plan.tiles.get(&maker)?;
+            let number = maker.holding(r, &region, &shape, &grid);
+            // What a part that is made has no more than is padded.
+            let number = number.unwrap_or(0);
+            Some((number, maker.tiles_of(r).nth(number)?.clone()))
         });
         let reaches = |d: usize| {
             let (low, high) = region.0[d].start.range(&grid);
@@ -223,14 +240,20 @@ fn member<'p>(
         operands.push(Operand {
             value,
             block: block.filter(|b| *b != region && local.is_none()),
+            absent: region.is_outside(&shape, &grid),
             tile: region,
             fill,
             local: local.flatten(),
         });
     }
+    let absent = tile.results.iter().zip(&shapes);
+    let absent = absent
+        .map(|(t, shape)| t.is_outside(shape, &grid))
+        .collect();
     Ok(Member {
         op,
-        tile,
+        piece,
+        absent,
         operands,
         axes,
         combine,
@@ -240,6 +263,7 @@ fn member<'p>(
         runs_along: access.running_dim().filter(|_| axes_cut),
         adds_up: adds_up(cx.func, cx.registry, plan, op, &access)
             .map_err(|_| "it does not add up over the part along which an operand runs on")?,
+        tile,
     })
 }
 
@@ -414,14 +438,69 @@ fn reshaped(
     Ok(region.tile)
 }
 
+/// A value that the kernel writes.
+struct Output {
+    value: Value,
+    /// The block of a program; none of one that is written in several parts.
+    tile: Option<Tile>,
+    name: String,
+}
+
+/// One way in which a span is clipped at the ends of a dimension.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Clip {
+    /// The elements that are cut off at the front, and those that are left.
+    low: u64,
+    count: u64,
+    /// The start of the span, where something is cut off.
+    start: Option<i64>,
+}
+
+/// The most ways in which a part may be clipped.
+const MAX_CLIPS: usize = 16;
+
+/// The ways in which the programs clip a span.
+fn clips(span: &Span, size: u64, grid: &[u64]) -> Result<Vec<Clip>, Reason> {
+    let mut axes = Vec::new();
+    span.start.axes(&mut |axis| axes.push(axis));
+    axes.sort_unstable();
+    axes.dedup();
+    let steps = axes.iter().map(|&a| grid[a]);
+    let steps = steps.fold(1u64, u64::saturating_mul);
+    if MAX_PROGRAMS < steps {
+        return Err("a part of its output starts in too many places".to_owned());
+    }
+    let mut found = BTreeSet::new();
+    let mut index = vec![0i64; grid.len()];
+    for n in 0..steps {
+        let mut rest = n;
+        for &a in &axes {
+            index[a] = (rest % grid[a]).cast_signed();
+            rest /= grid[a];
+        }
+        let start = span.start.eval(&index);
+        let part = span.clipped(&index, size);
+        let count = part.end - part.start;
+        let low = if count == 0 {
+            0
+        } else {
+            part.start.cast_signed() - start
+        };
+        let start = (count < span.extent && 0 < count).then_some(start);
+        let low = low.unsigned_abs();
+        found.insert(Clip { low, count, start });
+    }
+    Ok(found.into_iter().collect())
+}
+
 struct Writer<'a> {
     cx: &'a Cx<'a>,
     group: &'a Group,
-    members: &'a [Member<'a>],
+    members: &'a [Member],
     axes: Vec<usize>,
     names: Names,
-    /// Values that a program has computed.
-    local: BTreeMap<Value, String>,
+    /// Values that a program has computed, part by part.
+    local: BTreeMap<(Value, usize), String>,
     /// References to values in memory, by value and part.
     refs: BTreeMap<(Value, Tile), String>,
     inputs: Vec<(Value, Tile)>,
@@ -433,7 +512,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(cx: &'a Cx<'a>, group: &'a Group, members: &'a [Member<'a>], axes: Vec<usize>) -> Self {
+    fn new(cx: &'a Cx<'a>, group: &'a Group, members: &'a [Member], axes: Vec<usize>) -> Self {
         let mut names = Names::default();
         for axis in 0..group.axes.len() {
             names.fresh(&format!("g{axis}"));
@@ -458,7 +537,8 @@ impl<'a> Writer<'a> {
         let cx = self.cx;
         let grid = self.group.grid();
         for member in self.members {
-            for operand in member.operands.iter().filter(|o| o.local.is_none()) {
+            let read = |o: &&Operand| o.local.is_none() && !o.absent;
+            for operand in member.operands.iter().filter(read) {
                 let key = operand.fetched();
                 if !self.refs.contains_key(&key) {
                     let reference = self
@@ -469,22 +549,29 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        let mut outputs: Vec<(Value, Tile, String)> = Vec::new();
+        let mut outputs: Vec<Output> = Vec::new();
         for member in self.members {
-            for (&value, tile) in cx.func.ops[member.op]
-                .results
-                .iter()
-                .zip(&member.tile.results)
-            {
-                if (cx.escapes)(value) {
-                    let reference = self.names.fresh(&format!("{}_out", (cx.name)(value)));
-                    outputs.push((value, tile.clone(), reference));
+            let results = cx.func.ops[member.op].results.iter();
+            let results = results.zip(&member.tile.results).zip(&member.absent);
+            for ((&value, tile), _) in results.filter(|(_, absent)| !**absent) {
+                if !(cx.escapes)(value) {
+                    continue;
+                }
+                match outputs.iter_mut().find(|o| o.value == value) {
+                    Some(known) => known.tile = None,
+                    None => outputs.push(Output {
+                        value,
+                        tile: Some(tile.clone()),
+                        name: self.names.fresh(&format!("{}_out", (cx.name)(value))),
+                    }),
                 }
             }
         }
-        for (value, tile, _) in &outputs {
-            written_once(self.group, tile)
-                .map_err(|why| format!("{}: {why}", (cx.name)(*value)))?;
+        for Output { value, tile, .. } in &outputs {
+            if let Some(tile) = tile {
+                written_once(self.group, tile)
+                    .map_err(|why| format!("{}: {why}", (cx.name)(*value)))?;
+            }
         }
         // What waits for a reduction that is cut stands under the last step.
         let (mut start, mut each, mut last) = (Vec::new(), Vec::new(), Vec::new());
@@ -519,22 +606,31 @@ impl<'a> Writer<'a> {
                     each.extend(lines);
                 }
             }
-            let writes = outputs.iter().filter(|(v, ..)| results.contains(v));
-            for (value, _, reference) in writes {
-                let line = if cx.shape(*value)?.is_empty() {
-                    format!("{reference}[0, 0] = {}", self.local[value])
-                } else {
-                    format!("{reference}[...] = {}", self.local[value])
+            for (r, value) in results
+                .iter()
+                .enumerate()
+                .filter(|(r, _)| !member.absent[*r])
+            {
+                let Some(output) = outputs.iter().find(|o| o.value == *value) else {
+                    continue;
+                };
+                let text = self.local[&(*value, member.piece)].clone();
+                let lines = match &output.tile {
+                    None => self.stores(output, &member.tile.results[r], &text)?,
+                    Some(tile) if tile.0.is_empty() => {
+                        vec![format!("{}[0, 0] = {text}", output.name)]
+                    }
+                    Some(_) => vec![format!("{}[...] = {text}", output.name)],
                 };
                 if waiting.contains(value) {
-                    last.push(line);
+                    last.extend(lines);
                 } else {
-                    each.push(line);
+                    each.extend(lines);
                 }
             }
         }
         let mut params: Vec<String> = self.inputs.iter().map(|k| self.refs[k].clone()).collect();
-        params.extend(outputs.iter().map(|o| o.2.clone()));
+        params.extend(outputs.iter().map(|o| o.name.clone()));
         params.extend(self.scratch.iter().map(|s| s.0.clone()));
         let mut text = format!("def {name}({}):\n", params.join(", "));
         for axis in self
@@ -563,12 +659,83 @@ impl<'a> Writer<'a> {
             text,
             call,
             inputs: self.inputs.iter().map(|i| i.0).collect(),
-            outputs: outputs.into_iter().map(|o| o.0).collect(),
+            outputs: outputs.into_iter().map(|o| o.value).collect(),
             helpers: self.helpers,
         })
     }
 
-    fn call(&self, name: &str, outputs: &[(Value, Tile, String)]) -> Result<String, Reason> {
+    /// Copies a part of an output to where it lies: one copy for each way in which it is clipped at the
+    /// ends of the value.
+    fn stores(&mut self, output: &Output, tile: &Tile, text: &str) -> Result<Vec<String>, Reason> {
+        let grid = self.group.grid();
+        let ty = self.cx.tensor(output.value)?;
+        let shape = shape_of(ty)?;
+        let extents = tuple(tile.0.iter().map(|s| s.extent));
+        let held = format!("pltpu.VMEM({extents}, {})", dtype(ty.dtype));
+        let part = self.names.fresh(&format!("{}_part", output.name));
+        self.scratch.push((part.clone(), held));
+        let mut copies: Vec<(Vec<String>, Vec<String>, Vec<String>)> = vec![Default::default()];
+        for (span, &size) in tile.0.iter().zip(&shape) {
+            let start = self.python(&span.start);
+            let cases = clips(span, size, &grid)?;
+            let one = cases.len() == 1;
+            let mut all = Vec::with_capacity(copies.len() * cases.len());
+            for (conditions, from, to) in &copies {
+                for clip in cases.iter().filter(|clip| 0 < clip.count) {
+                    let (mut conditions, mut from, mut to) =
+                        (conditions.clone(), from.clone(), to.clone());
+                    match clip.start {
+                        _ if one => {}
+                        Some(at) => conditions.push(format!("{start} == {at}")),
+                        None => {
+                            let last = size.cast_signed() - span.extent.cast_signed();
+                            conditions.push(format!("0 <= {start}"));
+                            conditions.push(format!("{start} <= {last}"));
+                        }
+                    }
+                    let whole = clip.low == 0 && clip.count == span.extent;
+                    from.push(match whole {
+                        true => ":".to_owned(),
+                        false => format!("{}:{}", clip.low, clip.low + clip.count),
+                    });
+                    to.push(match clip.count == size {
+                        true => ":".to_owned(),
+                        false => {
+                            let first = span.start.offset(clip.low.cast_signed());
+                            format!("pl.ds({}, {})", self.python(&first), clip.count)
+                        }
+                    });
+                    all.push((conditions, from, to));
+                }
+            }
+            copies = all;
+            if MAX_CLIPS < copies.len() {
+                return Err("a part of its output is clipped in too many ways".to_owned());
+            }
+        }
+        let mut lines = vec![format!("{part}[...] = {text}")];
+        for (conditions, from, to) in copies {
+            let (from, to) = (from.join(", "), to.join(", "));
+            let copy = format!(
+                "pltpu.sync_copy({part}.at[{from}], {}.at[{to}])",
+                output.name
+            );
+            if conditions.is_empty() {
+                lines.push(copy);
+            } else {
+                let all = match conditions.as_slice() {
+                    [one] => one.clone(),
+                    all => format!("({})", all.join(") & (")),
+                };
+                lines.push(format!("@pl.when({all})"));
+                lines.push("def _store():".to_owned());
+                lines.push(format!("    {copy}"));
+            }
+        }
+        Ok(lines)
+    }
+
+    fn call(&self, name: &str, outputs: &[Output]) -> Result<String, Reason> {
         let cx = self.cx;
         let grid = self.group.grid();
         // One program has an axis, too: without a grid a TPU takes no blocks.
@@ -589,11 +756,15 @@ impl<'a> Writer<'a> {
             let _ = writeln!(text, "            {},", spec(*value, tile)?);
         }
         text.push_str("        ],\n        out_specs=[\n");
-        for (value, tile, _) in outputs {
-            let _ = writeln!(text, "            {},", spec(*value, tile)?);
+        for Output { value, tile, .. } in outputs {
+            let spec = match tile {
+                Some(tile) => spec(*value, tile)?,
+                None => "pl.BlockSpec(memory_space=pl.ANY)".to_owned(),
+            };
+            let _ = writeln!(text, "            {spec},");
         }
         text.push_str("        ],\n        out_shape=[\n");
-        for (value, ..) in outputs {
+        for Output { value, .. } in outputs {
             let ty = cx.tensor(*value)?;
             let mut shape = shape_of(ty)?;
             if shape.is_empty() {
@@ -623,21 +794,26 @@ impl<'a> Writer<'a> {
     }
 
     /// One operation on its tile.
-    fn lines(&mut self, member: &Member<'_>) -> Result<Vec<String>, Reason> {
+    fn lines(&mut self, member: &Member) -> Result<Vec<String>, Reason> {
         let args = self.arguments(member, &[])?;
         let texts = self.expressions(member, &args, None)?;
         let results = &self.cx.func.ops[member.op].results;
         let mut lines = Vec::with_capacity(texts.len());
-        for (&value, text) in results.iter().zip(texts) {
+        for ((&value, text), _) in results
+            .iter()
+            .zip(texts)
+            .zip(&member.absent)
+            .filter(|(_, absent)| !**absent)
+        {
             let name = self.names.fresh(&(self.cx.name)(value));
             lines.push(format!("{name} = {text}"));
-            self.local.insert(value, name);
+            self.local.insert((value, member.piece), name);
         }
         Ok(lines)
     }
 
     /// The first and every step of a softmax whose axis is cut.
-    fn runs_on(&mut self, member: &Member<'_>, axis: usize) -> Result<[Vec<String>; 2], Reason> {
+    fn runs_on(&mut self, member: &Member, axis: usize) -> Result<[Vec<String>; 2], Reason> {
         let cx = self.cx;
         let value = cx.func.ops[member.op].results[0];
         let dtype = dtype(cx.tensor(value)?.dtype);
@@ -681,7 +857,7 @@ impl<'a> Writer<'a> {
             format!("{top}[...] = {now}"),
         ];
         let name = format!("{result}{narrow}");
-        self.local.insert(value, name);
+        self.local.insert((value, member.piece), name);
         let running = Running { factor, sum, rows };
         self.running.insert(value, running);
         Ok([first, lines])
@@ -690,7 +866,7 @@ impl<'a> Writer<'a> {
     /// A number a row of what an operation adds up, as its result has the rows.
     fn rows(
         &self,
-        member: &Member<'_>,
+        member: &Member,
         name: impl Fn(&Running) -> String,
     ) -> Result<Option<String>, Reason> {
         let Some(AddsUp { value, kept, .. }) = &member.adds_up else {
@@ -720,7 +896,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The first, every and the last step of a reduction that is cut.
-    fn reduction(&mut self, member: &Member<'_>) -> Result<[String; 3], Reason> {
+    fn reduction(&mut self, member: &Member) -> Result<[String; 3], Reason> {
         let cx = self.cx;
         let data = &cx.func.ops[member.op];
         let ([value], Some(combine)) = (&data.results[..], member.combine) else {
@@ -790,12 +966,12 @@ impl<'a> Writer<'a> {
         }
         let result = self.names.fresh(&(cx.name)(*value));
         let last = format!("{result} = {whole}");
-        self.local.insert(*value, result);
+        self.local.insert((*value, member.piece), result);
         Ok([start, each, last])
     }
 
     /// The operands as they are on this tile, but for those in `without`.
-    fn arguments(&mut self, member: &Member<'_>, without: &[usize]) -> Result<Vec<String>, Reason> {
+    fn arguments(&mut self, member: &Member, without: &[usize]) -> Result<Vec<String>, Reason> {
         let mut args = Vec::with_capacity(member.operands.len());
         for (i, operand) in member.operands.iter().enumerate() {
             if !without.contains(&i) {
@@ -806,6 +982,9 @@ impl<'a> Writer<'a> {
     }
 
     fn argument(&mut self, operand: &Operand) -> Result<String, Reason> {
+        if operand.absent {
+            return Ok(String::new());
+        }
         let mut text = match &operand.local {
             None => {
                 let reference = self.refs[&operand.fetched()].clone();
@@ -816,8 +995,8 @@ impl<'a> Writer<'a> {
                     None => format!("{reference}[...]"),
                 }
             }
-            Some(tile) => {
-                let name = self.local.get(&operand.value).cloned();
+            Some((piece, tile)) => {
+                let name = self.local.get(&(operand.value, *piece)).cloned();
                 let name = name.ok_or("it needs what is not computed yet")?;
                 self.part(&name, tile, &operand.tile, &self.cx.shape(operand.value)?)?
             }
@@ -923,7 +1102,7 @@ impl<'a> Writer<'a> {
     /// The operation on its arguments, which are tiles; with another element type of the result.
     fn expressions(
         &mut self,
-        member: &Member<'_>,
+        member: &Member,
         args: &[String],
         held: Option<DType>,
     ) -> Result<Vec<String>, Reason> {
@@ -932,6 +1111,21 @@ impl<'a> Writer<'a> {
         let extents = |t: &Tile| -> Vec<u64> { t.0.iter().map(|s| s.extent).collect() };
         let results: Vec<Vec<u64>> = member.tile.results.iter().map(extents).collect();
         let operands: Vec<Vec<u64>> = member.operands.iter().map(|o| extents(&o.tile)).collect();
+        if &*data.name == "hbir.concat"
+            && let Some(text) = self.joined(member, args)?
+        {
+            return Ok(vec![text]);
+        }
+        if member.operands.iter().any(|o| o.absent) {
+            return Err("a program has nothing of one of its operands".to_owned());
+        }
+        if &*data.name == "hbir.split" && operands[0] != cx.shape(data.operands[0])? {
+            let same = results.iter().all(|r| *r == operands[0]);
+            let refuse = || "its parts have other extents than its tile".to_owned();
+            return same
+                .then(|| vec![args[0].clone(); results.len()])
+                .ok_or_else(refuse);
+        }
         if let Some((inner, perm)) = &member.inner {
             return Ok(vec![rearrangement(
                 &args[0],
@@ -988,10 +1182,58 @@ impl<'a> Writer<'a> {
         Ok(texts)
     }
 
+    /// A part of a concat that is cut along its axis: of each operand what lies in the part. None where
+    /// it is not cut so.
+    fn joined(&mut self, member: &Member, args: &[String]) -> Result<Option<String>, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.op];
+        let shape = cx.shape(data.results[0])?;
+        let tile = member.tile.results[0].clone();
+        let axis = data.props.int("axis").unwrap_or(0);
+        let axis = if axis < 0 {
+            axis + shape.len().cast_signed() as i64
+        } else {
+            axis
+        };
+        let axis = usize::try_from(axis).map_err(|e| e.to_string())?;
+        if tile.0[axis].is_whole(shape[axis]) && !member.operands.iter().any(|o| o.absent) {
+            return Ok(None);
+        }
+        let extents = |t: &Tile| -> Vec<u64> { t.0.iter().map(|s| s.extent).collect() };
+        let mut parts = Vec::with_capacity(args.len());
+        let mut before = 0u64;
+        for (operand, arg) in member.operands.iter().zip(args) {
+            let size = cx.shape(operand.value)?[axis];
+            if !operand.absent {
+                if extents(&operand.tile) != extents(&tile) {
+                    return Err("an operand has other extents than its tile".to_owned());
+                }
+                parts.push(tuple([
+                    arg.clone(),
+                    before.to_string(),
+                    (before + size).to_string(),
+                ]));
+            }
+            before += size;
+        }
+        let start = self.python(&tile.0[axis].start);
+        match parts.as_slice() {
+            [] => Err("a program has nothing of its operands".to_owned()),
+            [_] => Ok(args.iter().find(|arg| !arg.is_empty()).cloned()),
+            parts => {
+                self.helpers.insert("_joined");
+                Ok(Some(format!(
+                    "_joined({axis}, {start}, {})",
+                    parts.join(", ")
+                )))
+            }
+        }
+    }
+
     /// Whether the operation on its tiles gives the tiles of its results.
     fn fits(
         &self,
-        member: &Member<'_>,
+        member: &Member,
         decl: &dyn OpDecl,
         op: &OpRef<'_>,
         operands: &[Vec<u64>],

@@ -72,6 +72,17 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_joined",
+        r#"def _joined(axis, start, *parts):
+    """A part of arrays behind one another, from start on: (values, first index, end) of each array."""
+    y = parts[0][0]
+    at = start + lax.broadcasted_iota(jnp.int32, y.shape, axis)
+    for x, low, high in parts[1:]:
+        y = jnp.where((low <= at) & (at < high), x, y)
+    return y
+"#,
+    ),
+    (
         "_norm",
         r#"def _norm(x, axes, epsilon, center):
     """x without its mean (with center) over the root of its mean square along axes."""

@@ -812,7 +812,8 @@ impl Writer<'_> {
             let (start, stride) = (starts[d], strides[d]);
             // On a tile the operand has what the slice takes, from its first element to its last.
             let full = self.operand(0)?.shape()?.get(d).copied()?.cast_signed();
-            let (start, limit) = if self.site.tile && size != full {
+            let all = self.ty()?.shape()?.get(d).copied()?.cast_signed();
+            let (start, limit) = if self.site.tile && (size != full || count != all) {
                 let reach = (count - 1) * stride.abs() + 1;
                 if reach != size {
                     return None;
@@ -839,6 +840,9 @@ impl Writer<'_> {
                 (a, -1, s) => format!("{a}::{s}"),
                 (a, b, s) => format!("{a}:{b}:{s}"),
             });
+        }
+        if parts.iter().all(|part| part == ":") {
+            return Some(self.arg(0)?.to_owned());
         }
         Some(format!("{}[{}]", self.arg(0)?, parts.join(", ")))
     }

@@ -8,7 +8,7 @@
 //! two axes share a dimension, the faster one is drawn over its first round.
 
 use crate::emit::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
-use optc_ir::tile::{Access, Group as TileGroup, Plan, Tile, access_of};
+use optc_ir::tile::{Access, Group as TileGroup, OpTile, Plan, Tile, access_of};
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,7 +206,7 @@ impl Picture<'_> {
         };
         for &op in &self.group.ops {
             let data = &func.ops[op];
-            let tiles = &self.plan.tiles[&op].results;
+            let tile = &self.plan.tiles[&op];
             let regions = self.regions(op);
             let above = data.operands.iter().filter_map(|v| level.get(v));
             let row = above
@@ -216,8 +216,8 @@ impl Picture<'_> {
                 let local = func.def_op(operand).is_some_and(|d| inner.contains(&d));
                 if !local && !level.contains_key(&operand) {
                     level.insert(operand, row.saturating_sub(1));
-                    let tile = regions.as_ref().and_then(|r| r.get(i).cloned());
-                    let shown = self.shown(operand, tile, Vec::new(), "from memory");
+                    let read = regions.iter().filter_map(|r| r.get(i).cloned());
+                    let shown = self.shown(operand, read.collect(), Vec::new(), "from memory");
                     put(row.saturating_sub(1), shown);
                 }
             }
@@ -225,17 +225,22 @@ impl Picture<'_> {
             for (i, &value) in data.results.iter().enumerate() {
                 level.insert(value, row);
                 let reads = data.operands.clone();
-                put(row, self.shown(value, tiles.get(i).cloned(), reads, name));
+                let made = tile.tiles_of(i).cloned().collect();
+                put(row, self.shown(value, made, reads, name));
             }
         }
         rows
     }
 
-    /// What an operation reads of its operands.
-    fn regions(&self, op: Op) -> Option<Vec<Tile>> {
+    /// What each part of an operation reads of its operands.
+    fn regions(&self, op: Op) -> Vec<Vec<Tile>> {
+        let pieces = self.plan.tiles[&op].pieces();
+        pieces.filter_map(|tile| self.region(op, &tile)).collect()
+    }
+
+    fn region(&self, op: Op, tile: &OpTile) -> Option<Vec<Tile>> {
         let func = self.func;
         let data = &func.ops[op];
-        let tile = &self.plan.tiles[&op];
         let access: Access = access_of(self.registry.get(&data.name), &func.op_ref(op));
         let shapes = |values: &[Value]| -> Option<Vec<Vec<u64>>> {
             let shape = |v: &Value| func.ty(*v).as_tensor()?.shape();
@@ -250,7 +255,7 @@ impl Picture<'_> {
         Some(operands.iter().enumerate().map(region).collect())
     }
 
-    fn shown(&self, value: Value, tile: Option<Tile>, reads: Vec<Value>, name: &str) -> Shown {
+    fn shown(&self, value: Value, tiles: Vec<Tile>, reads: Vec<Value>, name: &str) -> Shown {
         let ty = self.func.ty(value).as_tensor();
         let shape = ty.and_then(TensorType::shape).unwrap_or_default();
         let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
@@ -260,9 +265,16 @@ impl Picture<'_> {
         let title = format!("{name}  {label}");
         let note = format!("{}x{dtype}", dims.join("x"));
         let memory = reads.is_empty();
-        let spans = tile.as_ref().map(Tile::to_string);
-        let mut tensor = Tensor::of(&shape, tile.as_ref(), &self.grid);
-        if tile.is_none() {
+        // What a part has nothing of is not drawn.
+        let mut tiles = tiles;
+        if 1 < tiles.len() {
+            tiles.retain(|tile| !tile.is_outside(&shape, &self.grid));
+            tiles.sort_unstable();
+            tiles.dedup();
+        }
+        let spans: Vec<String> = tiles.iter().map(Tile::to_string).collect();
+        let mut tensor = Tensor::of(&shape, &tiles, &self.grid);
+        if tiles.is_empty() {
             tensor.arrows.clear();
         }
         Shown {
@@ -272,7 +284,10 @@ impl Picture<'_> {
             lines: vec![
                 title,
                 note,
-                spans.unwrap_or_else(|| "no tile yet".to_owned()),
+                match spans.is_empty() {
+                    true => "no tile yet".to_owned(),
+                    false => spans.join(" and "),
+                },
             ],
             tensor,
         }
@@ -359,12 +374,17 @@ fn samples(extent: u64, most: u64) -> Vec<i64> {
 }
 
 impl Tensor {
-    fn of(shape: &[u64], tile: Option<&Tile>, grid: &[u64]) -> Tensor {
+    fn of(shape: &[u64], tiles: &[Tile], grid: &[u64]) -> Tensor {
         let whole = Tile::whole(shape);
-        let tile = tile.filter(|t| t.0.len() == shape.len()).unwrap_or(&whole);
+        let of_rank = |t: &&Tile| t.0.len() == shape.len();
+        let mut tiles: Vec<&Tile> = tiles.iter().filter(of_rank).collect();
+        if tiles.is_empty() {
+            tiles.push(&whole);
+        }
+        let depends_on = |axis: usize| tiles.iter().any(|t| t.depends_on(axis));
         let axes = |most: u64| -> Vec<Vec<i64>> {
             let axis = |(a, &n): (usize, &u64)| {
-                if tile.depends_on(a) {
+                if depends_on(a) {
                     samples(n, most)
                 } else {
                     vec![0]
@@ -378,12 +398,15 @@ impl Tensor {
             .find(|&n| volume(&axes(n)) <= MAX_PROGRAMS);
         let axes = axes(most.unwrap_or(2));
         let programs = product(&axes);
-        let part = |program: &[i64], d: usize| tile.0[d].clipped(program, shape[d]);
+        let part = |tile: &Tile, program: &[i64], d: usize| tile.0[d].clipped(program, shape[d]);
         let mut cuts = Vec::with_capacity(shape.len());
         for (d, &size) in shape.iter().enumerate() {
             let mut ends: BTreeSet<u64> = [0, size].into_iter().collect();
-            for program in &programs {
-                let part = part(program, d);
+            for (program, tile) in programs
+                .iter()
+                .flat_map(|p| tiles.iter().map(move |t| (p, t)))
+            {
+                let part = part(tile, program, d);
                 ends.extend([part.start, part.end]);
             }
             let mut ends: Vec<u64> = ends.into_iter().collect();
@@ -393,9 +416,12 @@ impl Tensor {
             cuts.push(Cuts { ends });
         }
         let mut cells: BTreeMap<Vec<usize>, Vec<BTreeSet<i64>>> = BTreeMap::new();
-        for program in &programs {
+        for (program, tile) in programs
+            .iter()
+            .flat_map(|p| tiles.iter().map(move |t| (p, t)))
+        {
             let ranges = (0..shape.len()).map(|d| {
-                let range = cuts[d].range(&part(program, d));
+                let range = cuts[d].range(&part(tile, program, d));
                 range.map(|s| s as i64).collect::<Vec<i64>>()
             });
             for cell in product(&ranges.collect::<Vec<_>>()) {
@@ -417,19 +443,21 @@ impl Tensor {
         // Axes that a tile does not depend on run over every cell.
         for steps in cells.values_mut() {
             for (axis, steps) in steps.iter_mut().enumerate() {
-                if !tile.depends_on(axis) {
+                if !depends_on(axis) {
                     steps.clear();
                 }
             }
         }
         let mut arrows = Vec::new();
+        // One part stands for all: they run alike.
+        let tile = tiles[0];
         for (d, span) in tile.0.iter().enumerate() {
             for (axis, steps) in axes.iter().enumerate() {
                 if !span.start.depends_on(axis) || steps.len() < 2 {
                     continue;
                 }
                 let mut program = vec![0; grid.len()];
-                let from = cuts[d].range(&part(&program, d));
+                let from = cuts[d].range(&part(tile, &program, d));
                 // Faster axes run their whole round at the last step.
                 let pace = |a: usize| {
                     let mut one = vec![0; grid.len()];
@@ -441,7 +469,7 @@ impl Tensor {
                         program[other] = *steps.last().unwrap_or(&0);
                     }
                 }
-                let to = cuts[d].range(&part(&program, d));
+                let to = cuts[d].range(&part(tile, &program, d));
                 let segments = from.start.min(to.start)..from.end.max(to.end);
                 arrows.push(Arrow {
                     axis,
