@@ -178,7 +178,10 @@ const ENOUGH_PARALLEL: u64 = 256;
 const MAX_ROOTS: usize = 3;
 
 /// The best plan found for a group; none if no block size fits.
-pub(crate) fn choose(local: &Local, limits: &Limits) -> Option<LocalPlan> {
+///
+/// Without `thorough` a plan that moves no more than one program does is taken as it is: while groups grow
+/// bytes alone decide.
+pub(crate) fn choose(local: &Local, limits: &Limits, thorough: bool) -> Option<LocalPlan> {
     let last = (0..local.ops.len())
         .rev()
         .find(|&at| local.ops[at].leaves.iter().any(|&l| l))?;
@@ -189,6 +192,10 @@ pub(crate) fn choose(local: &Local, limits: &Limits) -> Option<LocalPlan> {
         let found = search(local, limits, root, base);
         let better = |b: &Best| best.as_ref().is_none_or(|known| b.score < known.score);
         best = found.filter(better).or(best);
+        let enough = |b: &Best| b.score.fits() && !b.score.wasteful && b.score.bytes <= b.least;
+        if !thorough && best.as_ref().is_some_and(enough) {
+            break;
+        }
     }
     best.filter(|b| b.score.fits()).map(|b| b.plan)
 }
@@ -259,9 +266,13 @@ fn search(local: &Local, limits: &Limits, root: usize, base: u64) -> Option<Best
         root,
         places: &places,
         base,
+        least: 0,
         best: None,
     };
     let mut sizes: Vec<usize> = places.iter().map(|p| p.sizes.len() - 1).collect();
+    if let Some((score, _)) = search.evaluate(&sizes, &[]) {
+        search.least = score.bytes;
+    }
     let combinations = places
         .iter()
         .map(|p| p.sizes.len())
@@ -292,6 +303,8 @@ fn search(local: &Local, limits: &Limits, root: usize, base: u64) -> Option<Best
 
 struct Best {
     score: Score,
+    /// What one program moves, whether it fits or not.
+    least: u64,
     sizes: Vec<usize>,
     plan: LocalPlan,
 }
@@ -319,6 +332,7 @@ struct Search<'a> {
     root: usize,
     places: &'a [Place],
     base: u64,
+    least: u64,
     best: Option<Best>,
 }
 
@@ -372,7 +386,13 @@ impl Search<'_> {
             };
             if self.best.as_ref().is_none_or(|b| score < b.score) {
                 let sizes = sizes.to_vec();
-                self.best = Some(Best { score, sizes, plan });
+                let least = self.least;
+                self.best = Some(Best {
+                    score,
+                    least,
+                    sizes,
+                    plan,
+                });
             }
         }
     }
@@ -418,7 +438,8 @@ impl Search<'_> {
         let carried = carry(self.local, &given, &grid, true);
         let joined = carried.as_ref().map_or(true, |c| c.joined);
         let one = carried.ok().and_then(|c| self.weigh(c, &given, &axes));
-        if !joined && one.is_some() {
+        // One program has no parts that could be no boxes.
+        if one.is_some() && (!joined || grid.is_empty()) {
             return one;
         }
         let apart = carry(self.local, &given, &grid, false).ok();

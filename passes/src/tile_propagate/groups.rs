@@ -66,6 +66,7 @@ impl<'a> Grow<'a> {
         for id in 0..self.groups.len() {
             self.merge(id);
         }
+        self.settle();
         let mut groups: Vec<Grown> = self.groups.into_iter().flatten().collect();
         groups.sort_by_key(|g| g.places[0]);
         groups
@@ -218,8 +219,21 @@ impl<'a> Grow<'a> {
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let plan = choose(&local, self.limits).map(Rc::new);
+        let plan = choose(&local, self.limits, false).map(Rc::new);
         self.known.insert(key, plan.clone());
         plan
+    }
+
+    /// Plans each group that is left with all that may be tried.
+    fn settle(&mut self) {
+        let mut known: FastMap<Vec<u32>, Option<Rc<LocalPlan>>> = FastMap::default();
+        for group in self.groups.iter_mut().flatten() {
+            let (local, key) = Local::new(self.func, self.kinds, self.uses, &group.places);
+            let entry = known.entry(key);
+            let plan = entry.or_insert_with(|| choose(&local, self.limits, true).map(Rc::new));
+            if let Some(plan) = plan {
+                group.plan = plan.clone();
+            }
+        }
     }
 }
