@@ -6,6 +6,9 @@ use crate::tile_propagate::local::{Local, Shape, Source, bytes_of};
 use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
 use optc_ir::tile::{Axis, Expr, Loop, OpTile, Order, Piece, Span, Steps, Tile};
 use optc_target::{Blocks, Programs, Target};
+use rustc_hash::FxBuildHasher;
+
+type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
 /// What a target says about tiles.
 #[derive(Clone, Debug)]
@@ -268,6 +271,7 @@ fn search(local: &Local, limits: &Limits, root: usize, base: u64) -> Option<Best
         base,
         least: 0,
         best: None,
+        known: FastMap::default(),
     };
     let mut sizes: Vec<usize> = places.iter().map(|p| p.sizes.len() - 1).collect();
     if let Some((score, _)) = search.evaluate(&sizes, &[]) {
@@ -334,6 +338,8 @@ struct Search<'a> {
     base: u64,
     least: u64,
     best: Option<Best>,
+    /// By block sizes that were evaluated: the best score and the order it has; none if no order is carried.
+    known: FastMap<Vec<usize>, Option<(Score, Vec<usize>)>>,
 }
 
 impl Search<'_> {
@@ -376,25 +382,43 @@ impl Search<'_> {
         let cuts: Vec<usize> = sizes.iter().enumerate().filter_map(cut).collect();
         let is_sum = |&at: &usize| matches!(self.places[at].which, Which::Sum(_));
         let (sums, dims): (Vec<usize>, Vec<usize>) = cuts.into_iter().partition(is_sum);
+        let better = |best: &Option<Best>, score| best.as_ref().is_none_or(|b| score < b.score);
+        if let Some(known) = self.known.get(sizes).cloned() {
+            // Walks from several starts meet: the plan is made again only where it is the best.
+            if let Some((score, order)) = known
+                && better(&self.best, score)
+                && let Some((score, plan)) = self.evaluate(sizes, &order)
+            {
+                self.improve(score, sizes, plan);
+            }
+            return;
+        }
+        let mut least: Option<(Score, Vec<usize>)> = None;
         for turn in 0..dims.len().max(1) {
             let mut order = dims.clone();
             order.rotate_left(turn);
             order.extend(&sums);
             let Some((score, plan)) = self.evaluate(sizes, &order) else {
                 // Another order cannot be carried either.
-                return;
+                break;
             };
-            if self.best.as_ref().is_none_or(|b| score < b.score) {
-                let sizes = sizes.to_vec();
-                let least = self.least;
-                self.best = Some(Best {
-                    score,
-                    least,
-                    sizes,
-                    plan,
-                });
+            if better(&self.best, score) {
+                self.improve(score, sizes, plan);
+            }
+            if least.as_ref().is_none_or(|(known, _)| score < *known) {
+                least = Some((score, order));
             }
         }
+        self.known.insert(sizes.to_vec(), least);
+    }
+
+    fn improve(&mut self, score: Score, sizes: &[usize], plan: LocalPlan) {
+        self.best = Some(Best {
+            score,
+            least: self.least,
+            sizes: sizes.to_vec(),
+            plan,
+        });
     }
 
     fn evaluate(&self, sizes: &[usize], order: &[usize]) -> Option<(Score, LocalPlan)> {
