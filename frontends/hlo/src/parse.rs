@@ -165,14 +165,15 @@ impl<'a> Parser<'a> {
             let start = self.cursor.position();
             let heading = self.cursor.line().trim();
             let is_word = !heading.is_empty() && heading.bytes().all(|c| c.is_ascii_alphanumeric());
+            let known = values::TABLES.iter().find(|(name, _)| *name == heading);
             if !is_word
                 || matches!(heading, "ENTRY" | "ROOT")
-                || !self.numbered_or_known(heading)?
+                || (known.is_none() && !self.at_digit()?)
             {
                 self.cursor.rewind(start);
                 return Ok(());
             }
-            if let Some((_, parts)) = values::TABLES.iter().find(|(name, _)| *name == heading) {
+            if let Some((_, parts)) = known {
                 values::table(&mut self.cursor, parts)?;
                 let table = self.cursor.since(start).trim_end();
                 let table = table.lines().map(str::trim_end);
@@ -182,7 +183,7 @@ impl<'a> Parser<'a> {
                 continue;
             }
             let mut table = heading.to_owned();
-            while self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()) {
+            while self.at_digit()? {
                 table.push('\n');
                 table.push_str(self.cursor.line().trim_end());
             }
@@ -190,9 +191,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn numbered_or_known(&mut self, heading: &str) -> Step<bool> {
-        let known = ["FileNames", "FunctionNames", "FileLocations", "StackFrames"];
-        Ok(known.contains(&heading) || self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()))
+    fn at_digit(&mut self) -> Step<bool> {
+        Ok(self.cursor.peek()?.is_some_and(|c| c.is_ascii_digit()))
     }
 
     /// `, key=value` until there is no comma.
