@@ -369,7 +369,11 @@ fn against_all(
 fn plans_of_model_groups_are_near_the_best() {
     let registry = Arc::new(Registry::hbir());
     let mut compared = 0;
-    for (small, target, limit) in [(true, "cpu", 1500), (false, "tpu", 1500)] {
+    for (small, target, limit) in [
+        (true, "cpu", 1500),
+        (true, "triton", 1500),
+        (false, "tpu", 1500),
+    ] {
         for (name, module) in groups(small) {
             let (folded, _) = planned(&module, "view-fold", target, &registry)
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -404,7 +408,8 @@ fn plans_of_random_groups_are_near_the_best() {
         let module = program_of(seed, Profile::Mixed, count, &registry);
         let mut rng = SplitMix64::new(seed);
         let memory = 64 << rng.below(6);
-        let Some((found, best, bound)) = against_all(&module, memory, "cpu", &registry, 1000)
+        let target = ["cpu", "triton"][usize::from(seed % 4 == 3)];
+        let Some((found, best, bound)) = against_all(&module, memory, target, &registry, 1000)
         else {
             continue;
         };
@@ -413,7 +418,7 @@ fn plans_of_random_groups_are_near_the_best() {
         let near = best + best / 20;
         assert!(
             found <= near,
-            "seed {seed}, {memory} bytes: {found}, the best {best}\n{}",
+            "seed {seed}, {target}, {memory} bytes: {found}, the best {best}\n{}",
             text::print(&module)
         );
     }
@@ -421,4 +426,43 @@ fn plans_of_random_groups_are_near_the_best() {
         cases(50) < compared as u64 && 0 < cut,
         "{compared} compared, {cut} above the bound"
     );
+}
+
+/// What is written is what was planned: read again, it is the same plan and moves the same.
+#[test]
+fn plans_that_are_complete_stay_as_they_are() {
+    let registry = Arc::new(Registry::hbir());
+    let mut groups = 0;
+    for seed in 0..cases(300) {
+        let count = usize::try_from(2 + seed % 11).expect("a number");
+        let module = program_of(seed, Profile::Mixed, count, &registry);
+        let mut rng = SplitMix64::new(seed);
+        let memory = 256 << rng.below(6);
+        let target =
+            ["cpu", "tpu", "triton", "mosaic_gpu"][usize::try_from(seed % 4).expect("few")];
+        let passes = format!("tile-propagate{{memory={memory}}}");
+        let Ok((once, first)) = planned(&module, &passes, target, &registry) else {
+            continue;
+        };
+        if first.ungrouped != 0 {
+            // They are planned again.
+            continue;
+        }
+        let place = || {
+            format!(
+                "seed {seed}, {target}, {memory} bytes\n{}",
+                text::print(&module)
+            )
+        };
+        let (twice, second) = planned(&once, &passes, target, &registry)
+            .unwrap_or_else(|e| panic!("{e}\n{}", place()));
+        let (once, twice) = (text::print(&once), text::print(&twice));
+        let mut pairs = once.lines().zip(twice.lines());
+        if let Some((a, b)) = pairs.find(|(a, b)| a != b) {
+            panic!("{a}\nthen {b}\n{}", place());
+        }
+        assert_eq!(first.tiled_bytes, second.tiled_bytes, "{}", place());
+        groups += first.groups.len();
+    }
+    assert!(50 < groups, "{groups} groups");
 }

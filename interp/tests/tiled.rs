@@ -186,7 +186,7 @@ fn sums_over_axes_that_are_not_the_last_or_parallel_are_refused() {
         &turned,
         "[3, 2, 3]",
         "[3, 2, 3]",
-        "adds up over axis 0 of the grid, and axis 1",
+        "adds up along g0, and g1, along which it does not, runs faster",
     );
     refused(
         REDUCE,

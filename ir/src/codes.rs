@@ -340,7 +340,7 @@ module {
     ),
     Code::program(
         "tile-axis",
-        "a tile names an axis that the grid of its group does not have, or has an empty span",
+        "a tile names an axis that the grid of its group does not have, or has a span that is empty or far longer than its dimension",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
   %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g1 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
   return %0 : tensor<64x32xf32>
@@ -357,6 +357,17 @@ module {
         "leave the dimension whole, write its size alone; `reduce` has one span a loop that the operation sums over",
     ),
     Code::program(
+        "tile-cycle",
+        "a group needs a value that is computed from its own results outside of it",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.softmax"(%0) <{axis = 0}> : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %2 = "hbir.add"(%0, %1) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %2 : tensor<64x32xf32>
+}"#,
+        "take the operation between into the group, or split the group in two",
+    ),
+    Code::program(
         "tile-group",
         "an operation is in a group that its function does not list",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -367,7 +378,7 @@ module {
     ),
     Code::program(
         "tile-order",
-        "a reduction is cut along an axis that is parallel, or a tile depends on an axis along which its value is still added up",
+        "a reduction is cut along an axis that is parallel or outside of another one, or a tile depends on an axis along which its value is still added up",
         r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
   %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   return %0 : tensor<64x32xf32>
@@ -391,6 +402,15 @@ module {
   return %0 : tensor<8x64xf32>
 }"#,
         "keep the axis whole, or cut the sum of the product that reads it into the same parts",
+    ),
+    Code::program(
+        "tile-sum",
+        "the parts of a sum that is cut are not all of it, each element once",
+        r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [3], order = ["arbitrary"]}]} {
+  %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        "make the steps of the axis and the part of each as many elements as the sum has; each sum of an operation has axes of its own",
     ),
     Code::program(
         "tile-syntax",

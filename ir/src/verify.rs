@@ -39,7 +39,8 @@
 //! - A plan is of the form that [`crate::tile::plan`] gives (`tile-syntax`), its operations are in groups
 //!   that exist (`tile-group`), a tile has the rank of its value (`tile-rank`) and names axes of its
 //!   grid (`tile-axis`). The operation can make it (`tile-cut`) from what the group makes
-//!   (`tile-uncovered`), and adds up along axes that run in order (`tile-order`).
+//!   (`tile-uncovered`), and adds up along axes that run in order (`tile-order`), each element once (`tile-sum`). No
+//!   group waits for what waits for it (`tile-cycle`).
 //!
 //! # Symbolic dimensions
 //! A view between types of unknown dimensions is decided with numbers that stand for sizes

@@ -438,6 +438,22 @@ const CASES: &[Case] = &[
 }"#,
     ),
     case(
+        "tile-cycle",
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.softmax"(%0) <{axis = 0}> : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %2 = "hbir.add"(%0, %1) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %2 : tensor<64x32xf32>
+}"#,
+        r#""hbir.relu"#,
+        r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}, {grid = [4]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.softmax"(%0) <{axis = 0}> : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %2 = "hbir.add"(%0, %1) {tile = {group = 1, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %2 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
         "tile-group",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
   %0 = "hbir.relu"(%x) {tile = {group = 1, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
@@ -482,6 +498,18 @@ const CASES: &[Case] = &[
         r#""hbir.relu"#,
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
   %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g0 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+    ),
+    case(
+        "tile-sum",
+        r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [3], order = ["arbitrary"]}]} {
+  %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"#,
+        r#""hbir.matmul"#,
+        r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4], order = ["arbitrary"]}]} {
+  %0 = "hbir.matmul"(%x, %y) {tile = {group = 0, reduce = ["16 @ g0 * 16"], result = ["64", "32"]}} : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   return %0 : tensor<64x32xf32>
 }"#,
     ),

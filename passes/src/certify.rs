@@ -878,10 +878,25 @@ fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom
         && pieces.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
 }
 
+/// The type of a value with one size in the place of those that are unknown: which digits a layout has in
+/// the others does not depend on it.
+fn some_size(func: &Func, value: Value) -> Option<TensorType> {
+    const SOME: u64 = 2;
+    let mut ty = func.ty(value).as_tensor()?.clone();
+    for dim in &mut ty.dims {
+        *dim = Dim::Fixed(dim.fixed().unwrap_or(SOME));
+    }
+    Some(ty)
+}
+
+fn some_layout(func: &Func, value: Value) -> Option<Layout> {
+    some_size(func, value)?.layout()?.ok()
+}
+
 /// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run, with
 /// the groups as a batch that is not innermost.
 fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
-    let shape = |v: Value| func.ty(v).as_tensor().and_then(TensorType::shape);
+    let shape = |v: Value| some_size(func, v).and_then(|ty| ty.shape());
     let data = &func.ops[op];
     if data.operands.len() < 2 {
         return false;
@@ -907,7 +922,7 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     }
     let in_data = channel_cuts(func, data.operands[0], w[1]);
     let in_result = channel_cuts(func, data.results[0], y[1] / groups);
-    let in_weight = layout_of(func, data.operands[1]).and_then(|l| {
+    let in_weight = some_layout(func, data.operands[1]).and_then(|l| {
         let pieces = digits(&l).ok()?;
         let of_input = pieces.iter().filter(|p| p.dim == 1);
         Some(of_input.map(|p| (p.div, p.count)).collect::<Vec<_>>())
@@ -928,7 +943,7 @@ struct ChannelCuts {
 /// The digits of dimension 1 inside groups of `inner`; nothing where a digit lies both inside and
 /// across, the value is padded, or the groups are innermost.
 fn channel_cuts(func: &Func, value: Value, inner: u64) -> Option<ChannelCuts> {
-    let pieces = digits(&layout_of(func, value)?).ok()?;
+    let pieces = digits(&some_layout(func, value)?).ok()?;
     if pieces.iter().any(|p| p.extent != p.count) {
         return None;
     }

@@ -7,6 +7,7 @@ mod codes;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;
+mod plans;
 pub mod rules;
 pub mod stats;
 pub mod tile_propagate;

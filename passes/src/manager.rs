@@ -81,6 +81,9 @@ fn run_one(
         .in_scope(|| stage.pass.run(module, cx))
         .map_err(|d| vec![*d])?;
     cx.options = Options::default();
+    if changed == Changed::Yes {
+        cx.remarks.extend(crate::plans::keep(module, info.name));
+    }
     let timing = Timing {
         pass: info.name,
         time: start.elapsed(),

@@ -11,7 +11,7 @@ use crate::error::OpFailure;
 use crate::walk::{Frame, Memory};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::block::Grid;
-use optc_ir::tile::{Access, AddsUp, Group, OpTile, Order, Plan, Span, access_of, adds_up};
+use optc_ir::tile::{Access, AddsUp, Group, OpTile, Order, Plan, Span, Sum, access_of, adds_up};
 use optc_ir::{DType, Func, Op, OpRef, Tensor, Type, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -60,6 +60,9 @@ struct Kept {
 /// What there is of each value in one program, part by part; of a value in memory part 0.
 type Parts = BTreeMap<(Value, usize), Part>;
 
+/// Of values of a group the axes at whose last step alone they are there.
+type Waits = BTreeMap<Value, Vec<usize>>;
+
 /// Runs the group of this number and stores the values that are used outside of it.
 pub(crate) fn run_group<M: Memory>(
     frame: &mut Frame<'_, M>,
@@ -70,11 +73,13 @@ pub(crate) fn run_group<M: Memory>(
     let func = frame.func;
     let group = &plan.groups[number];
     let mut members = Vec::with_capacity(group.ops.len());
+    let mut waits = Waits::new();
     for &op in &group.ops {
         if &*func.ops[op].name == CONSTANT {
             continue;
         }
-        members.extend(parts(frame, plan, group, op, escapes).map_err(|e| (op, e))?);
+        let parts = parts(frame, plan, group, op, escapes, &mut waits);
+        members.extend(parts.map_err(|e| (op, e))?);
     }
     let Some(first) = members.first().map(|m| m.op) else {
         return Ok(());
@@ -136,6 +141,7 @@ fn parts<M: Memory>(
     group: &Group,
     op: Op,
     escapes: &[bool],
+    waits: &mut Waits,
 ) -> Result<Vec<Member>, OpFailure> {
     let tile = &plan.tiles[&op];
     if tile.count() == 0 && !frame.func.ops[op].results.is_empty() {
@@ -143,7 +149,7 @@ fn parts<M: Memory>(
     }
     let pieces = tile.pieces().enumerate();
     pieces
-        .map(|(number, piece)| member(frame, plan, group, op, (number, piece), escapes))
+        .map(|piece| member(frame, plan, group, op, piece, escapes, waits))
         .collect()
 }
 
@@ -154,6 +160,7 @@ fn member<M: Memory>(
     op: Op,
     (piece, tile): (usize, OpTile),
     escapes: &[bool],
+    waits: &mut Waits,
 ) -> Result<Member, OpFailure> {
     let func = frame.func;
     let data = &func.ops[op];
@@ -193,13 +200,18 @@ fn member<M: Memory>(
             return Err(TileFault::Plan(why).into());
         }
     }
-    let axes = reduction_axes(group, &tile)?;
+    let waiting = data.operands.iter().filter_map(|v| waits.get(v));
+    let before: Vec<usize> = waiting.flatten().copied().collect();
+    let axes = reduction_axes(group, &tile, &before)?;
     let access = access_at(frame, op)?;
+    let sum = Sum { axes: axes.clone() };
+    let after = access.complete_after(&sum, before);
+    for &value in &data.results {
+        waits.insert(value, after.clone());
+    }
     let sources = sources(func, plan, group, op, &tile, &access);
-    let loops: Vec<i64> = match access.running() {
-        Some((_, size)) => vec![size.cast_signed()],
-        None => access.reductions().map(|r| r.1.cast_signed()).collect(),
-    };
+    let loops = access.sums().into_iter();
+    let loops: Vec<i64> = loops.map(u64::cast_signed).collect();
     if loops.len() < tile.reduce.len() {
         let found = tile.reduce.len();
         let why = format!("the plan has {found} loops, the operation {}", loops.len());
@@ -256,23 +268,15 @@ fn sources(
     operands.map(|o| source(o).unwrap_or(0)).collect()
 }
 
-/// The axes that a cut reduction runs over. They are the last of the grid that have steps, so that
-/// nothing starts the sum again before it is complete.
-fn reduction_axes(group: &Group, tile: &OpTile) -> Result<Vec<usize>, TileFault> {
-    let cut = |axis: &usize| {
-        let steps = 1 < group.axes[*axis].extent;
-        steps && tile.reduce.iter().any(|s| s.start.depends_on(*axis))
-    };
-    let axes: Vec<usize> = (0..group.axes.len()).filter(cut).collect();
-    let Some(&first) = axes.first() else {
-        return Ok(axes);
-    };
-    let between = |axis: &usize| 1 < group.axes[*axis].extent && !axes.contains(axis);
-    if let Some(axis) = (first..group.axes.len()).find(between) {
-        return Err(TileFault::Reduction(format!(
-            "it adds up over axis {first} of the grid, and axis {axis}, which it does not add up over, runs faster"
-        )));
-    }
+/// The axes that a cut reduction runs over, of an operation that waits for the last step of `before`. No
+/// others run faster, so that nothing starts the sum again before it is complete.
+fn reduction_axes(group: &Group, tile: &OpTile, before: &[usize]) -> Result<Vec<usize>, TileFault> {
+    let grid = group.grid();
+    let sum = Sum::of(&tile.reduce, &grid);
+    let run: Vec<usize> = (0..grid.len()).collect();
+    sum.check_order(&run, before, &grid)
+        .map_err(|e| TileFault::Reduction(format!("it {e}")))?;
+    let axes = sum.axes;
     if let Some(&axis) = axes
         .iter()
         .find(|a| group.axes[**a].order == Order::Parallel)

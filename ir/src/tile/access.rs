@@ -1,6 +1,7 @@
 //! The iteration space of an operation: its loops, and what they touch of each operand and result.
 
 use crate::op::{Freedom, FreedomClass, OpDecl, OpRef, Role};
+use crate::tile::sum::Sum;
 use crate::types::Type;
 
 /// The loops of an operation and how each dimension of its operands and results is addressed.
@@ -161,6 +162,26 @@ impl Access {
             .iter()
             .position(|l| l.kind == LoopKind::Running)?;
         Some((at, self.loops[at].extent))
+    }
+
+    /// The elements of each sum that may be cut, as `reduce` of a tile has them: of the loop that runs on,
+    /// or of the reductions.
+    #[must_use]
+    pub fn sums(&self) -> Vec<u64> {
+        match self.running() {
+            Some((_, size)) => vec![size],
+            None => self.reductions().map(|(_, size, _)| size).collect(),
+        }
+    }
+
+    /// The axes at whose last step alone the results are complete, of an operation that is cut along these
+    /// and waits for the last step of `before`: what runs on is there at every step.
+    #[must_use]
+    pub fn complete_after(&self, sum: &Sum, before: Vec<usize>) -> Vec<usize> {
+        match self.running() {
+            Some(_) => before,
+            None => sum.after(before),
+        }
     }
 
     /// The dimension of the first result that the loop which runs on goes along.

@@ -7,6 +7,8 @@ use crate::op::Registry;
 use crate::tile::access::access_of;
 use crate::tile::plan::{GROUPS, OpTile, Order, Plan};
 use crate::tile::span::{Span, Tile};
+use crate::tile::sum::Sum;
+use crate::tile::units::units;
 use crate::types::TensorType;
 use std::collections::BTreeMap;
 
@@ -35,6 +37,11 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
         if let Err(diag) = checked {
             diags.push(diag.at(func.ops[op].span, "this operation"));
         }
+    }
+    if let Err(cycle) = units(func, Some(&plan)) {
+        let hint = "leave out an operation that needs what is computed outside of the group";
+        let diag = Diagnostic::error("tile-cycle", cycle.to_string()).hint(hint);
+        diags.push(diag.at(func.ops[cycle.op].span, "its first operation"));
     }
     if diags.is_empty() { Ok(()) } else { Err(diags) }
 }
@@ -166,23 +173,18 @@ fn check_piece(
     let steps = access
         .steps(&tile.results, &tile.reduce, &shapes, &grid)
         .map_err(|fault| Diagnostic::error("tile-cut", format!("{}: {fault}", data.name)))?;
-    let mut sums = Vec::new();
-    for span in &tile.reduce {
-        span.start.axes(&mut |axis| sums.push(axis));
-    }
-    let running = access.running().is_some();
+    let sum = Sum::of(&tile.reduce, &grid);
+    Sum::check_parts(&tile.reduce, &access.sums(), &grid)
+        .map_err(|fault| Diagnostic::error("tile-sum", format!("{} {fault}", data.name)))?;
     let loose = |axis: &&usize| group.axes[**axis].order == Order::Parallel;
-    if let Some(axis) = sums.iter().find(loose) {
+    if let Some(axis) = sum.axes.iter().find(loose) {
         let message = format!(
             "{} adds up along g{axis}, which is parallel, wanted arbitrary",
             data.name
         );
         return Err(Diagnostic::error("tile-order", message));
     }
-    // What runs on is there at every step.
-    if running {
-        sums.clear();
-    }
+    let mut waits = Vec::new();
     let inputs = sizes(&data.operands);
     for (i, (&operand, shape)) in data.operands.iter().zip(&inputs).enumerate() {
         let inside = made.values.get(&operand);
@@ -195,7 +197,7 @@ fn check_piece(
         let Some((maker, result, partial)) = inside else {
             continue;
         };
-        sums.extend(partial);
+        waits.extend(partial);
         let wanted = access.operand(i, &steps, shape, &grid).tile;
         if maker.holding(*result, &wanted, shape, &grid).is_none() {
             let given: Vec<String> = maker.tiles_of(*result).map(Tile::to_string).collect();
@@ -207,8 +209,12 @@ fn check_piece(
             return Err(Diagnostic::error("tile-uncovered", message));
         }
     }
-    sums.sort_unstable();
-    sums.dedup();
+    let run: Vec<usize> = (0..grid.len()).collect();
+    sum.check_order(&run, &waits, &grid).map_err(|fault| {
+        let hint = "the axes of a sum come last in the grid, behind those of the sums that read it";
+        Diagnostic::error("tile-order", format!("{} {fault}", data.name)).hint(hint)
+    })?;
+    let sums = access.complete_after(&sum, waits);
     let depends = |axis: &&usize| tile.results.iter().any(|t| t.depends_on(**axis));
     if let Some(axis) = sums.iter().find(depends) {
         let message = format!(
@@ -272,6 +278,14 @@ fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), D
             return Err(Diagnostic::error("tile-rank", message));
         }
     }
+    let read = tile.reads.iter().zip(&data.operands);
+    let read = read.filter_map(|(tile, value)| Some((tile.as_ref()?, value)));
+    for (tile, &value) in tile.results.iter().zip(&data.results).chain(read) {
+        let shape = func.ty(value).as_tensor().and_then(TensorType::shape);
+        for (span, size) in tile.0.iter().zip(shape.unwrap_or_default()) {
+            check_extent(&data.name, span, size)?;
+        }
+    }
     for (i, (result, &value)) in tile.results.iter().zip(&data.results).enumerate() {
         let rank = func.ty(value).as_tensor().map_or(0, TensorType::rank);
         if result.0.len() != rank {
@@ -307,4 +321,22 @@ fn check_span(name: &str, span: &Span, grid: &[u64]) -> Result<(), Diagnostic> {
         return Err(Diagnostic::error("tile-axis", message).hint("an extent is at least 1"));
     }
     Ok(())
+}
+
+/// How much longer than its dimension a span may be, so many times and elements more: blocks of a power of
+/// two and what windows reach around are more than the dimension has.
+const MOST: u64 = 4;
+const MORE: u64 = 32;
+
+/// The span is not much longer than the dimension.
+fn check_extent(name: &str, span: &Span, size: u64) -> Result<(), Diagnostic> {
+    let most = size.saturating_mul(MOST).saturating_add(MORE);
+    if span.extent <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the tile of {name} has {} elements in `{span}` of a dimension of {size}, wanted at most {most}",
+        span.extent
+    );
+    Err(Diagnostic::error("tile-axis", message).hint("write the size alone for all of a dimension"))
 }

@@ -4,6 +4,8 @@
 //! Only numbers multiply and divide, and a divisor is at least 1. `floordiv` rounds down and `mod`
 //! is never negative.
 
+use smallvec::{SmallVec, smallvec};
+use std::cmp::Ordering;
 use std::fmt;
 use thiserror::Error;
 
@@ -12,9 +14,12 @@ use thiserror::Error;
 /// One spelling an expression: the terms are sorted, each atom once, none times 0.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Expr {
-    terms: Vec<(Atom, i64)>,
+    terms: Terms,
     constant: i64,
 }
+
+/// Most starts are a number, or one axis times a number.
+type Terms = SmallVec<[(Atom, i64); 1]>;
 
 /// What stands in a sum.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,7 +49,7 @@ impl Expr {
     #[must_use]
     pub fn number(n: i64) -> Expr {
         Expr {
-            terms: Vec::new(),
+            terms: Terms::new(),
             constant: n,
         }
     }
@@ -57,7 +62,7 @@ impl Expr {
 
     fn atom(atom: Atom) -> Expr {
         Expr {
-            terms: vec![(atom, 1)],
+            terms: smallvec![(atom, 1)],
             constant: 0,
         }
     }
@@ -71,7 +76,13 @@ impl Expr {
     /// The sum.
     #[must_use]
     pub fn plus(&self, other: &Expr) -> Expr {
-        let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
+        if other.terms.is_empty() {
+            return self.offset(other.constant);
+        }
+        if self.terms.is_empty() {
+            return other.offset(self.constant);
+        }
+        let mut terms = Terms::with_capacity(self.terms.len() + other.terms.len());
         let (mut a, mut b) = (self.terms.iter().peekable(), other.terms.iter().peekable());
         loop {
             match (a.peek(), b.peek()) {
@@ -213,6 +224,39 @@ impl Expr {
             high = high.saturating_add(a.max(b));
         }
         (low, high)
+    }
+
+    /// The least and the greatest value of the difference `self - other`, as [`Expr::range`] of
+    /// [`Expr::minus`] has them.
+    #[must_use]
+    pub fn range_of_minus(&self, other: &Expr, grid: &[u64]) -> (i64, i64) {
+        let constant = self.constant.saturating_sub(other.constant);
+        let (mut low, mut high) = (constant, constant);
+        let mut add = |atom: &Atom, n: i64| {
+            if n != 0 {
+                let (a, b) = atom.range(grid);
+                let (a, b) = (a.saturating_mul(n), b.saturating_mul(n));
+                low = low.saturating_add(a.min(b));
+                high = high.saturating_add(a.max(b));
+            }
+        };
+        let (mut a, mut b) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            let order = match (a.peek(), b.peek()) {
+                (Some((x, _)), Some((y, _))) => x.cmp(y),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return (low, high),
+            };
+            let left = if order.is_le() { a.next() } else { None };
+            let right = if order.is_ge() { b.next() } else { None };
+            match (left, right) {
+                (Some((atom, n)), Some((_, m))) => add(atom, n.saturating_sub(*m)),
+                (Some((atom, n)), None) => add(atom, *n),
+                (None, Some((atom, n))) => add(atom, n.saturating_neg()),
+                (None, None) => {}
+            }
+        }
     }
 
     /// The greatest `step` and the `least` number of 0 to `step` such that every value is `least`
@@ -366,6 +410,7 @@ impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (atom, n) in &self.terms {
+            let leading = first;
             match (first, *n < 0) {
                 (true, false) => {}
                 (true, true) => f.write_str("-")?,
@@ -374,6 +419,8 @@ impl fmt::Display for Expr {
             }
             first = false;
             match (n.unsigned_abs(), atom) {
+                // A sign belongs to the first factor alone.
+                (1, Atom::Div(..) | Atom::Mod(..)) if leading && *n < 0 => write!(f, "({atom})")?,
                 (1, _) => write!(f, "{atom}")?,
                 (n, Atom::Axis(_)) => write!(f, "{atom} * {n}")?,
                 (n, Atom::Div(..) | Atom::Mod(..)) => write!(f, "({atom}) * {n}")?,
@@ -575,6 +622,10 @@ mod tests {
         same("(g1 * 8 + 5) mod 32", "(g1 mod 4) * 8 + 5", grid);
         same("((g1 floordiv 2) floordiv 2)", "g1 floordiv 4", grid);
         same("(g1 mod 4) mod 2", "g1 mod 2", grid);
+        same("9 - g1 mod 4", "-(g1 mod 4) + 9", grid);
+        same("-(g1 mod 4) + 9", "-(g1 mod 4) + 9", grid);
+        same("0 - (g1 floordiv 2) + g0", "g0 - g1 floordiv 2", grid);
+        same("0 - (g1 floordiv 2) * 2", "-(g1 floordiv 2) * 2", grid);
         same(
             "(g0 * 3 - 1) floordiv 2",
             "(g0 * 3 + 1) floordiv 2 - 1",

@@ -14,6 +14,7 @@ mod rearranged;
 mod region;
 mod running;
 mod span;
+mod sum;
 mod units;
 
 pub use access::{Access, Combine, Index, Loop, LoopKind, access_of};
@@ -23,4 +24,5 @@ pub use plan::{Axis, Group, OpTile, Order, Piece, Plan};
 pub use region::{Region, RegionError, Steps};
 pub use running::{AddsUp, adds_up};
 pub use span::{Span, SpanError, Tile};
+pub use sum::{Sum, SumError};
 pub use units::{Cycle, Unit, units};

@@ -28,7 +28,7 @@ pub enum RegionError {
         /// Its dimension.
         dim: usize,
         /// The part asked for.
-        span: Span,
+        span: Box<Span>,
         /// The size of the dimension.
         size: u64,
     },
@@ -42,9 +42,9 @@ pub enum RegionError {
         /// Its dimension.
         dim: usize,
         /// Its part.
-        found: Span,
+        found: Box<Span>,
         /// The other part.
-        other: Span,
+        other: Box<Span>,
     },
     /// A reduction that cannot be cut.
     #[error("{found} spans of cut reductions, wanted {wanted}, one a reduction")]
@@ -102,7 +102,7 @@ impl Access {
                         return Err(RegionError::Whole {
                             result: r,
                             dim,
-                            span,
+                            span: Box::new(span),
                             size,
                         });
                     }
@@ -117,8 +117,8 @@ impl Access {
                     Some(other) if *other != span => Err(RegionError::Disagree {
                         result: r,
                         dim,
-                        found: span,
-                        other: other.clone(),
+                        found: Box::new(span),
+                        other: Box::new(other.clone()),
                     }),
                     _ => {
                         steps[id] = Some(span);
@@ -137,7 +137,7 @@ impl Access {
                 return Err(RegionError::Whole {
                     result: 0,
                     dim: self.running_dim().unwrap_or(0),
-                    span: asked,
+                    span: Box::new(asked),
                     size,
                 });
             }

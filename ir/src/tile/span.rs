@@ -116,7 +116,7 @@ impl Span {
     /// The smallest span that holds both in every program.
     #[must_use]
     pub fn union(&self, other: &Span, grid: &[u64]) -> Span {
-        let (low, high) = other.start.minus(&self.start).range(grid);
+        let (low, high) = other.start.range_of_minus(&self.start, grid);
         let end = i64::try_from(other.extent).unwrap_or(i64::MAX);
         let end = high.saturating_add(end).max(0).unsigned_abs();
         let before = low.min(0).unsigned_abs();
@@ -135,8 +135,7 @@ impl Span {
         }
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let (own, size) = (number(self.extent), number(size));
-        let (least, _) = inner.start.minus(&self.start).range(grid);
-        let (_, most) = inner.start.minus(&self.start).range(grid);
+        let (least, most) = inner.start.range_of_minus(&self.start, grid);
         let starts = 0 <= least || self.start.range(grid).1 <= 0;
         let ends = most.saturating_add(number(inner.extent)) <= own
             || size <= self.start.range(grid).0.saturating_add(own);

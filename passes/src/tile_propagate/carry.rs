@@ -45,8 +45,8 @@ fn join(parts: &mut Vec<Tile>, part: Tile, shape: &[u64], grid: &[u64], beside: 
         let union = |known: &Tile| known.union(&part, grid).bounded(shape, grid);
         let full = MAX_PIECES <= parts.len();
         let near = parts.iter().position(|known| {
-            let apart = known.elements().saturating_add(part.elements());
-            full || union(known).elements() < apart.saturating_add(u64::from(beside))
+            let apart = held(known, shape).saturating_add(held(&part, shape));
+            full || held(&union(known), shape) < apart.saturating_add(u64::from(beside))
         });
         let Some(near) = near else {
             parts.push(part);
@@ -54,9 +54,15 @@ fn join(parts: &mut Vec<Tile>, part: Tile, shape: &[u64], grid: &[u64], beside: 
         };
         let known = parts.remove(near);
         let together = union(&known);
-        joined |= known.elements().saturating_add(part.elements()) == together.elements();
+        joined |= held(&known, shape).saturating_add(held(&part, shape)) == held(&together, shape);
         part = together;
     }
+}
+
+/// The elements of a tile; of a block that is longer than its dimension those that the dimension has.
+fn held(tile: &Tile, shape: &[u64]) -> u64 {
+    let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
+    extents.fold(1, u64::saturating_mul)
 }
 
 /// Why tiles cannot be carried: the operation by its place in the group, and the reason.
@@ -202,7 +208,8 @@ impl<'a> Walk<'a> {
             let shape = &op.kind.operands[i].dims;
             let region = op.kind.access.operand(i, steps, shape, self.grid).tile;
             let region = match reads.and_then(|r| r.get(i)) {
-                Some(Some(block)) => block.union(&region, self.grid),
+                Some(Some(block)) if block.holds(&region, shape, self.grid) => block.clone(),
+                Some(Some(block)) => block.union(&region, self.grid).bounded(shape, self.grid),
                 _ => region,
             };
             let outside = region.is_outside(shape, self.grid);

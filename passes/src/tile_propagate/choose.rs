@@ -1,140 +1,16 @@
 //! Chooses the grid of one group: which dimensions of its last result and which sums are cut, into blocks
 //! of what size, and in which order the programs run.
 
-use crate::tile_propagate::carry::{Carried, Given, carry, covers};
-use crate::tile_propagate::local::{Local, Shape, Source, bytes_of};
-use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
-use optc_ir::tile::{Axis, Expr, Loop, OpTile, Order, Piece, Span, Steps, Tile};
-use optc_target::{Blocks, Programs, Target};
+use crate::tile_propagate::bound::{lower_bound, whole};
+use crate::tile_propagate::carry::{Carried, Given, carry};
+use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
+use crate::tile_propagate::legal::{check, check_order, widen};
+use crate::tile_propagate::limits::Limits;
+use crate::tile_propagate::local::{Local, Source};
+use optc_ir::tile::{Axis, Expr, OpTile, Order, Piece, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
 
 type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
-
-/// What a target says about tiles.
-#[derive(Clone, Debug)]
-pub(crate) struct Limits {
-    /// Bytes on chip.
-    pub(crate) memory: u64,
-    /// The rules for blocks, if it has some.
-    pub(crate) backend: Option<Backend>,
-    /// The rows and lanes a tile on chip is padded to.
-    pub(crate) padding: (u64, u64),
-    /// Whether programs run at the same time and share nothing on chip.
-    pub(crate) concurrent: bool,
-}
-
-/// Bytes on chip of a target that does not say.
-const DEFAULT_MEMORY: u64 = 1 << 20;
-
-impl Limits {
-    /// `rank_one`: whether the documented rule for vectors holds in place of the present one.
-    pub(crate) fn of(target: &Target, documented: bool) -> Limits {
-        let memory = target.memory.iter().rev().find_map(|m| m.bytes);
-        let rank_one = if documented {
-            RankOne::Documented
-        } else {
-            RankOne::Current
-        };
-        let backend = target.blocks.map(|blocks| match blocks {
-            Blocks::Tpu => Backend::Tpu(rank_one),
-            Blocks::MosaicGpu => Backend::MosaicGpu,
-            Blocks::Triton => Backend::Triton,
-        });
-        let tiles = target.tiles(32, &[1 << 20, 1 << 20]);
-        let padding = match tiles.first().map(Vec::as_slice) {
-            Some(&[.., rows, lanes]) => (rows, lanes),
-            _ => (1, 1),
-        };
-        Limits {
-            memory: memory.unwrap_or(DEFAULT_MEMORY),
-            backend,
-            padding,
-            concurrent: target.programs == Programs::Concurrent,
-        }
-    }
-
-    /// Whether what one program has on chip may be there for the next step along an axis: programs
-    /// that run at the same time share nothing, the steps of a sum are one program.
-    fn shares(&self, axis: &Axis) -> bool {
-        !self.concurrent || axis.order == Order::Arbitrary
-    }
-
-    /// The extent of a block that holds so many elements along a dimension: some targets have blocks of
-    /// a power of two alone, which reach over the end.
-    fn rounded(&self, extent: u64) -> u64 {
-        match self.backend {
-            Some(Backend::Triton) => extent.checked_next_power_of_two().unwrap_or(extent),
-            _ => extent,
-        }
-    }
-
-    /// The block that holds all of a value.
-    fn whole(&self, shape: &[u64]) -> Tile {
-        let span = |&n: &u64| Span::whole(self.rounded(n));
-        Tile(shape.iter().map(span).collect())
-    }
-
-    /// The bytes of a tile on chip, in the order of dimensions that pads least.
-    fn bytes(&self, tile: &Tile, bits: u32) -> u64 {
-        let mut dims: Vec<u64> = tile.0.iter().map(|s| s.extent).collect();
-        dims.sort_unstable();
-        let rank = dims.len();
-        if let Some(lanes) = dims.last_mut() {
-            *lanes = lanes.next_multiple_of(self.padding.1);
-        }
-        if 2 <= rank {
-            dims[rank - 2] = dims[rank - 2].next_multiple_of(self.padding.0);
-        }
-        bytes_of(&dims, bits)
-    }
-
-    /// Whether a block of a value in memory keeps the target's rules; the reason if not.
-    pub(crate) fn legal(&self, tile: &Tile, shape: &[u64], bits: u32) -> Result<(), String> {
-        let Some(backend) = self.backend else {
-            return Ok(());
-        };
-        if shape.is_empty() {
-            return Ok(());
-        }
-        let whole = tile.0.iter().zip(shape).all(|(s, &n)| s.is_whole(n));
-        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let array: Vec<i64> = shape.iter().map(|&n| number(n)).collect();
-        let aligned = |s: &Span| {
-            let (step, least) = s.start.steps();
-            step % number(s.extent) == 0 && least % number(s.extent) == 0
-        };
-        let blocked = tile.0.iter().all(aligned);
-        let dim = |s: &Span| {
-            let size = number(s.extent);
-            if blocked {
-                BlockDim::Blocked(size)
-            } else {
-                let lo = s.start.range(&[]).0.min(0).saturating_neg();
-                BlockDim::Element { size, lo, hi: 0 }
-            }
-        };
-        if whole && backend != Backend::MosaicGpu && backend != Backend::Triton {
-            return Ok(());
-        }
-        let spec = BlockSpec::new(tile.0.iter().map(dim).collect()).map_err(|e| e.to_string())?;
-        backend
-            .check(&array, &spec, bits.max(8))
-            .map_err(|e| e.to_string())
-    }
-}
-
-/// What a plan costs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
-    /// Bytes read from and written to memory.
-    pub(crate) bytes: u64,
-    /// The most bytes on chip at once.
-    pub(crate) footprint: u64,
-    /// Programs that may run at the same time.
-    pub(crate) parallel: u64,
-    /// Steps of all loops of all programs.
-    pub(crate) work: u64,
-}
 
 /// The plan of one group.
 #[derive(Clone, Debug)]
@@ -152,8 +28,10 @@ struct Place {
     which: Which,
     /// The number of steps.
     extent: u64,
-    /// The sizes of a block that are tried; the last one is all.
+    /// The sizes of a block that are tried first, ascending; the last one is all.
     sizes: Vec<u64>,
+    /// More of them, ascending, for a plan that is not kept whole.
+    fine: Vec<u64>,
     /// The operation whose result runs on along the same part: a softmax that the sum reads.
     running: Option<usize>,
 }
@@ -170,10 +48,14 @@ const MAX_COMBINATIONS: usize = 64;
 const ROUNDS: usize = 3;
 /// The most sizes of a block that are tried along one dimension.
 const MAX_SIZES: usize = 10;
+/// Sizes on each side of the best one that are tried at the end.
+const REFINED: usize = 3;
 /// The most sums of a group that may be cut.
 const MAX_SUMS: usize = 2;
+/// A sum is cut into at most so many parts.
+const MOST_PARTS: u64 = 1 << 12;
 /// A sum of fewer steps is not cut.
-const LEAST_SUM: u64 = 256;
+const LEAST_SUM: u64 = 2;
 /// More programs at the same time than this are no better.
 const ENOUGH_PARALLEL: u64 = 256;
 
@@ -182,25 +64,47 @@ const MAX_ROOTS: usize = 3;
 
 /// The best plan found for a group; none if no block size fits.
 ///
-/// Without `thorough` a plan that moves no more than one program does is taken as it is: while groups grow
+/// Without `thorough` a plan that moves no more than must be is taken as it is: while groups grow
 /// bytes alone decide.
 pub(crate) fn choose(local: &Local, limits: &Limits, thorough: bool) -> Option<LocalPlan> {
     let last = (0..local.ops.len())
         .rev()
         .find(|&at| local.ops[at].leaves.iter().any(|&l| l))?;
-    let base = work_untiled(local);
-    let mut best: Option<Best> = None;
+    let whole = whole(local);
+    let aims = Aims {
+        work: work_untiled(local),
+        bound: lower_bound(local, whole.as_ref().map(|(_, carried)| carried)),
+        thorough,
+    };
+    let mut best: Option<(Score, LocalPlan)> = None;
     let roots = std::iter::once(last).chain(read_in_parts(local).filter(|&at| at != last));
     for root in roots.take(MAX_ROOTS) {
-        let found = search(local, limits, root, base);
-        let better = |b: &Best| best.as_ref().is_none_or(|known| b.score < known.score);
+        let found = search(local, limits, root, aims);
+        let better =
+            |(score, _): &(Score, LocalPlan)| best.as_ref().is_none_or(|(known, _)| score < known);
         best = found.filter(better).or(best);
-        let enough = |b: &Best| b.score.fits() && !b.score.wasteful && b.score.bytes <= b.least;
-        if !thorough && best.as_ref().is_some_and(enough) {
+        if best.as_ref().is_some_and(|(score, _)| aims.reached(score)) {
             break;
         }
     }
-    best.filter(|b| b.score.fits()).map(|b| b.plan)
+    best.filter(|(score, _)| score.fits()).map(|(_, plan)| plan)
+}
+
+/// What a search is for.
+#[derive(Clone, Copy)]
+struct Aims {
+    /// The steps without tiles.
+    work: u64,
+    /// No plan moves fewer bytes.
+    bound: u64,
+    thorough: bool,
+}
+
+impl Aims {
+    /// Whether nothing better is looked for.
+    fn reached(&self, score: &Score) -> bool {
+        !self.thorough && score.fits() && !score.wasteful && score.bytes <= self.bound
+    }
 }
 
 /// The operations whose result several others read a part of each, the last first: tiles of what they
@@ -236,6 +140,9 @@ fn thin(places: &mut [Place], operands: usize) {
             .fold(1usize, usize::saturating_mul)
             .min(MAX_COMBINATIONS)
     };
+    if MAX_LOOKED_AT < operands.saturating_mul(MAX_COMBINATIONS) {
+        places.iter_mut().for_each(|p| p.fine.clear());
+    }
     while MAX_LOOKED_AT < combinations(places).saturating_mul(operands) {
         let Some(most) = places.iter_mut().max_by_key(|p| p.sizes.len()) else {
             return;
@@ -257,7 +164,7 @@ fn thin(places: &mut [Place], operands: usize) {
 }
 
 /// The best plan whose tiles are carried from those of one operation.
-fn search(local: &Local, limits: &Limits, root: usize, base: u64) -> Option<Best> {
+fn search(local: &Local, limits: &Limits, root: usize, aims: Aims) -> Option<(Score, LocalPlan)> {
     let mut places = places(local, root, limits);
     thin(
         &mut places,
@@ -268,49 +175,15 @@ fn search(local: &Local, limits: &Limits, root: usize, base: u64) -> Option<Best
         limits,
         root,
         places: &places,
-        base,
-        least: 0,
+        aims,
+        here: None,
         best: None,
         known: FastMap::default(),
     };
-    let mut sizes: Vec<usize> = places.iter().map(|p| p.sizes.len() - 1).collect();
-    if let Some((score, _)) = search.evaluate(&sizes, &[]) {
-        search.least = score.bytes;
-    }
-    let combinations = places
-        .iter()
-        .map(|p| p.sizes.len())
-        .fold(1usize, usize::saturating_mul);
-    if combinations <= MAX_COMBINATIONS {
-        search.all(&mut sizes, 0);
-    } else {
-        search.consider(&sizes);
-        let fits = search.best.as_ref().is_some_and(|b| b.score.fits());
-        search.descend();
-        // What is not kept whole may be cut in one place alone: each is tried as the first one.
-        let starts = if fits { 0 } else { places.len() };
-        for at in 0..starts {
-            let before = search.best.take();
-            let mut start = sizes.clone();
-            start[at] = 0;
-            search.consider(&start);
-            search.descend();
-            if let Some(before) = before
-                && search.best.as_ref().is_none_or(|b| before.score <= b.score)
-            {
-                search.best = Some(before);
-            }
-        }
-    }
-    search.best
-}
-
-struct Best {
-    score: Score,
-    /// What one program moves, whether it fits or not.
-    least: u64,
-    sizes: Vec<usize>,
-    plan: LocalPlan,
+    search.run();
+    let best = search.best.as_ref()?;
+    let plan = search.plan(best)?;
+    Some((best.score, plan))
 }
 
 /// Less is better, from the first number on.
@@ -330,98 +203,209 @@ impl Score {
     }
 }
 
+/// Block sizes that were evaluated.
+#[derive(Clone, Debug)]
+struct Tried {
+    score: Score,
+    sizes: Vec<u64>,
+    /// The places that are cut, in the order of their axes.
+    order: Vec<usize>,
+    /// Whether parts that lie side by side are joined.
+    beside: bool,
+}
+
 struct Search<'a> {
     local: &'a Local,
     limits: &'a Limits,
     root: usize,
     places: &'a [Place],
-    base: u64,
-    least: u64,
-    best: Option<Best>,
-    /// By block sizes that were evaluated: the best score and the order it has; none if no order is carried.
-    known: FastMap<Vec<usize>, Option<(Score, Vec<usize>)>>,
+    aims: Aims,
+    /// The best of the walk that is under way.
+    here: Option<Tried>,
+    best: Option<Tried>,
+    /// By block sizes that were evaluated what was found; none if they cannot be carried.
+    known: FastMap<Vec<u64>, Option<Tried>>,
 }
 
 impl Search<'_> {
-    fn all(&mut self, sizes: &mut Vec<usize>, at: usize) {
-        if at == self.places.len() {
-            self.consider(sizes);
+    fn run(&mut self) {
+        let whole: Vec<u64> = self.places.iter().map(|p| p.extent).collect();
+        self.consider(&whole);
+        if self.reached() {
             return;
         }
-        for size in (0..self.places[at].sizes.len()).rev() {
+        let fits = self.best.as_ref().is_some_and(|b| b.score.fits());
+        let combinations = self.places.iter().map(|p| p.sizes.len());
+        let combinations = combinations.fold(1usize, usize::saturating_mul);
+        if combinations <= MAX_COMBINATIONS {
+            self.all(&mut whole.clone(), 0);
+        } else {
+            self.descend(!fits);
+            // What is not kept whole may be cut in one place alone: each is tried as the first one.
+            let starts = if fits { 0 } else { self.places.len() };
+            for at in 0..starts {
+                let mut start = whole.clone();
+                start[at] = self.places[at].sizes[0];
+                self.here = None;
+                self.consider(&start);
+                self.descend(true);
+            }
+        }
+        if !fits {
+            self.here = self.best.clone();
+            self.refine();
+        }
+    }
+
+    /// Whether nothing better is looked for.
+    fn reached(&self) -> bool {
+        self.best
+            .as_ref()
+            .is_some_and(|b| self.aims.reached(&b.score))
+    }
+
+    fn all(&mut self, sizes: &mut Vec<u64>, at: usize) {
+        let places = self.places;
+        let Some(place) = places.get(at) else {
+            self.consider(sizes);
+            return;
+        };
+        for &size in place.sizes.iter().rev() {
             sizes[at] = size;
             self.all(sizes, at + 1);
         }
     }
 
-    /// Changes one block size of the best plan at a time.
-    fn descend(&mut self) {
-        for _ in 0..ROUNDS {
-            let before = self.best.as_ref().map(|b| b.score);
-            for at in 0..self.places.len() {
-                let Some(mut sizes) = self.best.as_ref().map(|b| b.sizes.clone()) else {
+    /// Changes one block size of the best plan of the walk at a time; with `trade` also one for another.
+    fn descend(&mut self, trade: bool) {
+        let places = self.places;
+        self.rounds(|search| {
+            for (at, place) in places.iter().enumerate() {
+                let Some(mut sizes) = search.here.as_ref().map(|b| b.sizes.clone()) else {
                     return;
                 };
-                for size in 0..self.places[at].sizes.len() {
+                for &size in &place.sizes {
                     sizes[at] = size;
-                    self.consider(&sizes);
+                    search.consider(&sizes);
                 }
             }
-            if self.best.as_ref().map(|b| b.score) == before {
-                break;
+            if trade && !search.reached() {
+                search.trade(|place| &place.sizes, 1);
             }
-        }
-    }
-
-    /// Evaluates the sizes in every order of the parallel axes that brings another one innermost.
-    fn consider(&mut self, sizes: &[usize]) {
-        let cut = |(at, &size): (usize, &usize)| {
-            let place = &self.places[at];
-            (place.sizes[size] < place.extent).then_some(at)
-        };
-        let cuts: Vec<usize> = sizes.iter().enumerate().filter_map(cut).collect();
-        let is_sum = |&at: &usize| matches!(self.places[at].which, Which::Sum(_));
-        let (sums, dims): (Vec<usize>, Vec<usize>) = cuts.into_iter().partition(is_sum);
-        let better = |best: &Option<Best>, score| best.as_ref().is_none_or(|b| score < b.score);
-        if let Some(known) = self.known.get(sizes).cloned() {
-            // Walks from several starts meet: the plan is made again only where it is the best.
-            if let Some((score, order)) = known
-                && better(&self.best, score)
-                && let Some((score, plan)) = self.evaluate(sizes, &order)
-            {
-                self.improve(score, sizes, plan);
-            }
-            return;
-        }
-        let mut least: Option<(Score, Vec<usize>)> = None;
-        for turn in 0..dims.len().max(1) {
-            let mut order = dims.clone();
-            order.rotate_left(turn);
-            order.extend(&sums);
-            let Some((score, plan)) = self.evaluate(sizes, &order) else {
-                // Another order cannot be carried either.
-                break;
-            };
-            if better(&self.best, score) {
-                self.improve(score, sizes, plan);
-            }
-            if least.as_ref().is_none_or(|(known, _)| score < *known) {
-                least = Some((score, order));
-            }
-        }
-        self.known.insert(sizes.to_vec(), least);
-    }
-
-    fn improve(&mut self, score: Score, sizes: &[usize], plan: LocalPlan) {
-        self.best = Some(Best {
-            score,
-            least: self.least,
-            sizes: sizes.to_vec(),
-            plan,
         });
     }
 
-    fn evaluate(&self, sizes: &[usize], order: &[usize]) -> Option<(Score, LocalPlan)> {
+    /// Changes block sizes of the best plan of the walk by little.
+    fn refine(&mut self) {
+        let places = self.places;
+        self.rounds(|search| {
+            for (at, place) in places.iter().enumerate() {
+                for larger in [false, true] {
+                    let Some(mut sizes) = search.here.as_ref().map(|b| b.sizes.clone()) else {
+                        return;
+                    };
+                    for _ in 0..REFINED {
+                        let Some(next) = beside(&place.fine, sizes[at], larger) else {
+                            break;
+                        };
+                        sizes[at] = next;
+                        search.consider(&sizes);
+                    }
+                }
+            }
+            search.trade(|place| &place.sizes, MAX_SIZES);
+            search.trade(|place| &place.fine, REFINED);
+        });
+    }
+
+    /// Takes rounds of steps while the best of the walk gets better, at most [`ROUNDS`].
+    fn rounds(&mut self, mut round: impl FnMut(&mut Self)) {
+        for _ in 0..ROUNDS {
+            let before = self.here.as_ref().map(|b| b.score);
+            round(self);
+            if self.reached() || self.here.as_ref().map(|b| b.score) == before {
+                return;
+            }
+        }
+    }
+
+    /// Makes the block larger in one place, by up to `far` sizes, and in another as small as it then must be: where what is on chip
+    /// is full, a change of one of them alone leads nowhere.
+    fn trade(&mut self, list: impl Fn(&Place) -> &[u64], far: usize) {
+        let places = self.places;
+        for (a, larger) in places.iter().enumerate() {
+            for (b, smaller) in places.iter().enumerate().filter(|&(b, _)| b != a) {
+                let Some(mut sizes) = self.here.as_ref().map(|b| b.sizes.clone()) else {
+                    return;
+                };
+                'larger: for _ in 0..far {
+                    let Some(size) = beside(list(larger), sizes[a], true) else {
+                        break;
+                    };
+                    sizes[a] = size;
+                    loop {
+                        self.consider(&sizes);
+                        let known = self.known.get(&sizes).and_then(Option::as_ref);
+                        if known.is_none_or(|tried| tried.score.fits()) {
+                            break;
+                        }
+                        match beside(list(smaller), sizes[b], false) {
+                            Some(size) => sizes[b] = size,
+                            None => break 'larger,
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Evaluates the sizes, if they may be better than the best of the walk.
+    fn consider(&mut self, sizes: &[u64]) {
+        let better = |best: &Option<Tried>, score: Score| {
+            best.as_ref().is_none_or(|known| score < known.score)
+        };
+        let found = match self.known.get(sizes) {
+            Some(known) => known.clone(),
+            None if !better(&self.here, self.at_best(sizes)) => return,
+            None => {
+                let found = self.evaluate(sizes);
+                self.known.insert(sizes.to_vec(), found.clone());
+                found
+            }
+        };
+        let Some(found) = found else { return };
+        if better(&self.best, found.score) {
+            self.best = Some(found.clone());
+        }
+        if better(&self.here, found.score) {
+            self.here = Some(found);
+        }
+    }
+
+    /// No plan of these block sizes has a better score.
+    fn at_best(&self, sizes: &[u64]) -> Score {
+        let extents = self.places.iter().zip(sizes);
+        let mut parallel = 1u64;
+        let mut programs = 1u64;
+        for (place, &size) in extents {
+            let steps = place.extent.div_ceil(size);
+            programs = programs.saturating_mul(steps);
+            if matches!(place.which, Which::Dim(_)) {
+                parallel = parallel.saturating_mul(steps);
+            }
+        }
+        Score {
+            excess: 0,
+            wasteful: false,
+            bytes: self.aims.bound,
+            serial: std::cmp::Reverse(parallel.min(ENOUGH_PARALLEL)),
+            programs,
+            footprint: 0,
+        }
+    }
+
+    /// The axes that cut these places into blocks of these sizes, and what they give.
+    fn lay(&self, sizes: &[u64], order: &[usize]) -> (Vec<Axis>, Vec<Given>) {
         let mut axes = Vec::with_capacity(order.len());
         let mut given = vec![Given::default(); self.local.ops.len()];
         let root = &self.local.ops[self.root];
@@ -429,7 +413,7 @@ impl Search<'_> {
         let mut results: Vec<Tile> = shapes.map(|s| self.limits.whole(&s.dims)).collect();
         for &at in order {
             let place = &self.places[at];
-            let block = place.sizes[sizes[at]];
+            let block = sizes[at];
             let stride = i64::try_from(block).unwrap_or(i64::MAX);
             let span = Span::new(Expr::axis(axes.len()).times(stride), block);
             let order = match place.which {
@@ -458,47 +442,104 @@ impl Search<'_> {
             axes.push(Axis { extent, order });
         }
         given[self.root].results = Some(vec![results]);
+        (axes, given)
+    }
+
+    /// What block sizes cost, in the best order of the parallel axes that brings another one innermost.
+    fn evaluate(&self, sizes: &[u64]) -> Option<Tried> {
+        let cut = |(at, &size): (usize, &u64)| (size < self.places[at].extent).then_some(at);
+        let cuts: Vec<usize> = sizes.iter().enumerate().filter_map(cut).collect();
+        let is_sum = |&at: &usize| matches!(self.places[at].which, Which::Sum(_));
+        let (sums, dims): (Vec<usize>, Vec<usize>) = cuts.into_iter().partition(is_sum);
+        let order: Vec<usize> = dims.iter().chain(&sums).copied().collect();
+        let (axes, given) = self.lay(sizes, &order);
         let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+        let tried = |beside: bool, (score, run): (Score, Vec<usize>)| Tried {
+            score,
+            sizes: sizes.to_vec(),
+            order: run.into_iter().map(|axis| order[axis]).collect(),
+            beside,
+        };
         let carried = carry(self.local, &given, &grid, true);
         let joined = carried.as_ref().map_or(true, |c| c.joined);
-        let one = carried.ok().and_then(|c| self.weigh(c, &given, &axes));
-        // One program has no parts that could be no boxes.
-        if one.is_some() && (!joined || grid.is_empty()) {
-            return one;
+        let one = carried.ok();
+        let one = one.and_then(|c| self.weigh(c, &given, &axes, dims.len()));
+        let one = one.map(|found| tried(true, found));
+        // One program has no parts that could be no boxes, and apart they move no less than must be.
+        let least = |one: &Tried| {
+            one.score.fits() && !one.score.wasteful && one.score.bytes <= self.aims.bound
+        };
+        if let Some(one) = &one
+            && (!joined || grid.is_empty() || least(one))
+        {
+            return Some(one.clone());
         }
         let apart = carry(self.local, &given, &grid, false).ok();
-        let apart = apart.and_then(|c| self.weigh(c, &given, &axes));
+        let apart = apart.and_then(|c| self.weigh(c, &given, &axes, dims.len()));
+        let apart = apart.map(|found| tried(false, found));
         match (one, apart) {
-            (Some(one), Some(apart)) if apart.0 < one.0 => Some(apart),
+            (Some(one), Some(apart)) if apart.score < one.score => Some(apart),
             (Some(one), _) => Some(one),
             (None, apart) => apart,
         }
     }
 
-    /// What a carried plan costs, if it is one.
+    /// What a carried plan costs, if it is one, and the axes in the order in which it costs that, the
+    /// outermost first: the first ones of them, which no sum runs along, in turn.
     fn weigh(
         &self,
         mut carried: Carried,
         given: &[Given],
         axes: &[Axis],
-    ) -> Option<(Score, LocalPlan)> {
+        dims: usize,
+    ) -> Option<(Score, Vec<usize>)> {
+        let (local, limits) = (self.local, self.limits);
         let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
         let mut axes = axes.to_vec();
-        widen(self.local, &mut carried, &grid, self.limits);
-        in_order(self.local, &carried, &mut axes);
-        check(self.local, &carried, given, &axes, self.limits).ok()?;
-        let cost = cost(self.local, &carried, &axes, self.limits);
-        let score = Score {
+        widen(local, &mut carried, &grid, limits);
+        in_order(local, &carried, &mut axes);
+        check(local, &carried, given, &axes, limits).ok()?;
+        let mut run = in_turn(&axes);
+        let mut best: Option<(u64, Vec<usize>)> = None;
+        for _ in 0..dims.max(1) {
+            if check_order(local, &carried, given, &axes, &run, limits).is_ok() {
+                let bytes = bytes_moved(local, &carried, &axes, &run, limits);
+                if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
+                    best = Some((bytes, run.clone()));
+                }
+            }
+            run[..dims].rotate_left(dims.min(1));
+        }
+        let (_, run) = best?;
+        let cost = cost(local, &carried, &axes, &run, limits);
+        Some((self.score(&cost, &grid), run))
+    }
+
+    fn score(&self, cost: &Cost, grid: &[u64]) -> Score {
+        let untiled = self.aims.work;
+        Score {
             excess: cost.footprint.saturating_sub(self.limits.memory),
             // A quarter more work than without tiles is the most that is worth fewer bytes.
-            wasteful: self.base.saturating_add(self.base / 4) < cost.work,
+            wasteful: untiled.saturating_add(untiled / 4) < cost.work,
             bytes: cost.bytes,
             serial: std::cmp::Reverse(cost.parallel.min(ENOUGH_PARALLEL)),
             programs: grid.iter().fold(1, |a: u64, &n| a.saturating_mul(n)),
             footprint: cost.footprint,
-        };
-        let tiles = op_tiles(self.local, carried, given.to_vec(), &grid);
-        Some((score, LocalPlan { axes, tiles, cost }))
+        }
+    }
+
+    /// The plan of block sizes that were evaluated.
+    fn plan(&self, tried: &Tried) -> Option<LocalPlan> {
+        let (local, limits) = (self.local, self.limits);
+        let (mut axes, given) = self.lay(&tried.sizes, &tried.order);
+        let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+        let mut carried = carry(local, &given, &grid, tried.beside).ok()?;
+        widen(local, &mut carried, &grid, limits);
+        in_order(local, &carried, &mut axes);
+        let cost = cost(local, &carried, &axes, &in_turn(&axes), limits);
+        debug_assert_eq!(self.score(&cost, &grid), tried.score, "axes of other names");
+        let tiles = op_tiles(local, carried, given, &grid);
+        Some(LocalPlan { axes, tiles, cost })
     }
 }
 
@@ -570,13 +611,14 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
             2 => limits.padding.0,
             _ => 1,
         };
-        let sizes = block_sizes(extent, unit, limits);
+        let (sizes, fine) = block_sizes(extent, unit, limits);
         if 1 < sizes.len() {
             places.push(Place {
                 op: root,
                 which: Which::Dim(d),
                 extent,
                 sizes,
+                fine,
                 running: None,
             });
         }
@@ -584,7 +626,10 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
     let mut sums = 0;
     for (at, op) in local.ops.iter().enumerate().rev() {
         for (which, (_, extent, _)) in op.kind.access.reductions().enumerate() {
-            let sizes = block_sizes(extent, limits.padding.1, limits);
+            let (mut sizes, mut fine) = block_sizes(extent, limits.padding.1, limits);
+            for list in [&mut sizes, &mut fine] {
+                list.retain(|&size| extent.div_ceil(size) <= MOST_PARTS);
+            }
             if LEAST_SUM <= extent && sums < MAX_SUMS && 1 < sizes.len() {
                 sums += 1;
                 places.push(Place {
@@ -592,6 +637,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
                     which: Which::Sum(which),
                     extent,
                     sizes,
+                    fine,
                     running: running(local, at, which),
                 });
             }
@@ -624,9 +670,10 @@ fn running(local: &Local, at: usize, which: usize) -> Option<usize> {
         .map(|(_, from)| from)
 }
 
-/// The divisors that are multiples of the unit, and powers of two times the unit; ascending, all of the
-/// extent last.
-fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> Vec<u64> {
+/// The divisors that are multiples of the unit, and powers of two times the unit, evenly thinned; ascending,
+/// all of the extent last. Second all of them, and for small numbers of steps the least block that takes so
+/// many.
+fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> (Vec<u64>, Vec<u64>) {
     let mut sizes = Vec::new();
     let mut n = 1u64;
     while n.saturating_mul(n) <= extent && n < MAX_DIVISOR {
@@ -641,391 +688,36 @@ fn block_sizes(extent: u64, unit: u64, limits: &Limits) -> Vec<u64> {
         sizes.push(power);
         power = power.saturating_mul(2);
     }
-    sizes.retain(|&b| b < extent && limits.rounded(b) == b);
-    sizes.sort_unstable();
-    sizes.dedup();
-    // Evenly thinned: the smallest and the largest stay.
+    let tidy = |sizes: &mut Vec<u64>| {
+        sizes.retain(|&b| b < extent && limits.rounded(b) == b);
+        sizes.sort_unstable();
+        sizes.dedup();
+    };
+    tidy(&mut sizes);
+    let mut fine = sizes.clone();
+    fine.extend((2..MAX_FINE).map(|n| extent.div_ceil(n).next_multiple_of(unit.max(1))));
+    tidy(&mut fine);
+    fine.push(extent);
+    // The smallest and the largest stay.
     if MAX_SIZES <= sizes.len() {
         let last = sizes.len() - 1;
         let kept = (0..MAX_SIZES - 1).map(|i| sizes[i * last / (MAX_SIZES - 2)]);
         sizes = kept.collect();
     }
     sizes.push(extent);
-    sizes
+    (sizes, fine)
 }
+
+/// The next larger or smaller one of some sizes, ascending.
+fn beside(sizes: &[u64], size: u64, larger: bool) -> Option<u64> {
+    match larger {
+        true => sizes.iter().copied().find(|&s| size < s),
+        false => sizes.iter().rev().copied().find(|&s| s < size),
+    }
+}
+
+/// Numbers of steps along a dimension up to this one have a block size of their own.
+const MAX_FINE: u64 = 33;
 
 /// Divisors above this number and their complements are not looked for.
 const MAX_DIVISOR: u64 = 1 << 12;
-
-/// The steps of all loops of a group without tiles.
-pub(crate) fn work_untiled(local: &Local) -> u64 {
-    let loops = |op: &crate::tile_propagate::local::LocalOp| {
-        let extents = op.kind.access.loops.iter().map(|l| l.extent);
-        extents.fold(1u64, u64::saturating_mul)
-    };
-    local.ops.iter().map(loops).fold(0, u64::saturating_add)
-}
-
-/// Reads more of a value from memory where the part that is needed is no block that the target takes:
-/// the next larger block, then all of its last two dimensions.
-pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: &Limits) {
-    for (parts, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
-        let rank = shape.dims.len();
-        for tile in parts.iter_mut() {
-            for span in &mut tile.0 {
-                span.extent = limits.rounded(span.extent);
-            }
-            for d in (rank.saturating_sub(2)..rank).rev() {
-                if limits.legal(tile, &shape.dims, shape.bits).is_err() {
-                    tile.0[d] = Span::whole(limits.rounded(shape.dims[d]));
-                }
-            }
-        }
-        let mut kept: Vec<Tile> = Vec::with_capacity(parts.len());
-        for tile in parts.drain(..) {
-            if !kept
-                .iter()
-                .any(|known| known.holds(&tile, &shape.dims, grid))
-            {
-                kept.retain(|known| !tile.holds(known, &shape.dims, grid));
-                kept.push(tile);
-            }
-        }
-        *parts = kept;
-    }
-}
-
-/// Whether a carried plan is one: what leaves the group is covered, sums are complete where they are
-/// read, and blocks keep the rules. The first operation or input that breaks it, in words.
-pub(crate) fn check(
-    local: &Local,
-    carried: &Carried,
-    given: &[Given],
-    axes: &[Axis],
-    limits: &Limits,
-) -> Result<(), (Option<usize>, String)> {
-    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-    let mut partial: Vec<Vec<usize>> = Vec::with_capacity(local.ops.len());
-    for (at, op) in local.ops.iter().enumerate() {
-        let mut sums: Vec<usize> = Vec::new();
-        for source in &op.operands {
-            if let Source::Inside(from, _) = source {
-                sums.extend(&partial[*from]);
-            }
-        }
-        // What runs on is there at every step.
-        if op.kind.access.running().is_none() {
-            for span in &given[at].reduce {
-                span.start.axes(&mut |axis| sums.push(axis));
-            }
-        }
-        sums.sort_unstable();
-        sums.dedup();
-        let pieces = &carried.results[at];
-        if 1 < pieces.len() && (runs_on(local, given, at) || reads_running(local, given, at)) {
-            let reason = "it runs on, and several parts of it are wanted".to_owned();
-            return Err((Some(at), reason));
-        }
-        for (r, shape) in op
-            .kind
-            .results
-            .iter()
-            .enumerate()
-            .filter(|(r, _)| op.leaves[*r])
-        {
-            let tiles: Vec<&Tile> = pieces.iter().map(|piece| &piece[r]).collect();
-            if !covers(&tiles, &shape.dims, &grid) {
-                let tiles: Vec<String> = tiles.iter().map(ToString::to_string).collect();
-                let tiles = tiles.join(" and ");
-                let reason = format!("the tiles {tiles} of its result {r} are not all of it");
-                return Err((Some(at), reason));
-            }
-        }
-        for (r, tile) in pieces.iter().flat_map(|piece| piece.iter().enumerate()) {
-            if let Some(axis) = sums.iter().find(|&&a| tile.depends_on(a)) {
-                let reason =
-                    format!("its tile {tile} depends on g{axis}, along which it is added up");
-                return Err((Some(at), reason));
-            }
-            let shape = &op.kind.results[r];
-            if !op.leaves[r] || tile.is_outside(&shape.dims, &grid) {
-                continue;
-            }
-            let outside = |(span, &size): (&Span, &u64)| {
-                let (low, high) = span.start.range(&grid);
-                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-                low.saturating_add(number(span.extent)) <= 0 || number(size) <= high
-            };
-            if pieces.len() == 1 && tile.0.iter().zip(&shape.dims).any(outside) {
-                let reason = format!("a program's part {tile} of its result {r} holds none of it");
-                return Err((Some(at), reason));
-            }
-            revisits(tile, axes, limits.backend)
-                .map_err(|e| (Some(at), format!("result {r} {e}")))?;
-            limits
-                .legal(tile, &shape.dims, shape.bits)
-                .map_err(|e| (Some(at), format!("result {r} in blocks {tile}: {e}")))?;
-        }
-        partial.push(sums);
-    }
-    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
-        for tile in tiles {
-            limits
-                .legal(tile, &shape.dims, shape.bits)
-                .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether the operation runs on along a part of its axis.
-fn runs_on(local: &Local, given: &[Given], at: usize) -> bool {
-    local.ops[at].kind.access.running().is_some() && !given[at].reduce.is_empty()
-}
-
-/// Whether it reads what runs on.
-fn reads_running(local: &Local, given: &[Given], at: usize) -> bool {
-    let mut sources = local.ops[at].operands.iter();
-    sources.any(|s| matches!(*s, Source::Inside(from, _) if runs_on(local, given, from)))
-}
-
-/// Whether a block that a program writes is written by others only directly after one another.
-fn revisits(tile: &Tile, axes: &[Axis], backend: Option<Backend>) -> Result<(), String> {
-    let moves = (0..axes.len()).rev().find(|&a| tile.depends_on(a));
-    let again = |a: &usize| 1 < axes[*a].extent && !tile.depends_on(*a);
-    let sums = |a: &usize| again(a) && axes[*a].order == Order::Arbitrary;
-    // The steps of a sum that an output waits for come after those that move the output.
-    if let (Some(moves), Some(early)) = (moves, (0..axes.len()).find(sums))
-        && early < moves
-    {
-        return Err(format!(
-            "comes back to a block: g{early} runs outside of g{moves}"
-        ));
-    }
-    let tpu = matches!(backend, Some(Backend::Tpu(_)));
-    match (0..axes.len()).find(|a| tpu && again(a)) {
-        Some(a) if axes[a].order == Order::Parallel => Err(format!(
-            "is written by every step of g{a}, which is parallel, wanted arbitrary"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// How often a tile is brought in or out: each time that it changes while the programs run in order, at
-/// least 1; programs that share nothing bring it in each for itself.
-fn fetches(tile: &Tile, axes: &[Axis], limits: &Limits) -> u64 {
-    let apart = axes.iter().filter(|a| !limits.shares(a));
-    let apart = apart.fold(1u64, |n, a| n.saturating_mul(a.extent));
-    let shared: Vec<usize> = (0..axes.len())
-        .filter(|&a| limits.shares(&axes[a]))
-        .collect();
-    let Some(last) = shared.iter().rposition(|&a| tile.depends_on(a)) else {
-        return apart;
-    };
-    let outer = shared[..last].iter();
-    let outer = outer.fold(apart, |n, &a| n.saturating_mul(axes[a].extent));
-    // Along the innermost axis that it depends on, a quotient changes less often than the index.
-    let (axis, steps) = (shared[last], axes[shared[last]].extent);
-    let every = |s: &Span| s.start.depends_on(axis) && s.start.is_plain();
-    if MAX_STEPS < steps || tile.0.iter().any(every) {
-        return outer.saturating_mul(steps);
-    }
-    let mut index = vec![0i64; axes.len()];
-    let mut changes = 0u64;
-    let mut before: Option<Vec<i64>> = None;
-    for step in 0..steps {
-        index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
-        let starts: Vec<i64> = tile.0.iter().map(|s| s.start.eval(&index)).collect();
-        if before.as_ref() != Some(&starts) {
-            changes += 1;
-            before = Some(starts);
-        }
-    }
-    outer.saturating_mul(changes)
-}
-
-/// The most steps along one axis that are looked at one by one.
-const MAX_STEPS: u64 = 1 << 12;
-
-/// The bytes that move for a tile: each time that it changes all of it, but never what lies outside
-/// of the value.
-pub(crate) fn moved(tile: &Tile, shape: &Shape, axes: &[Axis], limits: &Limits) -> u64 {
-    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-    let (shape, bits) = (shape.dims.as_slice(), shape.bits);
-    let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
-    let dims: Vec<u64> = extents.collect();
-    let times = fetches(tile, axes, limits);
-    let mut bytes = u128::from(times) * u128::from(bytes_of(&dims, bits));
-    let spans = tile.0.iter().zip(shape).map(|(span, &n)| (span, n));
-    for (span, size) in spans {
-        if let Some((inside, steps)) = inside(span, size, &grid) {
-            bytes = bytes * inside / (u128::from(span.extent.min(size).max(1)) * steps);
-        }
-    }
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-/// How many elements of a dimension the steps along the one axis that moves a span have together, what
-/// is clipped at the ends left out, and the number of steps; none where several axes move it.
-fn inside(span: &Span, size: u64, grid: &[u64]) -> Option<(u128, u128)> {
-    let mut axes = Vec::new();
-    span.start.axes(&mut |a| axes.push(a));
-    axes.dedup();
-    let (axis, steps) = match axes[..] {
-        [] => (None, 1),
-        [axis] if grid[axis] <= MAX_STEPS || span.start.is_plain() => (Some(axis), grid[axis]),
-        _ => return None,
-    };
-    let count = match axis {
-        None => clipped(span, &[], size),
-        Some(axis) if span.start.is_plain() => evenly(span, size, grid, axis),
-        Some(axis) => {
-            let mut index = vec![0i64; grid.len()];
-            let part = |step: u64| {
-                index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
-                clipped(span, &index, size)
-            };
-            (0..steps).map(part).fold(0, u128::saturating_add)
-        }
-    };
-    Some((count, u128::from(steps)))
-}
-
-/// The elements of a dimension that a span has in one program.
-fn clipped(span: &Span, index: &[i64], size: u64) -> u128 {
-    let part = span.clipped(index, size);
-    u128::from(part.end - part.start)
-}
-
-/// The elements that the steps along an axis have together, of a span that starts the same distance
-/// further at each: only those at the ends of the dimension are looked at one by one.
-fn evenly(span: &Span, size: u64, grid: &[u64], axis: usize) -> u128 {
-    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let mut index = vec![0i64; grid.len()];
-    let first = span.start.eval(&index);
-    index[axis] = 1;
-    let distance = span.start.eval(&index).saturating_sub(first);
-    let (last, extent, size_i) = (number(grid[axis]) - 1, number(span.extent), number(size));
-    let mut sum = |steps: std::ops::RangeInclusive<i64>| {
-        let part = |step: i64| {
-            index[axis] = step;
-            clipped(span, &index, size)
-        };
-        steps.map(part).fold(0, u128::saturating_add)
-    };
-    if distance <= 0 {
-        return sum(0..=last);
-    }
-    let floor = |n: i64| n.div_euclid(distance);
-    let ceil = |n: i64| n.saturating_neg().div_euclid(distance).saturating_neg();
-    // The steps that have something, and those of them that are not clipped.
-    let some = floor((-extent).saturating_sub(first)) + 1..=ceil(size_i.saturating_sub(first)) - 1;
-    let (start, end) = (*some.start().max(&0), *some.end().min(&last));
-    let from = ceil(first.saturating_neg()).max(start);
-    let to = floor(size_i.saturating_sub(extent).saturating_sub(first)).min(end);
-    if to < from {
-        return sum(start..=end);
-    }
-    let full = u128::from((to - from + 1).unsigned_abs()) * u128::from(span.extent);
-    full + sum(start..=from - 1) + sum(to + 1..=end)
-}
-
-/// The steps of all loops that the programs of a grid run, those outside of the loops left out.
-fn work_of(steps: &Steps, loops: &[Loop], grid: &[u64]) -> u64 {
-    let programs = grid.iter().fold(1u64, |a, &n| a.saturating_mul(n));
-    let all = steps.spans.iter().map(|s| s.extent);
-    let all = all.fold(programs, u64::saturating_mul);
-    let mut work = u128::from(all);
-    for (span, of) in steps.spans.iter().zip(loops) {
-        if let Some((inside, steps)) = inside(span, of.extent, grid) {
-            work = work * inside / (u128::from(span.extent.max(1)) * steps);
-        }
-    }
-    u64::try_from(work).unwrap_or(u64::MAX)
-}
-
-/// What a carried plan costs.
-pub(crate) fn cost(local: &Local, carried: &Carried, axes: &[Axis], limits: &Limits) -> Cost {
-    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-    let parallel = axes.iter().filter(|a| a.order == Order::Parallel);
-    let mut out = Cost {
-        parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
-        ..Cost::default()
-    };
-    // Two buffers for what changes while a chip runs: the next one is on its way.
-    let changes = |tile: &Tile| {
-        let moves = |(a, axis): (usize, &Axis)| limits.shares(axis) && tile.depends_on(a);
-        axes.iter().enumerate().any(moves)
-    };
-    let buffers = |tile: &Tile| 1 + u64::from(changes(tile));
-    let mut standing = 0u64;
-    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
-        for tile in tiles {
-            let bytes = moved(tile, shape, axes, limits);
-            out.bytes = out.bytes.saturating_add(bytes);
-            let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
-            standing = standing.saturating_add(held);
-        }
-    }
-    // What the group makes for itself lives until its last use.
-    let mut last = vec![0usize; local.ops.len()];
-    for (at, op) in local.ops.iter().enumerate() {
-        for source in &op.operands {
-            if let Source::Inside(from, _) = source {
-                last[*from] = at;
-                if op.kind.free {
-                    last[at] = at;
-                }
-            }
-        }
-    }
-    for at in (0..local.ops.len()).rev() {
-        // A name for an operand keeps the operand.
-        if local.ops[at].kind.free
-            && let Some(Source::Inside(from, _)) = local.ops[at].operands.first()
-        {
-            last[*from] = last[*from].max(last[at]);
-        }
-    }
-    let mut ends: Vec<u64> = vec![0; local.ops.len() + 1];
-    let (mut live, mut peak) = (0u64, 0u64);
-    for (at, op) in local.ops.iter().enumerate() {
-        let kind = &op.kind;
-        let mut own = 0u64;
-        let pieces = carried.results[at].iter().zip(&carried.steps[at]);
-        for (tiles, steps) in pieces {
-            out.work = out
-                .work
-                .saturating_add(work_of(steps, &kind.access.loops, &grid));
-            for (r, tile) in tiles.iter().enumerate() {
-                let shape = &kind.results[r];
-                if tile.is_outside(&shape.dims, &grid) {
-                    continue;
-                }
-                let bytes = limits.bytes(tile, shape.bits);
-                if op.leaves[r] {
-                    let moved = moved(tile, shape, axes, limits);
-                    out.bytes = out.bytes.saturating_add(moved);
-                    standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
-                } else if !kind.free {
-                    own = own.saturating_add(bytes);
-                }
-                // The greatest and the sum of each row of what runs on stay from program to program.
-                if let Some((id, size)) = kind.access.running()
-                    && let Some(dim) = kind.access.running_dim()
-                    && !steps.spans[id].is_whole(size)
-                {
-                    let mut rows = tile.clone();
-                    rows.0[dim] = Span::whole(1);
-                    standing = standing.saturating_add(limits.bytes(&rows, 32).saturating_mul(2));
-                }
-            }
-        }
-        live = live.saturating_add(own);
-        peak = peak.max(live);
-        ends[last[at].max(at)] += own;
-        live = live.saturating_sub(ends[at]);
-    }
-    out.footprint = standing.saturating_add(peak);
-    out
-}

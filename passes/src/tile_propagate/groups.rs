@@ -1,7 +1,8 @@
 //! Grows groups over the operations in order: an operation joins those that make its operands if the
 //! group that results fits and moves fewer bytes.
 
-use crate::tile_propagate::choose::{Limits, LocalPlan, choose};
+use crate::tile_propagate::choose::{LocalPlan, choose};
+use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Kinds, Local, Uses};
 use optc_ir::Func;
 use rustc_hash::FxBuildHasher;

@@ -121,6 +121,14 @@ pub(crate) struct LocalOp {
     pub(crate) used: Vec<bool>,
 }
 
+impl LocalOp {
+    /// The results that are used outside of the group, by number.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = (usize, &Shape)> {
+        let results = self.kind.results.iter().enumerate();
+        results.filter(|(r, _)| self.leaves[*r])
+    }
+}
+
 /// Who uses the results of each operation of a body.
 pub(crate) struct Uses {
     /// The place in the body of the operation that makes a value.

@@ -18,7 +18,8 @@
 //! 1. Operations are grown into groups over the dataflow (`groups`): one joins those that make its operands
 //!    if the group fits on chip and moves fewer bytes.
 //! 2. For each group a grid is chosen (`choose`): which dimensions of its last result and which sums are
-//!    cut, into what blocks, in which order.
+//!    cut, into what blocks, in which order, by what the plan costs (`cost`) where the target takes it
+//!    (`legal`, `limits`).
 //! 3. The tile of the last result is carried through the group (`carry`), from results to operands and back,
 //!    by the loops that the operations declare ([`optc_ir::tile::Access`]).
 //! 4. An axis of the grid that is cut finer than a digit of a reshape becomes two nested axes, so that
@@ -44,16 +45,23 @@
 //! # Neighbours
 //! Run `view-fold` before: a tile of a view is a view.
 
+mod bound;
 mod carry;
 mod choose;
+mod cost;
 mod groups;
+mod legal;
+mod limits;
 mod local;
 mod report;
 
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
 use carry::{Given, Stuck, carry};
-use choose::{Limits, op_tiles};
+use choose::op_tiles;
+use cost::{cost, in_turn};
 use groups::Grow;
+use legal::{check, check_order, widen};
+use limits::Limits;
 use local::{Kinds, Local, Uses};
 use optc_ir::tile::{Axis, Expr, Group, OpTile, Plan, Tile};
 use optc_ir::{Diagnostic, Func, Module, Registry};
@@ -233,8 +241,12 @@ fn complete(
         }
         Box::new(diag)
     })?;
-    choose::widen(&local, &mut carried, &grid, limits);
-    choose::check(&local, &carried, &fixed, &group.axes, limits).map_err(|(op, reason)| {
+    widen(&local, &mut carried, &grid, limits);
+    let run = in_turn(&group.axes);
+    let checked = check(&local, &carried, &fixed, &group.axes, limits);
+    let checked =
+        checked.and_then(|()| check_order(&local, &carried, &fixed, &group.axes, &run, limits));
+    checked.map_err(|(op, reason)| {
         let message = format!("group {number}: {reason}");
         let diag = Diagnostic::error("tile-conflict", message);
         Box::new(match op {
@@ -242,7 +254,7 @@ fn complete(
             None => diag.at(func.span, "this function"),
         })
     })?;
-    let cost = choose::cost(&local, &carried, &group.axes, limits);
+    let cost = cost(&local, &carried, &group.axes, &run, limits);
     if limits.memory < cost.footprint {
         let message = format!(
             "group {number} needs {} bytes on chip, wanted at most {}",

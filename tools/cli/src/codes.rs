@@ -181,21 +181,6 @@ optc verify --certificate c.txt other.ir"#,
         "write the file with `numpy.savez`",
     ),
     Code::command(
-        "pallas-cycle",
-        "a group of a plan needs a value that is computed from its own results outside of it",
-        &[(
-            "in.ir",
-            r#"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {hbir.groups = [{grid = [2]}]} {
-  %0 = "hbir.exp"(%x) {tile = {group = 0, result = ["2 @ g0 * 2"]}} : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = "hbir.neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
-  %2 = "hbir.relu"(%1) {tile = {group = 0, result = ["2 @ g0 * 2"]}} : (tensor<4xf32>) -> tensor<4xf32>
-  return %2 : tensor<4xf32>
-}"#,
-        )],
-        "optc --pass= --emit=pallas in.ir",
-        "take what stands between into the group, or make two groups",
-    ),
-    Code::command(
         "pallas-op",
         "an operation cannot be written in Python",
         &[(

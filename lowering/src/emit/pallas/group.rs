@@ -80,8 +80,10 @@ struct Member {
 struct Running {
     factor: String,
     sum: String,
-    /// The extents of one number a row.
-    rows: Vec<u64>,
+    /// Where its rows lie: a number each.
+    rows: Tile,
+    /// The dimension that the rows run along.
+    axis: usize,
 }
 
 /// What does not change while one group is written.
@@ -139,16 +141,7 @@ pub(super) fn kernel(
             }
         }
     }
-    let axes: BTreeSet<&Vec<usize>> = members
-        .iter()
-        .map(|m| &m.axes)
-        .filter(|a| !a.is_empty())
-        .collect();
-    if 1 < axes.len() {
-        return Err("its reductions run over different axes".to_owned());
-    }
-    let axes = axes.first().map_or_else(Vec::new, |a| (*a).clone());
-    Writer::new(cx, group, &members, axes).text(name)
+    Writer::new(cx, group, &members).text(name)
 }
 
 fn member(
@@ -227,7 +220,7 @@ fn member(
             let end = high.saturating_add(region.0[d].extent.cast_signed());
             low < 0 || shape[d].cast_signed() < end
         };
-        let fill = if access.running().is_some() && axes_cut {
+        let fill = if access.running().is_some() {
             Some("-jnp.inf")
         } else {
             fill_of(&data.name, &data.props, padded && i == 0, combine)
@@ -367,7 +360,7 @@ fn counts(
     terms.iter().any(|(id, _)| match access.loops[*id].kind {
         LoopKind::Reduce(_) | LoopKind::Running => steps
             .and_then(|s| s.spans.get(*id))
-            .is_some_and(|s| s.start.as_number() != Some(0)),
+            .is_some_and(|s| s.start.as_number() != Some(0) || access.loops[*id].extent < s.extent),
         LoopKind::Inner => window,
         LoopKind::Parallel => false,
     })
@@ -497,7 +490,6 @@ struct Writer<'a> {
     cx: &'a Cx<'a>,
     group: &'a Group,
     members: &'a [Member],
-    axes: Vec<usize>,
     names: Names,
     /// Values that a program has computed, part by part.
     local: BTreeMap<(Value, usize), String>,
@@ -512,7 +504,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(cx: &'a Cx<'a>, group: &'a Group, members: &'a [Member], axes: Vec<usize>) -> Self {
+    fn new(cx: &'a Cx<'a>, group: &'a Group, members: &'a [Member]) -> Self {
         let mut names = Names::default();
         for axis in 0..group.axes.len() {
             names.fresh(&format!("g{axis}"));
@@ -521,7 +513,6 @@ impl<'a> Writer<'a> {
             cx,
             group,
             members,
-            axes,
             names,
             local: BTreeMap::new(),
             refs: BTreeMap::new(),
@@ -573,39 +564,37 @@ impl<'a> Writer<'a> {
                     .map_err(|why| format!("{}: {why}", (cx.name)(*value)))?;
             }
         }
-        // What waits for a reduction that is cut stands under the last step.
-        let (mut start, mut each, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        let mut waiting: BTreeSet<Value> = BTreeSet::new();
+        // What waits for a reduction that is cut stands under the last step of its axes.
+        let mut starts: BTreeMap<Vec<usize>, Vec<String>> = BTreeMap::new();
+        let mut stages: BTreeMap<BTreeSet<usize>, Vec<String>> = BTreeMap::new();
+        stages.insert(BTreeSet::new(), Vec::new());
+        let mut waits: BTreeMap<Value, BTreeSet<usize>> = BTreeMap::new();
         for member in self.members {
             let data = &cx.func.ops[member.op];
             let named = |why: Reason| format!("{}: {why}", data.name);
-            let waits = data.operands.iter().any(|v| waiting.contains(v));
+            let before = data.operands.iter().filter_map(|v| waits.get(v));
+            let before: BTreeSet<usize> = before.flatten().copied().collect();
+            let mut after = before.clone();
             let results = &data.results;
-            if let Some(axis) = member.runs_along {
-                if waits {
-                    return Err("a softmax that is cut needs a reduction that is cut".to_owned());
-                }
-                let [first, lines] = self.runs_on(member, axis).map_err(&named)?;
-                start.extend(first);
-                each.extend(lines);
+            let [start, each, last] = if let Some(axis) = member.runs_along {
+                let [start, each] = self.runs_on(member, axis).map_err(&named)?;
+                [start, each, Vec::new()]
             } else if !member.axes.is_empty() {
-                if waits {
-                    return Err("a reduction that is cut needs another one that is cut".to_owned());
-                }
-                waiting.extend(results);
+                after.extend(&member.axes);
                 let lines = self.reduction(member).map_err(&named)?;
-                start.push(lines[0].clone());
-                each.push(lines[1].clone());
-                last.push(lines[2].clone());
+                lines.map(|line| vec![line])
             } else {
-                let lines = self.lines(member).map_err(&named)?;
-                if waits {
-                    waiting.extend(results);
-                    last.extend(lines);
-                } else {
-                    each.extend(lines);
-                }
+                let each = self.lines(member).map_err(&named)?;
+                [Vec::new(), each, Vec::new()]
+            };
+            if !start.is_empty() {
+                let first = starts.entry(member.axes.clone()).or_default();
+                first.extend(start);
             }
+            stages.entry(before).or_default().extend(each);
+            waits.extend(results.iter().map(|&value| (value, after.clone())));
+            let stage = stages.entry(after).or_default();
+            stage.extend(last);
             for (r, value) in results
                 .iter()
                 .enumerate()
@@ -622,38 +611,55 @@ impl<'a> Writer<'a> {
                     }
                     Some(_) => vec![format!("{}[...] = {text}", output.name)],
                 };
-                if waiting.contains(value) {
-                    last.extend(lines);
-                } else {
-                    each.extend(lines);
-                }
+                stages
+                    .entry(waits[value].clone())
+                    .or_default()
+                    .extend(lines);
             }
+        }
+        // The steps that are waited for are nested, so that what one stage computes the next ones see.
+        let mut stages: Vec<(BTreeSet<usize>, Vec<String>)> = stages.into_iter().collect();
+        stages.sort_by_key(|(axes, _)| axes.len());
+        if !stages.is_sorted_by(|(a, _), (b, _)| a.is_subset(b)) {
+            return Err("its reductions run over axes that are not nested".to_owned());
         }
         let mut params: Vec<String> = self.inputs.iter().map(|k| self.refs[k].clone()).collect();
         params.extend(outputs.iter().map(|o| o.name.clone()));
         params.extend(self.scratch.iter().map(|s| s.0.clone()));
         let mut text = format!("def {name}({}):\n", params.join(", "));
-        for axis in self
-            .programs
-            .iter()
-            .chain(self.axes.iter())
-            .copied()
+        let programs = self.programs.iter();
+        let programs = programs.chain(starts.keys().flatten());
+        for axis in programs
+            .chain(stages.iter().flat_map(|s| &s.0))
             .collect::<BTreeSet<_>>()
         {
             let _ = writeln!(text, "    g{axis} = pl.program_id({axis})");
         }
-        let at = |ends: &dyn Fn(usize) -> u64| {
-            let parts = self.axes.iter().map(|&a| format!("g{a} == {}", ends(a)));
+        let at = |axes: &[usize], end: &dyn Fn(usize) -> u64| {
+            let parts = axes.iter().map(|&a| format!("g{a} == {}", end(a)));
             match parts.collect::<Vec<_>>().as_slice() {
                 [one] => one.clone(),
                 all => format!("({})", all.join(") & (")),
             }
         };
-        block(&mut text, &at(&|_| 0), "first", &start);
-        for line in &each {
-            let _ = writeln!(text, "    {line}");
+        for (axes, lines) in &starts {
+            block(&mut text, 1, &at(axes, &|_| 0), "first");
+            write_lines(&mut text, 2, lines);
+            text.push('\n');
         }
-        block(&mut text, &at(&|a| grid[a] - 1), "last", &last);
+        let mut known: &BTreeSet<usize> = &BTreeSet::new();
+        let depth = stages.len();
+        for (depth, (axes, lines)) in stages.iter().enumerate() {
+            let more: Vec<usize> = axes.difference(known).copied().collect();
+            if !more.is_empty() {
+                block(&mut text, depth, &at(&more, &|a| grid[a] - 1), "last");
+            }
+            write_lines(&mut text, depth + 1, lines);
+            known = axes;
+        }
+        if 1 < depth {
+            text.push('\n');
+        }
         let call = self.call(name, &outputs)?;
         Ok(Kernel {
             text,
@@ -818,11 +824,11 @@ impl<'a> Writer<'a> {
         let value = cx.func.ops[member.op].results[0];
         let dtype = dtype(cx.tensor(value)?.dtype);
         let base = (cx.name)(value);
-        let mut rows: Vec<u64> = member.tile.results[0].0.iter().map(|s| s.extent).collect();
-        rows[axis] = 1;
+        let rows = rows_of(&member.tile.results[0], axis);
+        let extents: Vec<u64> = rows.0.iter().map(|s| s.extent).collect();
         let mut memory = |names: &mut Names, what: &str| {
             let name = names.fresh(&format!("{base}_{what}"));
-            let held = format!("pltpu.VMEM({}, jnp.float32)", tuple(&rows));
+            let held = format!("pltpu.VMEM({}, jnp.float32)", tuple(&extents));
             self.scratch.push((name.clone(), held));
             name
         };
@@ -834,7 +840,7 @@ impl<'a> Writer<'a> {
         let (x, now, shift, factor) = (fresh("in"), fresh("now"), fresh("shift"), fresh("factor"));
         let result = self.names.fresh(&base);
         let arg = self.argument(&member.operands[0])?;
-        let shape = tuple(&rows);
+        let shape = tuple(&extents);
         let first = vec![
             format!("{top}[...] = jnp.full({shape}, -jnp.inf, jnp.float32)"),
             format!("{sum}[...] = jnp.zeros({shape}, jnp.float32)"),
@@ -858,14 +864,19 @@ impl<'a> Writer<'a> {
         ];
         let name = format!("{result}{narrow}");
         self.local.insert((value, member.piece), name);
-        let running = Running { factor, sum, rows };
+        let running = Running {
+            factor,
+            sum,
+            rows,
+            axis,
+        };
         self.running.insert(value, running);
         Ok([first, lines])
     }
 
     /// A number a row of what an operation adds up, as its result has the rows.
     fn rows(
-        &self,
+        &mut self,
         member: &Member,
         name: impl Fn(&Running) -> String,
     ) -> Result<Option<String>, Reason> {
@@ -875,21 +886,28 @@ impl<'a> Writer<'a> {
         let running = self.running.get(value);
         let running = running.ok_or("it needs what is not computed yet")?;
         let result = &member.tile.results[0].0;
+        let operand = member.operands.iter().find(|o| o.value == *value);
+        let read = operand.ok_or("it does not read what runs on")?;
+        let read = rows_of(&read.tile, running.axis);
+        let mut sizes = self.cx.shape(*value)?;
+        sizes[running.axis] = 1;
+        let (have, text) = (running.rows.clone(), name(running));
+        let mut text = self.part(&text, &have, &read, &sizes)?;
+        let rows: Vec<u64> = read.0.iter().map(|s| s.extent).collect();
         let mut ends: Vec<usize> = (0..kept.len()).filter(|&d| kept[d].is_some()).collect();
         ends.sort_by_key(|&d| kept[d]);
         let rest: Vec<usize> = (0..kept.len()).filter(|&d| kept[d].is_none()).collect();
         let mut shape = vec![1; result.len()];
         for (d, at) in kept.iter().enumerate() {
             if let Some(at) = at {
-                shape[*at] = running.rows[d];
+                shape[*at] = rows[d];
             }
         }
         ends.extend(rest);
-        let mut text = name(running);
-        if !ends.is_sorted() && ends.iter().filter(|&&d| running.rows[d] != 1).count() > 1 {
+        if !ends.is_sorted() && ends.iter().filter(|&&d| rows[d] != 1).count() > 1 {
             text = format!("jnp.transpose({text}, {})", tuple(&ends));
         }
-        if shape != running.rows {
+        if shape != rows {
             text = format!("{text}.reshape{}", tuple(&shape));
         }
         Ok(Some(text))
@@ -1298,16 +1316,27 @@ fn written_once(group: &Group, tile: &Tile) -> Result<(), Reason> {
     check_revisits(&grid, &semantics, block).map_err(|e| e.to_string())
 }
 
-/// Lines under a condition.
-fn block(text: &mut String, condition: &str, name: &str, lines: &[String]) {
-    if lines.is_empty() {
-        return;
-    }
-    let _ = write!(text, "\n    @pl.when({condition})\n    def _{name}():\n");
+/// One number for each row along an axis of a tile.
+fn rows_of(tile: &Tile, axis: usize) -> Tile {
+    let mut rows = tile.clone();
+    rows.0[axis] = Span::whole(1);
+    rows
+}
+
+/// The head of lines under a condition.
+fn block(text: &mut String, depth: usize, condition: &str, name: &str) {
+    let indent = "    ".repeat(depth);
+    let _ = write!(
+        text,
+        "\n{indent}@pl.when({condition})\n{indent}def _{name}():\n"
+    );
+}
+
+fn write_lines(text: &mut String, depth: usize, lines: &[String]) {
+    let indent = "    ".repeat(depth);
     for line in lines {
-        let _ = writeln!(text, "        {line}");
+        let _ = writeln!(text, "{indent}{line}");
     }
-    text.push('\n');
 }
 
 /// A tile reshaped, transposed and reshaped.

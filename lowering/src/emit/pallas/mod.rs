@@ -211,7 +211,7 @@ impl Function<'_> {
         }
         let units = units(func, plan).map_err(|Cycle { op, .. }| {
             let message = format!("{} waits for a group that waits for it", func.ops[op].name);
-            let diag = Diagnostic::error("pallas-cycle", message);
+            let diag = Diagnostic::error("tile-cycle", message);
             Box::new(diag.at(func.ops[op].span, "this operation"))
         })?;
         for unit in units {

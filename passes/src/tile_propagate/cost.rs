@@ -1,0 +1,289 @@
+//! What a carried plan costs: bytes that move, bytes on chip, programs at a time and steps.
+
+use crate::tile_propagate::carry::Carried;
+use crate::tile_propagate::limits::Limits;
+use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, bytes_of};
+use optc_ir::tile::{Axis, Loop, Order, Span, Steps, Tile};
+
+/// What a plan costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Bytes read from and written to memory.
+    pub(crate) bytes: u64,
+    /// The most bytes on chip at once.
+    pub(crate) footprint: u64,
+    /// Programs that may run at the same time.
+    pub(crate) parallel: u64,
+    /// Steps of all loops of all programs.
+    pub(crate) work: u64,
+}
+
+/// The steps of all loops of a group without tiles.
+pub(crate) fn work_untiled(local: &Local) -> u64 {
+    let loops = |op: &crate::tile_propagate::local::LocalOp| {
+        let extents = op.kind.access.loops.iter().map(|l| l.extent);
+        extents.fold(1u64, u64::saturating_mul)
+    };
+    local.ops.iter().map(loops).fold(0, u64::saturating_add)
+}
+
+/// How often a tile is brought in or out: each time that it changes while the programs run in order, at
+/// least 1; programs that share nothing bring it in each for itself. `run` has the axes, the outermost first.
+fn fetches(tile: &Tile, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
+    let apart = axes.iter().filter(|a| !limits.shares(a));
+    let apart = apart.fold(1u64, |n, a| n.saturating_mul(a.extent));
+    let shared: Vec<usize> = run
+        .iter()
+        .copied()
+        .filter(|&a| limits.shares(&axes[a]))
+        .collect();
+    let Some(last) = shared.iter().rposition(|&a| tile.depends_on(a)) else {
+        return apart;
+    };
+    let outer = shared[..last].iter();
+    let outer = outer.fold(apart, |n, &a| n.saturating_mul(axes[a].extent));
+    // Along the innermost axis that it depends on, a quotient changes less often than the index.
+    let (axis, steps) = (shared[last], axes[shared[last]].extent);
+    let every = |s: &Span| s.start.depends_on(axis) && s.start.is_plain();
+    if MAX_STEPS < steps || tile.0.iter().any(every) {
+        return outer.saturating_mul(steps);
+    }
+    let mut index = vec![0i64; axes.len()];
+    let mut changes = 0u64;
+    let mut before: Option<Vec<i64>> = None;
+    for step in 0..steps {
+        index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
+        let starts: Vec<i64> = tile.0.iter().map(|s| s.start.eval(&index)).collect();
+        if before.as_ref() != Some(&starts) {
+            changes += 1;
+            before = Some(starts);
+        }
+    }
+    outer.saturating_mul(changes)
+}
+
+/// The most steps along one axis that are looked at one by one.
+const MAX_STEPS: u64 = 1 << 12;
+
+/// The bytes that move for a tile: each time that it changes all of it, but never what lies outside
+/// of the value.
+fn moved(tile: &Tile, shape: &Shape, axes: &[Axis], run: &[usize], limits: &Limits) -> u64 {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let (shape, bits) = (shape.dims.as_slice(), shape.bits);
+    let extents = tile.0.iter().zip(shape).map(|(s, &n)| s.extent.min(n));
+    let dims: Vec<u64> = extents.collect();
+    let times = fetches(tile, axes, run, limits);
+    let mut bytes = u128::from(times) * u128::from(bytes_of(&dims, bits));
+    let spans = tile.0.iter().zip(shape).map(|(span, &n)| (span, n));
+    for (span, size) in spans {
+        if let Some((inside, steps)) = inside(span, size, &grid) {
+            bytes = bytes * inside / (u128::from(span.extent.min(size).max(1)) * steps);
+        }
+    }
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// How many elements of a dimension the steps along the one axis that moves a span have together, what
+/// is clipped at the ends left out, and the number of steps; none where several axes move it.
+fn inside(span: &Span, size: u64, grid: &[u64]) -> Option<(u128, u128)> {
+    let (low, high) = span.start.range(grid);
+    let end = i128::from(high) + i128::from(span.extent);
+    if 0 <= low && end <= i128::from(size) {
+        return Some((u128::from(span.extent), 1));
+    }
+    let mut axes = Vec::new();
+    span.start.axes(&mut |a| axes.push(a));
+    axes.dedup();
+    let (axis, steps) = match axes[..] {
+        [] => (None, 1),
+        [axis] if grid[axis] <= MAX_STEPS || span.start.is_plain() => (Some(axis), grid[axis]),
+        _ => return None,
+    };
+    let count = match axis {
+        None => clipped(span, &[], size),
+        Some(axis) if span.start.is_plain() => evenly(span, size, grid, axis),
+        Some(axis) => {
+            let mut index = vec![0i64; grid.len()];
+            let part = |step: u64| {
+                index[axis] = i64::try_from(step).unwrap_or(i64::MAX);
+                clipped(span, &index, size)
+            };
+            (0..steps).map(part).fold(0, u128::saturating_add)
+        }
+    };
+    Some((count, u128::from(steps)))
+}
+
+/// The elements of a dimension that a span has in one program.
+fn clipped(span: &Span, index: &[i64], size: u64) -> u128 {
+    let part = span.clipped(index, size);
+    u128::from(part.end - part.start)
+}
+
+/// The elements that the steps along an axis have together, of a span that starts the same distance
+/// further at each: only those at the ends of the dimension are looked at one by one.
+fn evenly(span: &Span, size: u64, grid: &[u64], axis: usize) -> u128 {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let mut index = vec![0i64; grid.len()];
+    let first = span.start.eval(&index);
+    index[axis] = 1;
+    let distance = span.start.eval(&index).saturating_sub(first);
+    let (last, extent, size_i) = (number(grid[axis]) - 1, number(span.extent), number(size));
+    let mut sum = |steps: std::ops::RangeInclusive<i64>| {
+        let part = |step: i64| {
+            index[axis] = step;
+            clipped(span, &index, size)
+        };
+        steps.map(part).fold(0, u128::saturating_add)
+    };
+    if distance <= 0 {
+        return sum(0..=last);
+    }
+    let floor = |n: i64| n.div_euclid(distance);
+    let ceil = |n: i64| n.saturating_neg().div_euclid(distance).saturating_neg();
+    // The steps that have something, and those of them that are not clipped.
+    let some = floor((-extent).saturating_sub(first)) + 1..=ceil(size_i.saturating_sub(first)) - 1;
+    let (start, end) = (*some.start().max(&0), *some.end().min(&last));
+    let from = ceil(first.saturating_neg()).max(start);
+    let to = floor(size_i.saturating_sub(extent).saturating_sub(first)).min(end);
+    if to < from {
+        return sum(start..=end);
+    }
+    let full = u128::from((to - from + 1).unsigned_abs()) * u128::from(span.extent);
+    full + sum(start..=from - 1) + sum(to + 1..=end)
+}
+
+/// The steps of all loops that the programs of a grid run, those outside of the loops left out.
+fn work_of(steps: &Steps, loops: &[Loop], grid: &[u64]) -> u64 {
+    let programs = grid.iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    let all = steps.spans.iter().map(|s| s.extent);
+    let all = all.fold(programs, u64::saturating_mul);
+    let mut work = u128::from(all);
+    for (span, of) in steps.spans.iter().zip(loops) {
+        if let Some((inside, steps)) = inside(span, of.extent, grid) {
+            work = work * inside / (u128::from(span.extent.max(1)) * steps);
+        }
+    }
+    u64::try_from(work).unwrap_or(u64::MAX)
+}
+
+/// The bytes that a carried plan moves; `run` has the axes, the outermost first.
+pub(crate) fn bytes_moved(
+    local: &Local,
+    carried: &Carried,
+    axes: &[Axis],
+    run: &[usize],
+    limits: &Limits,
+) -> u64 {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let inputs = carried.inputs.iter().zip(&local.inputs);
+    let inputs = inputs.flat_map(|(tiles, shape)| tiles.iter().map(move |tile| (tile, shape)));
+    let pieces = |(op, pieces): (&'_ LocalOp, &'_ Vec<Vec<Tile>>)| {
+        let mut bytes = 0u64;
+        for (r, shape) in op.leaving() {
+            for tile in pieces.iter().map(|piece| &piece[r]) {
+                if !tile.is_outside(&shape.dims, &grid) {
+                    bytes = bytes.saturating_add(moved(tile, shape, axes, run, limits));
+                }
+            }
+        }
+        bytes
+    };
+    let read = inputs.map(|(tile, shape)| moved(tile, shape, axes, run, limits));
+    let written = local.ops.iter().zip(&carried.results).map(pieces);
+    read.chain(written).fold(0, u64::saturating_add)
+}
+
+/// What a carried plan costs; `run` has the axes, the outermost first.
+pub(crate) fn cost(
+    local: &Local,
+    carried: &Carried,
+    axes: &[Axis],
+    run: &[usize],
+    limits: &Limits,
+) -> Cost {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let parallel = axes.iter().filter(|a| a.order == Order::Parallel);
+    let mut out = Cost {
+        bytes: bytes_moved(local, carried, axes, run, limits),
+        parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
+        ..Cost::default()
+    };
+    // Two buffers for what changes while a chip runs: the next one is on its way.
+    let changes = |tile: &Tile| {
+        let moves = |(a, axis): (usize, &Axis)| limits.shares(axis) && tile.depends_on(a);
+        axes.iter().enumerate().any(moves)
+    };
+    let buffers = |tile: &Tile| 1 + u64::from(changes(tile));
+    let mut standing = 0u64;
+    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
+        for tile in tiles {
+            let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
+            standing = standing.saturating_add(held);
+        }
+    }
+    // What the group makes for itself lives until its last use.
+    let mut last = vec![0usize; local.ops.len()];
+    for (at, op) in local.ops.iter().enumerate() {
+        for source in &op.operands {
+            if let Source::Inside(from, _) = source {
+                last[*from] = at;
+                if op.kind.free {
+                    last[at] = at;
+                }
+            }
+        }
+    }
+    for at in (0..local.ops.len()).rev() {
+        // A name for an operand keeps the operand.
+        if local.ops[at].kind.free
+            && let Some(Source::Inside(from, _)) = local.ops[at].operands.first()
+        {
+            last[*from] = last[*from].max(last[at]);
+        }
+    }
+    let mut ends: Vec<u64> = vec![0; local.ops.len() + 1];
+    let (mut live, mut peak) = (0u64, 0u64);
+    for (at, op) in local.ops.iter().enumerate() {
+        let kind = &op.kind;
+        let mut own = 0u64;
+        let pieces = carried.results[at].iter().zip(&carried.steps[at]);
+        for (tiles, steps) in pieces {
+            out.work = out
+                .work
+                .saturating_add(work_of(steps, &kind.access.loops, &grid));
+            for (r, tile) in tiles.iter().enumerate() {
+                let shape = &kind.results[r];
+                if tile.is_outside(&shape.dims, &grid) {
+                    continue;
+                }
+                let bytes = limits.bytes(tile, shape.bits);
+                if op.leaves[r] {
+                    standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
+                } else if !kind.free {
+                    own = own.saturating_add(bytes);
+                }
+                // The greatest and the sum of each row of what runs on stay from program to program.
+                if let Some((id, size)) = kind.access.running()
+                    && let Some(dim) = kind.access.running_dim()
+                    && !steps.spans[id].is_whole(size)
+                {
+                    let mut rows = tile.clone();
+                    rows.0[dim] = Span::whole(1);
+                    standing = standing.saturating_add(limits.bytes(&rows, 32).saturating_mul(2));
+                }
+            }
+        }
+        live = live.saturating_add(own);
+        peak = peak.max(live);
+        ends[last[at].max(at)] += own;
+        live = live.saturating_sub(ends[at]);
+    }
+    out.footprint = standing.saturating_add(peak);
+    out
+}
+
+/// The axes of a written plan as its programs run: the first one is the outermost.
+pub(crate) fn in_turn(axes: &[Axis]) -> Vec<usize> {
+    (0..axes.len()).collect()
+}

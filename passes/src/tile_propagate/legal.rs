@@ -1,0 +1,184 @@
+//! Whether a carried plan is one that a target takes, and what is read so that it is.
+
+use crate::tile_propagate::carry::{Carried, Given, covers};
+use crate::tile_propagate::limits::Limits;
+use crate::tile_propagate::local::{Local, Source};
+use optc_ir::tile::block::Backend;
+use optc_ir::tile::{Axis, Order, Span, Sum, Tile};
+
+/// Reads more of a value from memory where the part that is needed is no block that the target takes:
+/// the next larger block, then all of its last two dimensions.
+pub(crate) fn widen(local: &Local, carried: &mut Carried, grid: &[u64], limits: &Limits) {
+    for (parts, shape) in carried.inputs.iter_mut().zip(&local.inputs) {
+        let rank = shape.dims.len();
+        for tile in parts.iter_mut() {
+            for span in &mut tile.0 {
+                span.extent = limits.rounded(span.extent);
+            }
+            for d in (rank.saturating_sub(2)..rank).rev() {
+                if limits.legal(tile, &shape.dims, shape.bits).is_err() {
+                    tile.0[d] = Span::whole(limits.rounded(shape.dims[d]));
+                }
+            }
+        }
+        let mut kept: Vec<Tile> = Vec::with_capacity(parts.len());
+        for tile in parts.drain(..) {
+            if !kept
+                .iter()
+                .any(|known| known.holds(&tile, &shape.dims, grid))
+            {
+                kept.retain(|known| !tile.holds(known, &shape.dims, grid));
+                kept.push(tile);
+            }
+        }
+        *parts = kept;
+    }
+}
+
+/// Whether a carried plan is one: what leaves the group is covered, sums are complete where they are
+/// read, and blocks keep the rules. The first operation or input that breaks it, in words.
+pub(crate) fn check(
+    local: &Local,
+    carried: &Carried,
+    given: &[Given],
+    axes: &[Axis],
+    limits: &Limits,
+) -> Result<(), (Option<usize>, String)> {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let mut partial: Vec<Vec<usize>> = Vec::with_capacity(local.ops.len());
+    for (at, op) in local.ops.iter().enumerate() {
+        let mut sums: Vec<usize> = Vec::new();
+        for source in &op.operands {
+            if let Source::Inside(from, _) = source {
+                sums.extend(&partial[*from]);
+            }
+        }
+        // What runs on is there at every step.
+        if op.kind.access.running().is_none() {
+            for span in &given[at].reduce {
+                span.start.axes(&mut |axis| sums.push(axis));
+            }
+        }
+        sums.sort_unstable();
+        sums.dedup();
+        let pieces = &carried.results[at];
+        if 1 < pieces.len() && (runs_on(local, given, at) || reads_running(local, given, at)) {
+            let reason = "it runs on, and several parts of it are wanted".to_owned();
+            return Err((Some(at), reason));
+        }
+        for (r, shape) in op.leaving() {
+            let tiles: Vec<&Tile> = pieces.iter().map(|piece| &piece[r]).collect();
+            if !covers(&tiles, &shape.dims, &grid) {
+                let tiles: Vec<String> = tiles.iter().map(ToString::to_string).collect();
+                let tiles = tiles.join(" and ");
+                let reason = format!("the tiles {tiles} of its result {r} are not all of it");
+                return Err((Some(at), reason));
+            }
+        }
+        for (r, tile) in pieces.iter().flat_map(|piece| piece.iter().enumerate()) {
+            if let Some(axis) = sums.iter().find(|&&a| tile.depends_on(a)) {
+                let reason =
+                    format!("its tile {tile} depends on g{axis}, along which it is added up");
+                return Err((Some(at), reason));
+            }
+            let shape = &op.kind.results[r];
+            if !op.leaves[r] || tile.is_outside(&shape.dims, &grid) {
+                continue;
+            }
+            let outside = |(span, &size): (&Span, &u64)| {
+                let (low, high) = span.start.range(&grid);
+                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+                low.saturating_add(number(span.extent)) <= 0 || number(size) <= high
+            };
+            if pieces.len() == 1 && tile.0.iter().zip(&shape.dims).any(outside) {
+                let reason = format!("a program's part {tile} of its result {r} holds none of it");
+                return Err((Some(at), reason));
+            }
+            limits
+                .legal(tile, &shape.dims, shape.bits)
+                .map_err(|e| (Some(at), format!("result {r} in blocks {tile}: {e}")))?;
+        }
+        partial.push(sums);
+    }
+    for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
+        for tile in tiles {
+            limits
+                .legal(tile, &shape.dims, shape.bits)
+                .map_err(|e| (None, format!("a value from memory in blocks {tile}: {e}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the operation runs on along a part of its axis.
+fn runs_on(local: &Local, given: &[Given], at: usize) -> bool {
+    local.ops[at].kind.access.running().is_some() && !given[at].reduce.is_empty()
+}
+
+/// Whether it reads what runs on.
+fn reads_running(local: &Local, given: &[Given], at: usize) -> bool {
+    let mut sources = local.ops[at].operands.iter();
+    sources.any(|s| matches!(*s, Source::Inside(from, _) if runs_on(local, given, from)))
+}
+
+/// Whether programs that write one block run directly after one another, and nothing runs faster than a sum
+/// but the steps that it waits for; the first operation for which that is not so, in words. `run` has the
+/// axes, the outermost first.
+pub(crate) fn check_order(
+    local: &Local,
+    carried: &Carried,
+    given: &[Given],
+    axes: &[Axis],
+    run: &[usize],
+    limits: &Limits,
+) -> Result<(), (Option<usize>, String)> {
+    let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
+    let mut waits: Vec<Vec<usize>> = Vec::with_capacity(local.ops.len());
+    for (at, (op, pieces)) in local.ops.iter().zip(&carried.results).enumerate() {
+        let makers = op.operands.iter().filter_map(|source| match *source {
+            Source::Inside(from, _) => Some(&waits[from]),
+            Source::Outside(_) => None,
+        });
+        let before: Vec<usize> = makers.flatten().copied().collect();
+        let sum = Sum::of(&given[at].reduce, &grid);
+        sum.check_order(run, &before, &grid)
+            .map_err(|e| (Some(at), e.to_string()))?;
+        waits.push(op.kind.access.complete_after(&sum, before));
+        for (r, shape) in op.leaving() {
+            let tiles = pieces.iter().map(|piece| &piece[r]);
+            tiles
+                .filter(|tile| !tile.is_outside(&shape.dims, &grid))
+                .try_for_each(|tile| revisits(tile, axes, run, limits.backend))
+                .map_err(|e| (Some(at), format!("result {r} {e}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a block that a program writes is written by others only directly after one another.
+fn revisits(
+    tile: &Tile,
+    axes: &[Axis],
+    run: &[usize],
+    backend: Option<Backend>,
+) -> Result<(), String> {
+    let moves = run.iter().rposition(|&a| tile.depends_on(a));
+    let again = |a: &usize| 1 < axes[*a].extent && !tile.depends_on(*a);
+    let sums = |a: &usize| again(a) && axes[*a].order == Order::Arbitrary;
+    // The steps of a sum that an output waits for come after those that move the output.
+    if let (Some(moves), Some(early)) = (moves, run.iter().position(sums))
+        && early < moves
+    {
+        let (moves, early) = (run[moves], run[early]);
+        return Err(format!(
+            "comes back to a block: g{early} runs outside of g{moves}"
+        ));
+    }
+    let tpu = matches!(backend, Some(Backend::Tpu(_)));
+    match (0..axes.len()).find(|a| tpu && again(a)) {
+        Some(a) if axes[a].order == Order::Parallel => Err(format!(
+            "is written by every step of g{a}, which is parallel, wanted arbitrary"
+        )),
+        _ => Ok(()),
+    }
+}
