@@ -340,7 +340,7 @@ module {
     ),
     Code::program(
         "tile-axis",
-        "a tile names an axis that the grid of its group does not have, or has a span that is empty or far longer than its dimension",
+        "a tile names an axis that the grid of its group does not have, has an empty span, or has far more elements than the values of the function",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
   %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["16 @ g1 * 16", "32"]}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
   return %0 : tensor<64x32xf32>

@@ -23,6 +23,7 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
     let mut diags = Vec::new();
     let mut made = Made::default();
     let running = Running::of(func, registry, &plan);
+    let most = most_elements(func);
     for &op in &func.body {
         if let Err(diag) = running.check(func, registry, &plan, op) {
             diags.push(diag.at(func.ops[op].span, "this operation"));
@@ -32,7 +33,7 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
             continue;
         };
         let grid = plan.groups[tile.group].grid();
-        let checked = check_tile(func, op, tile, &grid)
+        let checked = check_tile(func, op, tile, &grid, most)
             .and_then(|()| check_loops(func, registry, op, tile, &plan, &mut made));
         if let Err(diag) = checked {
             diags.push(diag.at(func.ops[op].span, "this operation"));
@@ -249,10 +250,19 @@ fn check_read<'a>(
     Err(Diagnostic::error("tile-uncovered", message))
 }
 
-fn check_tile(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), Diagnostic> {
+fn check_tile(
+    func: &Func,
+    op: Op,
+    tile: &OpTile,
+    grid: &[u64],
+    most: u64,
+) -> Result<(), Diagnostic> {
     let empty = tile.results.is_empty().then(|| tile.clone());
     let mut pieces = tile.pieces().chain(empty);
-    pieces.try_for_each(|piece| check_spans(func, op, &piece, grid))
+    pieces.try_for_each(|piece| {
+        check_spans(func, op, &piece, grid)?;
+        check_elements(&func.ops[op].name, &piece, most)
+    })
 }
 
 fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), Diagnostic> {
@@ -276,14 +286,6 @@ fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), D
                 read.0.len()
             );
             return Err(Diagnostic::error("tile-rank", message));
-        }
-    }
-    let read = tile.reads.iter().zip(&data.operands);
-    let read = read.filter_map(|(tile, value)| Some((tile.as_ref()?, value)));
-    for (tile, &value) in tile.results.iter().zip(&data.results).chain(read) {
-        let shape = func.ty(value).as_tensor().and_then(TensorType::shape);
-        for (span, size) in tile.0.iter().zip(shape.unwrap_or_default()) {
-            check_extent(&data.name, span, size)?;
         }
     }
     for (i, (result, &value)) in tile.results.iter().zip(&data.results).enumerate() {
@@ -323,20 +325,34 @@ fn check_span(name: &str, span: &Span, grid: &[u64]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// How much longer than its dimension a span may be, so many times and elements more: blocks of a power of
-/// two and what windows reach around are more than the dimension has.
-const MOST: u64 = 4;
-const MORE: u64 = 32;
+/// How many times more elements than the largest value of a function a tile may have: blocks of a power of
+/// two are up to twice as long in each dimension, and windows reach around.
+const MOST: u64 = 64;
+/// The elements that a tile may have where all values are small.
+const LEAST: u64 = 1 << 16;
 
-/// The span is not much longer than the dimension.
-fn check_extent(name: &str, span: &Span, size: u64) -> Result<(), Diagnostic> {
-    let most = size.saturating_mul(MOST).saturating_add(MORE);
-    if span.extent <= most {
+/// The elements that a tile of this function may have, none clipped: what a plan asks to be held is
+/// bounded by what the program has.
+fn most_elements(func: &Func) -> u64 {
+    let types = func.values.iter().filter_map(|(_, v)| v.ty.as_tensor());
+    let elements = types.filter_map(TensorType::shape).map(|shape| {
+        let sizes = shape.iter();
+        sizes.fold(1u64, |all, &n| all.saturating_mul(n))
+    });
+    let largest = elements.max().unwrap_or(1);
+    largest.saturating_mul(MOST).max(LEAST)
+}
+
+/// No tile has far more elements than the values of the function.
+fn check_elements(name: &str, tile: &OpTile, most: u64) -> Result<(), Diagnostic> {
+    let mut tiles = tile.results.iter().chain(tile.reads.iter().flatten());
+    let Some(tile) = tiles.find(|t| most < t.elements()) else {
         return Ok(());
-    }
+    };
     let message = format!(
-        "the tile of {name} has {} elements in `{span}` of a dimension of {size}, wanted at most {most}",
-        span.extent
+        "the tile {tile} of {name} has {} elements, wanted at most {most}",
+        tile.elements()
     );
-    Err(Diagnostic::error("tile-axis", message).hint("write the size alone for all of a dimension"))
+    let hint = "an extent is the size of the dimension for all of it";
+    Err(Diagnostic::error("tile-axis", message).hint(hint))
 }

@@ -142,6 +142,22 @@ impl Span {
         starts && ends
     }
 
+    /// The span without what lies behind the end of a dimension of this size in every program; a power
+    /// of two stays one.
+    #[must_use]
+    pub fn trimmed(&self, size: u64, grid: &[u64]) -> Span {
+        let before = self.start.range(grid).0.min(0).unsigned_abs();
+        let reached = size.saturating_add(before).max(1);
+        let extent = match self.extent.is_power_of_two() {
+            true => reached.checked_next_power_of_two().unwrap_or(u64::MAX),
+            false => reached,
+        };
+        Span {
+            start: self.start.clone(),
+            extent: self.extent.min(extent),
+        }
+    }
+
     /// The span with another expression in the place of each axis.
     #[must_use]
     pub fn substitute(&self, with: &dyn Fn(usize) -> Expr, grid: &[u64]) -> Span {
@@ -206,6 +222,18 @@ impl Tile {
             let end = low.saturating_add(i64::try_from(span.extent).unwrap_or(i64::MAX));
             if high <= 0 && i64::try_from(size).is_ok_and(|n| n <= end) {
                 *span = Span::whole(size);
+            }
+        }
+        self
+    }
+
+    /// The tile without what lies behind the ends of a value of this shape in every program; the
+    /// extents that are powers of two stay such.
+    #[must_use]
+    pub fn trimmed(mut self, shape: &[u64], grid: &[u64]) -> Tile {
+        for (span, &size) in self.0.iter_mut().zip(shape) {
+            if size < span.extent {
+                *span = span.trimmed(size, grid);
             }
         }
         self

@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
             let region = match reads.and_then(|r| r.get(i)) {
                 Some(Some(block)) if block.holds(&region, shape, self.grid) => block.clone(),
                 Some(Some(block)) => block.union(&region, self.grid).bounded(shape, self.grid),
-                _ => region,
+                _ => region.trimmed(shape, self.grid),
             };
             let outside = region.is_outside(shape, self.grid);
             match *source {
