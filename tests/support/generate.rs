@@ -535,9 +535,13 @@ impl Generator<'_> {
         if shape[axis] == 0 {
             return;
         }
-        let n_indices = 1 + self.below(3);
-        let dims: &[u64] = &[n_indices as u64];
-        let indices = self.side_arg(dims, DType::SI64);
+        let rank = if shape.len() < 4 {
+            1 + self.below(2)
+        } else {
+            1
+        };
+        let dims: Vec<u64> = (0..rank).map(|_| 1 + self.below(3) as u64).collect();
+        let indices = self.side_arg(&dims, DType::SI64);
         self.push("hbir.gather", &[x, indices], props([("axis", int(axis))]));
     }
 

@@ -213,7 +213,8 @@ fn common_order(cx: &mut RuleContext<'_>, name: &str) {
     }
 }
 
-/// All ports in one order; a broadcast operand whose part of it the target refuses keeps its default.
+/// All ports in one order; where runs are long, a broadcast operand whose part of it the target refuses
+/// keeps its default.
 fn follow(
     sig: &Signature,
     layouts: &mut Layouts,
@@ -226,7 +227,9 @@ fn follow(
     for port in 0..sig.n_ports() {
         let layout = restrict(sig, layouts, port, order, source);
         let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
-        let broadcast = port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
+        let broadcast = sig.accept == Accept::MinRun
+            && port < sig.n_operands
+            && sig.labels(port).iter().flatten().count() < n_full;
         form.push(match accepted {
             Some(l) => l,
             None if broadcast => default_layout(sig, layouts, port),

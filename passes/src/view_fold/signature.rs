@@ -37,6 +37,8 @@ pub struct Signature {
     pub(crate) declared: Vec<LayoutId>,
     /// The port whose labels are most: the one a common order is spelled by.
     pub(crate) fullest: usize,
+    /// The ports that have labels which the fullest port lacks: the operand of a gather, along its axis.
+    pub(crate) besides: Vec<usize>,
     /// Of an operation of very many ports in one order, the port that hears of every order first and
     /// tells the others: the largest one.
     pub(crate) hub: Option<usize>,
@@ -95,10 +97,12 @@ impl Signature {
             declared,
             reference_k: Vec::new(),
             fullest: 0,
+            besides: Vec::new(),
             hub: None,
         };
         signature.reference_k = signature.default_k();
         signature.fullest = fullest_port(&signature);
+        signature.besides = besides(&signature);
         signature.hub = hub(&signature);
         signature
     }
@@ -718,27 +722,50 @@ fn from_differs_with_inner_cut(
     })
 }
 
-/// All labels of the operation in an order, those that `order` lacks put beside their logical
-/// neighbour, innermost, or outermost.
-pub(crate) fn extend(sig: &Signature, order: &LabelOrder, full: usize) -> Vec<LabelOrder> {
-    let have = |order: &LabelOrder, label: usize| order.iter().any(|d| d.label == label);
-    let dims = sig.labels(full).iter().zip(&sig.shapes[full]);
-    let missing: Vec<LabelDigit> = dims
-        .filter_map(|(label, &n)| {
-            let label = (*label)?;
-            (1 < n && !have(order, label)).then_some(LabelDigit {
-                label,
-                div: 1,
-                extent: n,
-            })
+/// All labels of the operation in an order: those of the fullest port that `order` lacks, and those that
+/// only other ports have (the axis of a gather), put beside their logical neighbour, innermost, or
+/// outermost.
+pub(crate) fn extend(sig: &Signature, order: &LabelOrder) -> Vec<LabelOrder> {
+    let mut all = with_labels_of(sig, order, sig.fullest);
+    for &port in &sig.besides {
+        let mut longer: Vec<LabelOrder> = Vec::new();
+        for known in &all {
+            for option in with_labels_of(sig, known, port) {
+                if !longer.contains(&option) {
+                    longer.push(option);
+                }
+            }
+        }
+        all = longer;
+    }
+    all
+}
+
+/// The labels of a port that an order lacks.
+fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit> {
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    dims.filter_map(|(label, &n)| {
+        let label = (*label)?;
+        let known = order.iter().any(|d| d.label == label);
+        (1 < n && !known).then_some(LabelDigit {
+            label,
+            div: 1,
+            extent: n,
         })
-        .collect();
+    })
+    .collect()
+}
+
+/// An order with the labels of a port that it lacks beside their logical neighbour there, innermost,
+/// and outermost.
+fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<LabelOrder> {
+    let missing = lacking(sig, order, port);
     if missing.is_empty() {
         return vec![order.clone()];
     }
     let mut beside = order.clone();
     for digit in &missing {
-        let labels = sig.labels(full);
+        let labels = sig.labels(port);
         let at = labels
             .iter()
             .position(|l| *l == Some(digit.label))
@@ -771,6 +798,16 @@ fn fullest_port(sig: &Signature) -> usize {
         result,
         |best, port| if long(best) < long(port) { port } else { best },
     )
+}
+
+/// The ports that have labels which the fullest port lacks.
+fn besides(sig: &Signature) -> Vec<usize> {
+    let known: FastSet<usize> = sig.labels(sig.fullest).iter().flatten().copied().collect();
+    let lacks = |&port: &usize| {
+        let mut dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        dims.any(|(l, &n)| 1 < n && l.is_some_and(|l| !known.contains(&l)))
+    };
+    (0..sig.n_ports()).filter(lacks).collect()
 }
 
 fn hub(sig: &Signature) -> Option<usize> {
@@ -821,7 +858,7 @@ pub(crate) fn common_orders(
     if 0 < lacks && is_broadcast_operand {
         return Vec::new();
     }
-    extend(sig, &order, full)
+    extend(sig, &order)
 }
 
 fn missing_labels(sig: &Signature, port: usize, full: usize) -> usize {
