@@ -186,3 +186,10 @@ case("unsqueeze", "Unsqueeze", [f(3, 2)], dict(axes=[0, 3]), extra=[i64(0, 3)])
 case("quantize", "QuantizeLinear", [f(3, 4) * 50, np.array(0.5, np.float32), np.array(100, np.uint8)])
 case("quantize", "QuantizeLinear", [f(3, 4) * 50, np.abs(f(4)) + np.float32(0.2), i(4, dtype=np.int8)], dict(axis=1), dict(axis=1))
 case("dequantize", "DequantizeLinear", [i(3, 4, dtype=np.int8), np.abs(f(3)), i(3, dtype=np.int8)], dict(axis=0), dict(axis=0))
+for a in [dict(kernel=[5, 3], strides=[5, 2], ceil_mode=True), dict(kernel=[2, 3], strides=[2, 3], pads=[0, 0, 0, 1], dilations=[2, 2], ceil_mode=True)]:
+    # Windows that are larger than what they pool.
+    o = {("kernel_shape" if k == "kernel" else k): (int(v) if isinstance(v, bool) else v) for k, v in a.items()}
+    x = f(1, 2, 2, 4)
+    case("max_pool", "MaxPool", [x], a, o, opset=19)
+    case("avg_pool", "AveragePool", [x], a, o, opset=19)
+    case("avg_pool", "AveragePool", [x], dict(a, count_include_pad=True), dict(o, count_include_pad=1), opset=19)

@@ -92,6 +92,14 @@ fn infer(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     };
     fits(op, 1, &angles, "rotary-embedding-c3")?;
     fits(op, 2, &angles, "rotary-embedding-c3")?;
+    let (cos, sin) = (&op.operand(1)?.dims, &op.operand(2)?.dims);
+    if cos.iter().zip(sin).any(|(a, b)| unify(a, b).is_none()) {
+        let (cos, sin) = (show(cos), show(sin));
+        let message = format!(
+            "hbir.rotary_embedding has cosines of {cos} and sines of {sin}, wanted equal sizes"
+        );
+        return Err(OpError::new("rotary-embedding-c3", message));
+    }
     one(x.dims.clone(), dtype)
 }
 

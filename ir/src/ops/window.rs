@@ -40,8 +40,13 @@ impl Slide {
         let padded = n
             .checked_add(self.low as u64)?
             .checked_add(self.high as u64)?;
-        let free = padded.checked_sub(self.span() as u64)?;
-        let stride = self.stride as u64;
+        let (span, stride) = (self.span() as u64, self.stride as u64);
+        if padded < span {
+            // One window that reaches over the end by less than a step.
+            let started = 0 < n + self.low as u64;
+            return (ceil && started && span - padded < stride).then_some(1);
+        }
+        let free = padded - span;
         if !ceil {
             return Some(free / stride + 1);
         }
