@@ -146,6 +146,23 @@ impl<'r> Builder<'r> {
         }
     }
 
+    /// The element that a constant has everywhere, of however many: one that is written so, or broadcast.
+    pub(crate) fn splat_of(&self, val: Val) -> Option<Tensor> {
+        let Val::Lazy(id) = val else { return None };
+        match &self.lazies[id].source {
+            Source::Constant(Storage::Splat(one)) => Some(one.clone()),
+            Source::Constant(_) => None,
+            Source::Recipe(recipe) => {
+                let recipe = &self.recipes[*recipe];
+                let [only] = recipe.operands[..] else {
+                    return None;
+                };
+                let one = self.tensor(only).filter(|t| t.len() == 1)?;
+                (&*recipe.name == "hbir.broadcast").then(|| (*one).clone().reshaped(Vec::new()))
+            }
+        }
+    }
+
     /// The elements, where they are few and known.
     pub(crate) fn tensor(&self, val: Val) -> Option<Arc<Tensor>> {
         match val {

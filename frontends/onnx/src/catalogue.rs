@@ -91,7 +91,10 @@ const REMARKS: &[(&str, &str)] = &[
         "Attention",
         "contractions, so that no operand is transposed; opaque when heads do not divide, or an extent it masks by is unknown",
     ),
-    ("BatchNormalization", "opaque in training"),
+    (
+        "BatchNormalization",
+        "opaque in training before opset 14, or with statistics of another type",
+    ),
     (
         "BlackmanWindow",
         "a constant; opaque when the size is computed at run time",
@@ -143,6 +146,10 @@ const REMARKS: &[(&str, &str)] = &[
     (
         "MaxUnpool",
         "a scatter into zeros; opaque when the shape is computed at run time",
+    ),
+    (
+        "NonZero",
+        "of constants, and ranges over one dimension; opaque when the operand is computed at run time",
     ),
     ("OneHot", "opaque when the depth is computed at run time"),
     (

@@ -12,6 +12,7 @@ mod codes;
 mod entries;
 mod functions;
 mod graph;
+mod inferred;
 mod node;
 mod opaque;
 mod order;

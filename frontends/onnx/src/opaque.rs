@@ -1,12 +1,12 @@
 //! Operators without an equivalent: kept as `hbir.opaque` with their attributes.
 
 use crate::builder::{Builder, NewOp, Stop, Val};
-use crate::functions::standard;
+use crate::inferred;
 use crate::node::NodeCx;
 use crate::proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
-use crate::tensor::{self, Blob, Declared, File, INLINE_BYTES, Storage};
+use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Dim, Loc, TensorType, Type};
+use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Loc, Type};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
@@ -71,68 +71,8 @@ pub(crate) fn emit(
 
 /// The type that the file declares, or that follows from the inputs, or an unknown one.
 fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
-    let derived = || derived_type(cx, i).map(Type::from);
+    let derived = || inferred::result(cx, i).map(Type::from);
     cx.declared_type(i).or_else(derived).unwrap_or_else(unknown)
-}
-
-/// The type of output `i` of some standard operators that have no translation.
-fn derived_type(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
-    if !standard(&cx.node.domain).is_empty() {
-        return None;
-    }
-    let like = |i: usize| cx.ty(cx.input(i)?).ok();
-    match (cx.node.op_type.as_str(), i) {
-        ("BatchNormalization" | "Bernoulli" | "CumProd" | "CumSum" | "Dropout" | "Trilu", 0) => {
-            let to = cx
-                .int("dtype")
-                .map(|code| tensor::dtype(i32::try_from(code).unwrap_or(-1)));
-            let ty = like(0)?;
-            let dtype = to.unwrap_or(Ok(ty.dtype)).ok()?;
-            Some(TensorType::new(ty.dims, dtype))
-        }
-        ("If", _) => {
-            let [yes, no] = ["then_branch", "else_branch"].map(|name| branch_type(cx, name, i));
-            yes.filter(|yes| Some(yes) == no.as_ref())
-        }
-        ("GRU" | "LSTM" | "RNN", 0..=2) => recurrent_type(i, cx, &like(0)?, &like(2)?),
-        _ => None,
-    }
-}
-
-/// What a branch declares for output `i`.
-fn branch_type(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Option<TensorType> {
-    let graph = GraphProto::decode(cx.attr(name)?.g.clone()?).ok()?;
-    match tensor::declared(graph.output.get(i)?.ty.as_ref()) {
-        Declared::Tensor(ty) => Some(ty),
-        Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
-    }
-}
-
-/// All states, the last one, or the last cell of a recurrent operator: `x` is `[length, batch, input]`,
-/// the recurrence weights `[directions, gates, hidden]`.
-fn recurrent_type(
-    i: usize,
-    cx: &NodeCx<'_, '_>,
-    x: &TensorType,
-    weights: &TensorType,
-) -> Option<TensorType> {
-    let [first, second, _] = &x.dims[..] else {
-        return None;
-    };
-    let [directions, _, hidden] = &weights.dims[..] else {
-        return None;
-    };
-    let by_batch = cx.int("layout").unwrap_or(0) == 1;
-    let dims: Vec<&Dim> = match (i, by_batch) {
-        (0, false) => vec![first, directions, second, hidden],
-        (0, true) => vec![first, second, directions, hidden],
-        (_, false) => vec![directions, second, hidden],
-        (_, true) => vec![first, directions, hidden],
-    };
-    Some(TensorType::new(
-        dims.into_iter().cloned().collect(),
-        x.dtype,
-    ))
 }
 
 /// An attribute of the file as one of the program; `None` for a kind that has no counterpart.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use optc_ir::text::print_type;
 use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Registry, Severity};
 use optc_onnx::{Import, Options, import};
 use support::*;
@@ -743,6 +744,172 @@ fn statistics_of_a_layer_norm_are_computed_beside_it() {
         ..graph
     };
     assert_eq!(names(main_of(&imported(&only_y))), ["layer_norm"]);
+}
+
+#[test]
+fn statistics_of_a_batch_are_computed() {
+    let stats = |name: &str| floats(name, &[3], &[0.5, 1.0, 2.0]);
+    let inputs = ["x", "scale", "bias", "mean", "variance"];
+    let attrs = vec![attr_int("training_mode", 1), attr_float("momentum", 0.75)];
+    let graph = inputs[1..]
+        .iter()
+        .fold(Graph::new(), |g, name| g.constant(stats(name)));
+    let graph = graph
+        .input(fixed("x", F32, &[2, 3, 4]))
+        .node(node("BatchNormalization", &inputs, &["y", "m", "v"], attrs))
+        .output(fixed("y", F32, &[2, 3, 4]))
+        .output(fixed("v", F32, &[3]));
+    let moments = ["reduce", "sub", "mul", "reduce", "squeeze", "squeeze"];
+    let running = ["mul", "add"];
+    let all = [&moments[..], &["batch_norm"], &running].concat();
+    assert_eq!(sorted(names(main_of(&imported(&graph)))), sorted(all));
+    let only_y = Graph {
+        outputs: graph.outputs[..1].to_vec(),
+        ..graph
+    };
+    let all = [&moments[..], &["batch_norm"]].concat();
+    assert_eq!(sorted(names(main_of(&imported(&only_y)))), sorted(all));
+}
+
+fn sorted(mut names: Vec<&str>) -> Vec<&str> {
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn places_of_what_is_not_zero_are_known_of_constants() {
+    let table = floats("c", &[2, 3], &[0.0, 1.0, 0.0, 2.0, 0.0, 3.0]);
+    let graph = Graph::new()
+        .constant(table)
+        .node(node("NonZero", &["c"], &["y"], vec![]))
+        .output(fixed("y", I64, &[2, 3]));
+    let import = imported(&graph);
+    let func = main_of(&import);
+    let [only] = func.body[..] else {
+        panic!("wanted a constant, found {:?}", names(func));
+    };
+    let Some(Attr::Dense(found)) = func.ops[only].props.get("value") else {
+        panic!("wanted elements");
+    };
+    let words = found.bytes.chunks_exact(8);
+    let found: Vec<i64> = words
+        .map(|w| i64::from_le_bytes(w.try_into().unwrap()))
+        .collect();
+    assert_eq!(found, [0, 1, 1, 1, 0, 2]);
+
+    // `arange(S)`, as it is exported.
+    let ones = attr_tensor("value", ints("", &[1]));
+    let range = |ones: Msg| {
+        Graph::new()
+            .input(value("x", F32, &[D::P("S")]))
+            .node(node("Shape", &["x"], &["s"], vec![]))
+            .node(node("ConstantOfShape", &["s"], &["ones"], vec![ones]))
+            .node(node("NonZero", &["ones"], &["y"], vec![]))
+            .output(value("y", I64, &[D::Open, D::Open]))
+    };
+    let import = imported(&range(ones));
+    assert_eq!(names(main_of(&import)), ["iota"]);
+    let ty = print_type(main_of(&import).ty(main_of(&import).results[0]));
+    assert_eq!(ty, r#"tensor<1x?xsi64, {dims = [1, "S"]}>"#);
+    let zeros = attr_tensor("value", ints("", &[0]));
+    assert!(names(main_of(&imported(&range(zeros)))).contains(&"opaque"));
+}
+
+#[test]
+fn types_of_opaque_results_follow_from_the_standard() {
+    let x = || fixed("x", F32, &[2, 3, 8]);
+    let n = |name: &str| value(name, I64, &[D::Open]);
+    let typed = |op: &str, inputs: &[&str], attrs: Vec<Msg>, opset: i64| {
+        let graph = Graph::new()
+            .input(x())
+            .input(n("n"))
+            .input(fixed("two", I64, &[2]))
+            .input(fixed("c", 9, &[3]))
+            .constant(ints("image", &[4, 6]))
+            .constant(ints("block", &[1, 3]))
+            .constant(ints("axes", &[2]))
+            .node(node(op, inputs, &["y"], attrs))
+            .output(Msg::new().str(1, "y"));
+        let import = imported(&Graph { opset, ..graph });
+        let func = main_of(&import);
+        assert_eq!(names(func), ["opaque"], "{op}");
+        print_type(func.ty(func.results[0]))
+    };
+    let cases: Vec<(&str, &[&str], Vec<Msg>, i64, &str)> = vec![
+        ("NonZero", &["x"], vec![], 17, "tensor<3x?xsi64>"),
+        ("Unique", &["x"], vec![], 17, "tensor<?xf32>"),
+        (
+            "Unique",
+            &["x"],
+            vec![attr_int("axis", 1)],
+            17,
+            "tensor<2x?x8xf32>",
+        ),
+        (
+            "Compress",
+            &["x", "c"],
+            vec![attr_int("axis", -2)],
+            17,
+            "tensor<2x?x8xf32>",
+        ),
+        (
+            "RandomUniformLike",
+            &["x"],
+            vec![attr_int("dtype", 10)],
+            17,
+            "tensor<2x3x8xf16>",
+        ),
+        (
+            "RandomNormal",
+            &[],
+            vec![attr_ints("shape", &[4, 5])],
+            17,
+            "tensor<4x5xf32>",
+        ),
+        (
+            "DFT",
+            &["x"],
+            vec![attr_int("axis", 1)],
+            17,
+            "tensor<2x3x2xf32>",
+        ),
+        (
+            "DFT",
+            &["x"],
+            vec![attr_int("onesided", 1)],
+            20,
+            "tensor<2x2x2xf32>",
+        ),
+        (
+            "Col2Im",
+            &["x", "image", "block"],
+            vec![],
+            18,
+            "tensor<2x1x4x6xf32>",
+        ),
+        ("Reshape", &["x", "two"], vec![], 17, "tensor<?x?xf32>"),
+        ("Expand", &["x", "two"], vec![], 17, "tensor<2x3x8xf32>"),
+        ("ConstantOfShape", &["two"], vec![], 17, "tensor<?x?xf32>"),
+        (
+            "Slice",
+            &["x", "two", "two", "axes"],
+            vec![],
+            17,
+            "tensor<2x3x?xf32>",
+        ),
+        (
+            "TopK",
+            &["x", "n"],
+            vec![attr_int("axis", 0)],
+            17,
+            "tensor<?x3x8xf32>",
+        ),
+        ("Tile", &["x", "n"], vec![], 17, "tensor<?x?x?xf32>"),
+        ("Det", &["x"], vec![], 17, "tensor<2xf32>"),
+    ];
+    for (op, inputs, attrs, opset, wanted) in cases {
+        assert_eq!(typed(op, inputs, attrs, opset), wanted, "{op}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub(super) static RULES: &[Rule] = &[
     native("GatherElements", gather_elements),
     native("GatherND", gather_nd),
     decomposed("Hardmax", hardmax),
+    decomposed("NonZero", non_zero),
     decomposed("OneHot", one_hot),
     decomposed("ReverseSequence", reverse_sequence),
     native("Scatter", scatter_elements),
@@ -219,6 +220,40 @@ fn compress(cx: &mut NodeCx<'_, '_>) -> Done {
         &[x, places],
         props([("axis", Attr::int(axis as i64))]),
     )
+}
+
+/// The coordinates of what is not zero in a constant, a row a dimension. Ranges are exported so: of ones.
+fn non_zero(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let dims = cx.dims(x)?;
+    if let Some(t) = cx.tensor(0) {
+        let zero = |&i: &usize| t.f64_at(i) == 0.0 && (t.dtype.is_float() || t.i64_at(i) == 0);
+        let found: Vec<usize> = (0..t.len()).filter(|i| !zero(i)).collect();
+        if cx
+            .file
+            .spend((found.len() as u64).saturating_mul(dims.len() as u64))
+        {
+            let mut places = Vec::with_capacity(found.len() * dims.len());
+            let mut stride = t.len();
+            for &n in &t.shape {
+                stride = stride.checked_div(n).unwrap_or(0);
+                places.extend(found.iter().map(|i| (i / stride % n) as i64));
+            }
+            let places = Tensor::from_i64(DType::SI64, vec![dims.len(), found.len()], places);
+            let places = cx.b.literal(places, cx.loc.clone());
+            cx.set(0, places);
+            return Ok(());
+        }
+    }
+    let one = cx.b.splat_of(x).is_some_and(|one| one.f64_at(0) != 0.0);
+    match &dims[..] {
+        [n] if one => {
+            let places = cx.iota(n, 1, 2, DType::SI64)?;
+            cx.set(0, places);
+            Ok(())
+        }
+        _ => Err(Stop::opaque("its operand is computed at run time")),
+    }
 }
 
 /// The first elements of every sequence in reverse order, as many as its length says.

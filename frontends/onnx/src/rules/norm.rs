@@ -66,7 +66,10 @@ fn epsilon(cx: &NodeCx<'_, '_>, default: f64) -> Attr {
 }
 
 fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
-    if cx.flag("training_mode", false) || (1..cx.node.output.len()).any(|i| cx.is_used(i)) {
+    if cx.flag("training_mode", false) {
+        return batch_statistics(cx);
+    }
+    if (1..cx.node.output.len()).any(|i| cx.is_used(i)) {
         return Err(Stop::opaque("it updates its statistics"));
     }
     let operands = [
@@ -78,6 +81,50 @@ fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     ];
     let dict = props([("epsilon", epsilon(cx, EPSILON))]);
     cx.finish("hbir.batch_norm", &operands, dict)
+}
+
+/// In training: by the mean and variance of the batch; outputs 1 and 2 are those that run along.
+fn batch_statistics(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let channel_wise = [cx.need(1)?, cx.need(2)?, cx.need(3)?, cx.need(4)?];
+    let dtype = cx.dtype(x)?;
+    for value in channel_wise {
+        if cx.dtype(value)? != dtype {
+            return Err(Stop::opaque("its statistics are of another type"));
+        }
+    }
+    let [scale, bias, mean_so_far, variance_so_far] = channel_wise;
+    let rank = cx.rank(x)?;
+    if rank < 2 {
+        return Err(Stop::opaque("it has no channels"));
+    }
+    let axes: Vec<usize> = (0..rank).filter(|&d| d != 1).collect();
+    let (mean, _, variance) = moments(cx, x, &axes)?;
+    let flat = |cx: &mut NodeCx<'_, '_>, value| {
+        let axes: Vec<i64> = axes.iter().map(|&d| d as i64).collect();
+        let dict = props([("axes", Attr::ints(&axes))]);
+        cx.emit("hbir.squeeze", &[value], dict)
+    };
+    let (mean, variance) = (flat(cx, mean)?, flat(cx, variance)?);
+    let dict = props([("epsilon", epsilon(cx, EPSILON))]);
+    let operands = [x, scale, bias, mean, variance];
+    let normal = cx.emit("hbir.batch_norm", &operands, dict)?;
+    cx.set(0, normal);
+    let momentum = cx.float("momentum", f64::from(0.9_f32));
+    let pairs = [(1, mean_so_far, mean), (2, variance_so_far, variance)];
+    for (output, so_far, now) in pairs {
+        if cx.is_used(output) {
+            let (old, new) = (
+                cx.scalar_like(momentum, x)?,
+                cx.scalar_like(1.0 - momentum, x)?,
+            );
+            let old = cx.plain("hbir.mul", &[so_far, old])?;
+            let new = cx.plain("hbir.mul", &[now, new])?;
+            let value = cx.plain("hbir.add", &[old, new])?;
+            cx.set(output, value);
+        }
+    }
+    Ok(())
 }
 
 fn instance_norm(cx: &mut NodeCx<'_, '_>) -> Done {

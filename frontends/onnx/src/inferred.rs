@@ -1,0 +1,342 @@
+//! Types of what standard operators give that stay opaque, so that what reads it does not: sizes that
+//! hang on elements are unknown ones.
+
+use crate::entries::Entry;
+use crate::functions::standard;
+use crate::node::NodeCx;
+use crate::proto::GraphProto;
+use crate::tensor::{self, Declared};
+use optc_ir::{DType, Dim, TensorType};
+use prost::Message;
+
+/// The type of output `i`; `None` where not even the number of dimensions is known.
+pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    if !standard(&cx.node.domain).is_empty() {
+        return None;
+    }
+    let op = cx.node.op_type.as_str();
+    match (op, i) {
+        ("BatchNormalization" | "Bernoulli" | "CumProd" | "CumSum" | "Dropout" | "Trilu", 0)
+        | ("RandomNormalLike" | "RandomUniformLike", 0) => {
+            let ty = operand(cx, 0)?;
+            let dtype = chosen_dtype(cx, ty.dtype)?;
+            Some(TensorType::new(ty.dims, dtype))
+        }
+        ("Dropout", 1) => Some(TensorType::new(operand(cx, 0)?.dims, DType::BOOL)),
+        ("RandomNormal" | "RandomUniform", 0) => {
+            let dims = cx.ints("shape")?.into_iter().map(extent).collect();
+            Some(TensorType::new(dims, chosen_dtype(cx, DType::F32)?))
+        }
+        ("Multinomial", 0) => {
+            let batch = operand(cx, 0)?.dims.into_iter().next()?;
+            let dims = vec![batch, extent(cx.int("sample_size").unwrap_or(1))];
+            Some(TensorType::new(dims, chosen_dtype(cx, DType::SI32)?))
+        }
+        ("If", _) => branches(cx, i),
+        ("Loop", _) => loop_result(cx, i),
+        ("GRU" | "LSTM" | "RNN", 0..=2) => recurrent(i, cx, &operand(cx, 0)?, &operand(cx, 2)?),
+        ("NonZero", 0) => {
+            let rank = operand(cx, 0)?.rank() as u64;
+            Some(indices(vec![Dim::Fixed(rank), Dim::Unknown]))
+        }
+        ("NonMaxSuppression", 0) => Some(indices(vec![Dim::Unknown, Dim::Fixed(3)])),
+        ("Unique", 0) => picked(cx),
+        ("Unique", 1..=3) => Some(indices(vec![Dim::Unknown])),
+        ("Compress", 0) => picked(cx),
+        ("ConstantOfShape", 0) => {
+            let dtype = match cx.tensor_attr("value").ok()? {
+                Some(value) => value.ty.dtype,
+                None => DType::F32,
+            };
+            Some(TensorType::new(sizes(cx, 0)?, dtype))
+        }
+        ("Expand", 0) => expanded(cx),
+        ("Reshape", 0) => reshaped(cx),
+        ("Range", 0) => Some(TensorType::new(vec![Dim::Unknown], operand(cx, 0)?.dtype)),
+        ("OneHot", 0) => {
+            let (mut dims, dtype) = (operand(cx, 0)?.dims, operand(cx, 2)?.dtype);
+            let axis = cx.axis(cx.int("axis").unwrap_or(-1), dims.len() + 1).ok()?;
+            dims.insert(axis, Dim::Unknown);
+            Some(TensorType::new(dims, dtype))
+        }
+        ("TopK", 0 | 1) => {
+            let ty = operand(cx, 0)?;
+            let axis = cx.axis(cx.int("axis").unwrap_or(-1), ty.rank()).ok()?;
+            let ty = without(ty, &[axis]);
+            Some(if i == 0 { ty } else { indices(ty.dims) })
+        }
+        ("Split", _) => {
+            let ty = operand(cx, 0)?;
+            let axis = cx.axis(cx.int("axis").unwrap_or(0), ty.rank()).ok()?;
+            Some(without(ty, &[axis]))
+        }
+        ("Slice", 0) => along(cx, 3),
+        ("Pad", 0) => along(cx, 3),
+        ("CenterCropPad", 0) => {
+            let ty = operand(cx, 0)?;
+            let axes = match cx.ints("axes") {
+                Some(axes) => cx.axes(&axes, ty.rank()).ok()?,
+                None => (0..ty.rank()).collect(),
+            };
+            Some(without(ty, &axes))
+        }
+        ("Tile" | "Resize" | "Upsample", 0) => {
+            let ty = operand(cx, 0)?;
+            let axes: Vec<usize> = (0..ty.rank()).collect();
+            Some(without(ty, &axes))
+        }
+        ("Det", 0) => {
+            let mut ty = operand(cx, 0)?;
+            ty.dims.truncate(ty.rank().checked_sub(2)?);
+            Some(ty)
+        }
+        ("Col2Im", 0) => columns(cx),
+        ("DFT", 0) => fourier(cx),
+        ("STFT", 0) => {
+            let ty = operand(cx, 0)?;
+            let batch = ty.dims.first()?.clone();
+            let dims = vec![batch, Dim::Unknown, Dim::Unknown, Dim::Fixed(2)];
+            Some(TensorType::new(dims, ty.dtype))
+        }
+        ("RoiAlign", 0) => {
+            let (x, rois) = (operand(cx, 0)?, operand(cx, 1)?);
+            let size = |name: &str| extent(cx.int(name).unwrap_or(1));
+            let (rows, columns) = (size("output_height"), size("output_width"));
+            let dims = vec![
+                rois.dims.first()?.clone(),
+                x.dims.get(1)?.clone(),
+                rows,
+                columns,
+            ];
+            Some(TensorType::new(dims, x.dtype))
+        }
+        ("MaxRoiPool", 0) => {
+            let (x, rois) = (operand(cx, 0)?, operand(cx, 1)?);
+            let mut dims = vec![rois.dims.first()?.clone(), x.dims.get(1)?.clone()];
+            dims.extend(cx.ints("pooled_shape")?.into_iter().map(extent));
+            Some(TensorType::new(dims, x.dtype))
+        }
+        ("DeformConv", 0) => {
+            let (x, weights, offsets) = (operand(cx, 0)?, operand(cx, 1)?, operand(cx, 2)?);
+            let mut dims = vec![x.dims.first()?.clone(), weights.dims.first()?.clone()];
+            dims.extend(offsets.dims.get(2..)?.iter().cloned());
+            Some(TensorType::new(dims, x.dtype))
+        }
+        _ => None,
+    }
+}
+
+fn operand(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    Some(cx.ty(cx.input(i)?).ok()?.without_layout())
+}
+
+/// What the attribute `dtype` names, if it is there.
+fn chosen_dtype(cx: &NodeCx<'_, '_>, default: DType) -> Option<DType> {
+    match cx.int("dtype") {
+        Some(code) => tensor::dtype(i32::try_from(code).ok()?).ok(),
+        None => Some(default),
+    }
+}
+
+fn extent(n: i64) -> Dim {
+    u64::try_from(n).map_or(Dim::Unknown, Dim::Fixed)
+}
+
+fn indices(dims: Vec<Dim>) -> TensorType {
+    TensorType::new(dims, DType::SI64)
+}
+
+/// The type with unknown sizes along these axes.
+fn without(mut ty: TensorType, axes: &[usize]) -> TensorType {
+    for &axis in axes {
+        ty.dims[axis] = Dim::Unknown;
+    }
+    ty
+}
+
+/// Unknown along the axes that input `i` lists, and along all where it is computed or absent.
+fn along(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    let ty = operand(cx, 0)?;
+    let axes = match cx.const_ints(i) {
+        Some(axes) => cx.axes(&axes, ty.rank()).ok()?,
+        None => (0..ty.rank()).collect(),
+    };
+    Some(without(ty, &axes))
+}
+
+/// Some of the elements, or of the slices along `axis`.
+fn picked(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
+    let ty = operand(cx, 0)?;
+    match cx.int("axis") {
+        Some(axis) => {
+            let axis = cx.axis(axis, ty.rank()).ok()?;
+            Some(without(ty, &[axis]))
+        }
+        None => Some(TensorType::new(vec![Dim::Unknown], ty.dtype)),
+    }
+}
+
+/// The sizes that a shape input holds, those that are computed unknown.
+fn sizes(cx: &NodeCx<'_, '_>, i: usize) -> Option<Vec<Dim>> {
+    if let Some(entries) = cx.entries(i) {
+        let size = |entry: Entry| match entry {
+            Entry::Int(n) => extent(n),
+            Entry::Size(size) => Dim::of_size(&size),
+            Entry::Ratio(..) | Entry::Unknown => Dim::Unknown,
+        };
+        return Some(entries.into_iter().map(size).collect());
+    }
+    let shape = operand(cx, i)?;
+    let rank = shape.dims.first()?.fixed().filter(|&n| n <= MAX_RANK)?;
+    Some((0..rank).map(|_| Dim::Unknown).collect())
+}
+
+/// The most dimensions that a computed shape is believed to have.
+const MAX_RANK: u64 = 64;
+
+/// The operand's sizes broadcast with those asked for.
+fn expanded(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
+    let ty = operand(cx, 0)?;
+    let mut dims = sizes(cx, 1)?;
+    while dims.len() < ty.rank() {
+        dims.insert(0, Dim::Fixed(1));
+    }
+    let lead = dims.len() - ty.rank();
+    for (dim, own) in dims[lead..].iter_mut().zip(&ty.dims) {
+        let known = own.fixed().filter(|&n| 1 < n);
+        *dim = match (dim.fixed(), known) {
+            (_, Some(n)) => Dim::Fixed(n),
+            (Some(n), None) if 1 < n => Dim::Fixed(n),
+            (Some(_), None) => own.clone(),
+            (None, None) if own.is_one() => dim.clone(),
+            (None, None) => Dim::Unknown,
+        };
+    }
+    Some(TensorType::new(dims, ty.dtype))
+}
+
+/// The sizes asked for; 0 is the operand's, -1 and what is computed is unknown.
+fn reshaped(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
+    let ty = operand(cx, 0)?;
+    let mut dims = sizes(cx, 1)?;
+    if !cx.flag("allowzero", false) {
+        for (d, dim) in dims.iter_mut().enumerate() {
+            if dim.fixed() == Some(0) {
+                *dim = ty.dims.get(d)?.clone();
+            }
+        }
+    }
+    Some(TensorType::new(dims, ty.dtype))
+}
+
+/// `Col2Im`: columns of blocks back in an image, `[N, C * block, L]` to `[N, C, image…]`.
+fn columns(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
+    let ty = operand(cx, 0)?;
+    let image = sizes(cx, 1)?;
+    let block = cx.const_ints(2)?;
+    let block = block.iter().try_fold(1u64, |all, &n| {
+        all.checked_mul(u64::try_from(n).ok().filter(|&n| 0 < n)?)
+    })?;
+    let channels = ty.dims.get(1)?.fixed().filter(|n| n.is_multiple_of(block));
+    let mut dims = vec![ty.dims.first()?.clone()];
+    dims.push(channels.map_or(Dim::Unknown, |n| Dim::Fixed(n / block)));
+    dims.extend(image);
+    Some(TensorType::new(dims, ty.dtype))
+}
+
+/// `DFT` of `[…, 1 or 2]`: real and imaginary parts; of one side half of the frequencies.
+fn fourier(cx: &NodeCx<'_, '_>) -> Option<TensorType> {
+    let mut ty = operand(cx, 0)?;
+    let rank = ty.rank();
+    let axis = match (cx.opset < 20, cx.input(2)) {
+        (true, _) => cx.int("axis").unwrap_or(1),
+        (false, None) => -2,
+        (false, Some(_)) => *cx.const_ints(2)?.first()?,
+    };
+    let axis = cx.axis(axis, rank).ok()?;
+    let length = match cx.input(1) {
+        Some(_) => cx
+            .const_ints(1)
+            .and_then(|n| u64::try_from(*n.first()?).ok()),
+        None => ty.dims[axis].fixed(),
+    };
+    let (one_sided, inverse) = (cx.flag("onesided", false), cx.flag("inverse", false));
+    let frequencies = match (one_sided, inverse) {
+        (false, _) => length,
+        (true, false) => length.map(|n| n / 2 + 1),
+        (true, true) => None,
+    };
+    ty.dims[axis] = frequencies.map_or(Dim::Unknown, Dim::Fixed);
+    let parts = if one_sided && inverse {
+        Dim::Unknown
+    } else {
+        Dim::Fixed(2)
+    };
+    *ty.dims.last_mut()? = parts;
+    Some(ty)
+}
+
+/// What both branches declare for output `i`; a size in which they differ is unknown.
+fn branches(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    let yes = declared_inside(cx, "then_branch", i)?;
+    let no = declared_inside(cx, "else_branch", i)?;
+    either(yes, &no)
+}
+
+/// Output `i` of a `Loop`: what is carried, of the sizes that it has at the start and that the body
+/// declares; then what every turn adds, stacked.
+fn loop_result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
+    let carried = cx.node.input.len().checked_sub(2)?;
+    let body = declared_inside(cx, "body", i + 1)?;
+    if i < carried {
+        return either(operand(cx, i + 2)?, &body);
+    }
+    let dims = std::iter::once(Dim::Unknown).chain(body.dims).collect();
+    Some(TensorType::new(dims, body.dtype))
+}
+
+/// A type that both have: a size in which they differ, or that is not known of one, is unknown.
+fn either(a: TensorType, b: &TensorType) -> Option<TensorType> {
+    if a.dtype != b.dtype || a.rank() != b.rank() {
+        return None;
+    }
+    let pairs = a.dims.into_iter().zip(&b.dims);
+    let same = |(a, b): (Dim, &Dim)| if a.same(b) { a } else { Dim::Unknown };
+    Some(TensorType::new(pairs.map(same).collect(), a.dtype))
+}
+
+/// What the subgraph of this attribute declares for its output `i`.
+fn declared_inside(cx: &NodeCx<'_, '_>, name: &str, i: usize) -> Option<TensorType> {
+    let graph = GraphProto::decode(cx.attr(name)?.g.clone()?).ok()?;
+    match tensor::declared(graph.output.get(i)?.ty.as_ref()) {
+        Declared::Tensor(ty) => Some(ty),
+        Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
+    }
+}
+
+/// All states, the last one, or the last cell of a recurrent operator: `x` is `[length, batch, input]`,
+/// the recurrence weights `[directions, gates, hidden]`.
+fn recurrent(
+    i: usize,
+    cx: &NodeCx<'_, '_>,
+    x: &TensorType,
+    weights: &TensorType,
+) -> Option<TensorType> {
+    let [first, second, _] = &x.dims[..] else {
+        return None;
+    };
+    let [directions, _, hidden] = &weights.dims[..] else {
+        return None;
+    };
+    let by_batch = cx.int("layout").unwrap_or(0) == 1;
+    let dims: Vec<&Dim> = match (i, by_batch) {
+        (0, false) => vec![first, directions, second, hidden],
+        (0, true) => vec![first, second, directions, hidden],
+        (_, false) => vec![directions, second, hidden],
+        (_, true) => vec![first, directions, hidden],
+    };
+    Some(TensorType::new(
+        dims.into_iter().cloned().collect(),
+        x.dtype,
+    ))
+}
