@@ -5,9 +5,10 @@ use super::part::{Part, Region, extents, for_each, intersection, is_empty, offse
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
 use optc_ir::ops::rearrange::view_of;
-use optc_ir::tile::{Access, access_of};
+use optc_ir::tile::{Access, Index, access_of};
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, EvalContext, FreedomClass, OpDecl, OpRef, Role, Tensor, Type,
+    Attr, AttrDict, Bindings, DType, EvalContext, Freedom, FreedomClass, OpDecl, OpRef, Role,
+    Tensor, Type,
 };
 use std::ops::Range;
 
@@ -193,8 +194,8 @@ impl Step<'_> {
     }
 
     /// The parts of the operands that the regions of the results need, by the labels that the
-    /// operation declares: equal labels are equal elements. `reduced` has a range for each label
-    /// that no result has. `None` where labels do not say it.
+    /// operation declares: equal labels are equal elements. `reduced` has a range for each loop that
+    /// reduces. `None` where labels do not say it.
     pub(super) fn cut(&self, regions: &[Region], reduced: &[Range<i64>]) -> Option<Cut> {
         let (operands, results) = self.whole_types();
         let freedom = self.decl.freedom(&self.op(&operands, &results, self.props));
@@ -227,18 +228,19 @@ impl Step<'_> {
                 }
             }
         }
-        let used = |label: usize| {
-            let marks = freedom.operands.iter().flatten();
-            marks.flatten().any(|&l| l == label)
-        };
-        let summed: Vec<usize> = (0..freedom.labels.len())
-            .filter(|&l| !in_result[l] && used(l))
-            .collect();
-        if summed.len() < reduced.len() {
-            return None;
-        }
-        for (&label, range) in summed.iter().zip(reduced) {
-            ranges[label] = Some(range.clone());
+        if !reduced.is_empty() {
+            let access = self.access();
+            let loops: Vec<usize> = access.reductions().map(|r| r.0).collect();
+            if loops.len() < reduced.len() {
+                return None;
+            }
+            for (&id, range) in loops.iter().zip(reduced) {
+                let label = label_of(&access, id, &freedom)?;
+                if in_result[label] {
+                    return None;
+                }
+                ranges[label] = Some(range.clone());
+            }
         }
         let exact = freedom.operands.iter().map(|labels| {
             let known = |label: &Option<usize>| label.is_some_and(|l| ranges[l].is_some());
@@ -428,4 +430,33 @@ fn index_of(number: i64, shape: &[usize]) -> Vec<i64> {
         rest /= size;
     }
     at
+}
+
+/// The label of the dimensions that a loop runs along, an element a step; `None` where it runs along others,
+/// or with another loop.
+fn label_of(access: &Access, id: usize, freedom: &Freedom) -> Option<usize> {
+    let mut found = None;
+    for (indices, labels) in access.operands.iter().zip(&freedom.operands) {
+        for (index, label) in indices.iter().zip(labels) {
+            let runs = match index {
+                Index::Sum { terms, .. } => terms.iter().any(|(of, _)| *of == id),
+                Index::Digit { of, .. } => *of == id,
+                Index::Whole => false,
+            };
+            if !runs {
+                continue;
+            }
+            let Index::Sum { terms, offset: 0 } = index else {
+                return None;
+            };
+            let mut long = terms.iter().filter(|(of, _)| 1 < access.loops[*of].extent);
+            let alone = long.all(|&(of, stride)| of == id && stride == 1);
+            if !alone || found.is_some_and(|known| Some(known) != *label) {
+                return None;
+            }
+            found = *label;
+            found?;
+        }
+    }
+    found
 }

@@ -2,7 +2,7 @@
 
 use super::error::TileFault;
 use super::eval::{Cut, Step};
-use super::part::{Part, Region, whole};
+use super::part::{Part, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
 use optc_ir::tile::Index;
@@ -161,6 +161,7 @@ impl Step<'_> {
         for (i, (part, shape)) in self.inputs.iter().zip(self.shapes).enumerate() {
             let all = whole(shape);
             let tensor = widened(part.crop(&all, poison));
+            let there = intersection(&part.region, &all);
             let mut kept = all.clone();
             for (dim, index) in access.operands[i].iter().enumerate() {
                 let Index::Sum { terms, .. } = index else {
@@ -168,7 +169,14 @@ impl Step<'_> {
                 };
                 for (at, range) in loops.iter().zip(reduced) {
                     if terms.iter().any(|(id, _)| id == at) {
-                        kept[dim] = range.clone();
+                        let mut others = terms.iter().filter(|(id, _)| id != at);
+                        let alone = others.all(|(id, _)| access.loops[*id].extent <= 1);
+                        // With another loop: all that is there; the other operands are zero for the rest.
+                        kept[dim] = if alone {
+                            range.clone()
+                        } else {
+                            there[dim].clone()
+                        };
                     }
                 }
             }

@@ -277,6 +277,10 @@ impl<'a> Walk<'a> {
         let mut parts: Vec<Vec<Tile>> = Vec::new();
         for (r, need) in needs.iter().enumerate() {
             for tile in need.tiles() {
+                let makes = |known: &Vec<Tile>| known[r].holds(tile, shapes[r], self.grid);
+                if parts.iter().any(makes) {
+                    continue;
+                }
                 let made = match shapes.len() {
                     1 => vec![tile.clone()],
                     _ => op.kind.access.made_for(r, tile, &shapes, self.grid)?,
@@ -285,14 +289,14 @@ impl<'a> Walk<'a> {
                     let mut pairs = big.iter().zip(small).zip(&shapes);
                     pairs.all(|((a, b), shape)| a.holds(b, shape, self.grid))
                 };
-                if parts.iter().any(|known| holds(known, &made)) {
-                    continue;
-                }
                 parts.retain(|known| !holds(&made, known));
                 parts.push(made);
+                if MAX_PIECES < parts.len() {
+                    return None;
+                }
             }
         }
-        if MAX_PIECES < parts.len() || self.is_one(op, needs, &parts, &shapes) {
+        if self.is_one(op, needs, &parts, &shapes) {
             return None;
         }
         for (r, shape) in shapes.iter().enumerate() {

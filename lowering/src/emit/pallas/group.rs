@@ -1128,9 +1128,11 @@ impl<'a> Writer<'a> {
         let data = &cx.func.ops[member.op];
         let extents = |t: &Tile| -> Vec<u64> { t.0.iter().map(|s| s.extent).collect() };
         let results: Vec<Vec<u64>> = member.tile.results.iter().map(extents).collect();
-        let operands: Vec<Vec<u64>> = member.operands.iter().map(|o| extents(&o.tile)).collect();
+        let mut operands: Vec<Vec<u64>> =
+            member.operands.iter().map(|o| extents(&o.tile)).collect();
+        let mut args = args.to_vec();
         if &*data.name == "hbir.concat"
-            && let Some(text) = self.joined(member, args)?
+            && let Some(text) = self.joined(member, &args)?
         {
             return Ok(vec![text]);
         }
@@ -1156,12 +1158,19 @@ impl<'a> Writer<'a> {
         let op = cx.func.op_ref(member.op);
         let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
         let mut props = data.props.clone();
-        if op.name == "hbir.conv"
-            && let (Some(&channels), Some(&each)) = (operands[0].get(1), operands[1].get(1))
-            && 1 < data.props.int("group").unwrap_or(1)
-        {
-            let here = channels / each.max(1);
+        let groups = data.props.int("group").map_or(1, i64::unsigned_abs);
+        if op.name == "hbir.conv" && 1 < groups {
+            let each = cx.shape(data.results[0])?[1] / groups;
+            let here = (results[0][1] / each.max(1)).max(1);
             props.set("group", Attr::int(here.cast_signed()));
+            // A part of the channels of every group: in the operand they lie apart.
+            let (channels, part) = (operands[0][1], operands[1][1]);
+            let all = cx.shape(data.operands[1])?[1];
+            if part < all && channels == (here - 1) * all + part {
+                self.helpers.insert("_parts");
+                args[0] = format!("_parts({}, {here}, {all}, {part})", args[0]);
+                operands[0][1] = here * part;
+            }
         }
         if let Some(held) = held {
             types = vec![Type::tensor(&cx.shape(data.results[0])?, held)];
@@ -1185,7 +1194,7 @@ impl<'a> Writer<'a> {
             tile: true,
             pads: member.pads.clone(),
         };
-        let written = write(&site, args).ok_or("it has no form on a tile yet")?;
+        let written = write(&site, &args).ok_or("it has no form on a tile yet")?;
         self.helpers.extend(&written.helpers);
         let mut texts = written.results;
         if op.name == "hbir.iota" {

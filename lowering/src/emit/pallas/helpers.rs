@@ -93,6 +93,13 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_parts",
+        r#"def _parts(x, count, stride, size):
+    """The first channels of each group of them."""
+    return jnp.concatenate([x[:, i * stride:i * stride + size] for i in range(count)], axis=1)
+"#,
+    ),
+    (
         "_pool",
         r#"def _pool(x, start, combine, kernel, strides, pads, dilations):
     """The elements of each window combined; pads has a pair a spatial dimension."""
