@@ -31,7 +31,7 @@ mod pool;
 mod quantize;
 pub mod rearrange;
 mod reduce;
-mod resize;
+pub mod resize;
 mod rotary;
 mod scatter;
 mod shape;

@@ -213,6 +213,35 @@ fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
     Ok(call.floats(values))
 }
 
+/// What the positions of one dimension of the result of an `hbir.resize` read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Interpolation {
+    /// The dimension.
+    pub axis: usize,
+    /// Per position the elements of the operand that it reads, and their weights.
+    pub taps: Vec<Vec<(usize, f64)>>,
+}
+
+/// The dimensions that an `hbir.resize` interpolates, one after the other; `None` where a size is not known,
+/// or a part of the operand is resized that reaches outside.
+#[must_use]
+pub fn interpolations(op: &OpRef<'_>) -> Option<Vec<Interpolation>> {
+    let x = op.operand(0).ok()?;
+    let config = config(op).ok().filter(|c| c.roi.is_empty())?;
+    let targets = targets(op, x).ok()?;
+    let mut all = Vec::new();
+    for (axis, (dim, (target, scale))) in x.dims.iter().zip(&targets).enumerate() {
+        let n = usize::try_from(dim.fixed()?).ok()?;
+        let m = usize::try_from(target.fixed()?).ok()?;
+        if n != m || *scale != 1.0 {
+            let taps = (0..m).map(|o| taps(o, (n, m), *scale, axis, &config));
+            let taps = taps.collect();
+            all.push(Interpolation { axis, taps });
+        }
+    }
+    Some(all)
+}
+
 /// Writes the value for outside where a dimension is read beyond its `n` elements.
 #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
 fn erase_outside(values: &mut [f64], shape: &[usize], axis: usize, n: usize, config: &Config) {

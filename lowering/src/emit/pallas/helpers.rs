@@ -16,6 +16,21 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_conv_transposed",
+        r#"def _conv_transposed(x, w, strides, pads, dilations, groups, dtype):
+    """A transposed convolution of N C spatial by C O/groups spatial weights."""
+    spatial = "DHW"[3 - len(strides):]
+    dims = ("NC" + spatial, "OI" + spatial, "NC" + spatial)
+    wide = jnp.promote_types(x.dtype, jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else dtype
+    w = w.reshape((groups, -1) + w.shape[1:]).swapaxes(1, 2)
+    w = jnp.flip(w.reshape((-1,) + w.shape[2:]), range(2, 2 + len(strides)))
+    y = lax.conv_general_dilated(
+        x.astype(wide), w.astype(wide), (1,) * len(strides), pads, lhs_dilation=strides, rhs_dilation=dilations,
+        dimension_numbers=dims, feature_group_count=groups, precision=lax.Precision.HIGHEST)
+    return y.astype(dtype)
+"#,
+    ),
+    (
         "_cumsum",
         r#"def _cumsum(x, axis, exclusive, reverse):
     """Running sums along an axis."""
@@ -72,6 +87,29 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_int_mod",
+        r#"def _int_mod(a, b):
+    """Remainders with the sign of b; 0 where b is 0."""
+    return jnp.where(b == 0, 0, jnp.mod(a, jnp.where(b == 0, 1, b)))
+"#,
+    ),
+    (
+        "_int_pow",
+        r#"def _int_pow(a, b):
+    """Powers; a negative exponent truncates towards 0."""
+    below = jnp.where(a == 1, 1, jnp.where(a == -1, jnp.where(b % 2 == 0, 1, -1), 0))
+    return jnp.where(b < 0, below, jnp.power(a, jnp.maximum(b, 0))).astype(a.dtype)
+"#,
+    ),
+    (
+        "_int_rem",
+        r#"def _int_rem(a, b):
+    """Remainders with the sign of a; 0 where b is 0."""
+    a, b = jnp.broadcast_arrays(a, b)
+    return jnp.where(b == 0, 0, lax.rem(a, jnp.where(b == 0, 1, b)))
+"#,
+    ),
+    (
         "_joined",
         r#"def _joined(axis, start, *parts):
     """A part of arrays behind one another, from start on: (values, first index, end) of each array."""
@@ -116,6 +154,31 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
     low, high = jnp.iinfo(dtype).min, jnp.iinfo(dtype).max
     y = jnp.round(x.astype(jnp.float32) / scale.astype(jnp.float32)) + zero.astype(jnp.float32)
     return jnp.clip(y, low, high).astype(dtype)
+"#,
+    ),
+    (
+        "_resize",
+        r#"def _resize(x, axis, taps):
+    """Interpolation along an axis: lists of places, and of the weights of what lies there."""
+    y, shape = 0, [-1 if d == axis else 1 for d in range(x.ndim)]
+    for places, weights in taps:
+        weights = np.array(weights, np.float32).reshape(shape)
+        y = y + jnp.take(x, np.array(places), axis=axis).astype(jnp.float32) * weights
+    return y
+"#,
+    ),
+    (
+        "_rotary",
+        r#"def _rotary(x, cos, sin, positions, axis, size, interleaved):
+    """Pairs of elements turned by angles: x is [B, _, _, D], with the sequence along the axis."""
+    if positions is not None:
+        cos, sin = cos[positions], sin[positions]
+    cos, sin = jnp.expand_dims(cos, 3 - axis), jnp.expand_dims(sin, 3 - axis)
+    turned = x[..., :size]
+    pairs = turned.reshape(x.shape[:3] + ((size // 2, 2) if interleaved else (2, size // 2)))
+    a, b = (pairs[..., 0], pairs[..., 1]) if interleaved else (pairs[..., 0, :], pairs[..., 1, :])
+    both = jnp.stack([cos * a - sin * b, sin * a + cos * b], axis=-1 if interleaved else -2)
+    return jnp.concatenate([both.reshape(turned.shape), x[..., size:]], axis=-1).astype(x.dtype)
 "#,
     ),
     (

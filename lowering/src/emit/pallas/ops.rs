@@ -2,6 +2,7 @@
 
 use super::words::{dtype, float, tuple, wide};
 use optc_ir::ops::depth_to_space::block_map;
+use optc_ir::ops::resize::{Interpolation, interpolations};
 use optc_ir::{Attr, DType, OpRef, TensorType};
 use std::collections::BTreeSet;
 
@@ -174,12 +175,17 @@ impl Writer<'_> {
             "hbir.div" if self.ty()?.dtype.is_float() => self.binary("/"),
             "hbir.atan2" => self.call2("jnp.arctan2"),
             "hbir.pow" if self.ty()?.dtype.is_float() => self.call2("jnp.power"),
+            "hbir.pow" => self.call2_of("_int_pow"),
             "hbir.max" if !self.ty()?.dtype.is_bool() => self.call2("jnp.maximum"),
             "hbir.min" if !self.ty()?.dtype.is_bool() => self.call2("jnp.minimum"),
             "hbir.max" => self.binary("|"),
             "hbir.min" => self.binary("&"),
-            "hbir.mod" if self.flag("fmod") => self.call2("jnp.fmod"),
+            "hbir.mod" if self.flag("fmod") && self.ty()?.dtype.is_float() => {
+                self.call2("jnp.fmod")
+            }
+            "hbir.mod" if self.flag("fmod") => self.call2_of("_int_rem"),
             "hbir.mod" if self.ty()?.dtype.is_float() => self.call2("jnp.mod"),
+            "hbir.mod" => self.call2_of("_int_mod"),
             "hbir.prelu" => {
                 let (x, slope) = (self.arg(0)?, self.arg(1)?);
                 Some(format!("jnp.where({x} < 0, {slope} * {x}, {x})"))
@@ -222,7 +228,10 @@ impl Writer<'_> {
             "hbir.linear" => self.linear(),
             "hbir.dot_general" => self.dot_general(),
             "hbir.einsum" => self.einsum(),
+            "hbir.conv" if self.flag("transposed") => self.transposed_conv(),
             "hbir.conv" => self.conv(),
+            "hbir.resize" if !self.site.tile => self.resize(),
+            "hbir.rotary_embedding" if !self.site.tile => self.rotary(),
             "hbir.max_pool" | "hbir.avg_pool" => self.pool(),
             "hbir.reduce" => self.reduce(),
             "hbir.arg_max" | "hbir.arg_min" => self.arg_extreme(),
@@ -550,10 +559,107 @@ impl Writer<'_> {
         found.unwrap_or_else(|| vec![1; spatial])
     }
 
-    fn conv(&mut self) -> Option<String> {
-        if self.flag("transposed") {
+    /// Of two operands, by a function of the module's own.
+    fn call2_of(&mut self, helper: &'static str) -> Option<String> {
+        let function = self.helper(helper);
+        self.call2(function)
+    }
+
+    /// Element by element of one dimension after the other, from tables of what is read.
+    fn resize(&mut self) -> Option<String> {
+        let to = self.ty()?.dtype;
+        let all = interpolations(self.op())?;
+        let nearest = all.iter().flat_map(|i| &i.taps).all(|t| t.len() == 1);
+        if !nearest && !to.is_float() {
             return None;
         }
+        let mut text = self.arg(0)?.to_owned();
+        let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+        for Interpolation { axis, taps } in all {
+            if nearest {
+                let places = taps.iter().map(|t| t[0].0.to_string()).collect();
+                text = format!("jnp.take({text}, np.array({}), axis={axis})", list(places));
+                continue;
+            }
+            let most = taps.iter().map(Vec::len).max().unwrap_or(0);
+            let column = |k: usize| -> (Vec<String>, Vec<String>) {
+                let of = |t: &Vec<(usize, f64)>| t.get(k).copied().unwrap_or((0, 0.0));
+                let pairs = taps.iter().map(of);
+                pairs.map(|(i, w)| (i.to_string(), w.to_string())).unzip()
+            };
+            let columns = (0..most).map(column);
+            let columns = columns.map(|(i, w)| format!("({}, {})", list(i), list(w)));
+            let resize = self.helper("_resize");
+            text = format!("{resize}({text}, {axis}, {})", list(columns.collect()));
+        }
+        Some(match nearest {
+            true => text,
+            false => format!("({text}).astype({})", dtype(to)),
+        })
+    }
+
+    fn rotary(&mut self) -> Option<String> {
+        let x = self.operand(0)?;
+        let last = i64::try_from(x.dims.last()?.fixed()?).ok()?;
+        let size = match self.int("size", 0) {
+            0 => last,
+            size => size,
+        };
+        let interleaved = if self.flag("interleaved") {
+            "True"
+        } else {
+            "False"
+        };
+        let axis = self.int("sequence_axis", 2);
+        let positions = self.arg(3).unwrap_or("None").to_owned();
+        let rotary = self.helper("_rotary");
+        let (x, cos, sin) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
+        Some(format!(
+            "{rotary}({x}, {cos}, {sin}, {positions}, {axis}, {size}, {interleaved})"
+        ))
+    }
+
+    fn transposed_conv(&mut self) -> Option<String> {
+        if self.site.tile {
+            return None;
+        }
+        let spatial = self.ty()?.rank().checked_sub(2)?;
+        let kernel = self.operand(1)?.shape()?;
+        let (strides, dilations) = (
+            self.spatial("strides", spatial),
+            self.spatial("dilations", spatial),
+        );
+        let extra = self.op().props.ints("output_padding");
+        let extra = extra.unwrap_or_else(|| vec![0; spatial]);
+        let mut pads = self.pads(spatial);
+        for (d, (low, high)) in pads.iter_mut().enumerate() {
+            let reach = (i64::try_from(kernel[d + 2]).ok()? - 1) * dilations[d];
+            (*low, *high) = (reach - *low, reach - *high + extra[d]);
+        }
+        let pads = tuple(pads.into_iter().map(|(a, b)| tuple([a, b])));
+        let groups = self.int("group", 1);
+        let to = dtype(self.ty()?.dtype);
+        let conv = self.helper("_conv_transposed");
+        let (x, w) = (self.arg(0)?, self.arg(1)?);
+        let text = format!(
+            "{conv}({x}, {w}, {}, {pads}, {}, {groups}, {to})",
+            tuple(strides),
+            tuple(dilations)
+        );
+        self.with_bias(text, spatial)
+    }
+
+    /// Plus the bias, one number a channel, where there is one.
+    fn with_bias(&self, text: String, spatial: usize) -> Option<String> {
+        let Some(bias) = self.arg(2) else {
+            return Some(text);
+        };
+        let ones = std::iter::repeat_n("1", spatial);
+        let shape = tuple(["-1"].into_iter().chain(ones));
+        Some(format!("{text} + {bias}.reshape{shape}"))
+    }
+
+    fn conv(&mut self) -> Option<String> {
         let spatial = self.ty()?.rank().checked_sub(2)?;
         let pads = self.pads(spatial).into_iter();
         let pads = tuple(pads.map(|(a, b)| tuple([a, b])));
@@ -565,17 +671,12 @@ impl Writer<'_> {
         let to = dtype(self.ty()?.dtype);
         let conv = self.helper("_conv");
         let (x, w) = (self.arg(0)?, self.arg(1)?);
-        let mut text = format!(
+        let text = format!(
             "{conv}({x}, {w}, {}, {pads}, {}, {groups}, {to})",
             tuple(strides),
             tuple(dilations)
         );
-        if let Some(bias) = self.arg(2) {
-            let ones = std::iter::repeat_n("1", spatial);
-            let shape = tuple(["-1"].into_iter().chain(ones));
-            text = format!("{text} + {bias}.reshape{shape}");
-        }
-        Some(text)
+        self.with_bias(text, spatial)
     }
 
     fn pool(&mut self) -> Option<String> {
