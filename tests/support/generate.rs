@@ -584,14 +584,16 @@ impl Generator<'_> {
         } else {
             3
         };
-        let outputs = [2, 3, 6][self.below(3)];
-        let w = self.operand(&[outputs, shape[1], kernel, kernel]);
+        let outputs = [2u64, 3, 6][self.below(3)];
+        let paired = shape[1].is_multiple_of(2) && outputs.is_multiple_of(2);
+        let groups = if paired && self.chance(50) { 2 } else { 1 };
+        let w = self.operand(&[outputs, shape[1] / groups, kernel, kernel]);
         let pad = if kernel == 3 { 1 } else { 0 };
         let attrs = props([
             ("strides", ints(&[1, 1])),
             ("pads", ints(&[pad; 4])),
             ("dilations", ints(&[1, 1])),
-            ("group", Attr::int(1)),
+            ("group", Attr::int(i64::try_from(groups).unwrap_or(1))),
         ]);
         self.push("hbir.conv", &[x, w], attrs);
     }
