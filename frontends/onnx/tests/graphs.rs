@@ -835,7 +835,8 @@ fn types_of_opaque_results_follow_from_the_standard() {
         assert_eq!(names(func), ["opaque"], "{op}");
         print_type(func.ty(func.results[0]))
     };
-    let cases: Vec<(&str, &[&str], Vec<Msg>, i64, &str)> = vec![
+    type Case<'a> = (&'a str, &'a [&'a str], Vec<Msg>, i64, &'a str);
+    let cases: Vec<Case<'_>> = vec![
         ("NonZero", &["x"], vec![], 17, "tensor<3x?xsi64>"),
         ("Unique", &["x"], vec![], 17, "tensor<?xf32>"),
         (
