@@ -136,7 +136,7 @@ pub const CODES: &[Code] = &[
     ),
     Code::command(
         "rearrange-unknown-size",
-        "a reshape, transpose or view of unknown sizes cannot be folded, since its sizes do not follow from each other",
+        "the unknown sizes of a value are too many to be told apart, or a layout has no notation without them",
         &[(
             "in.ir",
             r#"%0 = "hbir.relu"(%x) : (tensor<?x?x?x?x?x?x?x?x?x?x?x?xf32>) -> tensor<?x?x?x?x?x?x?x?x?x?x?x?xf32>"#,

@@ -816,6 +816,47 @@ fn places_of_what_is_not_zero_are_known_of_constants() {
 }
 
 #[test]
+fn open_sizes_repeat_resize_and_give_diagonals() {
+    let graph = |op: &str, inputs: &[&str], attrs: Vec<Msg>| {
+        Graph::new()
+            .input(value("x", F32, &[D::P("B"), D::N(4)]))
+            .input(value("image", F32, &[D::P("B"), D::N(3), D::N(8), D::N(6)]))
+            .constant(ints("one", &[1]))
+            .constant(ints("sizes", &[3, 4, 12]))
+            .node(node("Shape", &["x"], &["b"], vec![attr_int("end", 1)]))
+            .node(node(
+                "Concat",
+                &["b", "one"],
+                &["repeats"],
+                vec![attr_int("axis", 0)],
+            ))
+            .node(node(
+                "Concat",
+                &["b", "sizes"],
+                &["all"],
+                vec![attr_int("axis", 0)],
+            ))
+            .node(node(op, inputs, &["y"], attrs))
+            .output(Msg::new().str(1, "y"))
+    };
+    let made = |op: &str, inputs: &[&str], attrs: Vec<Msg>| {
+        let import = imported(&graph(op, inputs, attrs));
+        let func = main_of(&import);
+        let names: Vec<String> = names(func).into_iter().map(str::to_owned).collect();
+        (names, print_type(func.ty(func.results[0])))
+    };
+    let (ops, ty) = made("Tile", &["x", "repeats"], vec![]);
+    assert_eq!(ops, ["reshape", "broadcast", "reshape"]);
+    assert_eq!(ty, r#"tensor<?x4xf32, {dims = ["B*B", 4]}>"#);
+    let (ops, ty) = made("Resize", &["image", "", "", "all"], vec![]);
+    assert_eq!(ops, ["resize"]);
+    assert_eq!(ty, r#"tensor<?x3x4x12xf32, {dims = ["B", 3, 4, 12]}>"#);
+    let (ops, ty) = made("EyeLike", &["x"], vec![]);
+    assert!(!ops.contains(&"opaque".to_owned()), "{ops:?}");
+    assert_eq!(ty, r#"tensor<?x4xf32, {dims = ["B", 4]}>"#);
+}
+
+#[test]
 fn types_of_opaque_results_follow_from_the_standard() {
     let x = || fixed("x", F32, &[2, 3, 8]);
     let n = |name: &str| value(name, I64, &[D::Open]);

@@ -212,11 +212,11 @@ impl Output<'_, '_> {
     }
 
     /// The name and properties of an operation in the result: a reshape whose sizes stay open is the
-    /// view that it is in row-major order. Another one stays where its result has several sizes
-    /// without names: a view's types would not say what they are.
+    /// view that it is in row-major order. A transpose stays, and so does what has a result of several
+    /// sizes without names: a view's types would not say what they are.
     fn written(&self, op: Op) -> (Arc<str>, AttrDict) {
         let data = &self.e.old.ops[op];
-        let rearranges = view_of(&self.e.old.op_ref(op)).is_ok();
+        let in_order = view_of(&self.e.old.op_ref(op)).is_ok_and(|view| view.perm.is_sorted());
         let ty = data
             .results
             .first()
@@ -225,7 +225,7 @@ impl Output<'_, '_> {
             ty.dims.iter().filter(|d| **d == Dim::Unknown).count()
         });
         let says_sizes = &*data.name != "hbir.reshape" && 1 < open;
-        if rearranges && !says_sizes && &*data.name != "hbir.layout_convert" {
+        if in_order && !says_sizes && &*data.name != "hbir.layout_convert" {
             return (Arc::from("hbir.view"), AttrDict::new());
         }
         (data.name.clone(), data.props.clone())

@@ -505,19 +505,9 @@ impl Builder<'_> {
         let dims = view_of(&op_ref).map_err(|error| {
             Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
         })?;
-        let unknown = || {
-            let message = format!(
-                "the sizes of `{}` are not known well enough to fold it",
-                data.name
-            );
-            Box::new(Diagnostic::error("rearrange-unknown-size", message).at(data.span, "here"))
-        };
-        let identity = dims.perm.iter().enumerate().all(|(i, &p)| i == p);
-        let shape = match self.complete(&dims.shape, &from) {
-            Some(shape) => shape,
-            // Its elements stay in row-major order, whatever the sizes.
-            None if identity => return self.barrier(op),
-            None => return Err(unknown()),
+        // Where the sizes do not follow from each other it stays, from row-major to row-major.
+        let Some(shape) = self.complete(&dims.shape, &from) else {
+            return self.barrier(op);
         };
         let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
         let ty = self
@@ -525,10 +515,8 @@ impl Builder<'_> {
             .ty(result)
             .as_tensor()
             .map_or(&[][..], |t| &t.dims);
-        let to = match self.complete(ty, &permuted) {
-            Some(to) => to,
-            None if identity => return self.barrier(op),
-            None => return Err(unknown()),
+        let Some(to) = self.complete(ty, &permuted) else {
+            return self.barrier(op);
         };
         let map = ViewMap {
             shape: (shape != from).then_some(shape),
@@ -536,11 +524,7 @@ impl Builder<'_> {
             result: to.clone(),
         };
         if map.check(&from).is_err() {
-            return if identity {
-                self.barrier(op)
-            } else {
-                Err(unknown())
-            };
+            return self.barrier(op);
         }
         self.graph.shapes[result] = Arc::from(&to[..]);
         let map = self.layouts.map(&from, map);

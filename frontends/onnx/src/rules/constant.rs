@@ -289,7 +289,7 @@ fn eye_like(cx: &mut NodeCx<'_, '_>) -> Done {
         .map(|code| i32::try_from(code).unwrap_or(-1));
     let to = code.map_or(Ok(like.dtype), tensor::dtype);
     let to = to.map_err(|found| Stop::opaque(format!("it makes {found}")))?;
-    if like.shape().is_none_or(|s| s.len() != 2) {
+    if like.rank() != 2 || like.dims.contains(&Dim::Unknown) {
         return Err(Stop::opaque("its shape is computed at run time"));
     }
     let ty = TensorType::new(like.dims, DType::SI64);

@@ -287,8 +287,17 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     let computed = || Stop::opaque("its repeats are computed at run time");
     let Some(repeats) = cx.const_ints(1) else {
         let repeats = cx.entries(1).ok_or_else(computed)?;
-        let shape = repeated_ones(&cx.dims(x)?, &repeats).ok_or_else(computed)?;
-        return cx.finish("hbir.broadcast", &[x], props([("shape", shape)]));
+        let dims = cx.dims(x)?;
+        if let Some(shape) = repeated_ones(&dims, &repeats) {
+            return cx.finish("hbir.broadcast", &[x], props([("shape", shape)]));
+        }
+        let [apart, wide, merged] = repeated(&dims, &repeats).ok_or_else(computed)?;
+        let apart = reshape_to(cx, x, &apart)?;
+        let shape = Attr::Array(wide.iter().map(size_attr).collect());
+        let wide = cx.emit("hbir.broadcast", &[apart], props([("shape", shape)]))?;
+        let tiled = reshape_to(cx, wide, &merged)?;
+        cx.set(0, tiled);
+        return Ok(());
     };
     cx.finish(
         "hbir.tile",
@@ -309,6 +318,30 @@ fn repeated_ones(dims: &[Dim], repeats: &[Entry]) -> Option<Attr> {
     };
     let shape: Option<Vec<Attr>> = dims.iter().zip(repeats).map(extent).collect();
     shape.map(Attr::Array)
+}
+
+/// The shapes that a tile by unknown repeats goes through: an extent of 1 before each one that is repeated,
+/// as many as it is repeated, and both as one.
+fn repeated(dims: &[Dim], repeats: &[Entry]) -> Option<[Vec<Entry>; 3]> {
+    if dims.len() != repeats.len() {
+        return None;
+    }
+    let [mut apart, mut wide, mut merged] = [Vec::new(), Vec::new(), Vec::new()];
+    for (dim, repeat) in dims.iter().zip(repeats) {
+        let own = Entry::from(dim);
+        let all = match repeat {
+            Entry::Int(1) => own.clone(),
+            _ => {
+                apart.push(Entry::Int(1));
+                wide.push(repeat.clone());
+                Entry::from(&Dim::of_size(&dim.size()?.times(&repeat.size()?)?))
+            }
+        };
+        apart.push(own.clone());
+        wide.push(own);
+        merged.push(all);
+    }
+    Some([apart, wide, merged])
 }
 
 fn split(cx: &mut NodeCx<'_, '_>) -> Done {

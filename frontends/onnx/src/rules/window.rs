@@ -612,8 +612,9 @@ fn sizes_attr(
     axes: &[usize],
     dims: &[Dim],
 ) -> Result<AttrDict, Stop> {
-    let found = cx.const_ints(i);
-    let mut found = found.ok_or_else(|| Stop::opaque("its sizes are computed at run time"))?;
+    let Some(mut found) = cx.const_ints(i) else {
+        return open_sizes(cx, i, axes, dims);
+    };
     if found.len() != axes.len() {
         let message = format!("it has {} sizes, wanted {}", found.len(), axes.len());
         return Err(Stop::error("resize-count", message));
@@ -638,6 +639,38 @@ fn sizes_attr(
     let sizes: Option<Vec<i64>> = sizes.into_iter().collect();
     let sizes = sizes.ok_or_else(|| Stop::opaque("it keeps an extent that is unknown"))?;
     Ok(props([("sizes", Attr::ints(&sizes))]))
+}
+
+/// Sizes of which some are not numbers: those stay as they are, the others are scales.
+fn open_sizes(
+    cx: &NodeCx<'_, '_>,
+    i: usize,
+    axes: &[usize],
+    dims: &[Dim],
+) -> Result<AttrDict, Stop> {
+    let computed = || Stop::opaque("its sizes are computed at run time");
+    let found = cx.entries(i).filter(|found| found.len() == axes.len());
+    let found = found.ok_or_else(computed)?;
+    let policy = cx.string("keep_aspect_ratio_policy");
+    if policy.is_some_and(|p| p != "stretch") {
+        return Err(Stop::opaque("it keeps the ratio of unknown extents"));
+    }
+    let mut scales = vec![1.0; dims.len()];
+    for (&axis, entry) in axes.iter().zip(&found) {
+        let size = entry.size().ok_or_else(computed)?;
+        if dims[axis].size().as_ref() == Some(&size) {
+            continue;
+        }
+        let known = size.as_constant().zip(dims[axis].fixed());
+        let (size, n) = known.ok_or_else(computed)?;
+        let scale = size as f64 / n as f64;
+        if n == 0 || (n as f64 * scale).floor() != size as f64 {
+            return Err(computed());
+        }
+        scales[axis] = scale;
+    }
+    let scales = scales.into_iter().map(Attr::float).collect();
+    Ok(props([("scales", Attr::Array(scales))]))
 }
 
 /// Replaces sizes by those of one scale for all axes: the least or greatest of theirs.
