@@ -1,8 +1,7 @@
 //! Keeps plans of tiles true after a pass.
 
-use optc_ir::entity::EntityId;
-use optc_ir::tile::Plan;
-use optc_ir::{Diagnostic, Func, Module, ValueDef};
+use optc_ir::tile::{Plan, Unit, readers};
+use optc_ir::{Diagnostic, Func, Module};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
@@ -36,29 +35,16 @@ pub(crate) fn keep(module: &mut Module, pass: &str) -> Vec<Diagnostic> {
 
 /// Of each group whether it needs a value that is computed from its own results.
 fn cyclic(func: &Func, plan: &Plan) -> Vec<bool> {
-    let mut graph: DiGraph<Option<usize>, ()> = DiGraph::new();
-    let groups: Vec<_> = (0..plan.groups.len())
-        .map(|group| graph.add_node(Some(group)))
-        .collect();
-    let mut node = vec![None; func.ops.len()];
-    for &op in &func.body {
-        let own = match plan.tiles.get(&op) {
-            Some(tile) if &*func.ops[op].name != "hbir.constant" => groups[tile.group],
-            _ => graph.add_node(None),
-        };
-        node[op.index()] = Some(own);
-        for &operand in &func.ops[op].operands {
-            if let ValueDef::Result(maker, _) = func.values[operand].def
-                && let Some(maker) = node[maker.index()].filter(|maker| *maker != own)
-            {
-                graph.add_edge(maker, own, ());
-            }
-        }
-    }
+    let (units, readers) = readers(func, plan);
+    let edges = readers.iter().zip(0u32..);
+    let edges = edges.flat_map(|(to, from)| to.iter().map(move |&to| (from, to as u32)));
+    let graph: DiGraph<(), ()> = DiGraph::from_edges(edges);
     let mut out = vec![false; plan.groups.len()];
     for together in tarjan_scc(&graph).iter().filter(|nodes| 1 < nodes.len()) {
-        for group in together.iter().filter_map(|&node| graph[node]) {
-            out[group] = true;
+        for node in together {
+            if let Unit::Group(group) = units[node.index()] {
+                out[group] = true;
+            }
         }
     }
     out

@@ -25,4 +25,4 @@ pub use region::{Region, RegionError, Steps};
 pub use running::{AddsUp, adds_up};
 pub use span::{Span, SpanError, Tile};
 pub use sum::{Sum, SumError};
-pub use units::{Cycle, Unit, units};
+pub use units::{Cycle, Unit, readers, units};

@@ -25,20 +25,14 @@ pub struct Cycle {
     pub op: Op,
 }
 
-/// The units of a function so that each comes after what it needs: the order of the body, groups
-/// as late as nothing forbids.
-///
-/// # Errors
-/// A group needs a value that is computed from its own results.
-pub fn units(func: &Func, plan: Option<&Plan>) -> Result<Vec<Unit>, Cycle> {
-    let Some(plan) = plan else {
-        return Ok(func.body.iter().map(|&op| Unit::Op(op)).collect());
-    };
+/// The units of a function in the order of their first operation, and of each the units that read what it
+/// computes, by their number.
+#[must_use]
+pub fn readers(func: &Func, plan: &Plan) -> (Vec<Unit>, Vec<BTreeSet<usize>>) {
     let unit_of = |op: Op| match plan.tiles.get(&op) {
         Some(tile) if &*func.ops[op].name != "hbir.constant" => Unit::Group(tile.group),
         _ => Unit::Op(op),
     };
-    // Numbered in the order of their first operation.
     let mut all: Vec<Unit> = Vec::new();
     let mut number: Vec<usize> = vec![usize::MAX; func.ops.len()];
     let mut of_group: Vec<Option<usize>> = vec![None; plan.groups.len()];
@@ -57,7 +51,6 @@ pub fn units(func: &Func, plan: Option<&Plan>) -> Result<Vec<Unit>, Cycle> {
         }
     }
     let mut readers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); all.len()];
-    let mut waits: Vec<usize> = vec![0; all.len()];
     for &op in &func.body {
         let reader = number[op.index()];
         for &operand in &func.ops[op].operands {
@@ -67,11 +60,26 @@ pub fn units(func: &Func, plan: Option<&Plan>) -> Result<Vec<Unit>, Cycle> {
             let Some(&writer) = number.get(writer.index()).filter(|n| **n < all.len()) else {
                 continue;
             };
-            if writer != reader && readers[writer].insert(reader) {
-                waits[reader] += 1;
+            if writer != reader {
+                readers[writer].insert(reader);
             }
         }
     }
+    (all, readers)
+}
+
+/// The units of a function so that each comes after what it needs: the order of the body, groups
+/// as late as nothing forbids.
+///
+/// # Errors
+/// A group needs a value that is computed from its own results.
+pub fn units(func: &Func, plan: Option<&Plan>) -> Result<Vec<Unit>, Cycle> {
+    let Some(plan) = plan else {
+        return Ok(func.body.iter().map(|&op| Unit::Op(op)).collect());
+    };
+    let (all, readers) = readers(func, plan);
+    let mut waits: Vec<usize> = vec![0; all.len()];
+    readers.iter().flatten().for_each(|&r| waits[r] += 1);
     let mut ready: BTreeSet<usize> = (0..all.len()).filter(|&u| waits[u] == 0).collect();
     let mut order = Vec::with_capacity(all.len());
     while let Some(unit) = ready.pop_first() {

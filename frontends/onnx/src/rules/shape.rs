@@ -288,12 +288,12 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     let Some(repeats) = cx.const_ints(1) else {
         let repeats = cx.entries(1).ok_or_else(computed)?;
         let dims = cx.dims(x)?;
-        if let Some(shape) = repeated_ones(&dims, &repeats) {
+        let [apart, wide, merged] = repeated(&dims, &repeats).ok_or_else(computed)?;
+        let shape = Attr::Array(wide.iter().map(size_attr).collect());
+        if apart.len() == dims.len() {
             return cx.finish("hbir.broadcast", &[x], props([("shape", shape)]));
         }
-        let [apart, wide, merged] = repeated(&dims, &repeats).ok_or_else(computed)?;
         let apart = reshape_to(cx, x, &apart)?;
-        let shape = Attr::Array(wide.iter().map(size_attr).collect());
         let wide = cx.emit("hbir.broadcast", &[apart], props([("shape", shape)]))?;
         let tiled = reshape_to(cx, wide, &merged)?;
         cx.set(0, tiled);
@@ -306,22 +306,8 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
     )
 }
 
-/// The shape that a tile by unknown repeats makes, where it repeats extents of 1 alone.
-fn repeated_ones(dims: &[Dim], repeats: &[Entry]) -> Option<Attr> {
-    if dims.len() != repeats.len() {
-        return None;
-    }
-    let extent = |(dim, repeat): (&Dim, &Entry)| match (dim.is_one(), repeat) {
-        (true, Entry::Int(_) | Entry::Size(_)) => Some(size_attr(repeat)),
-        (false, Entry::Int(1)) => Some(size_attr(&Entry::from(dim))),
-        _ => None,
-    };
-    let shape: Option<Vec<Attr>> = dims.iter().zip(repeats).map(extent).collect();
-    shape.map(Attr::Array)
-}
-
-/// The shapes that a tile by unknown repeats goes through: an extent of 1 before each one that is repeated,
-/// as many as it is repeated, and both as one.
+/// The shapes that a tile by unknown repeats goes through: an extent of 1 before each longer one that is
+/// repeated, as many as it is repeated, and both as one.
 fn repeated(dims: &[Dim], repeats: &[Entry]) -> Option<[Vec<Entry>; 3]> {
     if dims.len() != repeats.len() {
         return None;
@@ -331,6 +317,13 @@ fn repeated(dims: &[Dim], repeats: &[Entry]) -> Option<[Vec<Entry>; 3]> {
         let own = Entry::from(dim);
         let all = match repeat {
             Entry::Int(1) => own.clone(),
+            _ if dim.is_one() => {
+                repeat.size()?;
+                apart.push(own);
+                wide.push(repeat.clone());
+                merged.push(repeat.clone());
+                continue;
+            }
             _ => {
                 apart.push(Entry::Int(1));
                 wide.push(repeat.clone());

@@ -625,10 +625,7 @@ impl Writer<'_> {
         }
         let spatial = self.ty()?.rank().checked_sub(2)?;
         let kernel = self.operand(1)?.shape()?;
-        let (strides, dilations) = (
-            self.spatial("strides", spatial),
-            self.spatial("dilations", spatial),
-        );
+        let dilations = self.spatial("dilations", spatial);
         let extra = self.op().props.ints("output_padding");
         let extra = extra.unwrap_or_else(|| vec![0; spatial]);
         let mut pads = self.pads(spatial);
@@ -636,47 +633,32 @@ impl Writer<'_> {
             let reach = (i64::try_from(kernel[d + 2]).ok()? - 1) * dilations[d];
             (*low, *high) = (reach - *low, reach - *high + extra[d]);
         }
-        let pads = tuple(pads.into_iter().map(|(a, b)| tuple([a, b])));
-        let groups = self.int("group", 1);
-        let to = dtype(self.ty()?.dtype);
-        let conv = self.helper("_conv_transposed");
-        let (x, w) = (self.arg(0)?, self.arg(1)?);
-        let text = format!(
-            "{conv}({x}, {w}, {}, {pads}, {}, {groups}, {to})",
-            tuple(strides),
-            tuple(dilations)
-        );
-        self.with_bias(text, spatial)
+        self.convolution("_conv_transposed", &pads)
     }
 
-    /// Plus the bias, one number a channel, where there is one.
-    fn with_bias(&self, text: String, spatial: usize) -> Option<String> {
+    fn conv(&mut self) -> Option<String> {
+        let pads = self.pads(self.ty()?.rank().checked_sub(2)?);
+        self.convolution("_conv", &pads)
+    }
+
+    /// A convolution by a function of the module's own, plus the bias, one number a channel, where there is
+    /// one.
+    fn convolution(&mut self, helper: &'static str, pads: &[(i64, i64)]) -> Option<String> {
+        let spatial = pads.len();
+        let pads = tuple(pads.iter().map(|(a, b)| tuple([*a, *b])));
+        let strides = tuple(self.spatial("strides", spatial));
+        let dilations = tuple(self.spatial("dilations", spatial));
+        let groups = self.int("group", 1);
+        let to = dtype(self.ty()?.dtype);
+        let conv = self.helper(helper);
+        let (x, w) = (self.arg(0)?, self.arg(1)?);
+        let text = format!("{conv}({x}, {w}, {strides}, {pads}, {dilations}, {groups}, {to})");
         let Some(bias) = self.arg(2) else {
             return Some(text);
         };
         let ones = std::iter::repeat_n("1", spatial);
         let shape = tuple(["-1"].into_iter().chain(ones));
         Some(format!("{text} + {bias}.reshape{shape}"))
-    }
-
-    fn conv(&mut self) -> Option<String> {
-        let spatial = self.ty()?.rank().checked_sub(2)?;
-        let pads = self.pads(spatial).into_iter();
-        let pads = tuple(pads.map(|(a, b)| tuple([a, b])));
-        let (strides, dilations) = (
-            self.spatial("strides", spatial),
-            self.spatial("dilations", spatial),
-        );
-        let groups = self.int("group", 1);
-        let to = dtype(self.ty()?.dtype);
-        let conv = self.helper("_conv");
-        let (x, w) = (self.arg(0)?, self.arg(1)?);
-        let text = format!(
-            "{conv}({x}, {w}, {}, {pads}, {}, {groups}, {to})",
-            tuple(strides),
-            tuple(dilations)
-        );
-        self.with_bias(text, spatial)
     }
 
     fn pool(&mut self) -> Option<String> {
