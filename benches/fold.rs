@@ -2,7 +2,6 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::best;
-use optc_ir::Registry;
 use optc_passes::Boundary;
 use optc_tests::check::run_passes;
 use optc_tests::paths::{files, root};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 const RUNS: usize = 3;
 
 fn main() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let header = [
         "model", "target", "ms", "before", "after", "no rules", "nodes", "layouts",
     ];

@@ -15,7 +15,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::{peak_memory, processor_time};
-use optc_ir::{Registry, text, verify};
+use optc_ir::{text, verify};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList, Stats, certify};
 use optc_target::Target;
@@ -88,7 +88,7 @@ fn dump(folder: &Path, kinds: &[Scale], sizes: &[usize]) {
     for &kind in kinds {
         for &size in sizes {
             let path = folder.join(format!("{}_{size}.ir", kind.name()));
-            let text = kind.text(size, &Registry::hbir());
+            let text = kind.text(size, &optc_ops::registry());
             std::fs::write(&path, text).expect("the folder can be written");
             println!("{}", path.display());
         }
@@ -152,7 +152,7 @@ fn table(kinds: &[Scale], sizes: &[usize]) {
             // What the generator draws has no locality: the choice is no near-linear problem there.
             let few = kind == Scale::Random && sizes == SIZES;
             let size = if few { size / 10 } else { size };
-            let program = kind.text(size, &Registry::hbir());
+            let program = kind.text(size, &optc_ops::registry());
             let figures = measure(program.as_bytes(), &[CHILD]);
             row(kind.name(), &figures, last);
             last = Some(figures.per_op());
@@ -191,7 +191,7 @@ fn child(is_model: bool) {
     std::io::stdin()
         .read_to_end(&mut source)
         .expect("the parent writes the program");
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let target = Arc::new(Target::builtin("cpu").expect("built in"));
     let mut cx = PassContext::new(registry.clone(), target.clone());
     let mut seconds = Vec::new();

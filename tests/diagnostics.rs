@@ -6,18 +6,18 @@
 
 use optc_cli::filetest::words;
 use optc_cli::{Streams, run_command};
-use optc_ir::{Code, Diagnostic, Example, Registry, text, verify};
+use optc_ir::{Code, Diagnostic, Example, text, verify};
 use optc_xtask::diagnostics::{AREAS, Language};
 use std::path::{Path, PathBuf};
 
 fn codes() -> impl Iterator<Item = &'static Code> {
-    AREAS.iter().flat_map(|area| area.codes)
+    AREAS.iter().flat_map(|area| (area.codes)())
 }
 
 #[test]
 fn lists_are_sorted_and_worded_alike() {
     for area in AREAS {
-        let names: Vec<&str> = area.codes.iter().map(|c| c.name).collect();
+        let names: Vec<&str> = (area.codes)().iter().map(|c| c.name).collect();
         assert!(names.is_sorted(), "{} is not sorted", area.list);
         assert!(names.windows(2).all(|w| w[0] != w[1]), "{}", area.list);
     }
@@ -40,7 +40,7 @@ fn lists_are_sorted_and_worded_alike() {
 fn read(language: Language, program: &str) -> Vec<&'static str> {
     let diags: Vec<Diagnostic> = match language {
         Language::Ir => text::parse(program)
-            .and_then(|module| verify::verify(&module, &Registry::hbir()))
+            .and_then(|module| verify::verify(&module, &optc_ops::registry()))
             .err()
             .unwrap_or_default(),
         Language::Hlo => optc_hlo::import(program).map_or_else(|diags| diags, |i| i.diags),
@@ -52,7 +52,7 @@ fn read(language: Language, program: &str) -> Vec<&'static str> {
 fn programs_are_refused_with_their_code_alone() {
     let mut wrong = String::new();
     for area in AREAS {
-        for code in area.codes {
+        for code in (area.codes)() {
             let Example::Program(program) = code.example else {
                 continue;
             };

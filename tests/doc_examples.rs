@@ -65,7 +65,7 @@ fn body(module: &Module) -> String {
 }
 
 fn run(path: &Path, pass: &str, example: &Example) {
-    let registry = Arc::new(optc_ir::Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let at = relative(path);
     let before = parse(&example.before);
     let ran = run_passes(&before, pass, "cpu", &Boundary::default(), &registry);

@@ -58,7 +58,8 @@ fn planned(
 
 fn run_both(name: &str, module: &Module, registry: &Registry) {
     let bindings = Bindings::default();
-    let inputs = random_inputs(module, "main", Fill::Normal, 3, &bindings).expect("inputs");
+    let inputs =
+        random_inputs(module, "main", Fill::Normal, 3, &bindings, &registry).expect("inputs");
     let run = |tiled: bool| {
         let run = if tiled { run_tiled } else { run_reference };
         let found = run(module, registry, "main", &inputs, &RandomSource, &bindings);
@@ -75,7 +76,7 @@ fn run_both(name: &str, module: &Module, registry: &Registry) {
 /// With much memory and with less and less of it, for targets with rules for blocks and without.
 #[test]
 fn groups_of_models_run_tile_by_tile() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let (mut several, mut runs) = (0, 0);
     for (name, module) in groups(true) {
         for target in ["cpu", "tpu"] {
@@ -367,7 +368,7 @@ fn against_all(
 /// At the sizes of the models and at small ones, with enough memory and with less and less of it.
 #[test]
 fn plans_of_model_groups_are_near_the_best() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let mut compared = 0;
     for (small, target, limit) in [
         (true, "cpu", 1500),
@@ -401,7 +402,7 @@ fn plans_of_model_groups_are_near_the_best() {
 
 #[test]
 fn plans_of_random_groups_are_near_the_best() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let (mut compared, mut cut) = (0, 0);
     for seed in 0..cases(400) {
         let count = usize::try_from(2 + seed % 11).expect("a number");
@@ -431,7 +432,7 @@ fn plans_of_random_groups_are_near_the_best() {
 /// What is written is what was planned: read again, it is the same plan and moves the same.
 #[test]
 fn plans_that_are_complete_stay_as_they_are() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let mut groups = 0;
     for seed in 0..cases(300) {
         let count = usize::try_from(2 + seed % 11).expect("a number");

@@ -64,7 +64,7 @@ fn load(path: PathBuf) -> Model {
     let import = optc_onnx::import(&bytes, &options);
     let import = import.unwrap_or_else(|d| panic!("{name}: {}", words(&d)));
     assert!(import.diags.is_empty(), "{name}: {}", words(&import.diags));
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     verify::verify(&import.module, &registry).unwrap_or_else(|d| panic!("{name}: {}", words(&d)));
     Model {
         name,
@@ -137,7 +137,7 @@ fn compare_with_expected(model: &Model, outputs: &Outputs) {
 
 #[test]
 fn reference_agrees_with_onnxruntime() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     for model in models() {
         compare_with_expected(&model, &reference(&model.module, &model, &registry));
     }
@@ -145,7 +145,7 @@ fn reference_agrees_with_onnxruntime() {
 
 #[test]
 fn folded_models_have_no_rearrangements_and_the_same_numbers() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     for target in ["cpu", "journey6"] {
         for model in models() {
             let name = &model.name;
@@ -181,7 +181,7 @@ fn folded_models_have_no_rearrangements_and_the_same_numbers() {
 
 #[test]
 fn printed_models_mean_the_same() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     for model in models() {
         let parsed = optc_tests::check::round_trip(&model.module, &registry);
         let parsed = parsed.unwrap_or_else(|e| panic!("{}: {e}", model.name));

@@ -1,7 +1,6 @@
 //! What the manager, the pipelines and the certificates refuse, and what options do.
 
-use optc_ir::ops::rearrange::view_of;
-use optc_ir::{Attr, Diagnostic, Func, Module, Registry, text};
+use optc_ir::{Attr, Diagnostic, Func, Module, text};
 use optc_passes::certify::{self, Certificate};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{
@@ -20,7 +19,7 @@ const TRANSPOSED: &str = r#"func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf
 
 fn context() -> PassContext {
     let target = Target::builtin("cpu").expect("built in");
-    PassContext::new(Arc::new(Registry::hbir()), Arc::new(target))
+    PassContext::new(Arc::new(optc_ops::registry()), Arc::new(target))
 }
 
 #[track_caller]
@@ -167,7 +166,7 @@ fn a_pass_outside_its_phases_is_refused() {
 /// No pass of a pipeline is needed for the program to be right, unless it says so.
 #[test]
 fn pipelines_are_right_without_any_of_their_passes() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let module = parse(TRANSPOSED);
     let list = PassList::builtin();
     for skipped in pipeline::DEFAULT {
@@ -249,7 +248,7 @@ fn candidates_that_are_dropped_are_told() {
   %4 = "hbir.add"(%3, %z) : (tensor<3x2x5xf32>, tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
   return %2, %4 : tensor<5x3x2xf32>, tensor<3x2x5xf32>
 }"#;
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let remarks = |pipeline: &str| -> Vec<&str> {
         let ran = run_passes(
             &parse(text),
@@ -324,7 +323,7 @@ fn dense_block(n: usize) -> String {
 
 #[test]
 fn dense_blocks_fold_exactly() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     for n in [4, 16] {
         let module = parse(&dense_block(n));
         let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
@@ -335,7 +334,7 @@ fn dense_blocks_fold_exactly() {
 }
 
 fn folded() -> (Module, Module, Certificate) {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let module = parse(TRANSPOSED);
     let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
     let ran = ran.expect("it folds");
@@ -354,7 +353,7 @@ fn check(change: impl Fn(&str) -> String, claim: impl Fn(&mut Certificate)) -> V
     let changed = parse(&change(&printed));
     claim(&mut certificate);
     let target = Target::builtin("cpu").expect("built in");
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     match certify::check(&original, &changed, &certificate, &registry, &target) {
         Ok(()) => Vec::new(),
         Err(diags) => diags.iter().map(|d| d.code).collect(),
@@ -403,7 +402,7 @@ func.func @main(%x: tensor<24x5xf32>) -> tensor<24x5xf32> {
 
 #[test]
 fn certificates_follow_what_no_layout_can() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let target = Target::builtin("cpu").expect("built in");
     let original = parse(REGROUPED);
     let ran = run_passes(
@@ -452,7 +451,12 @@ fn only_rearrangements_are_views() {
     let codes: Vec<Option<&str>> = func
         .body
         .iter()
-        .map(|&op| view_of(&func.op_ref(op)).err().map(|e| e.code))
+        .map(|&op| {
+            optc_ops::registry()
+                .rearrangement(&func.op_ref(op))
+                .err()
+                .map(|e| e.code)
+        })
         .collect();
     assert_eq!(codes, [None, Some("not-a-rearrangement"), None]);
 }
@@ -461,7 +465,7 @@ fn only_rearrangements_are_views() {
 /// its certificate is accepted.
 #[test]
 fn hlo_modules_fold_on_every_target() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../frontends/hlo/tests/modules"
@@ -501,7 +505,7 @@ fn hlo_modules_fold_on_every_target() {
 /// A constant is kept as one element or as all of them; which of the two is no part of its value.
 #[test]
 fn certificates_compare_constants_by_value() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let target = Target::builtin("cpu").expect("built in");
     let text = "ENTRY e {\n  x = f32[2,3] parameter(0)\n  \
         c = f32[2,3] constant({{1,1,1},{1,1,1}})\n  ROOT a = f32[2,3] add(x, c)\n}";
@@ -519,7 +523,7 @@ fn certificates_compare_constants_by_value() {
 
 #[test]
 fn certificates_of_calls_that_change_a_layout_are_refused() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let target = Target::builtin("cpu").expect("built in");
     let program = |run: &str, port: &str| {
         parse(&format!(
@@ -542,7 +546,7 @@ fn certificates_of_calls_that_change_a_layout_are_refused() {
         let (good, bad) = (program(run, ", {order = [1, 0]}"), program(run, ""));
         let of = |module: &Module| {
             let bytes = optc_passes::Stats::of(module, &registry).movement_bytes;
-            Certificate::of(&good, module, "cpu", bytes)
+            Certificate::of(&good, module, &registry, "cpu", bytes)
         };
         let right = certify::check(&good, &good, &of(&good), &registry, &target);
         assert_eq!(right.map_err(|d| words(&d)), Ok(()));

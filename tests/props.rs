@@ -36,7 +36,7 @@ fn for_programs(
     profile: Profile,
     property: impl Fn(&Module, &Arc<Registry>) -> Result<(), String>,
 ) {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     for seed in more(seeds) {
         let module = program(seed, profile, &registry);
         if let Err(problem) = property(&module, &registry) {
@@ -66,7 +66,7 @@ fn programs_verify_and_round_trip() {
 
 #[test]
 fn the_generator_is_deterministic_and_varied() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let mut names = indexmap::IndexSet::new();
     for seed in 0..300 {
         let module = program(seed, Profile::Mixed, &registry);
@@ -288,7 +288,7 @@ fn mutants(folded: &Module) -> Vec<(String, Module)> {
 #[test]
 fn certificates_refuse_what_means_something_else() {
     let mut refused = 0u32;
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     for seed in more(0..60) {
         let module = program(seed, Profile::Moves, &registry);
         let ran = fold(&module, "cpu", &Boundary::default(), &registry).expect("folds");
@@ -312,7 +312,7 @@ fn certificates_refuse_what_means_something_else() {
 
 #[test]
 fn certificates_refuse_other_claims() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let module = program(3, Profile::Moves, &registry);
     let ran = fold(&module, "cpu", &Boundary::default(), &registry).expect("folds");
     let good = ran.cx.fold.expect("a report").certificate;
@@ -353,7 +353,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
 /// transpose(transpose(x, p), q) by the passes is one transpose by `p[q[i]]`, or nothing.
 #[test]
 fn permutations_compose_and_cancel() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     for p in permutations(3) {
         for q in permutations(3) {
             let mut b = Builder::new(&registry);
@@ -405,7 +405,7 @@ fn against_all_layouts(
     check: impl Fn(u64, u64) -> bool,
 ) -> Tally {
     let mut tally = Tally::default();
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     for seed in more(seeds) {
         let module = program(seed, profile, &registry);
         for boundary in [Boundary::default(), free()] {
@@ -469,7 +469,7 @@ fn bounds_hold_for_parts_of_tensors() {
 
 #[test]
 fn transformers_fold_to_nothing() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let sizes = [Dim::Fixed(2), transformer::symbolic_batch()];
     for batch in sizes {
         let model = Transformer {
@@ -492,7 +492,7 @@ fn transformers_fold_to_nothing() {
 
 #[test]
 fn transformers_have_the_size_they_say() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     for layers in [1, 3] {
         let model = Transformer {
             layers,

@@ -12,11 +12,18 @@ use std::process::Command;
 const EDGES: &[(&str, &[&str])] = &[
     ("optc-layout", &[]),
     ("optc-ir", &["optc-layout"]),
+    ("optc-ops", &["optc-ir"]),
     ("optc-target", &["optc-layout"]),
-    ("optc-passes", &["optc-ir", "optc-layout", "optc-target"]),
-    ("optc-lowering", &["optc-ir", "optc-layout", "optc-target"]),
-    ("optc-hlo", &["optc-ir", "optc-layout"]),
-    ("optc-onnx", &["optc-ir", "optc-layout"]),
+    (
+        "optc-passes",
+        &["optc-ir", "optc-layout", "optc-ops", "optc-target"],
+    ),
+    (
+        "optc-lowering",
+        &["optc-ir", "optc-layout", "optc-ops", "optc-target"],
+    ),
+    ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
+    ("optc-onnx", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-interp", &["optc-ir"]),
     (
         "optc",
@@ -27,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-layout",
             "optc-lowering",
             "optc-onnx",
+            "optc-ops",
             "optc-passes",
             "optc-target",
         ],
@@ -182,6 +190,7 @@ fn tracked() -> Vec<PathBuf> {
 const FOLDERS: &[&str] = &[
     "layout",
     "ir",
+    "ops",
     "targets",
     "passes",
     "lowering",
@@ -324,10 +333,22 @@ fn reporting_sources() -> Vec<(String, String)> {
         let at = relative(&path);
         let is_list = AREAS.iter().any(|area| area.list == at);
         if !is_list && !skip.iter().any(|s| at.starts_with(s)) && !at.contains("/tests/") {
-            found.push((at, code_of(&path)));
+            found.push((at, without_lists(&code_of(&path))));
         }
     }
     found
+}
+
+/// A source without the lists of codes that stand beside what reports them.
+fn without_lists(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("const CODES: &[Code] = &[") {
+        out.push_str(&rest[..start]);
+        let list = &rest[start..];
+        rest = list.find("\n];").map_or("", |end| &list[end + 3..]);
+    }
+    out + rest
 }
 
 /// All codes that the sources use, with the file of the first use.
@@ -348,7 +369,7 @@ fn used_codes() -> IndexMap<String, String> {
 }
 
 fn listed_codes() -> impl Iterator<Item = &'static Code> {
-    AREAS.iter().flat_map(|area| area.codes)
+    AREAS.iter().flat_map(|area| (area.codes)())
 }
 
 #[test]
@@ -391,7 +412,7 @@ fn every_listed_code_is_reported() {
             .filter(|(at, _)| own(at))
             .map(|(_, text)| text)
             .collect();
-        for code in area.codes {
+        for code in (area.codes)() {
             let spelled = [format!("\"{}\"", code.name), format!("[{}]", code.name)];
             if !texts.iter().any(|t| spelled.iter().any(|s| t.contains(s))) {
                 unused.push(format!("{} ({})", code.name, area.list));
@@ -399,6 +420,43 @@ fn every_listed_code_is_reported() {
         }
     }
     assert!(unused.is_empty(), "nothing reports {unused:#?}");
+}
+
+/// Where operations may be named: the operations themselves, what reads other formats, and the tables of what
+/// writes them. Everything else asks an operation for what it declares, or for its struct.
+const NAMES_OPERATIONS: &[&str] = &[
+    "ops/",
+    "frontends/",
+    "lowering/src/emit/pallas/ops.rs",
+    "lowering/src/emit/hlo/",
+];
+
+#[test]
+fn operations_are_named_where_they_are_declared_read_or_written() {
+    let registry = optc_ops::registry();
+    let names: Vec<String> = registry
+        .all()
+        .iter()
+        .map(|decl| format!("\"{}\"", decl.name()))
+        .collect();
+    let mut found = Vec::new();
+    for (at, text) in reporting_sources() {
+        if NAMES_OPERATIONS.iter().any(|allowed| at.starts_with(allowed)) {
+            continue;
+        }
+        let code: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect();
+        let code = code.join("\n");
+        for name in names.iter().filter(|name| code.contains(*name)) {
+            found.push(format!("{at} names {name}"));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "{found:#?}: ask the declaration (`OpDecl`), or for the struct (`Transpose::of`)"
+    );
 }
 
 #[test]
@@ -583,6 +641,9 @@ fn links(text: &str) -> Vec<String> {
 
 #[test]
 fn the_finders_find() {
+    let listed = "a \"x-c1\" const CODES: &[Code] = &[\n\"y-c1\",\n];\nb \"z-c1\"";
+    let left: Vec<String> = kebab_literals(&without_lists(listed)).into_iter().collect();
+    assert_eq!(left, ["x-c1", "z-c1"]);
     let text = "error(\n    \"a-b\", x) new(\"c d-e\", \"plain\") code: \"e-c1\"";
     let found: Vec<String> = kebab_literals(text).into_iter().collect();
     assert_eq!(found, ["a-b", "e-c1"]);

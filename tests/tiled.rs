@@ -157,7 +157,15 @@ fn case(seed: u64, registry: &Registry) -> Option<(Case, Plan)> {
     let plan = plan(&module.funcs[0], registry, &mut rng)?;
     plan.write(&mut module.funcs[0]);
     let bindings = Bindings::default();
-    let inputs = random_inputs(&module, "main", Fill::Normal, seed, &bindings).ok()?;
+    let inputs = random_inputs(
+        &module,
+        "main",
+        Fill::Normal,
+        seed,
+        &bindings,
+        &optc_ops::registry(),
+    )
+    .ok()?;
     let wanted =
         run_reference(&module, registry, "main", &inputs, &RandomSource, &bindings).ok()?;
     let case = Case {
@@ -193,7 +201,7 @@ fn difference(case: &Case, found: &Values) -> Option<String> {
 /// The plans of `tests/plans`, which the peers run as well.
 #[test]
 fn plans_of_the_project_run_tile_by_tile() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let bindings = Bindings::default();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
@@ -206,7 +214,15 @@ fn plans_of_the_project_run_tile_by_tile() {
         let source = std::fs::read_to_string(&path).expect("a program");
         let module = text::parse(&source).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()));
         verify::verify(&module, &registry).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()));
-        let inputs = random_inputs(&module, "main", Fill::Normal, 3, &bindings).expect("inputs");
+        let inputs = random_inputs(
+            &module,
+            "main",
+            Fill::Normal,
+            3,
+            &bindings,
+            &optc_ops::registry(),
+        )
+        .expect("inputs");
         let run = |tiled: bool| {
             let run = if tiled { run_tiled } else { run_reference };
             let found = run(
@@ -232,7 +248,7 @@ fn plans_of_the_project_run_tile_by_tile() {
 
 #[test]
 fn random_plans_give_what_the_operations_give() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let (mut ran, mut large) = (0, 0);
     for seed in 0..cases(2000) {
         let Some((case, plan)) = case(seed, &registry) else {
@@ -257,13 +273,20 @@ fn random_plans_give_what_the_operations_give() {
 /// verifies, moves no less than its bound, and runs tile by tile to the same numbers.
 #[test]
 fn plans_of_the_planner_give_what_the_operations_give() {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let bindings = Bindings::default();
     let (mut ran, mut cut) = (0, 0);
     for seed in 0..cases(400) {
         let count = usize::try_from(2 + seed % 11).expect("a number");
         let mut module = program_of(seed, Profile::Mixed, count, &registry);
-        let inputs = random_inputs(&module, "main", Fill::Normal, seed, &bindings);
+        let inputs = random_inputs(
+            &module,
+            "main",
+            Fill::Normal,
+            seed,
+            &bindings,
+            &optc_ops::registry(),
+        );
         let inputs = inputs.expect("known sizes");
         let run = |module: &Module, tiled: bool| {
             let run = if tiled { run_tiled } else { run_reference };
@@ -321,7 +344,7 @@ fn plans_of_the_planner_give_what_the_operations_give() {
 /// wrong.
 #[test]
 fn plans_that_are_changed_are_refused_or_still_right() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let (mut refused, mut right) = (0u64, 0u64);
     for seed in 0..cases(2000) {
         let Some((mut case, mut plan)) = case(seed, &registry) else {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 fuzz_target!(|input: (u64, bool, bool)| {
     let (seed, on_cpu, free_all) = input;
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let module = program(seed, Profile::Mixed, &registry);
     let name = if on_cpu { "cpu" } else { "journey6" };
     let boundary = Boundary {

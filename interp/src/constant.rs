@@ -7,9 +7,6 @@ use crate::walk::elements_within_limit;
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{Attr, AttrDict, Dense, EvalError, Tensor, TensorType};
 
-/// The operation whose value lies in its attributes.
-pub(crate) const CONSTANT: &str = "hbir.constant";
-
 /// The value that the attributes of a constant give.
 ///
 /// `shape` is that of the result type, where it is known.

@@ -138,7 +138,7 @@ pub fn equivalent(
             fill,
             seed,
         };
-        let inputs = random_inputs(a, &options.func, fill, seed, &options.bindings);
+        let inputs = random_inputs(a, &options.func, fill, seed, &options.bindings, registry);
         let inputs = inputs.map_err(|e| trial.failed(Execution::ReferenceA, e))?;
         let outputs_a = trial.run(Execution::ReferenceA, a, &inputs, data_a)?;
         if options.naive {

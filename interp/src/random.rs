@@ -7,7 +7,7 @@ use crate::scope::{find_func, shape_or_default, type_text};
 use crate::walk::MAX_ELEMENTS;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::tensor::{storage_bytes, wrap_int};
-use optc_ir::{Bindings, DType, Func, Module, OpData, Sign, Tensor, Type, Value};
+use optc_ir::{Bindings, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Type, Value};
 
 /// The size of a symbol that is not bound, and of an unknown dimension, where inputs are made up.
 pub const DEFAULT_SIZE: u64 = 128;
@@ -85,6 +85,7 @@ pub fn random_inputs(
     fill: Fill,
     seed: u64,
     bindings: &Bindings,
+    registry: &Registry,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
     let func = find_func(module, func)?;
     let mut inputs = IndexMap::new();
@@ -95,7 +96,7 @@ pub fn random_inputs(
         };
         let shape = shape_or_default(&name, ty, bindings, DEFAULT_SIZE)?;
         let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
-        let bound = value_bound(func, value, bindings);
+        let bound = value_bound(func, value, bindings, registry);
         let tensor = match bound {
             Some(n) if !ty.dtype.is_float() => {
                 let count: usize = shape.iter().product();
@@ -199,31 +200,12 @@ fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
     Tensor::from_i64(dtype, shape, values)
 }
 
-/// Operations that pass the values of their first operand on, wherever they put them.
-const PASS_ON: [&str; 15] = [
-    "hbir.cast",
-    "hbir.identity",
-    "hbir.reshape",
-    "hbir.transpose",
-    "hbir.squeeze",
-    "hbir.unsqueeze",
-    "hbir.flatten",
-    "hbir.view",
-    "hbir.subview",
-    "hbir.layout_convert",
-    "hbir.slice",
-    "hbir.split",
-    "hbir.concat",
-    "hbir.broadcast",
-    "hbir.tile",
-];
-
 /// The number below which an integer argument stays, if its uses ask for one.
 ///
 /// That is the smallest size that it indexes, directly or through operations that only pass values
 /// on. Where something that is computed from it is an index, and where it becomes a float or a truth
 /// value, as a mask does, it is 0 or 1.
-fn value_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
+fn value_bound(func: &Func, arg: Value, bindings: &Bindings, registry: &Registry) -> Option<u64> {
     let mut carriers: IndexSet<Value> = IndexSet::from([arg]);
     let mut computed: IndexSet<Value> = IndexSet::new();
     let mut bound: Option<u64> = None;
@@ -231,19 +213,20 @@ fn value_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
         let data = &func.ops[op];
         let carried = data.operands.iter().any(|v| carriers.contains(v));
         let derived = data.operands.iter().any(|v| computed.contains(v));
-        let index = data.operands.get(1).copied();
-        let index = index.and_then(|v| Some((v, indexed_size(func, data, bindings)?)));
+        let index = indexed(func, op, bindings, registry);
+        let passed = registry
+            .get(&data.name)
+            .is_some_and(|d| d.passes_on(&func.op_ref(op)));
         let limit = match index {
             Some((v, size)) if carriers.contains(&v) => Some(size),
             Some((v, size)) if computed.contains(&v) => Some(size.min(MASK)),
-            None if (carried || derived) && becomes_mask(func, data) => Some(MASK),
+            None if (carried || derived) && passed && becomes_mask(func, data) => Some(MASK),
             Some(_) | None => None,
         };
         bound = bound.into_iter().chain(limit).min();
         if index.is_none() && derived {
             computed.extend(&data.results);
         } else if index.is_none() && carried {
-            let passed = PASS_ON.contains(&&*data.name);
             let set = if passed { &mut carriers } else { &mut computed };
             set.extend(&data.results);
         }
@@ -254,36 +237,25 @@ fn value_bound(func: &Func, arg: Value, bindings: &Bindings) -> Option<u64> {
 /// Masks are 0 or 1.
 const MASK: u64 = 2;
 
-/// Whether this turns wide integers into floats or truth values.
+/// Whether an operation that passes its operand on turns wide integers into floats or truth values.
 fn becomes_mask(func: &Func, data: &OpData) -> bool {
     let dtype = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.dtype);
     let wide = matches!(
         dtype(data.operands.first()),
         Some(DType::Int { bits: 32.., .. })
     );
-    let (name, to) = (&*data.name, dtype(data.results.first()));
-    name == "hbir.cast" && wide && to.is_some_and(|t| t.is_float() || t.is_bool())
+    let to = dtype(data.results.first());
+    wide && to.is_some_and(|t| t.is_float() || t.is_bool())
 }
 
-/// The size that the second operand of an operation indexes, if it is an index at all.
-fn indexed_size(func: &Func, data: &OpData, bindings: &Bindings) -> Option<u64> {
-    let ty = func.ty(*data.operands.first()?).as_tensor()?;
-    let shape = shape_or_default("", ty, bindings, DEFAULT_SIZE).ok()?;
-    let all = shape.iter().copied().min();
-    let size = match &*data.name {
-        "hbir.gather" | "hbir.gather_elements" | "hbir.scatter_elements" => {
-            let axis = data.props.int("axis").unwrap_or(0);
-            let axis = if axis < 0 {
-                axis + i64::try_from(shape.len()).ok()?
-            } else {
-                axis
-            };
-            shape.get(usize::try_from(axis).ok()?).copied()
-        }
-        "hbir.gather_nd" | "hbir.scatter_nd" => all,
-        _ => None,
-    };
-    size.map(|n| n.max(1) as u64)
+/// The value that an operation takes as indices, and the size that they index.
+fn indexed(func: &Func, op: Op, bindings: &Bindings, registry: &Registry) -> Option<(Value, u64)> {
+    let data = &func.ops[op];
+    let (at, sizes) = registry.get(&data.name)?.indexed(&func.op_ref(op))?;
+    let sizes = sizes
+        .iter()
+        .map(|size| bindings.size(size).unwrap_or(DEFAULT_SIZE));
+    Some((*data.operands.get(at)?, sizes.min()?.max(1)))
 }
 
 /// Made-up weights for programs whose files are absent.

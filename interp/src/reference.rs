@@ -4,7 +4,7 @@ use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::walk::{Direct, Memory, Program, run};
 use indexmap::IndexMap;
-use optc_ir::{Bindings, Module, Registry, Tensor, TensorType};
+use optc_ir::{Bindings, Module, Registry, Structure, Tensor, TensorType};
 use std::rc::Rc;
 
 /// Runs a function on logical tensors, by the semantics that the operations declare.
@@ -53,7 +53,7 @@ impl<const TILED: bool> Memory for Logical<TILED> {
         Ok(Rc::clone(held))
     }
 
-    fn handles(&self, _: &str) -> bool {
+    fn handles(&self, _: Structure) -> bool {
         false
     }
 

@@ -1,6 +1,6 @@
 //! Executes a function operation by operation; how values are held is left to a [`Memory`].
 
-use crate::constant::{CONSTANT, constant};
+use crate::constant::constant;
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::ports::{argument_keys, result_keys};
@@ -11,8 +11,8 @@ use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::tile::{Plan, Unit};
 use optc_ir::{
-    Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Tensor,
-    TensorType, Type, Value, ValueDef,
+    Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure,
+    Tensor, TensorType, Type, Value, ValueDef,
 };
 use std::rc::Rc;
 
@@ -22,8 +22,6 @@ pub const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// How deep `hbir.call` may nest.
 pub const MAX_CALL_DEPTH: usize = 64;
-
-const CALL: &str = "hbir.call";
 
 /// How one interpreter holds values.
 pub(crate) trait Memory {
@@ -40,7 +38,7 @@ pub(crate) trait Memory {
     fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
 
     /// Whether this memory executes operations of this name itself, without the declared semantics.
-    fn handles(&self, name: &str) -> bool;
+    fn handles(&self, structure: Structure) -> bool;
 
     /// Executes an operation that this memory handles.
     fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Self::Held, OpFailure>;
@@ -48,7 +46,7 @@ pub(crate) trait Memory {
 
 /// What [`Memory::direct`] sees of an operation with one operand and one result.
 pub(crate) struct Direct<'a, H> {
-    pub(crate) name: &'a str,
+    pub(crate) structure: Structure,
     pub(crate) operand: &'a H,
     pub(crate) from: &'a TensorType,
     pub(crate) to: &'a TensorType,
@@ -106,8 +104,8 @@ fn run_func<M: Memory>(
         stored.map_err(|e| frame.boundary(&format!("argument `{key}`"), e))?;
     }
     let plan = if M::TILED { plan_of(func)? } else { None };
-    let Schedule { units, escapes } =
-        schedule(func, plan.as_ref()).map_err(|(op, fault)| failed(func, op, fault.into()))?;
+    let Schedule { units, escapes } = schedule(func, plan.as_ref(), program.registry)
+        .map_err(|(op, fault)| failed(func, op, fault.into()))?;
     let dying = last_uses(func, &units, plan.as_ref());
     for (&unit, dead) in units.iter().zip(&dying) {
         match (unit, &plan) {
@@ -200,11 +198,16 @@ impl<M: Memory> Frame<'_, M> {
         }
     }
 
+    /// What the compiler makes of an operation.
+    pub(crate) fn structure(&self, op: Op) -> Structure {
+        self.program.registry.structure(&self.func.ops[op].name)
+    }
+
     /// Runs one operation and stores its results. A constant is read when it is first used.
     fn execute(&mut self, op: Op) -> Result<(), OpFailure> {
         let func = self.func;
         let data = &func.ops[op];
-        if &*data.name == CONSTANT {
+        if self.structure(op) == Structure::Constant {
             return Ok(());
         }
         if let Some(held) = self.direct(op)? {
@@ -212,9 +215,13 @@ impl<M: Memory> Frame<'_, M> {
             return Ok(());
         }
         let inputs = self.inputs(data)?;
-        let outputs = match &*data.name {
-            CALL => self.call(data, inputs)?,
-            _ => self.eval(op, &inputs)?,
+        let outputs = match self.structure(op) {
+            Structure::Call => self.call(data, inputs)?,
+            Structure::Plain
+            | Structure::View
+            | Structure::Convert
+            | Structure::Constant
+            | Structure::Opaque => self.eval(op, &inputs)?,
         };
         if outputs.len() != data.results.len() {
             let (found, wanted) = (outputs.len(), data.results.len());
@@ -245,7 +252,8 @@ impl<M: Memory> Frame<'_, M> {
         else {
             return Ok(None);
         };
-        if !self.memory.handles(&data.name) {
+        let structure = self.structure(op);
+        if !self.memory.handles(structure) {
             return Ok(None);
         }
         self.declaration(&func.op_ref(op))?;
@@ -257,7 +265,7 @@ impl<M: Memory> Frame<'_, M> {
         elements_within_limit(&shape)?;
         self.memory
             .direct(&Direct {
-                name: &data.name,
+                structure,
                 operand: &held,
                 from,
                 to,
@@ -291,7 +299,6 @@ impl<M: Memory> Frame<'_, M> {
             .get(op.name)
             .ok_or(OpFailure::Unknown)?;
         decl.infer(op)?;
-        decl.verify(op)?;
         Ok(decl)
     }
 
@@ -420,7 +427,7 @@ impl<M: Memory> Frame<'_, M> {
             return Err(OpFailure::Undefined(operand));
         };
         let data = &self.func.ops[op];
-        if &*data.name != CONSTANT {
+        if self.structure(op) != Structure::Constant {
             return Err(OpFailure::Undefined(operand));
         }
         let ty = self.tensor_type(value)?;

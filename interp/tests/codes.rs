@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use optc_interp::{NoData, run_naive, run_reference};
-use optc_ir::{AttrDict, Bindings, DType, Func, Loc, Module, Registry, Tensor, Type, Value, text};
+use optc_ir::{AttrDict, Bindings, DType, Func, Loc, Module, Tensor, Type, Value, text};
 use std::sync::Arc;
 
 fn input(shape: &[usize]) -> IndexMap<String, Tensor> {
@@ -16,7 +16,7 @@ fn input(shape: &[usize]) -> IndexMap<String, Tensor> {
 
 /// The codes that the reference and the naive interpreter give.
 fn codes(module: &Module, inputs: &IndexMap<String, Tensor>) -> [&'static str; 2] {
-    let (registry, bindings) = (Registry::hbir(), Bindings::default());
+    let (registry, bindings) = (optc_ops::registry(), Bindings::default());
     let reference = run_reference(module, &registry, "main", inputs, &NoData, &bindings);
     let naive = run_naive(module, &registry, "main", inputs, &NoData, &bindings);
     [reference, naive].map(|run| run.map_or_else(|e| e.to_diagnostic().code, |_| "done"))

@@ -5,7 +5,7 @@ use optc_interp::{
     EquivalenceOptions, Fill, NoData, OpFailure, RunError, compare_exact, equivalent,
     random_inputs, run_naive, run_reference,
 };
-use optc_ir::{Bindings, Module, Registry, Tensor};
+use optc_ir::{Bindings, Module, Tensor};
 
 #[track_caller]
 fn parse(text: &str) -> Module {
@@ -17,8 +17,16 @@ type Outputs = IndexMap<String, Tensor>;
 /// Runs `@main` on inputs of distinct values, by reference and on the layouts.
 #[track_caller]
 fn run(text: &str) -> (Outputs, Result<Outputs, RunError>) {
-    let (module, registry, none) = (parse(text), Registry::hbir(), Bindings::default());
-    let given = random_inputs(&module, "main", Fill::Unique(0), 0, &none).unwrap();
+    let (module, registry, none) = (parse(text), optc_ops::registry(), Bindings::default());
+    let given = random_inputs(
+        &module,
+        "main",
+        Fill::Unique(0),
+        0,
+        &none,
+        &optc_ops::registry(),
+    )
+    .unwrap();
     let reference = run_reference(&module, &registry, "main", &given, &NoData, &none);
     let reference = reference.unwrap_or_else(|e| panic!("{text}\n{e}"));
     (
@@ -250,7 +258,16 @@ fn a_program_and_its_view_form_are_equivalent() {
         ))
     };
     let options = EquivalenceOptions::default();
-    let check = |b: &Module| equivalent(&before, b, &Registry::hbir(), &NoData, &NoData, &options);
+    let check = |b: &Module| {
+        equivalent(
+            &before,
+            b,
+            &optc_ops::registry(),
+            &NoData,
+            &NoData,
+            &options,
+        )
+    };
     check(&after("[1, 0, 2]")).unwrap();
     let error = check(&after("[0, 1, 2]")).unwrap_err().to_string();
     assert!(
@@ -270,11 +287,27 @@ fn indices_stay_in_range() {
     );
     for seed in 0..4 {
         let none = Bindings::default();
-        let given = random_inputs(&module, "main", Fill::Normal, seed, &none).unwrap();
+        let given = random_inputs(
+            &module,
+            "main",
+            Fill::Normal,
+            seed,
+            &none,
+            &optc_ops::registry(),
+        )
+        .unwrap();
         let ids = &given["ids"];
         let all: Vec<i64> = (0..64).map(|i| ids.i64_at(i)).collect();
         assert_eq!((all.iter().min(), all.iter().max()), (Some(&0), Some(&2)));
-        run_reference(&module, &Registry::hbir(), "main", &given, &NoData, &none).unwrap();
+        run_reference(
+            &module,
+            &optc_ops::registry(),
+            "main",
+            &given,
+            &NoData,
+            &none,
+        )
+        .unwrap();
     }
 }
 
@@ -287,7 +320,15 @@ fn integers_that_become_floats_are_masks() {
            return %0, %1 : tensor<64xf32>, tensor<64xsi64>
          }",
     );
-    let given = random_inputs(&module, "main", Fill::Normal, 0, &Bindings::default()).unwrap();
+    let given = random_inputs(
+        &module,
+        "main",
+        Fill::Normal,
+        0,
+        &Bindings::default(),
+        &optc_ops::registry(),
+    )
+    .unwrap();
     let largest = |key: &str| (0..64).map(|i| given[key].i64_at(i).abs()).max();
     assert_eq!((largest("m"), largest("n")), (Some(1), Some(8)));
 }

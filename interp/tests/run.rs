@@ -7,24 +7,25 @@ use optc_interp::{
     run_naive, run_reference,
 };
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Dense, Dim, EvalContext, EvalError, Func, Inferred, Loc,
-    Module, OpDecl, OpError, OpRef, Registry, Tensor, TensorType, Type, Value,
+    Attr, AttrDict, Bindings, Call, DType, Dense, Dim, Effect, EvalError, Func, Inferred, Loc,
+    Module, OpError, OpRef, Operation, Registry, Tensor, TensorType, Type, Value, attributes,
 };
 use std::sync::Arc;
 
-/// Multiplies every element by a number.
-struct Scale;
+attributes! {
+    /// Multiplies every element by a number.
+    pub struct Scale {
+        /// The number.
+        by: f64,
+    }
+}
 
-impl OpDecl for Scale {
-    fn name(&self) -> &'static str {
-        "test.scale"
-    }
-    fn summary(&self) -> &'static str {
-        "multiplies by `by`"
-    }
-    fn family(&self) -> &'static str {
-        "elementwise"
-    }
+impl Operation for Scale {
+    const NAME: &'static str = "test.scale";
+    const SUMMARY: &'static str = "multiplies by `by`";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         Ok(vec![Inferred {
@@ -32,35 +33,26 @@ impl OpDecl for Scale {
             dtype: x.dtype,
         }])
     }
-    fn eval(
-        &self,
-        op: &OpRef<'_>,
-        inputs: &[&Tensor],
-        _: &EvalContext<'_>,
-    ) -> Result<Vec<Tensor>, EvalError> {
-        let x = inputs[0];
-        let by = op
-            .props
-            .float("by")
-            .ok_or_else(|| EvalError::new("`by` is missing"))?;
-        let values: Vec<f64> = (0..x.len()).map(|i| x.f64_at(i) * by).collect();
-        Ok(vec![Tensor::from_f64(x.dtype, x.shape.clone(), values)])
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        Ok(call.floats((0..x.len()).map(|i| x.f64_at(i) * self.by)))
+    }
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
     }
 }
 
-/// Adds two tensors of one shape.
-struct Add;
+attributes! {
+    /// Adds two tensors of one shape.
+    pub struct Add {}
+}
 
-impl OpDecl for Add {
-    fn name(&self) -> &'static str {
-        "test.add"
-    }
-    fn summary(&self) -> &'static str {
-        "adds"
-    }
-    fn family(&self) -> &'static str {
-        "elementwise"
-    }
+impl Operation for Add {
+    const NAME: &'static str = "test.add";
+    const SUMMARY: &'static str = "adds";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (2, 2);
+
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, y) = (op.operand(0)?, op.operand(1)?);
         if x.rank() != y.rank() {
@@ -71,25 +63,23 @@ impl OpDecl for Add {
             dtype: x.dtype,
         }])
     }
-    fn eval(
-        &self,
-        _: &OpRef<'_>,
-        inputs: &[&Tensor],
-        _: &EvalContext<'_>,
-    ) -> Result<Vec<Tensor>, EvalError> {
-        let (x, y) = (inputs[0], inputs[1]);
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, y) = (call.input(0), call.input(1));
         if x.shape != y.shape {
             return Err(EvalError::new("the shapes differ"));
         }
-        let values: Vec<f64> = (0..x.len()).map(|i| x.f64_at(i) + y.f64_at(i)).collect();
-        Ok(vec![Tensor::from_f64(x.dtype, x.shape.clone(), values)])
+        Ok(call.floats((0..x.len()).map(|i| x.f64_at(i) + y.f64_at(i))))
+    }
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
     }
 }
 
+/// The dialect, for constants and calls, and the tests' own operations.
 fn registry() -> Registry {
-    let mut registry = Registry::empty();
-    registry.add(Scale);
-    registry.add(Add);
+    let mut registry = optc_ops::registry();
+    registry.add::<Scale>();
+    registry.add::<Add>();
     registry
 }
 
@@ -254,7 +244,7 @@ fn symbols_take_their_sizes_from_the_inputs() {
         "`test.add` in @main (from \"here\"): the shapes differ"
     );
     let bound = Bindings(IndexMap::from([(Arc::from("B"), 7)]));
-    let given = random_inputs(&module, "main", Fill::Normal, 0, &bound).unwrap();
+    let given = random_inputs(&module, "main", Fill::Normal, 0, &bound, &registry()).unwrap();
     assert_eq!(given["y"].shape, [7, 128]);
     let clash = Bindings(IndexMap::from([(Arc::from("B"), 8)]));
     let error = run_reference(&module, &registry(), "main", &given, &NoData, &clash).unwrap_err();
@@ -516,6 +506,7 @@ fn shapes_beyond_memory_are_refused() {
         Fill::Normal,
         0,
         &Bindings::default(),
+        &registry(),
     )
     .unwrap_err();
     assert_eq!(error.code(), "tensor-too-large");
@@ -612,8 +603,17 @@ fn programs_are_compared_on_the_same_inputs() {
 #[test]
 fn the_same_seed_gives_the_same_inputs() {
     let module = tripled(&f32s(&[64]));
-    let make =
-        |fill, seed| random_inputs(&module, "main", fill, seed, &Bindings::default()).unwrap();
+    let make = |fill, seed| {
+        random_inputs(
+            &module,
+            "main",
+            fill,
+            seed,
+            &Bindings::default(),
+            &optc_ops::registry(),
+        )
+        .unwrap()
+    };
     assert_eq!(make(Fill::Normal, 3), make(Fill::Normal, 3));
     assert_ne!(make(Fill::Normal, 3), make(Fill::Normal, 4));
     let first = make(Fill::Normal, 0)["x"].f64_at(0);

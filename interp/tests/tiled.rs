@@ -3,7 +3,7 @@
 
 use indexmap::IndexMap;
 use optc_interp::{Fill, NoData, RunError, compare, random_inputs, run_reference, run_tiled};
-use optc_ir::{Bindings, Module, Registry, Tensor, text};
+use optc_ir::{Bindings, Module, Tensor, text};
 
 const MATMUL: &str = r#"func.func @main(%x: tensor<10x12xf32>, %w: tensor<7x12xf32>, %b: tensor<7xf32>) -> tensor<10x7xf32> attributes {hbir.groups = [{grid = [3, 2, 3], order = ["parallel", "parallel", "arbitrary"]}]} {
   %0 = "hbir.linear"(%x, %w, %b) {tile = {group = 0, reduce = ["5 @ g2 * 5"], result = ["4 @ g0 * 4", "4 @ g1 * 4"]}} : (tensor<10x12xf32>, tensor<7x12xf32>, tensor<7xf32>) -> tensor<10x7xf32>
@@ -63,20 +63,28 @@ fn parse(program: &str) -> Module {
 
 fn inputs(module: &Module, seed: u64) -> IndexMap<String, Tensor> {
     let bindings = Bindings::default();
-    random_inputs(module, "main", Fill::Normal, seed, &bindings).unwrap()
+    random_inputs(
+        module,
+        "main",
+        Fill::Normal,
+        seed,
+        &bindings,
+        &optc_ops::registry(),
+    )
+    .unwrap()
 }
 
 fn tiled(
     module: &Module,
     inputs: &IndexMap<String, Tensor>,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
-    let (registry, bindings) = (Registry::hbir(), Bindings::default());
+    let (registry, bindings) = (optc_ops::registry(), Bindings::default());
     run_tiled(module, &registry, "main", inputs, &NoData, &bindings)
 }
 
 #[track_caller]
 fn check(program: &str) {
-    let (module, registry) = (parse(program), Registry::hbir());
+    let (module, registry) = (parse(program), optc_ops::registry());
     for seed in 0..3 {
         let inputs = inputs(&module, seed);
         let bindings = Bindings::default();

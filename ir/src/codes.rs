@@ -3,7 +3,7 @@
 use crate::diag::Code;
 
 /// Every code of the parser and the verifier, sorted; those of single operations are in
-/// [`crate::ops::CODES`].
+/// the files of the operations.
 pub const CODES: &[Code] = &[
     Code::program(
         "alias-redefined",
@@ -49,6 +49,12 @@ pub const CODES: &[Code] = &[
         "an operation lacks an attribute that it needs; attributes in `{…}` are not read, only those in `<{…}>`",
         r#"%0 = "hbir.transpose"(%x) {perm = [1, 0]} : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
         "add the attribute inside `<{…}>`",
+    ),
+    Code::program(
+        "attribute-unknown",
+        "an operation has an attribute in `<{…}>` that means nothing to it: what it says would be lost",
+        r#"%0 = "hbir.softmax"(%x) <{axes = 0}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        "write the name as the message says, or put the attribute into `{…}`, where notes stand",
     ),
     Code::program(
         "attribute-value",
@@ -201,6 +207,12 @@ module {
         "an attribute of 5000 opening brackets, or `#a = [#b]` and `#b = [#a]`",
         "flatten the attribute; no program needs this depth",
     ),
+    Code::input(
+        "not-a-rearrangement",
+        "an operation was taken for a reshape, transpose or view and is none",
+        "a pass or a user of the library asks `Registry::rearrangement` about an operation such as `hbir.add`",
+        "ask only about operations whose freedom is of the class `Rearrange`",
+    ),
     Code::program(
         "number-out-of-range",
         "a number does not fit its type",
@@ -237,6 +249,12 @@ module {
         r#"%0 = "hbir.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
 "a.b"(%0) : (tensor<5xf32>) -> ()"#,
         "repeat the type with which the value is defined, layout included",
+    ),
+    Code::input(
+        "operation-kind",
+        "an operation was taken for another one",
+        "a pass or a user of the library reads the attributes of an `hbir.add` as those of `hbir.conv`",
+        "look at the name first, or take the error for a no",
     ),
     Code::input(
         "port-count",

@@ -5,10 +5,10 @@
 pub mod attr;
 mod codes;
 pub mod diag;
+pub mod effects;
 pub mod entity;
 pub mod module;
 pub mod op;
-pub mod ops;
 pub mod size;
 pub mod stand_in;
 pub mod tensor;
@@ -21,8 +21,8 @@ pub use attr::{Attr, AttrDict, Dense};
 pub use diag::{Code, Diagnostic, Example, Severity};
 pub use module::{Func, Loc, Module, Op, OpData, Port, Span, Value, ValueData, ValueDef};
 pub use op::{
-    Bindings, EvalContext, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef,
-    Registry, Role, Traffic,
+    Attributes, Bindings, Call, Effect, EvalContext, Freedom, FreedomClass, Inferred, Label,
+    OpDecl, OpError, OpRef, Operation, Partial, Registry, Role, Structure, Traffic, ViewDims,
 };
 pub use size::{Size, SizeTable};
 pub use stand_in::StandIns;

@@ -1,7 +1,7 @@
 //! Numbers that stand for unknown sizes where a decision about layouts wants numbers.
 
 use crate::module::Func;
-use crate::ops::rearrange::view_of;
+use crate::op::Registry;
 use crate::size::Size;
 use crate::types::{Dim, TensorType};
 use indexmap::IndexMap;
@@ -58,14 +58,15 @@ impl StandIns {
     /// Numbers for the values of a function; `None` where a value has 2^63 positions or more with the
     /// smallest ones.
     #[must_use]
-    pub fn for_func(func: &Func) -> Option<StandIns> {
+    pub fn for_func(func: &Func, registry: &Registry) -> Option<StandIns> {
         LEAST_PRIMES.iter().find_map(|&least| {
             let mut numbers = StandIns::new(least);
             let types = || func.values.ids().filter_map(|v| func.ty(v).as_tensor());
             types().for_each(|ty| numbers.avoid(&ty.dims));
             for &op in &func.body {
                 let op = func.op_ref(op);
-                if let (Ok(view), Ok(x), Ok(y)) = (view_of(&op), op.operand(0), op.result(0)) {
+                let view = registry.rearrangement(&op);
+                if let (Ok(view), Ok(x), Ok(y)) = (view, op.operand(0), op.result(0)) {
                     numbers.equate(&x.dims, &view.shape);
                     numbers.equate(&view.shape, &y.dims);
                 }

@@ -56,8 +56,7 @@ use crate::attr::{Attr, AttrDict};
 use crate::diag::{Diagnostic, nearest};
 use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Span, Value, ValueDef};
-use crate::op::{OpDecl, OpError, OpRef, Registry};
-use crate::ops::rearrange::{ViewDims, view_of};
+use crate::op::{OpDecl, OpError, OpRef, Registry, Structure, ViewDims};
 use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
 use crate::types::{Dim, TensorType, Type};
@@ -259,10 +258,12 @@ impl<'m> Verifier<'m> {
             Some(decl) => self.declared(func, op, decl),
             None => self.undeclared(&data.name),
         };
-        let checked = checked.and_then(|()| match &*data.name {
-            "hbir.view" => view(&func.op_ref(op)),
-            "hbir.call" | "func.call" => self.call(func, op),
-            _ => Ok(()),
+        let checked = checked.and_then(|()| match self.registry.structure(&data.name) {
+            Structure::View => view(&func.op_ref(op), self.registry),
+            Structure::Call => self.call(func, op),
+            Structure::Plain | Structure::Convert | Structure::Constant | Structure::Opaque => {
+                Ok(())
+            }
         });
         if let Err(error) = checked {
             let mut diag =
@@ -293,9 +294,7 @@ impl<'m> Verifier<'m> {
         let op = func.op_ref(op);
         let inferred = match decl.infer(&op) {
             // Without a shape rule the results are taken as written, and need not be tensors.
-            Err(e) if e.code == "result-kind" && decl.family() == "barrier" => {
-                return decl.verify(&op);
-            }
+            Err(e) if e.code == "result-kind" && is_open(decl) => return Ok(()),
             inferred => inferred?,
         };
         if inferred.len() != op.results.len() {
@@ -326,7 +325,7 @@ impl<'m> Verifier<'m> {
                 return Err(OpError::new("result-type-mismatch", message));
             }
         }
-        decl.verify(&op)
+        Ok(())
     }
 
     fn call(&self, func: &Func, op: Op) -> Result<(), OpError> {
@@ -512,10 +511,18 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     last
 }
 
-/// Decides whether the layouts of an `hbir.view` agree with its index map.
-fn view(op: &OpRef<'_>) -> Result<(), OpError> {
+/// Whether the results are what their types say, tensors or not.
+fn is_open(decl: &dyn OpDecl) -> bool {
+    match decl.structure() {
+        Structure::Call | Structure::Opaque => true,
+        Structure::Plain | Structure::View | Structure::Convert | Structure::Constant => false,
+    }
+}
+
+/// Decides whether the layouts of a view agree with its index map.
+fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
     let (x, y) = (op.operand(0)?, op.result(0)?);
-    let dims = view_of(op)?;
+    let dims = registry.rearrangement(op)?;
     let identity = dims.perm.iter().enumerate().all(|(i, &p)| i == p);
     if identity && x.spelling == Spelling::RowMajor && y.spelling == Spelling::RowMajor {
         return Ok(());

@@ -1,6 +1,5 @@
 //! Pictures of programs: what is drawn, that it is well formed, and that it stays small.
 
-use optc_ir::Registry;
 use optc_lowering::emit::picture::{Panel, Picture};
 use optc_lowering::emit::{dot, svg};
 use roxmltree::Document;
@@ -15,7 +14,7 @@ const ATTENTION: &str = r#"
 /// The picture of a text, written by `write`; every operation is free.
 fn draw(text: &str, write: fn(&Picture<'_>) -> String) -> String {
     let module = optc_ir::text::parse(text).unwrap();
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let panel = Panel {
         title: "as it is".to_owned(),
         module: &module,

@@ -32,9 +32,15 @@ use crate::pass::{Changed, Pass, PassContext, PassInfo, Phase};
 use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 use crate::stats::live_ops;
 use indexmap::IndexMap;
+use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
-use optc_ir::ops::rearrange::may_reshape;
-use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, TensorType, Type, Value};
+use optc_ir::{
+    Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value,
+};
+use optc_ops::{
+    Broadcast, Cast, Concat, DepthToSpace, DotGeneral, Einsum, Flatten, Identity, Pad, Reduce,
+    ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -66,8 +72,11 @@ impl Pass for Canonicalize {
         let mut changed = false;
         for func in &mut module.funcs {
             changed |= rewrite(func, cx, &by_root);
-            changed |= share(func);
-            changed |= sweep(func);
+            changed |= share(func, &cx.registry);
+        }
+        let effects = Effects::of_module(module, &cx.registry);
+        for func in &mut module.funcs {
+            changed |= sweep(func, &effects);
         }
         Ok(if changed { Changed::Yes } else { Changed::No })
     }
@@ -170,7 +179,7 @@ fn fire(
 }
 
 /// Gives equal operations on equal operands one result.
-fn share(func: &mut Func) -> bool {
+fn share(func: &mut Func, registry: &Registry) -> bool {
     let mut known: IndexMap<(Arc<str>, Vec<Value>, String), Op> = IndexMap::new();
     let mut replaced: SideTable<Value, Option<Value>> = SideTable::new(None);
     // The operations that each one stands for, besides itself.
@@ -179,7 +188,7 @@ fn share(func: &mut Func) -> bool {
     let mut body = Vec::with_capacity(func.body.len());
     for op in std::mem::take(&mut func.body) {
         resolve_operands(func, op, &replaced);
-        let Some(key) = share_key(func, op) else {
+        let Some(key) = share_key(func, op, registry) else {
             body.push(op);
             continue;
         };
@@ -218,10 +227,10 @@ fn share(func: &mut Func) -> bool {
 /// Longest attribute text that is compared; larger constants are left alone.
 const SHARE_LIMIT: usize = 4096;
 
-fn share_key(func: &Func, op: Op) -> Option<(Arc<str>, Vec<Value>, String)> {
+/// What equal operations have in common; nothing of one whose equals may differ from it.
+fn share_key(func: &Func, op: Op, registry: &Registry) -> Option<(Arc<str>, Vec<Value>, String)> {
     let data = &func.ops[op];
-    let pure =
-        data.name.starts_with("hbir.") && !matches!(&*data.name, "hbir.call" | "hbir.opaque");
+    let pure = registry.effect(&func.op_ref(op)).is_pure();
     if !pure || !data.attrs.is_empty() {
         return None;
     }
@@ -249,9 +258,9 @@ fn same_results(func: &Func, a: Op, b: Op) -> bool {
     types(a) == types(b)
 }
 
-/// Removes operations nothing depends on.
-fn sweep(func: &mut Func) -> bool {
-    let live = live_ops(func);
+/// Removes operations that nothing depends on and that do nothing besides.
+fn sweep(func: &mut Func, effects: &Effects<'_>) -> bool {
+    let live = live_ops(func, effects);
     let before = func.body.len();
     func.body.retain(|&op| live[op]);
     func.body.len() != before
@@ -284,39 +293,39 @@ impl LocalRule for Rule {
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     // Pattern: squeeze(x) = reshape(x, shape of the result)
-    Rule { name: "squeeze-is-reshape", equation: "squeeze(x) = reshape(x, shape of the result)", root: "hbir.squeeze", plan: to_reshape },
+    Rule { name: "squeeze-is-reshape", equation: "squeeze(x) = reshape(x, shape of the result)", root: Squeeze::NAME, plan: to_reshape },
     // Pattern: unsqueeze(x) = reshape(x, shape of the result)
-    Rule { name: "unsqueeze-is-reshape", equation: "unsqueeze(x) = reshape(x, shape of the result)", root: "hbir.unsqueeze", plan: to_reshape },
+    Rule { name: "unsqueeze-is-reshape", equation: "unsqueeze(x) = reshape(x, shape of the result)", root: Unsqueeze::NAME, plan: to_reshape },
     // Pattern: flatten(x) = reshape(x, shape of the result)
-    Rule { name: "flatten-is-reshape", equation: "flatten(x) = reshape(x, shape of the result)", root: "hbir.flatten", plan: to_reshape },
+    Rule { name: "flatten-is-reshape", equation: "flatten(x) = reshape(x, shape of the result)", root: Flatten::NAME, plan: to_reshape },
     // Pattern: broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1
-    Rule { name: "broadcast-by-one", equation: "broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1", root: "hbir.broadcast", plan: flat_to_reshape },
+    Rule { name: "broadcast-by-one", equation: "broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1", root: Broadcast::NAME, plan: flat_to_reshape },
     // Pattern: tile(x, 1) = x
-    Rule { name: "tile-by-one", equation: "tile(x, 1) = x", root: "hbir.tile", plan: flat_to_reshape },
+    Rule { name: "tile-by-one", equation: "tile(x, 1) = x", root: Tile::NAME, plan: flat_to_reshape },
     // Pattern: identity(x) = x
-    Rule { name: "identity", equation: "identity(x) = x", root: "hbir.identity", plan: forward },
+    Rule { name: "identity", equation: "identity(x) = x", root: Identity::NAME, plan: forward },
     // Pattern: cast(x, type of x) = x
-    Rule { name: "cast-to-same", equation: "cast(x, type of x) = x", root: "hbir.cast", plan: forward },
+    Rule { name: "cast-to-same", equation: "cast(x, type of x) = x", root: Cast::NAME, plan: forward },
     // Pattern: concat(x) = x
-    Rule { name: "concat-of-one", equation: "concat(x) = x", root: "hbir.concat", plan: forward_single },
+    Rule { name: "concat-of-one", equation: "concat(x) = x", root: Concat::NAME, plan: forward_single },
     // Pattern: slice(x, all) = x
-    Rule { name: "slice-of-all", equation: "slice(x, all) = x", root: "hbir.slice", plan: slice_all },
+    Rule { name: "slice-of-all", equation: "slice(x, all) = x", root: Slice::NAME, plan: slice_all },
     // Pattern: pad(x, 0) = x
-    Rule { name: "pad-by-nothing", equation: "pad(x, 0) = x", root: "hbir.pad", plan: pad_nothing },
+    Rule { name: "pad-by-nothing", equation: "pad(x, 0) = x", root: Pad::NAME, plan: pad_nothing },
     // Pattern: reshape(x, shape of x) = x
-    Rule { name: "reshape-identity", equation: "reshape(x, shape of x) = x", root: "hbir.reshape", plan: forward },
+    Rule { name: "reshape-identity", equation: "reshape(x, shape of x) = x", root: Reshape::NAME, plan: forward },
     // Pattern: reshape(reshape(x, s), t) = reshape(x, t)
-    Rule { name: "reshape-compose", equation: "reshape(reshape(x, s), t) = reshape(x, t)", root: "hbir.reshape", plan: reshape_compose },
+    Rule { name: "reshape-compose", equation: "reshape(reshape(x, s), t) = reshape(x, t)", root: Reshape::NAME, plan: reshape_compose },
     // Pattern: transpose(x, identity) = x
-    Rule { name: "transpose-identity", equation: "transpose(x, identity) = x", root: "hbir.transpose", plan: transpose_identity },
+    Rule { name: "transpose-identity", equation: "transpose(x, identity) = x", root: Transpose::NAME, plan: transpose_identity },
     // Pattern: transpose(transpose(x, p), q) = transpose(x, p.then(q))
-    Rule { name: "transpose-compose", equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))", root: "hbir.transpose", plan: transpose_compose },
+    Rule { name: "transpose-compose", equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))", root: Transpose::NAME, plan: transpose_compose },
     // Pattern: depth_to_space(x) = reshape(transpose(reshape(x)))
-    Rule { name: "depth-to-space-is-rearrangement", equation: "depth_to_space(x) = reshape(transpose(reshape(x)))", root: "hbir.depth_to_space", plan: depth_to_space },
+    Rule { name: "depth-to-space-is-rearrangement", equation: "depth_to_space(x) = reshape(transpose(reshape(x)))", root: DepthToSpace::NAME, plan: blocks },
     // Pattern: space_to_depth(x) = reshape(transpose(reshape(x)))
-    Rule { name: "space-to-depth-is-rearrangement", equation: "space_to_depth(x) = reshape(transpose(reshape(x)))", root: "hbir.space_to_depth", plan: space_to_depth },
+    Rule { name: "space-to-depth-is-rearrangement", equation: "space_to_depth(x) = reshape(transpose(reshape(x)))", root: SpaceToDepth::NAME, plan: blocks },
     // Pattern: einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))
-    Rule { name: "einsum-is-contraction", equation: "einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))", root: "hbir.einsum", plan: einsum },
+    Rule { name: "einsum-is-contraction", equation: "einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))", root: Einsum::NAME, plan: einsum },
 ];
 
 /// The names and equations of the local rules.
@@ -343,22 +352,8 @@ fn tensor<'a>(site: &Site<'a>, value: Value) -> Result<&'a TensorType, Refusal> 
     site.func.ty(value).as_tensor().ok_or(Refusal("no tensor"))
 }
 
-/// `shape` of a reshape to these dimensions: numbers, symbols, one -1.
-fn shape_attr(dims: &[Dim]) -> Attr {
-    let entry = |d: &Dim| match d {
-        Dim::Fixed(n) => Attr::int(i64::try_from(*n).unwrap_or(i64::MAX)),
-        Dim::Symbol(s) => Attr::Str(s.clone()),
-        Dim::Unknown => Attr::int(-1),
-    };
-    Attr::Array(dims.iter().map(entry).collect())
-}
-
 fn one_unknown(dims: &[Dim]) -> bool {
     dims.iter().filter(|d| matches!(d, Dim::Unknown)).count() <= 1
-}
-
-fn reshape_props(dims: &[Dim]) -> AttrDict {
-    AttrDict::new().with("shape", shape_attr(dims))
 }
 
 fn to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
@@ -366,12 +361,7 @@ fn to_reshape(site: Site<'_>) -> Result<Plan, Refusal> {
     let ty = tensor(&site, y)?.clone();
     ensure(one_unknown(&ty.dims), "two sizes are unknown")?;
     Ok(Box::new(move |patch| {
-        let new = patch.op_typed(
-            "hbir.reshape",
-            &[x],
-            reshape_props(&ty.dims),
-            vec![ty.into()],
-        );
+        let new = patch.op_typed(&Reshape::of_dims(&ty.dims), &[x], vec![ty.into()]);
         patch.replace(&new);
         Ok(())
     }))
@@ -393,10 +383,9 @@ fn forward(site: Site<'_>) -> Result<Plan, Refusal> {
     let (x, y) = (site.operand(0)?, site.result(0)?);
     ensure(site.func.ty(x) == site.func.ty(y), "the types differ")?;
     let unknown = tensor(&site, x)?.dims.contains(&Dim::Unknown);
-    ensure(
-        !unknown || site.name() != "hbir.reshape",
-        "a size is unknown",
-    )?;
+    // The sizes that two unknown ones stand for may differ.
+    let reshapes = site.typed::<Reshape>().is_ok();
+    ensure(!unknown || !reshapes, "a size is unknown")?;
     Ok(Box::new(move |patch| {
         patch.replace(&[x]);
         Ok(())
@@ -412,7 +401,7 @@ fn forward_single(site: Site<'_>) -> Result<Plan, Refusal> {
 }
 
 fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
-    let steps = site.props().ints("strides").unwrap_or_default();
+    let steps = site.typed::<Slice>()?.strides.unwrap_or_default();
     ensure(steps.iter().all(|&s| s == 1), "the slice strides")?;
     let known = tensor(&site, site.operand(0)?)?.shape().is_some();
     ensure(known, "a size is unknown")?;
@@ -420,14 +409,15 @@ fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
 }
 
 fn pad_nothing(site: Site<'_>) -> Result<Plan, Refusal> {
-    let amounts = ["low", "high"].map(|name| site.props().ints(name).unwrap_or_default());
-    let none = amounts.iter().flatten().all(|&n| n == 0);
+    let pad = site.typed::<Pad>()?;
+    let amounts = pad.low.iter().chain(&pad.high).flatten();
+    let none = amounts.copied().all(|n| n == 0);
     ensure(none, "the pad adds or takes elements")?;
     forward(site)
 }
 
 fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
-    let inner = site.producer(0, "hbir.reshape")?;
+    let inner = site.producer::<Reshape>(0)?;
     ensure(
         tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor,
         "the value between has a layout",
@@ -447,14 +437,14 @@ fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
         }));
     }
     Ok(Box::new(move |patch| {
-        let new = patch.op_typed("hbir.reshape", &[x], reshape_props(&y.dims), vec![y.into()]);
+        let new = patch.op_typed(&Reshape::of_dims(&y.dims), &[x], vec![y.into()]);
         patch.replace(&new);
         Ok(())
     }))
 }
 
 fn perm_of(site: &Site<'_>) -> Result<Vec<usize>, Refusal> {
-    let perm = site.props().ints("perm").ok_or(Refusal("no permutation"))?;
+    let perm = site.typed::<Transpose>()?.perm;
     perm.into_iter()
         .map(|p| usize::try_from(p).map_err(|_| Refusal("a negative axis")))
         .collect()
@@ -470,7 +460,7 @@ fn transpose_identity(site: Site<'_>) -> Result<Plan, Refusal> {
 }
 
 fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
-    let inner = site.producer(0, "hbir.transpose")?;
+    let inner = site.producer::<Transpose>(0)?;
     ensure(
         tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor,
         "the value between has a layout",
@@ -481,8 +471,7 @@ fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let x = inner.operand(0)?;
     let y = site.func.ty(site.result(0)?).clone();
     Ok(Box::new(move |patch| {
-        let props = AttrDict::new().with("perm", Attr::ints(&perm));
-        let new = patch.op_typed("hbir.transpose", &[x], props, vec![y]);
+        let new = patch.op_typed(&Transpose::of_perm(&perm), &[x], vec![y]);
         patch.replace(&new);
         Ok(())
     }))
@@ -496,53 +485,24 @@ fn rearrangement(site: Site<'_>, shape: Vec<u64>, perm: Vec<usize>) -> Result<Pl
     Ok(Box::new(move |patch| {
         let cut: Type = TensorType::fixed(&shape, dtype).into();
         let dims: Vec<Dim> = shape.iter().map(|&n| Dim::Fixed(n)).collect();
-        let a = patch.op_typed("hbir.reshape", &[x], reshape_props(&dims), vec![cut])[0];
+        let a = patch.op_typed(&Reshape::of_dims(&dims), &[x], vec![cut])[0];
         let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
         let turned: Type = TensorType::fixed(&permuted, dtype).into();
-        let props = AttrDict::new().with("perm", Attr::ints(&perm));
-        let b = patch.op_typed("hbir.transpose", &[a], props, vec![turned])[0];
-        let props = reshape_props(&result.dims);
-        let c = patch.op_typed("hbir.reshape", &[b], props, vec![result.into()]);
+        let b = patch.op_typed(&Transpose::of_perm(&perm), &[a], vec![turned])[0];
+        let c = patch.op_typed(&Reshape::of_dims(&result.dims), &[b], vec![result.into()]);
         patch.replace(&c);
         Ok(())
     }))
 }
 
-fn image(site: &Site<'_>) -> Result<([u64; 4], u64), Refusal> {
-    let shape = tensor(site, site.operand(0)?)?
-        .shape()
-        .ok_or(Refusal("a size is unknown"))?;
-    let shape: [u64; 4] = shape.try_into().map_err(|_| Refusal("not of rank 4"))?;
-    let block = site
-        .props()
-        .int("blocksize")
-        .ok_or(Refusal("no block size"))?;
-    let block = u64::try_from(block).map_err(|_| Refusal("a negative block size"))?;
-    ensure(block != 0, "the block size is 0")?;
-    Ok((shape, block))
-}
-
-fn depth_to_space(site: Site<'_>) -> Result<Plan, Refusal> {
-    let ([n, c, h, w], b) = image(&site)?;
-    ensure(
-        c.is_multiple_of(b * b),
-        "the block does not divide the channels",
-    )?;
-    let inner = c / (b * b);
-    if site.props().str("mode").unwrap_or("DCR") == "DCR" {
-        rearrangement(site, vec![n, b, b, inner, h, w], vec![0, 3, 4, 1, 5, 2])
-    } else {
-        rearrangement(site, vec![n, inner, b, b, h, w], vec![0, 1, 4, 2, 5, 3])
-    }
-}
-
-fn space_to_depth(site: Site<'_>) -> Result<Plan, Refusal> {
-    let ([n, c, h, w], b) = image(&site)?;
-    ensure(
-        h.is_multiple_of(b) && w.is_multiple_of(b),
-        "the block does not divide the image",
-    )?;
-    rearrangement(site, vec![n, c, h / b, b, w / b, b], vec![0, 3, 5, 1, 2, 4])
+/// Blocks as the reshape, transpose and reshape that they are.
+fn blocks(site: Site<'_>) -> Result<Plan, Refusal> {
+    let known = tensor(&site, site.operand(0)?)?.shape().is_some();
+    ensure(known, "a size is unknown")?;
+    let view = site.registry.rearrangement(&site.func.op_ref(site.op));
+    let view = view.map_err(|_| Refusal("the block does not divide the operand"))?;
+    let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
+    rearrangement(site, shape.ok_or(Refusal("a size is unknown"))?, view.perm)
 }
 
 /// The labels of an equation without ellipsis and without repeated labels in one operand.
@@ -573,7 +533,7 @@ fn implicit(left: &str) -> String {
 }
 
 fn einsum(site: Site<'_>) -> Result<Plan, Refusal> {
-    let (terms, out) = equation(site.props().str("equation").ok_or(Refusal("no equation"))?)?;
+    let (terms, out) = equation(&site.typed::<Einsum>()?.equation)?;
     let operands = site.func.ops[site.op].operands.clone();
     ensure(terms.len() == operands.len(), "as many terms as operands")?;
     for (term, &x) in terms.iter().zip(&operands) {
@@ -617,11 +577,12 @@ fn reduce_to(
     if axes.is_empty() {
         return Ok((x, term.to_vec()));
     }
-    let props = AttrDict::new()
-        .with("kind", Attr::str("sum"))
-        .with("axes", Attr::ints(&axes))
-        .with("keepdims", Attr::Bool(false));
-    let y = patch.op("hbir.reduce", &[x], props)?;
+    let sum = Reduce {
+        kind: ReduceKind::Sum,
+        axes: Some(axes.iter().map(|&a| a as i64).collect()),
+        keepdims: false,
+    };
+    let y = patch.op(&sum, &[x])?;
     Ok((y, term.iter().copied().filter(|&c| keep(c)).collect()))
 }
 
@@ -642,8 +603,7 @@ fn finish(
         patch.replace(&[x]);
         return Ok(());
     }
-    let props = AttrDict::new().with("perm", Attr::ints(&perm));
-    let y = patch.op_typed("hbir.transpose", &[x], props, vec![ty]);
+    let y = patch.op_typed(&Transpose::of_perm(&perm), &[x], vec![ty]);
     patch.replace(&y);
     Ok(())
 }
@@ -664,15 +624,18 @@ fn einsum_two(x: [Value; 2], terms: [Vec<char>; 2], out: Vec<char>, result: Valu
         let shared: Vec<char> = ta.iter().copied().filter(|c| tb.contains(c)).collect();
         let (batch, contract): (Vec<char>, Vec<char>) =
             shared.into_iter().partition(|c| out.contains(c));
-        let axes = |t: &[char], labels: &[char]| -> Vec<usize> {
-            labels.iter().filter_map(|&c| at(t, c)).collect()
+        let axes = |t: &[char], labels: &[char]| -> Vec<i64> {
+            let at = labels.iter().filter_map(|&c| at(t, c));
+            at.map(|a| a as i64).collect()
         };
-        let props = AttrDict::new()
-            .with("lhs_batch", Attr::ints(&axes(&ta, &batch)))
-            .with("rhs_batch", Attr::ints(&axes(&tb, &batch)))
-            .with("lhs_contract", Attr::ints(&axes(&ta, &contract)))
-            .with("rhs_contract", Attr::ints(&axes(&tb, &contract)));
-        let y = patch.op("hbir.dot_general", &[a, b], props)?;
+        let dot = DotGeneral {
+            lhs_batch: axes(&ta, &batch),
+            rhs_batch: axes(&tb, &batch),
+            lhs_contract: axes(&ta, &contract),
+            rhs_contract: axes(&tb, &contract),
+            to: None,
+        };
+        let y = patch.op(&dot, &[a, b])?;
         let free = |t: &[char]| -> Vec<char> {
             t.iter()
                 .copied()

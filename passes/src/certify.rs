@@ -16,11 +16,10 @@
 
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
-use optc_ir::ops::rearrange::{ViewDims, view_of};
 use optc_ir::text::print_attr;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role,
-    TensorType, Type, Value,
+    Structure, TensorType, Type, Value, ViewDims,
 };
 use optc_layout::{Layout, Piece, ViewMap};
 use optc_target::{Accept, Target};
@@ -45,6 +44,7 @@ impl Certificate {
     pub fn of(
         original: &Module,
         folded: &Module,
+        registry: &Registry,
         target: &str,
         movement_bytes: u64,
     ) -> Certificate {
@@ -53,7 +53,7 @@ impl Certificate {
         for func in &folded.funcs {
             lines.push(format!("func @{}", func.name));
             for &op in &func.body {
-                if let Some(line) = line(func, op) {
+                if let Some(line) = line(func, op, registry) {
                     lines.push(line);
                 }
             }
@@ -112,9 +112,10 @@ impl Certificate {
 }
 
 /// One operation: its name, operand layouts, result layouts. Views are implied by the types.
-fn line(func: &Func, op: Op) -> Option<String> {
+fn line(func: &Func, op: Op, registry: &Registry) -> Option<String> {
     let data = &func.ops[op];
-    if &*data.name == "hbir.view" {
+    let structure = registry.structure(&data.name);
+    if structure == Structure::View {
         return None;
     }
     let mut text = data.name.to_string();
@@ -131,7 +132,7 @@ fn line(func: &Func, op: Op) -> Option<String> {
     list(&mut text, &data.operands);
     text.push_str(" ->");
     list(&mut text, &data.results);
-    if &*data.name == "hbir.layout_convert" {
+    if structure == Structure::Convert {
         let bytes = |v: &Value| layout_of(func, *v).map_or(0, |l| l.bytes());
         let sum = bytes(&data.operands[0]) + bytes(&data.results[0]);
         let _ = write!(text, " {sum} bytes");
@@ -175,7 +176,7 @@ pub fn check(
         diags.push(Diagnostic::error("certificate-target", message));
     }
     let bytes = crate::stats::Stats::of(folded, registry).movement_bytes;
-    let actual = Certificate::of(original, folded, &target.name, bytes);
+    let actual = Certificate::of(original, folded, registry, &target.name, bytes);
     if actual.movement_bytes != certificate.movement_bytes {
         let message = format!(
             "the certificate states {} movement bytes, found {}",
@@ -378,7 +379,7 @@ impl<'a> Walk<'a> {
 
     fn op(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
-        if &*data.name == "hbir.layout_convert" {
+        if self.registry.structure(&data.name) == Structure::Convert {
             self.seen[data.results[0]] = self.seen[data.operands[0]].clone();
             return Ok(());
         }
@@ -408,7 +409,9 @@ impl<'a> Walk<'a> {
         let Some(seen) = self.seen[x].clone() else {
             return Ok(());
         };
-        let dims = view_of(&self.func.op_ref(op))
+        let dims = self
+            .registry
+            .rearrangement(&self.func.op_ref(op))
             .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
         let shape: Option<Vec<u64>> = dims.shape.iter().map(optc_ir::Dim::fixed).collect();
         let result = self.func.ty(y).as_tensor().and_then(TensorType::shape);
@@ -635,7 +638,8 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
         return all_row_major(func, op);
     };
     let freedom = decl.freedom(&op_ref);
-    if &*data.name == "hbir.layout_convert" || freedom.class == FreedomClass::Rearrange {
+    let converts = registry.structure(&data.name) == Structure::Convert;
+    if converts || freedom.class == FreedomClass::Rearrange {
         return Ok(());
     }
     let row = target.row(decl.family());

@@ -82,7 +82,8 @@ fn run_one(
         .map_err(|d| vec![*d])?;
     cx.options = Options::default();
     if changed == Changed::Yes {
-        cx.remarks.extend(crate::plans::keep(module, info.name));
+        cx.remarks
+            .extend(crate::plans::keep(module, &cx.registry, info.name));
     }
     let timing = Timing {
         pass: info.name,

@@ -1,19 +1,19 @@
 //! Keeps plans of tiles true after a pass.
 
 use optc_ir::tile::{Plan, Unit, readers};
-use optc_ir::{Diagnostic, Func, Module};
+use optc_ir::{Diagnostic, Func, Module, Registry};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
 /// Drops the groups that wait for themselves since a pass has replaced some of their operations; a remark for
 /// each. A plan that cannot be read is left to the verifier.
-pub(crate) fn keep(module: &mut Module, pass: &str) -> Vec<Diagnostic> {
+pub(crate) fn keep(module: &mut Module, registry: &Registry, pass: &str) -> Vec<Diagnostic> {
     let mut remarks = Vec::new();
     for func in &mut module.funcs {
         let Ok(Some(plan)) = Plan::read(func) else {
             continue;
         };
-        let cyclic = cyclic(func, &plan);
+        let cyclic = cyclic(func, &plan, registry);
         if !cyclic.contains(&true) {
             continue;
         }
@@ -34,8 +34,8 @@ pub(crate) fn keep(module: &mut Module, pass: &str) -> Vec<Diagnostic> {
 }
 
 /// Of each group whether it needs a value that is computed from its own results.
-fn cyclic(func: &Func, plan: &Plan) -> Vec<bool> {
-    let (units, readers) = readers(func, plan);
+fn cyclic(func: &Func, plan: &Plan, registry: &Registry) -> Vec<bool> {
+    let (units, readers) = readers(func, plan, registry);
     let edges = readers.iter().zip(0u32..);
     let edges = edges.flat_map(|(to, from)| to.iter().map(move |&to| (from, to as u32)));
     let graph: DiGraph<(), ()> = DiGraph::from_edges(edges);

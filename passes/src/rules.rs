@@ -1,7 +1,7 @@
 //! Rules that users of the library add, and what a local rule is.
 
 use crate::view_fold::SearchRule;
-use optc_ir::{AttrDict, Func, Op, OpRef, Registry, Type, Value};
+use optc_ir::{AttrDict, Func, Op, OpRef, Operation, Registry, Type, Value};
 use std::fmt;
 use std::sync::Arc;
 
@@ -70,18 +70,25 @@ impl<'a> Site<'a> {
             .copied()
             .ok_or(Refusal("too few results"))
     }
-    /// The operation that produces operand `i`, if it has this name.
+    /// The attributes of the operation, if it is a `T`.
+    ///
+    /// # Errors
+    /// It is another operation, or its attributes are malformed.
+    pub fn typed<T: Operation>(&self) -> Result<T, Refusal> {
+        T::of(&self.func.op_ref(self.op)).map_err(|_| Refusal("the attributes do not fit"))
+    }
+    /// The operation that produces operand `i`, if it is a `T`.
     ///
     /// # Errors
     /// Operand `i` comes from elsewhere.
-    pub fn producer(&self, i: usize, name: &str) -> Result<Site<'a>, Refusal> {
+    pub fn producer<T: Operation>(&self, i: usize) -> Result<Site<'a>, Refusal> {
         let value = self.operand(i)?;
         let op = self
             .func
             .def_op(value)
             .ok_or(Refusal("the operand is an argument"))?;
         ensure(
-            &*self.func.ops[op].name == name,
+            &*self.func.ops[op].name == T::NAME,
             "another operation produces the operand",
         )?;
         Ok(Site { op, ..*self })
@@ -113,12 +120,8 @@ impl<'a> Patch<'a> {
     ///
     /// # Errors
     /// The operation is unknown or its operands do not fit.
-    pub fn op(
-        &mut self,
-        name: &str,
-        operands: &[Value],
-        props: AttrDict,
-    ) -> Result<Value, Refusal> {
+    pub fn op<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Value, Refusal> {
+        let (name, props) = (T::NAME, op.write());
         let decl = self
             .registry
             .get(name)
@@ -137,17 +140,17 @@ impl<'a> Patch<'a> {
             .into_iter()
             .map(|i| Type::from(optc_ir::TensorType::from(i)))
             .collect();
-        Ok(self.op_typed(name, operands, props, types)[0])
+        Ok(self.op_typed(op, operands, types)[0])
     }
 
     /// Makes an operation with results of these types.
-    pub fn op_typed(
+    pub fn op_typed<T: Operation>(
         &mut self,
-        name: &str,
+        op: &T,
         operands: &[Value],
-        props: AttrDict,
         types: Vec<Type>,
     ) -> Vec<Value> {
+        let (name, props) = (T::NAME, op.write());
         let loc = self.func.ops[self.at].loc.clone();
         let span = self.func.ops[self.at].span;
         let op = self

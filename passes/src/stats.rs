@@ -2,12 +2,14 @@
 
 use crate::amount::{Amount, bytes_of};
 use indexmap::IndexMap;
+use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
 use optc_ir::{
-    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Registry, Tensor, TensorType,
-    Traffic, Type, Value,
+    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure,
+    Tensor, TensorType, Traffic, Type, Value,
 };
+use optc_ops::{LayoutConvert, Reshape, Transpose, View};
 use std::sync::Arc;
 
 /// Counts and bytes; see `docs/stats.md` for what counts as what.
@@ -122,8 +124,9 @@ impl Stats {
             sizes,
             bytes: <[Amount; 4]>::default(),
         };
+        let effects = Effects::of_module(module, registry);
         for func in &module.funcs {
-            let costs = counted(func, registry, sizes);
+            let costs = counted(func, registry, &effects, sizes);
             for &op in &func.body {
                 if let Some(cost) = &costs[op] {
                     counter.add(&func.ops[op].name, cost);
@@ -182,10 +185,10 @@ impl Counter<'_> {
         let stats = &mut self.stats;
         stats.ops += u64::from(!cost.source);
         match name {
-            "hbir.reshape" => stats.reshape += 1,
-            "hbir.transpose" => stats.transpose += 1,
-            "hbir.view" => stats.view += 1,
-            "hbir.layout_convert" => stats.layout_convert += 1,
+            Reshape::NAME => stats.reshape += 1,
+            Transpose::NAME => stats.transpose += 1,
+            View::NAME => stats.view += 1,
+            LayoutConvert::NAME => stats.layout_convert += 1,
             _ => {}
         }
         let (ops, place) = match cost.class {
@@ -235,11 +238,15 @@ struct Counted {
 }
 
 /// What every operation of a function moves, every unknown size being
-/// [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING); `None` for those that no result depends on.
+/// [`DEFAULT_BINDING`](optc_ir::size::DEFAULT_BINDING); `None` for those that may go.
 #[must_use]
-pub fn op_costs(func: &Func, registry: &Registry) -> SideTable<Op, Option<OpCost>> {
+pub fn op_costs(
+    func: &Func,
+    registry: &Registry,
+    effects: &Effects<'_>,
+) -> SideTable<Op, Option<OpCost>> {
     let sizes = SizeTable::default();
-    let counted = counted(func, registry, &sizes);
+    let counted = counted(func, registry, effects, &sizes);
     let mut costs = SideTable::new(None);
     for &op in &func.body {
         costs[op] = counted[op].as_ref().map(|cost| OpCost {
@@ -251,8 +258,16 @@ pub fn op_costs(func: &Func, registry: &Registry) -> SideTable<Op, Option<OpCost
     costs
 }
 
-fn counted(func: &Func, registry: &Registry, sizes: &SizeTable) -> SideTable<Op, Option<Counted>> {
-    let (live, known) = (live_ops(func), known_values(func, registry));
+fn counted(
+    func: &Func,
+    registry: &Registry,
+    effects: &Effects<'_>,
+    sizes: &SizeTable,
+) -> SideTable<Op, Option<Counted>> {
+    let (live, known) = (
+        live_ops(func, effects),
+        known_values(func, registry, effects),
+    );
     let mut costs = SideTable::new(None);
     for &op in &func.body {
         let data = &func.ops[op];
@@ -260,7 +275,7 @@ fn counted(func: &Func, registry: &Registry, sizes: &SizeTable) -> SideTable<Op,
         let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
         let folds = !data.operands.is_empty()
             && data.operands.iter().all(|&v| known[v])
-            && !draws(func, op);
+            && effects.folds(func, op);
         if live[op] {
             costs[op] = Some(if source {
                 source_cost(func, op)
@@ -274,7 +289,7 @@ fn counted(func: &Func, registry: &Registry, sizes: &SizeTable) -> SideTable<Op,
 
 fn op_cost(func: &Func, op: Op, registry: &Registry, constant: bool, sizes: &SizeTable) -> Counted {
     let data = &func.ops[op];
-    let permuted = permuted_operand(func, op);
+    let permuted = permuted_operand(func, op, registry);
     let read = permuted.as_ref().or(data.operands.first());
     let ends = [read, data.results.first()];
     let whole = || {
@@ -415,9 +430,7 @@ fn moves_with(func: &Func, op: Op, decl: &dyn OpDecl, ones: &[&str]) -> Option<b
 
 fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
     match registry.get(&func.ops[op].name) {
-        Some(_) if permuted_operand(func, op).is_some() || permutes_rows(func, op) => {
-            Traffic::Movement
-        }
+        Some(_) if permuted_operand(func, op, registry).is_some() => Traffic::Movement,
         Some(decl) => decl.traffic(&func.op_ref(op)),
         None => Traffic::None,
     }
@@ -425,7 +438,11 @@ fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
 
 /// Which values are known at compile time: sources, and what is computed of nothing else.
 #[must_use]
-pub fn known_values(func: &Func, registry: &Registry) -> SideTable<Value, bool> {
+pub fn known_values(
+    func: &Func,
+    registry: &Registry,
+    effects: &Effects<'_>,
+) -> SideTable<Value, bool> {
     let mut known: SideTable<Value, bool> = SideTable::new(false);
     for &op in &func.body {
         let data = &func.ops[op];
@@ -433,7 +450,7 @@ pub fn known_values(func: &Func, registry: &Registry) -> SideTable<Value, bool> 
         let all = if data.operands.is_empty() {
             class() == Some(FreedomClass::Source)
         } else {
-            data.operands.iter().all(|&v| known[v]) && !draws(func, op)
+            data.operands.iter().all(|&v| known[v]) && effects.folds(func, op)
         };
         for &result in &data.results {
             known[result] = all;
@@ -447,13 +464,18 @@ pub fn known_values(func: &Func, registry: &Registry) -> SideTable<Value, bool> 
 #[must_use]
 pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -> u64 {
     let mut total = 0u64;
+    let effects = Effects::of_module(module, registry);
     for func in &module.funcs {
-        let (live, known) = (live_ops(func), known_values(func, registry));
+        let (live, known) = (
+            live_ops(func, &effects),
+            known_values(func, registry, &effects),
+        );
         for &op in &func.body {
             let data = &func.ops[op];
             let rearranges = |n: &str| {
                 let class = registry.get(n).map(|d| d.freedom(&func.op_ref(op)).class);
-                n == "hbir.layout_convert" || class == Some(FreedomClass::Rearrange)
+                registry.structure(n) == Structure::Convert
+                    || class == Some(FreedomClass::Rearrange)
             };
             let at_run_time = !data.operands.iter().all(|&v| known[v]);
             if live[op]
@@ -461,7 +483,7 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
                 && traffic(func, op, registry) == Traffic::Movement
                 && !rearranges(&data.name)
             {
-                let permuted = permuted_operand(func, op);
+                let permuted = permuted_operand(func, op, registry);
                 let read = permuted.as_ref().or(data.operands.first());
                 let ends = [read, data.results.first()];
                 let bytes = ends.iter().map(|v| logical_bytes(func, *v, sizes));
@@ -472,9 +494,9 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
     total
 }
 
-/// The operations that some result of the function depends on.
+/// The operations that some result of the function depends on, and those that do more than give results.
 #[must_use]
-pub fn live_ops(func: &Func) -> SideTable<Op, bool> {
+pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
     let mut live = SideTable::new(false);
     let mut used: SideTable<Value, bool> = SideTable::new(false);
     for &value in &func.results {
@@ -482,7 +504,8 @@ pub fn live_ops(func: &Func) -> SideTable<Op, bool> {
     }
     for &op in func.body.iter().rev() {
         let data = &func.ops[op];
-        if data.results.is_empty() || data.results.iter().any(|&r| used[r]) {
+        let wanted = data.results.iter().any(|&r| used[r]);
+        if wanted || !effects.of(func, op).may_go() {
             live[op] = true;
             for &operand in &data.operands {
                 used[operand] = true;
@@ -498,70 +521,15 @@ fn logical_bytes(func: &Func, value: Option<&Value>, sizes: &SizeTable) -> u64 {
     ty.map_or(0, |ty| bytes_of(&ty.without_layout(), sizes).at(sizes))
 }
 
-/// Whether an operation of another format draws at random: it is no constant, whatever it is given.
-fn draws(func: &Func, op: Op) -> bool {
-    let kind = func.ops[op].props.str("kind").unwrap_or_default();
-    &*func.ops[op].name == "hbir.opaque"
-        && (kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial"))
-}
-
-/// The other operand of a product or convolution with a constant permutation matrix, which only rearranges.
-fn permuted_operand(func: &Func, op: Op) -> Option<Value> {
+/// The operand that an operation only rearranges, given its other operands that are constants: the other side
+/// of a product with a permutation matrix.
+fn permuted_operand(func: &Func, op: Op, registry: &Registry) -> Option<Value> {
     let data = &func.ops[op];
-    let product = matches!(&*data.name, "hbir.matmul" | "hbir.conv" | "hbir.linear");
-    if !product || data.props.get("transposed") == Some(&Attr::Bool(true)) {
-        return None;
-    }
-    let &[a, b, ..] = &data.operands[..] else {
-        return None;
-    };
-    [(a, b), (b, a)]
-        .into_iter()
-        .find(|&(matrix, _)| small_tensor(func, matrix).is_some_and(|t| t.is_permutation_matrix()))
-        .map(|(_, other)| other)
-}
-
-/// A gather along a full constant permutation of an axis only rearranges.
-fn permutes_rows(func: &Func, op: Op) -> bool {
-    let data = &func.ops[op];
-    if &*data.name != "hbir.gather" || data.operands.len() != 2 {
-        return false;
-    }
-    let Some(shape) = func
-        .ty(data.operands[0])
-        .as_tensor()
-        .and_then(|t| t.shape())
-    else {
-        return false;
-    };
-    let axis = data.props.int("axis").unwrap_or(0);
-    let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
-    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(usize::MAX);
-    let Some(&n) = shape.get(axis) else {
-        return false;
-    };
-    let Some(indices) = small_ints(func, data.operands[1]) else {
-        return false;
-    };
-    if indices.len() as u64 != n {
-        return false;
-    }
-    let size = i64::try_from(n).unwrap_or(i64::MAX);
-    let wrapped: Vec<i64> = indices
-        .iter()
-        .map(|&i| if i < 0 { i + size } else { i })
-        .collect();
-    let mut sorted = wrapped.clone();
-    sorted.sort_unstable();
-    let full = sorted.iter().zip(0i64..).all(|(&a, b)| a == b);
-    let identity = wrapped.iter().zip(0i64..).all(|(&a, b)| a == b);
-    full && !identity
-}
-
-/// The integers of a dense constant.
-fn small_ints(func: &Func, value: Value) -> Option<Vec<i64>> {
-    let tensor = small_tensor(func, value)?;
-    Some((0..tensor.len()).map(|i| tensor.i64_at(i)).collect())
+    let known = |i: usize| small_tensor(func, *data.operands.get(i)?);
+    let at = registry
+        .get(&data.name)?
+        .permutes(&func.op_ref(op), &known)?;
+    data.operands.get(at).copied()
 }
 
 /// A dense constant.

@@ -1,6 +1,6 @@
 //! What the passes refuse and remark, by code.
 
-use optc_ir::{Diagnostic, Module, Registry, text};
+use optc_ir::{Diagnostic, Module, text};
 use optc_passes::certify::{Certificate, check, check_target};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList, Stats};
@@ -17,7 +17,7 @@ func.func @main(%x: tensor<5x6xf32>, %y: tensor<6x5xf32>) -> tensor<6x5xf32> {
 
 fn context() -> PassContext {
     let target = Target::builtin("cpu").expect("built in");
-    PassContext::new(Arc::new(Registry::hbir()), Arc::new(target))
+    PassContext::new(Arc::new(optc_ops::registry()), Arc::new(target))
 }
 
 fn fold(cx: &mut PassContext, pipeline: &str) -> Result<(Module, Module), Vec<Diagnostic>> {
@@ -37,7 +37,7 @@ fn a_certificate_that_was_tampered_with_is_refused() {
     let mut cx = context();
     let (before, after) = fold(&mut cx, "view-fold").expect("folds");
     let bytes = Stats::of(&after, &cx.registry).movement_bytes;
-    let good = Certificate::of(&before, &after, "cpu", bytes);
+    let good = Certificate::of(&before, &after, &optc_ops::registry(), "cpu", bytes);
     let verdict = |c: &Certificate| check(&before, &after, c, &cx.registry, &cx.target);
     assert_eq!(verdict(&good), Ok(()));
     let mut bad = good.clone();
@@ -63,7 +63,7 @@ fn another_program_is_refused() {
     let mut cx = context();
     let (before, _) = fold(&mut cx, "view-fold").expect("folds");
     let other = text::parse(&ATTENTION.replace("hbir.add", "hbir.sub")).expect("well formed");
-    let certificate = Certificate::of(&before, &other, "cpu", 240);
+    let certificate = Certificate::of(&before, &other, &optc_ops::registry(), "cpu", 240);
     let diags = check(&before, &other, &certificate, &cx.registry, &cx.target).unwrap_err();
     assert_eq!(codes(&diags), ["certificate-mismatch"]);
 }
@@ -164,7 +164,7 @@ fn the_manager_holds_passes_to_what_they_say() {
 fn a_target_that_pads_wants_known_sizes_where_it_pads() {
     let target = Target::builtin("journey6").expect("built in");
     let fold = |dims: &str, shape: &str| {
-        let mut cx = PassContext::new(Arc::new(Registry::hbir()), Arc::new(target.clone()));
+        let mut cx = PassContext::new(Arc::new(optc_ops::registry()), Arc::new(target.clone()));
         let ty = format!("tensor<{shape}xf32, {{dims = [{dims}]}}>");
         let source = format!("%0 = \"hbir.relu\"(%x) : ({ty}) -> {ty}");
         let mut module = text::parse(&source).expect("well formed");

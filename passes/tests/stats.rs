@@ -1,12 +1,11 @@
 //! What the statistics count where an operation's declaration alone does not say it.
 
-use optc_ir::Registry;
 use optc_passes::Stats;
 
 #[track_caller]
 fn stats(text: &str) -> Stats {
     let module = optc_ir::text::parse(text).expect("the program parses");
-    Stats::of(&module, &Registry::hbir())
+    Stats::of(&module, &optc_ops::registry())
 }
 
 /// A product of `x` with this matrix.

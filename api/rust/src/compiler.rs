@@ -52,7 +52,7 @@ impl Compiler {
     #[must_use]
     pub fn new() -> Compiler {
         Compiler {
-            registry: Arc::new(Registry::hbir()),
+            registry: Arc::new(optc_ops::registry()),
             passes: PassList::builtin(),
             extra: ExtraRules::default(),
             target: None,

@@ -1,5 +1,6 @@
 //! A program as JSON, for tools that do not want to parse its text.
 
+use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::text::print_type;
 use optc_ir::{Attr, AttrDict, Func, Loc, Module, Port, Registry, Type, Value};
@@ -19,11 +20,12 @@ pub fn to_json(module: &Module, registry: &Registry) -> String {
     let stats = stats
         .into_iter()
         .map(|(name, n)| (name.to_owned(), json!(n)));
+    let effects = Effects::of_module(module, registry);
     let root = json!({
         "schema": SCHEMA,
         "name": module.name.as_deref(),
         "attributes": dict(&module.attrs),
-        "functions": module.funcs.iter().map(|f| func(f, registry)).collect::<Vec<_>>(),
+        "functions": module.funcs.iter().map(|f| func(f, registry, &effects)).collect::<Vec<_>>(),
         "stats": Json::Object(stats.collect()),
     });
     let mut text = format!("{root:#}");
@@ -31,8 +33,8 @@ pub fn to_json(module: &Module, registry: &Registry) -> String {
     text
 }
 
-fn func(func: &Func, registry: &Registry) -> Json {
-    let costs = op_costs(func, registry);
+fn func(func: &Func, registry: &Registry, effects: &Effects<'_>) -> Json {
+    let costs = op_costs(func, registry, effects);
     let mut numbers: SideTable<Value, Option<usize>> = SideTable::new(None);
     let defined = func.body.iter().flat_map(|&op| func.ops[op].results.iter());
     for (number, &value) in func.args.iter().chain(defined).enumerate() {

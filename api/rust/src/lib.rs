@@ -23,8 +23,8 @@
 //! ```
 //!
 //! To build a program instead of reading one, fill a [`Module`] and hand it to
-//! [`Compiler::program`]. To add an operation, implement [`OpDecl`] and add it to
-//! [`Compiler::registry_mut`]; to add a pass, implement [`Pass`] and add it to
+//! [`Compiler::program`]. To add an operation, declare its attributes with
+//! [`attributes!`], implement [`Operation`] and add it to [`Compiler::registry_mut`]; to add a pass, implement [`Pass`] and add it to
 //! [`Compiler::passes_mut`]; to add rewrite rules, see [`Compiler::extra_mut`].
 
 mod compiler;
@@ -46,10 +46,11 @@ pub use program::Program;
 pub use target::{default_target, find_target};
 
 pub use optc_ir::{
-    Attr, AttrDict, Bindings, Code, DType, Data, Dense, Diagnostic, Dim, EvalContext, EvalError,
-    Example, Freedom, FreedomClass, Func, Inferred, Label, Loc, Module, Op, OpData, OpDecl,
-    OpError, OpRef, Port, Registry, Role, Severity, Sign, Size, SizeTable, Span, Tensor,
-    TensorType, Traffic, Type, Value, ValueData, ValueDef,
+    Attr, AttrDict, Attributes, Bindings, Call, Code, DType, Data, Dense, Diagnostic, Dim, Effect,
+    EvalContext, EvalError, Example, Freedom, FreedomClass, Func, Inferred, Label, Loc, Module, Op,
+    OpData, OpDecl, OpError, OpRef, Operation, Partial, Port, Registry, Role, Severity, Sign, Size,
+    SizeTable, Span, Structure, Tensor, TensorType, Traffic, Type, Value, ValueData, ValueDef,
+    ViewDims, attributes, words,
 };
 pub use optc_passes::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_passes::view_fold::FoldReport;
@@ -61,6 +62,11 @@ pub mod text {
     pub use optc_ir::diag::render;
     pub use optc_ir::text::{parse, print, split};
     pub use optc_ir::verify::verify;
+}
+
+/// The operations of the `hbir` dialect, each a struct of its attributes.
+pub mod ops {
+    pub use optc_ops::*;
 }
 
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.

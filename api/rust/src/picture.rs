@@ -48,8 +48,9 @@ fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Pic
 
 /// What each operation of each function costs, as the statistics count it.
 fn charges(module: &Module, registry: &Registry) -> Vec<Charges> {
+    let effects = optc_ir::effects::Effects::of_module(module, registry);
     let of = |func: &optc_ir::Func| {
-        let costs = op_costs(func, registry);
+        let costs = op_costs(func, registry, &effects);
         let mut charges = Charges::new(None);
         for &op in &func.body {
             charges[op] = costs[op].map(charge);

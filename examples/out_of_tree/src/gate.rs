@@ -1,39 +1,28 @@
-//! The operation: shape rule, meaning, layout freedom.
+//! An element-wise operation: shape rule, meaning, layout freedom.
 
-use crate::GATE;
 use optc::{
-    EvalContext, EvalError, Freedom, FreedomClass, Inferred, Label, OpDecl, OpError, OpRef, Role,
-    Tensor,
+    Call, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation,
+    Role, Tensor, attributes,
 };
 
-/// `acme.gate(x, g) = x · sigmoid(g)`.
-#[derive(Clone, Copy, Debug)]
-pub struct Gate;
+attributes! {
+    /// `acme.gate(x, g) = x · sigmoid(g)`, element by element.
+    pub struct Gate {}
+}
 
-impl OpDecl for Gate {
-    fn name(&self) -> &'static str {
-        GATE
-    }
-
-    fn summary(&self) -> &'static str {
-        "x · sigmoid(g), element by element"
-    }
-
+impl Operation for Gate {
+    const NAME: &'static str = "acme.gate";
+    const SUMMARY: &'static str = "x · sigmoid(g), element by element";
     /// Targets treat it like any other element-wise operation.
-    fn family(&self) -> &'static str {
-        "elementwise"
-    }
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (2, 2);
 
-    /// Constraints: `gate-c1` two operands, `gate-c2` of the same shape and element type, a float.
+    /// Constraints: `gate-c1` two operands of the same shape and element type, a float.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        if op.operands.len() != 2 {
-            let message = format!("acme.gate has {} operands, wanted 2", op.operands.len());
-            return Err(OpError::new("gate-c1", message));
-        }
         let (x, g) = (op.operand(0)?, op.operand(1)?);
         if x.dims != g.dims || x.dtype != g.dtype || !x.dtype.is_float() {
             let message = "the operands of acme.gate differ, wanted two of the same float type";
-            return Err(OpError::new("gate-c2", message));
+            return Err(OpError::new("gate-c1", message));
         }
         Ok(vec![Inferred {
             dims: x.dims.clone(),
@@ -41,37 +30,29 @@ impl OpDecl for Gate {
         }])
     }
 
-    fn eval(
-        &self,
-        _: &OpRef<'_>,
-        inputs: &[&Tensor],
-        _: &EvalContext<'_>,
-    ) -> Result<Vec<Tensor>, EvalError> {
-        let [x, g] = inputs else {
-            return Err(EvalError::new("acme.gate wants two inputs"));
-        };
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, g) = (call.input(0), call.input(1));
         let sigmoid = |g: f64| 1.0 / (1.0 + (-g).exp());
         let values = (0..x.len()).map(|i| x.f64_at(i) * sigmoid(g.f64_at(i)));
-        Ok(vec![Tensor::from_f64(x.dtype, x.shape.clone(), values)])
+        Ok(call.floats(values))
+    }
+
+    /// Equal gates are one, and one that nothing uses goes.
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
     }
 
     /// Any order of dimensions, as long as the operands and the result share it.
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let rank = op
-            .operands
-            .first()
-            .and_then(|t| t.as_tensor())
-            .map_or(0, |t| t.rank());
+        let rank = op.operand(0).map_or(0, |x| x.rank());
         let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
+        let parallel = Label {
+            role: Role::Parallel,
+            granule: 0,
+        };
         Freedom {
             class: FreedomClass::Ordered,
-            labels: vec![
-                Label {
-                    role: Role::Parallel,
-                    granule: 0
-                };
-                rank
-            ],
+            labels: vec![parallel; rank],
             operands: vec![all.clone(), all.clone()],
             results: vec![all],
         }

@@ -1,27 +1,31 @@
-//! A dialect of one's own: the operation `acme.gate`, a rule that finds it, a pass that lowers it.
+//! A dialect of one's own: operations, a rule that finds one of them, a pass that lowers it.
 //!
-//! `acme.gate(x, g) = x · sigmoid(g)`, element by element. [`compiler`] gives a compiler that knows
-//! all three; nothing of optc's sources is touched.
+//! `acme.gate` is element-wise, `acme.shuffle` a rearrangement that folds away, `acme.energy` a reduction that
+//! runs tile by tile. [`compiler`] gives a compiler that knows them all; nothing of optc's sources is touched.
 
+mod energy;
 mod gate;
 mod lower_gates;
 mod make_gates;
+mod shuffle;
 
 use optc::Compiler;
 use std::sync::Arc;
 
+pub use energy::Energy;
 pub use gate::Gate;
 pub use lower_gates::LowerGates;
 pub use make_gates::MakeGates;
+pub use shuffle::Shuffle;
 
-/// The name of the operation.
-pub const GATE: &str = "acme.gate";
-
-/// A compiler with the operation, the rule and the pass.
+/// A compiler with the operations, the rule and the pass.
 #[must_use]
 pub fn compiler() -> Compiler {
     let mut compiler = Compiler::new();
-    compiler.registry_mut().add(Gate);
+    let registry = compiler.registry_mut();
+    registry.add::<Energy>();
+    registry.add::<Gate>();
+    registry.add::<Shuffle>();
     compiler.extra_mut().local.push(Arc::new(MakeGates));
     compiler.passes_mut().add(Arc::new(LowerGates));
     compiler

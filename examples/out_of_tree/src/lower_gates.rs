@@ -1,8 +1,9 @@
 //! The pass: writes gates as the operations of the `hbir` dialect, for targets without a kernel.
 
-use crate::GATE;
+use crate::Gate;
+use optc::ops::{Mul, Sigmoid};
 use optc::passes::PassInfo;
-use optc::{AttrDict, Changed, Diagnostic, Func, Module, Op, Pass, PassContext, Phase};
+use optc::{AttrDict, Changed, Diagnostic, Func, Module, Op, Operation, Pass, PassContext, Phase};
 use std::sync::Arc;
 
 static INFO: PassInfo = PassInfo {
@@ -27,7 +28,7 @@ impl Pass for LowerGates {
         for func in &mut module.funcs {
             let mut body = Vec::with_capacity(func.body.len());
             for op in std::mem::take(&mut func.body) {
-                if &*func.ops[op].name == GATE {
+                if &*func.ops[op].name == Gate::NAME {
                     body.push(sigmoid_of(func, op));
                     changed = Changed::Yes;
                 }
@@ -44,7 +45,7 @@ fn sigmoid_of(func: &mut Func, gate: Op) -> Op {
     let (g, loc) = (func.ops[gate].operands[1], func.ops[gate].loc.clone());
     let ty = func.ty(g).clone();
     let sigmoid = func.make_op(
-        Arc::from("hbir.sigmoid"),
+        Arc::from(Sigmoid::NAME),
         vec![g],
         AttrDict::new(),
         vec![ty],
@@ -52,6 +53,6 @@ fn sigmoid_of(func: &mut Func, gate: Op) -> Op {
     );
     let data = func.ops[sigmoid].results[0];
     func.ops[gate].operands[1] = data;
-    func.ops[gate].name = Arc::from("hbir.mul");
+    func.ops[gate].name = Arc::from(Mul::NAME);
     sigmoid
 }

@@ -1,7 +1,8 @@
 //! The rule: a product with a sigmoid is a gate. `canonicalize` applies it.
 
-use crate::GATE;
-use optc::AttrDict;
+use crate::Gate;
+use optc::Operation;
+use optc::ops::{Mul, Sigmoid};
 use optc::passes::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 
 /// `mul(x, sigmoid(g)) -> acme.gate(x, g)`, where nothing is broadcast.
@@ -18,18 +19,18 @@ impl LocalRule for MakeGates {
     }
 
     fn root(&self) -> &str {
-        "hbir.mul"
+        Mul::NAME
     }
 
     fn plan(&self, site: Site<'_>) -> Result<Plan, Refusal> {
-        let sigmoid = site.producer(1, "hbir.sigmoid")?;
+        let sigmoid = site.producer::<Sigmoid>(1)?;
         let (x, g) = (site.operand(0)?, sigmoid.operand(0)?);
         ensure(
             site.func.ty(x) == site.func.ty(g),
             "one of the factors is broadcast",
         )?;
         Ok(Box::new(move |patch: &mut Patch<'_>| {
-            let gate = patch.op(GATE, &[x, g], AttrDict::new())?;
+            let gate = patch.op(&Gate {}, &[x, g])?;
             patch.replace(&[gate]);
             Ok(())
         }))

@@ -9,7 +9,7 @@
 
 use indexmap::IndexMap;
 use optc_hlo::{HloModule, Strictness, import, parse, print, printed, tensor_type};
-use optc_ir::{Registry, Severity, TensorType};
+use optc_ir::{Severity, TensorType};
 use optc_layout::{Layout, ViewMap, deduce, is_view};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn file(path: &Path, text: &str, counts: &mut Counts, out: Option<&Path>) -> Vec
     match import(text) {
         Err(diags) => lines.extend(diags.iter().map(|d| format!("{}: {}", d.code, d.message))),
         Ok(import) => {
-            let errors = optc_ir::verify::verify(&import.module, &Registry::hbir()).err();
+            let errors = optc_ir::verify::verify(&import.module, &optc_ops::registry()).err();
             match errors {
                 None => add(counts, "files that verify"),
                 Some(errors) => {

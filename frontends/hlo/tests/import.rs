@@ -5,7 +5,7 @@ use optc_hlo::{Strictness, import, parse};
 use optc_interp::{Fill, NoData, random_inputs, run_reference};
 use optc_ir::text::print;
 use optc_ir::verify::verify;
-use optc_ir::{Bindings, Module, Registry, Severity};
+use optc_ir::{Bindings, Module, Severity};
 use optc_lowering::emit::hlo::emit;
 
 const TILED: &str = include_str!("modules/tiled.hlo");
@@ -16,7 +16,7 @@ const CONTRACTIONS: &str = include_str!("modules/contractions.hlo");
 #[track_caller]
 fn imported(text: &str) -> Module {
     let import = import(text).unwrap_or_else(|d| panic!("{d:?}"));
-    verify(&import.module, &Registry::hbir()).unwrap_or_else(|d| panic!("{d:?}"));
+    verify(&import.module, &optc_ops::registry()).unwrap_or_else(|d| panic!("{d:?}"));
     let printed = print(&import.module);
     let again = optc_ir::text::parse(&printed).unwrap_or_else(|d| panic!("{d:?}\n{printed}"));
     assert_eq!(print(&again), printed);
@@ -173,9 +173,16 @@ fn convolutions_that_are_contractions_are_computed_as_such() {
 }
 
 fn run(module: &Module) -> Vec<optc_ir::Tensor> {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let func = &module.funcs[0];
-    let inputs = random_inputs(module, &func.name, Fill::Normal, 7, &Bindings::default());
+    let inputs = random_inputs(
+        module,
+        &func.name,
+        Fill::Normal,
+        7,
+        &Bindings::default(),
+        &optc_ops::registry(),
+    );
     let inputs: IndexMap<String, optc_ir::Tensor> = inputs.expect("known sizes");
     let results = run_reference(
         module,
@@ -200,9 +207,16 @@ fn programs_of_other_sources_are_emitted() {
         }"#;
     let module = optc_ir::text::parse(text).unwrap();
     let back = imported(&emit(&module).unwrap());
-    let (registry, seed) = (Registry::hbir(), 3);
-    let mut inputs =
-        random_inputs(&module, "main", Fill::Normal, seed, &Bindings::default()).unwrap();
+    let (registry, seed) = (optc_ops::registry(), 3);
+    let mut inputs = random_inputs(
+        &module,
+        "main",
+        Fill::Normal,
+        seed,
+        &Bindings::default(),
+        &optc_ops::registry(),
+    )
+    .unwrap();
     let indices = optc_ir::Tensor::from_i64(optc_ir::DType::SI32, vec![5], [0, -1, 2, -3, 1]);
     inputs.insert("i".to_owned(), indices);
     let runs = [&module, &back].map(|m| {

@@ -50,7 +50,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     let nodes = inliner.flatten(nodes, &opsets).map_err(|d| vec![d])?;
     let mut diags = Vec::new();
     let opset = check_opset(&opsets, &nodes, &mut diags)?;
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let mut importer = Importer::new(&registry, &file, inliner, &graph);
     importer.diags = diags;
     let mut module = Module::default();

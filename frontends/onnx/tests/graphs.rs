@@ -3,7 +3,7 @@
 mod support;
 
 use optc_ir::text::print_type;
-use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Registry, Severity};
+use optc_ir::{Attr, Diagnostic, Dim, Func, Loc, Severity};
 use optc_onnx::{Import, Options, import};
 use support::*;
 
@@ -16,7 +16,7 @@ fn imported(graph: &Graph) -> Import {
         },
     );
     let import = result.unwrap_or_else(|diags| panic!("refused: {diags:?}"));
-    let verified = optc_ir::verify::verify(&import.module, &Registry::hbir());
+    let verified = optc_ir::verify::verify(&import.module, &optc_ops::registry());
     assert!(
         verified.is_ok(),
         "{verified:?}\n{}",

@@ -1,6 +1,6 @@
 //! The committed models import, verify, and survive mutation.
 
-use optc_ir::{Registry, text, verify};
+use optc_ir::{text, verify};
 use optc_onnx::{Options, import};
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ fn every_model_imports_and_verifies_without_an_opaque_op() {
             .iter()
             .find(|&&op| &*func.ops[op].name == "hbir.opaque");
         assert!(opaque.is_none(), "{name} has an opaque operation");
-        let verified = verify::verify(&import.module, &Registry::hbir());
+        let verified = verify::verify(&import.module, &optc_ops::registry());
         assert!(verified.is_ok(), "{name}: {verified:?}");
         let printed = text::print(&import.module);
         let parsed = text::parse(&printed).unwrap_or_else(|d| panic!("{name}: {d:?}"));
@@ -94,7 +94,7 @@ fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 /// The models without the bytes of their larger weights, so that mutations hit the structure.
 #[test]
 fn mutated_models_never_panic() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut accepted, mut total) = (0, 0);
     for (_, bytes) in models().into_iter().filter(|(_, b)| b.len() < 20_000) {

@@ -22,7 +22,7 @@ use crate::error::{OpFailure, RunError};
 use crate::walk::{Direct, MAX_ELEMENTS, Memory, Program, elements_within_limit, run};
 use indexmap::IndexMap;
 use optc_ir::tensor::wrap_int;
-use optc_ir::{Bindings, DType, Data, Module, Registry, Tensor, TensorType};
+use optc_ir::{Bindings, DType, Data, Module, Registry, Structure, Tensor, TensorType};
 use std::rc::Rc;
 
 /// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation gives.
@@ -31,9 +31,6 @@ pub const POISON_F32: u32 = 0x7FC0_DEAD;
 pub const POISON_F64: u64 = 0x7FF8_DEAD_DEAD_DEAD;
 /// A poisoned integer, before it is wrapped into its type.
 pub const POISON_INT: i64 = 0x5AA5_5AA5_5AA5_5AA5;
-
-const VIEW: &str = "hbir.view";
-const LAYOUT_CONVERT: &str = "hbir.layout_convert";
 
 /// How many table entries are kept before the cache of index tables starts anew.
 const CACHE_ENTRIES: usize = 1 << 27;
@@ -241,12 +238,12 @@ impl Memory for Physical {
         }))
     }
 
-    fn handles(&self, name: &str) -> bool {
-        matches!(name, VIEW | LAYOUT_CONVERT)
+    fn handles(&self, structure: Structure) -> bool {
+        matches!(structure, Structure::View | Structure::Convert)
     }
 
     fn direct(&mut self, step: &Direct<'_, Held>) -> Result<Held, OpFailure> {
-        if step.name == VIEW {
+        if step.structure == Structure::View {
             return self.view(step);
         }
         let tensor = self.load(step.operand, step.from)?;

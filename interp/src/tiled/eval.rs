@@ -4,11 +4,10 @@ use super::error::TileFault;
 use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
-use optc_ir::ops::rearrange::view_of;
 use optc_ir::tile::{Access, Index, access_of};
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, EvalContext, Freedom, FreedomClass, OpDecl, OpRef, Role,
-    Tensor, Type,
+    Structure, Tensor, Type,
 };
 use std::ops::Range;
 
@@ -115,12 +114,13 @@ impl Step<'_> {
             return Ok(None);
         };
         let operand = &self.shapes[0];
-        let (inner, perm) = if self.name == "hbir.layout_convert" {
+        let (inner, perm) = if self.decl.structure() == Structure::Convert {
             (operand.clone(), (0..operand.len()).collect())
         } else {
             let operands = types([(&operand[..], input.tensor.dtype)]);
             let results = types([(&shape[..], *dtype)]);
-            let Ok(view) = view_of(&self.op(&operands, &results, self.props)) else {
+            let op = self.op(&operands, &results, self.props);
+            let Ok(view) = self.decl.rearrangement(&op) else {
                 return Ok(None);
             };
             let inner = view.shape.iter().map(|d| usize::try_from(d.fixed()?).ok());

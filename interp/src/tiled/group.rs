@@ -6,13 +6,12 @@ use super::part::{Part, Region, extents, for_each, intersection, is_empty, offse
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use super::reduce::{Partial, combine};
 use super::running::{Rows, Running};
-use crate::constant::CONSTANT;
 use crate::error::OpFailure;
 use crate::walk::{Frame, Memory};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::block::Grid;
 use optc_ir::tile::{Access, AddsUp, Group, OpTile, Order, Plan, Span, Sum, access_of, adds_up};
-use optc_ir::{DType, Func, Op, OpRef, Tensor, Type, Value};
+use optc_ir::{DType, Func, Op, OpRef, Structure, Tensor, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -75,7 +74,7 @@ pub(crate) fn run_group<M: Memory>(
     let mut members = Vec::with_capacity(group.ops.len());
     let mut waits = Waits::new();
     for &op in &group.ops {
-        if &*func.ops[op].name == CONSTANT {
+        if frame.structure(op) == Structure::Constant {
             continue;
         }
         let parts = parts(frame, plan, group, op, escapes, &mut waits);
@@ -406,10 +405,7 @@ fn run_member<M: Memory>(
     } else if member.axes.is_empty() {
         step.compute()?
     } else {
-        let float = op.operands.first().and_then(|t| Type::as_tensor(t));
-        let float = float.is_some_and(|t| t.dtype.is_float());
-        let class = step.decl.freedom(&op).class;
-        let combine = combine(&data.name, &data.props, class, float)?;
+        let combine = combine(step.decl, &op)?;
         let reduced: Vec<Range<i64>> = member
             .tile
             .reduce

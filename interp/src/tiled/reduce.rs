@@ -6,50 +6,13 @@ use super::part::{Part, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
 use optc_ir::tile::Index;
-use optc_ir::{AttrDict, DType, FreedomClass, Tensor};
+use optc_ir::{DType, OpDecl, OpRef, Partial as Combine, Tensor};
 use std::ops::Range;
 
-/// How two partial results become one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Combine {
-    /// The sum.
-    Add,
-    /// The sum of means, each weighted by its share of the elements.
-    Mean,
-    /// The product.
-    Multiply,
-    /// The greatest.
-    Max,
-    /// The least.
-    Min,
-}
-
 /// How partial results of an operation become one.
-pub(super) fn combine(
-    name: &str,
-    props: &AttrDict,
-    class: FreedomClass,
-    float: bool,
-) -> Result<Combine, TileFault> {
-    if name == "hbir.reduce" {
-        let kind = props.str("kind").unwrap_or("");
-        return match kind {
-            "sum" | "l1" | "sum_square" => Ok(Combine::Add),
-            "mean" if float => Ok(Combine::Mean),
-            "prod" => Ok(Combine::Multiply),
-            "max" => Ok(Combine::Max),
-            "min" => Ok(Combine::Min),
-            _ => Err(TileFault::Reduction(format!(
-                "parts of the kind `{kind}` do not combine"
-            ))),
-        };
-    }
-    if class == FreedomClass::Contract || name == "hbir.conv" {
-        return Ok(Combine::Add);
-    }
-    Err(TileFault::Reduction(
-        "only contractions, convolutions and `hbir.reduce` have partial results".to_owned(),
-    ))
+pub(super) fn combine(decl: &dyn OpDecl, op: &OpRef<'_>) -> Result<Combine, TileFault> {
+    decl.partial(op)
+        .ok_or_else(|| TileFault::Reduction(format!("parts of {} do not combine", op.name)))
 }
 
 /// Partial results, in wide numbers.

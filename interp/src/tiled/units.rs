@@ -2,7 +2,7 @@
 
 use super::error::TileFault;
 use optc_ir::tile::{Cycle, Plan, Unit, units};
-use optc_ir::{Func, Op};
+use optc_ir::{Func, Op, Registry};
 
 /// How a function runs.
 pub(crate) struct Schedule {
@@ -15,9 +15,13 @@ pub(crate) struct Schedule {
 ///
 /// # Errors
 /// A group needs a value that is computed from its own results.
-pub(crate) fn schedule(func: &Func, plan: Option<&Plan>) -> Result<Schedule, (Op, TileFault)> {
+pub(crate) fn schedule(
+    func: &Func,
+    plan: Option<&Plan>,
+    registry: &Registry,
+) -> Result<Schedule, (Op, TileFault)> {
     let escapes = Plan::escapes(plan, func);
-    let units =
-        units(func, plan).map_err(|Cycle { group, op }| (op, TileFault::Cycle { group }))?;
+    let units = units(func, plan, registry)
+        .map_err(|Cycle { group, op }| (op, TileFault::Cycle { group }))?;
     Ok(Schedule { units, escapes })
 }

@@ -1,6 +1,6 @@
 //! The iteration space of an operation: its loops, and what they touch of each operand and result.
 
-use crate::op::{Freedom, FreedomClass, OpDecl, OpRef, Role};
+use crate::op::{Freedom, FreedomClass, OpDecl, OpRef, Partial, Role};
 use crate::tile::sum::Sum;
 use crate::types::Type;
 
@@ -152,6 +152,20 @@ impl Access {
             LoopKind::Parallel | LoopKind::Inner | LoopKind::Running => None,
         };
         self.loops.iter().enumerate().filter_map(reduce)
+    }
+
+    /// How the parts of a cut reduction become one: as every loop that reduces says, if they agree.
+    #[must_use]
+    pub fn partial(&self) -> Option<Partial> {
+        let mut all = self.reductions().map(|(_, _, combine)| combine);
+        let first = all.next()?;
+        let agree = all.all(|combine| combine == first);
+        agree.then_some(match first {
+            Combine::Add => Partial::Add,
+            Combine::Multiply => Partial::Multiply,
+            Combine::Max => Partial::Max,
+            Combine::Min => Partial::Min,
+        })
     }
 
     /// The loop that runs on, and its extent.

@@ -39,7 +39,7 @@ pub fn check(func: &Func, registry: &Registry) -> Result<(), Vec<Diagnostic>> {
             diags.push(diag.at(func.ops[op].span, "this operation"));
         }
     }
-    if let Err(cycle) = units(func, Some(&plan)) {
+    if let Err(cycle) = units(func, Some(&plan), registry) {
         let hint = "leave out an operation that needs what is computed outside of the group";
         let diag = Diagnostic::error("tile-cycle", cycle.to_string()).hint(hint);
         diags.push(diag.at(func.ops[cycle.op].span, "its first operation"));

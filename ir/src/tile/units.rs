@@ -2,6 +2,7 @@
 
 use crate::entity::EntityId;
 use crate::module::{Func, Op, ValueDef};
+use crate::op::{Registry, Structure};
 use crate::tile::plan::Plan;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -28,9 +29,11 @@ pub struct Cycle {
 /// The units of a function in the order of their first operation, and of each the units that read what it
 /// computes, by their number.
 #[must_use]
-pub fn readers(func: &Func, plan: &Plan) -> (Vec<Unit>, Vec<BTreeSet<usize>>) {
+pub fn readers(func: &Func, plan: &Plan, registry: &Registry) -> (Vec<Unit>, Vec<BTreeSet<usize>>) {
     let unit_of = |op: Op| match plan.tiles.get(&op) {
-        Some(tile) if &*func.ops[op].name != "hbir.constant" => Unit::Group(tile.group),
+        Some(tile) if registry.structure(&func.ops[op].name) != Structure::Constant => {
+            Unit::Group(tile.group)
+        }
         _ => Unit::Op(op),
     };
     let mut all: Vec<Unit> = Vec::new();
@@ -73,11 +76,11 @@ pub fn readers(func: &Func, plan: &Plan) -> (Vec<Unit>, Vec<BTreeSet<usize>>) {
 ///
 /// # Errors
 /// A group needs a value that is computed from its own results.
-pub fn units(func: &Func, plan: Option<&Plan>) -> Result<Vec<Unit>, Cycle> {
+pub fn units(func: &Func, plan: Option<&Plan>, registry: &Registry) -> Result<Vec<Unit>, Cycle> {
     let Some(plan) = plan else {
         return Ok(func.body.iter().map(|&op| Unit::Op(op)).collect());
     };
-    let (all, readers) = readers(func, plan);
+    let (all, readers) = readers(func, plan, registry);
     let mut waits: Vec<usize> = vec![0; all.len()];
     readers.iter().flatten().for_each(|&r| waits[r] += 1);
     let mut ready: BTreeSet<usize> = (0..all.len()).filter(|&u| waits[u] == 0).collect();

@@ -17,6 +17,8 @@ pub(crate) struct Kind {
     pub(crate) results: Vec<Shape>,
     /// Whether it moves nothing by itself: its result is the operand under another name.
     pub(crate) free: bool,
+    /// Whether it changes a layout and nothing else.
+    pub(crate) converts: bool,
     /// Whether it may be in a group.
     pub(crate) fits: bool,
 }
@@ -82,14 +84,15 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
     let family = decl.map_or("barrier", |d| d.family());
     let computes = !matches!(family, "source" | "barrier");
     let fits = computes && operands.is_some() && results.is_some() && !data.operands.is_empty();
-    let view = matches!(family, "rearrange" | "slice")
-        && decl.is_some_and(|d| d.traffic(&op_ref) == optc_ir::Traffic::None);
+    let renames = family == "slice" || registry.rearrangement(&op_ref).is_ok();
+    let view = renames && decl.is_some_and(|d| d.traffic(&op_ref) == optc_ir::Traffic::None);
     Kind {
         id,
         access: access_of(decl, &op_ref),
         operands: operands.unwrap_or_default(),
         results: results.unwrap_or_default(),
         free: view,
+        converts: registry.structure(&data.name) == optc_ir::Structure::Convert,
         fits,
     }
 }

@@ -103,11 +103,11 @@ impl TileReport {
             span: last.map_or_else(optc_ir::Span::default, |op| op.span),
             ..GroupReport::default()
         };
-        for (op, &at) in local.ops.iter().zip(places) {
+        for op in &local.ops {
             let ([operand], [result]) = (&op.kind.operands[..], &op.kind.results[..]) else {
                 continue;
             };
-            if &*func.ops[func.body[at]].name != "hbir.layout_convert" {
+            if !op.kind.converts {
                 continue;
             }
             let read = matches!(op.operands[..], [Source::Outside(_)]);

@@ -7,10 +7,12 @@ use super::search::{Choice, Need};
 use super::spelling::spell;
 use indexmap::IndexSet;
 use optc_ir::entity::SideTable;
-use optc_ir::ops::rearrange::view_of;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, TensorType, Type, Value, ValueDef};
+use optc_ir::{
+    Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
+};
 use optc_layout::{Spelling, ViewMap};
+use optc_ops::{LayoutConvert, Reshape, View};
 use optc_target::Target;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,6 +58,7 @@ pub(crate) struct Emitter<'a> {
     pub(crate) layouts: &'a mut Layouts,
     pub(crate) candidates: &'a SideTable<Group, Vec<LayoutId>>,
     pub(crate) choice: &'a Choice,
+    pub(crate) registry: &'a Registry,
     pub(crate) target: &'a Target,
     pub(crate) explain: bool,
     /// The sizes that costs are compared at.
@@ -216,7 +219,8 @@ impl Output<'_, '_> {
     /// sizes without names: a view's types would not say what they are.
     fn written(&self, op: Op) -> (Arc<str>, AttrDict) {
         let data = &self.e.old.ops[op];
-        let in_order = view_of(&self.e.old.op_ref(op)).is_ok_and(|view| view.perm.is_sorted());
+        let view = self.e.registry.rearrangement(&self.e.old.op_ref(op));
+        let in_order = view.is_ok_and(|view| view.perm.is_sorted());
         let ty = data
             .results
             .first()
@@ -224,9 +228,9 @@ impl Output<'_, '_> {
         let open = ty.map_or(0, |ty| {
             ty.dims.iter().filter(|d| **d == Dim::Unknown).count()
         });
-        let says_sizes = &*data.name != "hbir.reshape" && 1 < open;
-        if in_order && !says_sizes && &*data.name != "hbir.layout_convert" {
-            return (Arc::from("hbir.view"), AttrDict::new());
+        let says_sizes = &*data.name != Reshape::NAME && 1 < open;
+        if in_order && !says_sizes {
+            return (Arc::from(View::NAME), AttrDict::new());
         }
         (data.name.clone(), data.props.clone())
     }
@@ -341,7 +345,7 @@ impl Output<'_, '_> {
             self.constant_in(source, ty)
         } else {
             let loc = self.loc_of(root);
-            self.single("hbir.layout_convert", source, AttrDict::new(), ty, loc)
+            self.single(LayoutConvert::NAME, source, AttrDict::new(), ty, loc)
         };
         self.note_conversion(value, root, known, from, layout, reader);
         self.copies.insert((group, layout), value);
@@ -453,7 +457,7 @@ impl Output<'_, '_> {
         let seen = self.view(value, group, from, copy, &member.maps);
         let ty = self.spelled(value, layout);
         let loc = self.loc_of(value);
-        let new = self.single("hbir.layout_convert", seen, AttrDict::new(), ty, loc);
+        let new = self.single(LayoutConvert::NAME, seen, AttrDict::new(), ty, loc);
         let constant = self.e.graph.groups[group].is_known();
         self.note_conversion(new, value, constant, here, layout, reader);
         self.direct.insert((value, layout), new);
@@ -573,7 +577,7 @@ impl Output<'_, '_> {
             }
         }
         let loc = self.loc_of(of);
-        let value = self.single("hbir.view", operand, props, ty, loc);
+        let value = self.single(View::NAME, operand, props, ty, loc);
         self.say(value, || {
             "a view: the chain of rearrangements keeps every element's place".to_owned()
         });
@@ -655,7 +659,7 @@ impl Output<'_, '_> {
             return new;
         }
         let loc = self.loc_of(value);
-        self.single("hbir.view", new, AttrDict::new(), declared, loc)
+        self.single(View::NAME, new, AttrDict::new(), declared, loc)
     }
 
     /// Whether nothing but the return reads a value.

@@ -10,9 +10,8 @@ use super::{FastMap, FastSet};
 use crate::pass::PassContext;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
-use optc_ir::ops::rearrange::view_of;
 use optc_ir::size::SizeTable;
-use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Module, Op, StandIns, Type, Value};
+use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Module, Op, StandIns, Structure, Type, Value};
 use optc_layout::{Spelling, ViewMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -139,7 +138,7 @@ pub(crate) fn build(
     layouts: &mut Layouts,
     signatures: &mut Signatures,
 ) -> Result<Graph, Box<Diagnostic>> {
-    let numbers = StandIns::for_func(func).ok_or_else(|| {
+    let numbers = StandIns::for_func(func, &cx.registry).ok_or_else(|| {
         let message = format!("the sizes of a value of @{} are too large", func.name);
         Box::new(Diagnostic::error("rearrange-unknown-size", message).at(func.span, "here"))
     })?;
@@ -348,7 +347,7 @@ impl Builder<'_> {
         let decl = self.cx.registry.get(&data.name);
         let freedom = decl.map(|d| d.freedom(&op_ref));
         let class = freedom.as_ref().map_or(FreedomClass::Barrier, |f| f.class);
-        let converts = &*data.name == "hbir.layout_convert";
+        let converts = self.cx.registry.structure(&data.name) == Structure::Convert;
         if class == FreedomClass::Rearrange || converts {
             return self.rearrange(op, converts);
         }
@@ -502,7 +501,7 @@ impl Builder<'_> {
             return Ok(());
         }
         let op_ref = self.func.op_ref(op);
-        let dims = view_of(&op_ref).map_err(|error| {
+        let dims = self.cx.registry.rearrangement(&op_ref).map_err(|error| {
             Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
         })?;
         // Where the sizes do not follow from each other it stays, from row-major to row-major.

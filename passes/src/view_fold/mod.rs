@@ -59,7 +59,7 @@ use groups::{Functions, Graph};
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, TensorType, Value};
+use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, Structure, TensorType, Value};
 use rules::RuleSet;
 pub use rules::{RuleContext, SearchRule, builtin_rules};
 use rustc_hash::FxBuildHasher;
@@ -321,7 +321,7 @@ impl Totals {
         };
         // The checker knows no bindings.
         let checked = Stats::of(folded, &cx.registry).movement_bytes;
-        let certificate = Certificate::of(original, folded, &cx.target.name, checked);
+        let certificate = Certificate::of(original, folded, &cx.registry, &cx.target.name, checked);
         let sizes = SizeTable::new(&cx.bindings);
         let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
         left.add(
@@ -440,6 +440,7 @@ fn fold(
         layouts,
         candidates: &candidates,
         choice: &choice,
+        registry: &cx.registry,
         target: &cx.target,
         explain: cx.explain,
         sizes: &sizes,
@@ -643,7 +644,10 @@ pub fn explain(cx: &PassContext, module: &Module, name: &str) -> Option<String> 
             lines.push(format!("{name}: {text}"));
             at = func.def_op(v).and_then(|op| {
                 let data = &func.ops[op];
-                let passes = matches!(&*data.name, "hbir.view" | "hbir.layout_convert");
+                let passes = matches!(
+                    cx.registry.structure(&data.name),
+                    Structure::View | Structure::Convert
+                );
                 if passes {
                     data.operands.first().copied()
                 } else {

@@ -21,7 +21,7 @@ pub struct Area {
     /// What the part does.
     pub intro: &'static str,
     /// The codes, sorted.
-    pub codes: &'static [Code],
+    pub codes: fn() -> &'static [Code],
     /// The language of the programs among the examples.
     pub language: Language,
     /// Where the list is kept, from the root of the repository.
@@ -33,49 +33,49 @@ pub const AREAS: &[Area] = &[
     Area {
         title: "Programs",
         intro: "What the parser and the verifier refuse.",
-        codes: optc_ir::diag::CODES,
+        codes: || optc_ir::diag::CODES,
         language: Language::Ir,
         list: "ir/src/codes.rs",
     },
     Area {
         title: "Operations",
         intro: "The constraints of the operations, numbered by family, which the verifier checks.",
-        codes: optc_ir::ops::CODES,
+        codes: optc_ops::codes,
         language: Language::Ir,
-        list: "ir/src/ops/codes.rs",
+        list: "ops/src/",
     },
     Area {
         title: "ONNX models",
         intro: "What the ONNX front end refuses, and what it remarks.",
-        codes: optc_onnx::CODES,
+        codes: || optc_onnx::CODES,
         language: Language::Ir,
         list: "frontends/onnx/src/codes.rs",
     },
     Area {
         title: "HLO text",
         intro: "What the HLO text front end refuses, and what it remarks.",
-        codes: optc_hlo::CODES,
+        codes: || optc_hlo::CODES,
         language: Language::Hlo,
         list: "frontends/hlo/src/codes.rs",
     },
     Area {
         title: "Passes",
         intro: "What pipelines, passes and the checker of certificates refuse and remark.",
-        codes: optc_passes::CODES,
+        codes: || optc_passes::CODES,
         language: Language::Ir,
         list: "passes/src/codes.rs",
     },
     Area {
         title: "Running programs",
         intro: "Why a program cannot be run on its inputs.",
-        codes: optc_interp::CODES,
+        codes: || optc_interp::CODES,
         language: Language::Ir,
         list: "interp/src/codes.rs",
     },
     Area {
         title: "The command",
         intro: "What the command and the library around the parts above refuse.",
-        codes: optc_cli::CODES,
+        codes: || optc_cli::CODES,
         language: Language::Ir,
         list: "tools/cli/src/codes.rs",
     },
@@ -104,7 +104,7 @@ pub(crate) fn page(note: &str) -> String {
             Language::Ir => "mlir",
             Language::Hlo => "text",
         };
-        area.codes
+        (area.codes)()
             .iter()
             .for_each(|code| entry(&mut text, fence, code));
     }

@@ -1,7 +1,6 @@
 //! The generated pages: diagnostics, passes and rules, operations, targets.
 
 use crate::diagnostics;
-use optc_ir::Registry;
 use optc_passes::{PassList, canonicalize, view_fold};
 use optc_target::Target;
 use std::fmt::Write as _;
@@ -92,7 +91,7 @@ fn passes() -> String {
 fn ops() -> String {
     let mut text = format!("# Operations of the `hbir` dialect\n\n{NOTE}");
     text.push_str("| operation | family | what it does |\n|---|---|---|\n");
-    for decl in Registry::hbir().all() {
+    for decl in optc_ops::registry().all() {
         let _ = writeln!(
             text,
             "| `{}` | {} | {} |",

@@ -86,7 +86,7 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
     };
     let import = optc_onnx::import(&bytes, &options)
         .map_err(|d| format!("{path}: {}", d.first().map_or("", |d| &d.message)))?;
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let before = Stats::of(&import.module, &registry);
     let (after, cx) = fold(
         import.module.clone(),

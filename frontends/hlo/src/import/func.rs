@@ -316,7 +316,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let [Inferred { dims, dtype }] = &inferred[..] else {
             return None;
         };
-        if *dims != ty.dims || *dtype != ty.dtype || decl.verify(&op_ref).is_err() {
+        if *dims != ty.dims || *dtype != ty.dtype {
             return None;
         }
         let loc = self.loc.clone();
@@ -484,7 +484,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
                 let Some(Attr::Dense(dense)) = data.props.get("value") else {
                     return None;
                 };
-                let tensor = optc_ir::ops::dense_tensor(dense).ok()?;
+                let tensor = optc_ops::dense_tensor(dense).ok()?;
                 (tensor.len() == 1).then(|| tensor.f64_at(0))
             }
             "hbir.cast" | "hbir.view" | "hbir.broadcast" | "hbir.layout_convert" => {

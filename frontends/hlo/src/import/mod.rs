@@ -61,7 +61,7 @@ pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
 pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
     let mut cx = ModuleCx {
         hlo,
-        registry: Registry::hbir(),
+        registry: optc_ops::registry(),
         names: IndexMap::new(),
         taken: IndexSet::new(),
         opaque: IndexMap::new(),

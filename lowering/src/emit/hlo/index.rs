@@ -181,7 +181,7 @@ fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
             let Some(Attr::Dense(dense)) = data.props.get("value") else {
                 return false;
             };
-            let tensor = optc_ir::ops::dense_tensor(dense).ok();
+            let tensor = optc_ops::dense_tensor(dense).ok();
             tensor.is_some_and(|t| (0..t.len()).all(|i| 0 <= t.i64_at(i)))
         }
         _ => false,

@@ -6,8 +6,8 @@ use super::index;
 use super::shape::{shape_text, tensor_text};
 use super::tuple::Tree;
 use super::windows;
-use optc_ir::ops::dense_tensor;
 use optc_ir::{Attr, DType, Dim, Op, OpData, Sign, TensorType, Value};
+use optc_ops::dense_tensor;
 use std::fmt::Write;
 
 /// Operations that are one instruction of the same operands.

@@ -3,15 +3,16 @@
 use super::index::block_spec;
 use super::ops::{Site, write};
 use super::words::{Names, dtype, tuple, wide};
-use optc_ir::ops::rearrange::view_of;
 use optc_ir::tile::block::{Grid, Semantics, check_revisits};
 use optc_ir::tile::{
     Access, AddsUp, Combine, Expr, Group, Index, LoopKind, OpTile, Order, Plan, Span, Steps, Tile,
     access_of, adds_up,
 };
 use optc_ir::{
-    Attr, AttrDict, DType, Func, Op, OpData, OpDecl, OpRef, Registry, TensorType, Type, Value,
+    Attr, AttrDict, Attributes, DType, Dim, Func, Op, OpData, OpDecl, OpRef, Operation, Registry,
+    TensorType, Type, Value,
 };
+use optc_ops::Reshape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -377,7 +378,7 @@ fn rearranged(
     grid: &[u64],
 ) -> Result<Option<Rearranged>, Reason> {
     let op_ref = cx.func.op_ref(op);
-    let Ok(view) = view_of(&op_ref) else {
+    let Ok(view) = cx.registry.rearrangement(&op_ref) else {
         return Ok(None);
     };
     let inner: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
@@ -410,14 +411,15 @@ fn reshaped(
         return Ok(tile.clone());
     }
     let (a, b) = (Type::tensor(from, DType::F32), Type::tensor(to, DType::F32));
-    let props = AttrDict::new().with("shape", Attr::ints(to));
+    let dims: Vec<Dim> = to.iter().map(|&n| Dim::Fixed(n)).collect();
+    let props = Reshape::of_dims(&dims).write();
     let op = OpRef {
-        name: "hbir.reshape",
+        name: Reshape::NAME,
         operands: vec![&a],
         results: vec![&b],
         props: &props,
     };
-    let access = access_of(registry.get("hbir.reshape"), &op);
+    let access = access_of(registry.get(Reshape::NAME), &op);
     let steps = access
         .steps(std::slice::from_ref(tile), &[], &[to], grid)
         .map_err(|e| e.to_string())?;

@@ -209,7 +209,7 @@ impl Function<'_> {
                 kernels.insert(number, found);
             }
         }
-        let units = units(func, plan).map_err(|Cycle { op, .. }| {
+        let units = units(func, plan, self.registry).map_err(|Cycle { op, .. }| {
             let message = format!("{} waits for a group that waits for it", func.ops[op].name);
             let diag = Diagnostic::error("tile-cycle", message);
             Box::new(diag.at(func.ops[op].span, "this operation"))
@@ -311,7 +311,8 @@ impl Function<'_> {
         let (operands, ends) = known.ok_or_else(|| refuse("a size is not a number"))?;
         let op_ref = func.op_ref(op);
         if &*data.name == "hbir.view" {
-            let text = view(&op_ref, &args[0]).ok_or_else(|| refuse("a size is not a number"))?;
+            let text = view(self.registry, &op_ref, &args[0])
+                .ok_or_else(|| refuse("a size is not a number"))?;
             self.lines.push(format!("{} = {text}", results[0]));
             return Ok(());
         }
@@ -332,8 +333,8 @@ impl Function<'_> {
 }
 
 /// A view of a whole value.
-fn view(op: &optc_ir::OpRef<'_>, x: &str) -> Option<String> {
-    let view = optc_ir::ops::rearrange::view_of(op).ok()?;
+fn view(registry: &Registry, op: &optc_ir::OpRef<'_>, x: &str) -> Option<String> {
+    let view = registry.rearrangement(op).ok()?;
     let shape: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
     let (from, to) = (op.operand(0).ok()?.shape()?, op.result(0).ok()?.shape()?);
     Some(group::rearrangement(x, &from, &shape?, &view.perm, &to))
@@ -359,7 +360,7 @@ fn constant(func: &Func, op: Op, parts: &mut Parts) -> Option<String> {
     let Some(Attr::Dense(dense)) = data.props.get("value") else {
         return None;
     };
-    let tensor = optc_ir::ops::dense_tensor(dense).ok()?;
+    let tensor = optc_ops::dense_tensor(dense).ok()?;
     let name = dtype(ty.dtype);
     let number = |i: usize| match &tensor.data {
         Data::F32(_) | Data::F64(_) => float(tensor.f64_at(i)),

@@ -1,9 +1,8 @@
 //! What each operation is in `jnp`, on whole values and on tiles of them.
 
 use super::words::{dtype, float, tuple, wide};
-use optc_ir::ops::depth_to_space::block_map;
-use optc_ir::ops::resize::{Interpolation, interpolations};
-use optc_ir::{Attr, DType, OpRef, TensorType};
+use optc_ir::{Attr, DType, OpRef, Operation, TensorType};
+use optc_ops::{DepthToSpace, Interpolation, Resize, SpaceToDepth};
 use std::collections::BTreeSet;
 
 /// An operation on values of these extents.
@@ -296,7 +295,10 @@ impl Writer<'_> {
                 self.scatter(&format!("{places}({i}, {axis})"))
             }
             "hbir.depth_to_space" | "hbir.space_to_depth" if !self.site.tile => {
-                let map = block_map(self.op()).ok()?;
+                let op = self.op();
+                let blocks = DepthToSpace::of(op).and_then(|d| d.rearrangement(op));
+                let blocks = blocks.or_else(|_| SpaceToDepth::of(op)?.rearrangement(op));
+                let map = blocks.ok()?;
                 let shape: Option<Vec<u64>> = map.shape.iter().map(optc_ir::Dim::fixed).collect();
                 Some(format!(
                     "jnp.transpose({}.reshape{}, {}).reshape{}",
@@ -568,7 +570,7 @@ impl Writer<'_> {
     /// Element by element of one dimension after the other, from tables of what is read.
     fn resize(&mut self) -> Option<String> {
         let to = self.ty()?.dtype;
-        let all = interpolations(self.op())?;
+        let all = Resize::of(self.op()).ok()?.interpolations(self.op())?;
         let nearest = all.iter().flat_map(|i| &i.taps).all(|t| t.len() == 1);
         if !nearest && !to.is_float() {
             return None;

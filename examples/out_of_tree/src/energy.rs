@@ -1,0 +1,86 @@
+//! A reduction: tiles may cut what it adds up, and the parts are added.
+
+use optc::tile::{Access, Combine, Index, LoopKind};
+use optc::{
+    Call, DType, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
+    Operation, Role, Tensor, attributes,
+};
+
+attributes! {
+    /// `acme.energy(x) = sum of x²` along the last dimension.
+    pub struct Energy {}
+}
+
+impl Operation for Energy {
+    const NAME: &'static str = "acme.energy";
+    const SUMMARY: &'static str = "the sum of squares along the last dimension";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+
+    /// Constraint `energy-c1`: floats of rank 1 or more.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        match x.dims.split_last() {
+            Some((_, kept)) if x.dtype == DType::F32 => Ok(vec![Inferred {
+                dims: kept.to_vec(),
+                dtype: x.dtype,
+            }]),
+            _ => {
+                let message = format!("acme.energy of {} of rank {}", x.dtype, x.rank());
+                Err(OpError::new("energy-c1", message).hint("wanted f32 of rank 1 or more"))
+            }
+        }
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let n = x.shape.last().copied().unwrap_or(0);
+        let rows = call.shape().iter().product::<usize>();
+        let energy = |r: usize| (r * n..(r + 1) * n).map(|i| x.f64_at(i).powi(2)).sum();
+        Ok(call.floats((0..rows).map(energy)))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        let rank = op.operand(0).map_or(0, |x| x.rank());
+        let label = |d: usize| Label {
+            role: if d + 1 == rank {
+                Role::Axis
+            } else {
+                Role::Parallel
+            },
+            granule: 0,
+        };
+        let all: Vec<Option<usize>> = (0..rank).map(Some).collect();
+        let kept = all[..rank.saturating_sub(1)].to_vec();
+        Freedom {
+            class: FreedomClass::Ordered,
+            labels: (0..rank).map(label).collect(),
+            operands: vec![all],
+            results: vec![kept],
+        }
+    }
+
+    /// A loop a dimension; the last one adds up. How the parts become one follows from that.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let x = op.operand(0)?;
+        let mut access = Access::whole(op);
+        for (d, dim) in x.dims.iter().enumerate() {
+            let adds_up = d + 1 == x.rank();
+            let kind = if adds_up {
+                LoopKind::Reduce(Combine::Add)
+            } else {
+                LoopKind::Parallel
+            };
+            let id = access.add(dim.fixed().unwrap_or(0), kind);
+            access.operands[0][d] = Index::of(id);
+            if !adds_up {
+                access.results[0][d] = Index::of(id);
+            }
+        }
+        Ok(access)
+    }
+}

@@ -1,0 +1,113 @@
+//! What `hbir.arg_max` and `hbir.arg_min` share: where along an axis an extreme element lies. NaN counts as
+//! extreme.
+
+use crate::lanes::Lanes;
+use crate::reduce::{self, without};
+use crate::shape::{as_axis, one, show};
+use optc_ir::Code;
+use optc_ir::op::{Call, Freedom, Inferred, OpError, OpRef};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::{DType, Dim};
+use std::cmp::Ordering;
+
+/// The attributes of both.
+#[derive(Clone, Copy)]
+pub(crate) struct Arg {
+    /// The axis; negative ones count from the end.
+    pub(crate) axis: i64,
+    /// Whether the axis stays, with an extent of 1.
+    pub(crate) keepdims: bool,
+    /// Whether the last of several counts, not the first.
+    pub(crate) last: bool,
+}
+
+impl Arg {
+    /// C1: an axis of the operand. C2: the axis is not empty.
+    pub(crate) fn infer(self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let axis = as_axis(op, "arg-c1", self.axis, x.rank())?;
+        if x.dims[axis] == Dim::Fixed(0) {
+            let message = format!(
+                "{} of {} along the empty axis {axis}",
+                op.name,
+                show(&x.dims)
+            );
+            return Err(OpError::new("arg-c2", message));
+        }
+        one(without(&x.dims, &[axis], self.keepdims), DType::SI64)
+    }
+
+    /// The place of the element that no other is `better` than.
+    pub(crate) fn eval(
+        self,
+        call: &Call<'_>,
+        better: fn(Ordering) -> Ordering,
+    ) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let axis = as_axis(call.op, "arg-c1", self.axis, x.shape.len())?;
+        let lanes = Lanes::new(&x.shape, axis);
+        let wins = |a: usize, b: usize| {
+            let order = better(element_order(x, a, b));
+            if self.last {
+                order.is_ge()
+            } else {
+                order.is_gt()
+            }
+        };
+        let place = |(start, step): (usize, usize)| {
+            let best = (0..lanes.n).reduce(|best, i| {
+                if wins(start + i * step, start + best * step) {
+                    i
+                } else {
+                    best
+                }
+            });
+            best.unwrap_or(0) as i128
+        };
+        let nan_first = |lane: (usize, usize)| {
+            let mut nans = (0..lanes.n).filter(|i| x.f64_at(lane.0 + i * lane.1).is_nan());
+            let nan = if self.last {
+                nans.next_back()
+            } else {
+                nans.next()
+            };
+            nan.map_or_else(|| place(lane), |i| i as i128)
+        };
+        Ok(call.integers(lanes.iter().map(nan_first)))
+    }
+
+    pub(crate) fn freedom(self, op: &OpRef<'_>) -> Freedom {
+        let axis = op
+            .operand(0)
+            .and_then(|x| as_axis(op, "arg-c1", self.axis, x.rank()));
+        match axis {
+            Ok(axis) => reduce::freedom(op, &[axis], self.keepdims),
+            Err(_) => Freedom::barrier(op),
+        }
+    }
+}
+
+/// How element `i` compares with element `j`; NaN is above everything and equal to itself.
+pub(crate) fn element_order(x: &Tensor, i: usize, j: usize) -> std::cmp::Ordering {
+    if !x.dtype.is_float() {
+        return x.i128_at(i).cmp(&x.i128_at(j));
+    }
+    let (a, b) = (x.f64_at(i), x.f64_at(j));
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+pub(crate) const CODES: &[Code] = &[
+    Code::program(
+        "arg-c1",
+        "`hbir.arg_max` or `hbir.arg_min` names an axis that its operand does not have",
+        r#"%0 = "hbir.arg_max"(%x) <{axis = 2}> : (tensor<2x3xf32>) -> tensor<2x1xsi64>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "arg-c2",
+        "`hbir.arg_max` or `hbir.arg_min` goes along an axis without elements, which has no greatest or least one",
+        r#"%0 = "hbir.arg_min"(%x) <{axis = 1}> : (tensor<2x0xf32>) -> tensor<2x1xsi64>"#,
+        "take the position along an axis of at least one element",
+    ),
+];

@@ -1,0 +1,52 @@
+//! `hbir.arg_max`: where along `axis` the greatest element lies, as si64 (ONNX `ArgMax`).
+
+use crate::arg::{self, Arg};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Where along an axis the greatest element lies; NaN counts as such.
+    pub struct ArgMax {
+        /// The axis; negative ones count from the end.
+        axis: i64 = 0,
+        /// Whether the axis stays, with an extent of 1.
+        keepdims: bool = false,
+        /// Whether the last of several counts, not the first.
+        select_last_index: bool = false,
+    }
+}
+
+impl ArgMax {
+    fn arg(&self) -> Arg {
+        Arg {
+            axis: self.axis,
+            keepdims: self.keepdims,
+            last: self.select_last_index,
+        }
+    }
+}
+
+impl Operation for ArgMax {
+    const NAME: &'static str = "hbir.arg_max";
+    const SUMMARY: &'static str = "where along an axis the greatest element lies";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = arg::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.arg().infer(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        self.arg().eval(call, |order| order)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        self.arg().freedom(op)
+    }
+}

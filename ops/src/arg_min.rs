@@ -1,0 +1,52 @@
+//! `hbir.arg_min`: where along `axis` the least element lies, as si64 (ONNX `ArgMin`).
+
+use crate::arg::{self, Arg};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+use std::cmp::Ordering;
+attributes! {
+    /// Where along an axis the least element lies; NaN counts as such.
+    pub struct ArgMin {
+        /// The axis; negative ones count from the end.
+        axis: i64 = 0,
+        /// Whether the axis stays, with an extent of 1.
+        keepdims: bool = false,
+        /// Whether the last of several counts, not the first.
+        select_last_index: bool = false,
+    }
+}
+
+impl ArgMin {
+    fn arg(&self) -> Arg {
+        Arg {
+            axis: self.axis,
+            keepdims: self.keepdims,
+            last: self.select_last_index,
+        }
+    }
+}
+
+impl Operation for ArgMin {
+    const NAME: &'static str = "hbir.arg_min";
+    const SUMMARY: &'static str = "where along an axis the least element lies";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = arg::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.arg().infer(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        self.arg().eval(call, Ordering::reverse)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        self.arg().freedom(op)
+    }
+}

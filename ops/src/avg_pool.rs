@@ -1,0 +1,88 @@
+//! `hbir.avg_pool`: the mean of each window over an N C spatial… operand (ONNX `AveragePool`).
+//!
+//! Padding counts as zeros with `count_include_pad`, otherwise not at all.
+
+use crate::pool::{self, each_window};
+use crate::shape::wants_float;
+use crate::window::{Slide, Stated};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The mean of each window.
+    pub struct AvgPool {
+        /// The extent of the window, one a spatial dimension.
+        kernel: Vec<i64>,
+        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        strides: Option<Vec<i64>>,
+        /// The elements from one position of a window to the next, one a spatial dimension; 1 when absent.
+        dilations: Option<Vec<i64>>,
+        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
+        /// absent.
+        pads: Option<Vec<i64>>,
+        /// Whether a last window may reach beyond the padding.
+        ceil_mode: bool = false,
+        /// Whether padding counts as zeros; otherwise it does not count.
+        count_include_pad: bool = false,
+    }
+}
+
+impl AvgPool {
+    /// The window along each spatial dimension.
+    ///
+    /// # Errors
+    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list is not of sizes, one a spatial dimension
+    /// (`pool-c2`).
+    pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
+        let stated = Stated {
+            strides: self.strides.as_deref(),
+            dilations: self.dilations.as_deref(),
+            pads: self.pads.as_deref(),
+        };
+        pool::slides(op, &self.kernel, stated)
+    }
+}
+
+impl Operation for AvgPool {
+    const NAME: &'static str = "hbir.avg_pool";
+    const SUMMARY: &'static str = "the mean of each window";
+    const FAMILY: &'static str = "pool";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = pool::CODES;
+
+    /// C1 to C3: see [`AvgPool::slides`] and `pool::infer`. C4: of floats.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        wants_float(op, "pool-c4", 0)?;
+        pool::infer(op, &self.slides(op)?, self.ceil_mode)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a window has few elements")]
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let mut out = Vec::new();
+        each_window(call, &self.slides(call.op)?, |window, declared| {
+            let sum: f64 = window.iter().map(|&i| x.f64_at(i)).sum();
+            let count = if self.count_include_pad {
+                declared
+            } else {
+                window.len()
+            };
+            out.push(sum / count as f64);
+        });
+        Ok(call.floats(out))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        pool::freedom(op, self.slides(op))
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        pool::access(op, &self.slides(op)?)
+    }
+}

@@ -1,0 +1,44 @@
+//! `hbir.batch_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, the operands x, scale, bias, mean
+//! and variance, all but x one number a channel, dimension 1 (ONNX `BatchNormalization` at inference).
+
+use crate::norm;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Normalized by given means and variances, one a channel.
+    pub struct BatchNorm {
+        /// Added to the variance before the root is taken.
+        epsilon: f64 = 1e-5,
+    }
+}
+
+impl Operation for BatchNorm {
+    const NAME: &'static str = "hbir.batch_norm";
+    const SUMMARY: &'static str = "normalized by given means and variances, one a channel";
+    const FAMILY: &'static str = "norm";
+    const OPERANDS: (usize, usize) = (5, 5);
+    const CODES: &'static [Code] = norm::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        norm::infer_channels(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let p = |i: usize, c: usize| call.input(i).f64_at(c);
+        let mut values = call.input(0).to_f64();
+        norm::per_channel(&call.input(0).shape, &mut values, |x, c| {
+            (x - p(3, c)) / (p(4, c) + self.epsilon).sqrt() * p(1, c) + p(2, c)
+        });
+        Ok(call.floats(values))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        norm::freedom_channels(op, |_, _| {})
+    }
+}

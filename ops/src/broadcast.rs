@@ -1,0 +1,119 @@
+//! `hbir.broadcast`: numpy's broadcast of the operand and a `shape` (ONNX `Expand`); an entry is a number, a
+//! symbol's name or -1, which keeps the operand's dimension; without `shape` it is the result type's.
+
+use crate::labels::broadcasting;
+use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
+use optc_ir::attr::Attr;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Traffic};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A repetition along dimensions of extent 1 and new leading ones.
+    pub struct Broadcast {
+        /// The shape to broadcast with: numbers, names of symbols, or -1, which keeps the operand's
+        /// dimension; the result type's when absent.
+        shape: Option<Vec<Attr>>,
+    }
+}
+
+impl Operation for Broadcast {
+    const NAME: &'static str = "hbir.broadcast";
+    const SUMMARY: &'static str = "repeated along dimensions of extent 1 and new leading ones";
+    const FAMILY: &'static str = "broadcast";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        infer(op, self.shape.as_deref())
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        eval(call)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        traffic(op)
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+/// C1: well-formed entries. C2: the operand broadcasts with the shape.
+pub(crate) fn infer(op: &OpRef<'_>, shape: Option<&[Attr]>) -> Result<Vec<Inferred>, OpError> {
+    let x = op.operand(0)?;
+    let shape = match shape {
+        None => op.result(0)?.dims.clone(),
+        Some(list) => {
+            let entry = |(d, entry): (usize, &Attr)| {
+                let kept = (d + x.rank())
+                    .checked_sub(list.len())
+                    .and_then(|d| x.dims.get(d));
+                Ok(shape_entry(op, "broadcast-c1", entry)?
+                    .or_else(|| kept.cloned())
+                    .unwrap_or(Dim::Fixed(1)))
+            };
+            list.iter()
+                .enumerate()
+                .map(entry)
+                .collect::<Result<_, OpError>>()?
+        }
+    };
+    one(broadcast(op, "broadcast-c2", &[&x.dims, &shape])?, x.dtype)
+}
+
+pub(crate) fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+    let (x, shape) = (call.input(0), call.shape());
+    if fits(&x.shape, &shape) {
+        let mut offsets = Offsets::broadcast(&x.shape, &shape);
+        return Ok(vec![x.gather(shape, |_| {
+            offsets.next().expect("one offset an element")
+        })]);
+    }
+    Err(EvalError::new(format!(
+        "{:?} does not broadcast to {shape:?}",
+        x.shape
+    )))
+}
+
+/// Whether a symbol that was bound leaves a broadcast.
+fn fits(x: &[usize], shape: &[usize]) -> bool {
+    let pairs = x.iter().rev().zip(shape.iter().rev());
+    x.len() <= shape.len() && pairs.into_iter().all(|(a, b)| a == b || *a == 1)
+}
+
+/// What repeating elements moves.
+pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
+    // A broadcast never makes less of its operand.
+    if operand_bytes(op, 0) != result_bytes(op) {
+        Traffic::Expand
+    } else {
+        Traffic::None
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "broadcast-c1",
+        "an entry of `shape` is neither a size, nor the name of a symbol, nor -1",
+        r#"%0 = "hbir.broadcast"(%x) <{shape = [-2]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+        "write sizes from 0 on, names in quotation marks, or -1 where the size of the operand stays",
+    ),
+    Code::program(
+        "broadcast-c2",
+        "the operand does not broadcast to the shape: a size of the operand that is not 1 differs from the one wanted",
+        r#"%0 = "hbir.broadcast"(%x) <{shape = [3]}> : (tensor<2xf32>) -> tensor<3xf32>"#,
+        "broadcast only dimensions of size 1, or use `hbir.tile` to repeat longer ones",
+    ),
+];

@@ -1,0 +1,72 @@
+//! `hbir.call`: the results of the function `callee` on the operands. Shape and element types are the result
+//! types; the verifier compares them with the function. Interpreters run the function themselves.
+
+use crate::opaque::declared_results;
+use optc_ir::attr::Attr;
+use optc_ir::op::{AttrValue, Call, Effect, Inferred, OpError, OpRef, Operation, Structure};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes, field_values};
+use std::sync::Arc;
+
+/// The name of a function, as an attribute: `@name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol(pub Arc<str>);
+
+impl AttrValue for Symbol {
+    const KIND: &'static str = "@name";
+    fn from_attr(attr: &Attr) -> Option<Self> {
+        match attr {
+            Attr::Symbol(name) => Some(Symbol(name.clone())),
+            _ => None,
+        }
+    }
+    fn to_attr(&self) -> Attr {
+        Attr::Symbol(self.0.clone())
+    }
+}
+
+field_values!(Symbol);
+
+attributes! {
+    /// The results of another function.
+    pub struct CallOp {
+        /// The name of the function.
+        callee: Symbol ["call-c1"],
+    }
+}
+
+impl Operation for CallOp {
+    const NAME: &'static str = "hbir.call";
+    const SUMMARY: &'static str = "the results of another function";
+    const FAMILY: &'static str = "barrier";
+    const OPERANDS: (usize, usize) = (0, usize::MAX);
+    const STRUCTURE: Structure = Structure::Call;
+    const OPEN: bool = true;
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: `callee` names a function.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        declared_results(op)
+    }
+
+    fn eval(&self, _: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        Err(by_the_interpreter())
+    }
+
+    /// A call does what its function does, which only the module knows.
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Write
+    }
+}
+
+/// The error of a call that is evaluated without its module.
+pub(crate) fn by_the_interpreter() -> EvalError {
+    EvalError::new("a call is run by the interpreter, not by itself")
+}
+
+pub(crate) const CODES: &[Code] = &[Code::program(
+    "call-c1",
+    "the attribute `callee` of `hbir.call` is not the name of a function",
+    r#"%0 = "hbir.call"(%x) <{callee = "f"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+    "write the name as a symbol: `callee = @f`",
+)];

@@ -1,0 +1,107 @@
+//! `hbir.compare`: `y = a direction b` as `i1` (ONNX `Equal`, `Less`, …; StableHLO `compare`), with numpy's
+//! broadcasting. NaN is unequal to everything.
+
+use crate::labels::broadcasting;
+use crate::shape::{broadcast, common_dtype, one, operand_dims};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::types::DType;
+use optc_ir::{Code, attributes, words};
+use std::cmp::Ordering;
+
+words! {
+    /// What is asked of two numbers.
+    pub enum Direction {
+        /// Whether they are equal.
+        Eq = "eq",
+        /// Whether they differ, or one is NaN.
+        Ne = "ne",
+        /// Whether the first is less.
+        Lt = "lt",
+        /// Whether the first is not greater.
+        Le = "le",
+        /// Whether the first is greater.
+        Gt = "gt",
+        /// Whether the first is not less.
+        Ge = "ge",
+    }
+}
+
+attributes! {
+    /// Whether `a` is in a relation to `b`, element by element.
+    pub struct Compare {
+        /// The relation.
+        direction: Direction ["compare-c2"],
+    }
+}
+
+impl Operation for Compare {
+    const NAME: &'static str = "hbir.compare";
+    const SUMMARY: &'static str = "whether a is eq, ne, lt, le, gt or ge to b";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one element type. C3: the shapes broadcast.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        common_dtype(op, "compare-c1", 0..2)?;
+        let dims = broadcast(op, "compare-c3", &operand_dims(op)?)?;
+        one(dims, DType::BOOL)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (a, b, shape) = (call.input(0), call.input(1), call.shape());
+        let float = a.dtype.is_float();
+        let order = |i, j| {
+            if float {
+                a.f64_at(i).partial_cmp(&b.f64_at(j))
+            } else {
+                Some(a.i128_at(i).cmp(&b.i128_at(j)))
+            }
+        };
+        let at = Offsets::broadcast(&a.shape, &shape).zip(Offsets::broadcast(&b.shape, &shape));
+        Ok(call.integers(at.map(|(i, j)| i128::from(self.direction.holds(order(i, j))))))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+}
+
+impl Direction {
+    fn holds(self, order: Option<Ordering>) -> bool {
+        match self {
+            Direction::Eq => order == Some(Ordering::Equal),
+            Direction::Ne => order != Some(Ordering::Equal),
+            Direction::Lt => order == Some(Ordering::Less),
+            Direction::Le => order.is_some_and(Ordering::is_le),
+            Direction::Gt => order == Some(Ordering::Greater),
+            Direction::Ge => order.is_some_and(Ordering::is_ge),
+        }
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "compare-c1",
+        "the two operands of `hbir.compare` have different element types",
+        r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<2xi1>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+    Code::program(
+        "compare-c2",
+        "the attribute `direction` of `hbir.compare` is no known comparison",
+        r#"%0 = "hbir.compare"(%x, %y) <{direction = "above"}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>"#,
+        "use one of the directions that the message lists",
+    ),
+    Code::program(
+        "compare-c3",
+        "the shapes of the two operands of `hbir.compare` do not broadcast",
+        r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xi1>"#,
+        "make the sizes equal, or 1, in every dimension counted from the last",
+    ),
+];

@@ -1,0 +1,167 @@
+//! `hbir.concat`: the operands one after another along `axis` (ONNX `Concat`, StableHLO `concatenate`).
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic, unify,
+};
+use optc_ir::tensor::{Data, EvalError, Tensor};
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The operands one after another along an axis.
+    pub struct Concat {
+        /// The axis; negative ones count from the end.
+        axis: i64,
+    }
+}
+
+impl Operation for Concat {
+    const NAME: &'static str = "hbir.concat";
+    const SUMMARY: &'static str = "the operands one after another along an axis";
+    const FAMILY: &'static str = "concat";
+    const OPERANDS: (usize, usize) = (1, usize::MAX);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one element type. C2: an axis of the operands. C3: equal ranks and, beside the axis, equal
+    /// extents.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let dtype = common_dtype(op, "concat-c1", 0..op.operands.len())?;
+        let first = op.operand(0)?;
+        let axis = as_axis(op, "concat-c2", self.axis, first.rank())?;
+        let mut dims = first.dims.clone();
+        for i in 1..op.operands.len() {
+            let next = op.operand(i)?;
+            let joined = join(&dims, &next.dims, axis).ok_or_else(|| {
+                let message = format!(
+                    "hbir.concat of {} and {} along axis {axis}, wanted equal sizes beside the axis",
+                    show(&first.dims),
+                    show(&next.dims)
+                );
+                OpError::new("concat-c3", message)
+            })?;
+            dims = joined;
+        }
+        one(dims, dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let axis = as_axis(call.op, "concat-c2", self.axis, call.input(0).shape.len())?;
+        let shape = call.shape();
+        let outer: usize = shape[..axis].iter().product();
+        let runs = || {
+            (0..outer).flat_map(move |o| {
+                call.inputs.iter().map(move |t| {
+                    let run: usize = t.shape[axis..].iter().product();
+                    (t, o * run..(o + 1) * run)
+                })
+            })
+        };
+        let mut data = match call.input(0).data {
+            Data::F32(_) => Data::F32(Vec::new()),
+            Data::F64(_) => Data::F64(Vec::new()),
+            Data::I64(_) => Data::I64(Vec::new()),
+        };
+        for (tensor, run) in runs() {
+            match (&mut data, &tensor.data) {
+                (Data::F32(out), Data::F32(v)) => out.extend_from_slice(&v[run]),
+                (Data::F64(out), Data::F64(v)) => out.extend_from_slice(&v[run]),
+                (Data::I64(out), Data::I64(v)) => out.extend_from_slice(&v[run]),
+                _ => return Err(EvalError::new("the operands hold different kinds of data")),
+            }
+        }
+        Ok(vec![Tensor {
+            dtype: call.dtype(),
+            shape,
+            data,
+        }])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let result = op.result(0)?;
+            let labels = f.fresh_for(result.rank());
+            let axis = as_axis(op, "concat-c2", self.axis, result.rank())?;
+            f.role(labels[axis], Role::Axis);
+            (0..op.operands.len()).for_each(|_| f.operand(marks(&labels)));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    /// Operand i lies in the result from the sum of the extents before it on.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let result = op.result(0)?;
+        let axis = as_axis(op, "concat-c2", self.axis, result.rank())?;
+        let mut access = Access::whole(op);
+        for (d, dim) in result.dims.iter().enumerate() {
+            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            access.results[0][d] = Index::of(id);
+            access
+                .operands
+                .iter_mut()
+                .for_each(|dims| dims[d] = Index::of(id));
+        }
+        let mut before = 0i64;
+        for i in 0..op.operands.len() {
+            access.operands[i][axis] = Index::shifted(axis, 1, -before);
+            let extent = op.operand(i)?.dims[axis].fixed().unwrap_or(0);
+            before = before.saturating_add_unsigned(extent);
+        }
+        Ok(access)
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        if op.operands.len() == 1 {
+            return Traffic::None;
+        }
+        let w = result_bytes(op);
+        Traffic::Copy(w.clone(), w)
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+/// The shape of two operands one after another.
+fn join(a: &[Dim], b: &[Dim], axis: usize) -> Option<Vec<Dim>> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let sum = |a: &Dim, b: &Dim| match (a.fixed(), b.fixed()) {
+        (Some(m), Some(n)) => m.checked_add(n).map(Dim::Fixed),
+        _ => Some(computed(a, |m| m.plus(&b.size()?))),
+    };
+    let pairs = a.iter().zip(b).enumerate();
+    pairs
+        .map(|(d, (a, b))| if d == axis { sum(a, b) } else { unify(a, b) })
+        .collect()
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "concat-c1",
+        "the operands of `hbir.concat` have different element types",
+        r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<4xf32>"#,
+        "cast the operands to one element type",
+    ),
+    Code::program(
+        "concat-c2",
+        "`hbir.concat` names an axis that its operands do not have",
+        r#"%0 = "hbir.concat"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "concat-c3",
+        "the operands of `hbir.concat` differ in rank, or in a size beside the axis",
+        r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<4x2xf32>"#,
+        "all sizes but that of the axis must agree; transpose or reshape the operand that differs",
+    ),
+];

@@ -1,0 +1,190 @@
+//! `hbir.constant`: elements known at compile time (ONNX `Constant` and initializers, StableHLO `constant`).
+//!
+//! Either `value` is a dense attribute, whose type is the result's, or `data` is
+//! `#hbir.external<"file", offset, length>`, which only somebody who may read files evaluates.
+
+use crate::iota::source;
+use crate::shape::{one, show};
+use optc_ir::attr::{Attr, Dense};
+use optc_ir::op::{
+    Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, compatible,
+};
+use optc_ir::tensor::{Data, EvalError, Tensor, storage_bytes};
+use optc_ir::types::TensorType;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Elements known at compile time.
+    pub struct Constant {
+        /// The elements, as a dense attribute.
+        value: Option<Attr>,
+        /// The file that holds the elements, as an external attribute.
+        data: Option<Attr>,
+    }
+}
+
+impl Operation for Constant {
+    const NAME: &'static str = "hbir.constant";
+    const SUMMARY: &'static str = "elements known at compile time";
+    const FAMILY: &'static str = "source";
+    const OPERANDS: (usize, usize) = (0, 0);
+    const STRUCTURE: Structure = Structure::Constant;
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one of `value` and `data`. C2: a dense tensor whose bytes fill its type. C3: the result has
+    /// that type. C4: the external bytes fill the result's type.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        match (&self.value, &self.data) {
+            (Some(Attr::Dense(dense)), None) => infer_dense(op, dense),
+            (None, Some(Attr::External { length, .. })) => infer_external(op, *length),
+            _ => {
+                let message =
+                    "hbir.constant wants either `value` = dense<…> or `data` = #hbir.external<…>";
+                Err(OpError::new("constant-c1", message))
+            }
+        }
+    }
+
+    fn eval(&self, _: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        match &self.value {
+            Some(Attr::Dense(dense)) => Ok(vec![dense_tensor(dense)?]),
+            _ => Err(EvalError::new(
+                "the elements lie in a file that the operation alone cannot read",
+            )),
+        }
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        source(op)
+    }
+}
+
+fn infer_dense(op: &OpRef<'_>, dense: &Dense) -> Result<Vec<Inferred>, OpError> {
+    let ty = dense.ty.as_tensor().ok_or_else(|| {
+        OpError::new("constant-c2", "hbir.constant has a value that is no tensor")
+    })?;
+    let wanted = if dense.splat {
+        Some(storage_bytes(ty.dtype) as u64)
+    } else {
+        file_bytes(ty)
+    };
+    if wanted != Some(dense.bytes.len() as u64) {
+        let found = dense.bytes.len();
+        let wanted = wanted.map_or_else(|| "known sizes".into(), |n| n.to_string());
+        let message = format!(
+            "hbir.constant has {found} bytes for {}, wanted {wanted}",
+            show(&ty.dims)
+        );
+        return Err(OpError::new("constant-c2", message));
+    }
+    if let Ok(result) = op.result(0)
+        && (result.dtype != ty.dtype || !compatible(&result.dims, &ty.dims))
+    {
+        let message = format!(
+            "hbir.constant has a value of {} {} and a result of {} {}, wanted one type",
+            show(&ty.dims),
+            ty.dtype,
+            show(&result.dims),
+            result.dtype
+        );
+        return Err(OpError::new("constant-c3", message));
+    }
+    one(ty.dims.clone(), ty.dtype)
+}
+
+fn infer_external(op: &OpRef<'_>, length: u64) -> Result<Vec<Inferred>, OpError> {
+    let result = op.result(0)?;
+    let wanted = file_bytes(result);
+    if wanted != Some(length) {
+        let wanted = wanted.map_or_else(|| "known sizes".into(), |n| n.to_string());
+        let message = format!(
+            "hbir.constant of {} {} lies in {length} bytes, wanted {wanted}",
+            show(&result.dims),
+            result.dtype
+        );
+        return Err(OpError::new("constant-c4", message));
+    }
+    one(result.dims.clone(), result.dtype)
+}
+
+/// The bytes of all elements as they lie in a file.
+fn file_bytes(ty: &TensorType) -> Option<u64> {
+    ty.elements()?.checked_mul(storage_bytes(ty.dtype) as u64)
+}
+
+/// The elements of a dense attribute.
+///
+/// # Errors
+/// It is no tensor of known extents, or its bytes do not fill its type.
+pub fn dense_tensor(dense: &Dense) -> Result<Tensor, EvalError> {
+    let ty = dense
+        .ty
+        .as_tensor()
+        .ok_or_else(|| EvalError::new("the value is no tensor"))?;
+    let known = ty
+        .shape()
+        .filter(|_| ty.elements().is_some_and(|n| n < 1 << 32));
+    let shape = known.ok_or_else(|| EvalError::new("the value has no size that can be held"))?;
+    let shape: Vec<usize> = shape
+        .iter()
+        .map(|&n| usize::try_from(n).unwrap_or(usize::MAX))
+        .collect();
+    if !dense.splat {
+        return Tensor::from_bytes(ty.dtype, shape, &dense.bytes);
+    }
+    let element = Tensor::from_bytes(ty.dtype, vec![], &dense.bytes)?;
+    let n = shape.iter().product();
+    let data = match &element.data {
+        Data::F32(v) => Data::F32(vec![v[0]; n]),
+        Data::F64(v) => Data::F64(vec![v[0]; n]),
+        Data::I64(v) => Data::I64(vec![v[0]; n]),
+    };
+    Ok(Tensor {
+        dtype: ty.dtype,
+        shape,
+        data,
+    })
+}
+
+/// The dense attribute that holds the elements of a tensor.
+#[must_use]
+pub fn tensor_dense(tensor: &Tensor) -> Dense {
+    let shape: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
+    let ty = TensorType::fixed(&shape, tensor.dtype).into();
+    Dense {
+        ty,
+        bytes: tensor.to_bytes(),
+        splat: false,
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "constant-c1",
+        "`hbir.constant` has neither or both of the attributes `value` and `data`, or one of another kind",
+        r#"%0 = "hbir.constant"() : () -> tensor<3xf32>"#,
+        "give the elements in `value = dense<…>`, or their place in a file in `data = #hbir.external<…>`",
+    ),
+    Code::input(
+        "constant-c2",
+        "the value of `hbir.constant` is no tensor, or has more or fewer bytes than its type needs",
+        "a module built by code whose `value` is a `Dense` of 4 bytes for `tensor<2xf32>`; the parser refuses such a text with `dense-shape` or `dense-hex`",
+        "make the value with `optc_ops::tensor_dense`, which fills the type",
+    ),
+    Code::program(
+        "constant-c3",
+        "the result of `hbir.constant` has another type than its value",
+        r#"%0 = "hbir.constant"() <{value = dense<[1, 2, 3]> : tensor<3xsi8>}> : () -> tensor<3xf32>"#,
+        "give value and result one type, or convert with `hbir.cast`",
+    ),
+    Code::program(
+        "constant-c4",
+        "the external bytes of `hbir.constant` are more or fewer than its type needs",
+        r#"%0 = "hbir.constant"() <{data = #hbir.external<"w", 0, 11>}> : () -> tensor<3xf32>"#,
+        "the length is the number of elements times the bytes of one; the numbers after the file are offset and length",
+    ),
+];

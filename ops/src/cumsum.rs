@@ -1,0 +1,106 @@
+//! `hbir.cumsum`: `y[i] = x[0] + … + x[i]` along `axis` (ONNX `CumSum`); `exclusive` leaves out `x[i]`,
+//! `reverse` starts at the end. Integers wrap.
+
+use crate::labels::broadcasting_along;
+use crate::lanes::Lanes;
+use crate::shape::{as_axis, one};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Running sums along an axis.
+    pub struct Cumsum {
+        /// The axis; negative ones count from the end.
+        axis: i64,
+        /// Whether a sum leaves out its own element.
+        exclusive: bool = false,
+        /// Whether the sums start at the end.
+        reverse: bool = false,
+    }
+}
+
+impl Operation for Cumsum {
+    const NAME: &'static str = "hbir.cumsum";
+    const SUMMARY: &'static str = "running sums along an axis";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the operand. C2: of numbers.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        as_axis(op, "cumsum-c1", self.axis, x.rank())?;
+        if x.dtype.is_bool() {
+            return Err(OpError::new(
+                "cumsum-c2",
+                "hbir.cumsum of i1, wanted a float or an integer type",
+            ));
+        }
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        if x.dtype.is_float() {
+            let out = self.sums(call, &x.to_f64(), |a, b| a + b)?;
+            return Ok(call.floats(out));
+        }
+        let values: Vec<i128> = (0..x.len()).map(|i| x.i128_at(i)).collect();
+        let out = self.sums(call, &values, i128::wrapping_add)?;
+        Ok(call.integers(out))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        let axis = op
+            .operand(0)
+            .and_then(|x| as_axis(op, "cumsum-c1", self.axis, x.rank()));
+        match axis {
+            Ok(axis) => broadcasting_along(op, &[axis]),
+            Err(_) => Freedom::barrier(op),
+        }
+    }
+}
+
+impl Cumsum {
+    fn sums<T: Copy + Default>(
+        &self,
+        call: &Call<'_>,
+        x: &[T],
+        add: impl Fn(T, T) -> T,
+    ) -> Result<Vec<T>, EvalError> {
+        let shape = &call.input(0).shape;
+        let axis = as_axis(call.op, "cumsum-c1", self.axis, shape.len())?;
+        let mut out = vec![T::default(); x.len()];
+        let lanes = Lanes::new(shape, axis);
+        for (start, step) in lanes.iter() {
+            let mut sum = T::default();
+            for i in 0..lanes.n {
+                let at = start + step * if self.reverse { lanes.n - 1 - i } else { i };
+                let next = add(sum, x[at]);
+                out[at] = if self.exclusive { sum } else { next };
+                sum = next;
+            }
+        }
+        Ok(out)
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "cumsum-c1",
+        "`hbir.cumsum` names an axis that its operand does not have",
+        r#"%0 = "hbir.cumsum"(%x) <{axis = 1}> : (tensor<3xf32>) -> tensor<3xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "cumsum-c2",
+        "`hbir.cumsum` of booleans, wanted numbers",
+        r#"%0 = "hbir.cumsum"(%x) <{axis = 0}> : (tensor<3xi1>) -> tensor<3xi1>"#,
+        "cast the operand to an integer type",
+    ),
+];

@@ -1,0 +1,158 @@
+//! `hbir.dot_general`: the contraction of StableHLO's `dot_general`.
+//!
+//! `lhs_batch[i]` runs with `rhs_batch[i]`, `lhs_contract[i]` with `rhs_contract[i]`; the result's
+//! dimensions are the batch ones, then the other ones of the left operand, then of the right. An
+//! attribute `to` names another element type for the result.
+
+use crate::contract::{Pairing, contract, partial};
+use crate::labels::{marks, or_barrier};
+use crate::lists::distinct_axes;
+use crate::shape::{common_dtype, one};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role, unify,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::DType;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A contraction over lists of batch and contracted dimensions.
+    pub struct DotGeneral {
+        /// The dimensions of the left operand that run with `rhs_batch` and stay.
+        lhs_batch: Vec<i64> = Vec::new(),
+        /// The dimensions of the right operand that run with `lhs_batch` and stay.
+        rhs_batch: Vec<i64> = Vec::new(),
+        /// The dimensions of the left operand that run with `rhs_contract` and are summed over.
+        lhs_contract: Vec<i64> = Vec::new(),
+        /// The dimensions of the right operand that run with `lhs_contract` and are summed over.
+        rhs_contract: Vec<i64> = Vec::new(),
+        /// The element type of the result; the operands' when absent.
+        to: Option<DType>,
+    }
+}
+
+impl DotGeneral {
+    /// Which dimensions of the two operands run together.
+    ///
+    /// # Errors
+    /// C2: the lists name dimensions, each at most once, and have equal lengths.
+    pub fn pairing(&self, op: &OpRef<'_>) -> Result<Pairing, OpError> {
+        let code = "dot-general-c2";
+        let (a, b) = (op.operand(0)?.rank(), op.operand(1)?.rank());
+        let list = |name: &str, list: &[i64], rank| distinct_axes(op, code, name, list, rank);
+        let p = Pairing {
+            lhs_batch: list("lhs_batch", &self.lhs_batch, a)?,
+            rhs_batch: list("rhs_batch", &self.rhs_batch, b)?,
+            lhs_contract: list("lhs_contract", &self.lhs_contract, a)?,
+            rhs_contract: list("rhs_contract", &self.rhs_contract, b)?,
+        };
+        let overlap =
+            |batch: &[usize], contract: &[usize]| batch.iter().any(|d| contract.contains(d));
+        if p.lhs_batch.len() != p.rhs_batch.len() || p.lhs_contract.len() != p.rhs_contract.len() {
+            let message = "hbir.dot_general has lists of different lengths for its two operands";
+            return Err(OpError::new(code, message));
+        }
+        if overlap(&p.lhs_batch, &p.lhs_contract) || overlap(&p.rhs_batch, &p.rhs_contract) {
+            let message = "hbir.dot_general both batches and contracts one dimension";
+            return Err(OpError::new(code, message));
+        }
+        Ok(p)
+    }
+}
+
+impl Operation for DotGeneral {
+    const NAME: &'static str = "hbir.dot_general";
+    const SUMMARY: &'static str = "a contraction over lists of batch and contracted dimensions";
+    const FAMILY: &'static str = "matmul";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one element type. C2: see [`DotGeneral::pairing`]. C3: paired extents agree.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let dtype = common_dtype(op, "dot-general-c1", 0..2)?;
+        let p = self.pairing(op)?;
+        let (a, b) = (op.operand(0)?, op.operand(1)?);
+        let mut batch = Vec::new();
+        let lhs = p.lhs_batch.iter().chain(&p.lhs_contract);
+        let rhs = p.rhs_batch.iter().chain(&p.rhs_contract);
+        for (&i, &j) in lhs.zip(rhs) {
+            let dim = unify(&a.dims[i], &b.dims[j]).ok_or_else(|| {
+                let message = format!(
+                    "hbir.dot_general pairs dimension {i} of size {} with dimension {j} of size {}, \
+                     wanted equal sizes",
+                    a.dims[i], b.dims[j]
+                );
+                OpError::new("dot-general-c3", message)
+            })?;
+            batch.push(dim);
+        }
+        batch.truncate(p.lhs_batch.len());
+        batch.extend(p.lhs_free(a.rank()).into_iter().map(|d| a.dims[d].clone()));
+        batch.extend(p.rhs_free(b.rank()).into_iter().map(|d| b.dims[d].clone()));
+        one(batch, self.to.unwrap_or(dtype))
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let p = self.pairing(call.op)?;
+        Ok(vec![contract(
+            call.input(0),
+            call.input(1),
+            &p,
+            call.dtype(),
+            call.shape(),
+        )])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Contract, |f| {
+            let p = self.pairing(op)?;
+            let (a, b) = (op.operand(0)?.rank(), op.operand(1)?.rank());
+            let labels = f.fresh_for(op.result(0)?.rank());
+            let mut next = labels.iter().copied();
+            let (mut lhs, mut rhs) = (vec![None; a], vec![None; b]);
+            for (&i, &j) in p.lhs_batch.iter().zip(&p.rhs_batch) {
+                lhs[i] = next.next();
+                rhs[j] = lhs[i];
+            }
+            p.lhs_free(a).into_iter().for_each(|d| lhs[d] = next.next());
+            p.rhs_free(b).into_iter().for_each(|d| rhs[d] = next.next());
+            for (&i, &j) in p.lhs_contract.iter().zip(&p.rhs_contract) {
+                lhs[i] = Some(f.fresh(Role::Parallel));
+                rhs[j] = lhs[i];
+            }
+            f.operand(lhs);
+            f.operand(rhs);
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
+        partial(&self.freedom(op))
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "dot-general-c1",
+        "the operands of `hbir.dot_general` have different element types",
+        r#"%0 = "hbir.dot_general"(%x, %y) : (tensor<2x3xf32>, tensor<3x2xsi8>) -> tensor<2x3x3x2xf32>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+    Code::program(
+        "dot-general-c2",
+        "the lists of dimensions of `hbir.dot_general` name one that does not exist or is named before, or differ in length",
+        r#"%0 = "hbir.dot_general"(%x, %y) <{lhs_contract = [2], rhs_contract = [0]}> : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>"#,
+        "`lhs_batch` pairs with `rhs_batch` and `lhs_contract` with `rhs_contract`, entry by entry; each dimension stands in one list at most",
+    ),
+    Code::program(
+        "dot-general-c3",
+        "two dimensions that `hbir.dot_general` pairs have different sizes",
+        r#"%0 = "hbir.dot_general"(%x, %y) <{lhs_contract = [0], rhs_contract = [0]}> : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
+        "pair dimensions of one size; transpose an operand if its dimensions stand in another order",
+    ),
+];

@@ -1,0 +1,130 @@
+//! `hbir.dynamic_update_slice` (StableHLO `dynamic_update_slice`): a copy of the first operand in which a box
+//! holds the second. The other operands are numbers without dimensions: where the box starts, one a
+//! dimension; a start that would let the box stick out is moved to the nearest one that does not.
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{common_dtype, one, operand_bytes, result_bytes, show, wants_index, wants_rank};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A copy with a box written at a place that is computed.
+    pub struct DynamicUpdateSlice {}
+}
+
+impl Operation for DynamicUpdateSlice {
+    const NAME: &'static str = "hbir.dynamic_update_slice";
+    const SUMMARY: &'static str = "a copy with a box written at a place that is computed";
+    const FAMILY: &'static str = "gather";
+    const OPERANDS: (usize, usize) = (2, usize::MAX);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one start a dimension. C2: starts are integers without dimensions. C3: the update has the rank of
+    /// the first operand and is no longer in any dimension. C4: one element type.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, update) = (op.operand(0)?, op.operand(1)?);
+        let starts = op.operands.len() - 2;
+        if starts != x.rank() {
+            let message = format!("{} has {starts} starts, wanted {}", op.name, x.rank());
+            return Err(OpError::new("dynamic-update-slice-c1", message));
+        }
+        for i in 2..op.operands.len() {
+            wants_index(op, "dynamic-update-slice-c2", i)?;
+            wants_rank(op, "dynamic-update-slice-c2", i, 0)?;
+        }
+        wants_rank(op, "dynamic-update-slice-c3", 1, x.rank())?;
+        let longer = |(n, k): (&Dim, &Dim)| n.fixed().zip(k.fixed()).is_some_and(|(n, k)| n < k);
+        if x.dims.iter().zip(&update.dims).any(longer) {
+            let message = format!(
+                "{} writes {} into {}, wanted a box that fits",
+                op.name,
+                show(&update.dims),
+                show(&x.dims)
+            );
+            return Err(OpError::new("dynamic-update-slice-c3", message));
+        }
+        common_dtype(op, "dynamic-update-slice-c4", [0, 1])?;
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, update) = (call.input(0), call.input(1));
+        let strides = x.strides();
+        let mut first = 0;
+        for (d, (&n, &k)) in x.shape.iter().zip(&update.shape).enumerate() {
+            let last = n.checked_sub(k).ok_or_else(|| {
+                EvalError::new(format!("{k} elements are written to dimension {d} of {n}"))
+            })?;
+            let start = call.input(2 + d).i64_at(0).max(0);
+            first += usize::try_from(start).unwrap_or(usize::MAX).min(last) * strides[d];
+        }
+        let steps = strides.iter().map(|s| s.cast_signed()).collect();
+        let places = Offsets::new(&update.shape, steps, first.cast_signed()).enumerate();
+        if x.dtype.is_float() {
+            let mut out = x.to_f64();
+            places.for_each(|(i, at)| out[at] = update.f64_at(i));
+            return Ok(call.floats(out));
+        }
+        let mut out: Vec<i128> = (0..x.len()).map(|i| x.i128_at(i)).collect();
+        places.for_each(|(i, at)| out[at] = update.i128_at(i));
+        Ok(call.integers(out))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let (x, update) = (op.operand(0)?, op.operand(1)?);
+            let labels = f.fresh_for(x.rank());
+            let mut own = marks(&labels);
+            for (d, (n, k)) in x.dims.iter().zip(&update.dims).enumerate() {
+                if n != k || *n == Dim::Unknown {
+                    f.role(labels[d], Role::Axis);
+                    own[d] = Some(f.fresh(Role::Axis));
+                }
+            }
+            f.operand(marks(&labels));
+            f.operand(own);
+            labels.iter().for_each(|_| f.operand(Vec::new()));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "dynamic-update-slice-c1",
+        "`hbir.dynamic_update_slice` does not have one start for each dimension of its first operand",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4x5xf32>, tensor<2x5xf32>, tensor<si32>) -> tensor<4x5xf32>"#,
+        "give a start for every dimension, 0 where the update is as long as the first operand",
+    ),
+    Code::program(
+        "dynamic-update-slice-c2",
+        "a start of `hbir.dynamic_update_slice` is no integer, or has dimensions",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xf32>, tensor<1xsi32>) -> tensor<4xf32>"#,
+        "reshape the start to `tensor<si32>`, or cast it",
+    ),
+    Code::program(
+        "dynamic-update-slice-c3",
+        "the update of `hbir.dynamic_update_slice` has another rank than the first operand, or is longer in some dimension",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<5xf32>, tensor<si32>) -> tensor<4xf32>"#,
+        "slice the update first",
+    ),
+    Code::program(
+        "dynamic-update-slice-c4",
+        "the operand and the update of `hbir.dynamic_update_slice` have different element types",
+        r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xsi8>, tensor<si32>) -> tensor<4xf32>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+];

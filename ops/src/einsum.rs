@@ -1,0 +1,497 @@
+//! `hbir.einsum`: Einstein summation by `equation` (ONNX `Einsum`, numpy `einsum`).
+//!
+//! Every letter is an index; letters that the result lacks are summed over. `...` stands for leading
+//! dimensions that broadcast. Without `->` the result has the `...`, then the letters that occur once, in
+//! alphabetical order. A letter's extents are equal or 1. One operand that only permutes is a
+//! rearrangement, two operands are a contraction, more are written as several by `canonicalize`.
+
+use crate::contract::{Pairing, contract, partial};
+use crate::labels::{Labels, or_barrier};
+use crate::shape::{broadcast_dim, common_dtype, moves, one, show};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role,
+    Traffic, ViewDims, not_a_rearrangement,
+};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, attributes};
+use std::sync::Arc;
+
+attributes! {
+    /// A sum over indices named by letters.
+    pub struct Einsum {
+        /// The indices of every operand and of the result: `bij,bjk->bik`.
+        equation: Arc<str>,
+        /// The element type of the result; the operands' when absent.
+        to: Option<DType>,
+    }
+}
+
+impl Einsum {
+    /// The equation with the indices of every dimension.
+    ///
+    /// # Errors
+    /// C1: letters, commas, `...` and at most one `->`. C2: one term an operand, with one index a
+    /// dimension. C3: the result's indices are the operands', each once. C4: the extents of an index
+    /// agree.
+    pub fn equation(&self, op: &OpRef<'_>) -> Result<Equation, OpError> {
+        Equation::parse(&self.equation, op)
+    }
+}
+
+impl Operation for Einsum {
+    const NAME: &'static str = "hbir.einsum";
+    const SUMMARY: &'static str = "a sum over indices named by letters";
+    const FAMILY: &'static str = "matmul";
+    const OPERANDS: (usize, usize) = (1, usize::MAX);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1 to C4: see [`Einsum::equation`]. C5: one element type.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let dtype = common_dtype(op, "einsum-c5", 0..op.operands.len())?;
+        let equation = self.equation(op)?;
+        let dims = equation
+            .result
+            .iter()
+            .map(|&i| equation.extent(i))
+            .collect();
+        one(dims, self.to.unwrap_or(dtype))
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let equation = self.equation(call.op)?;
+        if let Some((p, order)) = pairing(call.op, &equation) {
+            let shape = call.shape();
+            let at = |index: &Index| equation.result.iter().position(|r| r == index);
+            let places: Vec<usize> = order.iter().filter_map(at).collect();
+            let straight = places.iter().map(|&r| shape[r]).collect();
+            let out = contract(call.input(0), call.input(1), &p, call.dtype(), straight);
+            let back = |r: usize| places.iter().position(|&p| p == r).unwrap_or(0);
+            return Ok(vec![
+                out.transposed(&(0..shape.len()).map(back).collect::<Vec<_>>()),
+            ]);
+        }
+        sum_all(call, &equation)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        let Ok(equation) = self.equation(op) else {
+            return Freedom::barrier(op);
+        };
+        if equation.operands.iter().any(|o| repeats(o)) {
+            return Freedom::barrier(op);
+        }
+        let class = match equation.operands.len() {
+            1 if equation.permutation().is_some() => FreedomClass::Rearrange,
+            1 => FreedomClass::Ordered,
+            2 if contracts(&equation) => FreedomClass::Contract,
+            _ => return Freedom::barrier(op),
+        };
+        or_barrier(op, class, |f| {
+            for (i, indices) in equation.operands.iter().enumerate() {
+                let dims = &op.operand(i)?.dims;
+                let marks = operand_marks(f, &equation, indices, dims);
+                f.operand(marks);
+            }
+            f.result((0..equation.result.len()).map(Some).collect());
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        let permutation = self.equation(op).ok().and_then(|e| e.permutation());
+        match (permutation, op.operand(0)) {
+            (Some(perm), Ok(x)) if moves(&x.dims, &perm) => Traffic::Movement,
+            _ => Traffic::None,
+        }
+    }
+
+    /// One operand that is only permuted.
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
+        let x = op.operand(0)?;
+        let perm = self.equation(op)?.permutation();
+        Ok(ViewDims {
+            shape: x.dims.clone(),
+            perm: perm.ok_or_else(|| not_a_rearrangement(op))?,
+        })
+    }
+
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
+        partial(&self.freedom(op))
+    }
+}
+
+/// An index of an equation: a letter, or a dimension that `...` stands for, counted from the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Index {
+    /// A dimension of `...`, counted from its last.
+    Ellipsis(usize),
+    /// A letter.
+    Letter(u8),
+}
+
+/// An equation with the indices of every dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Equation {
+    /// Per operand, per dimension.
+    pub operands: Vec<Vec<Index>>,
+    /// Per dimension of the result.
+    pub result: Vec<Index>,
+    /// Every index once, those of the result first, and its extent.
+    pub extents: Vec<(Index, Dim)>,
+}
+
+impl Equation {
+    /// The equation of this text for the operands of an einsum.
+    fn parse(text: &str, op: &OpRef<'_>) -> Result<Equation, OpError> {
+        let text: String = text.split_whitespace().collect();
+        let (left, right) = match text.split_once("->") {
+            Some((left, right)) => (left, Some(right)),
+            None => (text.as_str(), None),
+        };
+        let terms: Vec<&str> = left.split(',').collect();
+        if terms.len() != op.operands.len() {
+            let message = format!(
+                "hbir.einsum of {} operands has {} terms in \"{text}\"",
+                op.operands.len(),
+                terms.len()
+            );
+            return Err(OpError::new("einsum-c2", message));
+        }
+        let mut operands = Vec::with_capacity(terms.len());
+        for (i, term) in terms.iter().enumerate() {
+            operands.push(term_indices(term, &op.operand(i)?.dims)?);
+        }
+        let result = match right {
+            Some(term) => result_indices(term, &operands)?,
+            None => implicit_result(&operands),
+        };
+        let extents = extents(op, &operands, &result)?;
+        Ok(Equation {
+            operands,
+            result,
+            extents,
+        })
+    }
+
+    fn extent(&self, index: Index) -> Dim {
+        let found = self.extents.iter().find(|e| e.0 == index);
+        found.map_or(Dim::Unknown, |e| e.1.clone())
+    }
+
+    /// The permutation, if there is one operand and it is only permuted.
+    #[must_use]
+    pub fn permutation(&self) -> Option<Vec<usize>> {
+        let [operand] = self.operands.as_slice() else {
+            return None;
+        };
+        if operand.len() != self.result.len() || repeats(operand) {
+            return None;
+        }
+        self.result
+            .iter()
+            .map(|index| operand.iter().position(|o| o == index))
+            .collect()
+    }
+}
+
+fn repeats(indices: &[Index]) -> bool {
+    indices
+        .iter()
+        .enumerate()
+        .any(|(i, index)| indices[..i].contains(index))
+}
+
+/// A term as letters before `...`, whether it has that, and letters after.
+fn parse_term(term: &str) -> Result<(Vec<Index>, bool, Vec<Index>), OpError> {
+    let (before, after) = match term.split_once("...") {
+        Some((before, after)) => (before, Some(after)),
+        None => (term, None),
+    };
+    let letters = |text: &str| -> Option<Vec<Index>> {
+        text.bytes()
+            .map(|b| b.is_ascii_alphabetic().then_some(Index::Letter(b)))
+            .collect()
+    };
+    let parsed = letters(before).zip(letters(after.unwrap_or("")));
+    let (before, rest) = parsed.ok_or_else(|| {
+        let message =
+            format!("hbir.einsum has a term \"{term}\", wanted letters and at most one ...");
+        OpError::new("einsum-c1", message)
+    })?;
+    Ok((before, after.is_some(), rest))
+}
+
+fn term_indices(term: &str, dims: &[Dim]) -> Result<Vec<Index>, OpError> {
+    let (mut out, ellipsis, rest) = parse_term(term)?;
+    let named = out.len() + rest.len();
+    let hidden = dims
+        .len()
+        .checked_sub(named)
+        .filter(|&n| ellipsis || n == 0);
+    let hidden = hidden.ok_or_else(|| {
+        let message = format!(
+            "hbir.einsum has a term \"{term}\" for an operand of {}, wanted one index a dimension",
+            show(dims)
+        );
+        OpError::new("einsum-c2", message)
+    })?;
+    out.extend((0..hidden).rev().map(Index::Ellipsis));
+    out.extend(rest);
+    Ok(out)
+}
+
+fn ellipsis_of(operands: &[Vec<Index>]) -> Vec<Index> {
+    let is_hidden = |i: &&Index| matches!(i, Index::Ellipsis(_));
+    let longest = operands
+        .iter()
+        .map(|o| o.iter().filter(is_hidden).count())
+        .max()
+        .unwrap_or(0);
+    (0..longest).rev().map(Index::Ellipsis).collect()
+}
+
+fn result_indices(term: &str, operands: &[Vec<Index>]) -> Result<Vec<Index>, OpError> {
+    let (mut out, ellipsis, rest) = parse_term(term)?;
+    if ellipsis {
+        out.extend(ellipsis_of(operands));
+    }
+    out.extend(rest);
+    let unknown = out
+        .iter()
+        .any(|index| !operands.iter().any(|o| o.contains(index)));
+    if unknown || repeats(&out) {
+        let message = format!(
+            "hbir.einsum has a result \"{term}\", wanted indices of the operands, each once"
+        );
+        return Err(OpError::new("einsum-c3", message));
+    }
+    Ok(out)
+}
+
+fn implicit_result(operands: &[Vec<Index>]) -> Vec<Index> {
+    let mut out = ellipsis_of(operands);
+    let count = |b: u8| {
+        operands
+            .iter()
+            .flatten()
+            .filter(|i| **i == Index::Letter(b))
+            .count()
+    };
+    let letters = (b'A'..=b'Z').chain(b'a'..=b'z').filter(|&b| count(b) == 1);
+    out.extend(letters.map(Index::Letter));
+    out
+}
+
+fn extents(
+    op: &OpRef<'_>,
+    operands: &[Vec<Index>],
+    result: &[Index],
+) -> Result<Vec<(Index, Dim)>, OpError> {
+    let mut out: Vec<(Index, Dim)> = result.iter().map(|&i| (i, Dim::Fixed(1))).collect();
+    for (i, indices) in operands.iter().enumerate() {
+        for (&index, dim) in indices.iter().zip(&op.operand(i)?.dims) {
+            let Some(slot) = out.iter_mut().find(|e| e.0 == index) else {
+                out.push((index, dim.clone()));
+                continue;
+            };
+            slot.1 = broadcast_dim(&slot.1, dim).ok_or_else(|| {
+                let name = match index {
+                    Index::Letter(b) => char::from(b).to_string(),
+                    Index::Ellipsis(_) => "...".into(),
+                };
+                let message = format!(
+                    "hbir.einsum has sizes {} and {dim} for the index {name}, wanted equal sizes",
+                    slot.1
+                );
+                OpError::new("einsum-c4", message)
+            })?;
+        }
+    }
+    Ok(out)
+}
+
+/// The pairing of a contraction of two operands without broadcasts, repetitions or sums over an
+/// index of one operand, and the order of its result's indices.
+fn pairing(op: &OpRef<'_>, equation: &Equation) -> Option<(Pairing, Vec<Index>)> {
+    let [a, b] = equation.operands.as_slice() else {
+        return None;
+    };
+    let whole = |(i, indices): (usize, &Vec<Index>)| {
+        let dims = &op.operand(i).ok()?.dims;
+        let fits = indices
+            .iter()
+            .zip(dims)
+            .all(|(&index, dim)| equation.extent(index) == *dim);
+        (fits && !repeats(indices)).then_some(())
+    };
+    equation
+        .operands
+        .iter()
+        .enumerate()
+        .map(whole)
+        .collect::<Option<Vec<()>>>()?;
+    let mut p = Pairing::default();
+    let (mut batch, mut lhs, mut order) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, index) in a.iter().enumerate() {
+        match (
+            b.iter().position(|o| o == index),
+            equation.result.contains(index),
+        ) {
+            (Some(j), true) => {
+                p.lhs_batch.push(i);
+                p.rhs_batch.push(j);
+                batch.push(*index);
+            }
+            (Some(j), false) => {
+                p.lhs_contract.push(i);
+                p.rhs_contract.push(j);
+            }
+            (None, true) => lhs.push(*index),
+            (None, false) => return None,
+        }
+    }
+    order.extend(batch);
+    order.extend(lhs);
+    for index in b.iter().filter(|index| !a.contains(index)) {
+        if !equation.result.contains(index) {
+            return None;
+        }
+        order.push(*index);
+    }
+    Some((p, order))
+}
+
+/// Walks every combination of all indices.
+fn sum_all(call: &Call<'_>, equation: &Equation) -> Result<Vec<Tensor>, EvalError> {
+    let extent = |(_, dim): &(Index, Dim)| dim.fixed().and_then(|n| usize::try_from(n).ok());
+    let shape: Option<Vec<usize>> = equation.extents.iter().map(extent).collect();
+    let shape = shape.ok_or_else(|| EvalError::new("an extent is unknown"))?;
+    if shape
+        .iter()
+        .try_fold(1usize, |a, &n| a.checked_mul(n))
+        .is_none()
+    {
+        return Err(EvalError::new("the sum has too many terms"));
+    }
+    let result: usize = shape[..equation.result.len()].iter().product();
+    let terms: usize = shape[equation.result.len()..].iter().product();
+    let mut walks: Vec<Offsets> = call
+        .inputs
+        .iter()
+        .zip(&equation.operands)
+        .map(|(tensor, indices)| operand_walk(tensor, indices, equation, &shape))
+        .collect();
+    let is_float = call.input(0).dtype.is_float();
+    let mut places = || {
+        walks
+            .iter_mut()
+            .map(|w| w.next().unwrap_or(0))
+            .collect::<Vec<_>>()
+    };
+    let pick = |places: Vec<usize>| places.into_iter().zip(call.inputs.iter());
+    Ok(if is_float {
+        let mut product = || pick(places()).map(|(p, t)| t.f64_at(p)).product::<f64>();
+        call.floats(
+            (0..result)
+                .map(|_| (0..terms).map(|_| product()).sum::<f64>())
+                .collect::<Vec<_>>(),
+        )
+    } else {
+        let times = |a: i128, (p, t): (usize, &&Tensor)| a.wrapping_mul(t.i128_at(p));
+        let mut product = || pick(places()).fold(1i128, times);
+        let sums = (0..result).map(|_| (0..terms).fold(0i128, |a, _| a.wrapping_add(product())));
+        call.integers(sums.collect::<Vec<_>>())
+    })
+}
+
+/// Walks all indices through one operand; a repeated index steps along the diagonal, an extent of 1
+/// stays.
+fn operand_walk(
+    tensor: &Tensor,
+    indices: &[Index],
+    equation: &Equation,
+    shape: &[usize],
+) -> Offsets {
+    let mut steps = vec![0isize; shape.len()];
+    for ((index, &stride), &n) in indices.iter().zip(&tensor.strides()).zip(&tensor.shape) {
+        if let Some(at) = equation
+            .extents
+            .iter()
+            .position(|e| e.0 == *index)
+            .filter(|_| n != 1)
+        {
+            steps[at] += stride.cast_signed();
+        }
+    }
+    Offsets::new(shape, steps, 0)
+}
+
+/// Whether every index that is summed over belongs to both operands.
+fn contracts(equation: &Equation) -> bool {
+    let in_both = |index: &Index| equation.operands.iter().all(|o| o.contains(index));
+    equation
+        .extents
+        .iter()
+        .all(|(i, _)| equation.result.contains(i) || in_both(i))
+}
+
+/// Label `i` is index `i` of the equation; the first operand makes them all.
+fn operand_marks(
+    f: &mut Labels,
+    equation: &Equation,
+    indices: &[Index],
+    dims: &[Dim],
+) -> Vec<Option<usize>> {
+    while f.len() < equation.extents.len() {
+        let summed = !equation.result.contains(&equation.extents[f.len()].0);
+        let alone = equation.operands.len() == 1;
+        f.fresh(if summed && alone {
+            Role::Axis
+        } else {
+            Role::Parallel
+        });
+    }
+    let mark = |(index, dim): (&Index, &Dim)| {
+        let at = equation.extents.iter().position(|e| e.0 == *index)?;
+        (!dim.is_one() || equation.extents[at].1.is_one()).then_some(at)
+    };
+    indices.iter().zip(dims).map(mark).collect()
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "einsum-c1",
+        "the equation of `hbir.einsum` has a character that is no letter, comma, `->`, `...` or space",
+        r#"%0 = "hbir.einsum"(%x) <{equation = "i1->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
+        "name dimensions by single letters",
+    ),
+    Code::program(
+        "einsum-c2",
+        "the equation of `hbir.einsum` names another number of operands or of dimensions than there are",
+        r#"%0 = "hbir.einsum"(%x) <{equation = "ijk->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
+        "write one group of letters an operand, one letter a dimension",
+    ),
+    Code::program(
+        "einsum-c3",
+        "the right side of the equation names a letter twice, or one that no operand has",
+        r#"%0 = "hbir.einsum"(%x) <{equation = "ij->k"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
+        "the result may only have letters of the operands, each once",
+    ),
+    Code::program(
+        "einsum-c4",
+        "a letter of the equation stands for two different sizes",
+        r#"%0 = "hbir.einsum"(%x) <{equation = "ii->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
+        "give dimensions of different sizes different letters",
+    ),
+    Code::program(
+        "einsum-c5",
+        "the operands of `hbir.einsum` have different element types",
+        r#"%0 = "hbir.einsum"(%x, %y) <{equation = "i,i->"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<f32>"#,
+        "cast the operands to one element type",
+    ),
+];

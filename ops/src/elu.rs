@@ -1,0 +1,40 @@
+//! `hbir.elu`: `alpha * (e^x - 1) below 0, else x` (ONNX `Elu`).
+
+use crate::labels::broadcasting;
+use crate::unary::{self, below, floats, infer_float};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// `alpha * (e^x - 1) below 0, else x`, element by element.
+    pub struct Elu {
+        /// The distance of the least value from 0.
+        alpha: f64 = 1.0,
+    }
+}
+
+impl Operation for Elu {
+    const NAME: &'static str = "hbir.elu";
+    const SUMMARY: &'static str = "alpha * (e^x - 1) below 0, else x";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = unary::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        infer_float(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let f = |x: f64| below(x, |x| self.alpha * x.exp_m1());
+        Ok(floats(call, f))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+}

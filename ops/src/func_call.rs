@@ -1,0 +1,39 @@
+//! `func.call`: MLIR's own call, which means what [`hbir.call`](crate::CallOp) does.
+
+use crate::call::{self, Symbol};
+use crate::opaque::declared_results;
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The results of another function, as MLIR writes it.
+    pub struct MlirCall {
+        /// The name of the function.
+        callee: Symbol ["call-c1"],
+    }
+}
+
+impl Operation for MlirCall {
+    const NAME: &'static str = "func.call";
+    const SUMMARY: &'static str = "the results of another function, as MLIR writes it";
+    const FAMILY: &'static str = "barrier";
+    const OPERANDS: (usize, usize) = (0, usize::MAX);
+    const STRUCTURE: Structure = Structure::Call;
+    const OPEN: bool = true;
+    const CODES: &'static [Code] = call::CODES;
+
+    /// C1: `callee` names a function.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        declared_results(op)
+    }
+
+    fn eval(&self, _: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        Err(call::by_the_interpreter())
+    }
+
+    /// A call does what its function does, which only the module knows.
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Write
+    }
+}

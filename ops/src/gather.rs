@@ -1,0 +1,151 @@
+//! `hbir.gather` (ONNX `Gather`): along `axis` the elements that the indices name; the indices' dimensions take
+//! the axis's place: `y[i.., j.., k..] = x[i.., indices[j..], k..]`. An index below 0 counts from the end.
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{as_axis, one, result_bytes, wants_index};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Role, Traffic,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The elements along an axis that indices name.
+    pub struct Gather {
+        /// The axis; negative ones count from the end.
+        axis: i64 = 0,
+    }
+}
+
+impl Operation for Gather {
+    const NAME: &'static str = "hbir.gather";
+    const SUMMARY: &'static str = "the elements along an axis that indices name";
+    const FAMILY: &'static str = "gather";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the first operand. C2: the indices are integers.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?);
+        let axis = as_axis(op, "gather-c1", self.axis, x.rank())?;
+        wants_index(op, "gather-c2", 1)?;
+        one(
+            [&x.dims[..axis], &indices.dims, &x.dims[axis + 1..]].concat(),
+            x.dtype,
+        )
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, indices) = (call.input(0), call.input(1));
+        let axis = as_axis(call.op, "gather-c1", self.axis, x.shape.len())?;
+        let n = x.shape[axis];
+        let places: Result<Vec<usize>, EvalError> = (0..indices.len())
+            .map(|i| position(indices.i64_at(i), n))
+            .collect();
+        let (places, inner) = (places?, x.shape[axis + 1..].iter().product::<usize>());
+        let row = places.len() * inner;
+        Ok(vec![x.gather(call.shape(), |i| {
+            (i / row * n + places[i % row / inner]) * inner + i % inner
+        })])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
+            let axis = as_axis(op, "gather-c1", self.axis, x)?;
+            let labels = f.fresh_for(x - 1 + indices);
+            let mut own = marks(&labels[..axis]);
+            own.push(Some(f.fresh(Role::Axis)));
+            own.extend(marks(&labels[axis + indices..]));
+            f.operand(own);
+            f.operand(marks(&labels[axis..axis + indices]));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        traffic(op)
+    }
+
+    /// Indices that are a permutation of the axis only rearrange its elements.
+    fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
+        if op.operands.len() != 2 {
+            return None;
+        }
+        let shape = op.operand(0).ok()?.shape()?;
+        let axis = as_axis(op, "gather-c1", self.axis, shape.len()).ok()?;
+        is_permutation(&known(1)?, shape[axis]).then_some(0)
+    }
+
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        indexed_axis(op, "gather-c1", self.axis)
+    }
+}
+
+/// Whether indices are every place of `n` once, and not in order.
+fn is_permutation(indices: &Tensor, n: u64) -> bool {
+    if indices.len() as u64 != n {
+        return false;
+    }
+    let size = i64::try_from(n).unwrap_or(i64::MAX);
+    let places: Vec<i64> = (0..indices.len())
+        .map(|i| indices.i64_at(i))
+        .map(|i| if i < 0 { i + size } else { i })
+        .collect();
+    let mut sorted = places.clone();
+    sorted.sort_unstable();
+    let full = sorted.iter().zip(0i64..).all(|(&a, b)| a == b);
+    let identity = places.iter().zip(0i64..).all(|(&a, b)| a == b);
+    full && !identity
+}
+
+/// The second operand indexes this axis of the first.
+pub(crate) fn indexed_axis(
+    op: &OpRef<'_>,
+    code: &'static str,
+    axis: i64,
+) -> Option<(usize, Vec<Dim>)> {
+    let x = op.operand(0).ok()?;
+    let axis = as_axis(op, code, axis, x.rank()).ok()?;
+    Some((1, vec![x.dims[axis].clone()]))
+}
+
+/// As much is read as is written.
+pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
+    let w = result_bytes(op);
+    Traffic::Copy(w.clone(), w)
+}
+
+/// An index as a position in an axis of `n` elements.
+pub(crate) fn position(index: i64, n: usize) -> Result<usize, EvalError> {
+    let at = if index < 0 {
+        index.saturating_add(n as i64)
+    } else {
+        index
+    };
+    usize::try_from(at)
+        .ok()
+        .filter(|&at| at < n)
+        .ok_or_else(|| EvalError::new(format!("index {index} is out of bounds of {n} elements")))
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "gather-c1",
+        "`hbir.gather` names an axis that its first operand does not have",
+        r#"%0 = "hbir.gather"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2x3xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "gather-c2",
+        "the indices of `hbir.gather` are no integers",
+        r#"%0 = "hbir.gather"(%x, %y) : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>"#,
+        "cast the indices to `si64` or `si32`",
+    ),
+];

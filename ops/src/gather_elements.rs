@@ -1,0 +1,123 @@
+//! `hbir.gather_elements` (ONNX `GatherElements`): `y[i] = x[i with its axis entry indices[i]]`. An index below 0
+//! counts from the end.
+
+use crate::gather::{indexed_axis, position, traffic};
+use crate::labels::{marks, or_barrier};
+use crate::shape::{as_axis, one, show, wants_index, wants_rank};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+};
+use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// For each index the element it names along an axis.
+    pub struct GatherElements {
+        /// The axis; negative ones count from the end.
+        axis: i64 = 0,
+    }
+}
+
+impl Operation for GatherElements {
+    const NAME: &'static str = "hbir.gather_elements";
+    const SUMMARY: &'static str = "for each index the element it names along an axis";
+    const FAMILY: &'static str = "gather";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: beside the
+    /// axis the indices are no longer than the operand.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?);
+        let axis = as_axis(op, "gather-elements-c1", self.axis, x.rank())?;
+        wants_index(op, "gather-elements-c2", 1)?;
+        wants_rank(op, "gather-elements-c3", 1, x.rank())?;
+        for (d, (a, b)) in x.dims.iter().zip(&indices.dims).enumerate() {
+            let longer = a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a < b);
+            if d != axis && longer {
+                let message = format!(
+                    "hbir.gather_elements of {} by indices {}, wanted at most {a} in dimension {d}",
+                    show(&x.dims),
+                    show(&indices.dims)
+                );
+                return Err(OpError::new("gather-elements-c4", message));
+            }
+        }
+        one(indices.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, indices) = (call.input(0), call.input(1));
+        let axis = as_axis(call.op, "gather-elements-c1", self.axis, x.shape.len())?;
+        let places = element_places(&x.shape, indices, axis)?;
+        Ok(vec![x.gather(call.shape(), |i| places[i])])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let rank = op.operand(0)?.rank();
+            let axis = as_axis(op, "gather-elements-c1", self.axis, rank)?;
+            let labels = f.fresh_for(rank);
+            let mut own = marks(&labels);
+            own[axis] = Some(f.fresh(Role::Axis));
+            f.operand(own);
+            f.operand(marks(&labels));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        traffic(op)
+    }
+
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        indexed_axis(op, "gather-elements-c1", self.axis)
+    }
+}
+
+/// For each index the element of a tensor of shape `x` that it names along `axis`.
+pub(crate) fn element_places(
+    x: &[usize],
+    indices: &Tensor,
+    axis: usize,
+) -> Result<Vec<usize>, EvalError> {
+    let strides = row_major_strides(x);
+    let mut steps: Vec<isize> = strides.iter().map(|s| s.cast_signed()).collect();
+    steps[axis] = 0;
+    let others = Offsets::new(&indices.shape, steps, 0);
+    let place = |(i, other)| Ok(other + position(indices.i64_at(i), x[axis])? * strides[axis]);
+    others.enumerate().map(place).collect()
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "gather-elements-c1",
+        "`hbir.gather_elements` names an axis that its first operand does not have",
+        r#"%0 = "hbir.gather_elements"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2x2xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "gather-elements-c2",
+        "the indices of `hbir.gather_elements` are no integers",
+        r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        "cast the indices to `si64` or `si32`",
+    ),
+    Code::program(
+        "gather-elements-c3",
+        "indices and first operand of `hbir.gather_elements` differ in rank",
+        r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2xf32>"#,
+        "give the indices one dimension for each of the first operand",
+    ),
+    Code::program(
+        "gather-elements-c4",
+        "beside the axis the indices of `hbir.gather_elements` are longer than the first operand",
+        r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x4xsi64>) -> tensor<2x4xf32>"#,
+        "cut the indices to the extents of the first operand",
+    ),
+];

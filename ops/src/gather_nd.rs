@@ -1,0 +1,169 @@
+//! `hbir.gather_nd` (ONNX `GatherND`): the last dimension of the indices is a place in the dimensions after the
+//! first `batch_dims`, which both operands have. An index below 0 counts from the end.
+
+use crate::gather::{position, traffic};
+use crate::labels::{marks, or_barrier};
+use crate::shape::{one, show, wants_index};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    compatible,
+};
+use optc_ir::tensor::{EvalError, Tensor, row_major_strides};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The parts at places given by all their coordinates.
+    pub struct GatherNd {
+        /// The number of leading dimensions that operand and indices share.
+        batch_dims: i64 = 0,
+    }
+}
+
+impl Operation for GatherNd {
+    const NAME: &'static str = "hbir.gather_nd";
+    const SUMMARY: &'static str = "the parts at places given by all their coordinates";
+    const FAMILY: &'static str = "gather";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: `batch_dims` leading dimensions that both have and that agree. C2: the indices are integers.
+    /// C3: their last dimension is known and no longer than the dimensions left.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?);
+        let (batch, depth) = self.extents(op)?;
+        wants_index(op, "gather-nd-c2", 1)?;
+        let lead = &indices.dims[..indices.rank() - 1];
+        one([lead, &x.dims[batch + depth..]].concat(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, indices) = (call.input(0), call.input(1));
+        let (batch, depth) = self.extents(call.op)?;
+        let places = nd_places(&x.shape, indices, batch, depth)?;
+        let part: usize = x.shape[batch + depth..].iter().product();
+        Ok(vec![
+            x.gather(call.shape(), |i| places[i / part] + i % part),
+        ])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
+            let (batch, depth) = self.extents(op)?;
+            let labels = f.fresh_for(indices - 1 + x - batch - depth);
+            let mut own = marks(&labels[..batch]);
+            own.extend((0..depth).map(|_| Some(f.fresh(Role::Axis))));
+            own.extend(marks(&labels[indices - 1..]));
+            let mut places = marks(&labels[..indices - 1]);
+            let coordinate = f.fresh(Role::Axis);
+            f.uncut(coordinate);
+            places.push(Some(coordinate));
+            f.operand(own);
+            f.operand(places);
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        traffic(op)
+    }
+
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        indexed_all(op)
+    }
+}
+
+impl GatherNd {
+    /// The number of batch dimensions and of coordinates.
+    ///
+    /// # Errors
+    /// C1 or C3 does not hold.
+    pub fn extents(&self, op: &OpRef<'_>) -> Result<(usize, usize), OpError> {
+        let (x, indices) = (op.operand(0)?, op.operand(1)?);
+        let batch = usize::try_from(self.batch_dims)
+            .ok()
+            .filter(|&b| b < x.rank() && b < indices.rank());
+        let batch = batch
+            .filter(|&b| compatible(&x.dims[..b], &indices.dims[..b]))
+            .ok_or_else(|| {
+                let message = format!(
+                    "{} of {} by indices {} has batch_dims that both do not have alike",
+                    op.name,
+                    show(&x.dims),
+                    show(&indices.dims)
+                );
+                OpError::new("gather-nd-c1", message)
+            })?;
+        let last = indices.dims.last().and_then(Dim::fixed);
+        let depth = last
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|&n| n <= x.rank() - batch);
+        let depth = depth.ok_or_else(|| {
+            let message = format!(
+                "{} by indices {}, wanted a last dimension of at most {}",
+                op.name,
+                show(&indices.dims),
+                x.rank() - batch
+            );
+            OpError::new("gather-nd-c3", message)
+        })?;
+        Ok((batch, depth))
+    }
+}
+
+/// For each vector of indices the first element of the part it names.
+pub(crate) fn nd_places(
+    x: &[usize],
+    indices: &Tensor,
+    batch: usize,
+    depth: usize,
+) -> Result<Vec<usize>, EvalError> {
+    let strides = row_major_strides(x);
+    let rows: usize = indices.shape[..indices.shape.len() - 1].iter().product();
+    let per_batch = indices.shape[batch..indices.shape.len() - 1]
+        .iter()
+        .product::<usize>()
+        .max(1);
+    let sample: usize = x[batch..].iter().product();
+    let row_place = |row: usize| {
+        let mut at = row / per_batch * sample;
+        for d in 0..depth {
+            let index = indices.i64_at(row * depth + d);
+            at += position(index, x[batch + d])? * strides[batch + d];
+        }
+        Ok(at)
+    };
+    (0..rows).map(row_place).collect()
+}
+
+/// The second operand indexes any dimension of the first: the shortest one bounds them all.
+pub(crate) fn indexed_all(op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+    Some((1, op.operand(0).ok()?.dims.clone()))
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "gather-nd-c1",
+        "`batch_dims` of `hbir.gather_nd` counts dimensions that operand and indices do not share with equal sizes",
+        r#"%0 = "hbir.gather_nd"(%x, %y) <{batch_dims = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2xf32>"#,
+        "count only leading dimensions of equal size, fewer than the indices have",
+    ),
+    Code::program(
+        "gather-nd-c2",
+        "the indices of `hbir.gather_nd` are no integers",
+        r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2xf32>"#,
+        "cast the indices to `si64` or `si32`",
+    ),
+    Code::program(
+        "gather-nd-c3",
+        "the last dimension of the indices is unknown, or longer than the dimensions that are left to index",
+        r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xsi64>) -> tensor<2xf32>"#,
+        "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
+    ),
+];

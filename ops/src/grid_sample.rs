@@ -1,0 +1,226 @@
+//! `hbir.grid_sample`: elements of `[N, C, D1 …]` at places that a grid of `[N, E1 …, r]` names, as
+//! `[N, C, E1 …]` (ONNX `GridSample`).
+//!
+//! The last dimension of the grid holds a place, the coordinate of the operand's last dimension first,
+//! from -1 at one end to 1 at the other: the centres of the outer elements with `align_corners`, else
+//! their outer edges. `mode` is linear, nearest (ties to even) or cubic (coefficient -0.75);
+//! `padding_mode` says what lies outside: zeros, the border's elements, or the operand reflected at its
+//! border. Everything is computed in `f64` and rounded once.
+
+use crate::shape::{one, show, wants_float};
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, unify};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes, words};
+
+words! {
+    /// How a [`GridSample`] reads the elements around a place.
+    pub enum SampleMode {
+        /// Weighted by their distance, two along each dimension.
+        Linear = "linear",
+        /// The nearest one; of two the even one.
+        Nearest = "nearest",
+        /// By Keys' cubic convolution with the coefficient -0.75, four along each dimension.
+        Cubic = "cubic",
+    }
+}
+
+words! {
+    /// What lies outside of the operand of a [`GridSample`].
+    pub enum SamplePadding {
+        /// Zeros.
+        Zeros = "zeros",
+        /// The elements at the border.
+        Border = "border",
+        /// The operand reflected at its border.
+        Reflection = "reflection",
+    }
+}
+
+attributes! {
+    /// Elements at the places that a grid names.
+    pub struct GridSample {
+        /// How the elements around a place are read.
+        mode: SampleMode ["grid-sample-c1"] = SampleMode::Linear,
+        /// What lies outside.
+        padding_mode: SamplePadding ["grid-sample-c1"] = SamplePadding::Zeros,
+        /// Whether -1 and 1 are the centres of the outer elements, otherwise their outer edges.
+        align_corners: bool = false,
+    }
+}
+
+impl Operation for GridSample {
+    const NAME: &'static str = "hbir.grid_sample";
+    const SUMMARY: &'static str = "elements at the places that a grid names";
+    const FAMILY: &'static str = "resize";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C2: floats. C3: `[N, C, D1 … Dr]` and `[N, E1 … Er, r]`.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, grid) = (op.operand(0)?, op.operand(1)?);
+        let dtype = wants_float(op, "grid-sample-c2", 0)?;
+        wants_float(op, "grid-sample-c2", 1)?;
+        let (rank, spatial) = (x.rank(), x.rank().saturating_sub(2));
+        let places = grid
+            .dims
+            .last()
+            .is_some_and(|d| d.fixed().is_none_or(|n| n == spatial as u64));
+        let batch = match (x.dims.first(), grid.dims.first()) {
+            (Some(a), Some(b)) => unify(a, b),
+            _ => None,
+        };
+        let Some(batch) = batch.filter(|_| 0 < spatial && grid.rank() == rank && places) else {
+            let message = format!(
+                "hbir.grid_sample of {} at {}, wanted [N, C, D1 …] and [N, E1 …, {spatial}]",
+                show(&x.dims),
+                show(&grid.dims)
+            );
+            return Err(OpError::new("grid-sample-c3", message));
+        };
+        let mut dims = vec![batch, x.dims[1].clone()];
+        dims.extend_from_slice(&grid.dims[1..rank - 1]);
+        one(dims, dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, grid) = (call.input(0).to_f64(), call.input(1).to_f64());
+        let shape = &call.input(0).shape;
+        let extents = &shape[2..];
+        let volume: usize = extents.iter().product();
+        let points: usize = call.shape()[2..].iter().product();
+        let mut out = Vec::with_capacity(shape[0] * shape[1] * points);
+        for n in 0..shape[0] {
+            let start = n * points * extents.len();
+            let places = &grid[start..start + points * extents.len()];
+            let taps: Vec<Vec<(usize, f64)>> = places
+                .chunks_exact(extents.len())
+                .map(|place| taps(place, extents, self))
+                .collect();
+            for c in 0..shape[1] {
+                let plane = &x[(n * shape[1] + c) * volume..][..volume];
+                out.extend(
+                    taps.iter()
+                        .map(|t| t.iter().map(|&(i, w)| plane[i] * w).sum::<f64>()),
+                );
+            }
+        }
+        Ok(call.floats(out))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+}
+
+/// The elements of a plane that one place reads, and their weights.
+fn taps(place: &[f64], extents: &[usize], config: &GridSample) -> Vec<(usize, f64)> {
+    let mut taps = vec![(0usize, 1.0)];
+    for (d, &n) in extents.iter().enumerate() {
+        let along = axis_taps(place[extents.len() - 1 - d], n, config);
+        let step = |&(i, w): &(usize, f64)| {
+            along
+                .iter()
+                .map(move |&(j, v)| (i * n + j, w * v))
+                .collect()
+        };
+        let next: Vec<Vec<(usize, f64)>> = taps.iter().map(step).collect();
+        taps = next.concat();
+    }
+    taps
+}
+
+/// The elements of one dimension, and their weights; what is zero outside is left out.
+#[expect(clippy::cast_possible_truncation, reason = "clamped before")]
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+#[expect(clippy::cast_sign_loss, reason = "inside of the extent")]
+fn axis_taps(coordinate: f64, n: usize, config: &GridSample) -> Vec<(usize, f64)> {
+    let size = n as f64;
+    let mut place = if config.align_corners {
+        (coordinate + 1.0) / 2.0 * (size - 1.0)
+    } else {
+        ((coordinate + 1.0) * size - 1.0) / 2.0
+    };
+    // A place far away, or no number, is as good as one just outside.
+    if place.is_nan() || 1e9 <= place.abs() {
+        place = -1e9;
+    }
+    if config.mode != SampleMode::Cubic {
+        place = match config.padding_mode {
+            SamplePadding::Border => place.clamp(0.0, size - 1.0),
+            SamplePadding::Reflection => {
+                reflected(place, size, config.align_corners).clamp(0.0, size - 1.0)
+            }
+            SamplePadding::Zeros => place,
+        };
+    }
+    let base = place.floor();
+    let t = place - base;
+    let (first, weights) = match config.mode {
+        SampleMode::Nearest => (place.round_ties_even(), vec![1.0]),
+        SampleMode::Cubic => (base - 1.0, cubic(t).to_vec()),
+        SampleMode::Linear => (base, vec![1.0 - t, t]),
+    };
+    let mut taps = Vec::with_capacity(weights.len());
+    for (k, weight) in weights.into_iter().enumerate() {
+        let at = first + k as f64;
+        let inside = (0.0..size).contains(&at);
+        let at = match config.padding_mode {
+            _ if inside => at,
+            SamplePadding::Border => at.clamp(0.0, size - 1.0),
+            SamplePadding::Reflection => {
+                reflected(at, size, config.align_corners).clamp(0.0, size - 1.0)
+            }
+            SamplePadding::Zeros => continue,
+        };
+        taps.push((at as usize, weight));
+    }
+    taps
+}
+
+/// A place reflected at the border as often as it takes.
+fn reflected(place: f64, size: f64, align: bool) -> f64 {
+    let (low, high) = if align {
+        (0.0, size - 1.0)
+    } else {
+        (-0.5, size - 0.5)
+    };
+    let span = high - low;
+    if span <= 0.0 {
+        return 0.0;
+    }
+    let beyond = (place - low).rem_euclid(2.0 * span);
+    low + if span < beyond {
+        2.0 * span - beyond
+    } else {
+        beyond
+    }
+}
+
+/// The weights of the four elements around a place, `t` beyond the second, with the coefficient -0.75.
+fn cubic(t: f64) -> [f64; 4] {
+    let a = -0.75;
+    let near = |t: f64| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
+    let far = |t: f64| ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a;
+    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "grid-sample-c1",
+        "`mode` or `padding_mode` of `hbir.grid_sample` is no known word",
+        r#"%0 = "hbir.grid_sample"(%x, %y) <{mode = "area"}> : (tensor<1x1x2x2xf32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xf32>"#,
+        "use one of the words that the message lists",
+    ),
+    Code::program(
+        "grid-sample-c2",
+        "`hbir.grid_sample` of integers or booleans, wanted floats",
+        r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xsi32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xsi32>"#,
+        "cast the operand to a float type",
+    ),
+    Code::program(
+        "grid-sample-c3",
+        "operand and grid of `hbir.grid_sample` are not `[N, C, D1 …]` and `[N, E1 …, r]` with `r` spatial dimensions",
+        r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xf32>, tensor<1x3x3x3xf32>) -> tensor<1x1x3x3xf32>"#,
+        "give the grid one coordinate for each spatial dimension of the operand, in its last dimension",
+    ),
+];

@@ -1,0 +1,74 @@
+//! `hbir.group_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, mean and variance over the
+//! channels, dimension 1, of each of `num_groups` groups and the spatial dimensions; scale and bias one a
+//! channel (ONNX `GroupNormalization` of opset 21).
+
+use crate::norm;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Normalized over groups of channels and the spatial dimensions.
+    pub struct GroupNorm {
+        /// The number of groups, at least 1, which divides the channels.
+        num_groups: i64,
+        /// Added to the variance before the root is taken.
+        epsilon: f64 = 1e-5,
+    }
+}
+
+impl GroupNorm {
+    /// The number of groups.
+    ///
+    /// # Errors
+    /// It is less than 1 (`norm-c6`).
+    pub fn groups(&self) -> Result<u64, OpError> {
+        let found = self.num_groups;
+        u64::try_from(found).ok().filter(|&g| 0 < g).ok_or_else(|| {
+            let message = format!("hbir.group_norm has num_groups = {found}, wanted 1 or more");
+            OpError::new("norm-c6", message)
+        })
+    }
+}
+
+impl Operation for GroupNorm {
+    const NAME: &'static str = "hbir.group_norm";
+    const SUMMARY: &'static str = "normalized over groups of channels and the spatial dimensions";
+    const FAMILY: &'static str = "norm";
+    const OPERANDS: (usize, usize) = (3, 3);
+    const CODES: &'static [Code] = norm::CODES;
+
+    /// C1, C4, C5: see `norm::infer_channels`. C6: the groups divide the channels.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let inferred = norm::infer_channels(op)?;
+        let groups = self.groups()?;
+        let channels = &op.operand(0)?.dims[1];
+        if channels.fixed().is_some_and(|c| c % groups != 0) {
+            let message = format!(
+                "{} of {channels} channels has num_groups = {groups}, wanted a divisor",
+                op.name
+            );
+            return Err(OpError::new("norm-c6", message));
+        }
+        Ok(inferred)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let groups = usize::try_from(self.groups()?).unwrap_or(usize::MAX);
+        Ok(norm::eval_groups(call, groups, self.epsilon))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        let channels = op.operand(0).ok().and_then(|x| x.dims.get(1)?.fixed());
+        let size = channels.map_or(1, |c| c / self.groups().unwrap_or(1));
+        norm::freedom_channels(op, |f, labels| {
+            norm::along_spatial(f, labels);
+            f.role(labels[1], Role::Axis);
+            f.cut(labels[1], size);
+        })
+    }
+}

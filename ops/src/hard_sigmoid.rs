@@ -1,0 +1,42 @@
+//! `hbir.hard_sigmoid`: `max(0, min(1, alpha * x + beta))` (ONNX `HardSigmoid`).
+
+use crate::labels::broadcasting;
+use crate::unary::{self, floats, infer_float};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// `max(0, min(1, alpha * x + beta))`, element by element.
+    pub struct HardSigmoid {
+        /// The slope between 0 and 1.
+        alpha: f64 = 0.2,
+        /// The value at 0.
+        beta: f64 = 0.5,
+    }
+}
+
+impl Operation for HardSigmoid {
+    const NAME: &'static str = "hbir.hard_sigmoid";
+    const SUMMARY: &'static str = "max(0, min(1, alpha * x + beta))";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = unary::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        infer_float(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let f = |x: f64| (self.alpha * x + self.beta).clamp(0.0, 1.0);
+        Ok(floats(call, f))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+}

@@ -1,0 +1,41 @@
+//! `hbir.instance_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, mean and variance over the
+//! spatial dimensions of each channel; scale and bias one a channel, dimension 1 (ONNX
+//! `InstanceNormalization`).
+
+use crate::norm;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Normalized over the spatial dimensions of each channel.
+    pub struct InstanceNorm {
+        /// Added to the variance before the root is taken.
+        epsilon: f64 = 1e-5,
+    }
+}
+
+impl Operation for InstanceNorm {
+    const NAME: &'static str = "hbir.instance_norm";
+    const SUMMARY: &'static str = "normalized over the spatial dimensions of each channel";
+    const FAMILY: &'static str = "norm";
+    const OPERANDS: (usize, usize) = (3, 3);
+    const CODES: &'static [Code] = norm::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        norm::infer_channels(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let groups = call.input(0).shape[1].max(1);
+        Ok(norm::eval_groups(call, groups, self.epsilon))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        norm::freedom_channels(op, norm::along_spatial)
+    }
+}

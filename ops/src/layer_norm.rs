@@ -1,0 +1,52 @@
+//! `hbir.layer_norm`: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, mean and variance over the
+//! dimensions from `axis` on (ONNX `LayerNormalization`). The bias may be left out.
+
+use crate::norm;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Normalized over the dimensions from `axis` on, scaled and shifted.
+    pub struct LayerNorm {
+        /// The first of the dimensions that are normalized; negative ones count from the end.
+        axis: i64 = -1,
+        /// Added to the variance before the root is taken.
+        epsilon: f64 = 1e-5,
+    }
+}
+
+impl LayerNorm {
+    /// The first of the dimensions that are normalized; the others are all after it.
+    ///
+    /// # Errors
+    /// The operand has no such dimension.
+    pub fn first_axis(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        norm::first_axis(op, self.axis)
+    }
+}
+
+impl Operation for LayerNorm {
+    const NAME: &'static str = "hbir.layer_norm";
+    const SUMMARY: &'static str =
+        "normalized over the dimensions from `axis` on, scaled and shifted";
+    const FAMILY: &'static str = "norm";
+    const OPERANDS: (usize, usize) = (2, 3);
+    const CODES: &'static [Code] = norm::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        norm::infer_trailing(op, self.axis)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        norm::eval_trailing(call, self.axis, self.epsilon, true)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        norm::freedom_trailing(op, self.axis)
+    }
+}

@@ -1,0 +1,53 @@
+//! `hbir.layout_convert`: the same value in the result's layout. Its freedom is a barrier: the passes know it as
+//! the one operation that changes a layout.
+
+use crate::shape::one;
+use optc_ir::attributes;
+use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::{Access, Index, LoopKind};
+
+attributes! {
+    /// The same value in another layout.
+    pub struct LayoutConvert {}
+}
+
+impl Operation for LayoutConvert {
+    const NAME: &'static str = "hbir.layout_convert";
+    const SUMMARY: &'static str = "the same value in another layout";
+    const FAMILY: &'static str = "rearrange";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const STRUCTURE: Structure = Structure::Convert;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        Ok(vec![call.input(0).clone()])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let dims = &op.result(0)?.dims;
+        let mut access = Access::whole(op);
+        for (d, dim) in dims.iter().enumerate() {
+            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            access.operands[0][d] = Index::of(id);
+            access.results[0][d] = Index::of(id);
+        }
+        Ok(access)
+    }
+
+    fn traffic(&self, _: &OpRef<'_>) -> Traffic {
+        Traffic::Movement
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}

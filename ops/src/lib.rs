@@ -1,0 +1,275 @@
+//! The operations of the `hbir` dialect, one file an operation.
+//!
+//! A file has the struct of the operation's attributes with their defaults, and what the compiler asks of it: the
+//! shape rule with its numbered constraints (`operation-cN`), the reference semantics, effects, layout freedom,
+//! loops and the bytes moved. Element-wise operations without attributes stand in two tables, `unary` and
+//! `binary`. What several operations share stands in files of its own: `labels` builds freedoms, `shape` and
+//! `lists` check extents and lists, `window` slides windows.
+
+mod arg;
+mod arg_max;
+mod arg_min;
+mod avg_pool;
+mod batch_norm;
+mod binary;
+mod blocks;
+mod broadcast;
+mod call;
+mod cast;
+mod celu;
+mod clamp;
+mod compare;
+mod concat;
+mod constant;
+mod contract;
+mod conv;
+mod cumsum;
+mod depth_to_space;
+mod dequantize;
+mod dot_general;
+mod dynamic_update_slice;
+mod einsum;
+mod elu;
+mod flatten;
+mod func_call;
+mod gather;
+mod gather_elements;
+mod gather_nd;
+mod gelu;
+mod grid_sample;
+mod group_norm;
+mod hard_sigmoid;
+mod instance_norm;
+mod iota;
+mod labels;
+mod lanes;
+mod layer_norm;
+mod layout_convert;
+mod leaky_relu;
+mod linear;
+mod lists;
+mod log_softmax;
+mod matmul;
+mod max_pool;
+mod modulo;
+mod norm;
+mod one_hot;
+mod opaque;
+mod pad;
+mod pool;
+mod prelu;
+mod quantization;
+mod quantize;
+mod rearrange;
+mod reduce;
+mod reshape;
+mod resize;
+mod rms_norm;
+mod rotary_embedding;
+mod scatter;
+mod scatter_elements;
+mod scatter_nd;
+mod select;
+mod selu;
+mod shape;
+mod slice;
+mod softmax;
+mod space_to_depth;
+mod split;
+mod squeeze;
+mod subview;
+mod thresholded_relu;
+mod tile;
+mod top_k;
+mod transpose;
+mod trilu;
+mod unary;
+mod unsqueeze;
+mod view;
+mod window;
+
+pub use arg_max::ArgMax;
+pub use arg_min::ArgMin;
+pub use avg_pool::AvgPool;
+pub use batch_norm::BatchNorm;
+pub use binary::{
+    Add, And, Atan2, BitAnd, BitOr, BitXor, Div, Max, Min, Mul, Or, Pow, ShiftLeft, ShiftRight,
+    Sub, Xor,
+};
+pub use blocks::BlockMap;
+pub use broadcast::Broadcast;
+pub use call::{CallOp, Symbol};
+pub use cast::Cast;
+pub use celu::Celu;
+pub use clamp::Clamp;
+pub use compare::{Compare, Direction};
+pub use concat::Concat;
+pub use constant::{Constant, dense_tensor, tensor_dense};
+pub use contract::Pairing;
+pub use conv::Conv;
+pub use cumsum::Cumsum;
+pub use depth_to_space::{DepthMode, DepthToSpace};
+pub use dequantize::Dequantize;
+pub use dot_general::DotGeneral;
+pub use dynamic_update_slice::DynamicUpdateSlice;
+pub use einsum::{Einsum, Equation, Index};
+pub use elu::Elu;
+pub use flatten::Flatten;
+pub use func_call::MlirCall;
+pub use gather::Gather;
+pub use gather_elements::GatherElements;
+pub use gather_nd::GatherNd;
+pub use gelu::{Approximate, Gelu};
+pub use grid_sample::{GridSample, SampleMode, SamplePadding};
+pub use group_norm::GroupNorm;
+pub use hard_sigmoid::HardSigmoid;
+pub use instance_norm::InstanceNorm;
+pub use iota::Iota;
+pub use layer_norm::LayerNorm;
+pub use layout_convert::LayoutConvert;
+pub use leaky_relu::LeakyRelu;
+pub use linear::Linear;
+pub use log_softmax::LogSoftmax;
+pub use matmul::Matmul;
+pub use max_pool::MaxPool;
+pub use modulo::Mod;
+pub use one_hot::OneHot;
+pub use opaque::{Opaque, StatedEffect};
+pub use pad::{Pad, PadAmounts, PadMode, PadValue};
+pub use prelu::Prelu;
+pub use quantize::Quantize;
+pub use rearrange::may_reshape;
+pub use reduce::{Reduce, ReduceKind};
+pub use reshape::Reshape;
+pub use resize::{Coordinates, Interpolation, NearestMode, Resize, ResizeMode};
+pub use rms_norm::RmsNorm;
+pub use rotary_embedding::RotaryEmbedding;
+pub use scatter::ScatterReduction;
+pub use scatter_elements::ScatterElements;
+pub use scatter_nd::ScatterNd;
+pub use select::Select;
+pub use selu::Selu;
+pub use slice::{Bound, Bounds, Slice, SlicePart};
+pub use softmax::Softmax;
+pub use space_to_depth::SpaceToDepth;
+pub use split::Split;
+pub use squeeze::Squeeze;
+pub use subview::Subview;
+pub use thresholded_relu::ThresholdedRelu;
+pub use tile::Tile;
+pub use top_k::TopK;
+pub use transpose::Transpose;
+pub use trilu::Trilu;
+pub use unary::{
+    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Erf, Exp, Expm1, Floor,
+    HardSwish, Identity, IsInf, IsNan, Log, Log1p, Mish, Neg, Not, Reciprocal, Relu, Round, Rsqrt,
+    Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Tan, Tanh, erf,
+};
+pub use unsqueeze::Unsqueeze;
+pub use view::View;
+pub use window::Slide;
+
+use optc_ir::{Code, OpDecl, Registry};
+use std::sync::LazyLock;
+
+/// Adds operations to a registry, one line an operation.
+macro_rules! operations {
+    ($($op:ident),* $(,)?) => {
+        fn add_all(registry: &mut Registry) {
+            $(registry.add::<$op>();)*
+        }
+    };
+}
+
+operations! {
+    ArgMax,
+    ArgMin,
+    AvgPool,
+    BatchNorm,
+    Broadcast,
+    CallOp,
+    Cast,
+    Celu,
+    Clamp,
+    Compare,
+    Concat,
+    Constant,
+    Conv,
+    Cumsum,
+    DepthToSpace,
+    Dequantize,
+    DotGeneral,
+    DynamicUpdateSlice,
+    Einsum,
+    Elu,
+    Flatten,
+    Gather,
+    GatherElements,
+    GatherNd,
+    Gelu,
+    GridSample,
+    GroupNorm,
+    HardSigmoid,
+    InstanceNorm,
+    Iota,
+    LayerNorm,
+    LayoutConvert,
+    LeakyRelu,
+    Linear,
+    LogSoftmax,
+    Matmul,
+    MaxPool,
+    MlirCall,
+    Mod,
+    OneHot,
+    Opaque,
+    Pad,
+    Prelu,
+    Quantize,
+    Reduce,
+    Reshape,
+    Resize,
+    RmsNorm,
+    RotaryEmbedding,
+    ScatterElements,
+    ScatterNd,
+    Select,
+    Selu,
+    Slice,
+    Softmax,
+    SpaceToDepth,
+    Split,
+    Squeeze,
+    Subview,
+    ThresholdedRelu,
+    Tile,
+    TopK,
+    Transpose,
+    Trilu,
+    Unsqueeze,
+    View,
+}
+
+/// Every operation of the dialect.
+#[must_use]
+pub fn registry() -> Registry {
+    let mut registry = Registry::empty();
+    binary::register(&mut registry);
+    unary::register(&mut registry);
+    add_all(&mut registry);
+    registry
+}
+
+/// The numbered constraints of all operations, sorted by code, each once.
+#[must_use]
+pub fn codes() -> &'static [Code] {
+    static ALL: LazyLock<Vec<Code>> = LazyLock::new(|| {
+        let registry = registry();
+        let lists = registry.all().into_iter().map(OpDecl::codes);
+        let mut codes: Vec<Code> = lists.flatten().copied().collect();
+        codes.sort_by_key(|code| code.name);
+        codes.dedup_by_key(|code| code.name);
+        codes
+    });
+    &ALL
+}

@@ -1,0 +1,156 @@
+//! `hbir.linear`: `y[.., n] = sum_k x[.., k] * w[n, k] + bias[n]` (torch `nn.Linear`).
+//!
+//! An attribute `to` names another element type for the result; without it the result has the operands'.
+
+use crate::contract::{Extents, partial, permuted, products};
+use crate::labels::{marks, or_barrier};
+use crate::shape::{common_dtype, one, show, wants_rank};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
+    unify,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// x times the transpose of the weights `[N, K]`, plus a bias `[N]`.
+    pub struct Linear {
+        /// The element type of the result; that of x when absent.
+        to: Option<DType>,
+    }
+}
+
+impl Operation for Linear {
+    const NAME: &'static str = "hbir.linear";
+    const SUMMARY: &'static str = "x times the transpose of the weights [N, K], plus a bias [N]";
+    const FAMILY: &'static str = "matmul";
+    const OPERANDS: (usize, usize) = (2, 3);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one element type. C2: the input has rank 1 or more. C3: the weights have rank 2. C4: the
+    /// contracted extents agree. C5: the bias has the weights' N elements.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let dtype = common_dtype(op, "linear-c1", 0..2)?;
+        let (x, w) = (op.operand(0)?, op.operand(1)?);
+        let Some((k, lead)) = x.dims.split_last() else {
+            return Err(OpError::new(
+                "linear-c2",
+                "hbir.linear of a scalar, wanted rank 1 or more",
+            ));
+        };
+        wants_rank(op, "linear-c3", 1, 2)?;
+        let (n, k2) = (&w.dims[0], &w.dims[1]);
+        if unify(k, k2).is_none() {
+            let message = format!(
+                "hbir.linear of {} with weights {} contracts {k} with {k2}, wanted equal sizes",
+                show(&x.dims),
+                show(&w.dims)
+            );
+            return Err(OpError::new("linear-c4", message).hint("the weights are [N, K]"));
+        }
+        let to = self.to.unwrap_or(dtype);
+        if 2 < op.operands.len() {
+            check_bias(op, n, to)?;
+        }
+        one([lead, std::slice::from_ref(n)].concat(), to)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, w) = (call.input(0), call.input(1).transposed(&[1, 0]));
+        let (k, n) = (w.shape[0], w.shape[1]);
+        let shape = call.shape();
+        let m = x.shape[..x.shape.len() - 1].iter().product();
+        let mut sums = products(x, &w, &[(0, 0)], Extents { m, k, n });
+        if let Some(bias) = call.inputs.get(2) {
+            sums.add_rows(bias);
+        }
+        Ok(vec![sums.into_tensor(call.dtype(), shape)])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Contract, |f| {
+            let labels = f.fresh_for(op.result(0)?.rank());
+            let k = f.fresh(Role::Parallel);
+            let (&n, lead) = labels
+                .split_last()
+                .ok_or_else(|| OpError::new("linear-c2", "hbir.linear of a scalar"))?;
+            let mut x = marks(lead);
+            x.push(Some(k));
+            f.operand(x);
+            f.operand(vec![Some(n), Some(k)]);
+            if 2 < op.operands.len() {
+                f.operand(vec![Some(n)]);
+            }
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    /// The bias counts once.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let mut access = Access::of_freedom(op, &self.freedom(op));
+        access.first_only = (2..op.operands.len()).collect();
+        Ok(access)
+    }
+
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
+        partial(&self.freedom(op))
+    }
+
+    fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
+        permuted(op, known)
+    }
+}
+
+fn check_bias(op: &OpRef<'_>, n: &Dim, dtype: DType) -> Result<(), OpError> {
+    let bias = op.operand(2)?;
+    let fits = bias.rank() == 1 && unify(&bias.dims[0], n).is_some() && bias.dtype == dtype;
+    if fits {
+        return Ok(());
+    }
+    let message = format!(
+        "hbir.linear has a bias of {} {}, wanted [{n}] {dtype}",
+        show(&bias.dims),
+        bias.dtype
+    );
+    Err(OpError::new("linear-c5", message))
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "linear-c1",
+        "the operands of `hbir.linear` have different element types",
+        r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4x3xf16>) -> tensor<2x4xf32>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+    Code::program(
+        "linear-c2",
+        "the input of `hbir.linear` is a scalar, wanted rank 1 or more",
+        r#"%0 = "hbir.linear"(%x, %y) : (tensor<f32>, tensor<4x3xf32>) -> tensor<4xf32>"#,
+        "the last dimension of the input is the one that is contracted",
+    ),
+    Code::program(
+        "linear-c3",
+        "the weights of `hbir.linear` are not of rank 2",
+        r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x4xf32>"#,
+        "the weights are [N, K]; use `hbir.matmul` for batches of weights",
+    ),
+    Code::program(
+        "linear-c4",
+        "the last dimension of the input and of the weights differ",
+        r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"#,
+        "the weights are [N, K], as torch has them; `hbir.matmul` takes [K, N]",
+    ),
+    Code::program(
+        "linear-c5",
+        "the bias of `hbir.linear` is not a vector of as many elements as the weights have rows",
+        r#"%0 = "hbir.linear"(%x, %y, %z) : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<2x4xf32>"#,
+        "give a bias [N] for weights [N, K]",
+    ),
+];

@@ -1,0 +1,39 @@
+//! `hbir.log_softmax`: the logarithm of [`Softmax`](crate::Softmax) (ONNX `LogSoftmax` of opset 13).
+
+use crate::softmax;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The logarithm of softmax along an axis.
+    pub struct LogSoftmax {
+        /// The axis; negative ones count from the end.
+        axis: i64 = -1,
+    }
+}
+
+impl Operation for LogSoftmax {
+    const NAME: &'static str = "hbir.log_softmax";
+    const SUMMARY: &'static str = "the logarithm of softmax along an axis";
+    const FAMILY: &'static str = "softmax";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = softmax::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        softmax::infer(op, self.axis)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let logarithm = |shifted: f64, sum: f64| shifted - sum.ln();
+        softmax::along_lanes(call, self.axis, logarithm)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        softmax::freedom(op, self.axis)
+    }
+}

@@ -1,0 +1,200 @@
+//! `hbir.matmul`: numpy's matrix product (ONNX `MatMul`).
+//!
+//! `y[.., i, j] = sum_k a[.., i, k] * b[.., k, j]`, batch dimensions broadcast; an operand of rank 1 is a row on
+//! the left and a column on the right whose dimension of 1 the result drops. An attribute `to` names another
+//! element type for the result, as ONNX `MatMulInteger` has; without it the result has the operands'.
+
+use crate::contract::{Extents, partial, permuted, products};
+use crate::labels::{marks, or_barrier};
+use crate::shape::{broadcast, common_dtype, one, show};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
+    unify,
+};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::types::{DType, Dim, TensorType};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// numpy's matrix product, batch dimensions broadcast.
+    pub struct Matmul {
+        /// The element type of the result; the operands' when absent.
+        to: Option<DType>,
+    }
+}
+
+impl Operation for Matmul {
+    const NAME: &'static str = "hbir.matmul";
+    const SUMMARY: &'static str = "numpy's matrix product, batch dimensions broadcast";
+    const FAMILY: &'static str = "matmul";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one element type. C2: neither operand is a scalar. C3: the contracted extents agree.
+    /// C4: the batch dimensions broadcast.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let dtype = common_dtype(op, "matmul-c1", 0..2)?;
+        let (a, b) = (op.operand(0)?, op.operand(1)?);
+        let (Some(l), Some(r)) = (left(a), right(b)) else {
+            return Err(OpError::new(
+                "matmul-c2",
+                "hbir.matmul of a scalar, wanted rank 1 or more",
+            ));
+        };
+        let (Some(k), Some(k2)) = (l.column, r.row) else {
+            return Err(OpError::new(
+                "matmul-c2",
+                "hbir.matmul of a scalar, wanted rank 1 or more",
+            ));
+        };
+        if unify(k, k2).is_none() {
+            let message = format!(
+                "hbir.matmul of {} and {} contracts {k} with {k2}, wanted equal sizes",
+                show(&a.dims),
+                show(&b.dims)
+            );
+            return Err(OpError::new("matmul-c3", message));
+        }
+        let mut dims = broadcast(op, "matmul-c4", &[l.batch, r.batch])?;
+        dims.extend(l.row.cloned());
+        dims.extend(r.column.cloned());
+        one(dims, self.to.unwrap_or(dtype))
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (a, b) = (call.input(0), call.input(1));
+        let (m, a_batch) = match a.shape.as_slice() {
+            [batch @ .., m, _] => (Some(*m), batch),
+            _ => (None, &[][..]),
+        };
+        let (n, b_batch) = match b.shape.as_slice() {
+            [batch @ .., _, n] => (Some(*n), batch),
+            _ => (None, &[][..]),
+        };
+        let k = a.shape[a.shape.len() - 1];
+        let extents = Extents {
+            m: m.unwrap_or(1),
+            k,
+            n: n.unwrap_or(1),
+        };
+        let shape = call.shape();
+        let batch = &shape[..shape.len() - usize::from(m.is_some()) - usize::from(n.is_some())];
+        let starts =
+            |of: &[usize], step: usize| Offsets::broadcast(of, batch).map(move |i| i * step);
+        let pairs: Vec<(usize, usize)> = starts(a_batch, extents.m * k)
+            .zip(starts(b_batch, k * extents.n))
+            .collect();
+        Ok(vec![
+            products(a, b, &pairs, extents).into_tensor(call.dtype(), shape),
+        ])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Contract, |f| {
+            let (a, b, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
+            let (m, n) = (1 < a.rank(), 1 < b.rank());
+            let labels = f.fresh_for(y.rank());
+            let batch = y.rank() - usize::from(m) - usize::from(n);
+            let k = f.fresh(Role::Parallel);
+            let side = |t: &TensorType| batch_labels(&t.dims, &y.dims[..batch], &labels[..batch]);
+            let mut a_labels = side(a);
+            a_labels.extend(m.then(|| Some(labels[batch])));
+            a_labels.push(Some(k));
+            let mut b_labels = side(b);
+            b_labels.push(Some(k));
+            b_labels.extend(n.then(|| Some(labels[y.rank() - 1])));
+            f.operand(a_labels);
+            f.operand(b_labels);
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
+        partial(&self.freedom(op))
+    }
+
+    fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
+        permuted(op, known)
+    }
+}
+
+/// The dimensions of a matrix product's operand: batch, rows, columns.
+struct Side<'a> {
+    batch: &'a [Dim],
+    row: Option<&'a Dim>,
+    column: Option<&'a Dim>,
+}
+
+fn left(a: &TensorType) -> Option<Side<'_>> {
+    match a.dims.as_slice() {
+        [] => None,
+        [k] => Some(Side {
+            batch: &[],
+            row: None,
+            column: Some(k),
+        }),
+        [batch @ .., m, k] => Some(Side {
+            batch,
+            row: Some(m),
+            column: Some(k),
+        }),
+    }
+}
+
+fn right(b: &TensorType) -> Option<Side<'_>> {
+    match b.dims.as_slice() {
+        [] => None,
+        [k] => Some(Side {
+            batch: &[],
+            row: Some(k),
+            column: None,
+        }),
+        [batch @ .., k, n] => Some(Side {
+            batch,
+            row: Some(k),
+            column: Some(n),
+        }),
+    }
+}
+
+/// The labels of an operand's batch dimensions: all but its last two, aligned at the last.
+fn batch_labels(dims: &[Dim], batch: &[Dim], labels: &[usize]) -> Vec<Option<usize>> {
+    let own = &dims[..dims.len().saturating_sub(2)];
+    let lead = batch.len().saturating_sub(own.len());
+    let label = |(d, dim): (usize, &Dim)| {
+        (!dim.is_one() || batch[lead + d].is_one()).then(|| labels[lead + d])
+    };
+    own.iter().enumerate().map(label).collect()
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "matmul-c1",
+        "the operands of `hbir.matmul` have different element types",
+        r#"%0 = "hbir.matmul"(%x, %y) : (tensor<2x3xf32>, tensor<3x2xf16>) -> tensor<2x2xf32>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+    Code::program(
+        "matmul-c2",
+        "an operand of `hbir.matmul` is a scalar, wanted rank 1 or more",
+        r#"%0 = "hbir.matmul"(%x, %y) : (tensor<f32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
+        "use `hbir.mul` to scale",
+    ),
+    Code::program(
+        "matmul-c3",
+        "the sizes that `hbir.matmul` contracts differ: the last of the left operand, the last but one of the right",
+        r#"%0 = "hbir.matmul"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>"#,
+        "transpose one operand, or use `hbir.linear` for weights [N, K]",
+    ),
+    Code::program(
+        "matmul-c4",
+        "the batch dimensions of the operands of `hbir.matmul` do not broadcast",
+        r#"%0 = "hbir.matmul"(%x, %y) : (tensor<4x2x3xf32>, tensor<5x3x2xf32>) -> tensor<4x2x2xf32>"#,
+        "all dimensions before the last two must have equal sizes or 1",
+    ),
+];

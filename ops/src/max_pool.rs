@@ -1,0 +1,98 @@
+//! `hbir.max_pool`: the greatest element of each window over an N C spatial… operand, padding left out (ONNX
+//! `MaxPool`).
+
+use crate::cast::int_range;
+use crate::pool::{self, each_window};
+use crate::window::{Slide, Stated};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The greatest element of each window.
+    pub struct MaxPool {
+        /// The extent of the window, one a spatial dimension.
+        kernel: Vec<i64>,
+        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        strides: Option<Vec<i64>>,
+        /// The elements from one position of a window to the next, one a spatial dimension; 1 when absent.
+        dilations: Option<Vec<i64>>,
+        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
+        /// absent.
+        pads: Option<Vec<i64>>,
+        /// Whether a last window may reach beyond the padding.
+        ceil_mode: bool = false,
+    }
+}
+
+impl MaxPool {
+    /// The window along each spatial dimension.
+    ///
+    /// # Errors
+    /// The operand is not of rank 3 to 5 (`pool-c1`), or a list is not of sizes, one a spatial dimension
+    /// (`pool-c2`).
+    pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
+        let stated = Stated {
+            strides: self.strides.as_deref(),
+            dilations: self.dilations.as_deref(),
+            pads: self.pads.as_deref(),
+        };
+        pool::slides(op, &self.kernel, stated)
+    }
+}
+
+impl Operation for MaxPool {
+    const NAME: &'static str = "hbir.max_pool";
+    const SUMMARY: &'static str = "the greatest element of each window";
+    const FAMILY: &'static str = "pool";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = pool::CODES;
+
+    /// C1 to C3: see [`MaxPool::slides`] and `pool::infer`. C5: of numbers.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        if op.operand(0)?.dtype.is_bool() {
+            return Err(OpError::new(
+                "pool-c5",
+                "hbir.max_pool of i1, wanted numbers",
+            ));
+        }
+        pool::infer(op, &self.slides(op)?, self.ceil_mode)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let slides = self.slides(call.op)?;
+        if x.dtype.is_float() {
+            let mut out = Vec::new();
+            each_window(call, &slides, |window, _| {
+                let greatest = |a: f64, b: f64| if a.is_nan() || b < a { a } else { b };
+                out.push(
+                    window
+                        .iter()
+                        .map(|&i| x.f64_at(i))
+                        .fold(f64::NEG_INFINITY, greatest),
+                );
+            });
+            return Ok(call.floats(out));
+        }
+        let (low, _) = int_range(x.dtype);
+        let mut out = Vec::new();
+        each_window(call, &slides, |window, _| {
+            out.push(window.iter().map(|&i| x.i128_at(i)).fold(low, i128::max));
+        });
+        Ok(call.integers(out))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        pool::freedom(op, self.slides(op))
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        pool::access(op, &self.slides(op)?)
+    }
+}

@@ -1,0 +1,200 @@
+//! Normalizations: `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`.
+//!
+//! Those of the trailing dimensions go over the dimensions from `axis` on; those over channels, dimension 1,
+//! have scale and bias, or mean and variance too, one a channel.
+
+use crate::labels::{Labels, broadcasting_along, marks, or_barrier};
+use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
+use optc_ir::Code;
+use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role, compatible, unify};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+
+/// The first of the trailing dimensions that are normalized.
+pub(crate) fn first_axis(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
+    as_axis(op, "norm-c2", axis, op.operand(0)?.rank())
+}
+
+/// C1: floats of one element type. C2: an axis of the operand. C3: scale and bias broadcast to the
+/// operand.
+pub(crate) fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
+    let x = op.operand(0)?;
+    wants_float(op, "norm-c1", 0)?;
+    let dtype = common_dtype(op, "norm-c1", 0..op.operands.len())?;
+    first_axis(op, axis)?;
+    for i in 1..op.operands.len() {
+        let p = op.operand(i)?;
+        let joint = broadcast(op, "norm-c3", &[&x.dims, &p.dims])?;
+        if !compatible(&joint, &x.dims) {
+            let message = format!(
+                "{} of {} has operand {i} of {}, wanted one that broadcasts to it",
+                op.name,
+                show(&x.dims),
+                show(&p.dims)
+            );
+            return Err(OpError::new("norm-c3", message));
+        }
+    }
+    one(x.dims.clone(), dtype)
+}
+
+/// Normalizes one group in place; the mean is 0 for the root mean square.
+#[expect(clippy::cast_precision_loss, reason = "a count of elements")]
+fn normalize(group: &mut [f64], centred: bool, epsilon: f64) {
+    let n = group.len() as f64;
+    let mean = if centred {
+        group.iter().sum::<f64>() / n
+    } else {
+        0.0
+    };
+    let variance = group.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+    let scale = 1.0 / (variance + epsilon).sqrt();
+    group.iter_mut().for_each(|x| *x = (*x - mean) * scale);
+}
+
+/// Normalizes the dimensions from `axis` on; without the mean where it is not `centred`.
+pub(crate) fn eval_trailing(
+    call: &Call<'_>,
+    axis: i64,
+    epsilon: f64,
+    centred: bool,
+) -> Result<Vec<Tensor>, EvalError> {
+    let x = call.input(0);
+    let axis = first_axis(call.op, axis)?;
+    let n = x.shape[axis..].iter().product::<usize>().max(1);
+    let mut values = x.to_f64();
+    for group in values.chunks_mut(n) {
+        normalize(group, centred, epsilon);
+    }
+    let scale = call.input(1);
+    let factors = Offsets::broadcast(&scale.shape, &x.shape);
+    values
+        .iter_mut()
+        .zip(factors)
+        .for_each(|(v, i)| *v *= scale.f64_at(i));
+    if let Some(bias) = call.inputs.get(2) {
+        let terms = Offsets::broadcast(&bias.shape, &x.shape);
+        values
+            .iter_mut()
+            .zip(terms)
+            .for_each(|(v, i)| *v += bias.f64_at(i));
+    }
+    Ok(call.floats(values))
+}
+
+pub(crate) fn freedom_trailing(op: &OpRef<'_>, axis: i64) -> Freedom {
+    let axes = first_axis(op, axis).and_then(|axis| Ok(axis..op.operand(0)?.rank()));
+    match axes {
+        Ok(axes) => broadcasting_along(op, &axes.collect::<Vec<_>>()),
+        Err(_) => Freedom::barrier(op),
+    }
+}
+
+/// C1: floats of one element type. C4: rank 2 or more. C5: the other operands have one element a
+/// channel.
+pub(crate) fn infer_channels(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+    let x = op.operand(0)?;
+    wants_float(op, "norm-c1", 0)?;
+    let dtype = common_dtype(op, "norm-c1", 0..op.operands.len())?;
+    let [_, channels, ..] = x.dims.as_slice() else {
+        let message = format!("{} of {}, wanted rank 2 or more", op.name, show(&x.dims));
+        return Err(OpError::new("norm-c4", message));
+    };
+    for i in 1..op.operands.len() {
+        let p = op.operand(i)?;
+        if p.rank() != 1 || unify(&p.dims[0], channels).is_none() {
+            let found = show(&p.dims);
+            let message = format!(
+                "{} has operand {i} of {found}, wanted [{channels}]",
+                op.name
+            );
+            return Err(OpError::new("norm-c5", message));
+        }
+    }
+    one(x.dims.clone(), dtype)
+}
+
+/// Applies `f(value, channel)` to every element.
+pub(crate) fn per_channel(shape: &[usize], values: &mut [f64], f: impl Fn(f64, usize) -> f64) {
+    let spatial = shape[2..].iter().product::<usize>().max(1);
+    let channels = shape[1].max(1);
+    values
+        .iter_mut()
+        .enumerate()
+        .for_each(|(i, v)| *v = f(*v, i / spatial % channels));
+}
+
+/// Normalizes each of this many groups of channels, at least 1, of each sample.
+pub(crate) fn eval_groups(call: &Call<'_>, groups: usize, epsilon: f64) -> Vec<Tensor> {
+    let x = call.input(0);
+    let per_sample = x.shape[1..].iter().product::<usize>();
+    let mut values = x.to_f64();
+    for group in values.chunks_mut((per_sample / groups).max(1)) {
+        normalize(group, true, epsilon);
+    }
+    let p = |i: usize, c: usize| call.input(i).f64_at(c);
+    per_channel(&x.shape, &mut values, |v, c| v * p(1, c) + p(2, c));
+    call.floats(values)
+}
+
+/// One label a dimension, and that of the channels for all other operands; `along` says which labels are
+/// worked along.
+pub(crate) fn freedom_channels(
+    op: &OpRef<'_>,
+    along: impl FnOnce(&mut Labels, &[usize]),
+) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let labels = f.fresh_for(op.operand(0)?.rank());
+        let channel = *labels
+            .get(1)
+            .ok_or_else(|| OpError::new("norm-c4", "a norm over channels of rank below 2"))?;
+        along(f, &labels);
+        f.operand(marks(&labels));
+        (1..op.operands.len()).for_each(|_| f.operand(vec![Some(channel)]));
+        f.result(marks(&labels));
+        Ok(())
+    })
+}
+
+/// Works along the spatial dimensions.
+pub(crate) fn along_spatial(f: &mut Labels, labels: &[usize]) {
+    labels[2..].iter().for_each(|&l| f.role(l, Role::Axis));
+}
+
+pub(crate) const CODES: &[Code] = &[
+    Code::program(
+        "norm-c1",
+        "the operands of a normalization are not floats of one element type",
+        r#"%0 = "hbir.layer_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<2xf16>) -> tensor<1x4x2xf32>"#,
+        "cast scale and bias to the element type of the input",
+    ),
+    Code::program(
+        "norm-c2",
+        "`hbir.layer_norm` or `hbir.rms_norm` names an axis that its operand does not have",
+        r#"%0 = "hbir.layer_norm"(%x, %y) <{axis = 3}> : (tensor<1x4x2xf32>, tensor<2xf32>) -> tensor<1x4x2xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "norm-c3",
+        "scale or bias do not broadcast to the operand of the normalization",
+        r#"%0 = "hbir.rms_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
+        "give them the extents of the normalized dimensions",
+    ),
+    Code::program(
+        "norm-c4",
+        "the operand of a normalization over channels has fewer than 2 dimensions",
+        r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"#,
+        "give an operand [N, C, …]",
+    ),
+    Code::program(
+        "norm-c5",
+        "scale, bias, mean or variance do not have one element a channel",
+        r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<1x4x2xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
+        "give vectors as long as dimension 1 of the operand",
+    ),
+    Code::program(
+        "norm-c6",
+        "`num_groups` of `hbir.group_norm` does not divide the channels",
+        r#"%0 = "hbir.group_norm"(%x, %y, %z) <{num_groups = 3}> : (tensor<1x4x2xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x2xf32>"#,
+        "choose a number of groups that divides dimension 1 of the operand",
+    ),
+];

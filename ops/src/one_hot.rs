@@ -1,0 +1,131 @@
+//! `hbir.one_hot`: for each index a new dimension of `depth` at `axis` that holds 1 at the index and 0
+//! elsewhere, or the two entries of a second operand `[off, on]` (ONNX `OneHot`); an index below 0 counts
+//! from the end, one out of bounds marks nothing. The result's element type is the second operand's, else
+//! `to`.
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{as_axis, one, show, wants_index};
+use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A new dimension that marks each index.
+    pub struct OneHot {
+        /// The extent of the new dimension.
+        depth: i64,
+        /// The axis of the result that is new; negative ones count from the end.
+        axis: i64 = -1,
+        /// The result's element type where no second operand has it.
+        to: DType = DType::F32,
+    }
+}
+
+impl Operation for OneHot {
+    const NAME: &'static str = "hbir.one_hot";
+    const SUMMARY: &'static str = "a new dimension that marks each index";
+    const FAMILY: &'static str = "broadcast";
+    const OPERANDS: (usize, usize) = (1, 2);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: the indices are integers. C2: an axis of the result. C3: a positive depth. C4: the second
+    /// operand is `[off, on]`.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        wants_index(op, "one-hot-c1", 0)?;
+        let axis = as_axis(op, "one-hot-c2", self.axis, x.rank() + 1)?;
+        let depth = self.depth;
+        let size = u64::try_from(depth)
+            .ok()
+            .filter(|&d| 0 < d)
+            .ok_or_else(|| {
+                OpError::new(
+                    "one-hot-c3",
+                    format!("hbir.one_hot has depth = {depth}, wanted 1 or more"),
+                )
+            })?;
+        let mut dtype = self.to;
+        if 1 < op.operands.len() {
+            let values = op.operand(1)?;
+            if values.dims != [Dim::Fixed(2)] {
+                let message = format!("hbir.one_hot has values {}, wanted [2]", show(&values.dims));
+                return Err(OpError::new("one-hot-c4", message));
+            }
+            dtype = values.dtype;
+        }
+        let mut dims = x.dims.clone();
+        dims.insert(axis, Dim::Fixed(size));
+        one(dims, dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, shape) = (call.input(0), call.shape());
+        let axis = as_axis(call.op, "one-hot-c2", self.axis, shape.len())?;
+        let depth = shape[axis];
+        let inner: usize = shape[axis + 1..].iter().product();
+        let n = shape.iter().product::<usize>();
+        let marked = |i: usize| {
+            let index = x.i64_at(i / (depth * inner) * inner + i % inner);
+            let index = if index < 0 {
+                index.saturating_add(depth as i64)
+            } else {
+                index
+            };
+            index == (i / inner % depth) as i64
+        };
+        if let Some(values) = call.inputs.get(1) {
+            return Ok(vec![values.gather(shape, |i| usize::from(marked(i)))]);
+        }
+        Ok(call.floats((0..n).map(|i| f64::from(u8::from(marked(i))))))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let rank = op.result(0)?.rank();
+            let axis = as_axis(op, "one-hot-c2", self.axis, rank)?;
+            let labels = f.fresh_for(rank);
+            f.role(labels[axis], Role::Axis);
+            let mut indices = labels.clone();
+            indices.remove(axis);
+            f.operand(marks(&indices));
+            if 1 < op.operands.len() {
+                let values = f.fresh(Role::Axis);
+                f.operand(vec![Some(values)]);
+            }
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "one-hot-c1",
+        "the indices of `hbir.one_hot` are no integers",
+        r#"%0 = "hbir.one_hot"(%x) <{depth = 3}> : (tensor<3xf32>) -> tensor<3x3xf32>"#,
+        "cast the indices to `si64` or `si32`",
+    ),
+    Code::program(
+        "one-hot-c2",
+        "`hbir.one_hot` names an axis that its result does not have",
+        r#"%0 = "hbir.one_hot"(%x) <{depth = 3, axis = 2}> : (tensor<3xsi64>) -> tensor<3x3xf32>"#,
+        "the result has one dimension more than the indices; -1 appends it",
+    ),
+    Code::program(
+        "one-hot-c3",
+        "`depth` of `hbir.one_hot` is not above 0",
+        r#"%0 = "hbir.one_hot"(%x) <{depth = 0}> : (tensor<3xsi64>) -> tensor<3x0xf32>"#,
+        "the depth is the number of classes, at least 1",
+    ),
+    Code::program(
+        "one-hot-c4",
+        "the second operand of `hbir.one_hot` is not a vector of two elements",
+        r#"%0 = "hbir.one_hot"(%x, %y) <{depth = 3}> : (tensor<3xsi64>, tensor<3xf32>) -> tensor<3x3xf32>"#,
+        "give `[off, on]`, or leave it out for 0 and 1",
+    ),
+];

@@ -1,0 +1,189 @@
+//! `hbir.opaque`: an operation that the dialect does not know. `kind` is its name in the format it came
+//! from, `domain` that name's namespace; other attributes are kept. It has no semantics here: it cannot be
+//! evaluated, and no pass looks inside. What it moves is counted where the kind is known to copy.
+
+use optc_ir::attr::Attr;
+use optc_ir::op::{
+    AttrValue, Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic,
+};
+use optc_ir::size::Size;
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::{TensorType, Type};
+use optc_ir::{Code, attributes};
+use std::sync::Arc;
+
+/// The effect that an operation states of itself, as an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatedEffect(pub Effect);
+
+impl AttrValue for StatedEffect {
+    const KIND: &'static str = "one of pure, random, read, write, token";
+    fn from_attr(attr: &Attr) -> Option<Self> {
+        Effect::of_name(attr.as_str()?).map(StatedEffect)
+    }
+    fn to_attr(&self) -> Attr {
+        Attr::str(self.0.name())
+    }
+}
+
+attributes! {
+    /// An operation of another format, unknown here.
+    pub struct Opaque {
+        /// Its name in that format.
+        kind: Arc<str>,
+        /// The namespace of the name.
+        domain: Option<Arc<str>>,
+        /// What running it does besides giving its results; anything when absent.
+        effect: Option<StatedEffect> ["opaque-c2"],
+    }
+}
+
+impl Operation for Opaque {
+    const NAME: &'static str = "hbir.opaque";
+    const SUMMARY: &'static str = "an operation of another format, unknown here";
+    const FAMILY: &'static str = "barrier";
+    const OPERANDS: (usize, usize) = (0, usize::MAX);
+    const STRUCTURE: Structure = Structure::Opaque;
+    const OPEN: bool = true;
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: `kind` is a name. C2: `effect` is a known effect.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        if self.kind.is_empty() {
+            return Err(OpError::new(
+                "opaque-c1",
+                "hbir.opaque wants `kind` = the name of an operation",
+            ));
+        }
+        declared_results(op)
+    }
+
+    fn eval(&self, _: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        Err(EvalError::new(format!(
+            "the operation {} has no meaning here",
+            self.kind
+        )))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        self.effect.map_or(Effect::Write, |stated| stated.0)
+    }
+
+    /// What the operator of another format moves, if its bytes are known.
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        let kind = &*self.kind;
+        let domain = self.domain.as_deref().unwrap_or_default();
+        if domain == "com.microsoft.nchwc" && matches!(kind, "ReorderInput" | "ReorderOutput") {
+            return if one_pixel(op, kind) {
+                Traffic::None
+            } else {
+                Traffic::Movement
+            };
+        }
+        if !matches!(domain, "" | "ai.onnx") {
+            return Traffic::None;
+        }
+        let all = |types: &[&Type]| {
+            types
+                .iter()
+                .try_fold(0u64, |sum, ty| sum.checked_add(bytes(ty)?))
+        };
+        let written = all(&op.results);
+        match kind {
+            "Expand" | "Tile" => Traffic::Expand,
+            _ if PICKS.contains(&kind) => copy(written.unwrap_or(0), written.unwrap_or(0)),
+            _ if COPIES.contains(&kind) => {
+                let read = op.operands.first().and_then(|ty| bytes(ty));
+                match read.zip(written) {
+                    Some((read, written)) => copy(read, written),
+                    None => copy(0, 0),
+                }
+            }
+            _ => Traffic::None,
+        }
+    }
+}
+
+/// Kinds of the ONNX standard that copy what they are given.
+const COPIES: [&str; 8] = [
+    "Concat",
+    "ConcatFromSequence",
+    "Pad",
+    "ReverseSequence",
+    "ScatterElements",
+    "ScatterND",
+    "Split",
+    "SplitToSequence",
+];
+
+/// Kinds of the ONNX standard that copy what they give.
+const PICKS: [&str; 5] = ["Compress", "Gather", "GatherElements", "GatherND", "Slice"];
+
+/// A copy of known bytes.
+fn copy(read: u64, written: u64) -> Traffic {
+    Traffic::Copy(Size::constant(read.into()), Size::constant(written.into()))
+}
+
+/// Bytes of a tensor of known extents.
+fn bytes(ty: &Type) -> Option<u64> {
+    let ty = ty.as_tensor()?;
+    let bits = ty.elements()?.checked_mul(u64::from(ty.dtype.bits()))?;
+    Some(bits.div_ceil(8))
+}
+
+/// The attribute by which the operator of the other format says that channels come last; it is one of those
+/// that are only kept.
+const CHANNELS_LAST: &str = "onnx.channels_last";
+
+/// The attribute by which it says how many channels there are.
+const CHANNELS: &str = "onnx.channels";
+
+/// Whether a reordering into blocks of channels has one pixel, so that blocks lie as they did.
+fn one_pixel(op: &OpRef<'_>, kind: &str) -> bool {
+    let plain = if kind == "ReorderOutput" {
+        op.result(0)
+    } else {
+        op.operand(0)
+    };
+    let shape = plain.ok().and_then(TensorType::shape);
+    let Some(shape) = shape.filter(|s| 2 <= s.len()) else {
+        return false;
+    };
+    let last = op.props.int(CHANNELS_LAST).is_some_and(|n| n != 0);
+    let stated = op.props.int(CHANNELS).and_then(|n| u64::try_from(n).ok());
+    let channels = stated.unwrap_or(if last {
+        shape[shape.len() - 1]
+    } else {
+        shape[1]
+    });
+    let volume = shape.iter().try_fold(1u64, |a, &n| a.checked_mul(n));
+    let whole = shape[0] <= 1 || channels.is_multiple_of(8);
+    whole && volume.is_some() && volume == shape[0].checked_mul(channels)
+}
+
+/// The results as the types say.
+pub(crate) fn declared_results(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+    let result = |i| {
+        let ty = op.result(i)?;
+        Ok(Inferred {
+            dims: ty.dims.clone(),
+            dtype: ty.dtype,
+        })
+    };
+    (0..op.results.len()).map(result).collect()
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "opaque-c1",
+        "`kind` of `hbir.opaque` is empty",
+        r#"%0 = "hbir.opaque"(%x) <{kind = ""}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+        r#"name the operator that stays opaque, such as `kind = "NonZero"`"#,
+    ),
+    Code::program(
+        "opaque-c2",
+        "`effect` of `hbir.opaque` is no known effect",
+        r#"%0 = "hbir.opaque"(%x) <{kind = "Foo", effect = "none"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+        r#"use one of the words that the message lists, or leave it out: then the operation may do anything; "pure" does nothing besides"#,
+    ),
+];

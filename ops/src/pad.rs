@@ -1,0 +1,315 @@
+//! `hbir.pad`: `low[d]` elements before and `high[d]` after each dimension (ONNX `Pad`, StableHLO `pad` without
+//! interior padding).
+//!
+//! `mode` says what they hold: `constant` the number `value` (there negative amounts cut elements off),
+//! `reflect` the elements mirrored at the first and last one, `edge` these two, `wrap` the elements over
+//! again.
+
+use crate::labels::{marks, or_barrier};
+use crate::lists::per_axis;
+use crate::shape::{computed, one, operand_bytes, result_bytes};
+use optc_ir::attr::Attr;
+use optc_ir::op::{
+    AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
+    Traffic,
+};
+use optc_ir::size::Size;
+use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, attributes, field_values, words};
+
+words! {
+    /// What padding holds.
+    pub enum PadMode {
+        /// One number.
+        Constant = "constant",
+        /// The elements mirrored at the first and last one.
+        Reflect = "reflect",
+        /// The first and the last element.
+        Edge = "edge",
+        /// The elements over again.
+        Wrap = "wrap",
+    }
+}
+
+/// The number that padding holds; integers are kept exactly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PadValue {
+    /// An integer.
+    Int(i64),
+    /// A float.
+    Float(f64),
+}
+
+impl PadValue {
+    /// The number as one element.
+    #[must_use]
+    pub fn element(self, dtype: DType) -> Tensor {
+        match self {
+            PadValue::Int(n) => Tensor::from_i64(dtype, vec![], [n]),
+            PadValue::Float(x) => Tensor::from_f64(dtype, vec![], [x]),
+        }
+    }
+}
+
+impl AttrValue for PadValue {
+    const KIND: &'static str = "a number";
+    fn from_attr(attr: &Attr) -> Option<Self> {
+        match attr {
+            Attr::Int(n, _) => Some(PadValue::Int(*n)),
+            Attr::Float(x, _) => Some(PadValue::Float(*x)),
+            _ => None,
+        }
+    }
+    fn to_attr(&self) -> Attr {
+        match *self {
+            PadValue::Int(n) => Attr::int(n),
+            PadValue::Float(x) => Attr::float(x),
+        }
+    }
+}
+
+field_values!(PadValue);
+
+attributes! {
+    /// Elements added around a tensor.
+    pub struct Pad {
+        /// The elements before each dimension; 0 when absent.
+        low: Option<Vec<i64>>,
+        /// The elements after each dimension; 0 when absent.
+        high: Option<Vec<i64>>,
+        /// What they hold.
+        mode: PadMode ["pad-c2"] = PadMode::Constant,
+        /// The number that they hold in the mode `constant`.
+        value: PadValue = PadValue::Int(0),
+    }
+}
+
+/// The greatest amount of padding that is believed.
+const MAX_PAD: u64 = 1 << 40;
+
+/// The elements added to each dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PadAmounts {
+    /// Those before it.
+    pub low: Vec<i64>,
+    /// Those after it.
+    pub high: Vec<i64>,
+}
+
+impl Pad {
+    /// The elements added to each dimension of the operand.
+    ///
+    /// # Errors
+    /// C1: one amount a dimension. C3: negative amounts only in constant mode.
+    pub fn amounts(&self, op: &OpRef<'_>) -> Result<PadAmounts, OpError> {
+        let (rank, mode) = (op.operand(0)?.rank(), self.mode);
+        let low = per_axis(op, "pad-c1", "low", self.low.as_deref(), rank, 0)?;
+        let high = per_axis(op, "pad-c1", "high", self.high.as_deref(), rank, 0)?;
+        if let Some(n) = low
+            .iter()
+            .chain(&high)
+            .find(|n| mode != PadMode::Constant && **n < 0)
+        {
+            let message = format!("hbir.pad of mode {} by {n}, wanted 0 or more", mode.word());
+            return Err(OpError::new("pad-c3", message));
+        }
+        if let Some(n) = low.iter().chain(&high).find(|n| MAX_PAD < n.unsigned_abs()) {
+            return Err(OpError::new(
+                "pad-c1",
+                format!("hbir.pad by {n}, wanted less than 2^40"),
+            ));
+        }
+        Ok(PadAmounts { low, high })
+    }
+}
+
+impl Operation for Pad {
+    const NAME: &'static str = "hbir.pad";
+    const SUMMARY: &'static str = "elements added around a tensor";
+    const FAMILY: &'static str = "concat";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1, C3: see [`Pad::amounts`]. C2: a known mode. C4: no extent falls below 0. C5: there are
+    /// elements to mirror, repeat or wrap, for a mirror more than the amount.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let pads = self.amounts(op)?;
+        let mut dims = Vec::with_capacity(x.rank());
+        for (d, dim) in x.dims.iter().enumerate() {
+            let (low, high) = (pads.low[d], pads.high[d]);
+            let Some(n) = dim.fixed() else {
+                dims.push(computed(dim, |n| {
+                    n.plus(&Size::constant(i128::from(low) + i128::from(high)))
+                }));
+                continue;
+            };
+            let grown = n
+                .checked_add_signed(low)
+                .and_then(|n| n.checked_add_signed(high));
+            let grown = grown.ok_or_else(|| {
+                let message = format!("hbir.pad by {low} and {high} of dimension {d} of size {n}");
+                OpError::new("pad-c4", message)
+            })?;
+            let least = match self.mode {
+                PadMode::Constant => 0,
+                PadMode::Reflect => low.max(high).unsigned_abs() + 1,
+                PadMode::Edge | PadMode::Wrap => 1,
+            };
+            if n < least && (low, high) != (0, 0) {
+                let message = format!(
+                    "hbir.pad of mode {} by {low} and {high} of dimension {d} of size {n}, wanted \
+                     {least} elements or more",
+                    self.mode.word()
+                );
+                return Err(OpError::new("pad-c5", message));
+            }
+            dims.push(Dim::Fixed(grown));
+        }
+        one(dims, x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, shape) = (call.input(0), call.shape());
+        let pads = self.amounts(call.op)?;
+        let strides = x.strides();
+        let mut walk = Offsets::new(&shape, vec![0; shape.len()], 0);
+        let n: usize = shape.iter().product();
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(n);
+        for _ in 0..n {
+            let place = walk
+                .index()
+                .iter()
+                .enumerate()
+                .try_fold(0, |sum, (d, &at)| {
+                    Some(sum + source(at, pads.low[d], x.shape[d], self.mode)? * strides[d])
+                });
+            places.push(place);
+            walk.next();
+        }
+        let fill = self.value.element(x.dtype);
+        let data = match (&x.data, fill.data) {
+            (Data::F32(v), Data::F32(f)) => Data::F32(pick(v, f[0], &places)),
+            (Data::F64(v), Data::F64(f)) => Data::F64(pick(v, f[0], &places)),
+            (Data::I64(v), Data::I64(f)) => Data::I64(pick(v, f[0], &places)),
+            _ => {
+                return Err(EvalError::new(
+                    "the operand holds another kind of data than its type",
+                ));
+            }
+        };
+        Ok(vec![Tensor {
+            dtype: x.dtype,
+            shape,
+            data,
+        }])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let rank = op.operand(0)?.rank();
+            let pads = self.amounts(op)?;
+            let labels = f.fresh_for(rank);
+            for (d, &label) in labels.iter().enumerate() {
+                let (low, high) = (pads.low[d], pads.high[d]);
+                if (low, high) == (0, 0) {
+                    continue;
+                }
+                f.role(label, Role::Axis);
+                if matches!(self.mode, PadMode::Reflect | PadMode::Edge) {
+                    f.uncut(label);
+                }
+                f.cut(label, low.unsigned_abs());
+                f.cut(label, high.unsigned_abs());
+            }
+            f.operand(marks(&labels));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    /// Element p of the result is p - low of the operand; what is mirrored, repeated or wrapped comes from
+    /// anywhere.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let y = op.result(0)?;
+        let pads = self.amounts(op)?;
+        let mut access = Access::whole(op);
+        for (d, dim) in y.dims.iter().enumerate() {
+            let (low, high) = (pads.low[d], pads.high[d]);
+            if (low, high) != (0, 0) && self.mode != PadMode::Constant {
+                continue;
+            }
+            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            access.results[0][d] = Index::of(id);
+            access.operands[0][d] = Index::shifted(id, 1, low.saturating_neg());
+        }
+        Ok(access)
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        let (r, w) = (operand_bytes(op, 0), result_bytes(op));
+        if r == w {
+            Traffic::None
+        } else {
+            Traffic::Copy(r, w)
+        }
+    }
+}
+
+/// The element of one dimension that position `at` holds.
+fn source(at: usize, low: i64, n: usize, mode: PadMode) -> Option<usize> {
+    let (i, n) = (at as i64 - low, n as i64);
+    let inside = (0..n).contains(&i);
+    let j = match mode {
+        _ if inside => i,
+        PadMode::Reflect if i < 0 => -i,
+        PadMode::Reflect => 2 * (n - 1) - i,
+        PadMode::Edge => i.clamp(0, n - 1),
+        PadMode::Wrap => i.rem_euclid(n),
+        PadMode::Constant => return None,
+    };
+    usize::try_from(j).ok()
+}
+
+fn pick<T: Copy>(from: &[T], fill: T, places: &[Option<usize>]) -> Vec<T> {
+    places.iter().map(|p| p.map_or(fill, |p| from[p])).collect()
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "pad-c1",
+        "`low` or `high` of `hbir.pad` does not have one amount a dimension",
+        r#"%0 = "hbir.pad"(%x) <{low = [1, 1], high = [0]}> : (tensor<3xf32>) -> tensor<4xf32>"#,
+        "give each list one entry a dimension of the operand",
+    ),
+    Code::program(
+        "pad-c2",
+        "`mode` of `hbir.pad` is no known mode",
+        r#"%0 = "hbir.pad"(%x) <{low = [1], high = [0], mode = "mirror"}> : (tensor<3xf32>) -> tensor<4xf32>"#,
+        "use one of the modes that the message lists",
+    ),
+    Code::program(
+        "pad-c3",
+        r#"an amount of `hbir.pad` is negative in a mode other than "constant""#,
+        r#"%0 = "hbir.pad"(%x) <{low = [-1], high = [0], mode = "edge"}> : (tensor<3xf32>) -> tensor<2xf32>"#,
+        "cut with `hbir.slice` first, then pad",
+    ),
+    Code::program(
+        "pad-c4",
+        "negative amounts of `hbir.pad` cut off more than there is",
+        r#"%0 = "hbir.pad"(%x) <{low = [-2], high = [-2]}> : (tensor<3xf32>) -> tensor<0xf32>"#,
+        "cut at most the size of the dimension",
+    ),
+    Code::program(
+        "pad-c5",
+        "`hbir.pad` mirrors, repeats or wraps more elements than the operand has",
+        r#"%0 = "hbir.pad"(%x) <{low = [3], high = [0], mode = "reflect"}> : (tensor<3xf32>) -> tensor<6xf32>"#,
+        r#""reflect" adds at most the size less 1; pad in several steps for more"#,
+    ),
+];

@@ -1,0 +1,152 @@
+//! What the poolings share: windows that slide over N C spatial… operands.
+//!
+//! With `ceil_mode` a last window may reach beyond the padding; what lies there never counts.
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{one, show};
+use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
+use optc_ir::Code;
+use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role};
+use optc_ir::tile::{Access, Index, LoopKind};
+
+/// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
+/// dimension.
+pub(crate) fn slides(
+    op: &OpRef<'_>,
+    kernel: &[i64],
+    stated: Stated<'_>,
+) -> Result<Vec<Slide>, OpError> {
+    let x = op.operand(0)?;
+    if !(3..=5).contains(&x.rank()) {
+        let message = format!("{} of {}, wanted rank 3 to 5", op.name, show(&x.dims));
+        return Err(OpError::new("pool-c1", message));
+    }
+    let kernel = sizes(op, "pool-c2", ("kernel", Some(kernel)), x.rank() - 2, 1)?;
+    let kernel: Vec<u64> = kernel.into_iter().map(|k| k as u64).collect();
+    window::slides(op, "pool-c2", &kernel, stated)
+}
+
+/// C3: the windows fit.
+pub(crate) fn infer(
+    op: &OpRef<'_>,
+    slides: &[Slide],
+    ceil: bool,
+) -> Result<Vec<Inferred>, OpError> {
+    let x = op.operand(0)?;
+    let spatial = spatial_dims(op, "pool-c3", &x.dims[2..], slides, ceil)?;
+    one([x.dims[..2].to_vec(), spatial].concat(), x.dtype)
+}
+
+/// Calls `window` with the elements of each window and with how many positions of it lie on
+/// elements or on declared padding, in the result's order.
+pub(crate) fn each_window(
+    call: &Call<'_>,
+    slides: &[Slide],
+    mut window: impl FnMut(&[usize], usize),
+) {
+    let slides = three(slides, Slide::POINT);
+    let (x_shape, y_shape) = (&call.input(0).shape, call.shape());
+    let (x, y) = (three(&x_shape[2..], 1), three(&y_shape[2..], 1));
+    let plane: usize = x.iter().product();
+    let mut found = Vec::new();
+    for channel in 0..x_shape[0] * x_shape[1] {
+        for at in 0..y.iter().product() {
+            let index = [at / (y[1] * y[2]), at / y[2] % y[1], at % y[2]];
+            found.clear();
+            gather_window(&slides, x, index, channel * plane, &mut found);
+            let declared = (0..3)
+                .map(|d| declared(&slides[d], index[d], x[d]))
+                .product();
+            window(&found, declared);
+        }
+    }
+}
+
+fn gather_window(
+    slides: &[Slide; 3],
+    x: [usize; 3],
+    at: [usize; 3],
+    base: usize,
+    found: &mut Vec<usize>,
+) {
+    let place = |d: usize, k: usize| slides[d].element(at[d], k, x[d]);
+    for j0 in (0..slides[0].kernel).filter_map(|k| place(0, k)) {
+        for j1 in (0..slides[1].kernel).filter_map(|k| place(1, k)) {
+            for j2 in (0..slides[2].kernel).filter_map(|k| place(2, k)) {
+                found.push(base + (j0 * x[1] + j1) * x[2] + j2);
+            }
+        }
+    }
+}
+
+/// Positions of one dimension of a window that lie on elements or on declared padding.
+fn declared(slide: &Slide, at: usize, n: usize) -> usize {
+    let end = slide.low + n + slide.high;
+    (0..slide.kernel)
+        .filter(|k| at * slide.stride + k * slide.dilation < end)
+        .count()
+}
+
+pub(crate) fn freedom(op: &OpRef<'_>, slides: Result<Vec<Slide>, OpError>) -> Freedom {
+    or_barrier(op, FreedomClass::Window, |f| {
+        let mut labels = vec![f.fresh(Role::Batch), f.fresh(Role::Channel)];
+        for slide in slides? {
+            let spatial = f.fresh(Role::Spatial);
+            if slide != Slide::POINT {
+                f.uncut(spatial);
+            }
+            labels.push(spatial);
+        }
+        f.operand(marks(&labels));
+        f.result(marks(&labels));
+        Ok(())
+    })
+}
+
+/// Windows slide over the spatial dimensions.
+pub(crate) fn access(op: &OpRef<'_>, slides: &[Slide]) -> Result<Access, OpError> {
+    let y = op.result(0)?;
+    let mut access = Access::whole(op);
+    for (d, dim) in y.dims.iter().enumerate() {
+        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        access.results[0][d] = Index::of(id);
+        access.operands[0][d] = match d.checked_sub(2).and_then(|s| slides.get(s)) {
+            None => Index::of(id),
+            Some(slide) => slide.index(&mut access, id).0,
+        };
+    }
+    Ok(access)
+}
+
+pub(crate) const CODES: &[Code] = &[
+    Code::program(
+        "pool-c1",
+        "the operand of a pooling is not of rank 3 to 5",
+        r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<3x3xf32>) -> tensor<2x2xf32>"#,
+        "give an operand [N, C, …] with one to three spatial dimensions",
+    ),
+    Code::program(
+        "pool-c2",
+        "`kernel`, `strides`, `dilations` or `pads` of a pooling has another number of entries than wanted, or one that is too small",
+        r#"%0 = "hbir.max_pool"(%x) <{kernel = [2]}> : (tensor<1x1x3x3xf32>) -> tensor<1x1x2x2xf32>"#,
+        "one entry a spatial dimension (`pads`: all begins, then all ends); all but pads from 1 on",
+    ),
+    Code::program(
+        "pool-c3",
+        "the window of a pooling is larger than the padded operand",
+        r#"%0 = "hbir.max_pool"(%x) <{kernel = [4, 4]}> : (tensor<1x1x3x3xf32>) -> tensor<1x1x0x0xf32>"#,
+        "enlarge `pads`, or reduce `kernel` or `dilations`",
+    ),
+    Code::program(
+        "pool-c4",
+        "`hbir.avg_pool` of something else than floats",
+        r#"%0 = "hbir.avg_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xsi8>) -> tensor<1x1x2x2xsi8>"#,
+        "cast the operand to a float type",
+    ),
+    Code::program(
+        "pool-c5",
+        "`hbir.max_pool` of booleans, wanted numbers",
+        r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xi1>) -> tensor<1x1x2x2xi1>"#,
+        "cast the operand to an integer type",
+    ),
+];

@@ -1,0 +1,50 @@
+//! `hbir.prelu`: `slope * x` below 0, else `x` (ONNX `PRelu`).
+
+use crate::binary::{self, Takes};
+use crate::labels::broadcasting;
+use crate::shape::{one, operand_dims, show};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, compatible};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// `slope * x` below 0, else `x`; the slope broadcasts to `x`.
+    pub struct Prelu {}
+}
+
+impl Operation for Prelu {
+    const NAME: &'static str = "hbir.prelu";
+    const SUMMARY: &'static str = "slope * x below 0, else x";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = binary::CODES;
+
+    /// C4: the slope broadcasts to the first operand.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (dims, dtype) = binary::operands(op, Takes::Numbers)?;
+        let shapes = operand_dims(op)?;
+        if !compatible(&dims, shapes[0]) {
+            let (x, slope) = (show(shapes[0]), show(shapes[1]));
+            let message = format!(
+                "{} of {x} has a slope of {slope}, wanted one that broadcasts to it",
+                op.name
+            );
+            return Err(OpError::new("binary-c4", message));
+        }
+        one(dims, dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let float = |x: f64, slope: f64| if x < 0.0 { slope * x } else { x };
+        let integer = |x: i128, slope: i128| if x < 0 { slope * x } else { x };
+        Ok(binary::compute(call, float, integer))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+}

@@ -1,0 +1,98 @@
+//! What quantize and dequantize share: scale and zero point, which are scalars, or have one element for each of
+//! the extent along an axis.
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{as_axis, show};
+use optc_ir::Code;
+use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, unify};
+use optc_ir::tensor::EvalError;
+use optc_ir::types::Dim;
+
+/// The axis, unless every parameter is a scalar.
+fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {
+    let mut scalar = true;
+    for i in 1..op.operands.len() {
+        scalar &= op.operand(i)?.rank() == 0;
+    }
+    if scalar {
+        return Ok(None);
+    }
+    as_axis(op, "quantize-c2", axis, op.operand(0)?.rank()).map(Some)
+}
+
+/// C2: scale and zero point are scalars or one an element of the axis.
+pub(crate) fn check_parameters(op: &OpRef<'_>, axis: i64) -> Result<(), OpError> {
+    let Some(axis) = parameter_axis(op, axis)? else {
+        return Ok(());
+    };
+    let wanted = &op.operand(0)?.dims[axis];
+    for i in 1..op.operands.len() {
+        let found = &op.operand(i)?.dims;
+        let fits = match found.as_slice() {
+            [] => true,
+            [n] => unify(n, wanted).is_some() || n.is_one(),
+            _ => false,
+        };
+        if !fits {
+            let message = format!(
+                "{} has operand {i} of {}, wanted [] or [{wanted}]",
+                op.name,
+                show(found)
+            );
+            return Err(OpError::new("quantize-c2", message));
+        }
+    }
+    Ok(())
+}
+
+/// For every element of the operand the element of a parameter that belongs to it.
+pub(crate) fn parameter(
+    call: &Call<'_>,
+    axis: i64,
+    i: usize,
+) -> Result<impl Fn(usize) -> Option<usize>, EvalError> {
+    let axis = parameter_axis(call.op, axis)?;
+    let shape = &call.input(0).shape;
+    let (n, inner) = axis.map_or((1, 1), |a| {
+        (shape[a], shape[a + 1..].iter().product::<usize>())
+    });
+    let len = call.inputs.get(i).map(|t| t.len());
+    Ok(move |e: usize| len.map(|len| if len == 1 { 0 } else { e / inner % n }))
+}
+
+pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let x = op.operand(0)?;
+        let labels = f.fresh_for(x.rank());
+        let axis = parameter_axis(op, axis)?;
+        f.operand(marks(&labels));
+        for i in 1..op.operands.len() {
+            let dims = &op.operand(i)?.dims;
+            let own = |dim: &Dim| axis.filter(|&a| !dim.is_one() || x.dims[a].is_one());
+            f.operand(dims.iter().map(|dim| own(dim).map(|a| labels[a])).collect());
+        }
+        f.result(marks(&labels));
+        Ok(())
+    })
+}
+
+pub(crate) const CODES: &[Code] = &[
+    Code::program(
+        "quantize-c1",
+        "`hbir.quantize` is not from floats to integers, or `hbir.dequantize` not from integers to floats",
+        r#"%0 = "hbir.quantize"(%x, %y) : (tensor<2x2xsi8>, tensor<2xf32>) -> tensor<2x2xui8>"#,
+        "use `hbir.cast` between other types",
+    ),
+    Code::program(
+        "quantize-c2",
+        "scale or zero point is neither a scalar nor a vector of one element for each of the axis",
+        r#"%0 = "hbir.quantize"(%x, %y) : (tensor<2x2xf32>, tensor<3xf32>) -> tensor<2x2xui8>"#,
+        "give one scale for the whole tensor, or as many as `axis` has elements",
+    ),
+    Code::program(
+        "quantize-c3",
+        "the integer types of the quantized tensor, of the zero point and of `to` differ",
+        r#"%0 = "hbir.quantize"(%x, %y, %z) <{to = ui8}> : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xsi8>) -> tensor<2x2xui8>"#,
+        "give the zero point the type of the quantized tensor",
+    ),
+];

@@ -1,0 +1,85 @@
+//! `hbir.quantize`: floats as small integers (ONNX `QuantizeLinear`).
+//!
+//! `y = saturate(round(x / scale) + zero)`, ties to even, in the element type `to` or, with a zero point, in that
+//! one's. Scale and zero point are scalars, or have one element for each of the extent along `axis`.
+
+use crate::cast::saturate;
+use crate::quantization::{self, check_parameters, freedom, parameter};
+use crate::shape::{one, wants_float};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::DType;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Floats as scaled integers.
+    pub struct Quantize {
+        /// The axis along which scale and zero point change; negative ones count from the end.
+        axis: i64 = 1,
+        /// The element type of the result; that of the zero point when absent, ui8 without one.
+        to: Option<DType>,
+    }
+}
+
+impl Operation for Quantize {
+    const NAME: &'static str = "hbir.quantize";
+    const SUMMARY: &'static str = "floats as scaled integers";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (2, 3);
+    const CODES: &'static [Code] = quantization::CODES;
+
+    /// C1: floats to integers. C2: see `check_parameters`. C3: the integer types agree.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        wants_float(op, "quantize-c1", 0)?;
+        wants_float(op, "quantize-c1", 1)?;
+        check_parameters(op, self.axis)?;
+        let zero = if 2 < op.operands.len() {
+            Some(op.operand(2)?.dtype)
+        } else {
+            None
+        };
+        let to = self.to.or(zero).unwrap_or(DType::UI8);
+        if to.is_float() || to.is_bool() {
+            let message = format!("hbir.quantize to {to}, wanted an integer type");
+            return Err(OpError::new("quantize-c1", message));
+        }
+        if let Some(zero) = zero.filter(|&z| z != to) {
+            let message = format!("hbir.quantize to {to} has a zero point of {zero}, wanted {to}");
+            return Err(OpError::new("quantize-c3", message));
+        }
+        one(x.dims.clone(), to)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rounded to the operand's precision"
+    )]
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let (scale, zero) = (
+            parameter(call, self.axis, 1)?,
+            parameter(call, self.axis, 2)?,
+        );
+        let to = call.dtype();
+        Ok(call.integers((0..x.len()).map(|e| {
+            let scaled = x.f64_at(e) / scale(e).map_or(1.0, |i| call.input(1).f64_at(i));
+            // The quotient is one of the operand's floats, at least f32.
+            let scaled = if x.dtype == DType::F64 {
+                scaled
+            } else {
+                f64::from(scaled as f32)
+            };
+            let zero = zero(e).map_or(0.0, |i| call.input(2).f64_at(i));
+            saturate(scaled.round_ties_even() + zero, to)
+        })))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        freedom(op, self.axis)
+    }
+}

@@ -1,0 +1,86 @@
+//! What operations that only rename elements share: each is the view that does the same.
+
+use crate::shape::Volume;
+use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, ViewDims, not_a_rearrangement};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::types::Dim;
+
+/// Whether values of the two shapes may have equally many elements; `false` where no sizes of what is
+/// unknown in them make it so.
+#[must_use]
+pub fn may_reshape(from: &[Dim], to: &[Dim]) -> bool {
+    Volume::of(from).may_equal(&Volume::of(to))
+}
+
+/// The permutation `perm`, one entry a dimension.
+///
+/// # Errors
+/// `codes[0]` for another number of entries, `codes[1]` when it is none.
+pub(crate) fn permutation(
+    op: &OpRef<'_>,
+    codes: [&'static str; 2],
+    found: &[i64],
+    rank: usize,
+) -> Result<Vec<usize>, OpError> {
+    if found.len() != rank {
+        let message = format!(
+            "{} has {} entries in perm = {found:?}, wanted {rank}",
+            op.name,
+            found.len()
+        );
+        return Err(OpError::new(codes[0], message));
+    }
+    let mut perm: Vec<usize> = Vec::with_capacity(rank);
+    for &p in found {
+        let axis = usize::try_from(p)
+            .ok()
+            .filter(|&a| a < rank && !perm.contains(&a));
+        perm.push(axis.ok_or_else(|| {
+            let message = format!(
+                "{} has perm = {found:?}, wanted each of 0 to {} once",
+                op.name,
+                rank - 1
+            );
+            OpError::new(codes[1], message)
+        })?);
+    }
+    Ok(perm)
+}
+
+/// Every rearrangement is the view that it stands for.
+pub(crate) fn eval(call: &Call<'_>, view: &ViewDims) -> Result<Vec<Tensor>, EvalError> {
+    let x = call.input(0);
+    if view.is_reshape() {
+        return Ok(vec![x.reshaped(call.shape())]);
+    }
+    let shape = call.bind(&view.shape)?;
+    Ok(vec![
+        x.reshaped(shape)
+            .transposed(&view.perm)
+            .reshaped(call.shape()),
+    ])
+}
+
+/// Labels say which result dimension is which operand dimension, where one is: none of a reshape.
+pub(crate) fn freedom(op: &OpRef<'_>) -> Freedom {
+    Freedom {
+        class: FreedomClass::Rearrange,
+        ..Freedom::barrier(op)
+    }
+}
+
+/// The loops are the digits that operand, `shape` and result share; see [`Access::rearranged`].
+pub(crate) fn access(op: &OpRef<'_>, view: &ViewDims) -> Result<Access, OpError> {
+    let (x, y) = (op.operand(0)?, op.result(0)?);
+    let sizes =
+        |dims: &[Dim]| -> Vec<u64> { dims.iter().map(|d| d.fixed().unwrap_or(0)).collect() };
+    let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
+    let shape = shape.ok_or_else(|| not_a_rearrangement(op))?;
+    Ok(Access::rearranged(
+        &sizes(&x.dims),
+        &shape,
+        &view.perm,
+        &sizes(&y.dims),
+    ))
+}

@@ -1,0 +1,295 @@
+//! `hbir.reduce`: one number for all elements along `axes` (ONNX `ReduceSum`, `ReduceMean`, …, StableHLO `reduce`
+//! with a known body).
+//!
+//! The sum over no elements is 0, the product 1, the greatest the least value there is.
+
+use crate::cast::int_range;
+use crate::labels::or_barrier;
+use crate::lists::distinct_axes;
+use crate::shape::one;
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::{Access, Combine, Index, LoopKind};
+use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, attributes, words};
+
+words! {
+    /// What a reduction makes of the elements.
+    pub enum ReduceKind {
+        /// The sum.
+        Sum = "sum",
+        /// The mean.
+        Mean = "mean",
+        /// The greatest.
+        Max = "max",
+        /// The least.
+        Min = "min",
+        /// The product.
+        Prod = "prod",
+        /// `sum |x|`.
+        L1 = "l1",
+        /// `sqrt(sum x^2)`.
+        L2 = "l2",
+        /// `sum x^2`.
+        SumSquare = "sum_square",
+        /// `log(sum x)`.
+        LogSum = "log_sum",
+        /// `log(sum e^x)`.
+        LogSumExp = "log_sum_exp",
+        /// Every bit that all have.
+        And = "and",
+        /// Every bit that some have.
+        Or = "or",
+    }
+}
+
+attributes! {
+    /// One number for all elements along some axes.
+    pub struct Reduce {
+        /// What it makes of them.
+        kind: ReduceKind ["reduce-c1"],
+        /// The axes; negative ones count from the end. All of them when absent.
+        axes: Option<Vec<i64>>,
+        /// Whether the axes stay, with extents of 1.
+        keepdims: bool = false,
+    }
+}
+
+impl ReduceKind {
+    /// How partial results become one, where they do by themselves.
+    #[must_use]
+    pub fn combine(self) -> Option<Combine> {
+        match self {
+            ReduceKind::Sum | ReduceKind::L1 | ReduceKind::SumSquare => Some(Combine::Add),
+            ReduceKind::Prod => Some(Combine::Multiply),
+            ReduceKind::Max => Some(Combine::Max),
+            ReduceKind::Min => Some(Combine::Min),
+            ReduceKind::Mean
+            | ReduceKind::L2
+            | ReduceKind::LogSum
+            | ReduceKind::LogSumExp
+            | ReduceKind::And
+            | ReduceKind::Or => None,
+        }
+    }
+}
+
+impl Reduce {
+    /// The axes, counted from the front.
+    ///
+    /// # Errors
+    /// C2: axes of the operand, each once.
+    pub fn reduced(&self, op: &OpRef<'_>) -> Result<Vec<usize>, OpError> {
+        let rank = op.operand(0)?.rank();
+        match &self.axes {
+            Some(axes) => distinct_axes(op, "reduce-c2", "axes", axes, rank),
+            None => Ok((0..rank).collect()),
+        }
+    }
+}
+
+impl Operation for Reduce {
+    const NAME: &'static str = "hbir.reduce";
+    const SUMMARY: &'static str =
+        "sum, mean, max, min, prod, l1, l2, sum_square, log_sum, log_sum_exp, and, or along axes";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C3: logarithms are of floats. C4: bits are not.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let refuse = |code: &'static str, wanted: &str| {
+            let kind = self.kind.word();
+            let message = format!("hbir.reduce of kind {kind} of {}, wanted {wanted}", x.dtype);
+            Err(OpError::new(code, message))
+        };
+        match self.kind {
+            ReduceKind::LogSum | ReduceKind::LogSumExp if !x.dtype.is_float() => {
+                return refuse("reduce-c3", "a float type");
+            }
+            ReduceKind::And | ReduceKind::Or if x.dtype.is_float() => {
+                return refuse("reduce-c4", "i1 or an integer type");
+            }
+            _ => {}
+        }
+        let axes = self.reduced(op)?;
+        one(without(&x.dims, &axes, self.keepdims), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let rank = x.shape.len();
+        let axes = self.reduced(call.op)?;
+        let kept: Vec<usize> = (0..rank).filter(|d| !axes.contains(d)).collect();
+        let last = x.transposed(&[kept, axes.clone()].concat());
+        let n: usize = axes.iter().map(|&a| x.shape[a]).product();
+        let rows = call.shape().iter().product();
+        if x.dtype.is_float() {
+            let mut row = vec![0.0; n];
+            return Ok(call.floats((0..rows).map(|r| {
+                last.read_f64(r * n, &mut row);
+                reduce_floats(self.kind, &row)
+            })));
+        }
+        Ok(call.integers((0..rows).map(|r| {
+            let row: Vec<i128> = (r * n..(r + 1) * n).map(|i| last.i128_at(i)).collect();
+            reduce_integers(self.kind, &row, x.dtype)
+        })))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        match self.reduced(op) {
+            Ok(axes) => freedom(op, &axes, self.keepdims),
+            Err(_) => Freedom::barrier(op),
+        }
+    }
+
+    /// A kind whose parts combine reduces in loops; of the others the reduced dimensions are whole.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let x = op.operand(0)?;
+        let axes = self.reduced(op)?;
+        let mut access = Access::whole(op);
+        let mut result = Vec::new();
+        for (d, dim) in x.dims.iter().enumerate() {
+            let extent = dim.fixed().unwrap_or(0);
+            if !axes.contains(&d) {
+                let id = access.add(extent, LoopKind::Parallel);
+                access.operands[0][d] = Index::of(id);
+                result.push(Index::of(id));
+                continue;
+            }
+            if let Some(combine) = self.kind.combine() {
+                let id = access.add(extent, LoopKind::Reduce(combine));
+                access.operands[0][d] = Index::of(id);
+            }
+            if self.keepdims {
+                result.push(Index::zero());
+            }
+        }
+        access.results = vec![result];
+        Ok(access)
+    }
+
+    /// Means of floats combine too, weighted, though no loop says so.
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
+        Some(match self.kind.combine() {
+            Some(Combine::Add) => Partial::Add,
+            Some(Combine::Multiply) => Partial::Multiply,
+            Some(Combine::Max) => Partial::Max,
+            Some(Combine::Min) => Partial::Min,
+            None if self.kind == ReduceKind::Mean && op.operand(0).ok()?.dtype.is_float() => {
+                Partial::Mean
+            }
+            None => return None,
+        })
+    }
+}
+
+/// The dimensions that a reduction leaves.
+pub(crate) fn without(dims: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
+    let dim = |(d, dim): (usize, &Dim)| match (axes.contains(&d), keep) {
+        (false, _) => Some(dim.clone()),
+        (true, true) => Some(Dim::Fixed(1)),
+        (true, false) => None,
+    };
+    dims.iter().enumerate().filter_map(dim).collect()
+}
+
+/// Reduced dimensions have labels of their own; a kept extent of 1 has none.
+pub(crate) fn freedom(op: &OpRef<'_>, axes: &[usize], keep: bool) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let labels = f.fresh_for(op.operand(0)?.rank());
+        axes.iter().for_each(|&a| f.role(labels[a], Role::Axis));
+        f.operand(labels.iter().copied().map(Some).collect());
+        let mark = |(d, &label): (usize, &usize)| match (axes.contains(&d), keep) {
+            (false, _) => Some(Some(label)),
+            (true, true) => Some(None),
+            (true, false) => None,
+        };
+        f.result(labels.iter().enumerate().filter_map(mark).collect());
+        Ok(())
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of elements")]
+fn reduce_floats(kind: ReduceKind, row: &[f64]) -> f64 {
+    let sum = |f: fn(f64) -> f64| row.iter().map(|&x| f(x)).fold(0.0, |a, b| a + b);
+    let greatest = || {
+        row.iter().fold(
+            f64::NEG_INFINITY,
+            |a, &b| if a.is_nan() || b < a { a } else { b },
+        )
+    };
+    match kind {
+        ReduceKind::Mean => sum(|x| x) / row.len() as f64,
+        ReduceKind::Max => greatest(),
+        ReduceKind::Min => row.iter().fold(
+            f64::INFINITY,
+            |a, &b| if a.is_nan() || a < b { a } else { b },
+        ),
+        ReduceKind::Prod => row.iter().product(),
+        ReduceKind::L1 => sum(f64::abs),
+        ReduceKind::L2 => sum(|x| x * x).sqrt(),
+        ReduceKind::SumSquare => sum(|x| x * x),
+        ReduceKind::LogSum => sum(|x| x).ln(),
+        ReduceKind::LogSumExp => {
+            let top = greatest();
+            let shift = if top.is_finite() { top } else { 0.0 };
+            row.iter().map(|x| (x - shift).exp()).sum::<f64>().ln() + shift
+        }
+        ReduceKind::Sum | ReduceKind::And | ReduceKind::Or => sum(|x| x),
+    }
+}
+
+fn reduce_integers(kind: ReduceKind, row: &[i128], dtype: DType) -> i128 {
+    let sum = |f: fn(i128) -> i128| row.iter().fold(0i128, |a, &x| a.wrapping_add(f(x)));
+    let (low, high) = int_range(dtype);
+    match kind {
+        ReduceKind::Mean => sum(|x| x).checked_div(row.len() as i128).unwrap_or(0),
+        ReduceKind::Max => row.iter().copied().fold(low, i128::max),
+        ReduceKind::Min => row.iter().copied().fold(high, i128::min),
+        ReduceKind::Prod => row.iter().fold(1i128, |a, &x| a.wrapping_mul(x)),
+        ReduceKind::L1 => sum(i128::abs),
+        ReduceKind::L2 => sum(|x| x.wrapping_mul(x)).max(0).isqrt(),
+        ReduceKind::SumSquare => sum(|x| x.wrapping_mul(x)),
+        ReduceKind::And => row
+            .iter()
+            .fold(if dtype.is_bool() { 1 } else { -1 }, |a, &x| a & x),
+        ReduceKind::Or => row.iter().fold(0, |a, &x| a | x),
+        ReduceKind::Sum | ReduceKind::LogSum | ReduceKind::LogSumExp => sum(|x| x),
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "reduce-c1",
+        "`kind` of `hbir.reduce` is no known reduction",
+        r#"%0 = "hbir.reduce"(%x) <{kind = "median"}> : (tensor<2x3xf32>) -> tensor<2x1xf32>"#,
+        "use one of the kinds that the message lists",
+    ),
+    Code::program(
+        "reduce-c2",
+        "`axes` of `hbir.reduce` names an axis twice, or one that the operand does not have",
+        r#"%0 = "hbir.reduce"(%x) <{kind = "sum", axes = [1, -1]}> : (tensor<2x3xf32>) -> tensor<2x1xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "reduce-c3",
+        "a reduction with a logarithm of something else than floats",
+        r#"%0 = "hbir.reduce"(%x) <{kind = "log_sum"}> : (tensor<2xsi8>) -> tensor<1xsi8>"#,
+        "cast the operand to a float type",
+    ),
+    Code::program(
+        "reduce-c4",
+        "a reduction of bits of something else than integers and truth values",
+        r#"%0 = "hbir.reduce"(%x) <{kind = "or"}> : (tensor<2xf32>) -> tensor<f32>"#,
+        "compare first, or cast the operand to an integer type",
+    ),
+];

@@ -1,0 +1,88 @@
+//! `hbir.reshape`: the row-major elements in another `shape` (ONNX `Reshape`, StableHLO `reshape`); an entry is a
+//! number, a symbol's name or one -1; without `shape` it is the result type's.
+
+use crate::lists::{shape_attrs, target_shape};
+use crate::rearrange;
+use crate::shape::one;
+use optc_ir::attr::Attr;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The row-major elements in another shape.
+    pub struct Reshape {
+        /// The shape: numbers, names of symbols, and one -1 for what is left; the result type's when
+        /// absent.
+        shape: Option<Vec<Attr>>,
+    }
+}
+
+impl Reshape {
+    /// The reshape to these extents, of which at most one is unknown.
+    #[must_use]
+    pub fn of_dims(dims: &[Dim]) -> Reshape {
+        Reshape {
+            shape: Some(shape_attrs(dims)),
+        }
+    }
+}
+
+impl Operation for Reshape {
+    const NAME: &'static str = "hbir.reshape";
+    const SUMMARY: &'static str = "the row-major elements in another shape";
+    const FAMILY: &'static str = "rearrange";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: well-formed entries. C2: the number of elements stays.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let codes = ["reshape-c1", "reshape-volume-mismatch"];
+        one(
+            target_shape(op, codes, self.shape.as_deref(), &x.dims)?,
+            x.dtype,
+        )
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        rearrange::eval(call, &self.rearrangement(call.op)?)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        rearrange::freedom(op)
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        rearrange::access(op, &self.rearrangement(op)?)
+    }
+
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
+        Ok(ViewDims::reshape(&op.operand(0)?.dims))
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "reshape-c1",
+        "`shape` has an entry that is neither a size, nor the name of a symbol, nor -1, or has two -1",
+        r#"%0 = "hbir.reshape"(%x) <{shape = [-1, -1]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        "write sizes from 0 on, names in quotation marks, and at most one -1 for what is left",
+    ),
+    Code::program(
+        "reshape-volume-mismatch",
+        "a reshape changes the number of elements, or its -1 has no whole number",
+        r#"%0 = "hbir.reshape"(%x) <{shape = [4, 5]}> : (tensor<2x3xf32>) -> tensor<4x5xf32>"#,
+        "the sizes must multiply to the number of elements of the operand",
+    ),
+];

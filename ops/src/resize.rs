@@ -1,0 +1,523 @@
+//! `hbir.resize`: interpolation to another number of elements (ONNX `Resize`).
+//!
+//! Either `scales`, one factor a dimension (the result has `floor(n * scale)` elements), or `sizes`, the
+//! result's extents. Position `o` of the result reads the operand at a place that
+//! `coordinate_transformation_mode` gives: half_pixel `(o + 0.5) / s - 0.5`, half_pixel_symmetric (which adds
+//! what rounding the size lost), pytorch_half_pixel (0 for one element), align_corners `o * (n - 1) / (m - 1)`,
+//! asymmetric `o / s`. `mode` is nearest (`nearest_mode`: round_prefer_floor, round_prefer_ceil, floor, ceil),
+//! linear, or cubic (`cubic_coeff_a`, -0.75 when absent); what lies beyond the edge is the edge element, or is
+//! left out and the weights scaled to 1 with `exclude_outside`. Where elements become fewer, `antialias`
+//! widens the linear and cubic weights by the scale. tf_crop_and_resize resizes the part that `roi`
+//! gives (starts, then ends, in parts of `n - 1`); outside of the operand is `extrapolation_value`. Dimensions are
+//! independent: one after the other is interpolated, in `f64`, and the result rounded once.
+
+use crate::labels::{marks, or_barrier};
+use crate::lanes::Lanes;
+use crate::shape::{computed, one, show};
+use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::size::Size;
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::types::{Dim, TensorType};
+use optc_ir::{Code, attributes, words};
+
+words! {
+    /// How a [`Resize`] reads the elements around a place.
+    pub enum ResizeMode {
+        /// The nearest one.
+        Nearest = "nearest",
+        /// Two, weighted by their distance.
+        Linear = "linear",
+        /// Four, by Keys' cubic convolution.
+        Cubic = "cubic",
+    }
+}
+
+words! {
+    /// The place that position `o` of `m` reads of `n` elements scaled by `s`.
+    pub enum Coordinates {
+        /// `(o + 0.5) / s - 0.5`.
+        HalfPixel = "half_pixel",
+        /// As half_pixel, and what rounding the size lost is shared by both ends.
+        HalfPixelSymmetric = "half_pixel_symmetric",
+        /// As half_pixel, and 0 where `m` is 1.
+        PytorchHalfPixel = "pytorch_half_pixel",
+        /// `o * (n - 1) / (m - 1)`, and 0 where `m` is 1.
+        AlignCorners = "align_corners",
+        /// `o / s`.
+        Asymmetric = "asymmetric",
+        /// Of the part that `roi` gives as much as of the whole with align_corners.
+        TfCropAndResize = "tf_crop_and_resize",
+    }
+}
+
+words! {
+    /// Which element is the nearest to a place.
+    pub enum NearestMode {
+        /// Rounded, a half down.
+        RoundPreferFloor = "round_prefer_floor",
+        /// Rounded, a half up.
+        RoundPreferCeil = "round_prefer_ceil",
+        /// The one before.
+        Floor = "floor",
+        /// The one after.
+        Ceil = "ceil",
+    }
+}
+
+attributes! {
+    /// Interpolation to another number of elements.
+    pub struct Resize {
+        /// A factor for each dimension; either these or `sizes`.
+        scales: Option<Vec<f64>>,
+        /// The result's extents; either these or `scales`.
+        sizes: Option<Vec<f64>>,
+        /// How the elements around a place are read.
+        mode: ResizeMode ["resize-c1"] = ResizeMode::Nearest,
+        /// The place that a position of the result reads.
+        coordinate_transformation_mode: Coordinates ["resize-c1"] = Coordinates::HalfPixel,
+        /// Which element is the nearest.
+        nearest_mode: NearestMode ["resize-c1"] = NearestMode::RoundPreferFloor,
+        /// The coefficient of the cubic convolution.
+        cubic_coeff_a: f64 = -0.75,
+        /// Whether what lies beyond the edge is left out and the weights scaled to 1; otherwise it is the edge
+        /// element.
+        exclude_outside: bool = false,
+        /// Whether linear and cubic weights are widened by the scale where elements become fewer.
+        antialias: bool = false,
+        /// The part that tf_crop_and_resize resizes, in parts of `n - 1`: where it starts along every
+        /// dimension, then where it ends.
+        roi: Option<Vec<f64>>,
+        /// What lies outside of the operand when a part is resized.
+        extrapolation_value: f64 = 0.0,
+    }
+}
+
+impl Resize {
+    /// The dimensions that are interpolated, one after the other; `None` where a size is not known, a
+    /// constraint does not hold, or `roi` crops.
+    #[must_use]
+    pub fn interpolations(&self, op: &OpRef<'_>) -> Option<Vec<Interpolation>> {
+        let x = op.operand(0).ok()?;
+        if !self.region(x.rank()).ok()?.is_empty() {
+            return None;
+        }
+        let targets = self.targets(x).ok()?;
+        let mut all = Vec::new();
+        for (axis, (dim, (target, scale))) in x.dims.iter().zip(&targets).enumerate() {
+            let n = usize::try_from(dim.fixed()?).ok()?;
+            let m = usize::try_from(target.fixed()?).ok()?;
+            if n != m || *scale != 1.0 {
+                let way = Way {
+                    by: self,
+                    scale: *scale,
+                    part: None,
+                };
+                let taps = (0..m).map(|o| way.taps(o, (n, m))).collect();
+                all.push(Interpolation { axis, taps });
+            }
+        }
+        Some(all)
+    }
+
+    /// Per dimension where the part that is resized starts and ends, in parts of `n - 1`; nothing where all
+    /// is.
+    ///
+    /// C5: a region has two numbers a dimension, and is there to be cropped.
+    fn region(&self, rank: usize) -> Result<Vec<(f64, f64)>, OpError> {
+        let crops = self.coordinate_transformation_mode == Coordinates::TfCropAndResize;
+        if self.roi.as_ref().map(Vec::len) != crops.then_some(2 * rank) {
+            let message = format!(
+                "hbir.resize wants {} numbers in `roi` to crop, else none",
+                2 * rank
+            );
+            return Err(OpError::new("resize-c5", message));
+        }
+        let roi = self.roi.as_deref().unwrap_or_default();
+        let (starts, ends) = roi.split_at(roi.len() / 2);
+        Ok(starts.iter().copied().zip(ends.iter().copied()).collect())
+    }
+
+    /// Per dimension the result's extent and the scale.
+    ///
+    /// C2: one of `scales` and `sizes`, with one entry a dimension. C3: scales are positive, sizes not
+    /// negative, and an empty dimension stays empty.
+    fn targets(&self, x: &TensorType) -> Result<Vec<(Dim, f64)>, OpError> {
+        let (list, by_scale) = match (&self.scales, &self.sizes) {
+            (Some(scales), None) => (scales, true),
+            (None, Some(sizes)) => (sizes, false),
+            _ => {
+                let message = "hbir.resize wants one of `scales` and `sizes`";
+                return Err(OpError::new("resize-c2", message));
+            }
+        };
+        if list.len() != x.rank() {
+            let message = format!(
+                "hbir.resize of {} has {} entries, wanted {}",
+                show(&x.dims),
+                list.len(),
+                x.rank()
+            );
+            return Err(OpError::new("resize-c2", message));
+        }
+        let target = |(dim, &v): (&Dim, &f64)| {
+            if by_scale {
+                scaled(dim, v)
+            } else {
+                sized(dim, v)
+            }
+        };
+        x.dims.iter().zip(list).map(target).collect()
+    }
+}
+
+impl Operation for Resize {
+    const NAME: &'static str = "hbir.resize";
+    const SUMMARY: &'static str = "interpolation to another number of elements";
+    const FAMILY: &'static str = "resize";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C4: of numbers.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        self.region(x.rank())?;
+        if x.dtype.is_bool() {
+            return Err(OpError::new(
+                "resize-c4",
+                "hbir.resize of i1, wanted a float or an integer type",
+            ));
+        }
+        one(self.targets(x)?.into_iter().map(|t| t.0).collect(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.op.operand(0)?;
+        let roi = self.region(x.rank())?;
+        let targets = self.targets(x)?;
+        let mut shape = call.input(0).shape.clone();
+        let original = shape.clone();
+        let mut values = call.input(0).to_f64();
+        for (axis, (&size, (_, scale))) in call.shape().iter().zip(&targets).enumerate() {
+            let part = roi.get(axis).copied();
+            if size != shape[axis] || *scale != 1.0 || part.is_some() {
+                let way = Way {
+                    by: self,
+                    scale: *scale,
+                    part,
+                };
+                values = resize_axis(&values, &mut shape, axis, size, &way);
+            }
+        }
+        for (axis, (&n, &part)) in original.iter().zip(&roi).enumerate() {
+            let outside = Outside {
+                n,
+                part,
+                value: self.extrapolation_value,
+            };
+            erase_outside(&mut values, &shape, axis, &outside);
+        }
+        Ok(call.floats(values))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Window, |f| {
+            let (x, y) = (op.operand(0)?, op.result(0)?);
+            let mut labels = Vec::with_capacity(x.rank());
+            for (d, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
+                let role = match d {
+                    0 if 2 < x.rank() => Role::Batch,
+                    1 if 2 < x.rank() => Role::Channel,
+                    _ => Role::Spatial,
+                };
+                let label = f.fresh(role);
+                if !a.same(b) {
+                    f.uncut(label);
+                }
+                labels.push(label);
+            }
+            f.operand(marks(&labels));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    /// A dimension that keeps its size is a loop, unless a region of interest says otherwise.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let mut access = Access::whole(op);
+        if self.roi.is_some() {
+            return Ok(access);
+        }
+        for (d, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
+            // Outer dimensions alone: an inner one of the same size may still be scaled.
+            if !a.same(b) || 2 <= d || x.rank() <= 2 {
+                continue;
+            }
+            let id = access.add(b.fixed().unwrap_or(0), LoopKind::Parallel);
+            access.operands[0][d] = Index::of(id);
+            access.results[0][d] = Index::of(id);
+        }
+        Ok(access)
+    }
+}
+
+/// What the positions of one dimension of the result of an `hbir.resize` read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Interpolation {
+    /// The dimension.
+    pub axis: usize,
+    /// Per position the elements of the operand that it reads, and their weights.
+    pub taps: Vec<Vec<(usize, f64)>>,
+}
+
+/// The greatest extent that a resize is believed to have.
+const MAX_EXTENT: f64 = 4_294_967_296.0;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked before"
+)]
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+fn scaled(dim: &Dim, scale: f64) -> Result<(Dim, f64), OpError> {
+    let Some(n) = dim.fixed() else {
+        return Ok((
+            if scale == 1.0 {
+                dim.clone()
+            } else if 0.0 < scale && scale < MAX_EXTENT && scale.fract() == 0.0 {
+                computed(dim, |n| n.times(&Size::from(scale as u64)))
+            } else {
+                Dim::Unknown
+            },
+            scale,
+        ));
+    };
+    let size = (n as f64 * scale).floor();
+    if 0.0 < scale && size < MAX_EXTENT {
+        return Ok((Dim::Fixed(size as u64), scale));
+    }
+    let message = format!("hbir.resize scales {n} elements by {scale}, wanted a positive factor");
+    Err(OpError::new("resize-c3", message))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked before"
+)]
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+fn sized(dim: &Dim, size: f64) -> Result<(Dim, f64), OpError> {
+    let n = dim.fixed();
+    if (0.0..MAX_EXTENT).contains(&size) && (n != Some(0) || size == 0.0) {
+        let scale = n.filter(|&n| n != 0).map_or(1.0, |n| size / n as f64);
+        return Ok((Dim::Fixed(size as u64), scale));
+    }
+    Err(OpError::new(
+        "resize-c3",
+        format!("hbir.resize of {dim} elements to {size}"),
+    ))
+}
+
+/// What a dimension that is cropped has outside of its elements.
+struct Outside {
+    /// The number of its elements.
+    n: usize,
+    /// The part that is resized.
+    part: (f64, f64),
+    value: f64,
+}
+
+/// Writes the value for outside where a dimension is read beyond its elements.
+#[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+fn erase_outside(values: &mut [f64], shape: &[usize], axis: usize, outside: &Outside) {
+    let (n, m) = (outside.n as f64, shape[axis]);
+    let beyond: Vec<bool> = (0..m)
+        .map(|o| {
+            let place = cropped(o as f64, n, m as f64, outside.part);
+            !(0.0..=n - 1.0).contains(&place)
+        })
+        .collect();
+    for (start, step) in Lanes::new(shape, axis).iter() {
+        for (o, _) in beyond.iter().enumerate().filter(|(_, out)| **out) {
+            values[start + o * step] = outside.value;
+        }
+    }
+}
+
+/// Where position `o` of `m` reads the part from `start` to `end` of a dimension of `n` elements.
+fn cropped(o: f64, n: f64, m: f64, (start, end): (f64, f64)) -> f64 {
+    if m <= 1.0 {
+        return 0.5 * (start + end) * (n - 1.0);
+    }
+    start * (n - 1.0) + o * (end - start) * (n - 1.0) / (m - 1.0)
+}
+
+/// Interpolates one dimension.
+fn resize_axis(
+    x: &[f64],
+    shape: &mut [usize],
+    axis: usize,
+    size: usize,
+    way: &Way<'_>,
+) -> Vec<f64> {
+    let from = Lanes::new(shape, axis);
+    let taps: Vec<Vec<(usize, f64)>> = (0..size).map(|o| way.taps(o, (from.n, size))).collect();
+    shape[axis] = size;
+    let to = Lanes::new(shape, axis);
+    let mut out = vec![0.0; shape.iter().product()];
+    for ((start, step), (out_start, out_step)) in from.iter().zip(to.iter()) {
+        for (o, taps) in taps.iter().enumerate() {
+            let sum = taps
+                .iter()
+                .map(|&(i, weight)| x[start + i * step] * weight)
+                .sum();
+            out[out_start + o * out_step] = sum;
+        }
+    }
+    out
+}
+
+/// How one dimension is interpolated.
+struct Way<'a> {
+    by: &'a Resize,
+    scale: f64,
+    /// The part of it that is resized, if not all is.
+    part: Option<(f64, f64)>,
+}
+
+impl Way<'_> {
+    /// The elements that position `o` of the result reads, and their weights.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "places are near the extent"
+    )]
+    #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+    fn taps(&self, o: usize, (n, m): (usize, usize)) -> Vec<(usize, f64)> {
+        let place = match self.part {
+            Some(part) => cropped(o as f64, n as f64, m as f64, part),
+            None => self.place(o as f64, n as f64, m as f64),
+        };
+        let clamp = |i: i64| i.clamp(0, n as i64 - 1) as usize;
+        if self.by.mode == ResizeMode::Nearest {
+            let nearest = match self.by.nearest_mode {
+                NearestMode::RoundPreferFloor => (place - 0.5).ceil(),
+                NearestMode::RoundPreferCeil => (place + 0.5).floor(),
+                NearestMode::Floor => place.floor(),
+                NearestMode::Ceil => place.ceil(),
+            };
+            return vec![(clamp(nearest as i64), 1.0)];
+        }
+        let base = place.floor();
+        let t = place - base;
+        let (first, weights) = if self.by.antialias && self.scale < 1.0 {
+            self.wide_weights(place)
+        } else if self.by.mode == ResizeMode::Linear {
+            (base as i64, vec![1.0 - t, t])
+        } else {
+            (
+                base as i64 - 1,
+                cubic_weights(t, self.by.cubic_coeff_a).to_vec(),
+            )
+        };
+        let taps = weights
+            .into_iter()
+            .zip(first..)
+            .map(|(weight, i)| (i, weight));
+        if !self.by.exclude_outside {
+            return taps.map(|(i, weight)| (clamp(i), weight)).collect();
+        }
+        let inside: Vec<(i64, f64)> = taps.filter(|(i, _)| (0..n as i64).contains(i)).collect();
+        let total: f64 = inside.iter().map(|t| t.1).sum();
+        inside
+            .into_iter()
+            .map(|(i, weight)| (clamp(i), weight / total))
+            .collect()
+    }
+
+    /// Where position `o` of `m` reads a dimension of `n` elements.
+    fn place(&self, o: f64, n: f64, m: f64) -> f64 {
+        let scale = self.scale;
+        let half_pixel = (o + 0.5) / scale - 0.5;
+        match self.by.coordinate_transformation_mode {
+            Coordinates::HalfPixelSymmetric => n / 2.0 * (1.0 - m / (scale * n)) + half_pixel,
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if m <= 1.0 => 0.0,
+            Coordinates::AlignCorners => o * (n - 1.0) / (m - 1.0),
+            Coordinates::Asymmetric => o / scale,
+            Coordinates::HalfPixel
+            | Coordinates::PytorchHalfPixel
+            | Coordinates::TfCropAndResize => half_pixel,
+        }
+    }
+
+    /// The first element and the weights of all that the kernel, widened by `1 / scale`, covers; their sum is 1.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "places are near the extent"
+    )]
+    #[expect(clippy::cast_precision_loss, reason = "extents are below 2^53")]
+    fn wide_weights(&self, place: f64) -> (i64, Vec<f64>) {
+        let scale = self.scale;
+        let linear = self.by.mode == ResizeMode::Linear;
+        let reach = if linear { 1.0 } else { 2.0 } / scale;
+        let first = (place - reach).ceil() as i64;
+        let last = (place + reach).floor() as i64;
+        let weight = |i: i64| {
+            let distance = ((i as f64 - place) * scale).abs();
+            if linear {
+                (1.0 - distance).max(0.0)
+            } else if distance < 1.0 {
+                cubic_weights(distance, self.by.cubic_coeff_a)[1]
+            } else {
+                cubic_weights((distance - 1.0).min(1.0), self.by.cubic_coeff_a)[0]
+            }
+        };
+        let weights: Vec<f64> = (first..=last).map(weight).collect();
+        let total: f64 = weights.iter().sum();
+        (first, weights.into_iter().map(|w| w / total).collect())
+    }
+}
+
+/// The weights of the four elements around a place, `t` beyond the second (Keys' cubic convolution).
+fn cubic_weights(t: f64, a: f64) -> [f64; 4] {
+    let near = |t: f64| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
+    let far = |t: f64| ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a;
+    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "resize-c1",
+        "`mode`, `coordinate_transformation_mode` or `nearest_mode` of `hbir.resize` is no known word",
+        r#"%0 = "hbir.resize"(%x) <{sizes = [4], mode = "area"}> : (tensor<2xf32>) -> tensor<4xf32>"#,
+        "use one of the words that the message lists",
+    ),
+    Code::program(
+        "resize-c2",
+        "`hbir.resize` does not have exactly one of `scales` and `sizes`, with one entry a dimension",
+        r#"%0 = "hbir.resize"(%x) : (tensor<2xf32>) -> tensor<4xf32>"#,
+        "give `sizes = […]` or `scales = […]`; 1.0 leaves a dimension as it is",
+    ),
+    Code::program(
+        "resize-c3",
+        "a scale of `hbir.resize` is not above 0, a size is negative, or an empty dimension would get elements",
+        r#"%0 = "hbir.resize"(%x) <{scales = [-1.0]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+        "give positive scales, or sizes from 0 on",
+    ),
+    Code::program(
+        "resize-c4",
+        "`hbir.resize` of booleans, wanted numbers",
+        r#"%0 = "hbir.resize"(%x) <{sizes = [4]}> : (tensor<2xi1>) -> tensor<4xi1>"#,
+        "cast the operand to a number type",
+    ),
+    Code::program(
+        "resize-c5",
+        "`roi` of `hbir.resize` is there without tf_crop_and_resize, or lacks a start and an end for each dimension",
+        r#"%0 = "hbir.resize"(%x) <{sizes = [4], roi = [0.5]}> : (tensor<2xf32>) -> tensor<4xf32>"#,
+        "give all starts, then all ends, in parts of the extent, or no `roi`",
+    ),
+];

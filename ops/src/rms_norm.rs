@@ -1,0 +1,52 @@
+//! `hbir.rms_norm`: `y = x / sqrt(mean of squares + epsilon) * scale`, the mean over the dimensions from `axis`
+//! on (ONNX `RMSNormalization`).
+
+use crate::norm;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Divided by the root mean square over the dimensions from `axis` on, scaled.
+    pub struct RmsNorm {
+        /// The first of the dimensions that are normalized; negative ones count from the end.
+        axis: i64 = -1,
+        /// Added to the mean of squares before the root is taken.
+        epsilon: f64 = 1e-5,
+    }
+}
+
+impl RmsNorm {
+    /// The first of the dimensions that are normalized; the others are all after it.
+    ///
+    /// # Errors
+    /// The operand has no such dimension.
+    pub fn first_axis(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        norm::first_axis(op, self.axis)
+    }
+}
+
+impl Operation for RmsNorm {
+    const NAME: &'static str = "hbir.rms_norm";
+    const SUMMARY: &'static str =
+        "divided by the root mean square over the dimensions from `axis` on, scaled";
+    const FAMILY: &'static str = "norm";
+    const OPERANDS: (usize, usize) = (2, 2);
+    const CODES: &'static [Code] = norm::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        norm::infer_trailing(op, self.axis)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        norm::eval_trailing(call, self.axis, self.epsilon, false)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        norm::freedom_trailing(op, self.axis)
+    }
+}

@@ -1,0 +1,87 @@
+//! Writing by index: a copy of the first operand in which the places named by the indices hold the
+//! updates, or their `reduction` with what was there. Operands: the tensor, the indices, the updates. An
+//! index below 0 counts from the end; of several updates of one place without a reduction the last in
+//! row-major order stays.
+
+use crate::shape::{operand_bytes, result_bytes};
+use optc_ir::op::{Call, OpRef, Traffic};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::words;
+
+words! {
+    /// What becomes of an element and an update of it.
+    pub enum ScatterReduction {
+        /// The update.
+        None = "none",
+        /// The sum.
+        Add = "add",
+        /// The product.
+        Mul = "mul",
+        /// The greater one.
+        Max = "max",
+        /// The lesser one.
+        Min = "min",
+    }
+}
+
+impl ScatterReduction {
+    fn float(self, old: f64, new: f64) -> f64 {
+        match self {
+            ScatterReduction::Add => old + new,
+            ScatterReduction::Mul => old * new,
+            ScatterReduction::Max => {
+                if old.is_nan() || new < old {
+                    old
+                } else {
+                    new
+                }
+            }
+            ScatterReduction::Min => {
+                if old.is_nan() || old < new {
+                    old
+                } else {
+                    new
+                }
+            }
+            ScatterReduction::None => new,
+        }
+    }
+
+    fn integer(self, old: i128, new: i128) -> i128 {
+        match self {
+            ScatterReduction::Add => old.wrapping_add(new),
+            ScatterReduction::Mul => old.wrapping_mul(new),
+            ScatterReduction::Max => old.max(new),
+            ScatterReduction::Min => old.min(new),
+            ScatterReduction::None => new,
+        }
+    }
+}
+
+/// The whole first operand is read and the whole result written.
+pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
+    Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
+}
+
+/// Writes update `i` to `places[i / part] + i % part`.
+pub(crate) fn write(
+    call: &Call<'_>,
+    reduction: ScatterReduction,
+    places: &[usize],
+    part: usize,
+) -> Result<Vec<Tensor>, EvalError> {
+    let (x, updates) = (call.input(0), call.input(2));
+    let targets = (0..updates.len()).map(|i| (i, places[i / part] + i % part));
+    if x.dtype.is_float() {
+        let mut out = x.to_f64();
+        for (i, at) in targets {
+            out[at] = reduction.float(out[at], updates.f64_at(i));
+        }
+        return Ok(call.floats(out));
+    }
+    let mut out: Vec<i128> = (0..x.len()).map(|i| x.i128_at(i)).collect();
+    for (i, at) in targets {
+        out[at] = reduction.integer(out[at], updates.i128_at(i));
+    }
+    Ok(call.integers(out))
+}

@@ -1,0 +1,125 @@
+//! `hbir.scatter_elements` (ONNX `ScatterElements`) writes `y[i with its axis entry indices[i]]`.
+
+use crate::gather::indexed_axis;
+use crate::gather_elements::element_places;
+use crate::labels::{marks, or_barrier};
+use crate::scatter::{ScatterReduction, traffic, write};
+use crate::shape::{as_axis, common_dtype, one, show, wants_index, wants_rank};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    compatible,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A copy with elements written at indices along an axis.
+    pub struct ScatterElements {
+        /// The axis; negative ones count from the end.
+        axis: i64 = 0,
+        /// What becomes of an element and an update of it.
+        reduction: ScatterReduction ["scatter-elements-c5"] = ScatterReduction::None,
+    }
+}
+
+impl Operation for ScatterElements {
+    const NAME: &'static str = "hbir.scatter_elements";
+    const SUMMARY: &'static str = "a copy with elements written at indices along an axis";
+    const FAMILY: &'static str = "gather";
+    const OPERANDS: (usize, usize) = (3, 3);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the updates
+    /// have the indices' shape and the first operand's element type. C5: a known reduction.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
+        as_axis(op, "scatter-elements-c1", self.axis, x.rank())?;
+        wants_index(op, "scatter-elements-c2", 1)?;
+        wants_rank(op, "scatter-elements-c3", 1, x.rank())?;
+        common_dtype(op, "scatter-elements-c4", [0, 2])?;
+        if !compatible(&indices.dims, &updates.dims) {
+            let message = format!(
+                "hbir.scatter_elements has updates {} for indices {}, wanted equal shapes",
+                show(&updates.dims),
+                show(&indices.dims)
+            );
+            return Err(OpError::new("scatter-elements-c4", message));
+        }
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let axis = as_axis(call.op, "scatter-elements-c1", self.axis, x.shape.len())?;
+        for (d, &n) in call.input(1).shape.iter().enumerate() {
+            if d != axis && x.shape[d] < n {
+                let message = format!("{n} indices in dimension {d} of {} elements", x.shape[d]);
+                return Err(EvalError::new(message));
+            }
+        }
+        let places = element_places(&x.shape, call.input(1), axis)?;
+        write(call, self.reduction, &places, 1)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let rank = op.operand(0)?.rank();
+            let axis = as_axis(op, "scatter-elements-c1", self.axis, rank)?;
+            let labels = f.fresh_for(rank);
+            f.role(labels[axis], Role::Axis);
+            let mut updates = marks(&labels);
+            updates[axis] = Some(f.fresh(Role::Axis));
+            f.operand(marks(&labels));
+            f.operand(updates.clone());
+            f.operand(updates);
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        traffic(op)
+    }
+
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        indexed_axis(op, "scatter-elements-c1", self.axis)
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "scatter-elements-c1",
+        "`hbir.scatter_elements` names an axis that its first operand does not have",
+        r#"%0 = "hbir.scatter_elements"(%x, %y, %z) <{axis = 1}> : (tensor<4xf32>, tensor<2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "scatter-elements-c2",
+        "the indices of `hbir.scatter_elements` are no integers",
+        r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "cast the indices to `si64` or `si32`",
+    ),
+    Code::program(
+        "scatter-elements-c3",
+        "indices and first operand of `hbir.scatter_elements` differ in rank",
+        r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "give the indices one dimension for each of the first operand",
+    ),
+    Code::program(
+        "scatter-elements-c4",
+        "the updates of `hbir.scatter_elements` differ from the indices in shape, or from the first operand in element type",
+        r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
+        "give one update for each index",
+    ),
+    Code::program(
+        "scatter-elements-c5",
+        "`reduction` of `hbir.scatter_elements` is no known reduction",
+        r#"%0 = "hbir.scatter_elements"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "use one of the words that the message lists",
+    ),
+];

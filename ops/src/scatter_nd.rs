@@ -1,0 +1,137 @@
+//! `hbir.scatter_nd` (ONNX `ScatterND`) writes the part at the coordinates in the last dimension of the indices.
+
+use crate::gather_nd::{indexed_all, nd_places};
+use crate::labels::{marks, or_barrier};
+use crate::scatter::{ScatterReduction, traffic, write};
+use crate::shape::{common_dtype, one, show, wants_index};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    compatible,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A copy with parts written at coordinates.
+    pub struct ScatterNd {
+        /// What becomes of an element and an update of it.
+        reduction: ScatterReduction ["scatter-nd-c5"] = ScatterReduction::None,
+    }
+}
+
+impl Operation for ScatterNd {
+    const NAME: &'static str = "hbir.scatter_nd";
+    const SUMMARY: &'static str = "a copy with parts written at coordinates";
+    const FAMILY: &'static str = "gather";
+    const OPERANDS: (usize, usize) = (3, 3);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: the indices are integers. C2: their last dimension is known and at most the rank. C3: the
+    /// updates have the indices' leading dimensions, then the dimensions left. C4: one element type.
+    /// C5: a known reduction.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
+        wants_index(op, "scatter-nd-c1", 1)?;
+        let depth = depth(op)?;
+        let wanted = [&indices.dims[..indices.rank() - 1], &x.dims[depth..]].concat();
+        if !compatible(&wanted, &updates.dims) {
+            let message = format!(
+                "hbir.scatter_nd has updates {}, wanted {}",
+                show(&updates.dims),
+                show(&wanted)
+            );
+            return Err(OpError::new("scatter-nd-c3", message));
+        }
+        common_dtype(op, "scatter-nd-c4", [0, 2])?;
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let depth = depth(call.op)?;
+        let part = x.shape[depth..].iter().product::<usize>();
+        let places = nd_places(&x.shape, call.input(1), 0, depth)?;
+        write(call, self.reduction, &places, part)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
+            let depth = depth(op)?;
+            let labels = f.fresh_for(x);
+            labels[..depth].iter().for_each(|&l| f.role(l, Role::Axis));
+            let rows = f.fresh_for(indices - 1);
+            let coordinate = f.fresh(Role::Axis);
+            f.uncut(coordinate);
+            f.operand(marks(&labels));
+            f.operand([marks(&rows), vec![Some(coordinate)]].concat());
+            f.operand([marks(&rows), marks(&labels[depth..])].concat());
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        traffic(op)
+    }
+
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        indexed_all(op)
+    }
+}
+
+/// The number of coordinates.
+fn depth(op: &OpRef<'_>) -> Result<usize, OpError> {
+    let (x, indices) = (op.operand(0)?, op.operand(1)?);
+    let last = indices
+        .dims
+        .last()
+        .and_then(Dim::fixed)
+        .and_then(|n| usize::try_from(n).ok());
+    last.filter(|&n| n <= x.rank()).ok_or_else(|| {
+        let message = format!(
+            "hbir.scatter_nd by indices {}, wanted a last dimension of at most {}",
+            show(&indices.dims),
+            x.rank()
+        );
+        OpError::new("scatter-nd-c2", message)
+    })
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "scatter-nd-c1",
+        "the indices of `hbir.scatter_nd` are no integers",
+        r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "cast the indices to `si64` or `si32`",
+    ),
+    Code::program(
+        "scatter-nd-c2",
+        "the last dimension of the indices is unknown, or longer than the rank of the first operand",
+        r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
+    ),
+    Code::program(
+        "scatter-nd-c3",
+        "the updates of `hbir.scatter_nd` do not have the leading dimensions of the indices, then the dimensions left of the first operand",
+        r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
+        "give one slice of updates for each index tuple",
+    ),
+    Code::program(
+        "scatter-nd-c4",
+        "operand and updates of `hbir.scatter_nd` have different element types",
+        r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xsi8>) -> tensor<4xf32>"#,
+        "convert one of them with `hbir.cast`",
+    ),
+    Code::program(
+        "scatter-nd-c5",
+        "`reduction` of `hbir.scatter_nd` is no known reduction",
+        r#"%0 = "hbir.scatter_nd"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
+        "use one of the words that the message lists",
+    ),
+];

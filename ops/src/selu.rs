@@ -1,0 +1,42 @@
+//! `hbir.selu`: `gamma * elu(x, alpha)` (ONNX `Selu`).
+
+use crate::labels::broadcasting;
+use crate::unary::{self, below, floats, infer_float};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// `gamma * elu(x, alpha)`, element by element.
+    pub struct Selu {
+        /// The distance of the least value from 0, before the scale.
+        alpha: f64 = 1.673_263_192_176_818_8,
+        /// The scale.
+        gamma: f64 = 1.050_700_902_938_842_8,
+    }
+}
+
+impl Operation for Selu {
+    const NAME: &'static str = "hbir.selu";
+    const SUMMARY: &'static str = "gamma * elu(x, alpha)";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = unary::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        infer_float(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let f = |x: f64| self.gamma * below(x, |x| self.alpha * x.exp_m1());
+        Ok(floats(call, f))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+}

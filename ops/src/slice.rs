@@ -1,0 +1,407 @@
+//! `hbir.slice`: `y[i] = x[start + i * stride]` in every dimension (StableHLO `slice`, ONNX `Slice` with its bounds
+//! resolved). One entry a dimension in `starts`, `limits` and `strides` (1 when absent). A limit is
+//! exclusive; with a negative stride the walk goes down from the start and -1 is the limit below element 0.
+//! Of a dimension of unknown size the greatest `i64` names the end: as a limit, or, with a negative stride,
+//! as the start at the last element. A bound may be a size as text, `"S"`, `"P+S"`.
+
+use crate::labels::{Labels, marks, or_barrier};
+use crate::lists::per_axis;
+use crate::shape::{one, operand_bytes, result_bytes};
+use optc_ir::attr::Attr;
+use optc_ir::op::{
+    AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
+    Traffic,
+};
+use optc_ir::size::Size;
+use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes, field_values};
+
+attributes! {
+    /// A part by starts, limits and strides.
+    pub struct Slice {
+        /// The first element of each dimension.
+        starts: Bounds,
+        /// The element of each dimension behind the last, in the direction of the stride.
+        limits: Bounds,
+        /// The steps of each dimension; 1 when absent.
+        strides: Option<Vec<i64>>,
+    }
+}
+
+impl Operation for Slice {
+    const NAME: &'static str = "hbir.slice";
+    const SUMMARY: &'static str = "a part by starts, limits and strides";
+    const FAMILY: &'static str = "slice";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.cut().infer(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        self.cut().eval(call)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        self.cut().freedom(op)
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        self.cut().access(op)
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        let w = result_bytes(op);
+        let down = self.strides.iter().flatten().any(|&s| s < 0);
+        if w == operand_bytes(op, 0) && !down {
+            Traffic::None
+        } else {
+            Traffic::Copy(w.clone(), w)
+        }
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+impl Slice {
+    /// The parts of all dimensions.
+    ///
+    /// # Errors
+    /// C1: one entry a dimension in each list. C2: no stride is 0. C3: the bounds lie within the
+    /// dimension.
+    pub fn parts(&self, op: &OpRef<'_>) -> Result<Vec<SlicePart>, OpError> {
+        self.cut().parts(op)
+    }
+
+    fn cut(&self) -> Cut<'_> {
+        Cut {
+            starts: &self.starts,
+            limits: &self.limits,
+            strides: self.strides.as_deref(),
+        }
+    }
+}
+
+/// Names the end of a dimension.
+const END: i64 = i64::MAX;
+
+/// The part of one dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlicePart {
+    /// The first element; 0 too where the walk goes down from the last element of a dimension whose
+    /// size is not known.
+    pub start: Size,
+    /// The elements from one to the next.
+    pub stride: i64,
+    /// The number of elements.
+    pub size: Dim,
+}
+
+impl SlicePart {
+    /// Whether it is all of a dimension, in its order.
+    #[must_use]
+    pub fn is_whole(&self, dim: &Dim) -> bool {
+        self.start == Size::default() && self.stride == 1 && self.size.same(dim)
+    }
+}
+
+/// One entry of `starts` or `limits`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The end of the dimension.
+    End,
+    /// An element.
+    At(Size),
+}
+
+/// The entries of `starts` or `limits`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds(pub Vec<Bound>);
+
+impl Bounds {
+    /// Bounds that are numbers; the greatest one names the end.
+    #[must_use]
+    pub fn of_ints(bounds: &[i64]) -> Bounds {
+        Bounds(bounds.iter().copied().map(Bound::of_int).collect())
+    }
+}
+
+impl Bound {
+    fn of_int(n: i64) -> Bound {
+        match n {
+            END => Bound::End,
+            n => Bound::At(Size::constant(i128::from(n))),
+        }
+    }
+}
+
+impl AttrValue for Bounds {
+    const KIND: &'static str = "a list of integers and sizes";
+    fn from_attr(attr: &Attr) -> Option<Self> {
+        let bound = |entry: &Attr| match entry {
+            Attr::Str(text) => Some(Bound::At(Size::of_text(text))),
+            other => other.as_int().map(Bound::of_int),
+        };
+        let bounds: Option<Vec<Bound>> = attr.as_array()?.iter().map(bound).collect();
+        bounds.map(Bounds)
+    }
+    fn to_attr(&self) -> Attr {
+        let entry = |bound: &Bound| match bound {
+            Bound::End => Attr::int(END),
+            Bound::At(size) => match size.as_constant() {
+                Some(n) => Attr::int(i64::try_from(n).unwrap_or(END)),
+                None => Attr::str(&size.to_text()),
+            },
+        };
+        Attr::Array(self.0.iter().map(entry).collect())
+    }
+}
+
+field_values!(Bounds);
+
+/// A part by starts, limits and strides, whichever operation takes it.
+pub(crate) struct Cut<'a> {
+    pub(crate) starts: &'a Bounds,
+    pub(crate) limits: &'a Bounds,
+    pub(crate) strides: Option<&'a [i64]>,
+}
+
+impl Cut<'_> {
+    /// The parts of all dimensions.
+    ///
+    /// C1: one entry a dimension in each list. C2: no stride is 0. C3: the bounds lie within the
+    /// dimension.
+    pub(crate) fn parts(&self, op: &OpRef<'_>) -> Result<Vec<SlicePart>, OpError> {
+        let x = op.operand(0)?;
+        let starts = bounds(op, "starts", self.starts, x.rank())?;
+        let limits = bounds(op, "limits", self.limits, x.rank())?;
+        let strides = per_axis(op, "slice-c1", "strides", self.strides, x.rank(), 1)?;
+        (0..x.rank())
+            .map(|d| part(op, d, &x.dims[d], [&starts[d], &limits[d]], strides[d]))
+            .collect()
+    }
+
+    pub(crate) fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let parts = self.parts(op)?;
+        one(parts.into_iter().map(|p| p.size).collect(), x.dtype)
+    }
+
+    pub(crate) fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let parts = self.parts(call.op)?;
+        let strides = row_major_strides(&x.shape);
+        let step =
+            |(p, &s): (&SlicePart, &usize)| (p.stride as isize).wrapping_mul(s.cast_signed());
+        let steps = parts.iter().zip(&strides).map(step).collect();
+        let mut start = 0isize;
+        for (d, (part, &stride)) in parts.iter().zip(&strides).enumerate() {
+            let first = call.number(&part.start)?;
+            let count = call.shape()[d] as i64;
+            let last = part
+                .stride
+                .checked_mul(count - 1)
+                .and_then(|n| n.checked_add(first));
+            let inside = |at: i64| 0 <= at && at < x.shape[d] as i64;
+            if 0 < count && !(inside(first) && last.is_some_and(inside)) {
+                return Err(EvalError::new(format!(
+                    "the part of dimension {d} lies outside its {} elements",
+                    x.shape[d]
+                )));
+            }
+            start = start.wrapping_add((first as isize).wrapping_mul(stride.cast_signed()));
+        }
+        let mut offsets = Offsets::new(&call.shape(), steps, start);
+        let out = x.gather(call.shape(), |_| {
+            offsets.next().expect("one offset an element")
+        });
+        Ok(vec![out])
+    }
+
+    pub(crate) fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let x = op.operand(0)?;
+            let labels = f.fresh_for(x.rank());
+            for ((part, dim), &label) in self.parts(op)?.iter().zip(&x.dims).zip(&labels) {
+                cut_part(f, part, dim, label);
+            }
+            f.operand(marks(&labels));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    /// Element p of the result is start + p * stride of the operand.
+    pub(crate) fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let x = op.operand(0)?;
+        let mut access = Access::whole(op);
+        for (d, (part, dim)) in self.parts(op)?.iter().zip(&x.dims).enumerate() {
+            let start = match (part.start.as_constant(), part.is_whole(dim)) {
+                (_, true) => Some(0),
+                (Some(n), false) => i64::try_from(n).ok(),
+                (None, false) => None,
+            };
+            // The last element of a dimension without a number.
+            let down = part.stride < 0 && part.start == Size::default();
+            let Some(start) = start.filter(|_| !down) else {
+                continue;
+            };
+            let extent = op.result(0)?.dims[d].fixed().unwrap_or(0);
+            let id = access.add(extent, LoopKind::Parallel);
+            access.results[0][d] = Index::of(id);
+            access.operands[0][d] = Index::shifted(id, part.stride, start);
+        }
+        Ok(access)
+    }
+}
+
+/// The bounds of the attribute `name`, one a dimension.
+fn bounds<'a>(
+    op: &OpRef<'_>,
+    name: &str,
+    list: &'a Bounds,
+    rank: usize,
+) -> Result<&'a [Bound], OpError> {
+    if list.0.len() == rank {
+        return Ok(&list.0);
+    }
+    let found = list.0.len();
+    let message = format!("{} has {found} entries in `{name}`, wanted {rank}", op.name);
+    Err(OpError::new("slice-c1", message))
+}
+
+fn part(
+    op: &OpRef<'_>,
+    d: usize,
+    dim: &Dim,
+    bounds: [&Bound; 2],
+    stride: i64,
+) -> Result<SlicePart, OpError> {
+    if stride == 0 {
+        let message = format!(
+            "{} has stride 0 in dimension {d}, wanted 1 or more or below 0",
+            op.name
+        );
+        return Err(OpError::new("slice-c2", message));
+    }
+    let one = Size::constant(1);
+    let n = dim.size();
+    let at = |bound: &Bound, end: Option<Size>| match bound {
+        Bound::End => end,
+        Bound::At(size) => Some(size.clone()),
+    };
+    // With a negative stride the walk starts at the last element, else it ends behind it.
+    let last = n.as_ref().and_then(|n| n.minus(&one));
+    let [start, limit] = match (stride < 0, bounds[0], bounds[1]) {
+        (true, Bound::End, Bound::End) | (false, Bound::End, _) | (true, _, Bound::End) => {
+            return Err(outside(op, d, dim, bounds, stride));
+        }
+        (true, start, limit) => [at(start, last), at(limit, None)],
+        (false, start, limit) => [at(start, None), at(limit, n.clone())],
+    };
+    if !may_fit(n.as_ref(), start.as_ref(), limit.as_ref(), stride) {
+        return Err(outside(op, d, dim, bounds, stride));
+    }
+    let steps = || {
+        let (start, limit) = (start.as_ref()?, limit.as_ref()?);
+        let (from, to) = if stride < 0 {
+            (limit, start)
+        } else {
+            (start, limit)
+        };
+        to.minus(from)?
+            .quotient_up(&Size::from(stride.unsigned_abs()))
+    };
+    let size = steps().map_or(Dim::Unknown, |size| Dim::of_size(&size));
+    let whole = stride < 0 && start.is_none() && limit == Some(Size::constant(-1)) && stride == -1
+        || stride == 1 && limit.is_none() && start == Some(Size::default());
+    let size = if whole { dim.clone() } else { size };
+    let start = start.unwrap_or_default();
+    Ok(SlicePart {
+        start,
+        stride,
+        size,
+    })
+}
+
+/// Whether `0 <= start <= limit <= n`, for a negative stride `-1 <= limit <= start < n`, is possible
+/// as far as the sizes are known.
+fn may_fit(n: Option<&Size>, start: Option<&Size>, limit: Option<&Size>, stride: i64) -> bool {
+    // `a <= b + gap`, unless that is provably wrong.
+    let at_most = |a: Option<&Size>, b: Option<&Size>, gap: i128| {
+        let over = || a?.minus(b?)?.minus(&Size::constant(gap));
+        over().is_none_or(|over| !over.is_at_least(1))
+    };
+    let (zero, below) = (Size::default(), Size::constant(-1));
+    if stride < 0 {
+        let empty = n.is_some_and(|n| n.as_constant() == Some(0))
+            && start == Some(&below)
+            && limit == Some(&below);
+        let fits = at_most(Some(&below), limit, 0) && at_most(limit, start, 0);
+        return empty || (fits && at_most(start, n, -1) && at_most(Some(&zero), start, 0));
+    }
+    at_most(Some(&zero), start, 0) && at_most(start, limit, 0) && at_most(limit, n, 0)
+}
+
+/// C3 does not hold.
+fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64) -> OpError {
+    let show = |bound: &Bound| match bound {
+        Bound::End => "the end".to_owned(),
+        Bound::At(size) => size.to_string(),
+    };
+    let wanted = if stride < 0 {
+        "-1 <= limit <= start < size"
+    } else {
+        "0 <= start <= limit <= size"
+    };
+    let message = format!(
+        "{} takes {} to {} by {stride} of dimension {d} of size {dim}, wanted {wanted}",
+        op.name,
+        show(bounds[0]),
+        show(bounds[1])
+    );
+    OpError::new("slice-c3", message)
+}
+
+fn cut_part(f: &mut Labels, part: &SlicePart, dim: &Dim, label: usize) {
+    if part.is_whole(dim) {
+        return;
+    }
+    f.role(label, Role::Axis);
+    if part.stride == 1 {
+        // A start that is not known lies anywhere.
+        f.cut(label, part.start.as_extent().unwrap_or(1));
+    } else {
+        f.uncut(label);
+    }
+}
+
+pub(crate) const CODES: &[Code] = &[
+    Code::program(
+        "slice-c1",
+        "`starts`, `limits` or `strides` does not have one entry a dimension",
+        r#"%0 = "hbir.slice"(%x) <{starts = [0, 0], limits = [1, 1]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
+        "give each list one entry a dimension; 0 and the size take all of it",
+    ),
+    Code::program(
+        "slice-c2",
+        "a stride of `hbir.slice` is 0",
+        r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [1], strides = [0]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
+        "step by 1 or more, or backwards by a negative number",
+    ),
+    Code::program(
+        "slice-c3",
+        "the bounds of a slice lie outside its operand, or run against the direction of the stride",
+        r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [5]}> : (tensor<4xf32>) -> tensor<5xf32>"#,
+        "keep starts and limits within 0 to the size; the limit itself is not taken",
+    ),
+];

@@ -1,0 +1,119 @@
+//! `hbir.softmax`: `y = exp(x - m) / sum exp(x - m)` along `axis`, with m the greatest element (ONNX `Softmax` of
+//! opset 13).
+
+use crate::labels::broadcasting_along;
+use crate::lanes::Lanes;
+use crate::shape::{as_axis, one, wants_float};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Exponentials that sum to 1 along an axis.
+    pub struct Softmax {
+        /// The axis; negative ones count from the end.
+        axis: i64 = -1,
+    }
+}
+
+impl Operation for Softmax {
+    const NAME: &'static str = "hbir.softmax";
+    const SUMMARY: &'static str = "exponentials that sum to 1 along an axis";
+    const FAMILY: &'static str = "softmax";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        infer(op, self.axis)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let exponentials = |shifted: f64, sum: f64| shifted.exp() / sum;
+        along_lanes(call, self.axis, exponentials)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        freedom(op, self.axis)
+    }
+
+    /// A loop a dimension; the one along the axis runs on with the sum of what was read so far.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let x = op.operand(0)?;
+        let axis = as_axis(op, "softmax-c2", self.axis, x.rank())?;
+        let mut access = Access::whole(op);
+        for (d, dim) in x.dims.iter().enumerate() {
+            let kind = if d == axis {
+                LoopKind::Running
+            } else {
+                LoopKind::Parallel
+            };
+            let id = access.add(dim.fixed().unwrap_or(0), kind);
+            access.operands[0][d] = Index::of(id);
+            access.results[0][d] = Index::of(id);
+        }
+        Ok(access)
+    }
+}
+
+/// C1: of floats. C2: an axis of the operand.
+pub(crate) fn infer(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
+    let x = op.operand(0)?;
+    let dtype = wants_float(op, "softmax-c1", 0)?;
+    as_axis(op, "softmax-c2", axis, x.rank())?;
+    one(x.dims.clone(), dtype)
+}
+
+/// Every element as `f` of its distance from the greatest of its lane, and of the sum of the lane's
+/// exponentials of such distances.
+pub(crate) fn along_lanes(
+    call: &Call<'_>,
+    axis: i64,
+    f: impl Fn(f64, f64) -> f64,
+) -> Result<Vec<Tensor>, EvalError> {
+    let x = call.input(0);
+    let axis = as_axis(call.op, "softmax-c2", axis, x.shape.len())?;
+    let mut values = x.to_f64();
+    let lanes = Lanes::new(&x.shape, axis);
+    for (start, step) in lanes.iter() {
+        let places = (0..lanes.n).map(|i| start + i * step);
+        let top = places
+            .clone()
+            .map(|p| values[p])
+            .fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = places.clone().map(|p| (values[p] - top).exp()).sum();
+        for p in places {
+            values[p] = f(values[p] - top, sum);
+        }
+    }
+    Ok(call.floats(values))
+}
+
+pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
+    match op
+        .operand(0)
+        .and_then(|x| as_axis(op, "softmax-c2", axis, x.rank()))
+    {
+        Ok(axis) => broadcasting_along(op, &[axis]),
+        Err(_) => Freedom::barrier(op),
+    }
+}
+
+pub(crate) const CODES: &[Code] = &[
+    Code::program(
+        "softmax-c1",
+        "`hbir.softmax` or `hbir.log_softmax` of something else than floats",
+        r#"%0 = "hbir.softmax"(%x) : (tensor<2xsi8>) -> tensor<2xsi8>"#,
+        "cast the operand to a float type",
+    ),
+    Code::program(
+        "softmax-c2",
+        "`hbir.softmax` or `hbir.log_softmax` names an axis that its operand does not have",
+        r#"%0 = "hbir.log_softmax"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+];

@@ -1,0 +1,155 @@
+//! `hbir.split`: consecutive parts along `axis`, result i with `sizes[i]` elements (ONNX `Split`).
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{as_axis, operand_bytes, result_bytes, show};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+};
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Consecutive parts along an axis.
+    pub struct Split {
+        /// The axis; negative ones count from the end.
+        axis: i64,
+        /// The extent of each part along it.
+        sizes: Vec<i64>,
+    }
+}
+
+impl Operation for Split {
+    const NAME: &'static str = "hbir.split";
+    const SUMMARY: &'static str = "consecutive parts along an axis";
+    const FAMILY: &'static str = "slice";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the operand. C2: sizes are not negative. C3: they add up to the axis.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let axis = as_axis(op, "split-c1", self.axis, x.rank())?;
+        let sizes = self.extents()?;
+        let sum = sizes.iter().try_fold(0u64, |a, &n| a.checked_add(n));
+        if x.dims[axis].fixed().is_some_and(|n| sum != Some(n)) {
+            let message = format!(
+                "hbir.split of {} along axis {axis} into {sizes:?}, wanted sizes that add up to {}",
+                show(&x.dims),
+                x.dims[axis]
+            );
+            return Err(OpError::new("split-c3", message));
+        }
+        let result = |&n: &u64| {
+            let mut dims = x.dims.clone();
+            dims[axis] = Dim::Fixed(n);
+            Inferred {
+                dims,
+                dtype: x.dtype,
+            }
+        };
+        Ok(sizes.iter().map(result).collect())
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let axis = as_axis(call.op, "split-c1", self.axis, x.shape.len())?;
+        let strides = x.strides();
+        let mut at = 0;
+        let mut out = Vec::with_capacity(call.results.len());
+        for target in &call.results {
+            let steps = strides.iter().map(|s| s.cast_signed()).collect();
+            let start = (at * strides[axis]).cast_signed();
+            let mut offsets = Offsets::new(&target.shape, steps, start);
+            out.push(x.gather(target.shape.clone(), |_| {
+                offsets.next().expect("one an element")
+            }));
+            at += target.shape[axis];
+        }
+        Ok(out)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let x = op.operand(0)?;
+            let labels = f.fresh_for(x.rank());
+            let axis = as_axis(op, "split-c1", self.axis, x.rank())?;
+            f.role(labels[axis], Role::Axis);
+            f.operand(marks(&labels));
+            op.results.iter().for_each(|_| f.result(marks(&labels)));
+            Ok(())
+        })
+    }
+
+    /// One loop runs along the axis; each result is its part of it.
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        let x = op.operand(0)?;
+        let axis = as_axis(op, "split-c1", self.axis, x.rank())?;
+        let mut access = Access::whole(op);
+        for (d, dim) in x.dims.iter().enumerate() {
+            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            access.operands[0][d] = Index::of(id);
+            access
+                .results
+                .iter_mut()
+                .for_each(|dims| dims[d] = Index::of(id));
+        }
+        let mut before = 0i64;
+        for (result, size) in access.results.iter_mut().zip(self.extents()?) {
+            result[axis] = Index::shifted(axis, 1, -before);
+            before = before.saturating_add_unsigned(size);
+        }
+        Ok(access)
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        if op.results.len() == 1 {
+            return Traffic::None;
+        }
+        Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+impl Split {
+    /// The parts' extents.
+    fn extents(&self) -> Result<Vec<u64>, OpError> {
+        let found = &self.sizes;
+        let sizes: Option<Vec<u64>> = found.iter().map(|&n| u64::try_from(n).ok()).collect();
+        sizes.ok_or_else(|| {
+            OpError::new(
+                "split-c2",
+                format!("hbir.split has sizes = {found:?}, wanted 0 or more each"),
+            )
+        })
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "split-c1",
+        "`hbir.split` names an axis that its operand does not have",
+        r#"%0 = "hbir.split"(%x) <{axis = 1, sizes = [4]}> : (tensor<4xf32>) -> tensor<4xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "split-c2",
+        "a size of `hbir.split` is negative",
+        r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [5, -1]}> : (tensor<4xf32>) -> (tensor<5xf32>, tensor<1xf32>)"#,
+        "give sizes from 0 on",
+    ),
+    Code::program(
+        "split-c3",
+        "the sizes of `hbir.split` do not add up to the size of the axis",
+        r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [2, 1]}> : (tensor<4xf32>) -> (tensor<2xf32>, tensor<1xf32>)"#,
+        "cover the whole axis; use `hbir.slice` for a part",
+    ),
+];

@@ -1,0 +1,86 @@
+//! `hbir.squeeze` drops the extents of 1 at `axes`, all of them when absent (ONNX `Squeeze`).
+
+use crate::lists::distinct_axes;
+use crate::rearrange;
+use crate::shape::{one, show};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Without dimensions of extent 1.
+    pub struct Squeeze {
+        /// The axes to drop; negative ones count from the end. All of extent 1 when absent.
+        axes: Option<Vec<i64>>,
+    }
+}
+
+impl Operation for Squeeze {
+    const NAME: &'static str = "hbir.squeeze";
+    const SUMMARY: &'static str = "without dimensions of extent 1";
+    const FAMILY: &'static str = "rearrange";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: axes of the operand, each once. C2: they are not known to differ from 1.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let dropped = match &self.axes {
+            Some(axes) => distinct_axes(op, "squeeze-c1", "axes", axes, x.rank())?,
+            None => (0..x.rank()).filter(|&d| x.dims[d].is_one()).collect(),
+        };
+        if let Some(&d) = dropped
+            .iter()
+            .find(|&&d| x.dims[d].fixed().is_some_and(|n| n != 1))
+        {
+            let message = format!(
+                "hbir.squeeze of {} drops axis {d} of size {}, wanted 1",
+                show(&x.dims),
+                x.dims[d]
+            );
+            return Err(OpError::new("squeeze-c2", message));
+        }
+        let kept = (0..x.rank()).filter(|d| !dropped.contains(d));
+        one(kept.map(|d| x.dims[d].clone()).collect(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        rearrange::eval(call, &self.rearrangement(call.op)?)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        rearrange::freedom(op)
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        rearrange::access(op, &self.rearrangement(op)?)
+    }
+
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
+        Ok(ViewDims::reshape(&op.operand(0)?.dims))
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "squeeze-c1",
+        "`axes` of `hbir.squeeze` names an axis twice, or one that the operand does not have",
+        r#"%0 = "hbir.squeeze"(%x) <{axes = [2]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "squeeze-c2",
+        "`hbir.squeeze` drops a dimension whose size is not 1",
+        r#"%0 = "hbir.squeeze"(%x) <{axes = [1]}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
+        "drop only dimensions of size 1; merge others with `hbir.reshape`",
+    ),
+];

@@ -1,0 +1,96 @@
+//! `hbir.subview`: the part that a [slice](crate::Slice) takes, or with `broadcast` the numpy broadcast to the result's
+//! shape, as a read-only window into a live parent: it moves nothing.
+
+use crate::broadcast;
+use crate::labels::broadcasting;
+use crate::slice::{self, Bounds, Cut, SlicePart};
+use optc_ir::attr::Attr;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, missing};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A part or a repetition of a live parent, moving nothing.
+    pub struct Subview {
+        /// The first element of each dimension of a part.
+        starts: Option<Bounds>,
+        /// The element of each dimension of a part behind the last, in the direction of the stride.
+        limits: Option<Bounds>,
+        /// The steps of each dimension of a part; 1 when absent.
+        strides: Option<Vec<i64>>,
+        /// Whether it is a broadcast, else a part.
+        broadcast: bool = false,
+        /// The shape to broadcast with, as `hbir.broadcast` has it.
+        shape: Option<Vec<Attr>>,
+    }
+}
+
+impl Operation for Subview {
+    const NAME: &'static str = "hbir.subview";
+    const SUMMARY: &'static str = "a part or a repetition of a live parent, moving nothing";
+    const FAMILY: &'static str = "slice";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = slice::CODES;
+
+    /// The constraints of the slice, or, with `broadcast`, of the broadcast.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        if self.broadcast {
+            broadcast::infer(op, self.shape.as_deref())
+        } else {
+            self.cut(op)?.infer(op)
+        }
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        if self.broadcast {
+            broadcast::eval(call)
+        } else {
+            self.cut(call.op)?.eval(call)
+        }
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        if self.broadcast {
+            return broadcasting(op);
+        }
+        match self.cut(op) {
+            Ok(cut) => cut.freedom(op),
+            Err(_) => Freedom::barrier(op),
+        }
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        if self.broadcast {
+            Ok(Access::of_freedom(op, &broadcasting(op)))
+        } else {
+            self.cut(op)?.access(op)
+        }
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+impl Subview {
+    /// The parts of all dimensions of one that is no broadcast.
+    ///
+    /// # Errors
+    /// `starts` or `limits` is missing, or a constraint of the slice does not hold.
+    pub fn parts(&self, op: &OpRef<'_>) -> Result<Vec<SlicePart>, OpError> {
+        self.cut(op)?.parts(op)
+    }
+
+    fn cut(&self, op: &OpRef<'_>) -> Result<Cut<'_>, OpError> {
+        Ok(Cut {
+            starts: self.starts.as_ref().ok_or_else(|| missing(op, "starts"))?,
+            limits: self.limits.as_ref().ok_or_else(|| missing(op, "limits"))?,
+            strides: self.strides.as_deref(),
+        })
+    }
+}

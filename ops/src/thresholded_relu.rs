@@ -1,0 +1,40 @@
+//! `hbir.thresholded_relu`: `x` above `alpha`, else 0 (ONNX `ThresholdedRelu`).
+
+use crate::labels::broadcasting;
+use crate::unary::{self, floats, infer_float};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// `x above alpha, else 0`, element by element.
+    pub struct ThresholdedRelu {
+        /// What is not above it becomes 0.
+        alpha: f64 = 1.0,
+    }
+}
+
+impl Operation for ThresholdedRelu {
+    const NAME: &'static str = "hbir.thresholded_relu";
+    const SUMMARY: &'static str = "x above alpha, else 0";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = unary::CODES;
+
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        infer_float(op)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let f = |x: f64| if x <= self.alpha { 0.0 } else { x };
+        Ok(floats(call, f))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        broadcasting(op)
+    }
+}

@@ -1,0 +1,116 @@
+//! `hbir.tile`: the operand `repeats[d]` times along each dimension (ONNX `Tile`).
+
+use crate::broadcast;
+use crate::labels::{marks, or_barrier};
+use crate::shape::{computed, one, show};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+};
+use optc_ir::size::Size;
+use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A repetition a number of times along each dimension.
+    pub struct Tile {
+        /// How often, one number a dimension.
+        repeats: Vec<i64>,
+    }
+}
+
+impl Operation for Tile {
+    const NAME: &'static str = "hbir.tile";
+    const SUMMARY: &'static str = "repeated a number of times along each dimension";
+    const FAMILY: &'static str = "broadcast";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: one repeat a dimension, none below 0. C2: the extents stay below 2^64.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let found = &self.repeats;
+        let repeats: Option<Vec<u64>> = found.iter().map(|&n| u64::try_from(n).ok()).collect();
+        let repeats = repeats.filter(|r| r.len() == x.rank()).ok_or_else(|| {
+            let message = format!(
+                "hbir.tile of {} has repeats = {found:?}, wanted {} numbers of 0 or more",
+                show(&x.dims),
+                x.rank()
+            );
+            OpError::new("tile-c1", message)
+        })?;
+        let times = |(dim, &r): (&Dim, &u64)| match dim {
+            Dim::Fixed(n) => n.checked_mul(r).map(Dim::Fixed),
+            other => Some(computed(other, |n| n.times(&Size::from(r)))),
+        };
+        let dims: Option<Vec<Dim>> = x.dims.iter().zip(&repeats).map(times).collect();
+        let dims = dims.ok_or_else(|| {
+            OpError::new(
+                "tile-c2",
+                format!("hbir.tile of {} by {found:?} is too large", show(&x.dims)),
+            )
+        })?;
+        one(dims, x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let (x, shape) = (call.input(0), call.shape());
+        let strides = x.strides();
+        let mut walk = Offsets::new(&shape, vec![0; shape.len()], 0);
+        let place = |index: &[usize]| -> usize {
+            index
+                .iter()
+                .zip(&x.shape)
+                .zip(&strides)
+                .map(|((i, n), s)| i % n * s)
+                .sum()
+        };
+        Ok(vec![x.gather(shape, |_| {
+            let at = place(walk.index());
+            walk.next();
+            at
+        })])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let (x, y) = (op.operand(0)?, op.result(0)?);
+            let labels = f.fresh_for(x.rank());
+            for ((a, b), &label) in x.dims.iter().zip(&y.dims).zip(&labels) {
+                if a != b {
+                    f.role(label, Role::Axis);
+                }
+            }
+            f.broadcast(&x.dims, &y.dims, &labels);
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        broadcast::traffic(op)
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "tile-c1",
+        "`repeats` of `hbir.tile` does not have one number from 0 on for each dimension",
+        r#"%0 = "hbir.tile"(%x) <{repeats = [1, 2]}> : (tensor<2xf32>) -> tensor<2x4xf32>"#,
+        "give one entry a dimension; 1 leaves it as it is",
+    ),
+    Code::program(
+        "tile-c2",
+        "`hbir.tile` gives a size above 2^64",
+        r#"%0 = "hbir.tile"(%x) <{repeats = [9223372036854775807]}> : (tensor<4294967296xf32>) -> tensor<4xf32>"#,
+        "repeat less often",
+    ),
+];

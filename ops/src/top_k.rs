@@ -1,0 +1,117 @@
+//! `hbir.top_k`: the `k` greatest (or, with `largest = false`, least) elements along `axis` and where they lie
+//! (ONNX `TopK`). Results: the values, the si64 indices; greatest first, of equal ones the lower index
+//! first, with `sorted = false` too. NaN counts as the greatest.
+
+use crate::arg::element_order;
+use crate::labels::{marks, or_barrier};
+use crate::lanes::Lanes;
+use crate::shape::as_axis;
+use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The k greatest or least elements along an axis and their indices.
+    pub struct TopK {
+        /// The number of elements.
+        k: i64,
+        /// The axis; negative ones count from the end.
+        axis: i64 = -1,
+        /// Whether the greatest elements are taken, else the least.
+        largest: bool = true,
+        /// Whether the order of the results matters; they are sorted either way.
+        sorted: bool = true,
+    }
+}
+
+impl Operation for TopK {
+    const NAME: &'static str = "hbir.top_k";
+    const SUMMARY: &'static str =
+        "the k greatest or least elements along an axis and their indices";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the operand. C2: `k` lies between 0 and its extent.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let axis = as_axis(op, "top-k-c1", self.axis, x.rank())?;
+        let k = self.k;
+        let size = u64::try_from(k).ok();
+        let size = size
+            .filter(|&k| x.dims[axis].fixed().is_none_or(|n| k <= n))
+            .ok_or_else(|| {
+                let message = format!("hbir.top_k has k = {k}, wanted 0 to {}", x.dims[axis]);
+                OpError::new("top-k-c2", message)
+            })?;
+        let mut dims = x.dims.clone();
+        dims[axis] = Dim::Fixed(size);
+        let values = Inferred {
+            dims: dims.clone(),
+            dtype: x.dtype,
+        };
+        Ok(vec![
+            values,
+            Inferred {
+                dims,
+                dtype: DType::SI64,
+            },
+        ])
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let axis = as_axis(call.op, "top-k-c1", self.axis, x.shape.len())?;
+        let shape = call.shape();
+        let mut places = vec![0; shape.iter().product()];
+        let mut indices = vec![0i64; places.len()];
+        let (from, to) = (Lanes::new(&x.shape, axis), Lanes::new(&shape, axis));
+        for ((start, step), (out, out_step)) in from.iter().zip(to.iter()) {
+            let mut order: Vec<usize> = (0..from.n).collect();
+            order.sort_by(|&i, &j| {
+                let order = element_order(x, start + i * step, start + j * step);
+                if self.largest { order.reverse() } else { order }
+            });
+            for (rank, &i) in order.iter().take(to.n).enumerate() {
+                places[out + rank * out_step] = start + i * step;
+                indices[out + rank * out_step] = i as i64;
+            }
+        }
+        let values = x.gather(shape.clone(), |i| places[i]);
+        Ok(vec![values, Tensor::from_i64(DType::SI64, shape, indices)])
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let rank = op.operand(0)?.rank();
+            let axis = as_axis(op, "top-k-c1", self.axis, rank)?;
+            let labels = f.fresh_for(rank);
+            f.role(labels[axis], Role::Axis);
+            let mut own = marks(&labels);
+            own[axis] = Some(f.fresh(Role::Axis));
+            f.operand(own);
+            op.results.iter().for_each(|_| f.result(marks(&labels)));
+            Ok(())
+        })
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "top-k-c1",
+        "`hbir.top_k` names an axis that its operand does not have",
+        r#"%0:2 = "hbir.top_k"(%x) <{axis = 1, k = 1}> : (tensor<3xf32>) -> (tensor<1xf32>, tensor<1xsi64>)"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "top-k-c2",
+        "`k` of `hbir.top_k` does not lie between 0 and the size of the axis",
+        r#"%0:2 = "hbir.top_k"(%x) <{k = 4}> : (tensor<3xf32>) -> (tensor<4xf32>, tensor<4xsi64>)"#,
+        "ask for at most as many elements as there are",
+    ),
+];

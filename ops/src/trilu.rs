@@ -1,0 +1,73 @@
+//! `hbir.trilu`: elements above (with `upper`) or below the k-th diagonal of the last two dimensions, the
+//! diagonal included, and zeros elsewhere (ONNX `Trilu`).
+
+use crate::labels::broadcasting_along;
+use crate::shape::{one, show};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// The upper or lower triangle of the last two dimensions.
+    pub struct Trilu {
+        /// How many columns the diagonal lies to the right of the main one.
+        k: i64 = 0,
+        /// Whether the upper triangle stays, else the lower one.
+        upper: bool = true,
+    }
+}
+
+impl Operation for Trilu {
+    const NAME: &'static str = "hbir.trilu";
+    const SUMMARY: &'static str = "the upper or lower triangle of the last two dimensions";
+    const FAMILY: &'static str = "elementwise";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: rank 2 or more.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        if x.rank() < 2 {
+            let message = format!("hbir.trilu of {}, wanted rank 2 or more", show(&x.dims));
+            return Err(OpError::new("trilu-c1", message));
+        }
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let [.., rows, columns] = x.shape[..] else {
+            return Err(EvalError::new("rank below 2"));
+        };
+        let keeps = |i: usize| {
+            let (row, column) = ((i / columns % rows) as i64, (i % columns) as i64);
+            let diagonal = row.saturating_add(self.k);
+            if self.upper {
+                diagonal <= column
+            } else {
+                column <= diagonal
+            }
+        };
+        Ok(if x.dtype.is_float() {
+            call.floats((0..x.len()).map(|i| if keeps(i) { x.f64_at(i) } else { 0.0 }))
+        } else {
+            call.integers((0..x.len()).map(|i| if keeps(i) { x.i128_at(i) } else { 0 }))
+        })
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        let rank = op.operand(0).map_or(0, |x| x.rank());
+        broadcasting_along(op, &(rank.saturating_sub(2)..rank).collect::<Vec<_>>())
+    }
+}
+
+const CODES: &[Code] = &[Code::program(
+    "trilu-c1",
+    "the operand of `hbir.trilu` has fewer than 2 dimensions",
+    r#"%0 = "hbir.trilu"(%x) : (tensor<3xf32>) -> tensor<3xf32>"#,
+    "the last two dimensions are rows and columns of matrices",
+)];

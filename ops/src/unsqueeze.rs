@@ -1,0 +1,73 @@
+//! `hbir.unsqueeze` adds dimensions of extent 1 at these `axes` of the result (ONNX `Unsqueeze`).
+
+use crate::lists::distinct_axes;
+use crate::rearrange;
+use crate::shape::one;
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// With more dimensions of extent 1.
+    pub struct Unsqueeze {
+        /// The axes of the result that are new; negative ones count from the end.
+        axes: Vec<i64>,
+    }
+}
+
+impl Operation for Unsqueeze {
+    const NAME: &'static str = "hbir.unsqueeze";
+    const SUMMARY: &'static str = "with more dimensions of extent 1";
+    const FAMILY: &'static str = "rearrange";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: axes of the result, each once.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let rank = x.rank() + self.axes.len();
+        let new = distinct_axes(op, "unsqueeze-c1", "axes", &self.axes, rank)?;
+        let mut old = x.dims.iter().cloned();
+        let dim = |d| {
+            if new.contains(&d) {
+                Some(Dim::Fixed(1))
+            } else {
+                old.next()
+            }
+        };
+        one((0..rank).filter_map(dim).collect(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        rearrange::eval(call, &self.rearrangement(call.op)?)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        rearrange::freedom(op)
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        rearrange::access(op, &self.rearrangement(op)?)
+    }
+
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
+        Ok(ViewDims::reshape(&op.operand(0)?.dims))
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+const CODES: &[Code] = &[Code::program(
+    "unsqueeze-c1",
+    "`axes` of `hbir.unsqueeze` names an axis twice, or one that the result does not have",
+    r#"%0 = "hbir.unsqueeze"(%x) <{axes = [3]}> : (tensor<2x3xf32>) -> tensor<2x3x1xf32>"#,
+    "the axes are those of the result, whose rank is that of the operand plus the number of axes",
+)];

@@ -1,0 +1,117 @@
+//! `hbir.view`: reshape to `shape` (default: the operand's), transpose by `perm` (default: identity), row-major
+//! reshape to the result's shape. It moves nothing; that the layouts agree is checked elsewhere.
+
+use crate::lists::{shape_attrs, target_shape};
+use crate::rearrange::{self, permutation};
+use crate::shape::{completed, one, same_volume};
+use optc_ir::attr::Attr;
+use optc_ir::op::{
+    Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, ViewDims,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// A reshape, a transpose and a reshape that move nothing.
+    pub struct View {
+        /// The shape that is transposed: numbers, names of symbols, and one -1 for what is left; the
+        /// operand's when absent.
+        shape: Option<Vec<Attr>>,
+        /// The transpose of this shape; none when absent.
+        perm: Option<Vec<i64>>,
+    }
+}
+
+impl View {
+    /// The view of these dimensions, of which at most one is unknown. One that transposes nothing states
+    /// neither shape nor permutation: the result's shape says all.
+    #[must_use]
+    pub fn of_dims(view: &ViewDims) -> View {
+        let stated = (!view.is_reshape()).then_some(view);
+        View {
+            shape: stated.map(|view| shape_attrs(&view.shape)),
+            perm: stated.map(|view| view.perm.iter().map(|&p| p as i64).collect()),
+        }
+    }
+}
+
+impl Operation for View {
+    const NAME: &'static str = "hbir.view";
+    const SUMMARY: &'static str = "a reshape, a transpose and a reshape that move nothing";
+    const FAMILY: &'static str = "rearrange";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const STRUCTURE: Structure = Structure::View;
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: well-formed entries of `shape`. C2, C3: `perm` is a permutation of its dimensions. C4: the
+    /// numbers of elements stay.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        let view = self.rearrangement(op)?;
+        let result = op.result(0)?;
+        same_volume(op, "view-c4", &view.shape, &result.dims)?;
+        let dims = completed(result.dims.clone(), &view.transposed());
+        one(dims, x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        rearrange::eval(call, &self.rearrangement(call.op)?)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        rearrange::freedom(op)
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        rearrange::access(op, &self.rearrangement(op)?)
+    }
+
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
+        let x = op.operand(0)?;
+        let shape = match &self.shape {
+            Some(shape) => target_shape(op, ["view-c1", "view-c4"], Some(shape), &x.dims)?,
+            None => x.dims.clone(),
+        };
+        let perm = match &self.perm {
+            Some(perm) => permutation(op, ["view-c2", "view-c3"], perm, shape.len())?,
+            None => (0..shape.len()).collect(),
+        };
+        Ok(ViewDims { shape, perm })
+    }
+
+    fn passes_on(&self) -> bool {
+        true
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "view-c1",
+        "an entry of `shape` of `hbir.view` is neither a size, nor the name of a symbol, nor -1, or two are -1",
+        r#"%0 = "hbir.view"(%x) <{shape = [-3]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
+        "write sizes from 0 on, names in quotation marks, and at most one -1",
+    ),
+    Code::program(
+        "view-c2",
+        "`perm` of `hbir.view` has another number of entries than `shape`",
+        r#"%0 = "hbir.view"(%x) <{perm = [0]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
+        "`perm` permutes the dimensions of `shape`, or those of the operand when `shape` is left out",
+    ),
+    Code::program(
+        "view-c3",
+        "`perm` of `hbir.view` is no permutation",
+        r#"%0 = "hbir.view"(%x) <{perm = [0, 2]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
+        "name each axis of `shape` once",
+    ),
+    Code::program(
+        "view-c4",
+        "`hbir.view` changes the number of elements",
+        r#"%0 = "hbir.view"(%x) : (tensor<2x3xf32>) -> tensor<5xf32>"#,
+        "operand, `shape` and result must have one number of elements; `hbir.subview` takes a part",
+    ),
+];

@@ -1,0 +1,212 @@
+//! What conv and pooling share: windows that slide over up to three spatial dimensions.
+
+use crate::shape::computed;
+use optc_ir::op::{OpError, OpRef};
+use optc_ir::size::Size;
+use optc_ir::tile::{Access, Index, LoopKind};
+use optc_ir::types::Dim;
+
+/// One spatial dimension of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slide {
+    /// The positions of the window.
+    pub kernel: usize,
+    /// The elements from one window to the next, at least 1.
+    pub stride: usize,
+    /// The elements from one position of the window to the next, at least 1.
+    pub dilation: usize,
+    /// The padding before the elements.
+    pub low: usize,
+    /// The padding after the elements.
+    pub high: usize,
+}
+
+impl Slide {
+    /// A window of one element that goes everywhere.
+    pub const POINT: Slide = Slide {
+        kernel: 1,
+        stride: 1,
+        dilation: 1,
+        low: 0,
+        high: 0,
+    };
+
+    /// The extent a window covers, its holes included.
+    #[must_use]
+    pub fn span(&self) -> usize {
+        if self.kernel == 0 {
+            0
+        } else {
+            (self.kernel - 1).saturating_mul(self.dilation) + 1
+        }
+    }
+
+    /// The number of windows over `n` elements; with `ceil` a last one may reach over the padding. `None` where
+    /// none fits.
+    #[must_use]
+    pub fn count(&self, n: u64, ceil: bool) -> Option<u64> {
+        let padded = n
+            .checked_add(self.low as u64)?
+            .checked_add(self.high as u64)?;
+        let (span, stride) = (self.span() as u64, self.stride as u64);
+        if padded < span {
+            // One window that reaches over the end by less than a step.
+            let started = 0 < n + self.low as u64;
+            return (ceil && started && span - padded < stride).then_some(1);
+        }
+        let free = padded - span;
+        if !ceil {
+            return Some(free / stride + 1);
+        }
+        let count = free.div_ceil(stride) + 1;
+        // A window that would start beyond the elements and the padding before them is none.
+        let started = (count - 1) * stride < n + self.low as u64;
+        Some(if started { count } else { count - 1 })
+    }
+
+    /// As [`Slide::count`], of a size that is not known; `None` where its rounding is not the one of a
+    /// quotient.
+    pub(crate) fn symbolic_count(&self, n: &Size, ceil: bool) -> Option<Size> {
+        let number = |n: usize| Size::from(n as u64);
+        let padded = n.plus(&number(self.low))?.plus(&number(self.high))?;
+        let free = padded.minus(&number(self.span()))?;
+        let stride = number(self.stride);
+        let steps = if !ceil {
+            free.quotient(&stride)?
+        } else if self.high.saturating_add(self.stride) <= self.span() {
+            // No window starts beyond the elements then.
+            free.quotient_up(&stride)?
+        } else {
+            return None;
+        };
+        steps.plus(&number(1))
+    }
+
+    /// The operand's index of output position `at`, and that of the kernel: `at * stride + k * dilation - low`.
+    pub(crate) fn index(&self, access: &mut Access, at: usize) -> (Index, Index) {
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let k = access.add(self.kernel as u64, LoopKind::Inner);
+        let terms = vec![(at, number(self.stride)), (k, number(self.dilation))];
+        let offset = -number(self.low);
+        (Index::Sum { terms, offset }, Index::of(k))
+    }
+
+    /// Where element `offset` of window `at` lies, if it is no padding.
+    pub(crate) fn element(&self, at: usize, offset: usize, n: usize) -> Option<usize> {
+        let position = at * self.stride + offset * self.dilation;
+        position.checked_sub(self.low).filter(|&p| p < n)
+    }
+}
+
+/// The greatest window attribute that is believed.
+const MAX_WINDOW: i64 = 1 << 31;
+
+/// The attributes of a window as they are stated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stated<'a> {
+    /// One a spatial dimension; 1 when absent.
+    pub(crate) strides: Option<&'a [i64]>,
+    /// One a spatial dimension; 1 when absent.
+    pub(crate) dilations: Option<&'a [i64]>,
+    /// Begins, then ends; 0 when absent.
+    pub(crate) pads: Option<&'a [i64]>,
+}
+
+/// The windows of an operation with these kernel extents.
+pub(crate) fn slides(
+    op: &OpRef<'_>,
+    code: &'static str,
+    kernel: &[u64],
+    stated: Stated<'_>,
+) -> Result<Vec<Slide>, OpError> {
+    let rank = kernel.len();
+    let strides = sizes(op, code, ("strides", stated.strides), rank, 1)?;
+    let dilations = sizes(op, code, ("dilations", stated.dilations), rank, 1)?;
+    let pads = sizes(op, code, ("pads", stated.pads), 2 * rank, 0)?;
+    let mut out = Vec::with_capacity(rank);
+    for d in 0..rank {
+        let kernel = usize::try_from(kernel[d]).unwrap_or(usize::MAX);
+        let (low, high) = (pads[d], pads[rank + d]);
+        out.push(Slide {
+            kernel,
+            stride: strides[d],
+            dilation: dilations[d],
+            low,
+            high,
+        });
+    }
+    Ok(out)
+}
+
+/// A list of `len` sizes that are at least `least`, which stands for all where there is no list.
+pub(crate) fn sizes(
+    op: &OpRef<'_>,
+    code: &'static str,
+    (name, list): (&str, Option<&[i64]>),
+    len: usize,
+    least: i64,
+) -> Result<Vec<usize>, OpError> {
+    let list = list.map_or_else(|| vec![least; len], <[i64]>::to_vec);
+    if list.len() != len {
+        let message = format!(
+            "{} has {} entries in `{name}`, wanted {len}",
+            op.name,
+            list.len()
+        );
+        return Err(OpError::new(code, message));
+    }
+    let size = |&n: &i64| {
+        usize::try_from(n)
+            .ok()
+            .filter(|_| least <= n && n < MAX_WINDOW)
+    };
+    list.iter()
+        .map(size)
+        .collect::<Option<Vec<usize>>>()
+        .ok_or_else(|| {
+            let message = format!(
+                "{} has {name} = {list:?}, wanted {least} or more each",
+                op.name
+            );
+            OpError::new(code, message)
+        })
+}
+
+/// The result's spatial extents.
+pub(crate) fn spatial_dims(
+    op: &OpRef<'_>,
+    code: &'static str,
+    spatial: &[Dim],
+    slides: &[Slide],
+    ceil: bool,
+) -> Result<Vec<Dim>, OpError> {
+    let mut out = Vec::with_capacity(spatial.len());
+    for (dim, slide) in spatial.iter().zip(slides) {
+        let Some(n) = dim.fixed() else {
+            out.push(computed(dim, |n| slide.symbolic_count(n, ceil)));
+            continue;
+        };
+        let count = slide.count(n, ceil).ok_or_else(|| {
+            let message = format!(
+                "{} has a window of {} over {n} elements padded by {} and {}, wanted one that fits",
+                op.name,
+                slide.span(),
+                slide.low,
+                slide.high
+            );
+            OpError::new(code, message)
+        })?;
+        out.push(Dim::Fixed(count));
+    }
+    Ok(out)
+}
+
+/// The same extents as three spatial dimensions: ones in front.
+pub(crate) fn three<T: Copy>(values: &[T], fill: T) -> [T; 3] {
+    let mut out = [fill; 3];
+    let lead = 3usize.saturating_sub(values.len());
+    for (slot, &value) in out[lead..].iter_mut().zip(values) {
+        *slot = value;
+    }
+    out
+}
