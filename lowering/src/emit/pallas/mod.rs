@@ -20,9 +20,10 @@ use helpers::HELPERS;
 use ops::{Site, write};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::{Cycle, Plan, Unit, units};
-use optc_ir::{Attr, DType, Data, Diagnostic, Func, Module, Op, Registry, Value};
+use optc_ir::{Attr, DType, Data, Diagnostic, Func, Module, Op, Registry, Tensor, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::rc::Rc;
 use words::{Names, dtype, float, quoted, tuple};
 
 /// The module as Python; `main`, or the first function, becomes `main`.
@@ -47,6 +48,7 @@ pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnost
         })
         .collect();
     let mut parts = Parts {
+        functions: Rc::new(names.clone()),
         names,
         ..Parts::default()
     };
@@ -60,6 +62,9 @@ pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnost
 /// What the functions share.
 #[derive(Default)]
 struct Parts {
+    /// The names of functions, which no value has.
+    functions: Rc<Names>,
+    /// All names of the module: its functions and kernels.
     names: Names,
     helpers: BTreeSet<&'static str>,
     kernels: Vec<String>,
@@ -149,10 +154,7 @@ fn function(
         let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
         Box::new(first.unwrap_or_else(|| Diagnostic::error("tile-syntax", "the plan is not read")))
     })?;
-    let mut taken = Names::default();
-    for name in functions.values() {
-        taken.fresh(name);
-    }
+    let mut taken = Names::within(&parts.functions);
     let names = func.values.ids().map(|value| {
         let given = func.values[value].name.as_deref();
         let number = format!("v{}", value.index());
@@ -360,12 +362,18 @@ fn constant(func: &Func, op: Op, parts: &mut Parts) -> Option<String> {
     let Some(Attr::Dense(dense)) = data.props.get("value") else {
         return None;
     };
-    let tensor = optc_ops::dense_tensor(dense).ok()?;
     let name = dtype(ty.dtype);
-    let number = |i: usize| match &tensor.data {
+    let number = |tensor: &Tensor, i: usize| match &tensor.data {
         Data::F32(_) | Data::F64(_) => float(tensor.f64_at(i)),
         Data::I64(_) => tensor.i128_at(i).to_string(),
     };
+    // One number for all elements, however many they are.
+    if dense.splat {
+        let one = Tensor::from_bytes(ty.dtype, vec![1], &dense.bytes).ok()?;
+        return Some(format!("jnp.full({shape}, {}, {name})", number(&one, 0)));
+    }
+    let tensor = optc_ops::dense_tensor(dense).ok()?;
+    let number = |i: usize| number(&tensor, i);
     let first = (!tensor.is_empty()).then(|| number(0));
     let same = first.filter(|f| (1..tensor.len()).all(|i| number(i) == *f));
     if let Some(same) = same {

@@ -1,7 +1,8 @@
 //! Python's words: names, numbers, tuples, element types.
 
 use optc_ir::{DType, Sign};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// Words that name something else in Python or in the emitted module.
 const TAKEN: [&str; 44] = [
@@ -55,9 +56,28 @@ const TAKEN: [&str; 44] = [
 #[derive(Clone, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
+    /// Names around these, which are not given either.
+    outer: Option<Rc<Names>>,
+    /// Where the numbers of names that were asked for before go on.
+    next: BTreeMap<String, usize>,
 }
 
 impl Names {
+    /// No names yet, but those of `outer` are taken.
+    pub(super) fn within(outer: &Rc<Names>) -> Names {
+        Names {
+            outer: Some(outer.clone()),
+            ..Names::default()
+        }
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        let outer = self.outer.as_ref();
+        TAKEN.contains(&name)
+            || self.taken.contains(name)
+            || outer.is_some_and(|o| o.is_taken(name))
+    }
+
     /// A name near `wanted` that is not given yet.
     pub(super) fn fresh(&mut self, wanted: &str) -> String {
         let mut base: String = wanted
@@ -68,11 +88,15 @@ impl Names {
             base.insert(0, 'v');
         }
         let mut name = base.clone();
-        let mut n = 1;
-        while TAKEN.contains(&name.as_str()) || !self.taken.insert(name.clone()) {
-            n += 1;
-            name = format!("{base}_{n}");
+        if self.is_taken(&name) {
+            let mut n = self.next.get(&base).copied().unwrap_or(1);
+            while self.is_taken(&name) {
+                n += 1;
+                name = format!("{base}_{n}");
+            }
+            self.next.insert(base, n);
         }
+        self.taken.insert(name.clone());
         name
     }
 }
