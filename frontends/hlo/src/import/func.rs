@@ -3,7 +3,7 @@
 use super::ModuleCx;
 use super::types::{tensor, value_type};
 use crate::module::{Computation, Instruction};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, Inferred, Loc, OpRef, TensorType, Type, Value,
 };
@@ -25,6 +25,10 @@ pub(super) struct FuncCx<'m, 'a> {
     pub(super) loc: Loc,
     /// Arguments that are a known number.
     numbers: IndexMap<Value, f64>,
+    /// What the arguments are called.
+    arg_names: IndexSet<String>,
+    /// For each tuple that was taken apart the number of leaves before each of its elements.
+    starts: IndexMap<usize, Vec<usize>>,
 }
 
 /// The operands of an instruction, taken apart.
@@ -49,6 +53,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             users,
             loc: Loc::Unknown,
             numbers: IndexMap::new(),
+            arg_names: IndexSet::new(),
+            starts: IndexMap::new(),
         }
     }
 
@@ -125,12 +131,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             if tuple {
                 name = format!("{name}.{i}");
             }
-            while self
-                .func
-                .arg_ports
-                .iter()
-                .any(|p| p.name.as_deref() == Some(&name))
-            {
+            while !self.arg_names.insert(name.clone()) {
                 name.push('_');
             }
             let value = self.func.add_arg(value_type(leaf), Some(&name));
@@ -169,6 +170,9 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         index: usize,
         made: &'a Instruction<'a>,
     ) -> Result<Vec<Option<Value>>, Box<Diagnostic>> {
+        if made.opcode == "get-tuple-element" {
+            return Ok(self.element(made));
+        }
         let operands: Operands = made
             .operands
             .iter()
@@ -176,7 +180,6 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             .collect();
         match made.opcode {
             "tuple" => return Ok(operands.concat()),
-            "get-tuple-element" => return Ok(self.element(made, &operands)),
             "copy-done" if operands[0].len() == 3 && self.starts(made, "copy-start") => {
                 return Ok(operands[0][..1].to_vec());
             }
@@ -197,19 +200,27 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         self.opaque(made, &operands)
     }
 
-    fn element(&self, made: &Instruction, operands: &Operands) -> Vec<Option<Value>> {
-        let XlaShape::Tuple(parts) = &*self.computation.instructions[made.operands[0]].shape else {
+    /// One element of a tuple; each tuple's leaves are counted once, however many read it.
+    fn element(&mut self, made: &Instruction) -> Vec<Option<Value>> {
+        let tuple = made.operands[0];
+        let XlaShape::Tuple(parts) = &*self.computation.instructions[tuple].shape else {
             return Vec::new();
         };
+        let starts = self.starts.entry(tuple).or_insert_with(|| {
+            let leaves = parts.iter().map(|part| part.parts().len());
+            let ends = leaves.scan(0, |end, n| {
+                *end += n;
+                Some(*end)
+            });
+            std::iter::once(0).chain(ends).collect()
+        });
         let index = made
             .attrs
             .int("index")
             .and_then(|i| usize::try_from(i).ok());
-        let index = index.unwrap_or(usize::MAX).min(parts.len());
-        let start: usize = parts[..index].iter().map(|p| p.parts().len()).sum();
-        let count = parts.get(index).map_or(0, |p| p.parts().len());
-        let all = &operands[0];
-        all.get(start..start + count).unwrap_or_default().to_vec()
+        let ends = index.and_then(|i| Some(*starts.get(i)?..*starts.get(i + 1)?));
+        let found = ends.and_then(|range| self.values[tuple].get(range));
+        found.unwrap_or_default().to_vec()
     }
 
     /// Whether the operand is an instruction of this kind that only `-done` reads.
