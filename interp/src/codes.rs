@@ -113,6 +113,12 @@ pub const CODES: &[Code] = &[
         "an operation of a user's dialect whose semantics and shape rule disagree",
         "correct the declaration of the operation",
     ),
+    Code::input(
+        "run-steps",
+        "a run would execute more operations than the interpreters do, calls of calls counted every time",
+        "a chain of forty functions of which each calls the next one twice",
+        "run a function further down the chain (`--func`), or call less often",
+    ),
     Code::command(
         "run-tile",
         "a plan of tiles is incomplete or illegal: a tile lacks elements that are needed, or no program writes some that are used",

@@ -8,6 +8,7 @@ use crate::ports::{argument_keys, result_keys};
 use crate::random::{Fill, random_inputs};
 use crate::reference::run_reference;
 use crate::scope::{find_func, type_text};
+use crate::sizes::choices;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Bindings, Func, Module, Registry, Tensor};
 use std::fmt;
@@ -24,7 +25,9 @@ pub struct EquivalenceOptions {
     pub edges: Vec<Fill>,
     /// Whether both programs are also run on their physical layouts.
     pub naive: bool,
-    /// The sizes of symbols; what is not bound gets [`DEFAULT_SIZE`](crate::DEFAULT_SIZE).
+    /// The sizes of symbols. What is not bound gets another size for each name, or the same for all
+    /// where the first program does not run so: up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) and as far
+    /// as all values have no more than [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements.
     pub bindings: Bindings,
 }
 
@@ -76,7 +79,7 @@ pub enum NotEquivalent {
     #[error("{0}")]
     Boundary(String),
     /// One of them cannot be run.
-    #[error("{which} cannot be run ({fill:?}, seed {seed}): {source}")]
+    #[error("{which} cannot be run ({fill:?}, seed {seed}{sizes}): {source}")]
     Run {
         /// Which program and how.
         which: Execution,
@@ -84,12 +87,14 @@ pub enum NotEquivalent {
         fill: Fill,
         /// The seed of the inputs.
         seed: u64,
+        /// The sizes that were chosen, `, B = 128`; empty where all are given.
+        sizes: String,
         /// Why.
         source: Box<RunError>,
     },
     /// An output differs.
     #[error(
-        "output `{output}` of {which} differs from {wanted} ({fill:?}, seed {seed}): {mismatch}"
+        "output `{output}` of {which} differs from {wanted} ({fill:?}, seed {seed}{sizes}): {mismatch}"
     )]
     Differs {
         /// The key of the output, of the first program.
@@ -102,6 +107,8 @@ pub enum NotEquivalent {
         fill: Fill,
         /// The seed of the inputs.
         seed: u64,
+        /// The sizes that were chosen, as above.
+        sizes: String,
         /// Where and how much.
         mismatch: Box<Mismatch>,
     },
@@ -129,6 +136,17 @@ pub fn equivalent(
     let func_b = find_func(b, &options.func).map_err(boundary)?;
     let matching = Matching::new(func_a, func_b)?;
     let first = options.seeds.first().copied().unwrap_or(0);
+    let (mut sizes, equal) = choices([(a, func_a), (b, func_b)], &options.bindings);
+    if let Some(equal) = equal {
+        let runs = |sizes: &Bindings| {
+            let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes)?;
+            let (func, given) = (&options.func, &options.bindings);
+            run_reference(a, registry, func, &inputs, data_a, given)
+        };
+        if runs(&sizes).is_err() {
+            sizes = equal;
+        }
+    }
     let normal = options.seeds.iter().map(|&seed| (Fill::Normal, seed));
     let edges = options.edges.iter().map(|&fill| (fill, first));
     for (fill, seed) in normal.chain(edges) {
@@ -137,8 +155,9 @@ pub fn equivalent(
             options,
             fill,
             seed,
+            sizes: &sizes,
         };
-        let inputs = random_inputs(a, &options.func, fill, seed, &options.bindings, registry);
+        let inputs = random_inputs(a, &options.func, fill, seed, &sizes, registry);
         let inputs = inputs.map_err(|e| trial.failed(Execution::ReferenceA, e))?;
         let outputs_a = trial.run(Execution::ReferenceA, a, &inputs, data_a)?;
         if options.naive {
@@ -221,14 +240,30 @@ struct Trial<'a> {
     options: &'a EquivalenceOptions,
     fill: Fill,
     seed: u64,
+    /// The sizes of all names in the arguments.
+    sizes: &'a Bindings,
 }
 
 impl Trial<'_> {
+    /// The sizes that the caller did not give.
+    fn chosen(&self) -> String {
+        let given = &self.options.bindings.0;
+        let chosen = self
+            .sizes
+            .0
+            .iter()
+            .filter(|(name, _)| !given.contains_key(*name));
+        chosen
+            .map(|(name, size)| format!(", {name} = {size}"))
+            .collect()
+    }
+
     fn failed(&self, which: Execution, source: RunError) -> NotEquivalent {
         NotEquivalent::Run {
             which,
             fill: self.fill,
             seed: self.seed,
+            sizes: self.chosen(),
             source: Box::new(source),
         }
     }
@@ -298,6 +333,7 @@ impl Trial<'_> {
             wanted,
             fill,
             seed,
+            sizes: self.chosen(),
             mismatch: Box::new(mismatch),
         }
     }

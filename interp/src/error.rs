@@ -20,6 +20,16 @@ pub enum RunError {
     /// An input does not fit the function's arguments.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// Calls of calls add up to more operations than a run executes.
+    #[error("@{func} executes {found} operations, calls included, wanted at most {limit}")]
+    Steps {
+        /// The function.
+        func: String,
+        /// How many there are; the largest number where there are more.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// An operation cannot be executed.
     #[error("`{op}` in @{func}{}: {source}", place(loc))]
     Op {
@@ -53,6 +63,7 @@ impl RunError {
         match self {
             RunError::NoFunction { .. } => "function-missing",
             RunError::Input(e) => e.code(),
+            RunError::Steps { .. } => "run-steps",
             RunError::Op { source, .. } | RunError::Boundary { source, .. } => source.code(),
         }
     }
@@ -66,6 +77,7 @@ impl RunError {
                 diag.at(*span, "executed here")
             }
             RunError::Op { .. }
+            | RunError::Steps { .. }
             | RunError::NoFunction { .. }
             | RunError::Input(_)
             | RunError::Boundary { .. } => diag,

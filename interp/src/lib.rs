@@ -17,6 +17,7 @@ mod ports;
 mod random;
 mod reference;
 mod scope;
+mod sizes;
 mod tiled;
 mod walk;
 
@@ -30,5 +31,6 @@ pub use ports::{argument_keys, result_keys};
 pub use random::{DEFAULT_SIZE, Fill, RandomSource, SplitMix64, random_inputs, random_tensor};
 pub use reference::run_reference;
 pub use scope::check_inputs;
+pub use sizes::MAX_CHOSEN_ELEMENTS;
 pub use tiled::{TileFault, run_tiled};
-pub use walk::{MAX_CALL_DEPTH, MAX_ELEMENTS};
+pub use walk::{MAX_CALL_DEPTH, MAX_ELEMENTS, MAX_STEPS};

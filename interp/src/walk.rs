@@ -23,6 +23,10 @@ pub const MAX_ELEMENTS: u64 = 1 << 31;
 /// How deep `hbir.call` may nest.
 pub const MAX_CALL_DEPTH: usize = 64;
 
+/// The most operations that one run executes, those of called functions counted for every call. It is
+/// some forty times what the largest models have, and takes seconds where the tensors are small.
+pub const MAX_STEPS: u64 = 1 << 22;
+
 /// How one interpreter holds values.
 pub(crate) trait Memory {
     /// A value as it is held.
@@ -71,6 +75,14 @@ pub(crate) fn run<M: Memory>(
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
     let func = find_func(program.module, func)?;
+    let found = count_steps(program.module, func);
+    if MAX_STEPS < found {
+        return Err(RunError::Steps {
+            func: func.name.to_string(),
+            found,
+            limit: MAX_STEPS,
+        });
+    }
     let scope = bind_inputs(func, inputs, bindings)?;
     let args = argument_keys(func)
         .iter()
@@ -79,6 +91,58 @@ pub(crate) fn run<M: Memory>(
     let results = run_func(program, memory, func, args, scope, 0)?;
     let results = results.into_iter().map(Rc::unwrap_or_clone);
     Ok(result_keys(func).into_iter().zip(results).collect())
+}
+
+/// The functions that a function calls, one entry a call.
+fn callees(func: &Func) -> impl Iterator<Item = &str> {
+    func.body.iter().filter_map(|&op| func.callee(op))
+}
+
+/// A function and all that it calls, directly or not; itself first.
+pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func> {
+    // Of two with one name the first is meant, as everywhere.
+    let funcs = module.funcs.iter().rev();
+    let known: IndexMap<&str, &Func> = funcs.map(|f| (&*f.name, f)).collect();
+    let mut found = IndexMap::from([(&*func.name, func)]);
+    let mut at = 0;
+    while let Some((_, &func)) = found.get_index(at) {
+        let called = callees(func).filter_map(|name| known.get(name));
+        found.extend(called.map(|f| (&*f.name, *f)));
+        at += 1;
+    }
+    found.into_values().collect()
+}
+
+/// How many operations a run of a function executes: there is no control flow but calls, so that this
+/// is known before. Calls are counted level by level as deep as they may nest, so that functions which
+/// call themselves have a count too.
+fn count_steps(module: &Module, entry: &Func) -> u64 {
+    let funcs = reachable(module, entry);
+    let places: IndexMap<&str, usize> = funcs.iter().map(|f| &*f.name).zip(0..).collect();
+    let calls: Vec<Vec<usize>> = funcs
+        .iter()
+        .map(|f| {
+            callees(f)
+                .filter_map(|name| places.get(name).copied())
+                .collect()
+        })
+        .collect();
+    let mut counts = vec![0u64; funcs.len()];
+    for _ in 0..=MAX_CALL_DEPTH {
+        let own = funcs.iter().map(|f| f.body.len() as u64);
+        let with_calls = |(own, calls): (u64, &Vec<usize>)| {
+            calls
+                .iter()
+                .map(|&at| counts[at])
+                .fold(own, u64::saturating_add)
+        };
+        let next: Vec<u64> = own.zip(&calls).map(with_calls).collect();
+        if next == counts {
+            break;
+        }
+        counts = next;
+    }
+    counts[0]
 }
 
 /// Runs a function on tensors that fit its arguments.

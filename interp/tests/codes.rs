@@ -139,3 +139,46 @@ fn layouts_that_cannot_be_addressed() {
     });
     assert_eq!(codes(&module, &input(&[3])), ["done", "run-layout"]);
 }
+
+/// `depth` functions of which each calls the next one twice.
+fn doubled(depth: usize) -> Module {
+    let ty = "(tensor<2xf32>) -> tensor<2xf32>";
+    let func = |i: usize| {
+        let name = if i == 0 {
+            "main".to_owned()
+        } else {
+            format!("f{i}")
+        };
+        let line = |at: usize, of: &str| match i + 1 < depth {
+            true => format!(
+                "  %{at} = \"hbir.call\"({of}) <{{callee = @f{}}}> : {ty}\n",
+                i + 1
+            ),
+            false => format!("  %{at} = \"hbir.relu\"({of}) : {ty}\n"),
+        };
+        let (first, second) = (line(0, "%x"), line(1, "%0"));
+        format!(
+            "func.func @{name}(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{first}{second}  return %1 : tensor<2xf32>\n}}\n"
+        )
+    };
+    let source: String = (0..depth).map(func).collect();
+    text::parse(&source).expect("the text is well formed")
+}
+
+#[test]
+fn calls_that_add_up_to_too_many_operations_are_not_begun() {
+    assert_eq!(codes(&doubled(6), &input(&[2])), ["done"; 2]);
+    assert_eq!(codes(&doubled(40), &input(&[2])), ["run-steps"; 2]);
+    let module = doubled(40);
+    let (registry, bindings) = (Registry::hbir(), Bindings::default());
+    let run = run_reference(&module, &registry, "main", &input(&[2]), &NoData, &bindings);
+    let wanted = format!("@main executes {} operations", (1u64 << 41) - 2);
+    let error = run.unwrap_err().to_string();
+    assert!(error.starts_with(&wanted), "{error}");
+    let circle = r#"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = "hbir.call"(%x) <{callee = @main}> : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = "hbir.call"(%0) <{callee = @main}> : (tensor<3xf32>) -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}"#;
+    check(circle, &[3], ["run-steps"; 2]);
+}

@@ -628,3 +628,31 @@ fn the_same_seed_gives_the_same_inputs() {
 
 /// Fixed, so that a change of the generator shows.
 const FIRST_OF_SEED_0: f64 = 0.2080109864473343;
+
+fn open_tensor(names: &[&str]) -> Type {
+    let dims = names.iter().map(|n| Dim::named(n)).collect();
+    TensorType::new(dims, DType::F32).into()
+}
+
+/// Compares two programs on sizes that are chosen.
+fn compared(a: &Module, b: &Module) -> Result<(), String> {
+    let options = EquivalenceOptions::default();
+    let same = equivalent(a, b, &registry(), &NoData, &NoData, &options);
+    same.map_err(|e| e.to_string())
+}
+
+#[test]
+fn sizes_that_are_not_bound_differ_and_stay_small() {
+    let a = tripled(&open_tensor(&["A", "B", "C", "D"]));
+    compared(&a, &a).unwrap();
+    let mut wrong = a.clone();
+    let op = wrong.funcs[0].body[0];
+    wrong.funcs[0].ops[op].props.set("by", Attr::float(5.0));
+    let error = compared(&a, &wrong).unwrap_err();
+    assert!(error.contains("A = 16, B = 18, C = 20, D = 22"), "{error}");
+    let one = tripled(&open_tensor(&["N"]));
+    let mut wrong = one.clone();
+    wrong.funcs[0].ops[op].props.set("by", Attr::float(5.0));
+    let error = compared(&one, &wrong).unwrap_err();
+    assert!(error.contains("N = 128"), "{error}");
+}
