@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use optc_ir::DType;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use thiserror::Error;
@@ -50,6 +50,12 @@ pub enum DataError {
         length: u64,
         /// The size of the file.
         found: u64,
+    },
+    /// A pipe, a device or a folder.
+    #[error("the external data file `{file}` is not a regular file")]
+    Irregular {
+        /// The file as the program names it.
+        file: String,
     },
     /// Any other failure of the file system.
     #[error("cannot read the external data file `{file}`: {problem}")]
@@ -130,15 +136,17 @@ impl DataSource for FolderSource {
     fn read(&self, file: &str, offset: u64, length: u64, _: DType) -> Result<Vec<u8>, DataError> {
         let path = self.resolve(file)?;
         let io = |e: std::io::Error| self.io(file, &e);
+        let irregular = |meta: &Metadata| match meta.is_file() {
+            true => Ok(()),
+            false => Err(DataError::Irregular {
+                file: file.to_owned(),
+            }),
+        };
+        // Opening a pipe waits for its other end, so that this is asked before.
+        irregular(&fs::metadata(&path).map_err(io)?)?;
         let mut handle = File::open(path).map_err(io)?;
         let meta = handle.metadata().map_err(io)?;
-        if !meta.is_file() {
-            let problem = "it is not a regular file".to_owned();
-            return Err(DataError::Io {
-                file: file.to_owned(),
-                problem,
-            });
-        }
+        irregular(&meta)?;
         let found = meta.len();
         if offset.checked_add(length).is_none_or(|end| end > found) {
             return Err(DataError::Short {

@@ -3,7 +3,7 @@
 use crate::error::{InputError, RunError};
 use crate::ports::argument_keys;
 use crate::walk::{MAX_ELEMENTS, elements_within_limit};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, DType, Data, Dim, Func, Tensor, TensorType, Type};
 use std::sync::Arc;
@@ -138,35 +138,38 @@ impl Scope {
                 wanted,
             });
         }
-        let by = || format!("from input `{}`", name());
-        self.bind(&ty.dims, &tensor.shape, by)
-            .map_err(|clash| match clash {
-                Clash::Shape => {
-                    let (found, wanted) = (shape_text(&tensor.shape), dims_text(&ty.dims));
-                    InputError::Shape {
-                        name: name(),
-                        found,
-                        wanted,
-                    }
-                }
-                Clash::Symbol {
-                    dim,
-                    symbol,
-                    found,
-                    bound,
-                    by,
-                } => {
-                    let symbol = symbol.to_string();
-                    InputError::Symbol {
-                        name: name(),
-                        dim,
-                        symbol,
-                        found,
-                        bound,
-                        by,
-                    }
-                }
-            })
+        self.bind_shape(&name(), ty, &tensor.shape)
+    }
+
+    /// Checks the shape of an input against its argument.
+    pub(crate) fn bind_shape(
+        &mut self,
+        name: &str,
+        ty: &TensorType,
+        shape: &[usize],
+    ) -> Result<(), InputError> {
+        let by = || format!("from input `{name}`");
+        self.bind(&ty.dims, shape, by).map_err(|clash| match clash {
+            Clash::Shape => InputError::Shape {
+                name: name.to_owned(),
+                found: shape_text(shape),
+                wanted: dims_text(&ty.dims),
+            },
+            Clash::Symbol {
+                dim,
+                symbol,
+                found,
+                bound,
+                by,
+            } => InputError::Symbol {
+                name: name.to_owned(),
+                dim,
+                symbol: symbol.to_string(),
+                found,
+                bound,
+                by,
+            },
+        })
     }
 }
 
@@ -191,7 +194,8 @@ pub(crate) fn bind_inputs(
     bindings: &Bindings,
 ) -> Result<Scope, InputError> {
     let keys = argument_keys(func);
-    if let Some(name) = inputs.keys().find(|k| !keys.contains(k)) {
+    let known: IndexSet<&String> = keys.iter().collect();
+    if let Some(name) = inputs.keys().find(|k| !known.contains(k)) {
         let known = name_list(&keys);
         let func = func.name.to_string();
         return Err(InputError::Extra {

@@ -3,8 +3,9 @@
 use indexmap::IndexMap;
 use optc_interp::npz::{Kind, NpzArray, Packing, read, read_array, read_inputs, write};
 use optc_interp::{Fill, SplitMix64, random_tensor};
-use optc_ir::{DType, Func, Sign, Tensor, Type};
-use std::io::Cursor;
+use optc_ir::{Bindings, DType, Dim, Func, Sign, Tensor, TensorType, Type};
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 const SI4: DType = DType::Int {
     bits: 4,
@@ -78,9 +79,12 @@ fn inputs_take_their_types_from_the_function() {
         let shape: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
         func.add_arg(Type::tensor(&shape, tensor.dtype), Some(name));
     }
-    assert_eq!(read_inputs(Cursor::new(&bytes), &func).unwrap(), tensors);
+    assert_eq!(
+        read_inputs(Cursor::new(&bytes), &func, &Bindings::default()).unwrap(),
+        tensors
+    );
     let other = Func::new("main");
-    let error = read_inputs(Cursor::new(&bytes), &other)
+    let error = read_inputs(Cursor::new(&bytes), &other, &Bindings::default())
         .unwrap_err()
         .to_string();
     assert!(error.contains("no argument has this name"), "{error}");
@@ -223,5 +227,76 @@ fn damaged_archives_never_panic() {
     assert!(
         refused > 1000,
         "only {refused} damaged archives were refused"
+    );
+}
+
+/// Counts the bytes that are read of an archive.
+struct Counted {
+    archive: Cursor<Vec<u8>>,
+    read: u64,
+}
+
+impl Read for &mut Counted {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.archive.read(out)?;
+        self.read += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for &mut Counted {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.archive.seek(to)
+    }
+}
+
+#[test]
+fn an_array_that_does_not_fit_is_refused_before_it_is_read() {
+    let large = Tensor::from_i64(DType::SI8, vec![1 << 20], (0..1 << 20).map(|_| 0));
+    let tensors = IndexMap::from([("x".to_owned(), large)]);
+    let archive = archive(&tensors, Packing::Stored);
+    let symbol = |name: &str| Type::from(TensorType::new(vec![Dim::named(name)], DType::SI8));
+    let bound = Bindings(IndexMap::from([(Arc::from("N"), 4)]));
+    let none = Bindings::default();
+    let types = [
+        (Type::tensor(&[4], DType::SI8), &none, "input-shape"),
+        (
+            Type::tensor(&[1 << 20, 1], DType::SI8),
+            &none,
+            "input-shape",
+        ),
+        (Type::tensor(&[1 << 20], DType::F32), &none, "npz-input"),
+        (symbol("N"), &bound, "input-symbol"),
+    ];
+    for (ty, bindings, code) in types {
+        let mut func = Func::new("main");
+        func.add_arg(ty, Some("x"));
+        let mut source = Counted {
+            archive: Cursor::new(archive.clone()),
+            read: 0,
+        };
+        let error = read_inputs(&mut source, &func, bindings).unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(source.read < 1 << 17, "{} bytes for {error}", source.read);
+    }
+    let mut func = Func::new("main");
+    func.add_arg(symbol("N"), Some("x"));
+    assert_eq!(
+        read_inputs(Cursor::new(archive), &func, &none).unwrap(),
+        tensors
+    );
+}
+
+#[test]
+fn a_header_that_lies_about_the_size_is_refused() {
+    let small = Tensor::from_i64(DType::SI8, vec![4], [1, 2, 3, 4]);
+    let tensors = IndexMap::from([("x".to_owned(), small)]);
+    let mut bytes = archive(&tensors, Packing::Stored);
+    let shape = bytes.windows(4).position(|w| w == b"(4,)").unwrap();
+    bytes[shape + 1] = b'9';
+    let error = read(Cursor::new(bytes)).unwrap_err().to_string();
+    assert!(
+        error.contains("it has 4 bytes of data, shape 9 needs 9"),
+        "{error}"
     );
 }

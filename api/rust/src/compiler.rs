@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::format::Format;
+use crate::input::read_file;
 use crate::program::Program;
 use crate::target::default_target;
 use optc_interp::DataSource;
@@ -93,7 +94,7 @@ impl Compiler {
     /// # Errors
     /// The file cannot be read, or what it holds is refused.
     pub fn load(&self, path: &Path, from: Option<Format>) -> Result<Program, Error> {
-        let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+        let bytes = read_file(path)?;
         let program = Program::read(&path.display().to_string(), &bytes, from, false);
         self.verified(program).remove(0)
     }

@@ -30,6 +30,7 @@
 mod compiler;
 mod error;
 mod format;
+mod input;
 mod json;
 mod output;
 mod picture;
@@ -39,8 +40,9 @@ mod target;
 pub use compiler::{Compiler, Report};
 pub use error::Error;
 pub use format::Format;
+pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
 pub use json::to_json;
-pub use output::{write_aside, write_files};
+pub use output::{distinct_outputs, output_place, write_aside, write_files};
 pub use picture::{State, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};

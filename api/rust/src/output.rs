@@ -1,15 +1,18 @@
 //! Writing files so that nothing half-written is ever seen.
 
 use crate::error::Error;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use optc_ir::Diagnostic;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes a file beside its place and renames it there: a reader sees the old bytes or all of the
 /// new ones, and nothing is left behind when it fails.
 ///
-/// A symbolic link is followed; what is no regular file (a pipe, `/dev/null`) is written to.
+/// A symbolic link is followed, also one that names nothing yet; the file keeps its permissions.
+/// What is no regular file (a pipe, `/dev/null`), and an open file under `/dev` or `/proc` such as
+/// `/dev/stdout`, is written to as it is.
 ///
 /// # Errors
 /// The folder does not exist or cannot be written to.
@@ -20,9 +23,11 @@ pub fn write_aside(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// Writes several files as [`write_aside`] does: none takes its place before all are written.
 ///
 /// # Errors
-/// The first file that cannot be written. Where only its last step fails, the renaming, the files
-/// before it are already in place.
+/// Two of them are one file (`output-twice`), or the first file that cannot be written. Where only
+/// its last step fails, the renaming, the files before it are already in place.
 pub fn write_files(files: &[(&Path, &[u8])]) -> Result<(), Error> {
+    let paths: Vec<&Path> = files.iter().map(|(path, _)| *path).collect();
+    distinct_outputs(&paths)?;
     let mut drafts = Vec::with_capacity(files.len());
     for (path, bytes) in files {
         let draft = Draft::new(path, bytes).map_err(|e| Error::io("write", path, &e))?;
@@ -32,6 +37,97 @@ pub fn write_files(files: &[(&Path, &[u8])]) -> Result<(), Error> {
         draft.publish().map_err(|e| Error::io("write", path, &e))?;
     }
     Ok(())
+}
+
+/// Checks that no two of these outputs are one file, however their paths are spelled. Pipes and
+/// devices take the bytes of all.
+///
+/// # Errors
+/// `output-twice`, with both paths.
+pub fn distinct_outputs(paths: &[&Path]) -> Result<(), Error> {
+    let mut places: Vec<(PathBuf, &Path)> = Vec::with_capacity(paths.len());
+    for &path in paths {
+        let Some(place) = output_place(path) else {
+            continue;
+        };
+        if let Some((_, first)) = places.iter().find(|(known, _)| *known == place) {
+            let (first, second) = (first.display(), path.display());
+            let message = format!("found `{first}` and `{second}`, wanted two files: they are one");
+            let diag = Diagnostic::error("output-twice", message);
+            return Err(Error::about(
+                &second.to_string(),
+                diag.note("give each output a path of its own"),
+            ));
+        }
+        places.push((place, path));
+    }
+    Ok(())
+}
+
+/// The file that an output with this path becomes: absolute, all links followed. Nothing for what is
+/// written to as it is, and for a path whose folder does not exist.
+#[must_use]
+pub fn output_place(path: &Path) -> Option<PathBuf> {
+    match Target::of(path).ok()? {
+        Target::Direct => None,
+        Target::File(place, _) => {
+            let folder = folder_of(&place).canonicalize().ok()?;
+            Some(folder.join(place.file_name()?))
+        }
+    }
+}
+
+/// The most symbolic links in a row, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// What a path to write to stands for.
+enum Target {
+    /// A regular file, there or not yet, and the permissions it has.
+    File(PathBuf, Option<Permissions>),
+    /// A pipe, a device, or a file that is already open: it takes bytes as they come.
+    Direct,
+}
+
+impl Target {
+    /// Follows the links of a path one by one, so that one that names nothing yet leads to the place
+    /// of the file to be.
+    fn of(path: &Path) -> io::Result<Target> {
+        let mut at = path.to_owned();
+        for _ in 0..=MAX_LINKS {
+            let meta = match fs::symlink_metadata(&at) {
+                Ok(meta) => meta,
+                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Target::File(at, None)),
+                Err(e) => return Err(e),
+            };
+            if meta.is_dir() {
+                return Err(ErrorKind::IsADirectory.into());
+            }
+            if meta.is_file() {
+                return Ok(Target::File(at, Some(meta.permissions())));
+            }
+            if !meta.is_symlink() || is_open_file(&at) {
+                return Ok(Target::Direct);
+            }
+            at = folder_of(&at).join(fs::read_link(&at)?);
+        }
+        Err(io::Error::other("too many symbolic links"))
+    }
+}
+
+/// Whether a link stands for a file that some process has open. What such a link names is a
+/// description, and replacing that file would take it from whoever opened it.
+fn is_open_file(link: &Path) -> bool {
+    let folder = folder_of(link).canonicalize();
+    folder.is_ok_and(|folder| folder.starts_with("/proc") || folder.starts_with("/dev/fd"))
+}
+
+/// The folder a path stands in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) => Path::new("."),
+        None => path,
+    }
 }
 
 /// The bytes of a file that is not yet in its place.
@@ -44,24 +140,25 @@ enum Draft<'a> {
 
 impl Draft<'_> {
     fn new<'a>(path: &Path, bytes: &'a [u8]) -> io::Result<Draft<'a>> {
-        let (place, old) = match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            Ok(meta) if !meta.is_file() => return Ok(Draft::Direct(path.to_owned(), bytes)),
-            Ok(meta) => (path.canonicalize()?, Some(meta.permissions())),
-            Err(_) => (path.to_owned(), None),
+        let Target::File(place, old) = Target::of(path)? else {
+            return Ok(Draft::Direct(path.to_owned(), bytes));
         };
-        let (aside, mut file) = Aside::create(place)?;
-        file.write_all(bytes)?;
+        let (aside, mut file) = Aside::create(place, old.is_some())?;
         if let Some(permissions) = old {
             file.set_permissions(permissions)?;
         }
+        file.write_all(bytes)?;
         Ok(Draft::Aside(aside))
     }
 
     fn publish(self) -> io::Result<()> {
         match self {
             Draft::Aside(aside) => aside.publish(),
-            Draft::Direct(path, bytes) => fs::write(path, bytes),
+            // What was written before, by whoever opened it, stays.
+            Draft::Direct(path, bytes) => {
+                let mut file = OpenOptions::new().append(true).open(path)?;
+                file.write_all(bytes)
+            }
         }
     }
 }
@@ -73,13 +170,32 @@ struct Aside {
 }
 
 impl Aside {
-    fn create(place: PathBuf) -> io::Result<(Aside, File)> {
-        /// Numbers the files of this process, which several threads may write at once.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = place.with_file_name(format!(".optc-{}-{n}.tmp", std::process::id()));
-        let file = File::create(&path)?;
-        Ok((Aside { path, place }, file))
+    /// How often another name is tried, should one be taken.
+    const ATTEMPTS: usize = 16;
+
+    /// A new file that nothing else had opened, under a name that cannot be foreseen: what lies in
+    /// the folder, a link that someone put there included, is never written to. A `private` one can
+    /// be read by nobody else until it gets its permissions.
+    fn create(place: PathBuf, private: bool) -> io::Result<(Aside, File)> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        if private {
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        #[cfg(not(unix))]
+        let _ = private;
+        let mut taken = io::Error::from(ErrorKind::AlreadyExists);
+        for attempt in 0..Self::ATTEMPTS {
+            let number = RandomState::new().hash_one(attempt);
+            let path = place.with_file_name(format!(".optc-{number:016x}.tmp"));
+            match options.open(&path) {
+                Ok(file) => return Ok((Aside { path, place }, file)),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => taken = e,
+                Err(e) => return Err(e),
+            }
+        }
+        Err(taken)
     }
 
     fn publish(self) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::format::Format;
+use crate::input::read_text;
 use crate::program::Program;
 use optc_ir::{Diagnostic, TensorType};
 use optc_layout::Spelling;
@@ -22,7 +23,7 @@ pub fn find_target(name: &str) -> Result<Target, Error> {
             Error::about("--target", diag)
         });
     }
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+    let text = read_text(path)?;
     Target::parse(&text)
         .map_err(|e| Error::about(name, Diagnostic::error("target-file", e.to_string())))
 }

@@ -1,7 +1,10 @@
 //! The header of a `.npy` array: magic, version, and a Python dictionary as text.
 
 use super::Kind as ArrayKind;
+use crate::scope::shape_text;
+use crate::walk::elements_within_limit;
 use optc_ir::Tensor;
+use std::cmp::Ordering;
 use std::fmt;
 use std::io::Read;
 
@@ -78,6 +81,8 @@ pub(super) struct Header {
     pub(super) kind: ArrayKind,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
+    /// Bytes of the header itself, as it was read; 0 for one that was made.
+    length: u64,
 }
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -98,7 +103,34 @@ impl Header {
             kind,
             fortran: false,
             shape: tensor.shape.clone(),
+            length: 0,
         }
+    }
+
+    /// Bytes of the elements.
+    pub(super) fn body_bytes(&self) -> Result<u64, String> {
+        let elements = elements_within_limit(&self.shape).map_err(|e| e.to_string())?;
+        Ok(elements * self.kind.width() as u64)
+    }
+
+    /// Whether so many bytes after the header are those of the elements.
+    pub(super) fn check_body(&self, found: u64) -> Result<(), String> {
+        let wanted = self.body_bytes()?;
+        let shape = shape_text(&self.shape);
+        match found.cmp(&wanted) {
+            Ordering::Equal => Ok(()),
+            Ordering::Greater => Err(format!(
+                "there is more data than the {wanted} bytes of shape {shape}"
+            )),
+            Ordering::Less => Err(format!(
+                "it has {found} bytes of data, shape {shape} needs {wanted}"
+            )),
+        }
+    }
+
+    /// Whether a file of so many bytes is this header and its elements.
+    pub(super) fn check_size(&self, size: u64) -> Result<(), String> {
+        self.check_body(size.saturating_sub(self.length))
     }
 
     /// Version 1.0, padded as NumPy does.
@@ -154,7 +186,13 @@ impl Header {
         let mut text = vec![0; length];
         source.read_exact(&mut text).map_err(short)?;
         let text = std::str::from_utf8(&text).map_err(|_| "its header is no text".to_owned())?;
-        parse(text).ok_or_else(|| format!("cannot read the header {}", text.trim()))?
+        let header =
+            parse(text).ok_or_else(|| format!("cannot read the header {}", text.trim()))??;
+        let before = if start[6] == 1 { 10 } else { 12 };
+        Ok(Header {
+            length: before + length as u64,
+            ..header
+        })
     }
 }
 
@@ -201,6 +239,7 @@ fn parse(text: &str) -> Option<Result<Header, String>> {
         kind,
         fortran,
         shape,
+        length: 0,
     }))
 }
 

@@ -8,13 +8,13 @@ mod header;
 
 pub use header::Kind;
 
+use crate::error::InputError;
 use crate::ports::argument_keys;
-use crate::scope::{shape_text, type_text};
-use crate::walk::elements_within_limit;
+use crate::scope::{Scope, type_text};
 use header::Header;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_ir::tensor::{storage_bytes, wrap_int};
-use optc_ir::{DType, Func, Sign, Tensor, Type};
+use optc_ir::{Bindings, DType, Func, Sign, Tensor, Type, Value};
 use std::io::{Read, Seek, Write};
 use thiserror::Error;
 use zip::write::SimpleFileOptions;
@@ -37,9 +37,24 @@ pub enum NpzError {
         /// What is wrong with it.
         problem: String,
     },
+    /// An array does not fit its argument.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The output cannot be written.
     #[error("cannot write the .npz archive: {0}")]
     Write(String),
+}
+
+impl NpzError {
+    /// A stable kebab-case name.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            NpzError::Archive(_) | NpzError::Array { .. } => "npz-input",
+            NpzError::Input(e) => e.code(),
+            NpzError::Write(_) => "io-write",
+        }
+    }
 }
 
 /// One array as it lies in a file, brought into C order.
@@ -59,13 +74,7 @@ impl NpzArray {
     /// # Errors
     /// The file's element type does not stand for `dtype`, or a number is out of its range.
     pub fn to_tensor(&self, dtype: DType) -> Result<Tensor, String> {
-        if !self.kind.carries(dtype) {
-            return Err(format!(
-                "its elements are {}, wanted {}",
-                self.kind,
-                wanted(dtype)
-            ));
-        }
+        self.kind.check(dtype)?;
         let tensor = Tensor::from_bytes(dtype, self.shape.clone(), &self.bytes);
         let tensor = tensor.map_err(|e| e.to_string())?;
         let narrow = matches!(dtype, DType::Int { bits: ..8, .. });
@@ -102,6 +111,87 @@ pub enum Packing {
 /// # Errors
 /// The archive or an array is broken, or of a kind that is not read (big-endian, objects, records).
 pub fn read<R: Read + Seek>(source: R) -> Result<IndexMap<String, NpzArray>, NpzError> {
+    let mut arrays = IndexMap::new();
+    each_array(source, |name, mut entry| {
+        let array = entry.data().map_err(|problem| entry.fault(problem))?;
+        arrays.insert(name.to_owned(), array);
+        Ok(())
+    })?;
+    Ok(arrays)
+}
+
+/// Reads the inputs of a function: every argument that the file has, by its key, with the element
+/// type that the argument says; arrays that belong to no argument are an error.
+///
+/// What an array's header says is compared with the argument's type, at the sizes that `bindings` and
+/// the arrays before give to symbols, before its elements are read: an archive that inflates to more
+/// than the function takes is refused before it does. Whether every argument is there is for
+/// [`check_inputs`](crate::check_inputs).
+///
+/// # Errors
+/// As for [`read`]; also elements of another type or another shape than the argument's.
+pub fn read_inputs<R: Read + Seek>(
+    source: R,
+    func: &Func,
+    bindings: &Bindings,
+) -> Result<IndexMap<String, Tensor>, NpzError> {
+    let keys: IndexMap<String, Value> = argument_keys(func)
+        .into_iter()
+        .zip(func.args.iter().copied())
+        .collect();
+    let mut scope = Scope::given(bindings);
+    let mut inputs = IndexMap::new();
+    each_array(source, |name, mut entry| {
+        let Some(&value) = keys.get(name) else {
+            let known: Vec<String> = keys.keys().map(|k| format!("`{k}`")).collect();
+            return Err(entry.fault(format!(
+                "no argument has this name; they are {}",
+                known.join(", ")
+            )));
+        };
+        let ty = match func.ty(value) {
+            Type::Tensor(ty) => ty,
+            other @ (Type::Scalar(_) | Type::Other(_)) => {
+                return Err(entry.fault(format!("the argument is of type {}", type_text(other))));
+            }
+        };
+        entry
+            .header
+            .kind
+            .check(ty.dtype)
+            .map_err(|e| entry.fault(e))?;
+        scope.bind_shape(name, ty, &entry.header.shape)?;
+        let array = entry.data().map_err(|e| entry.fault(e))?;
+        let tensor = array.to_tensor(ty.dtype).map_err(|e| entry.fault(e))?;
+        inputs.insert(name.to_owned(), tensor);
+        Ok(())
+    })?;
+    Ok(inputs)
+}
+
+/// An array of an archive of which the header is read.
+struct Entry<'a> {
+    name: &'a str,
+    header: Header,
+    body: &'a mut dyn Read,
+}
+
+impl Entry<'_> {
+    fn fault(&self, problem: String) -> NpzError {
+        let name = self.name.to_owned();
+        NpzError::Array { name, problem }
+    }
+
+    fn data(&mut self) -> Result<NpzArray, String> {
+        read_body(self.header.clone(), &mut self.body)
+    }
+}
+
+/// Calls `visit` for every array of an archive; no array is read unless `visit` reads it.
+fn each_array<R: Read + Seek>(
+    source: R,
+    mut visit: impl FnMut(&str, Entry<'_>) -> Result<(), NpzError>,
+) -> Result<(), NpzError> {
     let broken = |e: zip::result::ZipError| NpzError::Archive(e.to_string());
     let mut archive = ZipArchive::new(source).map_err(broken)?;
     if archive.len() > MAX_ARRAYS {
@@ -110,7 +200,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<IndexMap<String, NpzArray>, Npz
             archive.len()
         )));
     }
-    let mut arrays = IndexMap::new();
+    let mut names: IndexSet<String> = IndexSet::new();
     for i in 0..archive.len() {
         let mut file = archive.by_index(i).map_err(broken)?;
         if file.is_dir() {
@@ -118,51 +208,25 @@ pub fn read<R: Read + Seek>(source: R) -> Result<IndexMap<String, NpzArray>, Npz
         }
         let full = file.name().map_err(broken)?.into_owned();
         let name = full.strip_suffix(".npy").unwrap_or(&full).to_owned();
-        let array = read_array(&mut file).map_err(|problem| NpzError::Array {
+        let fault = |problem| NpzError::Array {
             name: name.clone(),
             problem,
-        })?;
-        if arrays.insert(name.clone(), array).is_some() {
-            let problem = "it is there twice".to_owned();
-            return Err(NpzError::Array { name, problem });
+        };
+        if !names.insert(name.clone()) {
+            return Err(fault("it is there twice".to_owned()));
         }
+        let size = file.size();
+        let header = Header::read(&mut file).map_err(fault)?;
+        header.check_size(size).map_err(fault)?;
+        let body = &mut file;
+        let entry = Entry {
+            name: &name,
+            header,
+            body,
+        };
+        visit(&name, entry)?;
     }
-    Ok(arrays)
-}
-
-/// Reads the inputs of a function: every argument that the file has, by its key, with the element
-/// type that the argument says; arrays that belong to no argument are an error.
-///
-/// Whether every argument is there and the shapes fit is for [`check_inputs`](crate::check_inputs).
-///
-/// # Errors
-/// As for [`read`]; also elements of another type than the argument's.
-pub fn read_inputs<R: Read + Seek>(
-    source: R,
-    func: &Func,
-) -> Result<IndexMap<String, Tensor>, NpzError> {
-    let keys = argument_keys(func);
-    let mut inputs = IndexMap::new();
-    for (name, array) in read(source)? {
-        let fail = |problem| NpzError::Array {
-            name: name.clone(),
-            problem,
-        };
-        let Some(at) = keys.iter().position(|k| *k == name) else {
-            let known: Vec<String> = keys.iter().map(|k| format!("`{k}`")).collect();
-            return Err(fail(format!(
-                "no argument has this name; they are {}",
-                known.join(", ")
-            )));
-        };
-        let ty = func.ty(func.args[at]);
-        let Type::Tensor(ty) = ty else {
-            return Err(fail(format!("the argument is of type {}", type_text(ty))));
-        };
-        let tensor = array.to_tensor(ty.dtype).map_err(fail)?;
-        inputs.insert(name, tensor);
-    }
-    Ok(inputs)
+    Ok(())
 }
 
 /// Writes tensors into an archive, in the order of the map; the same tensors give the same bytes.
@@ -204,25 +268,19 @@ pub fn write<W: Write + Seek>(
 /// What is wrong with it, in words.
 pub fn read_array<R: Read>(source: &mut R) -> Result<NpzArray, String> {
     let header = Header::read(source)?;
-    let elements = elements_within_limit(&header.shape).map_err(|e| e.to_string())?;
-    let wanted = elements * header.kind.width() as u64;
+    read_body(header, source)
+}
+
+/// Reads the elements that follow a header, and not much more than it says there are.
+fn read_body(header: Header, source: &mut dyn Read) -> Result<NpzArray, String> {
+    let wanted = header.body_bytes()?;
     let mut bytes = Vec::new();
+    // What is there may be less than what the header says, so that room is not made for all of it.
     source
         .take(wanted + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| e.to_string())?;
-    let shape = shape_text(&header.shape);
-    if bytes.len() as u64 > wanted {
-        return Err(format!(
-            "there is more data than the {wanted} bytes of shape {shape}"
-        ));
-    }
-    if (bytes.len() as u64) < wanted {
-        let found = bytes.len();
-        return Err(format!(
-            "it has {found} bytes of data, shape {shape} needs {wanted}"
-        ));
-    }
+    header.check_body(bytes.len() as u64)?;
     let (kind, shape) = (header.kind, header.shape);
     let bytes = if header.fortran {
         to_c_order(&bytes, &shape, kind.width())
@@ -283,6 +341,14 @@ impl Kind {
                 sign: Sign::Unsigned,
             } => Kind::Uint(width),
             DType::Int { .. } => Kind::Int(width),
+        }
+    }
+
+    /// Refuses an array of another kind than one that may stand for this element type.
+    fn check(self, dtype: DType) -> Result<(), String> {
+        match self.carries(dtype) {
+            true => Ok(()),
+            false => Err(format!("its elements are {self}, wanted {}", wanted(dtype))),
         }
     }
 

@@ -16,6 +16,9 @@ use std::path::PathBuf;
     disable_help_subcommand = true,
     after_help = "IN is a file or - for standard input. \
         Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage.\n\
+        Inputs are at most 2 GiB, from a pipe or a device 512 MiB. An output takes its place whole, \
+        after all is read, so that OUT may be IN; a pipe or a device is written to. \
+        A write that fails is status 1; a reader that closed standard output early, as head does, is no failure.\n\
         `optc bench` is not in this version.\n\n\
         Examples:\n  \
         optc --pass=canonicalize,view-fold --target=cpu model.onnx -o folded.ir\n  \
@@ -448,7 +451,7 @@ pub(crate) struct VerifyOptions {
     /// Invent the numbers of weights whose files are absent
     #[arg(long)]
     pub(crate) random_weights: bool,
-    /// Sizes of symbols
+    /// Sizes of symbols; small ones, another for each, are chosen for what is left out
     #[arg(long, value_name = "B=1,S=128", value_delimiter = ',')]
     pub(crate) bind: Vec<String>,
     /// Format of the inputs, where the extension does not tell it

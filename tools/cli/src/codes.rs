@@ -102,6 +102,12 @@ optc verify --certificate c.txt other.ir"#,
         "write one number a dimension, separated by commas",
     ),
     Code::input(
+        "input-too-large",
+        "an input is longer than what is read: 2 GiB of a regular file, 512 MiB of a pipe, a device or standard input",
+        "`optc /dev/zero`",
+        "keep large weights in external data; give a file instead of a pipe",
+    ),
+    Code::input(
         "internal-error",
         "the compiler failed; nothing was written",
         "no input is known that brings it about",
@@ -116,7 +122,7 @@ optc verify --certificate c.txt other.ir"#,
     ),
     Code::command(
         "io-write",
-        "a file cannot be written; what was there before is still there",
+        "a file or standard output cannot be written; what was in the file before is still there",
         &[(
             "in.ir",
             r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
@@ -179,6 +185,32 @@ optc verify --certificate c.txt other.ir"#,
         ],
         "optc run in.ir --inputs in.npz --output out.npz",
         "write the file with `numpy.savez`",
+    ),
+    Code::command(
+        "output-is-data",
+        "the program would be written over the file with the data of its own constants",
+        &[
+            (
+                "in.ir",
+                r#"func.func @main() -> tensor<4xsi8> {
+  %0 = "hbir.constant"() <{data = #hbir.external<"weights", 0, 4>}> : () -> tensor<4xsi8>
+  return %0 : tensor<4xsi8>
+}"#,
+            ),
+            ("weights", "0123"),
+        ],
+        "optc -o weights in.ir",
+        "write the program to another file in the same folder",
+    ),
+    Code::command(
+        "output-twice",
+        "two outputs of a command are the same file, so that one would be lost",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold -o out.ir --certificate ./out.ir in.ir",
+        "give each output a path of its own",
     ),
     Code::command(
         "pallas-op",

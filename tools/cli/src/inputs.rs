@@ -6,7 +6,10 @@ use crate::failure::Failure;
 use crate::streams::Streams;
 use crate::terminal;
 use optc::interp::{DataSource, FallbackSource, FolderSource, RandomSource};
-use optc::{Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, Stage};
+use optc::{
+    Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, Stage, read_file,
+    read_stream,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,16 +23,13 @@ impl Input {
     /// Reads a file, or the input stream for `-`.
     pub(crate) fn read(path: &Path, streams: &mut Streams<'_>) -> Result<Input, Failure> {
         if path == Path::new("-") {
-            let mut bytes = Vec::new();
             let name = "<stdin>".to_owned();
-            let read = streams.input.read_to_end(&mut bytes);
-            read.map_err(|e| Error::io("read", Path::new(&name), &e))?;
+            let bytes = read_stream(&name, &mut *streams.input)?;
             return Ok(Input { name, bytes });
         }
-        let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
         Ok(Input {
             name: path.display().to_string(),
-            bytes,
+            bytes: read_file(path)?,
         })
     }
 

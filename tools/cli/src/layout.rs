@@ -6,7 +6,7 @@ use crate::inputs::numbers;
 use crate::streams::Streams;
 use optc::layout::cute::{CuteError, CuteLayout};
 use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
-use optc::{Diagnostic, Error, Span};
+use optc::{Diagnostic, Error, Span, write_aside};
 use std::hint::black_box;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -345,9 +345,7 @@ fn draw(
             streams.print(&drawing.terminal(colours));
         }
         Some(path) if path == Path::new("-") => streams.print(&drawing.svg()),
-        Some(path) => {
-            std::fs::write(path, drawing.svg()).map_err(|e| Error::io("write", path, &e))?;
-        }
+        Some(path) => write_aside(path, drawing.svg().as_bytes())?,
     }
     Ok(())
 }

@@ -25,8 +25,11 @@ mod verify_diagnostics;
 
 use args::{Cli, Command};
 use failure::Failure;
+use optc::Error;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use streams::Watched;
 
 pub use codes::CODES;
 pub use failure::Status;
@@ -36,8 +39,34 @@ pub use streams::Streams;
 /// Runs the command with these arguments, the program's name first, and gives its exit status:
 /// 0 done, 1 the input was refused or a check failed, 2 wrong usage.
 ///
+/// The output is flushed. A write to it that fails is `io-write`, status 1; a reader that closed its
+/// end of a pipe is no failure: the rest of the output is left out and the status is what it would be.
+///
 /// Nothing panics out of it: a defect of the compiler is reported as `internal-error`, status 1.
 pub fn run_command<I, T>(args: I, streams: &mut Streams<'_>) -> u8
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let mut output = Watched::new(&mut *streams.output);
+    let mut watched = Streams {
+        input: &mut *streams.input,
+        output: &mut output,
+        errors: &mut *streams.errors,
+    };
+    let status = answer(args, &mut watched);
+    match output.finish() {
+        Ok(()) => status,
+        Err(error) => {
+            let error = Error::io("write", Path::new("<stdout>"), &error);
+            streams.error_text(&error.render());
+            status.max(Status::Refused.code())
+        }
+    }
+}
+
+/// Reads the arguments and does what they ask for.
+fn answer<I, T>(args: I, streams: &mut Streams<'_>) -> u8
 where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,

@@ -1,9 +1,7 @@
 //! The `optc` command: hands the arguments and the standard streams to the library.
 
-use optc::Error;
-use optc_cli::{Status, Streams, run_command};
-use std::io::{BufWriter, ErrorKind, Write, stderr, stdin, stdout};
-use std::path::Path;
+use optc_cli::{Streams, run_command};
+use std::io::{BufWriter, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -19,13 +17,5 @@ fn main() -> ExitCode {
     };
     let status = run_command(std::env::args_os(), &mut streams);
     optc_cli::terminal::finish();
-    ExitCode::from(match output.flush() {
-        // A reader that went away, as `head` does, is no failure of the program.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            let error = Error::io("write", Path::new("<stdout>"), &error);
-            let _ = write!(errors, "{}", error.render());
-            Status::Refused.code()
-        }
-        Ok(()) | Err(_) => status,
-    })
+    ExitCode::from(status)
 }

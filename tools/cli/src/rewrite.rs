@@ -8,11 +8,12 @@ use crate::streams::Streams;
 use crate::{stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
-    Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, SizeTable,
-    Stage, State, Stats, bound_sizes, write_aside, write_files,
+    Attr, Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, SizeTable,
+    Stage, State, Stats, bound_sizes, distinct_outputs, output_place, write_aside, write_files,
 };
 use serde_json::json;
 use similar::TextDiff;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -51,6 +52,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
         return Err(Failure::usage("an input is missing"));
     };
     let emit = emit_of(args)?;
+    check_outputs(args)?;
     let stages = inputs::stages(&compiler, &args.compile)?;
     let stage = stage_of(args, emit, &stages)?;
     check_pass_names(&compiler, &args.print_ir_after)?;
@@ -75,6 +77,51 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
         status: Status::Done,
         parts,
     })
+}
+
+/// The file that the program is written to; nothing for standard output.
+fn output_file(args: &RewriteArgs) -> Option<&Path> {
+    args.output.as_deref().filter(|p| *p != Path::new("-"))
+}
+
+/// No two outputs may be one file: one of them would be lost. The input may be among them, since all
+/// of it is read before anything is written.
+fn check_outputs(args: &RewriteArgs) -> Result<(), Failure> {
+    let others = [args.certificate.as_deref(), args.reproducer.as_deref()];
+    let paths: Vec<&Path> = output_file(args)
+        .into_iter()
+        .chain(others.into_iter().flatten())
+        .collect();
+    distinct_outputs(&paths).map_err(|error| Failure {
+        status: Status::Usage,
+        text: error.render(),
+    })
+}
+
+/// What is written may refer to data in files, which must outlive it.
+fn keeps_data(part: &Part, output: &Path) -> Result<(), Failure> {
+    let Some(place) = output_place(output) else {
+        return Ok(());
+    };
+    let program = &part.after;
+    let funcs = program.module.funcs.iter();
+    let attrs = funcs.flat_map(|f| f.body.iter().flat_map(|&op| f.ops[op].props.iter()));
+    let files: BTreeSet<&str> = attrs
+        .filter_map(|(_, attr)| match attr {
+            Attr::External { file, .. } => Some(&**file),
+            _ => None,
+        })
+        .collect();
+    let found = files
+        .into_iter()
+        .find(|file| output_place(&program.folder.join(file)).as_ref() == Some(&place));
+    let Some(file) = found else {
+        return Ok(());
+    };
+    let message = format!("`{file}` holds the data of constants that the output refers to");
+    let diag = Diagnostic::error("output-is-data", message)
+        .note("write the program to another file, in the same folder");
+    Err(Failure::about(&output.display().to_string(), diag))
 }
 
 /// The output's format: the one asked for, else the one that the output's extension tells.
@@ -363,7 +410,13 @@ fn write_all(
     if let Some((path, certificate)) = &certificate {
         files.push((path, certificate.as_bytes()));
     }
-    let to_file = args.output.as_deref().filter(|p| *p != Path::new("-"));
+    let to_file = output_file(args);
+    for (output, part) in to_file
+        .iter()
+        .flat_map(|&o| parts.iter().map(move |p| (o, p)))
+    {
+        keeps_data(part, output)?;
+    }
     files.extend(to_file.map(|path| (path, text.as_bytes())));
     write_files(&files)?;
     if to_file.is_none() && explained.is_none() {

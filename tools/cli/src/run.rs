@@ -6,11 +6,12 @@ use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
-use optc::interp::npz::{self, Packing};
+use optc::interp::npz::{self, NpzError, Packing};
 use optc::interp::{run_naive, run_reference, run_tiled};
 use optc::passes::Hooks;
-use optc::{Diagnostic, Error, Func, Program, Tensor, write_aside};
-use std::io::Cursor;
+use optc::{Bindings, Diagnostic, Error, Func, Program, Tensor, read_file, write_aside};
+use std::fs::File;
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 
 pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
@@ -26,7 +27,7 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     terminal::doing(|| format!("{}: passes", program.name));
     compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
     let name = inputs::function(&program, args.func.as_deref())?;
-    let values = read_values(&program, &name, args.inputs.as_deref())?;
+    let values = read_values(&program, &name, args.inputs.as_deref(), &compiler.bindings)?;
     let run = match args.exec {
         Exec::Reference => run_reference,
         Exec::Naive => run_naive,
@@ -46,16 +47,24 @@ fn read_values(
     program: &Program,
     func: &str,
     path: Option<&Path>,
+    bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, Failure> {
     let found: Option<&Func> = program.module.funcs.iter().find(|f| &*f.name == func);
     let (Some(path), Some(func)) = (path, found) else {
         return Ok(IndexMap::new());
     };
-    let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
-    npz::read_inputs(Cursor::new(bytes), func).map_err(|e| {
-        let diag = Diagnostic::error("npz-input", e.to_string());
+    let refused = |e: NpzError| {
+        let diag = Diagnostic::error(e.code(), e.to_string());
         Failure::about(&path.display().to_string(), diag)
-    })
+    };
+    let file = File::open(path).map_err(|e| Error::io("read", path, &e))?;
+    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+    // An archive is read from its end; what cannot be is read whole first.
+    let read = match is_file {
+        true => npz::read_inputs(BufReader::new(file), func, bindings),
+        false => npz::read_inputs(Cursor::new(read_file(path)?), func, bindings),
+    };
+    read.map_err(refused)
 }
 
 fn write_values(path: &Path, results: &IndexMap<String, Tensor>) -> Result<(), Failure> {

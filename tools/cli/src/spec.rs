@@ -17,7 +17,7 @@ use crate::failure::{Failure, Status};
 use crate::layout::parse;
 use crate::streams::Streams;
 use optc::layout::{Layout, ViewMap, is_view};
-use optc::{Diagnostic, Error};
+use optc::{Diagnostic, read_text};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -96,7 +96,7 @@ pub(crate) fn command(args: &SpecArgs, streams: &mut Streams<'_>) -> Result<Stat
 fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
     let name = path.display().to_string();
     let refuse = |message| Failure::about(&name, Diagnostic::error("vectors-syntax", message));
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+    let text = read_text(path)?;
     let mut root: Json =
         serde_json::from_str(&text).map_err(|e| refuse(format!("found no vectors: {e}")))?;
     let kind = root

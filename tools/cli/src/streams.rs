@@ -1,7 +1,7 @@
 //! The streams a command reads and writes.
 
 use crate::terminal;
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 
 /// Standard input, output and error of one command.
 pub struct Streams<'a> {
@@ -20,7 +20,7 @@ impl std::fmt::Debug for Streams<'_> {
 }
 
 impl Streams<'_> {
-    /// Writes a result. A reader that went away is no failure.
+    /// Writes a result. What fails is told at the end of the command.
     pub fn print(&mut self, text: &str) {
         let _ = terminal::aside(|| self.output.write_all(text.as_bytes()));
     }
@@ -42,5 +42,99 @@ impl Streams<'_> {
             self.errors.write_all(text.as_bytes())?;
             self.errors.write_all(end)
         });
+    }
+}
+
+/// An output that remembers the first failure of a write, for the end of the command; nothing is
+/// written after it.
+pub(crate) struct Watched<'a> {
+    output: &'a mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) fn new(output: &'a mut dyn Write) -> Watched<'a> {
+        Watched {
+            output,
+            failed: None,
+        }
+    }
+
+    /// Writes what is held back, and says whether everything arrived. A reader that went away, as
+    /// `head` does when it has seen enough, is no failure.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let _ = self.flush();
+        match self.failed {
+            Some(e) if e.kind() != ErrorKind::BrokenPipe => Err(e),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Does something with the output, unless that failed before.
+    fn attempt<T>(
+        &mut self,
+        done: T,
+        act: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.failed.is_some() {
+            return Ok(done);
+        }
+        match act(self.output) {
+            Err(e) if e.kind() != ErrorKind::Interrupted => {
+                self.failed = Some(e);
+                Ok(done)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.attempt(bytes.len(), |output| match output.write(bytes)? {
+            0 if !bytes.is_empty() => Err(ErrorKind::WriteZero.into()),
+            count => Ok(count),
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt((), |output| output.flush())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes this many bytes, then fails.
+    struct Full(usize, ErrorKind);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = self.0.min(bytes.len());
+            self.0 -= count;
+            match count {
+                0 => Err(self.1.into()),
+                count => Ok(count),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_failed_write_is_remembered_and_a_closed_pipe_is_not() {
+        let run = |room: usize, kind| {
+            let mut full = Full(room, kind);
+            let mut watched = Watched::new(&mut full);
+            let written = watched.write_all(&[0; 7]).and(watched.write_all(&[0; 5]));
+            (written.is_ok(), watched.finish().is_ok())
+        };
+        assert_eq!(run(12, ErrorKind::StorageFull), (true, true));
+        assert_eq!(run(11, ErrorKind::StorageFull), (true, false));
+        assert_eq!(run(0, ErrorKind::StorageFull), (true, false));
+        assert_eq!(run(3, ErrorKind::BrokenPipe), (true, true));
     }
 }

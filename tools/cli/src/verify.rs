@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use crate::terminal;
 use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
 use optc::passes::certify;
-use optc::{Compiler, Diagnostic, Error, Program, default_target, find_target};
+use optc::{Compiler, Diagnostic, Program, default_target, find_target, read_text};
 use std::path::Path;
 
 pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
@@ -73,7 +73,7 @@ fn check_certificate(
     args: &VerifyArgs,
 ) -> Result<(), Failure> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+    let text = read_text(path)?;
     let file = CertificateFile::from_text(&name, &text)?;
     let original = compiler.parse(&format!("{name} (original)"), &file.original)?;
     let mut folded = compiler.parse(&format!("{name} (folded)"), &file.folded)?;

@@ -164,24 +164,227 @@ fn links_are_followed_and_permissions_kept() {
     assert_eq!(mode & 0o777, 0o640);
 }
 
+/// Runs the command with its standard output going elsewhere.
+#[cfg(unix)]
+fn spawn_into(folder: &Folder, args: &[&str], output: impl Into<Stdio>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_optc"));
+    command.args(args).current_dir(folder.path("."));
+    command.stdout(output).stderr(Stdio::piped());
+    command.output().unwrap()
+}
+
+/// A program whose text is longer than any buffer.
+fn long_program() -> String {
+    let line = |i: usize| {
+        let of = if i == 0 {
+            "%x".to_owned()
+        } else {
+            format!("%{}", i - 1)
+        };
+        format!("  %{i} = \"hbir.relu\"({of}) : (tensor<4xf32>) -> tensor<4xf32>\n")
+    };
+    let lines: String = (0..400).map(line).collect();
+    format!(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{lines}  return %399 : tensor<4xf32>\n}}\n"
+    )
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_output_is_a_failure() {
     let folder = Folder::new("door-full");
     folder.write("in.ir", CANCEL);
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_optc"));
-    command
-        .arg(folder.path("in.ir"))
-        .stdout(full)
-        .stderr(Stdio::piped());
-    let done = command.output().unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    assert!(
-        errors(&done).contains("error[io-write]"),
-        "{}",
-        errors(&done)
+    folder.write("long.ir", &long_program());
+    folder.write("v.json", r#"{"kind": "tensor_index", "vectors": []}"#);
+    let commands: &[&[&str]] = &[
+        &["in.ir"],
+        &["long.ir"],
+        &["--emit=json", "long.ir"],
+        &["--emit=svg", "long.ir"],
+        &["--help"],
+        &["--list-passes"],
+        &["--pass=view-fold", "--explain=%0", "in.ir"],
+        &["stats", "in.ir"],
+        &["stats", "--json", "long.ir"],
+        &["stats", "--compare", "in.ir", "long.ir"],
+        &["verify", "in.ir", "in.ir"],
+        &["layout", "size", "f32[3]"],
+        &["layout", "index", "f32[3]", "1"],
+        &["layout", "convert", "--to=digits", "f32[3]"],
+        &["layout", "view", "f32[3]", "f32[3]"],
+        &["layout", "explain", "f32[3,5]{1,0:T(2,2)}"],
+        &["layout", "draw", "f32[3]"],
+        &["layout", "draw", "-o", "-", "f32[60,60]"],
+        &["layout", "draw", "-o", "/dev/stdout", "f32[60,60]"],
+        &["-o", "/dev/stdout", "long.ir"],
+        &["spec", "v.json"],
+        &["targets"],
+        &["targets", "cpu"],
+        &["completions", "bash"],
+    ];
+    for args in commands {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let done = spawn_into(&folder, args, full);
+        let said = errors(&done);
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert_eq!(
+            said.matches("error[io-write]").count(),
+            1,
+            "{args:?}: {said}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let folder = Folder::new("door-closed");
+    folder.write("long.ir", &long_program());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = spawn_into(&folder, &["long.ir"], writer);
+    assert_eq!(
+        (done.status.code(), errors(&done)),
+        (Some(0), String::new())
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn links_pipes_and_open_files_are_written_through() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new("door-through");
+    folder.write("in.ir", CANCEL);
+    fs::create_dir(folder.path("sub")).unwrap();
+    symlink("sub/second", folder.path("first")).unwrap();
+    symlink("../new.ir", folder.path("sub/second")).unwrap();
+    symlink("loop", folder.path("loop")).unwrap();
+    let run = |output: &str| spawn(&folder, &["-o", output, "in.ir"]);
+    assert_eq!(run("first").status.code(), Some(0));
+    assert_eq!(folder.read("new.ir"), CANCEL);
+    for link in ["first", "sub/second"] {
+        let meta = fs::symlink_metadata(folder.path(link)).unwrap();
+        assert!(meta.is_symlink(), "{link}");
+    }
+    refused(&run("loop"), "io-write");
+    // Standard output that goes to a file: what stands there already stays.
+    folder.write("log", "before\n");
+    let log = fs::File::options().append(true).open(folder.path("log"));
+    let done = spawn_into(&folder, &["-o", "/dev/stdout", "in.ir"], log.unwrap());
+    assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
+    assert_eq!(folder.read("log"), format!("before\n{CANCEL}"));
+    let made = Command::new("mkfifo").arg(folder.path("pipe")).status();
+    assert!(made.unwrap().success());
+    let pipe = folder.path("pipe");
+    let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+    assert_eq!(run("pipe").status.code(), Some(0));
+    assert_eq!(reader.join().unwrap(), CANCEL);
+    let found = ["first", "in.ir", "log", "loop", "new.ir", "pipe", "sub"];
+    assert_eq!(folder.files(), found);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_was_put_there_is_not_followed_by_a_draft() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("door-planted");
+    folder.write("in.ir", CANCEL);
+    folder.write("victim", "mine");
+    // A name made of the number of the process could be foreseen.
+    let mut command = Command::new("sh");
+    let script = "ln -s victim .optc-$$-0.tmp; exec \"$@\"";
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_optc")]);
+    let private = folder.write("private.ir", "old");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+    command.args(["-o", "private.ir", "in.ir"]);
+    let done = command.current_dir(folder.path(".")).output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
+    assert_eq!(folder.read("victim"), "mine");
+    let mode = fs::metadata(&private).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn two_outputs_are_two_files() {
+    let folder = Folder::new("door-twice");
+    folder.write("in.ir", CANCEL);
+    fs::create_dir(folder.path("sub")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("out.ir", folder.path("link.ir")).unwrap();
+    let absolute = folder.path("out.ir");
+    for other in ["out.ir", "./out.ir", "sub/../out.ir", "link.ir", &absolute] {
+        for option in ["--certificate", "--reproducer"] {
+            let args = ["--pass=view-fold", "-o", "out.ir", option, other, "in.ir"];
+            let done = spawn(&folder, &args);
+            let said = errors(&done);
+            assert_eq!(done.status.code(), Some(2), "{other}: {said}");
+            assert!(said.contains("error[output-twice]"), "{other}: {said}");
+        }
+    }
+    assert!(!Path::new(&absolute).exists());
+    let args = [
+        "--pass=view-fold",
+        "-o",
+        "in.ir",
+        "--certificate",
+        "c.txt",
+        "in.ir",
+    ];
+    let done = spawn(&folder, &args);
+    assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
+    assert!(folder.read("in.ir").contains("hbir.view"));
+}
+
+#[test]
+fn a_program_is_not_written_over_its_data() {
+    let folder = Folder::new("door-data");
+    folder.write("in.ir", &external("w", 0, 4));
+    folder.write("w", "0123");
+    for output in ["w", "./w"] {
+        refused(&spawn(&folder, &["-o", output, "in.ir"]), "output-is-data");
+    }
+    assert_eq!(folder.read("w"), "0123");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn inputs_without_an_end_are_refused() {
+    let folder = Folder::new("door-endless");
+    folder.write("in.ir", CANCEL);
+    let zero = "/dev/zero";
+    let commands: &[&[&str]] = &[
+        &["--from=ir", zero],
+        &["--target=/dev/zero", "--pass=view-fold", "in.ir"],
+        &["run", "in.ir", "--inputs", zero, "--output", "o.npz"],
+    ];
+    for args in commands {
+        let limited = "ulimit -v 1000000; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_optc")]);
+        let done = command.args(*args).current_dir(folder.path(".")).output();
+        refused(&done.unwrap(), "input-too-large");
+    }
+    // A file of more than may be read takes no room on the disk.
+    let sparse = fs::File::create(folder.path("large.ir")).unwrap();
+    sparse.set_len((1 << 31) + 1).unwrap();
+    refused(&spawn(&folder, &["large.ir"]), "input-too-large");
+    fs::remove_file(folder.path("large.ir")).unwrap();
+}
+
+#[test]
+fn one_number_for_many_elements_stays_one() {
+    let folder = Folder::new("door-splat");
+    let ty = "tensor<1000000000xf32>";
+    let program = format!(
+        "func.func @main() -> {ty} {{\n  %0 = \"hbir.constant\"() <{{value = dense<1.5> : {ty}}}> \
+         : () -> {ty}\n  return %0 : {ty}\n}}\n"
+    );
+    folder.write("in.ir", &program);
+    for emit in ["ir", "json", "hlo", "pallas", "dot", "svg"] {
+        let done = spawn(&folder, &[&format!("--emit={emit}"), "in.ir"]);
+        assert_eq!(done.status.code(), Some(0), "{emit}: {}", errors(&done));
+        assert!(done.stdout.len() < 10_000, "{emit}");
+    }
 }
 
 /// A program that returns a constant from a file.
@@ -201,6 +404,11 @@ fn external_data_is_read_in_the_folder_alone() {
     folder.write("model/w", "0123456789");
     #[cfg(unix)]
     {
+        // Nobody writes to the pipe: whoever opens it waits.
+        let made = Command::new("mkfifo")
+            .arg(folder.path("model/pipe"))
+            .status();
+        assert!(made.unwrap().success());
         std::os::unix::fs::symlink("../secret", folder.path("model/link")).unwrap();
         std::os::unix::fs::symlink("..", folder.path("model/up")).unwrap();
     }
@@ -212,6 +420,8 @@ fn external_data_is_read_in_the_folder_alone() {
         ("link", 0, 4),
         ("up/secret", 0, 4),
         ("sub", 0, 4),
+        #[cfg(unix)]
+        ("pipe", 0, 4),
         ("absent", 0, 4),
         ("w", 8, 4),
         ("w", u64::MAX >> 1, 4),

@@ -1,0 +1,370 @@
+#!/usr/bin/env python3
+"""optc ends in time, in bounded memory and with a word of its own on inputs that are meant to harm.
+
+usage: python hostile.py OPTC [NAME…]
+
+Each case writes its files into a folder of its own and runs OPTC there with 10 s of processor time and
+1 GB of address space.  The command must do what it is asked or refuse it with a coded error: status 0, 1
+or 2, no signal, no defect of the compiler.  With NAMEs the cases whose names start so run alone.  Needs
+nothing but Python and Linux.
+"""
+import os
+import pathlib
+import re
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+SECONDS = 10
+BYTES = 1 << 30
+# A command that waits, for a pipe that nobody opens, uses no processor time.
+PATIENCE = 120
+
+CASES = []
+
+
+def case(name, *args, code=None, files=None, **options):
+    """A command, the files it reads (name -> content or a function that makes the file at a path), and the code of the
+    error it must end with; any end that is no harm without one."""
+    CASES.append((name, args, code, files or {}, options))
+
+
+# ---- programs ----
+
+def func(name, body, result, arg="%x: tensor<2xf32>", of="tensor<2xf32>", kind=""):
+    return f"func.func {kind}@{name}({arg}) -> {of} {{\n{body}  return {result} : {of}\n}}\n"
+
+
+def unary(n, op="hbir.relu", ty="tensor<2xf32>"):
+    """n operations, each on the result of the one before."""
+    lines = [f'  %{i} = "{op}"({"%x" if i == 0 else f"%{i - 1}"}) : ({ty}) -> {ty}\n' for i in range(n)]
+    return func("main", "".join(lines), f"%{n - 1}", f"%x: {ty}", ty)
+
+
+def functions(n):
+    line = '  %0 = "hbir.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>\n'
+    return "".join(func(f"f{i}", line, "%0") for i in range(n))
+
+
+def doubled_calls(n):
+    """2 ** n runs of the last function."""
+    ty = "(tensor<2xf32>) -> tensor<2xf32>"
+    text = ""
+    for i in range(n):
+        name, kind = (f"f{i}", "private ") if i else ("main", "")
+        body = (f'  %0 = "hbir.call"(%x) <{{callee = @f{i + 1}}}> : {ty}\n'
+                f'  %1 = "hbir.call"(%0) <{{callee = @f{i + 1}}}> : {ty}\n')
+        text += func(name, body, "%1", kind=kind)
+    return text + func(f"f{n}", f'  %0 = "hbir.relu"(%x) : {ty}\n', "%0", kind="private ")
+
+
+def tensor(shape, dtype="f32"):
+    return "tensor<" + "".join(f"{n}x" for n in shape) + dtype + ">"
+
+
+def rearrangements(n):
+    """n times a reshape whose cuts do not agree with those before, and a transpose."""
+    primes = [2, 3, 5, 7, 11, 13]
+    size = 30030
+    lines, value, shape = [], "%x", [size]
+    for i in range(n):
+        a = 1
+        for j, p in enumerate(primes):
+            if (i + 1) * 37 >> j & 1:
+                a *= p
+        a = a if 1 < a < size else primes[i % 6]
+        new = [a, size // a]
+        lines.append(f'  %{2 * i} = "hbir.reshape"({value}) <{{shape = {new}}}> : ({tensor(shape)}) -> {tensor(new)}\n')
+        turned = new[::-1]
+        lines.append(f'  %{2 * i + 1} = "hbir.transpose"(%{2 * i}) <{{perm = [1, 0]}}> : '
+                     f'({tensor(new)}) -> {tensor(turned)}\n')
+        value, shape = f"%{2 * i + 1}", turned
+    ty = tensor(shape)
+    lines.append(f'  %{2 * n} = "hbir.relu"({value}) : ({ty}) -> {ty}\n')
+    return func("main", "".join(lines), f"%{2 * n}", f"%x: {tensor([size])}", ty)
+
+
+def chain_of_transposes(n):
+    a, b = tensor([3, 5]), tensor([5, 3])
+    lines = []
+    for i in range(n):
+        value = "%x" if i == 0 else f"%{2 * i - 1}"
+        lines.append(f'  %{2 * i} = "hbir.transpose"({value}) <{{perm = [1, 0]}}> : ({a}) -> {b}\n')
+        lines.append(f'  %{2 * i + 1} = "hbir.reshape"(%{2 * i}) <{{shape = [3, 5]}}> : ({b}) -> {a}\n')
+    return func("main", "".join(lines), f"%{2 * n - 1}", f"%x: {a}", a)
+
+
+def of_high_rank(n, rank):
+    ty = tensor([2] * rank)
+    perm = [(i + 1) % rank for i in range(rank)]
+    lines = []
+    for i in range(n):
+        value = "%x" if i == 0 else f"%{i - 1}"
+        op = '"hbir.relu"({})' if i % 2 else f'"hbir.transpose"({{}}) <{{{{perm = {perm}}}}}>'
+        lines.append(f"  %{i} = {op.format(value)} : ({ty}) -> {ty}\n")
+    return func("main", "".join(lines), f"%{n - 1}", f"%x: {ty}", ty)
+
+
+def open_sizes():
+    ty = 'tensor<?x?x?x?xf32, {dims = ["A", "B", "C", "D"]}>'
+    return func("main", f'  %0 = "hbir.relu"(%x) : ({ty}) -> {ty}\n', "%0", f"%x: {ty}", ty)
+
+
+def splat(n):
+    ty = tensor([n])
+    return func("main", f'  %0 = "hbir.constant"() <{{value = dense<1.5> : {ty}}}> : () -> {ty}\n', "%0", "", ty)
+
+
+def external(file):
+    ty = "tensor<4xsi8>"
+    data = f'#hbir.external<"{file}", 0, 4>'
+    return func("main", f'  %0 = "hbir.constant"() <{{data = {data}}}> : () -> {ty}\n', "%0", "", ty)
+
+
+def hlo_tuples(n):
+    """A parameter and a result of n elements."""
+    shape = "(" + ", ".join(["f32[4]{0}"] * n) + ")"
+    lines = [f"  t = {shape} parameter(0)"]
+    for i in range(n):
+        lines.append(f"  g{i} = f32[4]{{0}} get-tuple-element(t), index={i}")
+        lines.append(f"  n{i} = f32[4]{{0}} negate(g{i})")
+    lines.append(f"  ROOT r = {shape} tuple(" + ", ".join(f"n{i}" for i in range(n)) + ")")
+    return "HloModule m\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+
+
+def hlo_parameters(n):
+    shape = "(" + ", ".join(["f32[4]{0}"] * n) + ")"
+    lines = [f"  p{i} = f32[4]{{0}} parameter({i})" for i in range(n)]
+    lines.append(f"  ROOT r = {shape} tuple(" + ", ".join(f"p{i}" for i in range(n)) + ")")
+    return "HloModule m\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+
+
+# ---- ONNX, as bytes ----
+
+def varint(n):
+    out = b""
+    while True:
+        if n < 128:
+            return out + bytes([n])
+        out += bytes([n & 127 | 128])
+        n >>= 7
+
+
+def field(number, data):
+    if isinstance(data, int):
+        return varint(number << 3) + varint(data)
+    if isinstance(data, str):
+        data = data.encode()
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def onnx_value(name, dims):
+    shape = b"".join(field(1, field(1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+
+def onnx_node(op, inputs, outputs, ints=()):
+    names = [field(1, i) for i in inputs] + [field(2, o) for o in outputs]
+    attrs = [field(5, field(1, k) + field(3, v) + field(20, 2)) for k, v in ints]
+    return field(1, b"".join(names) + field(4, op) + b"".join(attrs))
+
+
+def onnx_model(nodes, inputs, outputs):
+    graph = b"".join(nodes) + field(2, "g")
+    graph += b"".join(field(11, v) for v in inputs) + b"".join(field(12, v) for v in outputs)
+    return field(1, 8) + field(7, graph) + field(8, field(2, 18))
+
+
+def split(n, outputs):
+    """A Split into n parts, of which some are results."""
+    names = [f"y{i}" for i in range(n)]
+    node = onnx_node("Split", ["x"], names, [("axis", 0), ("num_outputs", n)])
+    return onnx_model([node], [onnx_value("x", [n, 2])], [onnx_value(y, [1, 2]) for y in names[:outputs]])
+
+
+def split_and_joined(n):
+    names, done = [f"y{i}" for i in range(n)], [f"z{i}" for i in range(n)]
+    nodes = [onnx_node("Split", ["x"], names, [("axis", 0), ("num_outputs", n)])]
+    nodes += [onnx_node("Relu", [y], [z]) for y, z in zip(names, done)]
+    nodes.append(onnx_node("Concat", done, ["c"], [("axis", 0)]))
+    return onnx_model(nodes, [onnx_value("x", [n, 2])], [onnx_value("c", [n, 2])])
+
+
+def onnx_external(file):
+    """An initializer whose data lies in a file."""
+    entries = [("location", file), ("offset", "0"), ("length", "8")]
+    data = b"".join(field(13, field(1, k) + field(2, v)) for k, v in entries)
+    weight = field(1, 2) + field(2, 1) + field(8, "w") + data + field(14, 1)
+    node = onnx_node("Relu", ["w"], ["y"])
+    graph = node + field(2, "g") + field(5, weight) + field(12, onnx_value("y", [2]))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 18))
+
+
+# ---- archives ----
+
+def npz(path, name, shape, descr, body):
+    """A deflated archive of one array whose elements are `body` zeros, some thousand times smaller."""
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    head = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    crc, step, left = zlib.crc32(head), bytes(1 << 24), body
+    data = [packer.compress(head)]
+    while left:
+        part = step[:min(left, len(step))]
+        crc = zlib.crc32(part, crc)
+        data.append(packer.compress(part))
+        left -= len(part)
+    data = b"".join(data) + packer.flush()
+    file, size = f"{name}.npy".encode(), len(head) + body
+    common = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 33, crc, len(data), size, len(file), 0)
+    local = b"PK\x03\x04" + common + file + data
+    central = b"PK\x01\x02" + struct.pack("<H", 20) + common + struct.pack("<HHHII", 0, 0, 0, 0, 0) + file
+    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
+    path.write_bytes(local + central + end)
+
+
+def sparse(size):
+    def make(path):
+        with open(path, "wb") as file:
+            file.truncate(size)
+    return make
+
+
+# ---- what is tried ----
+
+SMALL = unary(3)
+LONG = unary(2000)
+
+for at, command in enumerate([
+        ["in.ir"], ["long.ir"], ["--emit=json", "long.ir"], ["--emit=svg", "long.ir"], ["--emit=hlo", "long.ir"],
+        ["--emit=pallas", "long.ir"], ["--list-passes"], ["--help"], ["-o", "/dev/full", "long.ir"],
+        ["-o", "/dev/stdout", "long.ir"], ["stats", "in.ir"], ["stats", "--json", "long.ir"],
+        ["verify", "in.ir", "in.ir"], ["layout", "size", "f32[3]"], ["layout", "draw", "-o", "-", "f32[90,90]"],
+        ["layout", "draw", "-o", "/dev/full", "f32[90,90]"], ["layout", "explain", "f32[3,5]{1,0:T(2,2)}"],
+        ["targets"], ["targets", "cpu"], ["completions", "bash"]]):
+    case(f"full-{at}", *command, code="io-write", stdout="/dev/full",
+         files={"in.ir": SMALL, "long.ir": LONG})
+
+for fold in ["--pass=view-fold{max-layouts=1}", "--pass=view-fold", "--pass=view-fold,tile-propagate"]:
+    short = fold.split("=", 1)[1]
+    case(f"chain-unary {short}", fold, "in.ir", files={"in.ir": unary(5000)})
+    case(f"chain-moves {short}", fold, "in.ir", files={"in.ir": chain_of_transposes(2000)})
+for target in ["cpu", "triton", "tpu"]:
+    tiles = ["--pass=view-fold,tile-propagate", f"--target={target}"]
+    case(f"tiles-incompatible {target}", *tiles, "in.ir", files={"in.ir": rearrangements(32)})
+    case(f"tiles-rank {target}", *tiles, "in.ir", files={"in.ir": of_high_rank(200, 20)})
+    case(f"tiles-split {target}", *tiles, "in.onnx", files={"in.onnx": split_and_joined(5000)})
+
+for name, text in [("tuple", hlo_tuples(40000)), ("parameters", hlo_parameters(40000))]:
+    for args in [[], ["--emit=hlo"], ["stats"], ["--pass=view-fold"]]:
+        case(f"hlo-{name} {' '.join(args)}", *args, "in.hlo", files={"in.hlo": text})
+
+for args in [[], ["stats"], ["--pass=canonicalize"], ["--pass=view-fold"], ["stats", "--pass=default"]]:
+    for name, model in [("one", split(200000, 1)), ("all", split(200000, 200000))]:
+        case(f"split-{name} {' '.join(args)}", *args, "in.onnx", files={"in.onnx": model})
+
+for args in [["--emit=pallas"], ["--emit=hlo"], ["--pass=view-fold"], ["stats"]]:
+    case(f"functions {args[0]}", *args, "in.ir", files={"in.ir": functions(5000)})
+    case(f"operations {args[0]}", *args, "in.ir", files={"in.ir": unary(20000)})
+    case(f"calls {args[0]}", *args, "in.ir", files={"in.ir": doubled_calls(40)})
+case("calls verify", "verify", "in.ir", "in.ir", code="run-steps", files={"in.ir": doubled_calls(40)})
+case("calls run", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="run-steps",
+     files={"in.ir": doubled_calls(40), "x.npz": lambda path: npz(path, "x", (2,), "<f4", 8)})
+
+case("open-sizes", "verify", "in.ir", "in.ir", files={"in.ir": open_sizes()})
+
+for emit in ["ir", "json", "hlo", "pallas", "dot", "svg"]:
+    case(f"splat {emit}", f"--emit={emit}", "in.ir", files={"in.ir": splat(10 ** 9)})
+
+for source in ["ir", "onnx", "hlo"]:
+    case(f"endless {source}", f"--from={source}", "/dev/zero", code="input-too-large")
+    case(f"endless-stdin {source}", f"--from={source}", "-", code="input-too-large", stdin="/dev/zero")
+case("endless target", "--target=/dev/zero", "in.ir", code="input-too-large", files={"in.ir": SMALL})
+case("endless link", "in.ir", code="input-too-large", files={"in.ir": lambda path: path.symlink_to("/dev/zero")})
+case("endless inputs", "run", "in.ir", "--inputs", "/dev/zero", "--output", "y.npz", code="input-too-large",
+     files={"in.ir": SMALL})
+case("endless certificate", "verify", "in.ir", "--certificate", "/dev/zero", code="input-too-large",
+     files={"in.ir": SMALL})
+case("endless vectors", "spec", "/dev/zero", code="input-too-large")
+case("large file", "in.ir", code="input-too-large", files={"in.ir": sparse((1 << 31) + 1)})
+
+for what, make in [("pipe", os.mkfifo), ("device", lambda path: path.symlink_to("/dev/zero")), ("folder", os.mkdir)]:
+    case(f"external {what}", "run", "in.ir", "--output", "y.npz", code="constant-data",
+         files={"in.ir": external("w"), "w": make})
+    case(f"external-onnx {what}", "run", "in.onnx", "--output", "y.npz", code="constant-data",
+         files={"in.onnx": onnx_external("w"), "w": make})
+
+case("npz shape", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="input-shape",
+     files={"in.ir": SMALL, "x.npz": lambda path: npz(path, "x", (1 << 29,), "<f4", 1 << 31)})
+case("npz type", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="npz-input",
+     files={"in.ir": SMALL, "x.npz": lambda path: npz(path, "x", (2,), "<f8", 1 << 31)})
+case("npz name", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="npz-input",
+     files={"in.ir": SMALL, "x.npz": lambda path: npz(path, "other", (1 << 31,), "|i1", 1 << 31)})
+case("npz longer", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="npz-input",
+     files={"in.ir": SMALL, "x.npz": lambda path: npz(path, "x", (2,), "<f4", 1 << 31)})
+
+for second in ["out.ir", "./out.ir", "link.ir"]:
+    case(f"twice {second}", "--pass=view-fold", "-o", "out.ir", "--certificate", second, "in.ir", code="output-twice",
+         files={"in.ir": SMALL, "link.ir": lambda path: path.symlink_to("out.ir")})
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
+    """What is wrong, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = pathlib.Path(folder, name)
+            if callable(content):
+                content(path)
+            else:
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
+        with open(stdin, "rb") as source, open(stdout, "wb") as sink:
+            try:
+                done = subprocess.run([optc, *args], cwd=folder, stdin=source, stdout=sink, stderr=subprocess.PIPE,
+                                      preexec_fn=limit, timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                return f"waits for more than {PATIENCE} s"
+    said = done.stderr.decode(errors="replace")
+    short = said.strip().replace("\n", " | ")[:200]
+    codes = re.findall(r"error\[([a-z0-9-]+)\]", said)
+    if done.returncode < 0:
+        return f"signal {-done.returncode}: {short}"
+    if done.returncode not in (0, 1, 2):
+        return f"status {done.returncode}: {short}"
+    if "internal-error" in codes or "panicked" in said:
+        return f"a defect: {short}"
+    if done.returncode == 1 and not codes:
+        return f"status 1 without a code: {short}"
+    if code and code not in codes:
+        return f"status {done.returncode} and {codes}, wanted {code}: {short}"
+    return None
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    optc, names = os.path.abspath(sys.argv[1]), tuple(sys.argv[2:])
+    passed = failed = 0
+    for name, args, code, files, options in CASES:
+        if names and not name.startswith(names):
+            continue
+        wrong = attempt(optc, args, code, files, **options)
+        if wrong is None:
+            passed += 1
+        else:
+            failed += 1
+            print(f"{name}: {wrong}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed != 0)
+
+
+main()
