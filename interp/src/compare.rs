@@ -72,9 +72,24 @@ pub enum MismatchKind {
         /// Its value in the second tensor.
         right: i64,
     },
+    /// Elements that are only stored and moved, by their bits.
+    #[error("{count} of {total} elements differ; the first at {at}: bits {left:#x} and {right:#x}")]
+    Bits {
+        /// How many elements differ.
+        count: usize,
+        /// How many there are.
+        total: usize,
+        /// The logical index of the first.
+        at: String,
+        /// Its bits in the first tensor.
+        left: u128,
+        /// Its bits in the second tensor.
+        right: u128,
+    },
 }
 
-/// How far two elements may be apart, relative to max(1, max|b|) of the whole tensor; 0 for integers.
+/// How far two elements may be apart, relative to max(1, max|b|) of the whole tensor; 0 for
+/// integers and for types that nothing computes with.
 #[must_use]
 pub fn tolerance(dtype: DType) -> f64 {
     match dtype {
@@ -82,7 +97,7 @@ pub fn tolerance(dtype: DType) -> f64 {
         DType::F32 => 1e-4,
         DType::F16 => 1e-2,
         DType::BF16 => 4e-2,
-        DType::Int { .. } => 0.0,
+        DType::Int { .. } | DType::Mini(_) | DType::Complex64 | DType::Complex128 => 0.0,
     }
 }
 
@@ -132,16 +147,42 @@ fn within(a: &Tensor, b: &Tensor, tolerance: f64) -> Result<(), Mismatch> {
             floats(x.len(), pair, tolerance, &a.shape)
         }
         (Data::F64(x), Data::F64(y)) => floats(x.len(), |i| (x[i], y[i]), tolerance, &a.shape),
-        (Data::F32(_) | Data::F64(_) | Data::I64(_), _) => Err(whole(MismatchKind::Malformed)),
+        (Data::Bits(x), Data::Bits(y)) => bits(x, y, &a.shape),
+        (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
+            Err(whole(MismatchKind::Malformed))
+        }
     }
 }
 
-fn ints(a: &[i64], b: &[i64], shape: &[usize]) -> Result<(), Mismatch> {
+/// The first element that differs, and how many do.
+fn first_difference<T: PartialEq>(a: &[T], b: &[T]) -> Option<(usize, usize)> {
     let differ = |i: &usize| a[*i] != b[*i];
-    let Some(first) = (0..a.len()).find(differ) else {
+    let first = (0..a.len()).find(differ)?;
+    Some((first, (first..a.len()).filter(differ).count()))
+}
+
+fn bits(a: &[u128], b: &[u128], shape: &[usize]) -> Result<(), Mismatch> {
+    let Some((first, count)) = first_difference(a, b) else {
         return Ok(());
     };
-    let count = (first..a.len()).filter(differ).count();
+    let kind = MismatchKind::Bits {
+        count,
+        total: a.len(),
+        at: index_text(first, shape),
+        left: a[first],
+        right: b[first],
+    };
+    Err(Mismatch {
+        kind,
+        element: Some(first),
+        count,
+    })
+}
+
+fn ints(a: &[i64], b: &[i64], shape: &[usize]) -> Result<(), Mismatch> {
+    let Some((first, count)) = first_difference(a, b) else {
+        return Ok(());
+    };
     let at = index_text(first, shape);
     let (left, right, total) = (a[first], b[first], a.len());
     let kind = MismatchKind::Int {

@@ -6,7 +6,7 @@ use crate::ports::argument_keys;
 use crate::scope::{find_func, shape_or_default, type_text};
 use crate::walk::MAX_ELEMENTS;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::tensor::{storage_bytes, wrap_int};
+use optc_ir::tensor::{bits_of_float, storage_bytes, wrap_int};
 use optc_ir::{Bindings, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Type, Value};
 
 /// The size of a symbol that is not bound, and of an unknown dimension, where inputs are made up.
@@ -98,7 +98,7 @@ pub fn random_inputs(
         let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
         let bound = value_bound(func, value, bindings, registry);
         let tensor = match bound {
-            Some(n) if !ty.dtype.is_float() => {
+            Some(n) if ty.dtype.is_int() => {
                 let count: usize = shape.iter().product();
                 let below = |_| i64::try_from(rng.below(n)).unwrap_or(0);
                 Tensor::from_i64(ty.dtype, shape, (0..count).map(below))
@@ -125,6 +125,10 @@ pub fn random_tensor(dtype: DType, shape: Vec<usize>, fill: Fill, rng: &mut Spli
             let values = (0..count).map(|_| small_int(dtype, fill, rng));
             Tensor::from_i64(dtype, shape, values)
         }
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => {
+            let values = (0..count).map(|_| stored_bits(dtype, fill, rng));
+            Tensor::from_bits(dtype, shape, values)
+        }
         DType::F64 | DType::F32 | DType::F16 | DType::BF16 => {
             let mut values: Vec<f64> = (0..count).map(|_| float(dtype, fill, rng)).collect();
             if fill == Fill::NonFinite && count > 0 {
@@ -138,6 +142,23 @@ pub fn random_tensor(dtype: DType, shape: Vec<usize>, fill: Fill, rng: &mut Spli
     }
 }
 
+/// The bits of a number of a type that nothing computes with; any bits for the fills that look for
+/// edges.
+fn stored_bits(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> u128 {
+    let any = fill != Fill::Normal && rng.below(2) == 0;
+    let Some(part) = dtype.complex_part() else {
+        let x = rng.normal();
+        let bits = u128::from(rng.bits());
+        return if any { bits } else { bits_of_float(x, dtype) };
+    };
+    let (real, imaginary) = (rng.normal(), rng.normal());
+    let wide = (u128::from(rng.bits()) << 64) | u128::from(rng.bits());
+    if any {
+        return wide;
+    }
+    bits_of_float(real, dtype) | (bits_of_float(imaginary, dtype) << part.bits())
+}
+
 fn float(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> f64 {
     if fill != Fill::Edge || rng.below(2) == 0 {
         return rng.normal();
@@ -146,6 +167,7 @@ fn float(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> f64 {
         DType::F16 => 2f64.powi(-20),
         DType::F64 => f64::from_bits(0x0000_1234_5678_9ABC),
         DType::F32 | DType::BF16 | DType::Int { .. } => 2f64.powi(-130),
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => 2f64.powi(-130),
     };
     let edges = [
         0.0,
@@ -176,6 +198,7 @@ fn small_int(dtype: DType, fill: Fill, rng: &mut SplitMix64) -> i64 {
             (-high - 1, high, (8..=16).contains(&bits))
         }
         DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (0, 0, false),
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => (0, 0, false),
     };
     let signed = if low < 0 { small - 8 } else { small };
     if fill == Fill::Edge && narrow && rng.below(8) == 0 {
@@ -192,10 +215,14 @@ fn unique(dtype: DType, shape: Vec<usize>, digit: u32) -> Tensor {
         DType::F16 => 1 << 11,
         DType::BF16 => 1 << 8,
         DType::Int { bits, .. } => 1 << u32::from(bits).min(62),
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => 1 << dtype.bits().min(62),
     };
     let count: usize = shape.iter().product();
     let step = base.checked_pow(digit);
     let value = |i: usize| step.map_or(0, |step| i as u64 / step % base);
+    if !dtype.computes() {
+        return Tensor::from_bits(dtype, shape, (0..count).map(|i| u128::from(value(i))));
+    }
     let values = (0..count).map(|i| i64::try_from(value(i)).unwrap_or(0));
     Tensor::from_i64(dtype, shape, values)
 }
@@ -298,6 +325,9 @@ impl DataSource for RandomSource {
                 if count <= SHORT_PIECE { x.abs() } else { x }
             };
             Tensor::from_f64(dtype, shape, (0..count).map(weight))
+        } else if !dtype.computes() {
+            let value = |i| stored_bits(dtype, Fill::Normal, &mut at(i));
+            Tensor::from_bits(dtype, shape, (0..count).map(value))
         } else {
             let wide = dtype.bits() >= 32;
             let value = |i| {

@@ -262,7 +262,12 @@ pub(crate) fn well_formed(tensor: &Tensor) -> Result<(), String> {
             matches!(tensor.dtype, DType::F32 | DType::F16 | DType::BF16),
         ),
         Data::F64(v) => (v.len(), tensor.dtype == DType::F64),
-        Data::I64(v) => (v.len(), matches!(tensor.dtype, DType::Int { .. })),
+        Data::I64(v) => (v.len(), tensor.dtype.is_int()),
+        Data::Bits(v) => {
+            let width = tensor.dtype.bits();
+            let narrow = v.iter().all(|&x| width == 128 || x >> width == 0);
+            (v.len(), !tensor.dtype.computes() && narrow)
+        }
     };
     if found as u64 != wanted {
         return Err(format!(

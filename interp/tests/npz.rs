@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use optc_interp::npz::{Kind, NpzArray, Packing, read, read_array, read_inputs, write};
 use optc_interp::{Fill, SplitMix64, random_tensor};
-use optc_ir::{Bindings, DType, Dim, Func, Sign, Tensor, TensorType, Type};
+use optc_ir::{Bindings, DType, Dim, Func, MiniFloat, Sign, Tensor, TensorType, Type};
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -34,6 +34,10 @@ fn samples() -> IndexMap<String, Tensor> {
         SI4,
         UI4,
         UI64,
+        DType::Mini(MiniFloat::E4M3FN),
+        DType::Mini(MiniFloat::E2M1FN),
+        DType::Complex64,
+        DType::Complex128,
     ];
     let mut rng = SplitMix64::new(7);
     let mut out = IndexMap::new();

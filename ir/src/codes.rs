@@ -137,6 +137,12 @@ func.func @g() {
         "repeat the numbers of the shape and name the unknown ones",
     ),
     Code::program(
+        "element-type-stored",
+        "an operation computes with elements of a type that is only stored and moved: floats of 8 bits or less and complex numbers",
+        r#"%0 = "hbir.reduce"(%x) <{axes = [1], kind = "sum"}> : (tensor<2x3xf8E4M3FN>) -> tensor<2x1xf8E4M3FN>"#,
+        "convert small floats with `hbir.cast` before and after; operations on complex numbers stay `hbir.opaque`",
+    ),
+    Code::program(
         "encoding-kind",
         "the encoding of a tensor type is no dictionary",
         r#""a.b"(%x) : (tensor<4xf32, "packed">) -> ()"#,

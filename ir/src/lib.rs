@@ -7,6 +7,7 @@ mod codes;
 pub mod diag;
 pub mod effects;
 pub mod entity;
+mod mini_float;
 pub mod module;
 pub mod op;
 pub mod size;
@@ -19,6 +20,7 @@ pub mod verify;
 
 pub use attr::{Attr, AttrDict, Dense};
 pub use diag::{Code, Diagnostic, Example, Severity};
+pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Span, Value, ValueData, ValueDef};
 pub use op::{
     Attributes, Bindings, Call, Effect, EvalContext, Freedom, FreedomClass, Inferred, Label,

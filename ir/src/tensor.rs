@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// Row-major elements. `f32`, `f16` and `bf16` are held as `f32` that are exactly representable in
 /// the element type; integers and bool as `i64` in the element type's range (`ui64` wraps: its bits).
+/// What no operation computes with is held as it lies in memory, so that no bit of it changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// f32, f16, bf16.
@@ -14,6 +15,36 @@ pub enum Data {
     F64(Vec<f64>),
     /// All integers and bool.
     I64(Vec<i64>),
+    /// Floats of at most 8 bits and complex numbers: the bits of an element, the first byte in memory
+    /// the lowest.
+    Bits(Vec<u128>),
+}
+
+impl Data {
+    /// `n` times the first element.
+    ///
+    /// # Panics
+    /// There is no element.
+    #[must_use]
+    pub fn repeated(&self, n: usize) -> Data {
+        match self {
+            Data::F32(v) => Data::F32(vec![v[0]; n]),
+            Data::F64(v) => Data::F64(vec![v[0]; n]),
+            Data::I64(v) => Data::I64(vec![v[0]; n]),
+            Data::Bits(v) => Data::Bits(vec![v[0]; n]),
+        }
+    }
+
+    /// No element of the same kind.
+    #[must_use]
+    pub fn emptied(&self) -> Data {
+        match self {
+            Data::F32(_) => Data::F32(Vec::new()),
+            Data::F64(_) => Data::F64(Vec::new()),
+            Data::I64(_) => Data::I64(Vec::new()),
+            Data::Bits(_) => Data::Bits(Vec::new()),
+        }
+    }
 }
 
 /// A logical tensor.
@@ -57,6 +88,7 @@ pub fn wrap_int(x: i64, dtype: DType) -> i64 {
             (x << shift) >> shift
         }
         DType::F64 | DType::F32 | DType::F16 | DType::BF16 => x,
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => x,
     }
 }
 
@@ -67,7 +99,33 @@ pub fn round_float(x: f64, dtype: DType) -> f32 {
     match dtype {
         DType::F16 => f16::from_f64(x).to_f32(),
         DType::BF16 => bf16::from_f64(x).to_f32(),
-        _ => x as f32,
+        DType::F64 | DType::F32 | DType::Int { .. } => x as f32,
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => x as f32,
+    }
+}
+
+/// The bits of the number nearest to `x`; the imaginary part of a complex number is 0.
+///
+/// For the types of [`Data::Bits`]; 0 for any other.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
+pub fn bits_of_float(x: f64, dtype: DType) -> u128 {
+    match dtype {
+        DType::Mini(float) => u128::from(float.encode(x)),
+        DType::Complex64 => u128::from((x as f32).to_bits()),
+        DType::Complex128 => u128::from(x.to_bits()),
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Int { .. } => 0,
+    }
+}
+
+/// The number that these bits of a small float stand for; NaN for a complex number, which is none.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "the bits of one byte")]
+fn float_of_bits(bits: u128, dtype: DType) -> f64 {
+    match dtype {
+        DType::Mini(float) => float.decode(bits as u8),
+        DType::Complex64 | DType::Complex128 => f64::NAN,
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Int { .. } => f64::NAN,
     }
 }
 
@@ -98,6 +156,9 @@ impl Tensor {
                 sign: Sign::Unsigned,
             } => Data::I64(values.map(|x| (x as u64).cast_signed()).collect()),
             DType::Int { .. } => Data::I64(values.map(|x| wrap_int(x as i64, dtype)).collect()),
+            DType::Mini(_) | DType::Complex64 | DType::Complex128 => {
+                Data::Bits(values.map(|x| bits_of_float(x, dtype)).collect())
+            }
         };
         let tensor = Tensor { dtype, shape, data };
         assert_eq!(
@@ -129,7 +190,32 @@ impl Tensor {
                 Data::F32(values.map(|x| round_float(x as f64, dtype)).collect())
             }
             DType::Int { .. } => Data::I64(values.map(|x| wrap_int(x, dtype)).collect()),
+            DType::Mini(_) | DType::Complex64 | DType::Complex128 => {
+                Data::Bits(values.map(|x| bits_of_float(x as f64, dtype)).collect())
+            }
         };
+        let tensor = Tensor { dtype, shape, data };
+        assert_eq!(
+            tensor.data_len(),
+            tensor.len(),
+            "as many elements as the shape has"
+        );
+        tensor
+    }
+
+    /// A tensor of elements that are held as bits; bits above the width are dropped.
+    ///
+    /// # Panics
+    /// The number of elements is not the product of `shape`, or operations compute with `dtype`.
+    #[must_use]
+    pub fn from_bits(
+        dtype: DType,
+        shape: Vec<usize>,
+        values: impl IntoIterator<Item = u128>,
+    ) -> Tensor {
+        assert!(!dtype.computes(), "a type that is only stored");
+        let mask = u128::MAX >> (128 - dtype.bits());
+        let data = Data::Bits(values.into_iter().map(|x| x & mask).collect());
         let tensor = Tensor { dtype, shape, data };
         assert_eq!(
             tensor.data_len(),
@@ -180,10 +266,11 @@ impl Tensor {
             Data::F32(v) => v.len(),
             Data::F64(v) => v.len(),
             Data::I64(v) => v.len(),
+            Data::Bits(v) => v.len(),
         }
     }
 
-    /// Element `i` in row-major order, as a float.
+    /// Element `i` in row-major order, as a float; NaN for a complex number.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "integers beyond 2^53 round")]
     pub fn f64_at(&self, i: usize) -> f64 {
@@ -192,6 +279,7 @@ impl Tensor {
             Data::F64(v) => v[i],
             Data::I64(v) if self.is_u64() => v[i].cast_unsigned() as f64,
             Data::I64(v) => v[i] as f64,
+            Data::Bits(v) => float_of_bits(v[i], self.dtype),
         }
     }
 
@@ -217,6 +305,10 @@ impl Tensor {
                 .iter_mut()
                 .zip(&v[range])
                 .for_each(|(o, &x)| *o = x as f64),
+            Data::Bits(v) => into
+                .iter_mut()
+                .zip(&v[range])
+                .for_each(|(o, &x)| *o = float_of_bits(x, self.dtype)),
         }
     }
 
@@ -246,6 +338,7 @@ impl Tensor {
             Data::F64(v) => v[i] as i128,
             Data::I64(v) if self.is_u64() => i128::from(v[i].cast_unsigned()),
             Data::I64(v) => i128::from(v[i]),
+            Data::Bits(v) => float_of_bits(v[i], self.dtype) as i128,
         }
     }
 
@@ -271,6 +364,7 @@ impl Tensor {
             Data::F32(v) => v[i] as i64,
             Data::F64(v) => v[i] as i64,
             Data::I64(v) => v[i],
+            Data::Bits(v) => float_of_bits(v[i], self.dtype) as i64,
         }
     }
 
@@ -288,12 +382,41 @@ impl Tensor {
             Data::F32(v) => Data::F32((0..n).map(|i| v[index(i)]).collect()),
             Data::F64(v) => Data::F64((0..n).map(|i| v[index(i)]).collect()),
             Data::I64(v) => Data::I64((0..n).map(|i| v[index(i)]).collect()),
+            Data::Bits(v) => Data::Bits((0..n).map(|i| v[index(i)]).collect()),
         };
         Tensor {
             dtype: self.dtype,
             shape,
             data,
         }
+    }
+
+    /// A copy in which, for each pair, element `from` of `updates` has replaced element `to`; of two
+    /// with one `to` the later stays.
+    ///
+    /// # Errors
+    /// The tensors hold different kinds of data.
+    ///
+    /// # Panics
+    /// A number of an element is out of bounds.
+    pub fn overwritten(
+        &self,
+        updates: &Tensor,
+        pairs: impl IntoIterator<Item = (usize, usize)>,
+    ) -> Result<Tensor, EvalError> {
+        let mut out = self.clone();
+        let pairs = pairs.into_iter();
+        match (&mut out.data, &updates.data) {
+            (Data::F32(x), Data::F32(y)) => pairs.for_each(|(from, to)| x[to] = y[from]),
+            (Data::F64(x), Data::F64(y)) => pairs.for_each(|(from, to)| x[to] = y[from]),
+            (Data::I64(x), Data::I64(y)) => pairs.for_each(|(from, to)| x[to] = y[from]),
+            (Data::Bits(x), Data::Bits(y)) => pairs.for_each(|(from, to)| x[to] = y[from]),
+            (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
+                let message = "what is written is another kind of data than what is there";
+                return Err(EvalError::new(message));
+            }
+        }
+        Ok(out)
     }
 
     /// The same elements in another shape of the same size.
@@ -328,7 +451,7 @@ impl Tensor {
         self.gather(shape, |_| offsets.next().expect("one offset an element"))
     }
 
-    /// Reads little-endian row-major bytes as they lie in a file; sub-byte integers take a byte.
+    /// Reads little-endian row-major bytes as they lie in a file; elements below 8 bits take a byte.
     ///
     /// # Errors
     /// The number of bytes is not what the shape needs.
@@ -344,7 +467,7 @@ impl Tensor {
         }
         let chunks = bytes.chunks_exact(width);
         let data = match dtype {
-            DType::F64 => Data::F64(chunks.map(|c| f64::from_bits(le(c))).collect()),
+            DType::F64 => Data::F64(chunks.map(|c| f64::from_bits(low64(le(c)))).collect()),
             DType::F32 => Data::F32(
                 chunks
                     .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
@@ -362,14 +485,18 @@ impl Tensor {
             ),
             DType::Int { .. } => Data::I64(
                 chunks
-                    .map(|c| wrap_int(le(c).cast_signed(), dtype))
+                    .map(|c| wrap_int(low64(le(c)).cast_signed(), dtype))
                     .collect(),
             ),
+            DType::Mini(_) | DType::Complex64 | DType::Complex128 => {
+                let mask = u128::MAX >> (128 - dtype.bits());
+                Data::Bits(chunks.map(|c| le(c) & mask).collect())
+            }
         };
         Ok(Tensor { dtype, shape, data })
     }
 
-    /// Little-endian row-major bytes; sub-byte integers take a byte.
+    /// Little-endian row-major bytes; elements below 8 bits take a byte.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         match (&self.data, self.dtype) {
@@ -389,21 +516,32 @@ impl Tensor {
                     .flat_map(|x| x.to_le_bytes().into_iter().take(width))
                     .collect()
             }
+            (Data::Bits(v), dtype) => {
+                let width = storage_bytes(dtype);
+                v.iter()
+                    .flat_map(|x| x.to_le_bytes().into_iter().take(width))
+                    .collect()
+            }
         }
     }
 }
 
-/// Bytes one element takes in a file or an `.npz`; sub-byte integers take one.
+/// Bytes one element takes in a file or an `.npz`; one below 8 bits takes one.
 #[must_use]
 pub fn storage_bytes(dtype: DType) -> usize {
     (dtype.bits() as usize).div_ceil(8)
 }
 
-fn le(chunk: &[u8]) -> u64 {
-    chunk
-        .iter()
-        .rev()
-        .fold(0u64, |a, &b| (a << 8) | u64::from(b))
+fn le(chunk: &[u8]) -> u128 {
+    chunk.iter().rev().fold(0, |a, &b| (a << 8) | u128::from(b))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "elements of the callers have at most 64 bits"
+)]
+fn low64(bits: u128) -> u64 {
+    bits as u64
 }
 
 /// Row-major strides in elements.

@@ -1,5 +1,6 @@
 //! Element types, dimensions and tensor types.
 
+use crate::mini_float::MiniFloat;
 use crate::size::{NAMELESS, Size};
 use optc_layout::{Layout, LayoutError, Spelling};
 use std::fmt;
@@ -27,6 +28,12 @@ pub enum DType {
     F16,
     /// bfloat16.
     BF16,
+    /// A float of at most 8 bits; it is stored, moved and converted, never computed with.
+    Mini(MiniFloat),
+    /// Two binary32, the real part first; it is stored and moved, never computed with.
+    Complex64,
+    /// Two binary64, the real part first; it is stored and moved, never computed with.
+    Complex128,
     /// An integer of 1, 2, 4, 8, 16, 32 or 64 bits; `i1` (signless) is bool.
     Int {
         /// The width in bits.
@@ -67,18 +74,43 @@ impl DType {
     #[must_use]
     pub fn bits(self) -> u32 {
         match self {
-            DType::F64 => 64,
+            DType::Complex128 => 128,
+            DType::F64 | DType::Complex64 => 64,
             DType::F32 => 32,
             DType::F16 | DType::BF16 => 16,
+            DType::Mini(float) => float.bits(),
             DType::Int { bits: 1, .. } => 8,
             DType::Int { bits, .. } => u32::from(bits),
         }
     }
 
-    /// Whether this is a floating-point type.
+    /// Whether this is a floating-point type that operations compute with.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
+    }
+
+    /// Whether this is an integer type; the truth value type is one.
+    #[must_use]
+    pub fn is_int(self) -> bool {
+        matches!(self, DType::Int { .. })
+    }
+
+    /// Whether operations compute with this type. The others are bits that are stored and moved.
+    #[must_use]
+    pub fn computes(self) -> bool {
+        self.is_float() || self.is_int()
+    }
+
+    /// The float type of both parts of a complex number; `None` for any other type.
+    #[must_use]
+    pub fn complex_part(self) -> Option<DType> {
+        match self {
+            DType::Complex64 => Some(DType::F32),
+            DType::Complex128 => Some(DType::F64),
+            DType::F64 | DType::F32 | DType::F16 | DType::BF16 => None,
+            DType::Mini(_) | DType::Int { .. } => None,
+        }
     }
 
     /// Whether this is the truth value type.
@@ -90,16 +122,15 @@ impl DType {
     /// Whether arithmetic on this type is signed (floats, signed and signless integers).
     #[must_use]
     pub fn is_signed(self) -> bool {
-        !matches!(
-            self,
-            DType::Int {
-                sign: Sign::Unsigned,
-                ..
-            }
-        ) && !self.is_bool()
+        match self {
+            DType::F64 | DType::F32 | DType::F16 | DType::BF16 => true,
+            DType::Int { sign, .. } => sign != Sign::Unsigned && !self.is_bool(),
+            DType::Mini(_) | DType::Complex64 | DType::Complex128 => false,
+        }
     }
 
-    /// The type with this MLIR name, such as `f32`, `si8`, `i1`.
+    /// The type with this MLIR name, such as `f32`, `si8`, `i1`, `f8E4M3FN`, `complex<f32>`; small
+    /// floats also as types of the dialect, `!hbir.f4E2M1FN`.
     #[must_use]
     pub fn parse(text: &str) -> Option<DType> {
         let int = |digits: &str, sign| {
@@ -112,8 +143,13 @@ impl DType {
             "f32" => Some(DType::F32),
             "f16" => Some(DType::F16),
             "bf16" => Some(DType::BF16),
+            "complex<f32>" => Some(DType::Complex64),
+            "complex<f64>" => Some(DType::Complex128),
             _ => {
-                if let Some(d) = text.strip_prefix("si") {
+                let name = text.strip_prefix("!hbir.").unwrap_or(text);
+                if let Some(mini) = MiniFloat::ALL.into_iter().find(|m| m.name() == name) {
+                    Some(DType::Mini(mini))
+                } else if let Some(d) = text.strip_prefix("si") {
                     int(d, Sign::Signed)
                 } else if let Some(d) = text.strip_prefix("ui") {
                     int(d, Sign::Unsigned)
@@ -134,6 +170,9 @@ impl fmt::Display for DType {
             DType::F32 => f.write_str("f32"),
             DType::F16 => f.write_str("f16"),
             DType::BF16 => f.write_str("bf16"),
+            DType::Mini(float) => f.write_str(float.text()),
+            DType::Complex64 => f.write_str("complex<f32>"),
+            DType::Complex128 => f.write_str("complex<f64>"),
             DType::Int {
                 bits,
                 sign: Sign::Signless,

@@ -238,7 +238,15 @@ impl<'a> Reader<'a> {
     fn mlir_dtype(&mut self) -> Result<(String, u32), TextError> {
         self.skip_spaces();
         let start = self.at;
+        // The dialect's names of types that MLIR 19 does not have.
+        let dialect = self.eat('!');
+        if dialect && self.word() == "hbir" {
+            self.expect('.')?;
+        }
         let mut name = self.word().to_owned();
+        if dialect && !name.starts_with('f') {
+            return Err(self.error_at(start, "an element type such as f32 or si8"));
+        }
         if name == "complex" && self.eat('<') {
             let inner = self.word();
             name = format!("complex<{inner}>");

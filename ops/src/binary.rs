@@ -26,11 +26,11 @@ pub(crate) enum Takes {
 impl Takes {
     fn accepts(self, dtype: DType) -> bool {
         match self {
-            Any => true,
-            Numbers => !dtype.is_bool(),
+            Any => dtype.computes(),
+            Numbers => dtype.computes() && !dtype.is_bool(),
             Floats => dtype.is_float(),
-            Integers => !dtype.is_bool() && !dtype.is_float(),
-            IntegersAndBool => !dtype.is_float(),
+            Integers => dtype.is_int() && !dtype.is_bool(),
+            IntegersAndBool => dtype.is_int(),
         }
     }
 

@@ -23,6 +23,7 @@ impl Operation for Broadcast {
     const SUMMARY: &'static str = "repeated along dimensions of extent 1 and new leading ones";
     const FAMILY: &'static str = "broadcast";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {

@@ -40,6 +40,7 @@ impl Operation for CallOp {
     const SUMMARY: &'static str = "the results of another function";
     const FAMILY: &'static str = "barrier";
     const OPERANDS: (usize, usize) = (0, usize::MAX);
+    const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::Call;
     const OPEN: bool = true;
     const CODES: &'static [Code] = CODES;

@@ -2,11 +2,12 @@
 //!
 //! A float becomes an integer by truncation towards zero; what lies outside the integer's range
 //! saturates and NaN is 0 (ONNX leaves both open). Anything becomes `i1` by `x != 0`. An integer
-//! becomes a narrower one by wrapping, and a float by rounding to the nearest, ties to even.
+//! becomes a narrower one by wrapping, and a float by rounding to the nearest, ties to even. What rounds
+//! beyond a float of 8 bits is an infinity there, or NaN where it has none (XLA's `convert`).
 
 use crate::labels::broadcasting;
 use crate::shape::one;
-use optc_ir::attributes;
+use optc_ir::{Code, attributes};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Sign};
@@ -24,19 +25,29 @@ impl Operation for Cast {
     const SUMMARY: &'static str = "x in the element type `to`";
     const FAMILY: &'static str = "elementwise";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
+    const CODES: &'static [Code] = CODES;
 
+    /// C1: complex numbers become nothing else and nothing else becomes them.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        one(op.operand(0)?.dims.clone(), self.to)
+        let (x, to) = (op.operand(0)?, self.to);
+        if x.dtype != to && (x.dtype.complex_part().is_some() || to.complex_part().is_some()) {
+            let message = format!("hbir.cast of {} to {to}, wanted no complex type", x.dtype);
+            return Err(OpError::new("cast-c1", message));
+        }
+        one(x.dims.clone(), to)
     }
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let (x, to) = (call.input(0), call.dtype());
         let n = x.len();
-        Ok(if to.is_bool() {
+        Ok(if x.dtype == to {
+            vec![x.clone()]
+        } else if to.is_bool() {
             call.integers((0..n).map(|i| i128::from(x.f64_at(i) != 0.0)))
-        } else if to.is_float() {
+        } else if !to.is_int() {
             call.floats((0..n).map(|i| x.f64_at(i)))
-        } else if x.dtype.is_float() {
+        } else if !x.dtype.is_int() {
             call.integers((0..n).map(|i| saturate(x.f64_at(i), to)))
         } else {
             call.integers((0..n).map(|i| x.i128_at(i)))
@@ -69,6 +80,7 @@ pub(crate) fn int_range(dtype: DType) -> (i128, i128) {
         } => (0, 1),
         DType::Int { bits, .. } => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
         DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (i128::MIN, i128::MAX),
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => (i128::MIN, i128::MAX),
     }
 }
 
@@ -81,3 +93,10 @@ pub(crate) fn saturate(x: f64, dtype: DType) -> i128 {
     let (low, high) = int_range(dtype);
     (x as i128).clamp(low, high)
 }
+
+const CODES: &[Code] = &[Code::program(
+    "cast-c1",
+    "`hbir.cast` makes a complex number of something else, or something else of a complex number",
+    r#"%0 = "hbir.cast"(%x) <{to = f32}> : (tensor<2xcomplex<f32>>) -> tensor<2xf32>"#,
+    "complex numbers are stored and moved only: take the parts in an operation of the format, kept as `hbir.opaque`",
+)];

@@ -23,6 +23,7 @@ impl Operation for Concat {
     const SUMMARY: &'static str = "the operands one after another along an axis";
     const FAMILY: &'static str = "concat";
     const OPERANDS: (usize, usize) = (1, usize::MAX);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one element type. C2: an axis of the operands. C3: equal ranks and, beside the axis, equal
@@ -59,17 +60,16 @@ impl Operation for Concat {
                 })
             })
         };
-        let mut data = match call.input(0).data {
-            Data::F32(_) => Data::F32(Vec::new()),
-            Data::F64(_) => Data::F64(Vec::new()),
-            Data::I64(_) => Data::I64(Vec::new()),
-        };
+        let mut data = call.input(0).data.emptied();
         for (tensor, run) in runs() {
             match (&mut data, &tensor.data) {
                 (Data::F32(out), Data::F32(v)) => out.extend_from_slice(&v[run]),
                 (Data::F64(out), Data::F64(v)) => out.extend_from_slice(&v[run]),
                 (Data::I64(out), Data::I64(v)) => out.extend_from_slice(&v[run]),
-                _ => return Err(EvalError::new("the operands hold different kinds of data")),
+                (Data::Bits(out), Data::Bits(v)) => out.extend_from_slice(&v[run]),
+                (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
+                    return Err(EvalError::new("the operands hold different kinds of data"));
+                }
             }
         }
         Ok(vec![Tensor {

@@ -9,7 +9,7 @@ use optc_ir::attr::{Attr, Dense};
 use optc_ir::op::{
     Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, compatible,
 };
-use optc_ir::tensor::{Data, EvalError, Tensor, storage_bytes};
+use optc_ir::tensor::{EvalError, Tensor, storage_bytes};
 use optc_ir::types::TensorType;
 use optc_ir::{Code, attributes};
 
@@ -28,6 +28,7 @@ impl Operation for Constant {
     const SUMMARY: &'static str = "elements known at compile time";
     const FAMILY: &'static str = "source";
     const OPERANDS: (usize, usize) = (0, 0);
+    const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::Constant;
     const CODES: &'static [Code] = CODES;
 
@@ -138,11 +139,7 @@ pub fn dense_tensor(dense: &Dense) -> Result<Tensor, EvalError> {
     }
     let element = Tensor::from_bytes(ty.dtype, vec![], &dense.bytes)?;
     let n = shape.iter().product();
-    let data = match &element.data {
-        Data::F32(v) => Data::F32(vec![v[0]; n]),
-        Data::F64(v) => Data::F64(vec![v[0]; n]),
-        Data::I64(v) => Data::I64(vec![v[0]; n]),
-    };
+    let data = element.data.repeated(n);
     Ok(Tensor {
         dtype: ty.dtype,
         shape,

@@ -56,6 +56,7 @@ impl Operation for DepthToSpace {
     const SUMMARY: &'static str = "blocks of channels become blocks of pixels";
     const FAMILY: &'static str = "barrier";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = blocks::CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {

@@ -27,7 +27,7 @@ impl Operation for Dequantize {
     /// C1: integers to floats. C2: see `check_parameters`. C3: the integer types agree.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        if x.dtype.is_float() || x.dtype.is_bool() {
+        if !x.dtype.is_int() || x.dtype.is_bool() {
             let message = format!("hbir.dequantize of {}, wanted an integer type", x.dtype);
             return Err(OpError::new("quantize-c1", message));
         }

@@ -21,6 +21,7 @@ impl Operation for DynamicUpdateSlice {
     const SUMMARY: &'static str = "a copy with a box written at a place that is computed";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, usize::MAX);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one start a dimension. C2: starts are integers without dimensions. C3: the update has the rank of
@@ -64,14 +65,7 @@ impl Operation for DynamicUpdateSlice {
         }
         let steps = strides.iter().map(|s| s.cast_signed()).collect();
         let places = Offsets::new(&update.shape, steps, first.cast_signed()).enumerate();
-        if x.dtype.is_float() {
-            let mut out = x.to_f64();
-            places.for_each(|(i, at)| out[at] = update.f64_at(i));
-            return Ok(call.floats(out));
-        }
-        let mut out: Vec<i128> = (0..x.len()).map(|i| x.i128_at(i)).collect();
-        places.for_each(|(i, at)| out[at] = update.i128_at(i));
-        Ok(call.integers(out))
+        Ok(vec![x.overwritten(update, places)?])
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {

@@ -22,6 +22,7 @@ impl Operation for Flatten {
     const SUMMARY: &'static str = "as a matrix: the dimensions before an axis and those from it on";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the operand, or its rank.

@@ -19,6 +19,7 @@ impl Operation for MlirCall {
     const SUMMARY: &'static str = "the results of another function, as MLIR writes it";
     const FAMILY: &'static str = "barrier";
     const OPERANDS: (usize, usize) = (0, usize::MAX);
+    const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::Call;
     const OPEN: bool = true;
     const CODES: &'static [Code] = call::CODES;

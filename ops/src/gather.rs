@@ -23,6 +23,7 @@ impl Operation for Gather {
     const SUMMARY: &'static str = "the elements along an axis that indices name";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the first operand. C2: the indices are integers.

@@ -24,6 +24,7 @@ impl Operation for GatherElements {
     const SUMMARY: &'static str = "for each index the element it names along an axis";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: beside the

@@ -25,6 +25,7 @@ impl Operation for GatherNd {
     const SUMMARY: &'static str = "the parts at places given by all their coordinates";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (2, 2);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: `batch_dims` leading dimensions that both have and that agree. C2: the indices are integers.

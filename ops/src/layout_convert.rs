@@ -17,6 +17,7 @@ impl Operation for LayoutConvert {
     const SUMMARY: &'static str = "the same value in another layout";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::Convert;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {

@@ -27,6 +27,7 @@ impl Operation for OneHot {
     const SUMMARY: &'static str = "a new dimension that marks each index";
     const FAMILY: &'static str = "broadcast";
     const OPERANDS: (usize, usize) = (1, 2);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: the indices are integers. C2: an axis of the result. C3: a positive depth. C4: the second

@@ -43,6 +43,7 @@ impl Operation for Opaque {
     const SUMMARY: &'static str = "an operation of another format, unknown here";
     const FAMILY: &'static str = "barrier";
     const OPERANDS: (usize, usize) = (0, usize::MAX);
+    const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::Opaque;
     const OPEN: bool = true;
     const CODES: &'static [Code] = CODES;

@@ -130,6 +130,7 @@ impl Operation for Pad {
     const SUMMARY: &'static str = "elements added around a tensor";
     const FAMILY: &'static str = "concat";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1, C3: see [`Pad::amounts`]. C2: a known mode. C4: no extent falls below 0. C5: there are
@@ -194,7 +195,8 @@ impl Operation for Pad {
             (Data::F32(v), Data::F32(f)) => Data::F32(pick(v, f[0], &places)),
             (Data::F64(v), Data::F64(f)) => Data::F64(pick(v, f[0], &places)),
             (Data::I64(v), Data::I64(f)) => Data::I64(pick(v, f[0], &places)),
-            _ => {
+            (Data::Bits(v), Data::Bits(f)) => Data::Bits(pick(v, f[0], &places)),
+            (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
                 return Err(EvalError::new(
                     "the operand holds another kind of data than its type",
                 ));

@@ -40,7 +40,7 @@ impl Operation for Quantize {
             None
         };
         let to = self.to.or(zero).unwrap_or(DType::UI8);
-        if to.is_float() || to.is_bool() {
+        if !to.is_int() || to.is_bool() {
             let message = format!("hbir.quantize to {to}, wanted an integer type");
             return Err(OpError::new("quantize-c1", message));
         }

@@ -35,6 +35,7 @@ impl Operation for Reshape {
     const SUMMARY: &'static str = "the row-major elements in another shape";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: well-formed entries. C2: the number of elements stays.

@@ -4,8 +4,9 @@
 //! row-major order stays.
 
 use crate::shape::{operand_bytes, result_bytes};
-use optc_ir::op::{Call, OpRef, Traffic};
+use optc_ir::op::{Call, OpError, OpRef, Traffic};
 use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::DType;
 use optc_ir::words;
 
 words! {
@@ -63,6 +64,26 @@ pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
     Traffic::Copy(operand_bytes(op, 0), result_bytes(op))
 }
 
+impl ScatterReduction {
+    /// Refuses a reduction that computes of an element type that is only stored and moved.
+    pub(crate) fn check(
+        self,
+        op: &OpRef<'_>,
+        code: &'static str,
+        dtype: DType,
+    ) -> Result<(), OpError> {
+        if self == ScatterReduction::None || dtype.computes() {
+            return Ok(());
+        }
+        let message = format!(
+            "{} of {dtype} has reduction = \"{}\", wanted none",
+            op.name,
+            self.word()
+        );
+        Err(OpError::new(code, message))
+    }
+}
+
 /// Writes update `i` to `places[i / part] + i % part`.
 pub(crate) fn write(
     call: &Call<'_>,
@@ -72,6 +93,9 @@ pub(crate) fn write(
 ) -> Result<Vec<Tensor>, EvalError> {
     let (x, updates) = (call.input(0), call.input(2));
     let targets = (0..updates.len()).map(|i| (i, places[i / part] + i % part));
+    if reduction == ScatterReduction::None {
+        return Ok(vec![x.overwritten(updates, targets)?]);
+    }
     if x.dtype.is_float() {
         let mut out = x.to_f64();
         for (i, at) in targets {

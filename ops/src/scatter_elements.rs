@@ -28,6 +28,7 @@ impl Operation for ScatterElements {
     const SUMMARY: &'static str = "a copy with elements written at indices along an axis";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (3, 3);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the first operand. C2: the indices are integers. C3: equal ranks. C4: the updates
@@ -46,6 +47,7 @@ impl Operation for ScatterElements {
             );
             return Err(OpError::new("scatter-elements-c4", message));
         }
+        self.reduction.check(op, "scatter-elements-c5", x.dtype)?;
         one(x.dims.clone(), x.dtype)
     }
 

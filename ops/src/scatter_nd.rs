@@ -25,6 +25,7 @@ impl Operation for ScatterNd {
     const SUMMARY: &'static str = "a copy with parts written at coordinates";
     const FAMILY: &'static str = "gather";
     const OPERANDS: (usize, usize) = (3, 3);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: the indices are integers. C2: their last dimension is known and at most the rank. C3: the
@@ -44,6 +45,7 @@ impl Operation for ScatterNd {
             return Err(OpError::new("scatter-nd-c3", message));
         }
         common_dtype(op, "scatter-nd-c4", [0, 2])?;
+        self.reduction.check(op, "scatter-nd-c5", x.dtype)?;
         one(x.dims.clone(), x.dtype)
     }
 

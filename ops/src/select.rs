@@ -16,6 +16,7 @@ impl Operation for Select {
     const SUMMARY: &'static str = "a where the condition holds, else b";
     const FAMILY: &'static str = "elementwise";
     const OPERANDS: (usize, usize) = (3, 3);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: the condition is `i1`. C2: both branches have one element type. C3: the shapes broadcast.
@@ -48,7 +49,13 @@ impl Operation for Select {
                 at.map(|((c, i), j)| if pick(c) { a[i] } else { b[j] })
                     .collect(),
             ),
-            _ => return Err(EvalError::new("the branches hold different kinds of data")),
+            (Data::Bits(a), Data::Bits(b)) => Data::Bits(
+                at.map(|((c, i), j)| if pick(c) { a[i] } else { b[j] })
+                    .collect(),
+            ),
+            (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {
+                return Err(EvalError::new("the branches hold different kinds of data"));
+            }
         };
         Ok(vec![Tensor {
             dtype: call.dtype(),

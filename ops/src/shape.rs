@@ -168,7 +168,7 @@ pub(crate) fn wants_float(op: &OpRef<'_>, code: &'static str, i: usize) -> Resul
 /// Refuses an element type that is no integer type.
 pub(crate) fn wants_index(op: &OpRef<'_>, code: &'static str, i: usize) -> Result<(), OpError> {
     let dtype = op.operand(i)?.dtype;
-    if !dtype.is_float() && !dtype.is_bool() {
+    if dtype.is_int() && !dtype.is_bool() {
         return Ok(());
     }
     let message = format!(

@@ -35,6 +35,7 @@ impl Operation for Slice {
     const SUMMARY: &'static str = "a part by starts, limits and strides";
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {

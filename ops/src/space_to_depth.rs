@@ -39,6 +39,7 @@ impl Operation for SpaceToDepth {
     const SUMMARY: &'static str = "blocks of pixels become blocks of channels";
     const FAMILY: &'static str = "barrier";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = blocks::CODES;
 
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {

@@ -25,6 +25,7 @@ impl Operation for Split {
     const SUMMARY: &'static str = "consecutive parts along an axis";
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: an axis of the operand. C2: sizes are not negative. C3: they add up to the axis.

@@ -21,6 +21,7 @@ impl Operation for Squeeze {
     const SUMMARY: &'static str = "without dimensions of extent 1";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: axes of the operand, each once. C2: they are not known to differ from 1.

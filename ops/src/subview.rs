@@ -31,6 +31,7 @@ impl Operation for Subview {
     const SUMMARY: &'static str = "a part or a repetition of a live parent, moving nothing";
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = slice::CODES;
 
     /// The constraints of the slice, or, with `broadcast`, of the broadcast.

@@ -24,6 +24,7 @@ impl Operation for Tile {
     const SUMMARY: &'static str = "repeated a number of times along each dimension";
     const FAMILY: &'static str = "broadcast";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one repeat a dimension, none below 0. C2: the extents stay below 2^64.

@@ -42,6 +42,7 @@ impl Operation for Transpose {
     const SUMMARY: &'static str = "the axes in another order";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: one entry a dimension. C2: a permutation.

@@ -30,8 +30,8 @@ impl UnaryFn {
     fn accepts(self, dtype: DType) -> bool {
         match self {
             Float(_) | Test(_) => dtype.is_float(),
-            Number(..) => !dtype.is_bool(),
-            Invert => !dtype.is_float(),
+            Number(..) => dtype.computes() && !dtype.is_bool(),
+            Invert => dtype.is_int(),
             Same => true,
         }
     }
@@ -110,6 +110,7 @@ macro_rules! unary {
             const SUMMARY: &'static str = $summary;
             const FAMILY: &'static str = "elementwise";
             const OPERANDS: (usize, usize) = (1, 1);
+            const MOVES_ONLY: bool = matches!($apply, Same);
             const CODES: &'static [Code] = CODES;
 
             fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {

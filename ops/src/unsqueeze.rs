@@ -22,6 +22,7 @@ impl Operation for Unsqueeze {
     const SUMMARY: &'static str = "with more dimensions of extent 1";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const CODES: &'static [Code] = CODES;
 
     /// C1: axes of the result, each once.

@@ -41,6 +41,7 @@ impl Operation for View {
     const SUMMARY: &'static str = "a reshape, a transpose and a reshape that move nothing";
     const FAMILY: &'static str = "rearrange";
     const OPERANDS: (usize, usize) = (1, 1);
+    const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::View;
     const CODES: &'static [Code] = CODES;
 

@@ -2,7 +2,9 @@
 
 use crate::cursor::{Cursor, MAX_DEPTH, Step};
 use crate::error::HloError;
+use crate::import::types::dtype;
 use half::{bf16, f16};
+use optc_ir::{DType, MiniFloat};
 use optc_layout::{XlaArray, XlaShape, XlaType};
 
 /// The elements of a literal.
@@ -141,14 +143,7 @@ impl Reader<'_, '_> {
         self.cursor.skip()?;
         let start = self.cursor.position();
         if matches!(self.element, XlaType::C64 | XlaType::C128) {
-            self.bytes = None;
-            if !self.cursor.eat("(")? {
-                return self.number(start).map(drop);
-            }
-            self.number(start)?;
-            self.cursor.expect(",")?;
-            self.number(start)?;
-            return self.cursor.expect(")");
+            return self.complex(start);
         }
         let text = self.number(start)?;
         let element = self.element;
@@ -172,6 +167,33 @@ impl Reader<'_, '_> {
         }
         if let Some(all) = &mut self.bytes {
             all.extend(bytes);
+        }
+        Ok(())
+    }
+
+    /// `(1, 2)`, or a real number.
+    fn complex(&mut self, start: usize) -> Step<()> {
+        let part = if self.element == XlaType::C64 {
+            XlaType::F32
+        } else {
+            XlaType::F64
+        };
+        let pair = self.cursor.eat("(")?;
+        let real = self.number(start)?;
+        let mut imaginary = "0".to_owned();
+        if pair {
+            self.cursor.expect(",")?;
+            imaginary = self.number(start)?;
+            self.cursor.expect(")")?;
+        }
+        for text in [real, imaginary] {
+            let bytes = float(&text, part).ok_or_else(|| {
+                let message = format!("found `{text}`, wanted a part of {}", self.element);
+                HloError::new("hlo-literal", message, self.cursor.span_from(start))
+            })?;
+            if let Some(all) = &mut self.bytes {
+                all.extend(bytes);
+            }
         }
         Ok(())
     }
@@ -230,8 +252,23 @@ fn float(text: &str, element: XlaType) -> Option<Vec<u8>> {
         XlaType::F16 if fits(65519.99) => f16::from_f64(x).to_le_bytes().to_vec(),
         XlaType::Bf16 if fits(3.396e38) => bf16::from_f64(x).to_le_bytes().to_vec(),
         XlaType::F16 | XlaType::Bf16 => return None,
-        _ => Vec::new(),
+        _ => match dtype(element) {
+            Some(DType::Mini(small)) => vec![mini(x, small)?],
+            _ => Vec::new(),
+        },
     })
+}
+
+/// The bits of a small float; none for what it does not have.
+fn mini(x: f64, small: MiniFloat) -> Option<u8> {
+    let bits = small.encode(x);
+    let back = small.decode(bits);
+    let kept = if x.is_nan() {
+        back.is_nan()
+    } else {
+        back.is_finite() == x.is_finite()
+    };
+    kept.then_some(bits)
 }
 
 #[expect(

@@ -195,7 +195,7 @@ impl<'r> Builder<'r> {
         let Val::Lazy(id) = val else { return None };
         let lazy = &self.lazies[id];
         match &lazy.tensor {
-            Some(t) if t.dtype.is_float() && MAX_FLOATS < t.len() => None,
+            Some(t) if !t.dtype.is_int() && MAX_FLOATS < t.len() => None,
             Some(t) => Some(entries::of_tensor(t)),
             None => lazy.entries.clone(),
         }
@@ -212,7 +212,7 @@ impl<'r> Builder<'r> {
         else {
             return;
         };
-        let whole = !ty.dtype.is_float();
+        let whole = ty.dtype.is_int();
         let known = entries::ints(&sizes).zip(usize_shape(ty)).filter(|_| whole);
         lazy.tensor = known.map(|(n, shape)| Arc::new(Tensor::from_i64(ty.dtype, shape, n)));
         lazy.entries = Some(sizes);

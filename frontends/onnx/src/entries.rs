@@ -86,8 +86,10 @@ pub(crate) fn of_tensor(tensor: &Tensor) -> Vec<Entry> {
     let entry = |i: usize| {
         if tensor.dtype.is_float() {
             whole(tensor.f64_at(i))
-        } else {
+        } else if tensor.dtype.is_int() {
             Entry::Int(tensor.i64_at(i))
+        } else {
+            Entry::Unknown
         }
     };
     (0..tensor.len()).map(entry).collect()

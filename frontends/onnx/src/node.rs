@@ -110,7 +110,9 @@ impl NodeCx<'_, '_> {
     /// The integers of a constant input.
     pub(crate) fn const_ints(&self, i: usize) -> Option<Vec<i64>> {
         let t = self.tensor(i)?;
-        (!t.dtype.is_float()).then(|| (0..t.len()).map(|k| t.i64_at(k)).collect())
+        t.dtype
+            .is_int()
+            .then(|| (0..t.len()).map(|k| t.i64_at(k)).collect())
     }
 
     /// The numbers of a constant input.

@@ -3,7 +3,7 @@
 use crate::proto::{DimensionProto, EXTERNAL, SparseTensorProto, TensorProto, TypeProto};
 use optc_ir::tensor::storage_bytes;
 use optc_ir::types::Sign;
-use optc_ir::{DType, Diagnostic, Dim, Size, Tensor, TensorType};
+use optc_ir::{DType, Diagnostic, Dim, MiniFloat, Size, Tensor, TensorType};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
 use prost::encoding::{WireType, decode_key, decode_varint, skip_field};
@@ -37,11 +37,16 @@ pub(crate) fn dtype(code: i32) -> Result<DType, String> {
         22 => int(4, Sign::Signed),
         25 => int(2, Sign::Unsigned),
         26 => int(2, Sign::Signed),
+        14 => Ok(DType::Complex64),
+        15 => Ok(DType::Complex128),
+        17 => Ok(DType::Mini(MiniFloat::E4M3FN)),
+        18 => Ok(DType::Mini(MiniFloat::E4M3FNUZ)),
+        19 => Ok(DType::Mini(MiniFloat::E5M2)),
+        20 => Ok(DType::Mini(MiniFloat::E5M2FNUZ)),
+        23 => Ok(DType::Mini(MiniFloat::E2M1FN)),
+        24 => Ok(DType::Mini(MiniFloat::E8M0FNU)),
         0 => Err("no element type".into()),
         8 => Err("strings".into()),
-        14 | 15 => Err("complex numbers".into()),
-        17..=20 | 24 => Err("8-bit floats".into()),
-        23 => Err("4-bit floats".into()),
         _ => Err(format!("element type number {code}")),
     }
 }
@@ -52,7 +57,7 @@ pub(crate) const UNSUPPORTED: &str = "unsupported-dtype";
 /// A diagnostic about an element type that the IR does not have; what has it is kept, but opaque.
 pub(crate) fn unsupported_dtype(what: &str, found: &str) -> Diagnostic {
     Diagnostic::warning(UNSUPPORTED, format!("{what} holds {found}"))
-        .note("wanted floats of 16, 32 or 64 bits, integers of 2 to 64 bits, or bool")
+        .note("wanted floats of 4 to 64 bits, integers of 2 to 64 bits, complex numbers, or bool")
 }
 
 /// One extent as the file writes it.
@@ -217,12 +222,19 @@ fn shape(dims: &[i64], what: &str) -> Result<Vec<usize>, Diagnostic> {
     }
 }
 
-/// Bytes that `n` elements take in the file; two 4-bit (four 2-bit) integers share one.
+/// Bytes that `n` elements take in the file; two of 4 bits (four of 2 bits) share one.
 fn file_bytes(n: usize, dtype: DType) -> usize {
-    match dtype {
-        DType::Int { bits: 4, .. } => n.div_ceil(2),
-        DType::Int { bits: 2, .. } => n.div_ceil(4),
-        _ => n * storage_bytes(dtype),
+    match per_byte(dtype) {
+        Some(k) => n.div_ceil(k),
+        None => n * storage_bytes(dtype),
+    }
+}
+
+/// How many elements share a byte of the file; `None` for those that do not.
+fn per_byte(dtype: DType) -> Option<usize> {
+    match dtype.bits() {
+        bits @ (2 | 4) => Some(8 / bits as usize),
+        _ => None,
     }
 }
 
@@ -262,10 +274,10 @@ fn external(
             "{what} ends beyond the largest file offset"
         )));
     }
-    if matches!(dtype, DType::Int { bits: 2 | 4, .. }) {
+    if per_byte(dtype).is_some() {
         return Err(unsupported_dtype(
             what,
-            "packed integers below 8 bits in an external file",
+            "packed elements below 8 bits in an external file",
         ));
     }
     Ok(Storage::File {
@@ -320,13 +332,7 @@ fn inline(
         return bytes_storage(file, packed, shape, dtype);
     }
     let (found, bytes) = typed_bytes(proto, dtype);
-    let wanted = match dtype {
-        DType::Int {
-            bits: bits @ (2 | 4),
-            ..
-        } => n.div_ceil(usize::from(8 / bits)),
-        _ => n,
-    };
+    let wanted = per_byte(dtype).map_or(n, |k| n.div_ceil(k));
     if found != wanted {
         return Err(size_error(format!(
             "{what} has {found} values of data, wanted {wanted} for its dimensions"
@@ -344,8 +350,7 @@ fn bytes_storage(
 ) -> Result<Storage, Diagnostic> {
     let plain = match dtype {
         DType::Int { bits: 1, .. } => raw.iter().all(|&b| b <= 1),
-        DType::Int { bits: 2 | 4, .. } => false,
-        _ => true,
+        _ => per_byte(dtype).is_none(),
     };
     match file.offset_of(&raw) {
         Some(offset) if plain && INLINE_BYTES < raw.len() => Ok(Storage::File {
@@ -361,44 +366,46 @@ fn bytes_storage(
 fn here(bytes: Vec<u8>, shape: &[usize], dtype: DType) -> Result<Storage, Diagnostic> {
     let n: usize = shape.iter().product();
     let bytes = match dtype {
-        DType::Int {
-            bits: bits @ (2 | 4),
-            ..
-        } => unpack(&bytes, bits, n),
         DType::Int { bits: 1, .. } => bytes.iter().map(|&b| u8::from(b != 0)).collect(),
-        _ => bytes,
+        _ => match per_byte(dtype) {
+            Some(k) => unpack(&bytes, k, n),
+            None => bytes,
+        },
     };
     Tensor::from_bytes(dtype, shape.to_vec(), &bytes)
         .map(Storage::Here)
         .map_err(|e| size_error(e.to_string()))
 }
 
-/// One byte an element from integers packed from the low bits up.
-fn unpack(bytes: &[u8], bits: u8, n: usize) -> Vec<u8> {
-    let per_byte = usize::from(8 / bits);
+/// One byte an element from elements packed from the low bits up, so many a byte.
+fn unpack(bytes: &[u8], per_byte: usize, n: usize) -> Vec<u8> {
+    let bits = 8 / per_byte;
     let mask = (1u8 << bits) - 1;
-    let at = |i: usize| (bytes[i / per_byte] >> (usize::from(bits) * (i % per_byte))) & mask;
+    let at = |i: usize| (bytes[i / per_byte] >> (bits * (i % per_byte))) & mask;
     (0..n).map(at).collect()
 }
 
 /// The typed field of a tensor as little-endian bytes, and how many values it has.
 fn typed_bytes(proto: &TensorProto, dtype: DType) -> (usize, Vec<u8>) {
     match dtype {
-        DType::F32 => {
+        // A complex number is two floats of the list.
+        DType::F32 | DType::Complex64 => {
             let bytes = proto
                 .float_data
                 .iter()
                 .flat_map(|x| x.to_le_bytes())
                 .collect();
-            (proto.float_data.len(), bytes)
+            let parts = if dtype == DType::F32 { 1 } else { 2 };
+            (proto.float_data.len() / parts, bytes)
         }
-        DType::F64 => {
+        DType::F64 | DType::Complex128 => {
             let bytes = proto
                 .double_data
                 .iter()
                 .flat_map(|x| x.to_le_bytes())
                 .collect();
-            (proto.double_data.len(), bytes)
+            let parts = if dtype == DType::F64 { 1 } else { 2 };
+            (proto.double_data.len() / parts, bytes)
         }
         DType::Int {
             bits: 64,
@@ -422,7 +429,7 @@ fn typed_bytes(proto: &TensorProto, dtype: DType) -> (usize, Vec<u8>) {
                 proto.uint64_data.iter().flat_map(each).collect(),
             )
         }
-        DType::F16 | DType::BF16 | DType::Int { .. } => {
+        DType::F16 | DType::BF16 | DType::Int { .. } | DType::Mini(_) => {
             let width = storage_bytes(dtype);
             let each = |x: &i32| x.to_le_bytes().into_iter().take(width);
             (
@@ -436,9 +443,9 @@ fn typed_bytes(proto: &TensorProto, dtype: DType) -> (usize, Vec<u8>) {
 /// The bytes of `float_data` or `double_data` where the wire holds them in one packed run.
 fn packed_bytes(wire: &Bytes, dtype: DType) -> Option<Bytes> {
     let field = match dtype {
-        DType::F32 => 4,
-        DType::F64 => 10,
-        DType::F16 | DType::BF16 | DType::Int { .. } => return None,
+        DType::F32 | DType::Complex64 => 4,
+        DType::F64 | DType::Complex128 => 10,
+        DType::F16 | DType::BF16 | DType::Int { .. } | DType::Mini(_) => return None,
     };
     let mut rest = wire.clone();
     let mut found = None;
@@ -491,18 +498,12 @@ pub(crate) fn load_sparse(file: &File, wire: &Bytes, owner: &str) -> Result<Blob
     };
     let positions = sparse_positions(&at, &shape, v.len())
         .ok_or_else(|| size_error(format!("{what} has indices that do not fit its dimensions")))?;
-    let mut source = vec![None; n];
-    for (i, p) in positions.into_iter().enumerate() {
-        source[p] = Some(i);
-    }
     let dtype = v.dtype;
-    let float = |s: &Option<usize>| s.map_or(0.0, |i| v.f64_at(i));
-    let int = |s: &Option<usize>| s.map_or(0, |i| v.i64_at(i));
-    let dense = if dtype.is_float() {
-        Tensor::from_f64(dtype, shape.clone(), source.iter().map(float))
-    } else {
-        Tensor::from_i64(dtype, shape.clone(), source.iter().map(int))
-    };
+    let zeros = Tensor::from_i64(dtype, shape.clone(), std::iter::repeat_n(0, n));
+    let pairs = positions.into_iter().enumerate();
+    let dense = zeros
+        .overwritten(&v, pairs)
+        .map_err(|e| size_error(e.to_string()))?;
     let dims: Vec<u64> = shape.iter().map(|&d| d as u64).collect();
     let ty = TensorType::fixed(&dims, dtype);
     Ok(Blob {

@@ -31,6 +31,8 @@ pub const POISON_F32: u32 = 0x7FC0_DEAD;
 pub const POISON_F64: u64 = 0x7FF8_DEAD_DEAD_DEAD;
 /// A poisoned integer, before it is wrapped into its type.
 pub const POISON_INT: i64 = 0x5AA5_5AA5_5AA5_5AA5;
+/// The same in elements that are held as bits, cut to their width.
+const POISON_BITS: u128 = 0x5AA5_5AA5_5AA5_5AA5_5AA5_5AA5_5AA5_5AA5;
 
 /// How many table entries are kept before the cache of index tables starts anew.
 const CACHE_ENTRIES: usize = 1 << 27;
@@ -309,6 +311,12 @@ impl Exact for f64 {
     }
 }
 
+impl Exact for u128 {
+    fn same(self, other: u128) -> bool {
+        self == other
+    }
+}
+
 impl Exact for i64 {
     fn same(self, other: i64) -> bool {
         self == other
@@ -327,6 +335,10 @@ fn scatter(tensor: &Tensor, table: &IndexTable, written: &mut [bool]) -> Result<
             Data::F64(scatter_into(v, table, written, f64::from_bits(POISON_F64))?)
         }
         (Data::I64(v), poison) => Data::I64(scatter_into(v, table, written, poison)?),
+        (Data::Bits(v), _) => {
+            let poison = POISON_BITS & (u128::MAX >> (128 - tensor.dtype.bits()));
+            Data::Bits(scatter_into(v, table, written, poison)?)
+        }
     })
 }
 
@@ -364,6 +376,7 @@ fn gather(buffer: &Buffer, table: &IndexTable, shape: &[usize]) -> Result<Data, 
         Data::F32(v) => Data::F32(gather_from(v, buffer, table, count)?),
         Data::F64(v) => Data::F64(gather_from(v, buffer, table, count)?),
         Data::I64(v) => Data::I64(gather_from(v, buffer, table, count)?),
+        Data::Bits(v) => Data::Bits(gather_from(v, buffer, table, count)?),
     })
 }
 

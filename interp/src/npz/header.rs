@@ -19,6 +19,8 @@ pub enum Kind {
     Uint(usize),
     /// An IEEE float.
     Float(usize),
+    /// A complex number, the real part first.
+    Complex(usize),
 }
 
 impl Kind {
@@ -27,7 +29,7 @@ impl Kind {
     pub fn width(self) -> usize {
         match self {
             Kind::Bool => 1,
-            Kind::Int(n) | Kind::Uint(n) | Kind::Float(n) => n,
+            Kind::Int(n) | Kind::Uint(n) | Kind::Float(n) | Kind::Complex(n) => n,
         }
     }
 
@@ -42,6 +44,7 @@ impl Kind {
             (Some('i'), 1 | 2 | 4 | 8) => Kind::Int(width),
             (Some('u'), 1 | 2 | 4 | 8) => Kind::Uint(width),
             (Some('f'), 2 | 4 | 8) => Kind::Float(width),
+            (Some('c'), 8 | 16) => Kind::Complex(width),
             _ => return Err(unread()),
         };
         match order {
@@ -59,6 +62,7 @@ impl Kind {
             Kind::Int(n) => format!("{order}i{n}"),
             Kind::Uint(n) => format!("{order}u{n}"),
             Kind::Float(n) => format!("{order}f{n}"),
+            Kind::Complex(n) => format!("{order}c{n}"),
         }
     }
 }
@@ -71,6 +75,7 @@ impl fmt::Display for Kind {
             Kind::Int(n) => write!(f, "int{}", n * 8),
             Kind::Uint(n) => write!(f, "uint{}", n * 8),
             Kind::Float(n) => write!(f, "float{}", n * 8),
+            Kind::Complex(n) => write!(f, "complex{}", n * 8),
         }
     }
 }

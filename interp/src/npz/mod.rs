@@ -1,6 +1,6 @@
 //! NumPy archives: `.npz` files, zip archives of `.npy` arrays.
 //!
-//! bf16 travels as `uint16` (its bits), integers below 8 bits as `int8` (`ui4` and the like as
+//! bf16 travels as `uint16` (its bits), floats of 8 bits or less as `uint8`, integers below 8 bits as `int8` (`ui4` and the like as
 //! `uint8` or `int8`), `i1` as `bool`; the program's types say which. Arrays are little-endian, stored
 //! or deflated, in C or Fortran order; whatever the bytes, a bad file is an error.
 
@@ -77,8 +77,8 @@ impl NpzArray {
         self.kind.check(dtype)?;
         let tensor = Tensor::from_bytes(dtype, self.shape.clone(), &self.bytes);
         let tensor = tensor.map_err(|e| e.to_string())?;
-        let narrow = matches!(dtype, DType::Int { bits: ..8, .. });
-        if narrow {
+        let narrow = dtype.bits() < 8 || dtype.is_bool();
+        if narrow && dtype.computes() {
             let signed = self.kind == Kind::Int(1);
             let fits = |&b: &u8| {
                 let x = if signed {
@@ -90,6 +90,11 @@ impl NpzArray {
             };
             if let Some(bad) = self.bytes.iter().find(|b| !fits(b)) {
                 return Err(format!("the element {bad} is out of the range of {dtype}"));
+            }
+        } else if narrow {
+            let mut wide = self.bytes.iter().filter(|&&b| b >> dtype.bits() != 0);
+            if let Some(bad) = wide.next() {
+                return Err(format!("the element {bad} has more bits than {dtype}"));
             }
         }
         Ok(tensor)
@@ -320,7 +325,9 @@ fn wanted(dtype: DType) -> String {
     match dtype {
         DType::BF16 => format!("{kind} (the bits of bf16)"),
         DType::Int { bits: ..8, .. } if !dtype.is_bool() => format!("{kind} ({dtype})"),
+        DType::Mini(_) => format!("{kind} (the bits of {dtype})"),
         DType::F64 | DType::F32 | DType::F16 | DType::Int { .. } => kind.to_string(),
+        DType::Complex64 | DType::Complex128 => kind.to_string(),
     }
 }
 
@@ -332,6 +339,8 @@ impl Kind {
         match dtype {
             DType::F64 | DType::F32 | DType::F16 => Kind::Float(width),
             DType::BF16 => Kind::Uint(2),
+            DType::Mini(_) => Kind::Uint(1),
+            DType::Complex64 | DType::Complex128 => Kind::Complex(width),
             DType::Int {
                 bits: 1,
                 sign: Sign::Signless,

@@ -27,12 +27,13 @@ pub(super) fn poisoned(dtype: DType, shape: &[usize], poison: Poison) -> Tensor 
 pub(super) fn filled(dtype: DType, shape: &[usize], float: f64, integer: i64) -> Tensor {
     let count = shape.iter().product();
     let shape = shape.to_vec();
-    if dtype.is_float() {
+    if !dtype.is_int() {
         return Tensor::from_f64(dtype, shape, std::iter::repeat_n(float, count));
     }
     let integer = match dtype {
         DType::Int { bits, .. } if integer == i64::MIN && 1 < bits => i64::MIN >> (64 - bits),
         DType::Int { .. } | DType::F64 | DType::F32 | DType::F16 | DType::BF16 => integer,
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => integer,
     };
     Tensor::from_i64(dtype, shape, std::iter::repeat_n(integer, count))
 }
@@ -43,7 +44,8 @@ pub(super) fn same_element(a: &Tensor, i: usize, b: &Tensor, j: usize) -> bool {
         (Data::F32(x), Data::F32(y)) => x[i] == y[j] || x[i].is_nan() && y[j].is_nan(),
         (Data::F64(x), Data::F64(y)) => x[i] == y[j] || x[i].is_nan() && y[j].is_nan(),
         (Data::I64(x), Data::I64(y)) => x[i] == y[j],
-        (Data::F32(_) | Data::F64(_) | Data::I64(_), _) => false,
+        (Data::Bits(x), Data::Bits(y)) => x[i] == y[j],
+        (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => false,
     }
 }
 
@@ -53,6 +55,7 @@ pub(super) fn copy_element(into: &mut Tensor, i: usize, from: &Tensor, j: usize)
         (Data::F32(x), Data::F32(y)) => x[i] = y[j],
         (Data::F64(x), Data::F64(y)) => x[i] = y[j],
         (Data::I64(x), Data::I64(y)) => x[i] = y[j],
-        (Data::F32(_) | Data::F64(_) | Data::I64(_), _) => {}
+        (Data::Bits(x), Data::Bits(y)) => x[i] = y[j],
+        (Data::F32(_) | Data::F64(_) | Data::I64(_) | Data::Bits(_), _) => {}
     }
 }

@@ -63,6 +63,9 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     const FAMILY: &'static str;
     /// The least and the greatest number of operands.
     const OPERANDS: (usize, usize);
+    /// Whether it takes and gives every element type, also those that nothing computes with: it moves
+    /// elements alone.
+    const MOVES_ONLY: bool = false;
     /// What the compiler itself makes of it.
     const STRUCTURE: Structure = Structure::Plain;
     /// Whether attributes that the struct does not name are kept. Otherwise they are refused.
@@ -173,6 +176,9 @@ impl<T: Operation> Declared<T> {
         }
         let typed = T::read(op)?;
         let inferred = typed.infer(op)?;
+        if !T::MOVES_ONLY {
+            computable(op, &inferred)?;
+        }
         Ok((typed, inferred))
     }
 
@@ -271,6 +277,19 @@ fn known_attributes(op: &OpRef<'_>, fields: &[Field]) -> Result<(), OpError> {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("what means nothing to the operation goes into `{…}` behind it"),
     })
+}
+
+/// Refuses element types that are only stored and moved.
+fn computable(op: &OpRef<'_>, results: &[Inferred]) -> Result<(), OpError> {
+    let operands = op.operands.iter().filter_map(|ty| ty.as_tensor());
+    let types = operands.map(|t| t.dtype);
+    let mut types = types.chain(results.iter().map(|r| r.dtype));
+    let Some(stored) = types.find(|dtype| !dtype.computes()) else {
+        return Ok(());
+    };
+    let message = format!("{} of {stored}, wanted a type to compute with", op.name);
+    Err(OpError::new("element-type-stored", message)
+        .hint("such elements are moved and, small floats, converted by hbir.cast"))
 }
 
 /// Refuses a wrong number of operands.

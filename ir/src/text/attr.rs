@@ -146,6 +146,9 @@ impl<'s> Parser<'s> {
         if word == "hbir.external" {
             return self.external_attr(start);
         }
+        if word == "hbir.dense" {
+            return self.dense_attr(start);
+        }
         let name = self.src.get(start..self.pos).unwrap_or_default();
         if let Some(attr) = self.alias_attr(name)? {
             return Ok(attr);
@@ -234,6 +237,9 @@ impl<'s> Parser<'s> {
             None if number.float => float_attr(number, DType::F64, span),
             None => int_attr(number, None, span),
             Some(Type::Scalar(dtype)) if dtype.is_float() => float_attr(number, dtype, span),
+            Some(Type::Scalar(dtype)) if !dtype.computes() => {
+                self.raw_since(start).map(|t| Attr::Raw(Arc::from(t)))
+            }
             Some(Type::Scalar(dtype)) => match int_attr(number, Some(dtype), span) {
                 Err(_) if dtype == UI64 && number::unsigned(number).is_some() => {
                     self.raw_since(start).map(|t| Attr::Raw(Arc::from(t)))
@@ -282,11 +288,11 @@ impl<'s> Parser<'s> {
         self.skip();
         let at = self.pos;
         let dtype = match self.ty()? {
-            Type::Scalar(DType::Int { bits: 2 | 4, .. }) | Type::Tensor(_) | Type::Other(_) => {
+            Type::Scalar(dtype) if dtype.computes() && 8 <= dtype.bits() => dtype,
+            Type::Scalar(_) | Type::Tensor(_) | Type::Other(_) => {
                 self.pos = at;
                 return Err(self.wanted("an element type of whole bytes", "after `array<`"));
             }
-            Type::Scalar(dtype) => dtype,
         };
         let mut items = Vec::new();
         if !self.eat(">") {
@@ -326,7 +332,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `dense<…> : type` after the word `dense`.
+    /// `dense<…> : type` after the word `dense`, or `#hbir.dense<"0x…"> : type`.
     fn dense_attr(&mut self, start: usize) -> PResult<Attr> {
         if self.byte() != Some(b'<') {
             return Err(self.wanted("`<`", "after `dense`"));
@@ -462,15 +468,22 @@ impl<'s> Parser<'s> {
                 return Ok(());
             }
         }
+        if let Some(part) = dtype.complex_part() {
+            self.expect("(", "to open a complex number")?;
+            self.dense_element(part, bytes)?;
+            self.expect(",", "after the real part")?;
+            self.dense_element(part, bytes)?;
+            return self.expect(")", "after the imaginary part");
+        }
         self.skip();
         let start = self.pos;
         let Some(number) = self.number() else {
             return Err(self.wanted("an element", &format!("of type {dtype}")));
         };
-        let value = if dtype.is_float() {
-            number::float_bits(number, dtype)
-        } else {
+        let value = if dtype.is_int() {
             number::integer(number, dtype).map(i64::cast_unsigned)
+        } else {
+            number::float_bits(number, dtype)
         };
         let Some(bits) = value else {
             let span = self.span(start, self.pos);

@@ -79,7 +79,8 @@ pub(super) fn bits_of(x: f64, dtype: DType) -> u64 {
         DType::F16 => u64::from(f16::from_f64(x).to_bits()),
         DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
         DType::F32 => u64::from(round_float(x, DType::F32).to_bits()),
-        DType::F64 | DType::Int { .. } => x.to_bits(),
+        DType::Mini(float) => u64::from(float.encode(x)),
+        DType::F64 | DType::Int { .. } | DType::Complex64 | DType::Complex128 => x.to_bits(),
     }
 }
 
@@ -89,8 +90,19 @@ pub(super) fn float_from_bits(bits: u64, dtype: DType) -> f64 {
         DType::F16 => f16::from_bits(low16(bits)).to_f64(),
         DType::BF16 => bf16::from_bits(low16(bits)).to_f64(),
         DType::F32 => f64::from(f32::from_bits(low32(bits))),
-        DType::F64 | DType::Int { .. } => f64::from_bits(bits),
+        DType::Mini(float) => float.decode(low8(bits)),
+        DType::F64 | DType::Int { .. } | DType::Complex64 | DType::Complex128 => {
+            f64::from_bits(bits)
+        }
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "keeping the low bits is the purpose"
+)]
+fn low8(bits: u64) -> u8 {
+    bits as u8
 }
 
 #[expect(
@@ -162,15 +174,15 @@ fn write_decimal(out: &mut String, value: f64, dtype: DType) {
     let _ = write!(out, "e{sign}{digits:0>2}");
 }
 
-/// Appends one integer element of a hex string, wrapped into the range of its type.
+/// Appends one element of a hex string; what is below 8 bits is wrapped into the range of its type.
 pub(super) fn push_wrapped(chunk: &[u8], dtype: DType, out: &mut Vec<u8>) {
-    if let (DType::Int { bits, .. }, &[byte]) = (dtype, chunk)
-        && bits < 8
-    {
-        out.extend(wrap_int(i64::from(byte), dtype).to_le_bytes().first());
-        return;
+    match (dtype, chunk) {
+        (DType::Int { bits: ..8, .. }, &[byte]) => {
+            out.extend(wrap_int(i64::from(byte), dtype).to_le_bytes().first());
+        }
+        (DType::Mini(float), &[byte]) => out.push(byte & (u8::MAX >> (8 - float.bits()))),
+        (_, chunk) => out.extend_from_slice(chunk),
     }
-    out.extend_from_slice(chunk);
 }
 
 /// Unpacks truth values, eight a byte, lowest bit first; true when one byte stands for all.

@@ -497,9 +497,11 @@ impl Printer {
             ) => {
                 let _ = write!(self.out, "{} : {dtype}", n.cast_unsigned());
             }
-            Some(dtype) => {
+            Some(dtype) if dtype.computes() => {
                 let _ = write!(self.out, "{} : {dtype}", crate::tensor::wrap_int(n, dtype));
             }
+            // No attribute of these types is read, so that one can only come from a program.
+            Some(_) => self.number(n),
         }
     }
 
@@ -519,6 +521,16 @@ impl Printer {
         };
         let width = storage_bytes(tensor.dtype);
         let shape = tensor.shape().unwrap_or_default();
+        // A dense attribute of MLIR has elements of MLIR's own types alone.
+        let foreign = matches!(tensor.dtype, DType::Mini(float) if float.text() != float.name());
+        if foreign {
+            self.put("#hbir.dense<");
+            let one = super::attr::all_equal(&dense.bytes, width);
+            let shown = if one { width } else { dense.bytes.len() };
+            self.hex(dense.bytes.get(..shown).unwrap_or_default(), tensor.dtype);
+            self.put("> : ");
+            return self.ty(&dense.ty);
+        }
         self.put("dense<");
         if let Some(element) = dense.bytes.get(..width)
             && (dense.splat || super::attr::all_equal(&dense.bytes, width))
@@ -551,7 +563,14 @@ impl Printer {
     }
 
     fn element(&mut self, chunk: &[u8], dtype: DType) {
-        if dtype.is_float() {
+        if let Some(part) = dtype.complex_part() {
+            let (real, imaginary) = chunk.split_at(chunk.len() / 2);
+            self.put("(");
+            self.element(real, part);
+            self.put(", ");
+            self.element(imaginary, part);
+            self.put(")");
+        } else if !dtype.is_int() {
             number::write_float(&mut self.out, number::read_bits(chunk), dtype);
         } else if dtype.is_bool() {
             self.put(if chunk.iter().all(|&b| b == 0) {

@@ -40,6 +40,9 @@ impl<'s> Parser<'s> {
     fn ty_inside(&mut self) -> PResult<Type> {
         self.skip();
         let start = self.pos;
+        if let Some(dtype) = self.element_type() {
+            return Ok(Type::Scalar(dtype));
+        }
         match self.byte() {
             Some(b'!') => return self.bang_type(start),
             Some(b'(') => return self.function_type(),
@@ -51,9 +54,6 @@ impl<'s> Parser<'s> {
         if word == "tensor" && self.byte() == Some(b'<') {
             return self.tensor_cached(start);
         }
-        if let Some(dtype) = DType::parse(word) {
-            return Ok(Type::Scalar(dtype));
-        }
         if is_plain_type(word) {
             return Ok(Type::Other(Arc::from(word)));
         }
@@ -63,6 +63,28 @@ impl<'s> Parser<'s> {
         }
         self.pos = start;
         Err(self.wanted("a type", ""))
+    }
+
+    /// Takes the name of an element type, if one is at the cursor: a word, `complex<…>` of one, or a
+    /// type of the dialect.
+    fn element_type(&mut self) -> Option<DType> {
+        self.skip();
+        let start = self.pos;
+        let dialect = self.byte() == Some(b'!');
+        self.pos += usize::from(dialect);
+        let word = self.word_here().unwrap_or_default();
+        let found = if word == "complex" && !dialect && self.eat("<") {
+            let part = self.word().and_then(DType::parse);
+            let closed = self.eat(">");
+            let of = |dtype: &DType| closed && dtype.complex_part() == part && part.is_some();
+            [DType::Complex64, DType::Complex128].into_iter().find(of)
+        } else {
+            DType::parse(self.src.get(start..self.pos).unwrap_or_default())
+        };
+        if found.is_none() {
+            self.pos = start;
+        }
+        found
     }
 
     /// Whether a type starts at the cursor.
@@ -174,7 +196,7 @@ impl<'s> Parser<'s> {
         let dims = self.dims()?;
         self.skip();
         let elem_start = self.pos;
-        let Some(dtype) = self.word().and_then(DType::parse) else {
+        let Some(dtype) = self.element_type() else {
             self.pos = elem_start;
             return self.foreign_tensor(start);
         };
@@ -621,18 +643,7 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
 }
 
 /// Floating-point types of MLIR that are no [`DType`].
-const OTHER_FLOATS: [&str; 10] = [
-    "f128",
-    "f80",
-    "f8E3M4",
-    "f8E4M3",
-    "f8E4M3B11FNUZ",
-    "f8E4M3FN",
-    "f8E4M3FNUZ",
-    "f8E5M2",
-    "f8E5M2FNUZ",
-    "tf32",
-];
+const OTHER_FLOATS: [&str; 5] = ["f128", "f6E2M3FN", "f6E3M2FN", "f80", "tf32"];
 
 /// The widest integer type of MLIR.
 const WIDEST_INT: u32 = (1 << 24) - 1;

@@ -181,6 +181,7 @@ pub(crate) fn data_len(tensor: &Tensor) -> usize {
         Data::F32(v) => v.len(),
         Data::F64(v) => v.len(),
         Data::I64(v) => v.len(),
+        Data::Bits(v) => v.len(),
     }
 }
 

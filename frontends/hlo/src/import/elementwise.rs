@@ -405,8 +405,8 @@ impl Reducer {
             (Reducer::Product, false) => Some("prod"),
             (Reducer::Max, _) | (Reducer::Or | Reducer::Sum, true) => Some("max"),
             (Reducer::Min, _) | (Reducer::And | Reducer::Product, true) => Some("min"),
-            (Reducer::And, false) => (!dtype.is_float()).then_some("and"),
-            (Reducer::Or, false) => (!dtype.is_float()).then_some("or"),
+            (Reducer::And, false) => dtype.is_int().then_some("and"),
+            (Reducer::Or, false) => dtype.is_int().then_some("or"),
         }
     }
 
@@ -435,6 +435,7 @@ impl Reducer {
                 (-half, half - 1.0)
             }
             DType::F64 | DType::F32 | DType::F16 | DType::BF16 => (0.0, 0.0),
+            DType::Mini(_) | DType::Complex64 | DType::Complex128 => return false,
         };
         match self {
             Reducer::Sum | Reducer::Or => start == 0.0,

@@ -16,7 +16,7 @@ mod index;
 mod known;
 mod opaque;
 mod rearrange;
-mod types;
+pub(crate) mod types;
 mod window;
 
 use crate::module::HloModule;

@@ -1,6 +1,6 @@
 //! Shapes of HLO text as types of the IR, and back.
 
-use optc_ir::{DType, Dim, Sign, TensorType, Type};
+use optc_ir::{DType, Dim, MiniFloat, Sign, TensorType, Type};
 use optc_layout::{Spelling, XlaArray, XlaShape, XlaSpelling, XlaType};
 use std::sync::Arc;
 
@@ -16,10 +16,16 @@ pub(crate) fn dtype(element: XlaType) -> Option<DType> {
         XlaType::F32 => Some(DType::F32),
         XlaType::F16 => Some(DType::F16),
         XlaType::Bf16 => Some(DType::BF16),
+        XlaType::C64 => Some(DType::Complex64),
+        XlaType::C128 => Some(DType::Complex128),
         _ => match element.name().split_at(1) {
             ("s", digits) => int(digits, Sign::Signed),
             ("u", digits) => int(digits, Sign::Unsigned),
-            _ => None,
+            // Floats of 6 bits are left.
+            _ => MiniFloat::ALL
+                .into_iter()
+                .find(|m| m.name().eq_ignore_ascii_case(element.name()))
+                .map(DType::Mini),
         },
     }
 }

@@ -174,7 +174,7 @@ impl FuncCx<'_, '_> {
         ty: &TensorType,
     ) -> Option<Value> {
         let dtype = self.tensor_of(x)?.dtype;
-        let integers = !dtype.is_float() && !dtype.is_bool();
+        let integers = dtype.is_int() && !dtype.is_bool();
         if kind != Reducer::Sum || !integers {
             return None;
         }

@@ -226,7 +226,7 @@ fn compress(cx: &mut NodeCx<'_, '_>) -> Done {
 fn non_zero(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
-    if let Some(t) = cx.tensor(0) {
+    if let Some(t) = cx.tensor(0).filter(|t| t.dtype.computes()) {
         let zero = |&i: &usize| t.f64_at(i) == 0.0 && (t.dtype.is_float() || t.i64_at(i) == 0);
         let found: Vec<usize> = (0..t.len()).filter(|i| !zero(i)).collect();
         if cx

@@ -678,7 +678,8 @@ fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<i64>, Vec<i64>),
 
 /// The constant that padding holds, as an attribute of the element's kind.
 fn pad_value(cx: &NodeCx<'_, '_>, x: Val) -> Result<Attr, Stop> {
-    let float = cx.dtype(x)?.is_float();
+    let dtype = cx.dtype(x)?;
+    let float = !dtype.is_int();
     let number = |v: f64| {
         if float {
             Attr::float(v)
@@ -689,6 +690,11 @@ fn pad_value(cx: &NodeCx<'_, '_>, x: Val) -> Result<Attr, Stop> {
     match (cx.input(2), cx.tensor(2)) {
         (Some(_), None) => Err(Stop::opaque("its padding value is computed at run time")),
         (Some(_), Some(t)) if t.is_empty() => Ok(number(0.0)),
+        (Some(_), Some(t)) if dtype.complex_part().is_some() => {
+            let zero = t.to_bytes().iter().all(|&b| b == 0);
+            let complex = || Stop::opaque("it pads with a complex number that is not 0");
+            zero.then(|| number(0.0)).ok_or_else(complex)
+        }
         (Some(_), Some(t)) if float => Ok(Attr::float(t.f64_at(0))),
         (Some(_), Some(t)) => Ok(Attr::int(t.i64_at(0))),
         (None, _) => Ok(number(cx.float("value", 0.0))),
@@ -749,10 +755,10 @@ fn center_crop_pad(cx: &mut NodeCx<'_, '_>) -> Done {
         };
         high[axis] = more - low[axis];
     }
-    let zero = if cx.dtype(x)?.is_float() {
-        Attr::float(0.0)
-    } else {
+    let zero = if cx.dtype(x)?.is_int() {
         Attr::int(0)
+    } else {
+        Attr::float(0.0)
     };
     let result = padded(cx, x, (&low, &high), "constant", zero)?;
     cx.set(0, result);

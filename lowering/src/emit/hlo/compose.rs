@@ -1,7 +1,7 @@
 //! Operations that become several instructions: activations, reductions, softmax, norms, products.
 
 use super::func::{Outcome, Writer, list};
-use super::ops::{float_text, one, shaped, sizes};
+use super::ops::{number_text, one, shaped, sizes};
 use super::shape::{dtype_name, tensor_text};
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 
@@ -30,11 +30,7 @@ struct Elementwise<'w, 'a, 't> {
 
 impl Elementwise<'_, '_, '_> {
     fn number(&mut self, x: f64) -> Outcome<String> {
-        let text = match self.ty.dtype {
-            DType::Int { .. } => format!("{x:.0}"),
-            dtype => float_text(x, dtype),
-        };
-        self.w.filled(&text, self.ty)
+        self.w.filled(&number_text(x, self.ty.dtype), self.ty)
     }
 
     fn of(&mut self, opcode: &str, operands: &[&String]) -> Outcome<String> {
@@ -306,6 +302,8 @@ pub(super) fn limits(dtype: DType) -> (String, String) {
             ((-half).to_string(), (half - 1).to_string())
         }
         DType::F64 | DType::F32 | DType::F16 | DType::BF16 => ("-inf".into(), "inf".into()),
+        // Nothing computes with them, so that nothing asks.
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => ("-inf".into(), "inf".into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Parts, padding, and reading by index.
 
 use super::func::{Outcome, Writer, list};
-use super::ops::{float_text, one, shaped, sizes};
+use super::ops::{number_text, one, shaped, sizes};
 use super::shape::tensor_text;
 use optc_ir::{Attr, DType, Op, OpData, TensorType, Value};
 
@@ -137,11 +137,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<Str
         .map(|(low, high)| format!("{low}_{high}"))
         .collect();
     let value = data.props.float("value").unwrap_or(0.0);
-    let text = match ty.dtype {
-        d if d.is_bool() => (value != 0.0).to_string(),
-        DType::Int { .. } => format!("{value:.0}"),
-        dtype => float_text(value, dtype),
-    };
+    let text = number_text(value, ty.dtype);
     let x = w.name(data.operands[0])?;
     let fill = w.scalar(&text, ty.dtype);
     let attrs = format!(", padding={}", pairs.join("x"));

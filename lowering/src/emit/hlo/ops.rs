@@ -6,7 +6,7 @@ use super::index;
 use super::shape::{shape_text, tensor_text};
 use super::tuple::Tree;
 use super::windows;
-use optc_ir::{Attr, DType, Dim, Op, OpData, Sign, TensorType, Value};
+use optc_ir::{Attr, DType, Data, Dim, Op, OpData, Sign, TensorType, Value};
 use optc_ops::dense_tensor;
 use std::fmt::Write;
 
@@ -357,10 +357,43 @@ fn literal(tensor: &optc_ir::Tensor, shape: &[usize], at: &mut usize, out: &mut 
 
 /// One element as HLO text writes it, exactly.
 fn element_text(tensor: &optc_ir::Tensor, i: usize) -> String {
-    match tensor.dtype {
-        d if d.is_bool() => (tensor.i64_at(i) != 0).to_string(),
-        DType::Int { .. } => tensor.i128_at(i).to_string(),
-        dtype => float_text(tensor.f64_at(i), dtype),
+    match (tensor.dtype, &tensor.data) {
+        (d, _) if d.is_bool() => (tensor.i64_at(i) != 0).to_string(),
+        (DType::Int { .. }, _) => tensor.i128_at(i).to_string(),
+        (dtype @ (DType::Complex64 | DType::Complex128), Data::Bits(bits)) => {
+            complex_text(bits[i], dtype)
+        }
+        (dtype, _) => float_text(tensor.f64_at(i), dtype),
+    }
+}
+
+/// A complex number as HLO text writes it.
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
+fn complex_text(bits: u128, dtype: DType) -> String {
+    let (real, imaginary, part) = if dtype == DType::Complex64 {
+        let part = |bits: u128| f64::from(f32::from_bits(bits as u32));
+        (part(bits), part(bits >> 32), DType::F32)
+    } else {
+        let part = |bits: u128| f64::from_bits(bits as u64);
+        (part(bits), part(bits >> 64), DType::F64)
+    };
+    format!(
+        "({}, {})",
+        float_text(real, part),
+        float_text(imaginary, part)
+    )
+}
+
+/// A number as HLO text writes it in this element type.
+pub(super) fn number_text(x: f64, dtype: DType) -> String {
+    match dtype {
+        d if d.is_bool() => (x != 0.0).to_string(),
+        DType::Int { .. } => format!("{x:.0}"),
+        DType::Complex64 | DType::Complex128 => {
+            let part = dtype.complex_part().unwrap_or(dtype);
+            format!("({}, 0)", float_text(x, part))
+        }
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Mini(_) => float_text(x, dtype),
     }
 }
 

@@ -10,6 +10,9 @@ pub(super) fn dtype_name(dtype: DType) -> String {
         DType::F32 => "f32".to_owned(),
         DType::F16 => "f16".to_owned(),
         DType::BF16 => "bf16".to_owned(),
+        DType::Mini(float) => float.name().to_lowercase(),
+        DType::Complex64 => "c64".to_owned(),
+        DType::Complex128 => "c128".to_owned(),
         DType::Int {
             bits: 1,
             sign: Sign::Signless,

@@ -147,7 +147,7 @@ fn function(
     parts: &mut Parts,
 ) -> Result<String, Box<Diagnostic>> {
     for value in func.values.ids() {
-        let wide = |d: DType| d.bits() == 64;
+        let wide = |d: DType| d.complex_part().unwrap_or(d).bits() == 64;
         parts.wide |= func.ty(value).as_tensor().is_some_and(|t| wide(t.dtype));
     }
     let plan = Plan::read(func).map_err(|mut diags| {
@@ -342,6 +342,25 @@ fn view(registry: &Registry, op: &optc_ir::OpRef<'_>, x: &str) -> Option<String>
     Some(group::rearrangement(x, &from, &shape?, &view.perm, &to))
 }
 
+/// A number that nothing computes with; none for one of several NaN.
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
+fn stored(bits: u128, dtype: DType) -> Option<String> {
+    let plain = |x: f64| (!x.is_nan()).then(|| float(x));
+    let complex = |re: f64, im: f64| Some(format!("complex({}, {})", plain(re)?, plain(im)?));
+    match dtype {
+        DType::Mini(small) => plain(small.decode(bits as u8)),
+        DType::Complex64 => {
+            let part = |bits: u128| f64::from(f32::from_bits(bits as u32));
+            complex(part(bits), part(bits >> 32))
+        }
+        DType::Complex128 => {
+            let part = |bits: u128| f64::from_bits(bits as u64);
+            complex(part(bits), part(bits >> 64))
+        }
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Int { .. } => None,
+    }
+}
+
 /// A constant: in the module, or read from its file.
 fn constant(func: &Func, op: Op, parts: &mut Parts) -> Option<String> {
     let data = &func.ops[op];
@@ -366,13 +385,23 @@ fn constant(func: &Func, op: Op, parts: &mut Parts) -> Option<String> {
     let number = |tensor: &Tensor, i: usize| match &tensor.data {
         Data::F32(_) | Data::F64(_) => float(tensor.f64_at(i)),
         Data::I64(_) => tensor.i128_at(i).to_string(),
+        Data::Bits(bits) => stored(bits[i], tensor.dtype).unwrap_or_default(),
+    };
+    let is_written = |tensor: &Tensor| match &tensor.data {
+        Data::Bits(bits) => bits
+            .iter()
+            .all(|&b| stored(b, tensor.dtype).is_some())
+            .then_some(()),
+        Data::F32(_) | Data::F64(_) | Data::I64(_) => Some(()),
     };
     // One number for all elements, however many they are.
     if dense.splat {
         let one = Tensor::from_bytes(ty.dtype, vec![1], &dense.bytes).ok()?;
+        is_written(&one)?;
         return Some(format!("jnp.full({shape}, {}, {name})", number(&one, 0)));
     }
     let tensor = optc_ops::dense_tensor(dense).ok()?;
+    is_written(&tensor)?;
     let number = |i: usize| number(&tensor, i);
     let first = (!tensor.is_empty()).then(|| number(0));
     let same = first.filter(|f| (1..tensor.len()).all(|i| number(i) == *f));

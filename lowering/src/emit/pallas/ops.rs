@@ -406,7 +406,7 @@ impl Writer<'_> {
             return Some(format!("{x} != 0"));
         }
         let name = dtype(to);
-        if from.is_float() && !to.is_float() {
+        if !from.is_int() && to.is_int() {
             // What lies outside of the integers saturates, NaN is 0.
             return Some(format!("jnp.nan_to_num({x}).astype({name})"));
         }

@@ -1,6 +1,6 @@
 //! Python's words: names, numbers, tuples, element types.
 
-use optc_ir::{DType, Sign};
+use optc_ir::{DType, MiniFloat, Sign};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -145,6 +145,9 @@ pub(super) fn dtype(dtype: DType) -> String {
         DType::F32 => "jnp.float32".to_owned(),
         DType::F16 => "jnp.float16".to_owned(),
         DType::BF16 => "jnp.bfloat16".to_owned(),
+        DType::Mini(float) => format!("jnp.{}", mini_name(float)),
+        DType::Complex64 => "jnp.complex64".to_owned(),
+        DType::Complex128 => "jnp.complex128".to_owned(),
         DType::Int {
             bits: 1,
             sign: Sign::Signless,
@@ -154,6 +157,21 @@ pub(super) fn dtype(dtype: DType) -> String {
             sign: Sign::Unsigned,
         } => format!("jnp.uint{bits}"),
         DType::Int { bits, .. } => format!("jnp.int{bits}"),
+    }
+}
+
+/// The name of a small float in `ml_dtypes`.
+fn mini_name(float: MiniFloat) -> &'static str {
+    match float {
+        MiniFloat::E2M1FN => "float4_e2m1fn",
+        MiniFloat::E3M4 => "float8_e3m4",
+        MiniFloat::E4M3 => "float8_e4m3",
+        MiniFloat::E4M3FN => "float8_e4m3fn",
+        MiniFloat::E4M3FNUZ => "float8_e4m3fnuz",
+        MiniFloat::E4M3B11FNUZ => "float8_e4m3b11fnuz",
+        MiniFloat::E5M2 => "float8_e5m2",
+        MiniFloat::E5M2FNUZ => "float8_e5m2fnuz",
+        MiniFloat::E8M0FNU => "float8_e8m0fnu",
     }
 }
 
