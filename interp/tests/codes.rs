@@ -170,7 +170,7 @@ fn calls_that_add_up_to_too_many_operations_are_not_begun() {
     assert_eq!(codes(&doubled(6), &input(&[2])), ["done"; 2]);
     assert_eq!(codes(&doubled(40), &input(&[2])), ["run-steps"; 2]);
     let module = doubled(40);
-    let (registry, bindings) = (Registry::hbir(), Bindings::default());
+    let (registry, bindings) = (optc_ops::registry(), Bindings::default());
     let run = run_reference(&module, &registry, "main", &input(&[2]), &NoData, &bindings);
     let wanted = format!("@main executes {} operations", (1u64 << 41) - 2);
     let error = run.unwrap_err().to_string();

@@ -51,6 +51,7 @@ mod lists;
 mod log_softmax;
 mod matmul;
 mod max_pool;
+mod max_pool_indices;
 mod modulo;
 mod norm;
 mod one_hot;
@@ -132,6 +133,7 @@ pub use linear::Linear;
 pub use log_softmax::LogSoftmax;
 pub use matmul::Matmul;
 pub use max_pool::MaxPool;
+pub use max_pool_indices::MaxPoolIndices;
 pub use modulo::Mod;
 pub use one_hot::OneHot;
 pub use opaque::{Opaque, StatedEffect};
@@ -219,6 +221,7 @@ operations! {
     LogSoftmax,
     Matmul,
     MaxPool,
+    MaxPoolIndices,
     MlirCall,
     Mod,
     OneHot,

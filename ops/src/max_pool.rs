@@ -51,12 +51,7 @@ impl Operation for MaxPool {
 
     /// C1 to C3: see [`MaxPool::slides`] and `pool::infer`. C5: of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        if op.operand(0)?.dtype.is_bool() {
-            return Err(OpError::new(
-                "pool-c5",
-                "hbir.max_pool of i1, wanted numbers",
-            ));
-        }
+        pool::numbers(op)?;
         pool::infer(op, &self.slides(op)?, self.ceil_mode)
     }
 

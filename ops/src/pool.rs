@@ -26,6 +26,15 @@ pub(crate) fn slides(
     window::slides(op, "pool-c2", &kernel, stated)
 }
 
+/// C5: of numbers, where the greatest is asked for.
+pub(crate) fn numbers(op: &OpRef<'_>) -> Result<(), OpError> {
+    if !op.operand(0)?.dtype.is_bool() {
+        return Ok(());
+    }
+    let message = format!("{} of i1, wanted numbers", op.name);
+    Err(OpError::new("pool-c5", message))
+}
+
 /// C3: the windows fit.
 pub(crate) fn infer(
     op: &OpRef<'_>,
@@ -148,5 +157,11 @@ pub(crate) const CODES: &[Code] = &[
         "`hbir.max_pool` of booleans, wanted numbers",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xi1>) -> tensor<1x1x2x2xi1>"#,
         "cast the operand to an integer type",
+    ),
+    Code::program(
+        "pool-c6",
+        "`storage_order` of `hbir.max_pool_indices` is neither 0 nor 1",
+        r#"%0 = "hbir.max_pool_indices"(%x) <{kernel = [2], storage_order = 2}> : (tensor<1x1x4xf32>) -> tensor<1x1x3xsi64>"#,
+        "write 0 for numbers in row-major order, 1 for numbers that count the first spatial dimension fastest",
     ),
 ];

@@ -601,13 +601,7 @@ impl<'r> Builder<'r> {
         if argument || found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
             return;
         }
-        let pick = |(a, b): (&Dim, &Dim)| {
-            if *a == Dim::Unknown {
-                b.clone()
-            } else {
-                a.clone()
-            }
-        };
+        let pick = |(a, b): (&Dim, &Dim)| crate::opaque::known_or(a.clone(), b);
         let dims = found.dims.iter().zip(&declared.dims).map(pick).collect();
         let ty = Type::from(TensorType::new(dims, found.dtype));
         match val {
@@ -622,6 +616,14 @@ impl<'r> Builder<'r> {
 fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
     let tensors = op.operands.iter().map(|ty| ty.as_tensor());
     if tensors.clone().flatten().any(|t| t.shape().is_none()) {
+        return Stop::opaque(error.message);
+    }
+    let to = match op.props.get("to") {
+        Some(Attr::Type(Type::Scalar(to))) => Some(*to),
+        _ => None,
+    };
+    let types = tensors.clone().flatten().map(|t| t.dtype);
+    if types.chain(to).any(|dtype| !dtype.computes()) {
         return Stop::opaque(error.message);
     }
     let dtypes: IndexSet<DType> = tensors.clone().flatten().map(|t| t.dtype).collect();

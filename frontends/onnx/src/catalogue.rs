@@ -142,7 +142,6 @@ const REMARKS: &[(&str, &str)] = &[
     ("If", "the branch taken when the condition is a constant"),
     ("LRN", "opaque at other ranks than 3 and 4"),
     ("LpPool", "a convolution with ones"),
-    ("MaxPool", "opaque when its indices are used"),
     (
         "MaxUnpool",
         "a scatter into zeros; opaque when the shape is computed at run time",

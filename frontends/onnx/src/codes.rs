@@ -137,6 +137,12 @@ pub const CODES: &[Code] = &[
         "write the extent, or set `allowzero = 1` if 0 is meant",
     ),
     Code::input(
+        "reshape-zero-and-rest",
+        "a Reshape with `allowzero = 1` asks for an extent of 0 and for a -1: every extent would do for the -1",
+        "a Reshape of a 0x3 input to [0, -1] with `allowzero = 1`",
+        "write the extent in place of the -1, or leave `allowzero` out if the 0 copies an extent",
+    ),
+    Code::input(
         "resize-count",
         "the number of scales or sizes of a Resize is not that of its axes",
         "a Resize with two scales of an input of rank 3",

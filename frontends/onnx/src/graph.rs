@@ -265,23 +265,17 @@ impl<'a> Importer<'a> {
 
     fn results(&mut self, graph: &GraphProto) -> Result<(), Vec<Diagnostic>> {
         let mut errors = Vec::new();
-        let mut seen: IndexSet<&str> = IndexSet::new();
-        for output in &graph.output {
+        for (output, port) in graph.output.iter().zip(result_names(graph)) {
             let name = &output.name;
-            if !seen.insert(name) {
-                let message = format!("the output `{name}` is there twice");
-                errors.push(Diagnostic::error("duplicate-name", message));
-                continue;
-            }
             let Some(&val) = self.names.get(name) else {
                 let message = format!("nothing defines the output `{name}` of the graph");
                 errors.push(Diagnostic::error("undefined-value", message));
                 continue;
             };
             let value = self.b.value(val);
-            self.b.func.add_result(value, Some(name));
-            if let Some(port) = self.b.func.result_ports.last_mut() {
-                port.attrs.set("hbir.name", Attr::str(name));
+            self.b.func.add_result(value, Some(&port));
+            if let Some(last) = self.b.func.result_ports.last_mut() {
+                last.attrs.set("hbir.name", Attr::str(&port));
             }
         }
         if errors.is_empty() {
@@ -325,9 +319,14 @@ impl<'a> Importer<'a> {
         let branch = self.inliner.branch(flat, graph, &inside);
         let Branch { nodes, scope } = branch.map_err(|d| vec![d])?;
         self.constants(graph, Some(&scope))?;
+        let sizes = &self.sizes;
+        let read = |ty: Type| match ty.as_tensor() {
+            Some(tensor) => Type::from(with_expressions(tensor, sizes)),
+            None => ty,
+        };
         let declared = declared_types(graph).into_iter();
-        self.declared
-            .extend(declared.map(|(name, ty)| (scope.rename(&name), ty)));
+        let declared = declared.map(|(name, ty)| (scope.rename(&name), read(ty)));
+        self.declared.extend(declared);
         let results: Vec<String> = graph.output.iter().map(|o| scope.rename(&o.name)).collect();
         self.used.extend(results.iter().cloned());
         self.depth += 1;
@@ -486,6 +485,23 @@ fn in_node(mut diag: Diagnostic, cx: &NodeCx<'_, '_>) -> Diagnostic {
     diag
 }
 
+/// A name for each output; one that is listed again gets a number that no other has.
+fn result_names(graph: &GraphProto) -> Vec<String> {
+    let mut taken: IndexSet<String> = graph.output.iter().map(|o| o.name.clone()).collect();
+    let mut seen: IndexSet<&str> = IndexSet::new();
+    let mut names = Vec::with_capacity(graph.output.len());
+    for (i, output) in graph.output.iter().enumerate() {
+        let mut name = output.name.clone();
+        if !seen.insert(&output.name) {
+            while !taken.insert(name.clone()) {
+                name = format!("{name}_{i}");
+            }
+        }
+        names.push(name);
+    }
+    names
+}
+
 /// The types that the file gives names, where they are tensors of known rank.
 fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
     let all = graph.value_info.iter().chain(&graph.output);
@@ -493,7 +509,23 @@ fn declared_types(graph: &GraphProto) -> IndexMap<String, Type> {
         Declared::Tensor(ty) => Some((info.name.clone(), Type::from(ty))),
         Declared::Unranked(_) | Declared::Dtype(_) | Declared::Other => None,
     };
-    all.filter_map(entry).collect()
+    let mut types: IndexMap<String, Type> = IndexMap::new();
+    for (name, ty) in all.filter_map(entry) {
+        let both = types.get(&name).and_then(|before| said_twice(before, &ty));
+        types.insert(name, both.unwrap_or(ty));
+    }
+    types
+}
+
+/// A type with the extents of an earlier declaration where it leaves them open.
+fn said_twice(before: &Type, ty: &Type) -> Option<Type> {
+    let (before, ty) = (before.as_tensor()?, ty.as_tensor()?);
+    if before.rank() != ty.rank() {
+        return None;
+    }
+    let pairs = ty.dims.iter().zip(&before.dims);
+    let dims = pairs.map(|(own, said)| opaque::known_or(own.clone(), said));
+    Some(TensorType::new(dims.collect(), ty.dtype).into())
 }
 
 /// A type with names that are expressions of other names, and not names of their own, read as such.

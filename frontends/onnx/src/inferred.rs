@@ -70,6 +70,7 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
             let axis = cx.axis(cx.int("axis").unwrap_or(0), ty.rank()).ok()?;
             Some(without(ty, &[axis]))
         }
+        ("Squeeze" | "Unsqueeze", 0) => with_axes(cx, op == "Squeeze"),
         ("Slice", 0) => along(cx, 3),
         ("Pad", 0) => along(cx, 3),
         ("CenterCropPad", 0) => {
@@ -152,6 +153,22 @@ fn without(mut ty: TensorType, axes: &[usize]) -> TensorType {
         ty.dims[axis] = Dim::Unknown;
     }
     ty
+}
+
+/// The operand with fewer or more dimensions, as many as input 1 lists, and which is not known.
+fn with_axes(cx: &NodeCx<'_, '_>, fewer: bool) -> Option<TensorType> {
+    let (ty, axes) = (operand(cx, 0)?, operand(cx, 1)?);
+    let [count] = &axes.dims[..] else {
+        return None;
+    };
+    let count = usize::try_from(count.fixed()?).ok()?;
+    let rank = if fewer {
+        ty.rank().checked_sub(count)?
+    } else {
+        ty.rank().checked_add(count)?
+    };
+    let known = rank <= MAX_RANK as usize;
+    known.then(|| TensorType::new(vec![Dim::Unknown; rank], ty.dtype))
 }
 
 /// Unknown along the axes that input `i` lists, and along all where it is computed or absent.

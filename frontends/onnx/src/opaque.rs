@@ -6,7 +6,7 @@ use crate::node::NodeCx;
 use crate::proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Loc, Type};
+use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Dim, Loc, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
@@ -69,10 +69,28 @@ pub(crate) fn emit(
     Ok(())
 }
 
-/// The type that the file declares, or that follows from the inputs, or an unknown one.
+/// The type that follows from the inputs, with the extents that the file declares where it leaves them
+/// open; an unknown one where there is neither.
 fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
-    let derived = || inferred::result(cx, i).map(Type::from);
-    cx.declared_type(i).or_else(derived).unwrap_or_else(unknown)
+    let derived = inferred::result(cx, i);
+    match (cx.declared_type(i), derived) {
+        (Some(Type::Tensor(declared)), Some(derived)) if declared.rank() == derived.rank() => {
+            let pairs = derived.dims.into_iter().zip(&declared.dims);
+            let dims = pairs.map(|(own, said)| known_or(own, said)).collect();
+            TensorType::new(dims, declared.dtype).into()
+        }
+        (Some(declared), _) => declared,
+        (None, derived) => derived.map_or_else(unknown, Type::from),
+    }
+}
+
+/// An extent, or where it is not known what the file declares for it.
+pub(crate) fn known_or(own: Dim, said: &Dim) -> Dim {
+    if own == Dim::Unknown {
+        said.clone()
+    } else {
+        own
+    }
 }
 
 /// An attribute of the file as one of the program; `None` for a kind that has no counterpart.

@@ -4,7 +4,7 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::node::{Done, NodeCx, props};
 use crate::tensor::dtype;
-use optc_ir::{Attr, AttrDict, DType};
+use optc_ir::{Attr, AttrDict, DType, MiniFloat};
 
 /// The rules of this family.
 #[rustfmt::skip]
@@ -150,15 +150,42 @@ fn cast(cx: &mut NodeCx<'_, '_>) -> Done {
         .ok_or_else(|| Stop::error("attribute-missing", "`to` is missing"))?;
     let to = dtype(i32::try_from(code).unwrap_or(-1))
         .map_err(|found| Stop::opaque(format!("it converts to {found}")))?;
-    let result = cx.cast(x, to)?;
+    let result = cast_to(cx, x, to)?;
     cx.set(0, result);
     Ok(())
+}
+
+/// A conversion as `Cast` makes it: to a small float what lies beyond its greatest number becomes that
+/// one, unless `saturate` is 0.
+pub(super) fn cast_to(cx: &mut NodeCx<'_, '_>, x: Val, to: DType) -> Result<Val, Stop> {
+    let DType::Mini(small) = to else {
+        return cx.cast(x, to);
+    };
+    if small == MiniFloat::E8M0FNU {
+        return Err(Stop::opaque(
+            "it rounds to powers of two in a mode of its own",
+        ));
+    }
+    if cx.dtype(x)? == to || !cx.flag("saturate", true) {
+        return cx.cast(x, to);
+    }
+    let wide = if cx.dtype(x)?.is_float() {
+        x
+    } else {
+        cx.cast(x, DType::F32)?
+    };
+    let greatest = small.greatest();
+    let bounds = AttrDict::new()
+        .with("min", Attr::float(-greatest))
+        .with("max", Attr::float(greatest));
+    let within = cx.emit("hbir.clamp", &[wide], bounds)?;
+    cx.cast(within, to)
 }
 
 fn cast_like(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, like) = (cx.need(0)?, cx.need(1)?);
     let to = cx.dtype(like)?;
-    let result = cx.cast(x, to)?;
+    let result = cast_to(cx, x, to)?;
     cx.set(0, result);
     Ok(())
 }

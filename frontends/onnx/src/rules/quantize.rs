@@ -1,6 +1,7 @@
 //! Quantization: scaling to integers and back, and operators that compute on such integers.
 
 use super::contract::centred;
+use super::elementwise::cast_to;
 use super::shape::reshape_to;
 use super::window::convolve;
 use super::{Rule, decomposed, native};
@@ -108,6 +109,9 @@ fn quantized_type(cx: &NodeCx<'_, '_>) -> Result<DType, Stop> {
 
 fn quantize(cx: &mut NodeCx<'_, '_>) -> Done {
     let to = quantized_type(cx)?;
+    if matches!(to, DType::Mini(_)) {
+        return quantize_small(cx, to);
+    }
     let block = cx.int("block_size").unwrap_or(0);
     if block != 0 {
         return quantize_blocks(cx, block, to);
@@ -142,7 +146,48 @@ fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
     Ok(())
 }
 
+/// The scale of small floats as it broadcasts with `x`: one, one an index of an axis, or one a block.
+/// Their zero point is 0.
+fn small_scale(cx: &mut NodeCx<'_, '_>, x: Val) -> Result<Val, Stop> {
+    if cx.input(2).is_some() {
+        let zero = cx.tensor(2);
+        if !zero.is_some_and(|t| t.to_bytes().iter().all(|&b| b == 0)) {
+            return Err(Stop::opaque("its zero point of small floats is not 0"));
+        }
+    }
+    let scale = cx.need(1)?;
+    let block = cx.int("block_size").unwrap_or(0);
+    if block != 0 {
+        return by_block(cx, x, scale, block);
+    }
+    if cx.ty(scale)?.elements() == Some(1) {
+        return cx.reshape(scale, &[]);
+    }
+    let axis = cx.axis(cx.int("axis").unwrap_or(1), cx.rank(x)?)?;
+    let behind: Vec<usize> = (1..cx.rank(x)? - axis).collect();
+    cx.unsqueeze(scale, &behind)
+}
+
+/// `cast(x / scale)`: small floats are not rounded to whole numbers.
+fn quantize_small(cx: &mut NodeCx<'_, '_>, to: DType) -> Done {
+    let x = cx.need(0)?;
+    let scale = small_scale(cx, x)?;
+    let dtype = cx.dtype(scale)?;
+    let wide = cx.cast(x, dtype)?;
+    let ratio = cx.plain("hbir.div", &[wide, scale])?;
+    let result = cast_to(cx, ratio, to)?;
+    cx.set(0, result);
+    Ok(())
+}
+
 fn dequantize(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    if matches!(cx.dtype(x)?, DType::Mini(_)) {
+        let scale = small_scale(cx, x)?;
+        let dtype = cx.dtype(scale)?;
+        let wide = cx.cast(x, dtype)?;
+        return cx.finish("hbir.mul", &[wide, scale], AttrDict::new());
+    }
     let block = cx.int("block_size").unwrap_or(0);
     if block == 0 {
         let Linear { operands, dict } = Linear::of(cx)?;

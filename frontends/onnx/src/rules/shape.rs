@@ -102,8 +102,64 @@ fn flatten(cx: &mut NodeCx<'_, '_>) -> Done {
     )
 }
 
+/// The length of the list of axes in input 1, where they are computed when the program runs.
+fn computed_axes(cx: &NodeCx<'_, '_>) -> Option<usize> {
+    let axes = cx.input(1).filter(|_| cx.ints("axes").is_none())?;
+    if cx.const_ints(1).is_some() {
+        return None;
+    }
+    let [count] = &cx.ty(axes).ok()?.dims[..] else {
+        return None;
+    };
+    usize::try_from(count.fixed()?).ok()
+}
+
+/// A squeeze of so many computed axes: what is left where that does not hang on which they are, else
+/// what the file declares.
+fn squeeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
+    let dims = cx.dims(x)?;
+    let ones: Vec<usize> = (0..dims.len()).filter(|&i| dims[i].is_one()).collect();
+    let known = dims.iter().all(|d| d.fixed().is_some());
+    if count == dims.len() || (known && count == ones.len()) {
+        let axes = if count == dims.len() {
+            (0..count).collect()
+        } else {
+            ones
+        };
+        return cx.finish("hbir.squeeze", &[x], props([("axes", Attr::ints(&axes))]));
+    }
+    reshape_of_rank(cx, x, dims.len().checked_sub(count))
+}
+
+/// An unsqueeze of so many computed axes, as [`squeeze_computed`].
+fn unsqueeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
+    let dims = cx.dims(x)?;
+    if dims.iter().all(Dim::is_one) && count <= MAX_COMPUTED_AXES {
+        let result = cx.reshape(x, &vec![1; dims.len() + count])?;
+        cx.set(0, result);
+        return Ok(());
+    }
+    reshape_of_rank(cx, x, dims.len().checked_add(count))
+}
+
+/// The most axes of a list that is not known which are believed.
+const MAX_COMPUTED_AXES: usize = 64;
+
+/// A reshape to what the file declares, if that has this rank.
+fn reshape_of_rank(cx: &mut NodeCx<'_, '_>, x: Val, rank: Option<usize>) -> Done {
+    let declared = cx.declared_type(0);
+    let found = declared.as_ref().and_then(Type::as_tensor);
+    if found.map(TensorType::rank) != rank {
+        return Err(Stop::opaque("its axes are computed at run time"));
+    }
+    reshape_declared(cx, x)
+}
+
 fn squeeze(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
+    if let Some(count) = computed_axes(cx) {
+        return squeeze_computed(cx, x, count);
+    }
     let dims = cx.dims(x)?;
     let axes = match cx.ints_or_input("axes", 1)? {
         Some(axes) => cx.axes(&axes, dims.len())?,
@@ -121,6 +177,9 @@ fn squeeze(cx: &mut NodeCx<'_, '_>) -> Done {
 
 fn unsqueeze(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
+    if let Some(count) = computed_axes(cx) {
+        return unsqueeze_computed(cx, x, count);
+    }
     let axes = cx.ints_or_input("axes", 1)?;
     let axes = axes.ok_or_else(|| Stop::error("missing-input", "the axes are missing"))?;
     let axes = cx.axes(&axes, cx.rank(x)? + axes.len())?;
@@ -181,6 +240,11 @@ fn copied_sizes(
     mut sizes: Vec<Entry>,
 ) -> Result<Vec<Entry>, Stop> {
     if cx.flag("allowzero", false) {
+        if sizes.contains(&Entry::Int(0)) && sizes.contains(&Entry::Int(-1)) {
+            let message =
+                "the shape has a 0 and a -1 with allowzero = 1, wanted at most one of them";
+            return Err(Stop::error("reshape-zero-and-rest", message));
+        }
         return Ok(sizes);
     }
     for (i, size) in sizes.iter_mut().enumerate() {

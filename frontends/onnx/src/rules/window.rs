@@ -268,9 +268,6 @@ fn transposed_window(
 }
 
 fn pool(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
-    if cx.is_used(1) {
-        return Err(Stop::opaque("its indices are used"));
-    }
     let x = cx.need(0)?;
     let dims = spatial(cx, x)?;
     if cx.ints("kernel_shape").is_none() {
@@ -293,6 +290,12 @@ fn pool(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
             "count_include_pad",
             Attr::Bool(cx.flag("count_include_pad", false)),
         );
+    }
+    if name == "hbir.max_pool" && cx.is_used(1) {
+        let order = Attr::int(cx.int("storage_order").unwrap_or(0));
+        let dict = dict.clone().with("storage_order", order);
+        let indices = cx.emit("hbir.max_pool_indices", &[x], dict)?;
+        cx.set(1, indices);
     }
     cx.finish(name, &[x], dict)
 }

@@ -1,0 +1,138 @@
+//! `hbir.max_pool_indices`: where the greatest element of each window of `hbir.max_pool` lies (the second
+//! result of ONNX `MaxPool`), as its number in the whole operand; the first of equal ones, NaN before
+//! numbers, -1 for a window without elements. The number is row-major, or with `storage_order = 1` counts the
+//! spatial dimensions from the first (fastest) to the last, behind batch and channel.
+//!
+//! The numbers hang on the place in the whole operand, so that no part of it gives them: it is not tiled.
+
+use crate::labels::{marks, or_barrier};
+use crate::pool::{self, each_window};
+use crate::shape::one;
+use crate::window::{Slide, Stated};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::tile::Access;
+use optc_ir::types::DType;
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Where the greatest element of each window lies in the whole operand.
+    pub struct MaxPoolIndices {
+        /// The extent of the window, one a spatial dimension.
+        kernel: Vec<i64>,
+        /// The elements from one window to the next, one a spatial dimension; 1 when absent.
+        strides: Option<Vec<i64>>,
+        /// The elements from one position of a window to the next, one a spatial dimension; 1 when absent.
+        dilations: Option<Vec<i64>>,
+        /// The padding before the elements of each spatial dimension, then the padding after; 0 when
+        /// absent.
+        pads: Option<Vec<i64>>,
+        /// Whether a last window may reach beyond the padding.
+        ceil_mode: bool = false,
+        /// Whether the numbers are row-major (0) or count the first spatial dimension fastest (1).
+        storage_order: i64 = 0,
+    }
+}
+
+impl MaxPoolIndices {
+    /// The window along each spatial dimension.
+    ///
+    /// # Errors
+    /// As [`MaxPool::slides`](crate::MaxPool::slides).
+    pub fn slides(&self, op: &OpRef<'_>) -> Result<Vec<Slide>, OpError> {
+        let stated = Stated {
+            strides: self.strides.as_deref(),
+            dilations: self.dilations.as_deref(),
+            pads: self.pads.as_deref(),
+        };
+        pool::slides(op, &self.kernel, stated)
+    }
+}
+
+impl Operation for MaxPoolIndices {
+    const NAME: &'static str = "hbir.max_pool_indices";
+    const SUMMARY: &'static str =
+        "where the greatest element of each window lies in the whole operand";
+    const FAMILY: &'static str = "pool";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = pool::CODES;
+
+    /// The constraints of `hbir.max_pool`, and C6: `storage_order` is 0 or 1.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        pool::numbers(op)?;
+        let values = pool::infer(op, &self.slides(op)?, self.ceil_mode)?;
+        if !(0..=1).contains(&self.storage_order) {
+            let message = format!(
+                "{} has storage_order = {}, wanted 0 or 1",
+                op.name, self.storage_order
+            );
+            return Err(OpError::new("pool-c6", message));
+        }
+        let dims = values.into_iter().next().map(|v| v.dims);
+        one(dims.unwrap_or_default(), DType::SI64)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let columns = self.storage_order == 1;
+        let mut out = Vec::new();
+        each_window(call, &self.slides(call.op)?, |window, _| {
+            let greatest = window
+                .iter()
+                .copied()
+                .reduce(|a, b| if greater(x, b, a) { b } else { a });
+            out.push(match greatest {
+                None => -1,
+                Some(at) if columns => column_number(at, &x.shape[2..]) as i128,
+                Some(at) => at as i128,
+            });
+        });
+        Ok(call.integers(out))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    /// The layouts of `hbir.max_pool`, but no dimension is cut: the numbers count through all of them.
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Window, |f| {
+            let mut labels = vec![f.fresh(Role::Batch), f.fresh(Role::Channel)];
+            labels.extend((2..op.operand(0)?.rank()).map(|_| f.fresh(Role::Spatial)));
+            labels.iter().for_each(|&label| f.uncut(label));
+            f.operand(marks(&labels));
+            f.result(marks(&labels));
+            Ok(())
+        })
+    }
+
+    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+        Ok(Access::whole(op))
+    }
+}
+
+/// Whether element `a` comes before element `b`.
+fn greater(x: &Tensor, a: usize, b: usize) -> bool {
+    if x.dtype.is_float() {
+        let (a, b) = (x.f64_at(a), x.f64_at(b));
+        !b.is_nan() && (a.is_nan() || b < a)
+    } else {
+        x.i128_at(b) < x.i128_at(a)
+    }
+}
+
+/// The number of row-major element `at` where the first of the spatial dimensions counts fastest.
+fn column_number(at: usize, spatial: &[usize]) -> usize {
+    let plane: usize = spatial.iter().product();
+    let mut rest = at % plane;
+    let mut step = plane;
+    let mut number = at - rest;
+    for &n in spatial.iter().rev() {
+        step /= n;
+        number += rest % n * step;
+        rest /= n;
+    }
+    number
+}
