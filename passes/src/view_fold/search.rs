@@ -141,6 +141,14 @@ impl<'a> Search<'a> {
             }
         }
         for (_, node) in graph.nodes.iter() {
+            if let NodeKind::Alias(_, map) = node.kind {
+                let (from, to) = (node.ports[0].value, node.ports[1].value);
+                if let Some((_, there)) = self.bridge(from, to, map) {
+                    self.offer_at(to, there, true);
+                }
+            }
+        }
+        for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
             let sig = self.signatures.get(id);
             if sig.freedom.class != FreedomClass::Window || sig.accept != Accept::ChannelOrders {
@@ -282,25 +290,37 @@ impl<'a> Search<'a> {
         modes
     }
 
-    fn any(&self, value: Value) -> Option<Need> {
-        let group = self.graph.member(value)?.group;
-        let n = self.candidates[group].len();
-        let mask = if n == MASK_BITS {
-            u64::MAX
-        } else {
-            (1u64 << n) - 1
-        };
-        let constant = self.graph.groups[group]
-            .constant
-            .then(|| self.candidates[group][0]);
+    /// The layouts of its group that a value has a layout in; its default where it has none.
+    fn any(&mut self, value: Value) -> Option<Need> {
+        let graph = self.graph;
+        let group = graph.member(value)?.group;
+        let natural = self.row_major_of(value);
+        if graph.groups[group].constant {
+            let first = self.candidates[group][0];
+            let reached = graph.at_member(self.layouts, value, first).is_some();
+            return match reached {
+                true => Some(Need {
+                    mask: 0,
+                    direct: None,
+                    constant: Some(first),
+                }),
+                false => self.need(value, &[natural], Some(natural)),
+            };
+        }
+        let mut mask = 0u64;
+        for (at, layout) in self.candidates[group].clone().into_iter().enumerate() {
+            if graph.at_member(self.layouts, value, layout).is_some() {
+                mask |= 1u64 << at;
+            }
+        }
         Some(Need {
             mask,
-            direct: None,
-            constant,
+            direct: (mask == 0).then_some(natural),
+            constant: None,
         })
     }
 
-    fn alias_modes(&mut self, node: Node, map: super::layouts::MapId) -> Vec<NodeMode> {
+    fn alias_modes(&mut self, node: Node, map: MapId) -> Vec<NodeMode> {
         let graph = self.graph;
         let (from, to) = (
             graph.nodes[node].ports[0].value,
@@ -309,11 +329,20 @@ impl<'a> Search<'a> {
         let Some(group) = graph.member(from).map(|m| m.group) else {
             return Vec::new();
         };
+        let roots = self.candidates[group].clone();
+        let mut here: Vec<LayoutId> = roots
+            .into_iter()
+            .filter_map(|root| graph.at_member(self.layouts, from, root))
+            .collect();
+        // The layout that needs nothing of the group: its value is converted to it.
+        if let Some((bridge, _)) = self.bridge(from, to, map)
+            && !here.contains(&bridge)
+        {
+            here.push(bridge);
+        }
         let mut modes = Vec::new();
-        for root in self.candidates[group].clone() {
-            let here = graph.at_member(self.layouts, from, root);
-            let there = here.and_then(|l| self.layouts.forward(l, map));
-            let (Some(here), Some(there)) = (here, there) else {
+        for here in here {
+            let Some(there) = self.layouts.forward(here, map) else {
                 continue;
             };
             let needs = self
@@ -329,6 +358,17 @@ impl<'a> Search<'a> {
             }
         }
         modes
+    }
+
+    /// Layouts of the two sides of a kept rearrangement for which it is a view: one of them row-major.
+    fn bridge(&mut self, from: Value, to: Value, map: MapId) -> Option<(LayoutId, LayoutId)> {
+        let natural = self.row_major_of(from);
+        if let Some(there) = self.layouts.forward(natural, map) {
+            return Some((natural, there));
+        }
+        let natural = self.row_major_of(to);
+        let here = self.layouts.backward(natural, map)?;
+        Some((here, natural))
     }
 
     /// The layouts that are asked for at a port.
