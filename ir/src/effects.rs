@@ -11,33 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Effects<'a> {
     registry: &'a Registry,
-    funcs: IndexMap<Arc<str>, Summary>,
-}
-
-/// What is known of an operation, or of all operations of a function.
-#[derive(Clone, Copy, Debug)]
-struct Summary {
-    effect: Effect,
-    /// Whether every operation has semantics here.
-    computes: bool,
-}
-
-impl Summary {
-    const NOTHING: Summary = Summary {
-        effect: Effect::Pure,
-        computes: true,
-    };
-    const ANYTHING: Summary = Summary {
-        effect: Effect::Write,
-        computes: false,
-    };
-
-    fn and(self, other: Summary) -> Summary {
-        Summary {
-            effect: self.effect.max(other.effect),
-            computes: self.computes && other.computes,
-        }
-    }
+    funcs: IndexMap<Arc<str>, Effect>,
 }
 
 impl<'a> Effects<'a> {
@@ -50,17 +24,17 @@ impl<'a> Effects<'a> {
             funcs: IndexMap::new(),
         };
         let by_name: IndexMap<&str, &Func> = module.funcs.iter().map(|f| (&*f.name, f)).collect();
-        let mut begun: IndexMap<&str, Summary> = IndexMap::new();
+        let mut begun: IndexMap<&str, Effect> = IndexMap::new();
         for func in &module.funcs {
             let mut stack: Vec<(&Func, usize)> = Vec::new();
             if !begun.contains_key(&*func.name) {
-                begun.insert(&func.name, Summary::NOTHING);
+                begun.insert(&func.name, Effect::Pure);
                 stack.push((func, 0));
             }
             while let Some((at, next)) = stack.pop() {
                 let Some(&op) = at.body.get(next) else {
                     let all = begun.get(&*at.name).copied();
-                    let all = all.unwrap_or(Summary::ANYTHING);
+                    let all = all.unwrap_or(Effect::Write);
                     effects.funcs.insert(at.name.clone(), all);
                     continue;
                 };
@@ -68,14 +42,14 @@ impl<'a> Effects<'a> {
                 if let Some(&callee) = callee
                     && !begun.contains_key(&*callee.name)
                 {
-                    begun.insert(&callee.name, Summary::NOTHING);
+                    begun.insert(&callee.name, Effect::Pure);
                     stack.push((at, next));
                     stack.push((callee, 0));
                     continue;
                 }
-                let here = effects.summary(at, op);
+                let here = effects.of(at, op);
                 if let Some(all) = begun.get_mut(&*at.name) {
-                    *all = all.and(here);
+                    *all = here.max(*all);
                 }
                 stack.push((at, next + 1));
             }
@@ -95,35 +69,9 @@ impl<'a> Effects<'a> {
     /// What running an operation does besides giving its results.
     #[must_use]
     pub fn of(&self, func: &Func, op: Op) -> Effect {
-        self.summary(func, op).effect
-    }
-
-    /// Whether what an operation gives on constants is a constant that can be computed before the program
-    /// runs: it is pure, and has semantics here.
-    #[must_use]
-    pub fn folds(&self, func: &Func, op: Op) -> bool {
-        let summary = self.summary(func, op);
-        summary.effect.is_pure() && summary.computes
-    }
-
-    fn summary(&self, func: &Func, op: Op) -> Summary {
-        if let Some(name) = self.callee(func, op) {
-            return self.funcs.get(name).copied().unwrap_or(Summary::ANYTHING);
-        }
-        let op_ref = func.op_ref(op);
-        let computes = match self.registry.get(op_ref.name).map(|d| d.structure()) {
-            None | Some(Structure::Opaque) => false,
-            Some(
-                Structure::Plain
-                | Structure::View
-                | Structure::Convert
-                | Structure::Constant
-                | Structure::Call,
-            ) => true,
-        };
-        Summary {
-            effect: self.registry.effect(&op_ref),
-            computes,
+        match self.callee(func, op) {
+            Some(name) => self.funcs.get(name).copied().unwrap_or(Effect::Write),
+            None => self.registry.effect(&func.op_ref(op)),
         }
     }
 

@@ -3,7 +3,7 @@
 use optc_ir::diag::{CODES, Code, position, render};
 use optc_ir::text::parse;
 use optc_ir::verify::{Verified, verify};
-use optc_ir::{Attr, AttrDict, DType, Diagnostic, Func, Loc, Module, Type};
+use optc_ir::{Attr, AttrDict, DType, Diagnostic, Func, Loc, Module, Operation, Type};
 
 /// A code, a text that is refused with it at the place marked by the text that follows, and the
 /// text put right.
@@ -32,7 +32,12 @@ const fn case(
 const NEG: &str = r#"%0 = "hbir.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>"#;
 
 /// Codes that no text can provoke, only a module made by code.
-const BY_CODE_ALONE: [&str; 2] = ["port-count", "value-foreign"];
+const BY_CODE_ALONE: [&str; 4] = [
+    "not-a-rearrangement",
+    "operation-kind",
+    "port-count",
+    "value-foreign",
+];
 
 const CASES: &[Case] = &[
     case(
@@ -96,6 +101,12 @@ const CASES: &[Case] = &[
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
     ),
     case(
+        "attribute-unknown",
+        "%0 = \"hbir.softmax\"(%x) <{axes = 0}> : (tensor<2x3xf32>) -> tensor<2x3xf32>\n",
+        "\"hbir.softmax\"",
+        "%0 = \"hbir.softmax\"(%x) <{axis = 0}> {axes = 0} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n",
+    ),
+    case(
         "attribute-value",
         r#""a.b"() <{x = words}> : () -> ()"#,
         "words",
@@ -154,6 +165,12 @@ const CASES: &[Case] = &[
         r#""a.b"(%x) : (tensor<4x?xf32, {dims = [5, "B"]}>) -> ()"#,
         "[5",
         r#""a.b"(%x) : (tensor<4x?xf32, {dims = [4, "B"]}>) -> ()"#,
+    ),
+    case(
+        "element-type-stored",
+        "%0 = \"hbir.softmax\"(%x) : (tensor<2xf8E5M2>) -> tensor<2xf8E5M2>\n",
+        "\"hbir.softmax\"",
+        "%0 = \"hbir.reshape\"(%x) <{shape = [1, 2]}> : (tensor<2xf8E5M2>) -> tensor<1x2xf8E5M2>\n",
     ),
     case(
         "encoding-kind",
@@ -809,4 +826,27 @@ fn a_verified_module_says_so_in_its_type() {
     module.attrs.set("hbir.target", Attr::str("cpu"));
     let verified = Verified::new(&module, &optc_ops::registry()).unwrap();
     assert_eq!(verified.module().funcs.len(), 1);
+}
+
+#[test]
+fn attributes_are_those_of_the_operation_asked_for() {
+    let module = parse(NEG).unwrap();
+    let func = &module.funcs[0];
+    let op = func.op_ref(func.body[0]);
+    let error = optc_ops::Transpose::of(&op).unwrap_err();
+    assert_eq!(error.code, "operation-kind");
+    assert_eq!(error.message, "found hbir.neg, wanted hbir.transpose");
+    let error = optc_ops::registry().rearrangement(&op).unwrap_err();
+    assert_eq!(error.code, "not-a-rearrangement");
+    assert_eq!(optc_ops::Neg::of(&op), Ok(optc_ops::Neg {}));
+}
+
+/// A misspelled attribute is named, with the one that was meant.
+#[test]
+fn unknown_attributes_come_with_a_suggestion() {
+    let program = "%0 = \"hbir.matmul\"(%x, %y) <{transpose_b = true}> : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>\n";
+    let diags = check(program);
+    assert_eq!(diags[0].code, "attribute-unknown");
+    let program = "%0 = \"hbir.softmax\"(%x) <{axes = 0}> : (tensor<2x3xf32>) -> tensor<2x3xf32>\n";
+    assert_eq!(check(program)[0].notes, ["hint: did you mean `axis`?"]);
 }

@@ -2060,8 +2060,10 @@ fn messages_say_found_and_wanted() {
 fn calls_and_opaque_operations() {
     let results = [ty("2xB", F32)];
     let callee = AttrDict::new().with("callee", Attr::Symbol(Arc::from("f")));
-    let found = infer("hbir.call", &[], &results, &callee).unwrap();
-    assert_eq!(Type::from(TensorType::from(found[0].clone())), results[0]);
+    for name in ["hbir.call", "func.call"] {
+        let found = infer(name, &[], &results, &callee).unwrap();
+        assert_eq!(Type::from(TensorType::from(found[0].clone())), results[0]);
+    }
     assert!(
         run(
             "hbir.call",

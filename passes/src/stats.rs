@@ -275,7 +275,7 @@ fn counted(
         let source = data.operands.is_empty() && class() == Some(FreedomClass::Source);
         let folds = !data.operands.is_empty()
             && data.operands.iter().all(|&v| known[v])
-            && effects.folds(func, op);
+            && effects.of(func, op).is_pure();
         if live[op] {
             costs[op] = Some(if source {
                 source_cost(func, op)
@@ -450,7 +450,7 @@ pub fn known_values(
         let all = if data.operands.is_empty() {
             class() == Some(FreedomClass::Source)
         } else {
-            data.operands.iter().all(|&v| known[v]) && effects.folds(func, op)
+            data.operands.iter().all(|&v| known[v]) && effects.of(func, op).is_pure()
         };
         for &result in &data.results {
             known[result] = all;

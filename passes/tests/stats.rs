@@ -46,17 +46,22 @@ fn opaque_operations_count_by_kind() {
 
 #[test]
 fn what_draws_at_random_is_no_constant() {
-    let transposed = |kind: &str| {
+    let transposed = |effect: &str| {
         stats(&format!(
             r#"%c = "hbir.constant"() <{{value = dense<1.0> : tensor<2x3xf32>}}> : () -> tensor<2x3xf32>
-%r = "hbir.opaque"(%c) <{{kind = "{kind}", domain = ""}}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+%r = "hbir.opaque"(%c) <{{kind = "Det", domain = ""{effect}}}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
 %y = "hbir.transpose"(%r) <{{perm = [1, 0]}}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
 "#
         ))
     };
-    let drawn = transposed("RandomNormalLike");
-    assert_eq!((drawn.movement_ops, drawn.constant_movement_ops), (1, 0));
-    let computed = transposed("Det");
+    for effect in ["random", "read", "write", "token"] {
+        let drawn = transposed(&format!(", effect = \"{effect}\""));
+        assert_eq!((drawn.movement_ops, drawn.constant_movement_ops), (1, 0));
+    }
+    // Nobody has said what it does.
+    let undeclared = transposed("");
+    assert_eq!((undeclared.movement_ops, undeclared.movement_bytes), (1, 48));
+    let computed = transposed(", effect = \"pure\"");
     assert_eq!(
         (computed.movement_ops, computed.constant_movement_ops),
         (0, 1)

@@ -140,7 +140,7 @@ fn a_rearrangement_folds_away() {
 #[test]
 fn a_reduction_runs_tile_by_tile() {
     let text = r#"module attributes {hbir.target = "cpu"} {
-func.func @main(%x: tensor<4x64xf32>) -> tensor<4xf32> attributes {hbir.groups = [{grid = [2, 8]}]} {
+func.func @main(%x: tensor<4x64xf32>) -> tensor<4xf32> attributes {hbir.groups = [{grid = [2, 8], order = ["parallel", "arbitrary"]}]} {
   %0 = "acme.energy"(%x) {tile = {group = 0, reduce = ["8 @ g1 * 8"], result = ["2 @ g0 * 2"]}} : (tensor<4x64xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

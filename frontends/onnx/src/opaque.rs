@@ -6,7 +6,7 @@ use crate::node::NodeCx;
 use crate::proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Dim, Loc, TensorType, Type};
+use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Dim, Effect, Loc, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
@@ -33,6 +33,9 @@ pub(crate) fn emit(
     let mut dict = AttrDict::new()
         .with("kind", Attr::str(&cx.node.op_type))
         .with("domain", Attr::str(&cx.node.domain));
+    if let Some(effect) = effect(&cx.node.domain, &cx.node.op_type) {
+        dict.set("effect", Attr::str(effect.name()));
+    }
     if present.len() < cx.inputs.len() {
         dict.set("input_positions", Attr::ints(&present));
     }
@@ -67,6 +70,18 @@ pub(crate) fn emit(
         .enumerate()
         .for_each(|(i, result)| cx.set(i, result));
     Ok(())
+}
+
+/// What an operator does besides giving its results: those of the standard are functions of their inputs, or
+/// draw at random. Of other domains nothing is known but of those that onnxruntime brings.
+fn effect(domain: &str, kind: &str) -> Option<Effect> {
+    let random = kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial");
+    let known = domain.is_empty() || domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
+    match (random, known) {
+        (true, _) => Some(Effect::Random),
+        (false, true) => Some(Effect::Pure),
+        (false, false) => None,
+    }
 }
 
 /// The type that follows from the inputs, with the extents that the file declares where it leaves them
@@ -138,6 +153,7 @@ fn kept_tensor(file: &File, wire: &Bytes, owner: &str) -> Result<Option<Attr>, D
 pub(crate) fn constant(b: &mut Builder<'_>, file: &File, wire: &Bytes, loc: Loc) -> Option<Val> {
     let props = AttrDict::new()
         .with("kind", Attr::str("Constant"))
+        .with("effect", Attr::str(Effect::Pure.name()))
         .with("domain", Attr::str(""))
         .with("onnx.value", place(file, wire)?);
     let op = NewOp {

@@ -15,8 +15,9 @@
 use super::FastMap;
 use super::layouts::{LayoutId, Layouts};
 use super::signature::{
-    ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_layout, channel_orders,
-    common_orders, default_layout, label_order, restrict,
+    ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_layout,
+    accepts_pointwise, channel_orders, common_orders, default_layout, is_unpadded, label_order,
+    restrict,
 };
 use egg::{Analysis, Applier, DidMerge, EGraph, Id, Pattern, PatternAst, Rewrite, Runner};
 use egg::{Subst, Symbol, Var};
@@ -33,6 +34,7 @@ egg::define_language! {
         Num(u32),
         "op" = Op,
         "as" = As([Id; 2]),
+        "only" = Only([Id; 2]),
         "any" = Any([Id; 2]),
         "run" = Run(Box<[Id]>),
     }
@@ -298,11 +300,10 @@ fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
 
 fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
     let sig = cx.signature;
-    let data_port = cx.port == 0 || cx.port == sig.n_operands;
     if sig.accept != Accept::ChannelOrders
         || !sig.is_pointwise_conv()
-        || !data_port
-        || !accepts_layout(sig, cx.layouts, cx.port, cx.layout)
+        || !is_data_port(sig, cx.port)
+        || !contracts_pixels(sig, cx.layouts, cx.port, cx.layout)
     {
         return;
     }
@@ -315,6 +316,17 @@ fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
     } else {
         k
     }));
+}
+
+fn is_data_port(sig: &Signature, port: usize) -> bool {
+    port == 0 || port == sig.n_operands
+}
+
+/// Whether a pointwise convolution takes a layout as a contraction. Channels last are taken by the
+/// convolution itself, even where groups are innermost, and then only with the other ports alike.
+fn contracts_pixels(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> bool {
+    let pieces = layouts.pieces(layout);
+    pieces.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
 }
 
 fn blocks(cx: &mut RuleContext<'_>, _name: &str) {
@@ -341,11 +353,11 @@ impl Analysis<Alt> for Knowledge {
         let port = |id: Id| {
             egraph[id].nodes.iter().find_map(|n| match n {
                 Alt::Num(n) => Some(*n),
-                Alt::Op | Alt::As(_) | Alt::Any(_) | Alt::Run(_) => None,
+                Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
             })
         };
         match node {
-            Alt::As([p, _]) | Alt::Any([p, _]) => port(*p),
+            Alt::As([p, _]) | Alt::Only([p, _]) | Alt::Any([p, _]) => port(*p),
             Alt::Num(_) | Alt::Op | Alt::Run(_) => None,
         }
     }
@@ -372,7 +384,7 @@ impl Applier<Alt, Knowledge> for Apply {
             let var: Var = var.parse().ok()?;
             egraph[subst[var]].nodes.iter().find_map(|n| match n {
                 Alt::Num(n) => Some(*n),
-                Alt::Op | Alt::As(_) | Alt::Any(_) | Alt::Run(_) => None,
+                Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
             })
         };
         let (Some(port), Some(layout)) = (number(egraph, "?p"), number(egraph, "?l")) else {
@@ -395,7 +407,7 @@ impl Applier<Alt, Knowledge> for Apply {
         let mut changed = Vec::new();
         for form in forms {
             changed.extend(match form {
-                Form::Exact(ids) => add_exact(egraph, &ids),
+                Form::Exact(ids) => add_exact(egraph, &signature, &ids),
                 Form::Member(key) => add_member(egraph, &signature, port, layout, key),
             });
         }
@@ -426,11 +438,25 @@ fn add_run(egraph: &mut EGraph<Alt, Knowledge>, children: Vec<Id>) -> Option<Id>
     egraph.union(op, run).then(|| egraph.find(op))
 }
 
-fn add_exact(egraph: &mut EGraph<Alt, Knowledge>, form: &[LayoutId]) -> Option<Id> {
+/// Adds the form of these layouts.
+fn add_exact(
+    egraph: &mut EGraph<Alt, Knowledge>,
+    signature: &Signature,
+    form: &[LayoutId],
+) -> Option<Id> {
     let children = form
         .iter()
         .enumerate()
-        .map(|(p, &l)| add_as(egraph, p, l))
+        .map(|(port, &layout)| {
+            let one = add_as(egraph, port, layout);
+            // A window's channels first or last hold at all ports at once; a contraction has one of them
+            // at a single port too, and must not lend its other ports to this form.
+            if signature.accept != Accept::ChannelOrders {
+                return one;
+            }
+            let (p, l) = (number(egraph, port), number(egraph, layout.index()));
+            egraph.add(Alt::Only([p, l]))
+        })
         .collect();
     add_run(egraph, children)
 }
@@ -479,7 +505,12 @@ fn add_port(
         number(egraph, if has_k { key_id } else { 0 }),
     );
     let any = egraph.add(Alt::Any([p, k]));
-    let base = if key.is_empty() || !has_k {
+    let contracted = signature.accept != Accept::ChannelOrders
+        || !is_data_port(signature, port)
+        || contracts_pixels(signature, &mut layouts, port, default);
+    let base = if !contracted {
+        None
+    } else if key.is_empty() || !has_k {
         Some(default)
     } else {
         with_k(signature, &mut layouts, port, &order, key)
@@ -619,7 +650,7 @@ impl RuleSet {
         let base: Vec<LayoutId> = (0..signature.n_ports())
             .map(|p| default_layout(signature, &mut egraph.analysis.layouts, p))
             .collect();
-        add_exact(&mut egraph, &base);
+        add_exact(&mut egraph, signature, &base);
         let hub = signature.hub;
         for (port, wanted) in demands.iter().enumerate() {
             if hub.is_none_or(|hub| hub == port) {
@@ -677,7 +708,9 @@ fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
 fn members(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Vec<LayoutId> {
     let mut out = Vec::new();
     for node in &egraph[class].nodes {
-        let Alt::As([_, l]) = node else { continue };
+        let (Alt::As([_, l]) | Alt::Only([_, l])) = node else {
+            continue;
+        };
         for n in &egraph[*l].nodes {
             if let Alt::Num(n) = n {
                 out.push(LayoutId::from_index(*n as usize));

@@ -898,6 +898,7 @@ fn shape(cx: &mut NodeCx<'_, '_>) -> Done {
     let dict = props([
         ("kind", Attr::str("Shape")),
         ("domain", Attr::str("")),
+        ("effect", Attr::str(Effect::Pure.name())),
         ("onnx.start", Attr::int(start as i64)),
         ("onnx.end", Attr::int(end as i64)),
     ]);
@@ -908,7 +909,11 @@ fn size(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims: Option<Vec<Size>> = cx.dims(x)?.iter().map(Dim::size).collect();
     let sizes = vec![Entry::from(dims.and_then(|dims| Size::product(&dims)))];
-    let dict = props([("kind", Attr::str("Size")), ("domain", Attr::str(""))]);
+    let dict = props([
+        ("kind", Attr::str("Size")),
+        ("domain", Attr::str("")),
+        ("effect", Attr::str(Effect::Pure.name())),
+    ]);
     deferred(cx, x, dict, TensorType::fixed(&[], DType::SI64), sizes)
 }
 
