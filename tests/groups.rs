@@ -467,3 +467,127 @@ fn plans_that_are_complete_stay_as_they_are() {
     }
     assert!(50 < groups, "{groups} groups");
 }
+
+/// A type of these extents.
+fn ty(shape: &[u64]) -> String {
+    let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
+    format!("tensor<{}xf32>", sizes.join("x"))
+}
+
+/// Reshapes and transposes in turn, where no shape's cuts divide another's.
+fn chain(count: usize) -> String {
+    let shapes = [
+        [26880, 1144],
+        [13312, 2310],
+        [19712, 1560],
+        [260, 118_272],
+        [176, 174_720],
+    ];
+    let mut text = String::new();
+    let (mut x, mut shape) = ("%x".to_owned(), shapes[0]);
+    for i in 0..count {
+        let (name, props, next) = if i % 2 == 0 {
+            let next = shapes[(i / 2 + 1) % shapes.len()];
+            (
+                "reshape",
+                format!("shape = [{}, {}]", next[0], next[1]),
+                next,
+            )
+        } else {
+            (
+                "transpose",
+                "perm = [1, 0]".to_owned(),
+                [shape[1], shape[0]],
+            )
+        };
+        text += &format!(
+            "%{i} = \"hbir.{name}\"({x}) <{{{props}}}> : ({}) -> {}\n",
+            ty(&shape),
+            ty(&next)
+        );
+        (x, shape) = (format!("%{i}"), next);
+    }
+    text
+}
+
+/// Sums and transposes of a value of many dimensions.
+fn many_dimensions(count: usize, rank: usize) -> String {
+    let shape = ty(&vec![2; rank]);
+    let mut text = String::new();
+    let mut x = "%x".to_owned();
+    for i in 0..count {
+        text += &match i % 3 {
+            0 => {
+                let perm: Vec<String> = (0..rank)
+                    .map(|d| ((d * 3 + i) % rank).to_string())
+                    .collect();
+                let perm = perm.join(", ");
+                format!(
+                    "%{i} = \"hbir.transpose\"({x}) <{{perm = [{perm}]}}> : ({shape}) -> {shape}\n"
+                )
+            }
+            1 => format!("%{i} = \"hbir.exp\"({x}) : ({shape}) -> {shape}\n"),
+            _ => format!("%{i} = \"hbir.add\"({x}, {x}) : ({shape}, {shape}) -> {shape}\n"),
+        };
+        x = format!("%{i}");
+    }
+    text
+}
+
+/// A split into many parts, an operation on each, and all of them together in the other order.
+fn split_and_concat(parts: usize) -> String {
+    let (part, all) = (ty(&[2, 3]), ty(&[2 * parts as u64, 3]));
+    let types = vec![part.as_str(); parts].join(", ");
+    let sizes = vec!["2"; parts].join(", ");
+    let mut text = format!(
+        "%s:{parts} = \"hbir.split\"(%x) <{{axis = 0, sizes = [{sizes}]}}> : ({all}) -> ({types})\n"
+    );
+    for i in 0..parts {
+        text += &format!("%e{i} = \"hbir.exp\"(%s#{i}) : ({part}) -> {part}\n");
+    }
+    let names: Vec<String> = (0..parts).rev().map(|i| format!("%e{i}")).collect();
+    let names = names.join(", ");
+    text + &format!("%c = \"hbir.concat\"({names}) <{{axis = 0}}> : ({types}) -> {all}\n")
+}
+
+/// What is looked at stays in proportion to the program, and the starts of tiles stay sums of few terms.
+#[test]
+fn plans_take_work_in_proportion_to_the_program() {
+    let registry = Arc::new(optc_ops::registry());
+    let programs = [
+        ("cuts that share nothing", chain(32)),
+        ("many dimensions", many_dimensions(60, 20)),
+        ("many parts", split_and_concat(1000)),
+    ];
+    for (name, source) in programs {
+        let module = text::parse(&source).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let ops = module.funcs[0].body.len() as u64;
+        for target in ["cpu", "triton"] {
+            let (module, report) = planned(&module, "tile-propagate", target, &registry)
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            let (candidates, carried) = (report.candidates, report.carried);
+            assert!(
+                candidates <= 100 * ops && carried <= 100_000 * ops,
+                "{name} for {target}: {candidates} candidates, {carried} carried for {ops} operations"
+            );
+            let plan = Plan::read(&module.funcs[0])
+                .expect("a plan")
+                .expect("groups");
+            let spans = plan
+                .tiles
+                .values()
+                .flat_map(|t| t.results.iter().flat_map(|t| &t.0));
+            for span in spans {
+                let mut terms = 0;
+                span.start.axes(&mut |_| terms += 1);
+                assert!(terms <= 256, "{name} for {target}: {terms} terms in {span}");
+            }
+            let apart = report.groups.iter().filter(|g| g.apart).count();
+            assert!(apart == 0 || name == "cuts that share nothing", "{name}");
+            assert!(
+                1 < apart || name != "cuts that share nothing" || target != "cpu",
+                "{name}"
+            );
+        }
+    }
+}

@@ -30,6 +30,23 @@ pub(crate) struct Carried {
 
 /// The most parts of one value that are kept apart.
 const MAX_PIECES: usize = 8;
+/// An operation of more results makes what is wanted of them together: each part of its own has a tile of every
+/// result.
+const MAX_RESULTS: usize = 64;
+
+/// The most indices of the grid that stand in the start of a tile. Each cut that does not divide those before it
+/// doubles them, as a quotient and a remainder: beyond this a chain of such cuts is no group.
+pub(crate) const MAX_TERMS: usize = 64;
+
+/// How often an index of the grid stands in the start of a span of a tile, at most.
+fn terms(tile: &Tile) -> usize {
+    let of = |span: &Span| {
+        let mut count = 0;
+        span.start.axes(&mut |_| count += 1);
+        count
+    };
+    tile.0.iter().map(of).max().unwrap_or(0)
+}
 
 /// Adds a part that is read to those of a value that are read already: parts that overlap so that one
 /// box has fewer elements than they have apart become one, and with `beside` those that lie side by
@@ -72,6 +89,8 @@ pub(crate) struct Stuck {
     /// The operation that asks for something else, if one does.
     pub(crate) by: Option<usize>,
     pub(crate) reason: String,
+    /// Whether a tile would start at a sum of too many terms.
+    pub(crate) long: bool,
 }
 
 /// Tiles for all operations from those that are given; with `beside` what several readers want of a value
@@ -103,6 +122,7 @@ pub(crate) fn carry(
                     op,
                     by: None,
                     reason: "no tile of the group says what part of it a program needs".to_owned(),
+                    long: false,
                 });
             }
         }
@@ -182,6 +202,7 @@ impl<'a> Walk<'a> {
                     op: at,
                     by: self.needs[at].iter().find_map(|n| n.by),
                     reason: fault.to_string(),
+                    long: false,
                 })?;
                 let holds = |known: &Vec<Tile>| {
                     let pairs = known.iter().zip(&piece).zip(&shapes);
@@ -191,7 +212,7 @@ impl<'a> Walk<'a> {
                 if given[at].results.is_none() && results.iter().any(holds) {
                     continue;
                 }
-                self.ask(at, &steps, given[at].reads.get(number));
+                self.ask(at, &steps, given[at].reads.get(number))?;
                 results.push(piece);
                 all_steps.push(steps);
             }
@@ -202,11 +223,29 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds what one part of an operation reads to what is needed of its operands.
-    fn ask(&mut self, at: usize, steps: &Steps, reads: Option<&Vec<Option<Tile>>>) {
+    ///
+    /// # Errors
+    /// A tile that would start at a sum of more than [`MAX_TERMS`].
+    fn ask(
+        &mut self,
+        at: usize,
+        steps: &Steps,
+        reads: Option<&Vec<Option<Tile>>>,
+    ) -> Result<(), Stuck> {
         let op = &self.local.ops[at];
         for (i, source) in op.operands.iter().enumerate() {
             let shape = &op.kind.operands[i].dims;
             let region = op.kind.access.operand(i, steps, shape, self.grid).tile;
+            if MAX_TERMS < terms(&region) {
+                return Err(Stuck {
+                    op: at,
+                    by: self.needs[at].iter().find_map(|n| n.by),
+                    reason: format!(
+                        "the tile of its operand {i} would start at a sum of more than {MAX_TERMS} terms"
+                    ),
+                    long: true,
+                });
+            }
             let region = match reads.and_then(|r| r.get(i)) {
                 Some(Some(block)) if block.holds(&region, shape, self.grid) => block.clone(),
                 Some(Some(block)) => block.union(&region, self.grid).bounded(shape, self.grid),
@@ -233,6 +272,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+        Ok(())
     }
 
     /// The tiles of the results of one operation, part by part; none while nothing is known.
@@ -257,6 +297,7 @@ impl<'a> Walk<'a> {
                         "its tile is {}, but {tile} of it is needed",
                         own.join(" and ")
                     ),
+                    long: false,
                 });
             }
             return Ok(Some(fixed.clone()));
@@ -274,6 +315,9 @@ impl<'a> Walk<'a> {
     /// or cannot be made one by one.
     fn parts(&self, op: &LocalOp, needs: &[Need]) -> Option<Vec<Vec<Tile>>> {
         let shapes: Vec<&[u64]> = op.kind.results.iter().map(|s| s.dims.as_slice()).collect();
+        if MAX_RESULTS < shapes.len() {
+            return None;
+        }
         let mut parts: Vec<Vec<Tile>> = Vec::new();
         for (r, need) in needs.iter().enumerate() {
             for tile in need.tiles() {
@@ -388,6 +432,9 @@ impl<'a> Walk<'a> {
                 let results =
                     results.map(|(r, s)| kind.access.result(r, &steps, s, self.grid).tile);
                 let results: Vec<Tile> = results.collect();
+                if results.iter().any(|tile| MAX_TERMS < terms(tile)) {
+                    continue;
+                }
                 let whole = self.suffices(op, &steps, known);
                 let same = found.contains(&results);
                 if whole && !same && found.len() < MAX_PIECES {
@@ -480,6 +527,7 @@ impl<'a> Walk<'a> {
             op,
             by: None,
             reason: "nothing is asked of it".to_owned(),
+            long: false,
         };
         let mut results = Vec::with_capacity(self.results.len());
         let mut steps = Vec::with_capacity(self.steps.len());

@@ -2,13 +2,14 @@
 //! of what size, and in which order the programs run.
 
 use crate::tile_propagate::bound::{lower_bound, whole};
-use crate::tile_propagate::carry::{Carried, Given, carry};
+use crate::tile_propagate::carry::{Carried, Given, Stuck, carry};
 use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled};
 use crate::tile_propagate::legal::{check, check_order, widen};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, Source};
 use optc_ir::tile::{Axis, Expr, OpTile, Order, Piece, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
+use std::cell::Cell;
 
 type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
@@ -62,11 +63,54 @@ const ENOUGH_PARALLEL: u64 = 256;
 /// The most operations of a group whose tiles the others are carried from.
 const MAX_ROOTS: usize = 3;
 
+/// What the search for plans takes, in counts that are the same on every machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Effort {
+    /// Block sizes that were evaluated.
+    pub(crate) candidates: Cell<u64>,
+    /// Dimensions of operands and results whose tiles were carried for them.
+    pub(crate) carried: Cell<u64>,
+    /// What is carried in all when a search ends.
+    end: Cell<u64>,
+    /// Whether a tile would have started at a sum of too many terms, since this was last set.
+    pub(crate) long: Cell<bool>,
+}
+
+impl Effort {
+    /// Lets the searches from here on carry so many dimensions together.
+    pub(crate) fn allow(&self, dimensions: u64) {
+        self.end.set(self.carried.get().saturating_add(dimensions));
+    }
+
+    fn is_spent(&self) -> bool {
+        self.end.get() <= self.carried.get()
+    }
+
+    fn add(&self, carried: u64) {
+        self.carried.set(self.carried.get().saturating_add(carried));
+    }
+}
+
+/// The dimensions of the operands and results of a group: what is looked at to carry its tiles once.
+fn dimensions(local: &Local) -> u64 {
+    let shapes = local
+        .ops
+        .iter()
+        .flat_map(|op| op.kind.operands.iter().chain(&op.kind.results));
+    let counts = shapes.map(|shape| shape.dims.len() as u64 + 1);
+    counts.fold(0, u64::saturating_add)
+}
+
 /// The best plan found for a group; none if no block size fits.
 ///
 /// Without `thorough` a plan that moves no more than must be is taken as it is: while groups grow
 /// bytes alone decide.
-pub(crate) fn choose(local: &Local, limits: &Limits, thorough: bool) -> Option<LocalPlan> {
+pub(crate) fn choose(
+    local: &Local,
+    limits: &Limits,
+    thorough: bool,
+    effort: &Effort,
+) -> Option<LocalPlan> {
     let last = (0..local.ops.len())
         .rev()
         .find(|&at| local.ops[at].leaves.iter().any(|&l| l))?;
@@ -79,7 +123,7 @@ pub(crate) fn choose(local: &Local, limits: &Limits, thorough: bool) -> Option<L
     let mut best: Option<(Score, LocalPlan)> = None;
     let roots = std::iter::once(last).chain(read_in_parts(local).filter(|&at| at != last));
     for root in roots.take(MAX_ROOTS) {
-        let found = search(local, limits, root, aims);
+        let found = search(local, limits, root, aims, effort);
         let better =
             |(score, _): &(Score, LocalPlan)| best.as_ref().is_none_or(|(known, _)| score < known);
         best = found.filter(better).or(best);
@@ -164,7 +208,13 @@ fn thin(places: &mut [Place], operands: usize) {
 }
 
 /// The best plan whose tiles are carried from those of one operation.
-fn search(local: &Local, limits: &Limits, root: usize, aims: Aims) -> Option<(Score, LocalPlan)> {
+fn search(
+    local: &Local,
+    limits: &Limits,
+    root: usize,
+    aims: Aims,
+    effort: &Effort,
+) -> Option<(Score, LocalPlan)> {
     let mut places = places(local, root, limits);
     thin(
         &mut places,
@@ -176,6 +226,8 @@ fn search(local: &Local, limits: &Limits, root: usize, aims: Aims) -> Option<(Sc
         root,
         places: &places,
         aims,
+        effort,
+        dimensions: dimensions(local),
         here: None,
         best: None,
         known: FastMap::default(),
@@ -220,6 +272,9 @@ struct Search<'a> {
     root: usize,
     places: &'a [Place],
     aims: Aims,
+    effort: &'a Effort,
+    /// What one evaluation carries.
+    dimensions: u64,
     /// The best of the walk that is under way.
     here: Option<Tried>,
     best: Option<Tried>,
@@ -244,6 +299,9 @@ impl Search<'_> {
             // What is not kept whole may be cut in one place alone: each is tried as the first one.
             let starts = if fits { 0 } else { self.places.len() };
             for at in 0..starts {
+                if self.reached() {
+                    break;
+                }
                 let mut start = whole.clone();
                 start[at] = self.places[at].sizes[0];
                 self.here = None;
@@ -271,6 +329,9 @@ impl Search<'_> {
             return;
         };
         for &size in place.sizes.iter().rev() {
+            if self.reached() {
+                return;
+            }
             sizes[at] = size;
             self.all(sizes, at + 1);
         }
@@ -287,6 +348,9 @@ impl Search<'_> {
                 for &size in &place.sizes {
                     sizes[at] = size;
                     search.consider(&sizes);
+                    if search.reached() {
+                        return;
+                    }
                 }
             }
             if trade && !search.reached() {
@@ -367,6 +431,7 @@ impl Search<'_> {
         let found = match self.known.get(sizes) {
             Some(known) => known.clone(),
             None if !better(&self.here, self.at_best(sizes)) => return,
+            None if self.spent() => return,
             None => {
                 let found = self.evaluate(sizes);
                 self.known.insert(sizes.to_vec(), found.clone());
@@ -380,6 +445,11 @@ impl Search<'_> {
         if better(&self.here, found.score) {
             self.here = Some(found);
         }
+    }
+
+    /// Whether no more block sizes are evaluated: what is found is taken, and something is found first.
+    fn spent(&self) -> bool {
+        self.best.is_some() && self.effort.is_spent()
     }
 
     /// No plan of these block sizes has a better score.
@@ -460,7 +530,10 @@ impl Search<'_> {
             order: run.into_iter().map(|axis| order[axis]).collect(),
             beside,
         };
-        let carried = carry(self.local, &given, &grid, true);
+        self.effort
+            .candidates
+            .set(self.effort.candidates.get().saturating_add(1));
+        let carried = self.carry(&given, &grid, true);
         let joined = carried.as_ref().map_or(true, |c| c.joined);
         let one = carried.ok();
         let one = one.and_then(|c| self.weigh(c, &given, &axes, dims.len()));
@@ -474,7 +547,7 @@ impl Search<'_> {
         {
             return Some(one.clone());
         }
-        let apart = carry(self.local, &given, &grid, false).ok();
+        let apart = self.carry(&given, &grid, false).ok();
         let apart = apart.and_then(|c| self.weigh(c, &given, &axes, dims.len()));
         let apart = apart.map(|found| tried(false, found));
         match (one, apart) {
@@ -482,6 +555,15 @@ impl Search<'_> {
             (Some(one), _) => Some(one),
             (None, apart) => apart,
         }
+    }
+
+    fn carry(&self, given: &[Given], grid: &[u64], beside: bool) -> Result<Carried, Stuck> {
+        self.effort.add(self.dimensions);
+        let carried = carry(self.local, given, grid, beside);
+        if carried.as_ref().is_err_and(|stuck| stuck.long) {
+            self.effort.long.set(true);
+        }
+        carried
     }
 
     /// What a carried plan costs, if it is one, and the axes in the order in which it costs that, the

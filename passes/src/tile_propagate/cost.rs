@@ -2,7 +2,7 @@
 
 use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, bytes_of};
+use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, WIDE, bytes_of};
 use optc_ir::tile::{Axis, Loop, Order, Span, Steps, Tile};
 
 /// What a plan costs.
@@ -209,6 +209,24 @@ pub(crate) fn cost(
         parallel: parallel.fold(1, |n, a| n.saturating_mul(a.extent)),
         ..Cost::default()
     };
+    for (op, steps) in local.ops.iter().zip(&carried.steps) {
+        let work = steps.iter();
+        let work = work.map(|steps| work_of(steps, &op.kind.access.loops, &grid));
+        out.work = work.fold(out.work, u64::saturating_add);
+    }
+    out.footprint = footprint(local, carried, axes, &grid, limits);
+    out
+}
+
+/// The most bytes that a program has on chip at once: the blocks of what it reads and writes, sums that are
+/// not complete, what runs on, and what the group makes for itself, until its last use.
+fn footprint(
+    local: &Local,
+    carried: &Carried,
+    axes: &[Axis],
+    grid: &[u64],
+    limits: &Limits,
+) -> u64 {
     // Two buffers for what changes while a chip runs: the next one is on its way.
     let changes = |tile: &Tile| {
         let moves = |(a, axis): (usize, &Axis)| limits.shares(axis) && tile.depends_on(a);
@@ -218,11 +236,71 @@ pub(crate) fn cost(
     let mut standing = 0u64;
     for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
         for tile in tiles {
-            let held = buffers(tile).saturating_mul(limits.bytes(tile, shape.bits));
-            standing = standing.saturating_add(held);
+            let bytes = limits.bytes(shape, tile, shape.bits, grid);
+            standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
         }
     }
-    // What the group makes for itself lives until its last use.
+    let last = last_uses(local);
+    let mut ends: Vec<u64> = vec![0; local.ops.len() + 1];
+    let (mut live, mut peak) = (0u64, 0u64);
+    for (at, op) in local.ops.iter().enumerate() {
+        let kind = &op.kind;
+        let mut own = 0u64;
+        let pieces = carried.results[at].iter().zip(&carried.steps[at]);
+        for (tiles, steps) in pieces {
+            let runs = runs_along(op, steps);
+            for (r, tile) in tiles.iter().enumerate() {
+                let shape = &kind.results[r];
+                if tile.is_outside(&shape.dims, grid) {
+                    continue;
+                }
+                let bytes = |tile: &Tile, bits: u32| limits.bytes(shape, tile, bits, grid);
+                if op.leaves[r] {
+                    let bytes = bytes(tile, shape.bits);
+                    standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
+                } else if !kind.free {
+                    let bits = if runs.is_some() {
+                        shape.wide
+                    } else {
+                        shape.bits
+                    };
+                    own = own.saturating_add(bytes(tile, bits));
+                }
+                // A sum of parts stays from program to program until it is complete, and so do the greatest
+                // and the sum of each row of what runs on.
+                if adds_up(op, steps) {
+                    standing = standing.saturating_add(bytes(tile, shape.wide));
+                }
+                if let Some(dim) = runs {
+                    let mut rows = tile.clone();
+                    rows.0[dim] = Span::whole(1);
+                    standing = standing.saturating_add(bytes(&rows, WIDE).saturating_mul(2));
+                }
+            }
+        }
+        live = live.saturating_add(own);
+        peak = peak.max(live);
+        ends[last[at].max(at)] += own;
+        live = live.saturating_sub(ends[at]);
+    }
+    standing.saturating_add(peak)
+}
+
+/// Whether a program has a part alone of a sum that the operation is.
+fn adds_up(op: &LocalOp, steps: &Steps) -> bool {
+    let mut sums = op.kind.access.reductions();
+    sums.any(|(id, size, _)| !steps.spans[id].is_whole(size))
+}
+
+/// The dimension along which an operation runs on from program to program, if it does.
+fn runs_along(op: &LocalOp, steps: &Steps) -> Option<usize> {
+    let (id, size) = op.kind.access.running()?;
+    let dim = op.kind.access.running_dim()?;
+    (!steps.spans[id].is_whole(size)).then_some(dim)
+}
+
+/// The place of the last operation that needs what each one makes: a name for an operand keeps the operand.
+fn last_uses(local: &Local) -> Vec<usize> {
     let mut last = vec![0usize; local.ops.len()];
     for (at, op) in local.ops.iter().enumerate() {
         for source in &op.operands {
@@ -235,52 +313,13 @@ pub(crate) fn cost(
         }
     }
     for at in (0..local.ops.len()).rev() {
-        // A name for an operand keeps the operand.
         if local.ops[at].kind.free
             && let Some(Source::Inside(from, _)) = local.ops[at].operands.first()
         {
             last[*from] = last[*from].max(last[at]);
         }
     }
-    let mut ends: Vec<u64> = vec![0; local.ops.len() + 1];
-    let (mut live, mut peak) = (0u64, 0u64);
-    for (at, op) in local.ops.iter().enumerate() {
-        let kind = &op.kind;
-        let mut own = 0u64;
-        let pieces = carried.results[at].iter().zip(&carried.steps[at]);
-        for (tiles, steps) in pieces {
-            out.work = out
-                .work
-                .saturating_add(work_of(steps, &kind.access.loops, &grid));
-            for (r, tile) in tiles.iter().enumerate() {
-                let shape = &kind.results[r];
-                if tile.is_outside(&shape.dims, &grid) {
-                    continue;
-                }
-                let bytes = limits.bytes(tile, shape.bits);
-                if op.leaves[r] {
-                    standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
-                } else if !kind.free {
-                    own = own.saturating_add(bytes);
-                }
-                // The greatest and the sum of each row of what runs on stay from program to program.
-                if let Some((id, size)) = kind.access.running()
-                    && let Some(dim) = kind.access.running_dim()
-                    && !steps.spans[id].is_whole(size)
-                {
-                    let mut rows = tile.clone();
-                    rows.0[dim] = Span::whole(1);
-                    standing = standing.saturating_add(limits.bytes(&rows, 32).saturating_mul(2));
-                }
-            }
-        }
-        live = live.saturating_add(own);
-        peak = peak.max(live);
-        ends[last[at].max(at)] += own;
-        live = live.saturating_sub(ends[at]);
-    }
-    out.footprint = standing.saturating_add(peak);
-    out
+    last
 }
 
 /// The axes of a written plan as its programs run: the first one is the outermost.

@@ -1,7 +1,7 @@
 //! Grows groups over the operations in order: an operation joins those that make its operands if the
 //! group that results fits and moves fewer bytes.
 
-use crate::tile_propagate::choose::{LocalPlan, choose};
+use crate::tile_propagate::choose::{Effort, LocalPlan, choose};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Kinds, Local, Uses};
 use optc_ir::Func;
@@ -12,10 +12,17 @@ type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 
 /// The most operations of a group.
 const MAX_OPS: usize = 48;
+/// The most dimensions of operands and results whose tiles are carried to place one operation, and to join groups
+/// with one: what the greatest of exported models take is a third less.
+const MAX_CARRIED: u64 = 1 << 20;
+/// The most of them for each operation of a group that is planned with all that may be tried.
+const MAX_SETTLED: u64 = 1 << 15;
 /// The most groups that are joined with one at the end.
 const MAX_MERGES: usize = 4;
 /// The most groups that are tried one by one to join what reads them.
 const MAX_TRIES: usize = 16;
+/// A group that was refused so often by what reads it is not tried again: a split of thousands has as many readers.
+const MAX_REFUSED: u32 = 64;
 /// The most operations that are visited to see whether a group would wait for itself.
 const MAX_VISITS: usize = 512;
 
@@ -23,6 +30,16 @@ const MAX_VISITS: usize = 512;
 pub(crate) struct Grown {
     pub(crate) places: Vec<usize>,
     pub(crate) plan: Rc<LocalPlan>,
+    /// Whether the first of them was refused by what it reads because tiles would start at sums of too many
+    /// terms.
+    pub(crate) apart: bool,
+}
+
+/// The plan of a group, if it has one, and whether tiles would start at sums of too many terms.
+#[derive(Clone)]
+struct Planned {
+    plan: Option<Rc<LocalPlan>>,
+    long: bool,
 }
 
 /// Grows groups and plans each spelling of a group once.
@@ -34,7 +51,12 @@ pub(crate) struct Grow<'a> {
     /// The group of each operation of the body.
     of: Vec<Option<usize>>,
     groups: Vec<Option<Grown>>,
-    known: FastMap<Vec<u32>, Option<Rc<LocalPlan>>>,
+    /// Of each group how often it was planned together with others in vain, and what was carried for it.
+    refused: Vec<(u32, u64)>,
+    known: FastMap<Vec<u32>, Planned>,
+    /// Operations that were refused because tiles would start at sums of too many terms.
+    long: Vec<bool>,
+    pub(crate) effort: Effort,
 }
 
 impl<'a> Grow<'a> {
@@ -51,25 +73,36 @@ impl<'a> Grow<'a> {
             limits,
             of: vec![None; func.body.len()],
             groups: Vec::new(),
+            refused: Vec::new(),
             known: FastMap::default(),
+            long: vec![false; func.body.len()],
+            effort: Effort::default(),
         }
     }
 
     /// The groups in order of their first operation; `taken` operations are left alone.
-    pub(crate) fn run(mut self, taken: &[bool]) -> Vec<Grown> {
+    pub(crate) fn run(&mut self, taken: &[bool]) -> Vec<Grown> {
         for (at, &taken) in taken.iter().enumerate() {
             if self.kinds.of[at].fits && !taken {
+                self.effort.allow(MAX_CARRIED);
                 self.place(at);
             }
         }
         // What one operation by itself does not gain two groups may: a softmax that is only cut
         // where the product that reads it is there, with the product that it reads.
         for id in 0..self.groups.len() {
+            self.effort.allow(MAX_CARRIED);
             self.merge(id);
         }
         self.settle();
-        let mut groups: Vec<Grown> = self.groups.into_iter().flatten().collect();
+        let mut groups: Vec<Grown> = std::mem::take(&mut self.groups)
+            .into_iter()
+            .flatten()
+            .collect();
         groups.sort_by_key(|g| g.places[0]);
+        for group in &mut groups {
+            group.apart = self.long[group.places[0]];
+        }
         groups
     }
 
@@ -110,7 +143,7 @@ impl<'a> Grow<'a> {
     }
 
     fn place(&mut self, at: usize) {
-        let Some(alone) = self.plan(&[at]) else {
+        let Some(alone) = self.plan(&[at]).plan else {
             return;
         };
         let makers = self.maker_groups(at);
@@ -131,6 +164,7 @@ impl<'a> Grow<'a> {
         self.add(Grown {
             places: vec![at],
             plan: alone,
+            apart: false,
         });
     }
 
@@ -140,6 +174,7 @@ impl<'a> Grow<'a> {
             self.of[place] = Some(id);
         }
         self.groups.push(Some(grown));
+        self.refused.push((0, 0));
     }
 
     /// The groups that make operands of an operation, ascending.
@@ -171,13 +206,31 @@ impl<'a> Grow<'a> {
         if MAX_OPS < places.len() {
             return None;
         }
+        let tired =
+            |g: &usize| MAX_REFUSED <= self.refused[*g].0 || MAX_CARRIED <= self.refused[*g].1;
+        if parts.iter().any(tired) {
+            return None;
+        }
         places.sort_unstable();
         if self.waits_for_itself(&places) {
             return None;
         }
-        let plan = self.plan(&places)?;
-        let gains = plan.cost.bytes < apart;
-        gains.then_some(Grown { places, plan })
+        let before = self.effort.carried.get();
+        let Planned { plan, long } = self.plan(&places);
+        let plan = plan.filter(|plan| plan.cost.bytes < apart);
+        if plan.is_none() {
+            ops.iter().for_each(|&at| self.long[at] |= long);
+            let carried = self.effort.carried.get() - before;
+            for &g in parts {
+                let (times, sum) = &mut self.refused[g];
+                (*times, *sum) = (*times + 1, sum.saturating_add(carried));
+            }
+        }
+        plan.map(|plan| Grown {
+            places,
+            plan,
+            apart: false,
+        })
     }
 
     /// Whether an operation outside of these needs one of them and is needed by another.
@@ -215,14 +268,17 @@ impl<'a> Grow<'a> {
         false
     }
 
-    fn plan(&mut self, places: &[usize]) -> Option<Rc<LocalPlan>> {
+    fn plan(&mut self, places: &[usize]) -> Planned {
         let (local, key) = Local::new(self.func, self.kinds, self.uses, places);
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let plan = choose(&local, self.limits, false).map(Rc::new);
-        self.known.insert(key, plan.clone());
-        plan
+        self.effort.long.set(false);
+        let plan = choose(&local, self.limits, false, &self.effort).map(Rc::new);
+        let long = self.effort.long.get();
+        let planned = Planned { plan, long };
+        self.known.insert(key, planned.clone());
+        planned
     }
 
     /// Plans each group that is left with all that may be tried.
@@ -231,7 +287,11 @@ impl<'a> Grow<'a> {
         for group in self.groups.iter_mut().flatten() {
             let (local, key) = Local::new(self.func, self.kinds, self.uses, &group.places);
             let entry = known.entry(key);
-            let plan = entry.or_insert_with(|| choose(&local, self.limits, true).map(Rc::new));
+            let plan = entry.or_insert_with(|| {
+                let ops = local.ops.len() as u64;
+                self.effort.allow(MAX_SETTLED.saturating_mul(ops));
+                choose(&local, self.limits, true, &self.effort).map(Rc::new)
+            });
             if let Some(plan) = plan {
                 group.plan = plan.clone();
             }

@@ -1,9 +1,11 @@
 //! What a target says about tiles: memory on chip, and the rules for blocks of values in memory.
 
-use crate::tile_propagate::local::bytes_of;
+use crate::tile_propagate::local::Shape;
+use crate::tile_propagate::stored::bytes_on_chip;
 use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
 use optc_ir::tile::{Axis, Order, Span, Tile};
 use optc_target::{Blocks, Programs, Target};
+use std::sync::Arc;
 
 /// What a target says about tiles.
 #[derive(Clone, Debug)]
@@ -12,10 +14,11 @@ pub(crate) struct Limits {
     pub(crate) memory: u64,
     /// The rules for blocks, if it has some.
     pub(crate) backend: Option<Backend>,
-    /// The rows and lanes a tile on chip is padded to.
+    /// The rows and lanes of a large tile on chip: block sizes are multiples of them.
     pub(crate) padding: (u64, u64),
     /// Whether programs run at the same time and share nothing on chip.
     pub(crate) concurrent: bool,
+    target: Arc<Target>,
 }
 
 /// Bytes on chip of a target that does not say.
@@ -23,7 +26,7 @@ const DEFAULT_MEMORY: u64 = 1 << 20;
 
 impl Limits {
     /// `rank_one`: whether the documented rule for vectors holds in place of the present one.
-    pub(crate) fn of(target: &Target, documented: bool) -> Limits {
+    pub(crate) fn of(target: &Arc<Target>, documented: bool) -> Limits {
         let memory = target.memory.iter().rev().find_map(|m| m.bytes);
         let rank_one = if documented {
             RankOne::Documented
@@ -45,6 +48,7 @@ impl Limits {
             backend,
             padding,
             concurrent: target.programs == Programs::Concurrent,
+            target: target.clone(),
         }
     }
 
@@ -69,18 +73,10 @@ impl Limits {
         Tile(shape.iter().map(span).collect())
     }
 
-    /// The bytes of a tile on chip, in the order of dimensions that pads least.
-    pub(crate) fn bytes(&self, tile: &Tile, bits: u32) -> u64 {
-        let mut dims: Vec<u64> = tile.0.iter().map(|s| s.extent).collect();
-        dims.sort_unstable();
-        let rank = dims.len();
-        if let Some(lanes) = dims.last_mut() {
-            *lanes = lanes.next_multiple_of(self.padding.1);
-        }
-        if 2 <= rank {
-            dims[rank - 2] = dims[rank - 2].next_multiple_of(self.padding.0);
-        }
-        bytes_of(&dims, bits)
+    /// The bytes of a tile of a value on chip, in elements of this width: as the value is stored, padded as
+    /// the target pads.
+    pub(crate) fn bytes(&self, shape: &Shape, tile: &Tile, bits: u32, grid: &[u64]) -> u64 {
+        bytes_on_chip(&self.target, &shape.stored, tile, bits, grid)
     }
 
     /// Whether a block of a value in memory keeps the target's rules; the reason if not.

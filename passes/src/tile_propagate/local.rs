@@ -1,7 +1,8 @@
 //! A group by itself: its operations in order, where their operands come from, what leaves it.
 
+use crate::tile_propagate::stored::Stored;
 use optc_ir::tile::{Access, access_of};
-use optc_ir::{Func, Op, Registry, TensorType, Type, Value, ValueDef};
+use optc_ir::{Func, Op, Registry, Structure, TensorType, Type, Value, ValueDef};
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
 
@@ -19,23 +20,45 @@ pub(crate) struct Kind {
     pub(crate) free: bool,
     /// Whether it changes a layout and nothing else.
     pub(crate) converts: bool,
+    /// Whether it does more than give data, or call what is counted by itself.
+    pub(crate) computes: bool,
+    /// Whether its results lie in memory before the program starts.
+    pub(crate) stored_data: bool,
     /// Whether it may be in a group.
     pub(crate) fits: bool,
 }
 
-/// The extents and the element width of a value.
+/// The extents and the element width of a value, and how it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub(crate) dims: Vec<u64>,
     pub(crate) bits: u32,
+    /// The width of an element of a sum that is not complete.
+    pub(crate) wide: u32,
+    pub(crate) stored: Stored,
 }
 
+/// Sums of narrower floating-point numbers are held in elements of this width, and so is what is kept of
+/// each row of a softmax that runs on.
+pub(crate) const WIDE: u32 = 32;
+
 impl Shape {
-    fn of(ty: &Type) -> Option<Shape> {
+    pub(crate) fn of(ty: &Type) -> Option<Shape> {
         let tensor: &TensorType = ty.as_tensor()?;
         let dims = tensor.shape()?;
+        if dims.contains(&0) {
+            return None;
+        }
         let bits = tensor.dtype.bits();
-        dims.iter().all(|&n| 0 < n).then_some(Shape { dims, bits })
+        Some(Shape {
+            dims,
+            bits,
+            wide: match tensor.dtype.is_float() {
+                true => bits.max(WIDE),
+                false => bits,
+            },
+            stored: Stored::of(tensor),
+        })
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -82,8 +105,13 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
         |types: &[&Type]| -> Option<Vec<Shape>> { types.iter().map(|t| Shape::of(t)).collect() };
     let (operands, results) = (shapes(&op_ref.operands), shapes(&op_ref.results));
     let family = decl.map_or("barrier", |d| d.family());
-    let computes = !matches!(family, "source" | "barrier");
-    let fits = computes && operands.is_some() && results.is_some() && !data.operands.is_empty();
+    let structure = registry.structure(&data.name);
+    let computes = family != "source" && structure != Structure::Call;
+    let fits = computes
+        && family != "barrier"
+        && operands.is_some()
+        && results.is_some()
+        && !data.operands.is_empty();
     let renames = family == "slice" || registry.rearrangement(&op_ref).is_ok();
     let view = renames && decl.is_some_and(|d| d.traffic(&op_ref) == optc_ir::Traffic::None);
     Kind {
@@ -92,7 +120,9 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
         operands: operands.unwrap_or_default(),
         results: results.unwrap_or_default(),
         free: view,
-        converts: registry.structure(&data.name) == optc_ir::Structure::Convert,
+        converts: structure == Structure::Convert,
+        computes,
+        stored_data: structure == Structure::Constant,
         fits,
     }
 }

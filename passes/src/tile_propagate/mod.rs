@@ -40,7 +40,10 @@
 //! An operation whose sizes are unknown, and one without declared loops, stays outside of groups.
 //!
 //! # Cost
-//! Linear in operations: a group has a limit, and each spelling of a group is planned once.
+//! Linear in operations: a group has a limit, each spelling of a group is planned once, and what is carried to
+//! place an operation, to join groups and to plan a group at the end is bounded in dimensions of operands and
+//! results. A chain of cuts that do not divide one another ends a group where the start of a tile would be a
+//! sum of too many terms: its remark says so.
 //!
 //! # Neighbours
 //! Run `view-fold` before: a tile of a view is a view.
@@ -54,6 +57,7 @@ mod legal;
 mod limits;
 mod local;
 mod report;
+mod stored;
 
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
 use carry::{Given, Stuck, carry};
@@ -167,7 +171,13 @@ fn plan(
             report,
         )?;
     }
-    for grown in Grow::new(func, &kinds, &uses, limits).run(&taken) {
+    let mut grow = Grow::new(func, &kinds, &uses, limits);
+    let groups = grow.run(&taken);
+    report.candidates = report
+        .candidates
+        .saturating_add(grow.effort.candidates.get());
+    report.carried = report.carried.saturating_add(grow.effort.carried.get());
+    for grown in groups {
         let (local, _) = Local::new(func, &kinds, &uses, &grown.places);
         // Names for values in memory move nothing and need no grid.
         if local.ops.iter().all(|op| op.kind.free) {
@@ -177,7 +187,15 @@ fn plan(
         let mut axes = grown.plan.axes.clone();
         let mut tiles = grown.plan.tiles.clone();
         nest(&mut axes, &mut tiles);
-        report.add(func, &grown.places, &local, &axes, &grown.plan.cost, limits);
+        report.add(
+            func,
+            &grown.places,
+            &local,
+            &axes,
+            &grown.plan.cost,
+            limits,
+            grown.apart,
+        );
         let ops = grown.places.iter().map(|&at| func.body[at]).collect();
         plan.groups.push(Group { axes, ops });
         for (&at, mut tile) in grown.places.iter().zip(tiles) {
@@ -232,15 +250,16 @@ fn complete(
         })
         .collect();
     let grid = group.grid();
-    let mut carried = carry(&local, &fixed, &grid, false).map_err(|Stuck { op, by, reason }| {
-        let message = format!("group {number}: {}: {reason}", name(op).name);
-        let mut diag =
-            Diagnostic::error("tile-conflict", message).at(name(op).span, "this operation");
-        if let Some(by) = by {
-            diag = diag.at(name(by).span, format!("{} asks for it", name(by).name));
-        }
-        Box::new(diag)
-    })?;
+    let mut carried =
+        carry(&local, &fixed, &grid, false).map_err(|Stuck { op, by, reason, .. }| {
+            let message = format!("group {number}: {}: {reason}", name(op).name);
+            let mut diag =
+                Diagnostic::error("tile-conflict", message).at(name(op).span, "this operation");
+            if let Some(by) = by {
+                diag = diag.at(name(by).span, format!("{} asks for it", name(by).name));
+            }
+            Box::new(diag)
+        })?;
     widen(&local, &mut carried, &grid, limits);
     let run = in_turn(&group.axes);
     let checked = check(&local, &carried, &fixed, &group.axes, limits);
@@ -264,7 +283,7 @@ fn complete(
         let diag = Diagnostic::error("tile-conflict", message).at(func.span, "this function");
         return Err(Box::new(diag.hint(hint)));
     }
-    report.add(func, places, &local, &group.axes, &cost, limits);
+    report.add(func, places, &local, &group.axes, &cost, limits, false);
     let mut ops = Vec::new();
     for (&at, mut tile) in places.iter().zip(op_tiles(&local, carried, fixed, &grid)) {
         tile.group = number;

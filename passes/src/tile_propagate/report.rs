@@ -1,13 +1,14 @@
 //! What a plan moves, before and after.
 
 use crate::tile_propagate::bound::{lower_bound, whole};
-use crate::tile_propagate::carry::{Carried, Given};
+use crate::tile_propagate::carry::{Carried, Given, MAX_TERMS};
 use crate::tile_propagate::cost::{Cost, cost, work_untiled};
 use crate::tile_propagate::legal::{check, widen};
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Kinds, Local, Source, Uses};
+use crate::tile_propagate::local::{Kinds, Local, Shape, Source, Uses};
 use optc_ir::tile::{Axis, Plan};
-use optc_ir::{Diagnostic, Func};
+use optc_ir::{Diagnostic, Func, Value};
+use std::collections::BTreeSet;
 
 /// What the groups of a program move, in bytes read from and written to memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +28,16 @@ pub struct TileReport {
     pub conversion_bytes: u64,
     /// See [`GroupReport::conversion_bytes_at_edges`].
     pub conversion_bytes_at_edges: u64,
-    /// Operations with known sizes that are in no group although they compute.
+    /// Operations that compute and are in no group: they read their operands and write their results.
     pub ungrouped: u64,
+    /// What these move; part of the sums above, but of those of the conversions.
+    pub ungrouped_bytes: u64,
+    /// The arguments and constants of the program that something reads, and its results, once each.
+    pub program_bytes: u64,
+    /// Block sizes that were evaluated, over all groups that were tried.
+    pub candidates: u64,
+    /// Dimensions of operands and results whose tiles were carried for them.
+    pub carried: u64,
 }
 
 /// What one group moves.
@@ -63,10 +72,17 @@ pub struct GroupReport {
     /// The bytes of their operands and results that come from memory or leave the group; the rest is
     /// converted on chip.
     pub conversion_bytes_at_edges: u64,
+    /// Whether its first operation is in no group with what it reads because tiles through both would start
+    /// at sums of too many terms.
+    pub apart: bool,
     span: optc_ir::Span,
 }
 
 impl TileReport {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a group is, and how it was found"
+    )]
     pub(super) fn add(
         &mut self,
         func: &Func,
@@ -75,6 +91,7 @@ impl TileReport {
         axes: &[Axis],
         cost: &Cost,
         limits: &Limits,
+        apart: bool,
     ) {
         let whole = whole(local);
         let bound = lower_bound(local, whole.as_ref().map(|(_, carried)| carried));
@@ -100,6 +117,7 @@ impl TileReport {
             parallel: cost.parallel,
             steps: cost.work,
             untiled_steps: work_untiled(local),
+            apart,
             span: last.map_or_else(optc_ir::Span::default, |op| op.span),
             ..GroupReport::default()
         };
@@ -128,14 +146,28 @@ impl TileReport {
         self.groups.push(group);
     }
 
-    /// Counts what is in no group.
+    /// Counts what is in no group, and what the program reads and writes at its ends.
     pub(super) fn finish(&mut self, func: &Func, kinds: &Kinds, uses: &Uses, plan: &Plan) {
         debug_assert_eq!(kinds.of.len(), uses.users.len(), "one entry an operation");
-        for (kind, op) in kinds.of.iter().zip(&func.body) {
-            if kind.fits && !kind.free && !plan.tiles.contains_key(op) {
+        for (kind, &op) in kinds.of.iter().zip(&func.body) {
+            if kind.computes && !kind.free && !plan.tiles.contains_key(&op) {
+                let data = &func.ops[op];
+                let values = data.operands.iter().chain(&data.results);
+                let bytes = values.map(|&v| bytes_at(func, v));
+                let bytes = bytes.fold(0, u64::saturating_add);
                 self.ungrouped += 1;
+                self.ungrouped_bytes = self.ungrouped_bytes.saturating_add(bytes);
+                for sum in [
+                    &mut self.unfused_bytes,
+                    &mut self.untiled_bytes,
+                    &mut self.tiled_bytes,
+                    &mut self.lower_bound_bytes,
+                ] {
+                    *sum = sum.saturating_add(bytes);
+                }
             }
         }
+        self.program_bytes = self.program_bytes.saturating_add(ends(func, kinds));
     }
 
     /// One remark a group, then the sums.
@@ -162,12 +194,48 @@ impl TileReport {
                 let remark = Diagnostic::remark("tile-conversion", message);
                 remarks.push(remark.at(group.span, "its last operation"));
             }
-            remarks.push(
-                Diagnostic::remark("tile-group-plan", message).at(group.span, "its last operation"),
-            );
+            let remark = Diagnostic::remark("tile-group-plan", message);
+            let remark = remark.at(group.span, "its last operation");
+            remarks.push(if group.apart {
+                remark.hint(format!(
+                    "what its first operation reads is in another group: tiles through both would start at sums of \
+                     more than {MAX_TERMS} terms"
+                ))
+            } else {
+                remark
+            });
         }
         remarks
     }
+}
+
+/// The bytes of a value of known size.
+fn bytes_at(func: &Func, value: Value) -> u64 {
+    Shape::of(func.ty(value)).map_or(0, |shape| shape.bytes())
+}
+
+/// The bytes of what comes into a function and is read, and of what it returns, each value once. What a
+/// private function is given and gives back its caller counts.
+fn ends(func: &Func, kinds: &Kinds) -> u64 {
+    let outer = func.attrs.str("sym_visibility") != Some("private");
+    let mut seen: BTreeSet<Value> = BTreeSet::new();
+    let mut sources: BTreeSet<Value> = BTreeSet::new();
+    if outer {
+        sources.extend(&func.args);
+    }
+    for (kind, &op) in kinds.of.iter().zip(&func.body) {
+        if kind.stored_data {
+            sources.extend(&func.ops[op].results);
+        }
+    }
+    for &op in &func.body {
+        let read = func.ops[op].operands.iter();
+        seen.extend(read.filter(|v| sources.contains(v)));
+    }
+    let results: BTreeSet<Value> = func.results.iter().copied().filter(|_| outer).collect();
+    let read = seen.iter().map(|&v| bytes_at(func, v));
+    let written = results.iter().map(|&v| bytes_at(func, v));
+    read.chain(written).fold(0, u64::saturating_add)
 }
 
 /// The bytes that a group moves in one program, if it has one and that fits on chip.

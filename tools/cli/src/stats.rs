@@ -207,6 +207,10 @@ fn tiles_of(report: &TileReport) -> Json {
         "tiled_bytes": report.tiled_bytes,
         "lower_bound_bytes": report.lower_bound_bytes,
         "ungrouped_ops": report.ungrouped,
+        "ungrouped_bytes": report.ungrouped_bytes,
+        "program_bytes": report.program_bytes,
+        "candidates": report.candidates,
+        "carried": report.carried,
     })
 }
 

@@ -34,15 +34,20 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let mut svg = None;
     let mut scale = None;
     let mut target = "cpu".to_owned();
+    let mut tables = Tables::All;
     let mut iter = args.iter();
     while let Some(arg) = iter.next() {
         match arg.as_str() {
             "--out" => out = iter.next().cloned(),
             "--svg" => svg = iter.next().cloned(),
             "--scale" => scale = iter.next().cloned(),
+            "--tiles" => tables = Tables::Tiles,
             "--target" => target = iter.next().cloned().unwrap_or_default(),
             model => models.push(model.to_owned()),
         }
+    }
+    if let (Tables::Tiles, Some(path)) = (tables, &out) {
+        return tiles_alone(&models, path);
     }
     let mut rows = Vec::new();
     for model in &models {
@@ -76,7 +81,40 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-fn row(path: &str, target: &str) -> Result<Row, String> {
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    All,
+    Tiles,
+}
+
+/// Measures the plans of tiles alone and writes their tables into the page; the rest of it stays.
+fn tiles_alone(models: &[String], path: &str) -> Result<(), String> {
+    let registry = Arc::new(optc_ops::registry());
+    let mut rows = Vec::with_capacity(models.len());
+    for model in models {
+        let (name, module) = import(model)?;
+        let tiles = tiles_of(&module, &registry).map_err(|e| format!("{model}: {e}"))?;
+        rows.push((name, tiles));
+    }
+    let page = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    let start = page
+        .find(TILES)
+        .ok_or_else(|| format!("{path}: found no `{}`", TILES.trim()))?;
+    let end = page.find(REASONS).filter(|end| start < *end);
+    let end = end.ok_or_else(|| format!("{path}: found no `{}` behind", REASONS.trim()))?;
+    let mut text = page[..start].to_owned();
+    let tiles: Vec<(&str, &[TileReport])> = rows
+        .iter()
+        .map(|(name, tiles)| (name.as_str(), tiles.as_slice()))
+        .collect();
+    tile_tables(&mut text, &tiles);
+    text.push_str(&page[end..]);
+    std::fs::write(path, text).map_err(|e| format!("{path}: {e}"))
+}
+
+/// The name of a model, and its program.
+fn import(path: &str) -> Result<(String, Module), String> {
     let bytes = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
     let name = Path::new(path)
         .file_stem()
@@ -86,18 +124,29 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
     };
     let import = optc_onnx::import(&bytes, &options)
         .map_err(|d| format!("{path}: {}", d.first().map_or("", |d| &d.message)))?;
+    Ok((name, import.module))
+}
+
+/// What the groups of a program move, a report a target of [`TILED`].
+fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>, String> {
+    let mut tiles = Vec::with_capacity(TILED.len());
+    for target in TILED {
+        let pipeline = "canonicalize,view-fold,tile-propagate";
+        let (_, cx) = fold(module.clone(), registry, pipeline, target)?;
+        tiles.push(cx.tiles.unwrap_or_default());
+    }
+    Ok(tiles)
+}
+
+fn row(path: &str, target: &str) -> Result<Row, String> {
+    let (name, module) = import(path)?;
     let registry = Arc::new(optc_ops::registry());
-    let before = Stats::of(&import.module, &registry);
-    let (after, cx) = fold(
-        import.module.clone(),
-        &registry,
-        "canonicalize,view-fold",
-        target,
-    )
-    .map_err(|e| format!("{path}: {e}"))?;
-    let plain = "canonicalize,view-fold{rules=none}";
-    let (none, _) = fold(import.module.clone(), &registry, plain, target)
+    let before = Stats::of(&module, &registry);
+    let (after, cx) = fold(module.clone(), &registry, "canonicalize,view-fold", target)
         .map_err(|e| format!("{path}: {e}"))?;
+    let plain = "canonicalize,view-fold{rules=none}";
+    let (none, _) =
+        fold(module.clone(), &registry, plain, target).map_err(|e| format!("{path}: {e}"))?;
     let proof = cx.fold.as_ref().map_or("", |f| f.proof.name());
     let copies = before.copy_bytes;
     let naive = cx
@@ -116,18 +165,12 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
     let fired = cx.fold.iter().flat_map(|f| f.rules_fired.clone());
     for (name, fired) in fired.chain([written]).filter(|r| r.1 != 0) {
         let without = format!("canonicalize,view-fold{{rules={}}}", all_but(&name));
-        let (stats, _) = fold(import.module.clone(), &registry, &without, target)
+        let (stats, _) = fold(module.clone(), &registry, &without, target)
             .map_err(|e| format!("{path}: {e}"))?;
         let lost = stats.movement_bytes.saturating_sub(after.movement_bytes);
         rules.push((name, fired, lost));
     }
-    let mut tiles = Vec::with_capacity(TILED.len());
-    for target in TILED {
-        let pipeline = "canonicalize,view-fold,tile-propagate";
-        let (_, cx) = fold(import.module.clone(), &registry, pipeline, target)
-            .map_err(|e| format!("{path}: {e}"))?;
-        tiles.push(cx.tiles.unwrap_or_default());
-    }
+    let tiles = tiles_of(&module, &registry).map_err(|e| format!("{path}: {e}"))?;
     let is_stay = |d: &&optc_ir::Diagnostic| d.code == "conversion-stays";
     let text = |d: &optc_ir::Diagnostic| format!("{} ({})", d.message, d.notes.join("; "));
     let remarks = cx.remarks.iter().filter(is_stay).map(text).collect();
@@ -221,10 +264,12 @@ fn page(rows: &[Row], target: &str) -> String {
         mb(total(&|r| r.no_rules)),
     );
     rule_table(&mut text, rows);
-    for (i, target) in TILED.into_iter().enumerate() {
-        tile_table(&mut text, rows, target, i);
-    }
-    text.push_str("\n## Why what stays stays\n\n");
+    let tiles: Vec<(&str, &[TileReport])> = rows
+        .iter()
+        .map(|r| (r.name.as_str(), r.tiles.as_slice()))
+        .collect();
+    tile_tables(&mut text, &tiles);
+    text.push_str(REASONS);
     for row in rows.iter().filter(|r| !r.remarks.is_empty()) {
         let _ = writeln!(text, "**{}**\n", row.name);
         for remark in &row.remarks {
@@ -258,25 +303,37 @@ fn rule_table(text: &mut String, rows: &[Row]) {
     }
 }
 
-/// What the groups of a target move, a row a model.
-fn tile_table(text: &mut String, rows: &[Row], target: &str, which: usize) {
+/// The head of the first table of tiles, and that of the section behind the last one.
+const TILES: &str = "\n## Tiles on `";
+const REASONS: &str = "\n## Why what stays stays\n\n";
+
+/// A table a target.
+fn tile_tables(text: &mut String, rows: &[(&str, &[TileReport])]) {
+    for (i, target) in TILED.into_iter().enumerate() {
+        tile_table(text, rows, target, i);
+    }
+}
+
+/// What the groups of a target and the operations in none move, a row a model.
+fn tile_table(text: &mut String, rows: &[(&str, &[TileReport])], target: &str, which: usize) {
     let _ = write!(
         text,
-        "\n## Tiles on `{target}`\n\n\
-         What `--pass=canonicalize,view-fold,tile-propagate --target={target}` moves between memory and chip, in MB. `unfused`: every operation \
-         reads its operands and writes its results. `untiled`: the same groups without tiles, where one that does not fit on chip moves what \
-         its operations move. `bound`: every group reads once what it needs and writes once what leaves it. `programs`: the most programs of one grid.\n\n\
-         | model | groups | operations in them | in none | unfused | untiled | tiled | bound | tiled / bound | programs |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n"
+        "{TILES}{target}`\n\n\
+         What `--pass=canonicalize,view-fold,tile-propagate --target={target}` moves between memory and chip, in MB, what operations in no group move \
+         with it. `unfused`: every operation reads its operands and writes its results. `untiled`: the same groups without tiles, where one that does \
+         not fit on chip moves what its operations move. `ends`: every group, and every operation in none, reads once what it needs and writes once what \
+         leaves it. `once`: the inputs and weights of the model are read once and its outputs written once; a group is at most 48 operations, and between \
+         groups values go through memory. `programs`: the most programs of one grid.\n\n\
+         | model | groups | operations in them | in none | unfused | untiled | tiled | ends | tiled / ends | once | tiled / once | programs |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n"
     );
-    for row in rows {
-        let tiles = &row.tiles[which];
+    for (name, tiles) in rows {
+        let tiles = &tiles[which];
         let programs = tiles.groups.iter().map(|g| g.grid.iter().product::<u64>());
         let ops: u64 = tiles.groups.iter().map(|g| g.ops).sum();
         let _ = writeln!(
             text,
-            "| {} | {} | {ops} | {} | {} | {} | {} | {} | {} | {} |",
-            row.name,
+            "| {name} | {} | {ops} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             tiles.groups.len(),
             tiles.ungrouped,
             mb(tiles.unfused_bytes),
@@ -284,6 +341,8 @@ fn tile_table(text: &mut String, rows: &[Row], target: &str, which: usize) {
             mb(tiles.tiled_bytes),
             mb(tiles.lower_bound_bytes),
             ratio(tiles.tiled_bytes, tiles.lower_bound_bytes),
+            mb(tiles.program_bytes),
+            ratio(tiles.tiled_bytes, tiles.program_bytes),
             programs.max().unwrap_or(0),
         );
     }

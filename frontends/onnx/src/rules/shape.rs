@@ -4,7 +4,7 @@ use super::{Rule, decomposed, native};
 use crate::builder::{NewOp, Stop, Val};
 use crate::entries::{Entry, clamp_slice};
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict, DType, Dim, Size, Tensor, TensorType, Type};
+use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Size, Tensor, TensorType, Type};
 
 /// How many elements at the end of an unknown extent are picked by their indices.
 const MAX_TAIL: i64 = 64;

@@ -1,0 +1,125 @@
+//! How a tile lies on chip: in the order of its value's layout, padded as the target pads.
+
+use optc_ir::TensorType;
+use optc_ir::tile::{Span, Tile};
+use optc_layout::{Piece, Spelling};
+use optc_target::Target;
+use std::rc::Rc;
+
+/// The positions of a value, major to minor, without the tiles of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stored {
+    digits: Rc<[Digit]>,
+}
+
+/// One run of positions: `index[dim] / div`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Digit {
+    dim: usize,
+    div: u64,
+    /// The values it takes; none of the outermost digit of its dimension, which a tile may exceed.
+    count: Option<u64>,
+    /// The positions it takes where the tile has all its values, padding included.
+    extent: u64,
+}
+
+impl Stored {
+    /// The order of a value of known extents; row-major where its layout is no order of digits.
+    pub(crate) fn of(tensor: &TensorType) -> Stored {
+        let digits = match &tensor.spelling {
+            Spelling::Block(block) if block.levels().iter().all(Vec::is_empty) => {
+                whole(block.order().iter().copied())
+            }
+            Spelling::Xla(xla) => whole(xla.minor_to_major().iter().rev().copied()),
+            Spelling::RowMajor => whole(0..tensor.rank()),
+            Spelling::Block(_) | Spelling::Strided(_) | Spelling::Digits(_) => {
+                let layout = tensor.layout().and_then(Result::ok);
+                let pieces = layout.and_then(|layout| layout.pieces());
+                pieces.map_or_else(|| whole(0..tensor.rank()), |pieces| cut(&pieces))
+            }
+        };
+        Stored {
+            digits: digits.into(),
+        }
+    }
+
+    /// The positions that a tile takes, major to minor.
+    fn extents(&self, tile: &Tile, grid: &[u64]) -> Vec<u64> {
+        let mut out = vec![1; self.digits.len()];
+        for (d, span) in tile.0.iter().enumerate() {
+            let own = self.digits.iter().enumerate().filter(|(_, g)| g.dim == d);
+            let mut own: Vec<(usize, &Digit)> = own.collect();
+            own.sort_by_key(|(_, digit)| std::cmp::Reverse(digit.div));
+            let mut rest: Span = span.clone();
+            for (at, digit) in own {
+                let values = match digit.div {
+                    0 | 1 => rest.extent,
+                    div => {
+                        let (outer, inner, _) = rest.divide(div, grid);
+                        rest = inner;
+                        outer.extent
+                    }
+                };
+                out[at] = match digit.count {
+                    Some(count) if count <= values => digit.extent,
+                    _ => values,
+                };
+            }
+        }
+        out
+    }
+}
+
+fn whole(order: impl Iterator<Item = usize>) -> Vec<Digit> {
+    let digit = |dim| Digit {
+        dim,
+        div: 1,
+        count: None,
+        extent: 1,
+    };
+    order.map(digit).collect()
+}
+
+fn cut(pieces: &[Piece]) -> Vec<Digit> {
+    let outermost = |piece: &Piece| {
+        let mut own = pieces.iter().filter(|p| p.dim == piece.dim);
+        own.all(|other| other.div <= piece.div)
+    };
+    let digit = |piece: &Piece| Digit {
+        dim: piece.dim,
+        div: piece.div,
+        count: (!outermost(piece)).then_some(piece.count),
+        extent: piece.extent,
+    };
+    let used = pieces.iter().filter(|piece| 1 < piece.count);
+    used.map(digit).collect()
+}
+
+/// The bytes of a tile on chip: the tiles of the target for elements of this width and the extents in the
+/// order of the value's layout, padding included; saturates. A width for which the target has no tiles is
+/// padded as 32 bits are, if these have some.
+pub(crate) fn bytes_on_chip(
+    target: &Target,
+    stored: &Stored,
+    tile: &Tile,
+    bits: u32,
+    grid: &[u64],
+) -> u64 {
+    let mut extents = stored.extents(tile, grid);
+    if !target.formats.is_empty() {
+        let mut tiles = target.tiles(bits, &extents);
+        if tiles.is_empty() {
+            tiles = target.tiles(32, &extents);
+        }
+        for tile in &tiles {
+            let missing = tile.len().saturating_sub(extents.len());
+            extents.splice(0..0, std::iter::repeat_n(1, missing));
+            let from = extents.len() - tile.len();
+            for (extent, &size) in extents[from..].iter_mut().zip(tile) {
+                *extent = extent.div_ceil(size.max(1));
+            }
+            extents.extend(tile);
+        }
+    }
+    crate::tile_propagate::local::bytes_of(&extents, bits)
+}

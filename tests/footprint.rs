@@ -1,0 +1,408 @@
+//! What a program of a plan has on chip, counted again from the plan alone: program by program, with the layouts of the
+//! types, and with nothing of the planner.
+
+use optc_ir::entity::EntityId;
+use optc_ir::tile::{Group, Order, Plan, Span, Tile, access_of};
+use optc_ir::{Func, Module, Op, Registry, TensorType, Value, text};
+use optc_layout::Spelling;
+use optc_passes::manager::{Hooks, run};
+use optc_passes::tile_propagate::TileReport;
+use optc_passes::{PassContext, PassList};
+use optc_target::{Programs, Target};
+use optc_tests::check::{cases, words};
+use optc_tests::generate::{Profile, program_of};
+use optc_tests::paths::root;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn planned(
+    module: &Module,
+    passes: &str,
+    target: &Arc<Target>,
+) -> Result<(Module, TileReport), String> {
+    let registry = Arc::new(optc_ops::registry());
+    let stages = PassList::builtin().parse(passes).expect("built-in passes");
+    let mut cx = PassContext::new(registry, target.clone());
+    let mut module = module.clone();
+    run(&mut module, &stages, &mut cx, &mut Hooks::default()).map_err(|d| words(&d))?;
+    Ok((module, cx.tiles.unwrap_or_default()))
+}
+
+fn built_in(name: &str) -> Arc<Target> {
+    Arc::new(Target::builtin(name).expect("a built-in target"))
+}
+
+/// The programs of a grid in the order in which they run, at most so many.
+fn programs(grid: &[u64]) -> Vec<Vec<i64>> {
+    const MOST: u64 = 1 << 12;
+    let count = grid.iter().product::<u64>().min(MOST);
+    let program = |mut n: u64| {
+        let mut index = vec![0i64; grid.len()];
+        for (at, extent) in grid.iter().enumerate().rev() {
+            index[at] = i64::try_from(n % extent).expect("an index");
+            n /= extent;
+        }
+        index
+    };
+    (0..count).map(program).collect()
+}
+
+/// The order of the digits of a value, major to minor: per digit its dimension and what it divides by.
+fn digits(tensor: &TensorType) -> Vec<(usize, u64)> {
+    if let Spelling::Block(block) = &tensor.spelling
+        && block.levels().iter().all(Vec::is_empty)
+    {
+        return block.order().iter().map(|&dim| (dim, 1)).collect();
+    }
+    let plain = (0..tensor.rank()).map(|dim| (dim, 1)).collect();
+    if tensor.spelling == Spelling::RowMajor {
+        return plain;
+    }
+    let layout = tensor.layout().and_then(Result::ok);
+    let pieces = layout.and_then(|layout| layout.pieces());
+    pieces.map_or(plain, |pieces| {
+        let long = pieces.iter().filter(|p| 1 < p.count);
+        long.map(|p| (p.dim, p.div)).collect()
+    })
+}
+
+/// The bytes of a block on chip: the values that each digit of its layout takes over the elements of a program, the most
+/// of any, rounded up to the tiles of the target.
+fn bytes_of(
+    target: &Target,
+    tensor: &TensorType,
+    tile: &Tile,
+    bits: u32,
+    programs: &[Vec<i64>],
+) -> u64 {
+    let digits = digits(tensor);
+    let mut extents = Vec::with_capacity(digits.len());
+    for &(dim, div) in &digits {
+        let span = &tile.0[dim];
+        let above = digits.iter().filter(|d| d.0 == dim && div < d.1);
+        let above = above.map(|d| d.1).min();
+        if above.is_none() && div == 1 {
+            extents.push(span.extent);
+            continue;
+        }
+        let values = programs.iter().map(|program| {
+            let start = span.start.eval(program);
+            let end = start + i64::try_from(span.extent).expect("an extent");
+            let (div, above) = (div.cast_signed(), above.map(u64::cast_signed));
+            let digit = |i: i64| above.map_or(i, |n| i.rem_euclid(n)).div_euclid(div);
+            let values: BTreeSet<i64> = (start..end).map(digit).collect();
+            // A run that passes the end of a digit has its first values and its last ones.
+            let (first, last) = (values.first(), values.last());
+            match (first, last, above) {
+                (Some(0), Some(&last), Some(n)) if last == n / div - 1 => (n / div).unsigned_abs(),
+                _ => values.len() as u64,
+            }
+        });
+        extents.push(values.max().unwrap_or(1));
+    }
+    let mut tiles = target.tiles(bits, &extents);
+    if tiles.is_empty() && !target.formats.is_empty() {
+        tiles = target.tiles(32, &extents);
+    }
+    if let Some(tile) = tiles.first() {
+        while extents.len() < tile.len() {
+            extents.insert(0, 1);
+        }
+        let from = extents.len() - tile.len();
+        for (extent, &size) in extents[from..].iter_mut().zip(tile) {
+            *extent = extent.next_multiple_of(size);
+        }
+    }
+    (extents.iter().product::<u64>() * u64::from(bits)).div_ceil(8)
+}
+
+/// Whether the block is another one in some program than in the one before it that shares a chip with it.
+fn moves(tile: &Tile, group: &Group, target: &Target, programs: &[Vec<i64>]) -> bool {
+    let apart = |index: &Vec<i64>| -> Vec<i64> {
+        let axes = group.axes.iter().zip(index);
+        let alone = target.programs == Programs::Concurrent;
+        axes.filter(|(axis, _)| alone && axis.order == Order::Parallel)
+            .map(|(_, &i)| i)
+            .collect()
+    };
+    let mut first: BTreeMap<Vec<i64>, Vec<i64>> = BTreeMap::new();
+    programs.iter().any(|index| {
+        let starts: Vec<i64> = tile.0.iter().map(|s| s.start.eval(index)).collect();
+        let known = first.entry(apart(index)).or_insert_with(|| starts.clone());
+        *known != starts
+    })
+}
+
+/// What is on chip of one group, recounted: of each program what it reads and writes, twice where that changes; sums
+/// that are not complete, in 32 bits at least; and what is made for later operations.
+fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, target: &Target) -> u64 {
+    let group = &plan.groups[number];
+    let grid = group.grid();
+    let programs = programs(&grid);
+    let escapes = Plan::escapes(Some(plan), func);
+    let tensor = |v: Value| func.ty(v).as_tensor().expect("a tensor");
+    let shape = |v: Value| tensor(v).shape().expect("known sizes");
+    let member = |v: Value| func.def_op(v).filter(|op| group.ops.contains(op));
+    let wide = |v: Value| {
+        let dtype = tensor(v).dtype;
+        if dtype.is_float() {
+            dtype.bits().max(32)
+        } else {
+            dtype.bits()
+        }
+    };
+    let name_of = |op: Op| {
+        let decl = registry.get(&func.ops[op].name).expect("declared");
+        matches!(decl.family(), "rearrange" | "slice")
+            && decl.traffic(&func.op_ref(op)) == optc_ir::Traffic::None
+    };
+    let buffers = |tile: &Tile| 1 + u64::from(moves(tile, group, target, &programs));
+    let mut fetched: BTreeSet<(Value, Tile)> = BTreeSet::new();
+    let mut standing = 0;
+    let mut made: Vec<u64> = vec![0; group.ops.len()];
+    for (at, &op) in group.ops.iter().enumerate() {
+        let data = &func.ops[op];
+        let access = access_of(registry.get(&data.name), &func.op_ref(op));
+        let shapes: Vec<Vec<u64>> = data.results.iter().map(|&v| shape(v)).collect();
+        let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
+        let tile = &plan.tiles[&op];
+        let cut = tile.reduce.iter().zip(access.sums());
+        let cut = cut.filter(|(span, size)| !span.is_whole(*size)).count() != 0;
+        for piece in tile.pieces() {
+            let steps = access.steps(&piece.results, &piece.reduce, &shapes, &grid);
+            let steps = steps.expect("a plan that is one");
+            for (i, &value) in data.operands.iter().enumerate() {
+                let own = access.operand(i, &steps, &shape(value), &grid).tile;
+                let read = piece.reads.get(i).cloned().flatten().unwrap_or(own);
+                if member(value).is_none() && !read.is_outside(&shape(value), &grid) {
+                    fetched.insert((value, read));
+                }
+            }
+            for (&value, tile) in data.results.iter().zip(&piece.results) {
+                if tile.is_outside(&shape(value), &grid) {
+                    continue;
+                }
+                let bytes =
+                    |tile: &Tile, bits| bytes_of(target, tensor(value), tile, bits, &programs);
+                let bits = tensor(value).dtype.bits();
+                let runs = cut && access.running().is_some();
+                if escapes[value.index()] {
+                    standing += buffers(tile) * bytes(tile, bits);
+                } else if !name_of(op) {
+                    made[at] += bytes(tile, if runs { wide(value) } else { bits });
+                }
+                if runs {
+                    let mut rows = tile.clone();
+                    rows.0[access.running_dim().expect("it runs on")] = Span::whole(1);
+                    standing += 2 * bytes(&rows, 32);
+                } else if cut {
+                    standing += bytes(tile, wide(value));
+                }
+            }
+        }
+    }
+    for (value, tile) in &fetched {
+        standing += buffers(tile)
+            * bytes_of(
+                target,
+                tensor(*value),
+                tile,
+                tensor(*value).dtype.bits(),
+                &programs,
+            );
+    }
+    // What a later operation needs is there, under whatever name.
+    let makers = |op: Op| -> Vec<usize> {
+        let mut open: Vec<Op> = func.ops[op]
+            .operands
+            .iter()
+            .filter_map(|&v| member(v))
+            .collect();
+        let mut found = Vec::new();
+        while let Some(op) = open.pop() {
+            found.extend(group.ops.iter().position(|&o| o == op));
+            if name_of(op) {
+                open.extend(func.ops[op].operands.iter().filter_map(|&v| member(v)));
+            }
+        }
+        found
+    };
+    let needs: Vec<Vec<usize>> = group.ops.iter().map(|&op| makers(op)).collect();
+    let live = (0..group.ops.len()).map(|now| {
+        let needed = |at: &usize| *at == now || needs[now..].iter().any(|n| n.contains(at));
+        (0..=now).filter(needed).map(|at| made[at]).sum::<u64>()
+    });
+    standing + live.max().unwrap_or(0)
+}
+
+/// The groups of a planned program against what is counted again; the number of groups, and how many cut a sum.
+fn check(
+    name: &str,
+    module: &Module,
+    report: &TileReport,
+    target: &Target,
+    memory: u64,
+) -> [usize; 2] {
+    let registry = optc_ops::registry();
+    let mut groups = report.groups.iter();
+    let mut counts = [0, 0];
+    for func in &module.funcs {
+        let Some(plan) = Plan::read(func).expect("a plan") else {
+            continue;
+        };
+        for number in 0..plan.groups.len() {
+            let group = groups.next().expect("a group that is reported");
+            let found = recounted(func, &registry, &plan, number, target);
+            let place = || format!("{name}: group {number}: {group:?}\n{}", text::print(module));
+            assert_eq!(found, group.footprint, "{}", place());
+            assert!(group.footprint <= memory, "{}", place());
+            counts[0] += 1;
+            let sums = plan.groups[number].ops.iter();
+            counts[1] += usize::from(sums.clone().any(|op| !plan.tiles[op].reduce.is_empty()));
+        }
+    }
+    counts
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "ir"));
+    paths.sort();
+    paths
+}
+
+fn module_of(path: &PathBuf) -> Module {
+    let source = std::fs::read_to_string(path).expect("a program");
+    text::parse(&source).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()))
+}
+
+/// The plans that are written by hand.
+#[test]
+fn plans_of_the_project_hold_what_is_said() {
+    let mut sums = 0;
+    for path in files("tests/plans") {
+        for target in ["cpu", "tpu"] {
+            let target = built_in(target);
+            let name = format!("{} on {}", path.display(), target.name);
+            let memory = u64::MAX;
+            // Blocks that a target does not take are no plan for it.
+            let Ok((module, report)) = planned(
+                &module_of(&path),
+                "tile-propagate{memory=1099511627776}",
+                &target,
+            ) else {
+                continue;
+            };
+            sums += check(&name, &module, &report, &target, memory)[1];
+        }
+    }
+    assert!(5 <= sums, "{sums} groups with sums");
+}
+
+/// The groups cut out of models, with layouts and without, with enough memory and with little.
+#[test]
+fn plans_of_model_groups_hold_what_is_said() {
+    let mut counts = [0, 0];
+    for path in files("tests/cases/passes/tile-propagate/groups") {
+        let module = module_of(&path);
+        for (target, memory) in [
+            ("tpu", 1 << 24),
+            ("tpu", 1 << 20),
+            ("triton", 1 << 17),
+            ("cpu", 1 << 14),
+        ] {
+            for before in ["", "view-fold,"] {
+                let target = built_in(target);
+                let name = format!("{} on {}, {memory} bytes", path.display(), target.name);
+                let passes = format!("{before}tile-propagate{{memory={memory}}}");
+                let (module, report) =
+                    planned(&module, &passes, &target).unwrap_or_else(|e| panic!("{name}: {e}"));
+                let found = check(&name, &module, &report, &target, memory);
+                counts = [counts[0] + found[0], counts[1] + found[1]];
+            }
+        }
+    }
+    assert!(
+        200 <= counts[0] && 5 <= counts[1],
+        "{counts:?} groups, with sums"
+    );
+}
+
+#[test]
+fn plans_of_random_programs_hold_what_is_said() {
+    let registry = Arc::new(optc_ops::registry());
+    let mut groups = 0;
+    for seed in 0..cases(200) {
+        let count = usize::try_from(2 + seed % 11).expect("a number");
+        let module = program_of(seed, Profile::Mixed, count, &registry);
+        let targets = ["cpu", "tpu", "mosaic_gpu", "triton"];
+        let target = built_in(targets[usize::try_from(seed % 4).expect("a number")]);
+        let memory = 1u64 << (8 + seed / 4 % 12);
+        let fold = if seed.is_multiple_of(3) {
+            "view-fold,"
+        } else {
+            ""
+        };
+        let passes = format!("{fold}tile-propagate{{memory={memory}}}");
+        let (module, report) =
+            planned(&module, &passes, &target).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        groups += check(&format!("seed {seed}"), &module, &report, &target, memory)[0];
+    }
+    assert!(
+        usize::try_from(cases(100)).expect("a number") < groups,
+        "{groups} groups"
+    );
+}
+
+/// A product in 16 bits is added up in 32: what does not fit with its sums is cut smaller.
+#[test]
+fn sums_of_narrow_products_are_held_in_wide_elements() {
+    let source = r#"func.func @main(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+  %0 = "hbir.matmul"(%a, %b) : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  return %0 : tensor<8192x8192xbf16>
+}"#;
+    let module = text::parse(source).expect("a program");
+    let target = built_in("tpu");
+    let memory = 1 << 27;
+    let (plan, report) = planned(&module, "tile-propagate", &target).expect("a plan");
+    check("product", &plan, &report, &target, memory);
+    // In four programs with sums in four parts the blocks alone fill the memory: the sums are 64 MiB more.
+    let by_hand = source
+        .replacen(" {\n", " attributes {hbir.groups = [{grid = [2, 2, 4], order = [\"parallel\", \"parallel\", \"arbitrary\"]}]} {\n", 1)
+        .replacen(
+            "(%a, %b) :",
+            "(%a, %b) {tile = {group = 0, reduce = [\"2048 @ g2 * 2048\"], result = [\"4096 @ g0 * 4096\", \"4096 @ g1 * 4096\"]}} :",
+            1,
+        );
+    let module = text::parse(&by_hand).expect("a program");
+    let refused = planned(&module, "tile-propagate", &target).expect_err("too large");
+    assert!(
+        refused.contains("needs 201326592 bytes on chip, wanted at most 134217728"),
+        "{refused}"
+    );
+}
+
+/// The last two dimensions of the stored order are padded, whatever order would pad least.
+#[test]
+fn small_images_are_padded_as_they_are_stored() {
+    let target = built_in("tpu");
+    for (encoding, wanted) in [
+        ("", 4 * 2 * 512 * 8 * 128),
+        (", {order = [2, 3, 0, 1]}", 4 * 7 * 7 * 2 * 512),
+    ] {
+        let ty = format!("tensor<2x512x7x7xf32{encoding}>");
+        let source = format!(
+            "func.func @main(%x: {ty}) -> {ty} attributes {{hbir.groups = [{{grid = []}}]}} {{\n  %0 = \"hbir.relu\"(%x) {{tile = {{group = 0}}}} : ({ty}) -> {ty}\n  return %0 : {ty}\n}}"
+        );
+        let source = source.replacen(
+            "group = 0}",
+            "group = 0, result = [\"2\", \"512\", \"7\", \"7\"]}",
+            1,
+        );
+        let module = text::parse(&source).expect("a program");
+        let (_, report) = planned(&module, "tile-propagate", &target).expect("a plan");
+        assert_eq!(report.groups[0].footprint, 2 * wanted, "{encoding}");
+    }
+}
