@@ -441,7 +441,10 @@ fn operations_are_named_where_they_are_declared_read_or_written() {
         .collect();
     let mut found = Vec::new();
     for (at, text) in reporting_sources() {
-        if NAMES_OPERATIONS.iter().any(|allowed| at.starts_with(allowed)) {
+        if NAMES_OPERATIONS
+            .iter()
+            .any(|allowed| at.starts_with(allowed))
+        {
             continue;
         }
         let code: Vec<&str> = text

@@ -139,7 +139,7 @@ pub fn equivalent(
     let (mut sizes, equal) = choices([(a, func_a), (b, func_b)], &options.bindings);
     if let Some(equal) = equal {
         let runs = |sizes: &Bindings| {
-            let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes)?;
+            let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
             let (func, given) = (&options.func, &options.bindings);
             run_reference(a, registry, func, &inputs, data_a, given)
         };

@@ -22,10 +22,15 @@ pub(crate) struct Arg {
 }
 
 impl Arg {
+    /// C1: an axis of the operand.
+    pub(crate) fn along(self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "arg-c1", self.axis, op.operand(0)?.rank())
+    }
+
     /// C1: an axis of the operand. C2: the axis is not empty.
     pub(crate) fn infer(self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        let axis = as_axis(op, "arg-c1", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         if x.dims[axis] == Dim::Fixed(0) {
             let message = format!(
                 "{} of {} along the empty axis {axis}",
@@ -44,7 +49,7 @@ impl Arg {
         better: fn(Ordering) -> Ordering,
     ) -> Result<Vec<Tensor>, EvalError> {
         let x = call.input(0);
-        let axis = as_axis(call.op, "arg-c1", self.axis, x.shape.len())?;
+        let axis = self.along(call.op)?;
         let lanes = Lanes::new(&x.shape, axis);
         let wins = |a: usize, b: usize| {
             let order = better(element_order(x, a, b));
@@ -77,10 +82,7 @@ impl Arg {
     }
 
     pub(crate) fn freedom(self, op: &OpRef<'_>) -> Freedom {
-        let axis = op
-            .operand(0)
-            .and_then(|x| as_axis(op, "arg-c1", self.axis, x.rank()));
-        match axis {
+        match self.along(op) {
             Ok(axis) => reduce::freedom(op, &[axis], self.keepdims),
             Err(_) => Freedom::barrier(op),
         }

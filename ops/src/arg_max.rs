@@ -18,6 +18,14 @@ attributes! {
 }
 
 impl ArgMax {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`arg-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        self.arg().along(op)
+    }
+
     fn arg(&self) -> Arg {
         Arg {
             axis: self.axis,

@@ -7,10 +7,10 @@
 
 use crate::labels::broadcasting;
 use crate::shape::one;
-use optc_ir::{Code, attributes};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Sign};
+use optc_ir::{Code, attributes};
 
 attributes! {
     /// The same numbers in another element type.

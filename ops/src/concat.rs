@@ -18,6 +18,16 @@ attributes! {
     }
 }
 
+impl Concat {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The first operand has no such dimension (`concat-c2`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "concat-c2", self.axis, op.operand(0)?.rank())
+    }
+}
+
 impl Operation for Concat {
     const NAME: &'static str = "hbir.concat";
     const SUMMARY: &'static str = "the operands one after another along an axis";
@@ -31,7 +41,7 @@ impl Operation for Concat {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let dtype = common_dtype(op, "concat-c1", 0..op.operands.len())?;
         let first = op.operand(0)?;
-        let axis = as_axis(op, "concat-c2", self.axis, first.rank())?;
+        let axis = self.along(op)?;
         let mut dims = first.dims.clone();
         for i in 1..op.operands.len() {
             let next = op.operand(i)?;
@@ -49,7 +59,7 @@ impl Operation for Concat {
     }
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
-        let axis = as_axis(call.op, "concat-c2", self.axis, call.input(0).shape.len())?;
+        let axis = self.along(call.op)?;
         let shape = call.shape();
         let outer: usize = shape[..axis].iter().product();
         let runs = || {
@@ -87,7 +97,7 @@ impl Operation for Concat {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let result = op.result(0)?;
             let labels = f.fresh_for(result.rank());
-            let axis = as_axis(op, "concat-c2", self.axis, result.rank())?;
+            let axis = self.along(op)?;
             f.role(labels[axis], Role::Axis);
             (0..op.operands.len()).for_each(|_| f.operand(marks(&labels)));
             f.result(marks(&labels));
@@ -98,7 +108,7 @@ impl Operation for Concat {
     /// Operand i lies in the result from the sum of the extents before it on.
     fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
         let result = op.result(0)?;
-        let axis = as_axis(op, "concat-c2", self.axis, result.rank())?;
+        let axis = self.along(op)?;
         let mut access = Access::whole(op);
         for (d, dim) in result.dims.iter().enumerate() {
             let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);

@@ -30,7 +30,7 @@ impl Operation for Cumsum {
     /// C1: an axis of the operand. C2: of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        as_axis(op, "cumsum-c1", self.axis, x.rank())?;
+        self.along(op)?;
         if x.dtype.is_bool() {
             return Err(OpError::new(
                 "cumsum-c2",
@@ -56,10 +56,7 @@ impl Operation for Cumsum {
     }
 
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
-        let axis = op
-            .operand(0)
-            .and_then(|x| as_axis(op, "cumsum-c1", self.axis, x.rank()));
-        match axis {
+        match self.along(op) {
             Ok(axis) => broadcasting_along(op, &[axis]),
             Err(_) => Freedom::barrier(op),
         }
@@ -67,6 +64,14 @@ impl Operation for Cumsum {
 }
 
 impl Cumsum {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`cumsum-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "cumsum-c1", self.axis, op.operand(0)?.rank())
+    }
+
     fn sums<T: Copy + Default>(
         &self,
         call: &Call<'_>,
@@ -74,7 +79,7 @@ impl Cumsum {
         add: impl Fn(T, T) -> T,
     ) -> Result<Vec<T>, EvalError> {
         let shape = &call.input(0).shape;
-        let axis = as_axis(call.op, "cumsum-c1", self.axis, shape.len())?;
+        let axis = self.along(call.op)?;
         let mut out = vec![T::default(); x.len()];
         let lanes = Lanes::new(shape, axis);
         for (start, step) in lanes.iter() {

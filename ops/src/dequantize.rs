@@ -3,7 +3,7 @@
 //! `y = (x - zero) * scale` in the scale's element type. Scale and zero point are scalars, or have one element for
 //! each of the extent along `axis`.
 
-use crate::quantization::{self, check_parameters, freedom, parameter};
+use crate::quantization::{self, check_parameters, freedom, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
@@ -14,6 +14,16 @@ attributes! {
     pub struct Dequantize {
         /// The axis along which scale and zero point change; negative ones count from the end.
         axis: i64 = 1,
+    }
+}
+
+impl Dequantize {
+    /// The dimension along which scale and zero point change; none where both are scalars.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`quantize-c2`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<Option<usize>, OpError> {
+        parameter_axis(op, self.axis)
     }
 }
 

@@ -18,6 +18,16 @@ attributes! {
     }
 }
 
+impl Gather {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The first operand has no such dimension (`gather-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "gather-c1", self.axis, op.operand(0)?.rank())
+    }
+}
+
 impl Operation for Gather {
     const NAME: &'static str = "hbir.gather";
     const SUMMARY: &'static str = "the elements along an axis that indices name";
@@ -29,7 +39,7 @@ impl Operation for Gather {
     /// C1: an axis of the first operand. C2: the indices are integers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
-        let axis = as_axis(op, "gather-c1", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         wants_index(op, "gather-c2", 1)?;
         one(
             [&x.dims[..axis], &indices.dims, &x.dims[axis + 1..]].concat(),
@@ -39,7 +49,7 @@ impl Operation for Gather {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let (x, indices) = (call.input(0), call.input(1));
-        let axis = as_axis(call.op, "gather-c1", self.axis, x.shape.len())?;
+        let axis = self.along(call.op)?;
         let n = x.shape[axis];
         let places: Result<Vec<usize>, EvalError> = (0..indices.len())
             .map(|i| position(indices.i64_at(i), n))
@@ -58,7 +68,7 @@ impl Operation for Gather {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let (x, indices) = (op.operand(0)?.rank(), op.operand(1)?.rank());
-            let axis = as_axis(op, "gather-c1", self.axis, x)?;
+            let axis = self.along(op)?;
             let labels = f.fresh_for(x - 1 + indices);
             let mut own = marks(&labels[..axis]);
             own.push(Some(f.fresh(Role::Axis)));
@@ -80,7 +90,7 @@ impl Operation for Gather {
             return None;
         }
         let shape = op.operand(0).ok()?.shape()?;
-        let axis = as_axis(op, "gather-c1", self.axis, shape.len()).ok()?;
+        let axis = self.along(op).ok()?;
         is_permutation(&known(1)?, shape[axis]).then_some(0)
     }
 

@@ -19,6 +19,16 @@ attributes! {
     }
 }
 
+impl GatherElements {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The first operand has no such dimension (`gather-elements-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "gather-elements-c1", self.axis, op.operand(0)?.rank())
+    }
+}
+
 impl Operation for GatherElements {
     const NAME: &'static str = "hbir.gather_elements";
     const SUMMARY: &'static str = "for each index the element it names along an axis";
@@ -31,7 +41,7 @@ impl Operation for GatherElements {
     /// axis the indices are no longer than the operand.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
-        let axis = as_axis(op, "gather-elements-c1", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         wants_index(op, "gather-elements-c2", 1)?;
         wants_rank(op, "gather-elements-c3", 1, x.rank())?;
         for (d, (a, b)) in x.dims.iter().zip(&indices.dims).enumerate() {
@@ -50,7 +60,7 @@ impl Operation for GatherElements {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let (x, indices) = (call.input(0), call.input(1));
-        let axis = as_axis(call.op, "gather-elements-c1", self.axis, x.shape.len())?;
+        let axis = self.along(call.op)?;
         let places = element_places(&x.shape, indices, axis)?;
         Ok(vec![x.gather(call.shape(), |i| places[i])])
     }
@@ -62,7 +72,7 @@ impl Operation for GatherElements {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let rank = op.operand(0)?.rank();
-            let axis = as_axis(op, "gather-elements-c1", self.axis, rank)?;
+            let axis = self.along(op)?;
             let labels = f.fresh_for(rank);
             let mut own = marks(&labels);
             own[axis] = Some(f.fresh(Role::Axis));

@@ -15,6 +15,16 @@ attributes! {
     }
 }
 
+impl Iota {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The result has no such dimension (`iota-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "iota-c1", self.axis, op.result(0)?.rank())
+    }
+}
+
 impl Operation for Iota {
     const NAME: &'static str = "hbir.iota";
     const SUMMARY: &'static str = "the index along an axis";
@@ -25,7 +35,7 @@ impl Operation for Iota {
     /// C1: an axis of the result. C2: of numbers.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let result = op.result(0)?;
-        as_axis(op, "iota-c1", self.axis, result.rank())?;
+        self.along(op)?;
         if result.dtype.is_bool() {
             return Err(OpError::new(
                 "iota-c2",
@@ -37,7 +47,7 @@ impl Operation for Iota {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let shape = call.shape();
-        let axis = as_axis(call.op, "iota-c1", self.axis, shape.len())?;
+        let axis = self.along(call.op)?;
         let inner: usize = shape[axis + 1..].iter().product();
         let n: usize = shape.iter().product();
         Ok(call.integers((0..n).map(|i| (i / inner % shape[axis]) as i128)))

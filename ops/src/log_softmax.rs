@@ -13,6 +13,16 @@ attributes! {
     }
 }
 
+impl LogSoftmax {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`softmax-c2`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        softmax::along(op, self.axis)
+    }
+}
+
 impl Operation for LogSoftmax {
     const NAME: &'static str = "hbir.log_softmax";
     const SUMMARY: &'static str = "the logarithm of softmax along an axis";

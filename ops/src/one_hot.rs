@@ -22,6 +22,16 @@ attributes! {
     }
 }
 
+impl OneHot {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The result has no such dimension (`one-hot-c2`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "one-hot-c2", self.axis, op.operand(0)?.rank() + 1)
+    }
+}
+
 impl Operation for OneHot {
     const NAME: &'static str = "hbir.one_hot";
     const SUMMARY: &'static str = "a new dimension that marks each index";
@@ -35,7 +45,7 @@ impl Operation for OneHot {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         wants_index(op, "one-hot-c1", 0)?;
-        let axis = as_axis(op, "one-hot-c2", self.axis, x.rank() + 1)?;
+        let axis = self.along(op)?;
         let depth = self.depth;
         let size = u64::try_from(depth)
             .ok()
@@ -62,7 +72,7 @@ impl Operation for OneHot {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let (x, shape) = (call.input(0), call.shape());
-        let axis = as_axis(call.op, "one-hot-c2", self.axis, shape.len())?;
+        let axis = self.along(call.op)?;
         let depth = shape[axis];
         let inner: usize = shape[axis + 1..].iter().product();
         let n = shape.iter().product::<usize>();
@@ -88,7 +98,7 @@ impl Operation for OneHot {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let rank = op.result(0)?.rank();
-            let axis = as_axis(op, "one-hot-c2", self.axis, rank)?;
+            let axis = self.along(op)?;
             let labels = f.fresh_for(rank);
             f.role(labels[axis], Role::Axis);
             let mut indices = labels.clone();

@@ -9,7 +9,7 @@ use optc_ir::tensor::EvalError;
 use optc_ir::types::Dim;
 
 /// The axis, unless every parameter is a scalar.
-fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {
+pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {
     let mut scalar = true;
     for i in 1..op.operands.len() {
         scalar &= op.operand(i)?.rank() == 0;

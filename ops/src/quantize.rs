@@ -4,7 +4,7 @@
 //! one's. Scale and zero point are scalars, or have one element for each of the extent along `axis`.
 
 use crate::cast::saturate;
-use crate::quantization::{self, check_parameters, freedom, parameter};
+use crate::quantization::{self, check_parameters, freedom, parameter, parameter_axis};
 use crate::shape::{one, wants_float};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
@@ -18,6 +18,16 @@ attributes! {
         axis: i64 = 1,
         /// The element type of the result; that of the zero point when absent, ui8 without one.
         to: Option<DType>,
+    }
+}
+
+impl Quantize {
+    /// The dimension along which scale and zero point change; none where both are scalars.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`quantize-c2`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<Option<usize>, OpError> {
+        parameter_axis(op, self.axis)
     }
 }
 

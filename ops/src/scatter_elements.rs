@@ -23,6 +23,16 @@ attributes! {
     }
 }
 
+impl ScatterElements {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The first operand has no such dimension (`scatter-elements-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "scatter-elements-c1", self.axis, op.operand(0)?.rank())
+    }
+}
+
 impl Operation for ScatterElements {
     const NAME: &'static str = "hbir.scatter_elements";
     const SUMMARY: &'static str = "a copy with elements written at indices along an axis";
@@ -35,7 +45,7 @@ impl Operation for ScatterElements {
     /// have the indices' shape and the first operand's element type. C5: a known reduction.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
-        as_axis(op, "scatter-elements-c1", self.axis, x.rank())?;
+        self.along(op)?;
         wants_index(op, "scatter-elements-c2", 1)?;
         wants_rank(op, "scatter-elements-c3", 1, x.rank())?;
         common_dtype(op, "scatter-elements-c4", [0, 2])?;
@@ -53,7 +63,7 @@ impl Operation for ScatterElements {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let x = call.input(0);
-        let axis = as_axis(call.op, "scatter-elements-c1", self.axis, x.shape.len())?;
+        let axis = self.along(call.op)?;
         for (d, &n) in call.input(1).shape.iter().enumerate() {
             if d != axis && x.shape[d] < n {
                 let message = format!("{n} indices in dimension {d} of {} elements", x.shape[d]);
@@ -71,7 +81,7 @@ impl Operation for ScatterElements {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let rank = op.operand(0)?.rank();
-            let axis = as_axis(op, "scatter-elements-c1", self.axis, rank)?;
+            let axis = self.along(op)?;
             let labels = f.fresh_for(rank);
             f.role(labels[axis], Role::Axis);
             let mut updates = marks(&labels);

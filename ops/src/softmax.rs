@@ -17,6 +17,16 @@ attributes! {
     }
 }
 
+impl Softmax {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`softmax-c2`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        along(op, self.axis)
+    }
+}
+
 impl Operation for Softmax {
     const NAME: &'static str = "hbir.softmax";
     const SUMMARY: &'static str = "exponentials that sum to 1 along an axis";
@@ -44,7 +54,7 @@ impl Operation for Softmax {
     /// A loop a dimension; the one along the axis runs on with the sum of what was read so far.
     fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
         let x = op.operand(0)?;
-        let axis = as_axis(op, "softmax-c2", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         let mut access = Access::whole(op);
         for (d, dim) in x.dims.iter().enumerate() {
             let kind = if d == axis {
@@ -60,11 +70,16 @@ impl Operation for Softmax {
     }
 }
 
+/// C2: an axis of the operand.
+pub(crate) fn along(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
+    as_axis(op, "softmax-c2", axis, op.operand(0)?.rank())
+}
+
 /// C1: of floats. C2: an axis of the operand.
 pub(crate) fn infer(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
     let dtype = wants_float(op, "softmax-c1", 0)?;
-    as_axis(op, "softmax-c2", axis, x.rank())?;
+    along(op, axis)?;
     one(x.dims.clone(), dtype)
 }
 
@@ -76,7 +91,7 @@ pub(crate) fn along_lanes(
     f: impl Fn(f64, f64) -> f64,
 ) -> Result<Vec<Tensor>, EvalError> {
     let x = call.input(0);
-    let axis = as_axis(call.op, "softmax-c2", axis, x.shape.len())?;
+    let axis = along(call.op, axis)?;
     let mut values = x.to_f64();
     let lanes = Lanes::new(&x.shape, axis);
     for (start, step) in lanes.iter() {
@@ -94,10 +109,7 @@ pub(crate) fn along_lanes(
 }
 
 pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
-    match op
-        .operand(0)
-        .and_then(|x| as_axis(op, "softmax-c2", axis, x.rank()))
-    {
+    match along(op, axis) {
         Ok(axis) => broadcasting_along(op, &[axis]),
         Err(_) => Freedom::barrier(op),
     }

@@ -31,7 +31,7 @@ impl Operation for Split {
     /// C1: an axis of the operand. C2: sizes are not negative. C3: they add up to the axis.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        let axis = as_axis(op, "split-c1", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         let sizes = self.extents()?;
         let sum = sizes.iter().try_fold(0u64, |a, &n| a.checked_add(n));
         if x.dims[axis].fixed().is_some_and(|n| sum != Some(n)) {
@@ -55,7 +55,7 @@ impl Operation for Split {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let x = call.input(0);
-        let axis = as_axis(call.op, "split-c1", self.axis, x.shape.len())?;
+        let axis = self.along(call.op)?;
         let strides = x.strides();
         let mut at = 0;
         let mut out = Vec::with_capacity(call.results.len());
@@ -79,7 +79,7 @@ impl Operation for Split {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let x = op.operand(0)?;
             let labels = f.fresh_for(x.rank());
-            let axis = as_axis(op, "split-c1", self.axis, x.rank())?;
+            let axis = self.along(op)?;
             f.role(labels[axis], Role::Axis);
             f.operand(marks(&labels));
             op.results.iter().for_each(|_| f.result(marks(&labels)));
@@ -90,7 +90,7 @@ impl Operation for Split {
     /// One loop runs along the axis; each result is its part of it.
     fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
         let x = op.operand(0)?;
-        let axis = as_axis(op, "split-c1", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         let mut access = Access::whole(op);
         for (d, dim) in x.dims.iter().enumerate() {
             let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
@@ -121,6 +121,14 @@ impl Operation for Split {
 }
 
 impl Split {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`split-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "split-c1", self.axis, op.operand(0)?.rank())
+    }
+
     /// The parts' extents.
     fn extents(&self) -> Result<Vec<u64>, OpError> {
         let found = &self.sizes;

@@ -25,6 +25,16 @@ attributes! {
     }
 }
 
+impl TopK {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`top-k-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "top-k-c1", self.axis, op.operand(0)?.rank())
+    }
+}
+
 impl Operation for TopK {
     const NAME: &'static str = "hbir.top_k";
     const SUMMARY: &'static str =
@@ -36,7 +46,7 @@ impl Operation for TopK {
     /// C1: an axis of the operand. C2: `k` lies between 0 and its extent.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        let axis = as_axis(op, "top-k-c1", self.axis, x.rank())?;
+        let axis = self.along(op)?;
         let k = self.k;
         let size = u64::try_from(k).ok();
         let size = size
@@ -62,7 +72,7 @@ impl Operation for TopK {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let x = call.input(0);
-        let axis = as_axis(call.op, "top-k-c1", self.axis, x.shape.len())?;
+        let axis = self.along(call.op)?;
         let shape = call.shape();
         let mut places = vec![0; shape.iter().product()];
         let mut indices = vec![0i64; places.len()];
@@ -89,7 +99,7 @@ impl Operation for TopK {
     fn freedom(&self, op: &OpRef<'_>) -> Freedom {
         or_barrier(op, FreedomClass::Ordered, |f| {
             let rank = op.operand(0)?.rank();
-            let axis = as_axis(op, "top-k-c1", self.axis, rank)?;
+            let axis = self.along(op)?;
             let labels = f.fresh_for(rank);
             f.role(labels[axis], Role::Axis);
             let mut own = marks(&labels);

@@ -60,7 +60,10 @@ fn what_draws_at_random_is_no_constant() {
     }
     // Nobody has said what it does.
     let undeclared = transposed("");
-    assert_eq!((undeclared.movement_ops, undeclared.movement_bytes), (1, 48));
+    assert_eq!(
+        (undeclared.movement_ops, undeclared.movement_bytes),
+        (1, 48)
+    );
     let computed = transposed(", effect = \"pure\"");
     assert_eq!(
         (computed.movement_ops, computed.constant_movement_ops),

@@ -8,6 +8,7 @@ Each case writes its files into a folder of its own and runs OPTC there with 10 
 or 2, no signal, no defect of the compiler.  With NAMEs the cases whose names start so run alone.  Needs
 nothing but Python and Linux.
 """
+import functools
 import os
 import pathlib
 import re
@@ -30,6 +31,17 @@ def case(name, *args, code=None, files=None, **options):
     """A command, the files it reads (name -> content or a function that makes the file at a path), and the code of the
     error it must end with; any end that is no harm without one."""
     CASES.append((name, args, code, files or {}, options))
+
+
+@functools.lru_cache(maxsize=2)
+def content(make, args):
+    made = make(*args)
+    return made.encode() if isinstance(made, str) else made
+
+
+def later(make, *args):
+    """A file that is made where it is needed."""
+    return lambda path: path.write_bytes(content(make, args))
 
 
 # ---- programs ----
@@ -236,8 +248,8 @@ def sparse(size):
 
 # ---- what is tried ----
 
-SMALL = unary(3)
-LONG = unary(2000)
+SMALL = later(unary, 3)
+LONG = later(unary, 2000)
 
 for at, command in enumerate([
         ["in.ir"], ["long.ir"], ["--emit=json", "long.ir"], ["--emit=svg", "long.ir"], ["--emit=hlo", "long.ir"],
@@ -251,29 +263,29 @@ for at, command in enumerate([
 
 for fold in ["--pass=view-fold{max-layouts=1}", "--pass=view-fold", "--pass=view-fold,tile-propagate"]:
     short = fold.split("=", 1)[1]
-    case(f"chain-unary {short}", fold, "in.ir", files={"in.ir": unary(5000)})
-    case(f"chain-moves {short}", fold, "in.ir", files={"in.ir": chain_of_transposes(2000)})
+    case(f"chain-unary {short}", fold, "in.ir", files={"in.ir": later(unary, 5000)})
+    case(f"chain-moves {short}", fold, "in.ir", files={"in.ir": later(chain_of_transposes, 2000)})
 for target in ["cpu", "triton", "tpu"]:
     tiles = ["--pass=view-fold,tile-propagate", f"--target={target}"]
-    case(f"tiles-incompatible {target}", *tiles, "in.ir", files={"in.ir": rearrangements(32)})
-    case(f"tiles-rank {target}", *tiles, "in.ir", files={"in.ir": of_high_rank(200, 20)})
-    case(f"tiles-split {target}", *tiles, "in.onnx", files={"in.onnx": split_and_joined(5000)})
+    case(f"tiles-incompatible {target}", *tiles, "in.ir", files={"in.ir": later(rearrangements, 32)})
+    case(f"tiles-rank {target}", *tiles, "in.ir", files={"in.ir": later(of_high_rank, 200, 20)})
+    case(f"tiles-split {target}", *tiles, "in.onnx", files={"in.onnx": later(split_and_joined, 5000)})
 
-for name, text in [("tuple", hlo_tuples(40000)), ("parameters", hlo_parameters(40000))]:
+for name, text in [("tuple", later(hlo_tuples, 40000)), ("parameters", later(hlo_parameters, 40000))]:
     for args in [[], ["--emit=hlo"], ["stats"], ["--pass=view-fold"]]:
         case(f"hlo-{name} {' '.join(args)}", *args, "in.hlo", files={"in.hlo": text})
 
 for args in [[], ["stats"], ["--pass=canonicalize"], ["--pass=view-fold"], ["stats", "--pass=default"]]:
-    for name, model in [("one", split(200000, 1)), ("all", split(200000, 200000))]:
+    for name, model in [("one", later(split, 200000, 1)), ("all", later(split, 200000, 200000))]:
         case(f"split-{name} {' '.join(args)}", *args, "in.onnx", files={"in.onnx": model})
 
 for args in [["--emit=pallas"], ["--emit=hlo"], ["--pass=view-fold"], ["stats"]]:
-    case(f"functions {args[0]}", *args, "in.ir", files={"in.ir": functions(5000)})
-    case(f"operations {args[0]}", *args, "in.ir", files={"in.ir": unary(20000)})
-    case(f"calls {args[0]}", *args, "in.ir", files={"in.ir": doubled_calls(40)})
-case("calls verify", "verify", "in.ir", "in.ir", code="run-steps", files={"in.ir": doubled_calls(40)})
+    case(f"functions {args[0]}", *args, "in.ir", files={"in.ir": later(functions, 5000)})
+    case(f"operations {args[0]}", *args, "in.ir", files={"in.ir": later(unary, 20000)})
+    case(f"calls {args[0]}", *args, "in.ir", files={"in.ir": later(doubled_calls, 40)})
+case("calls verify", "verify", "in.ir", "in.ir", code="run-steps", files={"in.ir": later(doubled_calls, 40)})
 case("calls run", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="run-steps",
-     files={"in.ir": doubled_calls(40), "x.npz": lambda path: npz(path, "x", (2,), "<f4", 8)})
+     files={"in.ir": later(doubled_calls, 40), "x.npz": lambda path: npz(path, "x", (2,), "<f4", 8)})
 
 case("open-sizes", "verify", "in.ir", "in.ir", files={"in.ir": open_sizes()})
 
@@ -321,12 +333,12 @@ def limit():
 def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
     """What is wrong, or nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in files.items():
+        for name, written in files.items():
             path = pathlib.Path(folder, name)
-            if callable(content):
-                content(path)
+            if callable(written):
+                written(path)
             else:
-                path.write_bytes(content.encode() if isinstance(content, str) else content)
+                path.write_bytes(written.encode() if isinstance(written, str) else written)
         with open(stdin, "rb") as source, open(stdout, "wb") as sink:
             try:
                 done = subprocess.run([optc, *args], cwd=folder, stdin=source, stdout=sink, stderr=subprocess.PIPE,

@@ -76,7 +76,8 @@ pub(crate) fn emit(
 /// draw at random. Of other domains nothing is known but of those that onnxruntime brings.
 fn effect(domain: &str, kind: &str) -> Option<Effect> {
     let random = kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial");
-    let known = domain.is_empty() || domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
+    let known =
+        domain.is_empty() || domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
     match (random, known) {
         (true, _) => Some(Effect::Random),
         (false, true) => Some(Effect::Pure),

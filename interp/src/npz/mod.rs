@@ -45,18 +45,6 @@ pub enum NpzError {
     Write(String),
 }
 
-impl NpzError {
-    /// A stable kebab-case name.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            NpzError::Archive(_) | NpzError::Array { .. } => "npz-input",
-            NpzError::Input(e) => e.code(),
-            NpzError::Write(_) => "io-write",
-        }
-    }
-}
-
 /// One array as it lies in a file, brought into C order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NpzArray {

@@ -299,6 +299,12 @@ pub trait OpDecl: Send + Sync {
     /// Its attributes.
     fn fields(&self) -> &'static [Field];
 
+    /// The attributes of an operation as they are read: those that have a default are filled in.
+    ///
+    /// # Errors
+    /// It is another operation, or an attribute is missing or of the wrong kind.
+    fn attributes(&self, op: &OpRef<'_>) -> Result<AttrDict, OpError>;
+
     /// Its numbered constraints.
     fn codes(&self) -> &'static [Code];
 

@@ -1,5 +1,6 @@
 //! What an operation declares: a typed struct of its attributes and everything the compiler asks of it.
 
+use crate::attr::AttrDict;
 use crate::diag::{Code, nearest};
 use crate::op::{
     Attributes, Effect, EvalContext, Field, Freedom, Inferred, OpDecl, OpError, OpRef, Traffic,
@@ -209,6 +210,9 @@ impl<T: Operation> OpDecl for Declared<T> {
     }
     fn fields(&self) -> &'static [Field] {
         T::FIELDS
+    }
+    fn attributes(&self, op: &OpRef<'_>) -> Result<AttrDict, OpError> {
+        T::of(op).map(|typed| typed.write())
     }
     fn codes(&self) -> &'static [Code] {
         T::CODES

@@ -54,7 +54,11 @@ fn read_values(
         return Ok(IndexMap::new());
     };
     let refused = |e: NpzError| {
-        let diag = Diagnostic::error(e.code(), e.to_string());
+        let code = match &e {
+            NpzError::Input(e) => e.code(),
+            NpzError::Archive(_) | NpzError::Array { .. } | NpzError::Write(_) => "npz-input",
+        };
+        let diag = Diagnostic::error(code, e.to_string());
         Failure::about(&path.display().to_string(), diag)
     };
     let file = File::open(path).map_err(|e| Error::io("read", path, &e))?;

@@ -26,7 +26,7 @@ use crate::rewrite::{self, Part};
 use crate::{Status, Streams};
 use header::Header;
 pub use header::command as words;
-use optc::{Severity, SizeTable, Stats};
+use optc::{Severity, SizeTable, Stats, read_file};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -104,9 +104,11 @@ pub fn discover(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in entries {
         if entry.is_dir() {
             found.extend(discover(&entry)?);
-        } else if is_text(&entry) && String::from_utf8_lossy(&fs::read(&entry)?).contains("// RUN:")
-        {
-            found.push(entry);
+        } else if is_text(&entry) && entry.is_file() {
+            let bytes = read_file(&entry).map_err(io::Error::other)?;
+            if String::from_utf8_lossy(&bytes).contains("// RUN:") {
+                found.push(entry);
+            }
         }
     }
     Ok(found)
@@ -120,7 +122,7 @@ fn is_text(path: &Path) -> bool {
 #[must_use]
 pub fn run(path: &Path) -> Outcome {
     let mut outcome = Outcome::default();
-    let text = match fs::read(path) {
+    let text = match read_file(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(e) => {
             outcome.failures.push(format!("cannot read the file: {e}"));
