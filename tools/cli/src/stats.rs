@@ -251,6 +251,13 @@ pub(crate) fn figures(
     two_columns(&mut text, ["before", "after"], before, after);
     symbols(&mut text, &[before, after], bound);
     if let Some(fold) = fold {
+        // The figures above are of the program as it is written; what the target forces on its layouts
+        // is in these.
+        let _ = writeln!(
+            text,
+            "{:<24} {:>16} {:>16}",
+            "lowered_bytes", fold.bytes_before, fold.bytes_after
+        );
         let _ = writeln!(
             text,
             "lower bound {} bytes, {}",
