@@ -121,6 +121,17 @@ impl<'m> Functions<'m> {
         self.called.contains(name)
     }
 
+    /// Whether a function keeps a boundary that could be in another layout: something names it, and an
+    /// argument or a result has elements in more than one order.
+    pub(crate) fn keeps_boundary(&self, func: &Func) -> bool {
+        let mut ports = func.args.iter().chain(&func.results);
+        let orders = |&v: &Value| {
+            let dims = func.ty(v).as_tensor().map_or(&[][..], |ty| &ty.dims);
+            dims.iter().any(|d| !d.is_one())
+        };
+        self.is_called(&func.name) && ports.any(orders)
+    }
+
     /// The function that an operation calls, if it is a call.
     fn callee(&self, func: &Func, op: Op) -> Option<&'m Func> {
         self.by_name.get(func.callee(op)?).copied()

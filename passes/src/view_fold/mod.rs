@@ -122,7 +122,8 @@ pub struct FoldReport {
     pub bytes_before: u64,
     /// Movement plus copy bytes of the result.
     pub bytes_after: u64,
-    /// No choice of layouts that the target admits moves and copies fewer bytes than this.
+    /// No choice of layouts that the target admits moves and copies fewer bytes than this, the
+    /// boundaries of called functions being as they are declared.
     pub lower_bound_bytes: u64,
     /// The three figures above as polynomials in the program's unknown sizes, by name; `None` where a
     /// layout has no polynomial.
@@ -184,6 +185,8 @@ impl Pass for ViewFold {
             total.add(index, &folded, &sizes);
             funcs.push(folded.func);
         }
+        let kept = module.funcs.iter().find(|f| functions.keeps_boundary(f));
+        total.kept = kept.map(|f| f.name.to_string());
         let original = Module {
             funcs: std::mem::replace(&mut module.funcs, funcs),
             ..Module::default()
@@ -243,6 +246,8 @@ struct Totals {
     stands_in: bool,
     bound: u64,
     unproven: bool,
+    /// A function that is called, whose boundary is not laid out.
+    kept: Option<String>,
     dropped: u64,
     groups: usize,
     nodes: usize,
@@ -312,7 +317,18 @@ impl Totals {
                 &SizeTable::new(&cx.bindings),
             ))
             .min(after.movement_bytes);
-        let proof = if after.movement_bytes == bound {
+        // What nothing moves no other boundary makes better.
+        let kept = self.kept.filter(|_| after.movement_bytes != 0);
+        if let Some(name) = &kept {
+            let message = format!(
+                "@{name} is called: its arguments and results keep the layouts it declares, and what is \
+                 proven is so for these"
+            );
+            let diag = Diagnostic::remark("called-boundary-kept", message);
+            cx.remarks
+                .push(diag.note("a function put in place of its calls is laid out with them"));
+        }
+        let proof = if after.movement_bytes == bound && kept.is_none() {
             Proof::Optimal
         } else if self.unproven {
             Proof::Bound
