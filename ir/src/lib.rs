@@ -11,6 +11,7 @@ mod mini_float;
 pub mod module;
 pub mod op;
 pub mod size;
+pub mod size_flow;
 pub mod stand_in;
 pub mod tensor;
 pub mod text;
@@ -27,6 +28,7 @@ pub use op::{
     OpDecl, OpError, OpRef, Operation, Partial, Registry, Role, Structure, Traffic, ViewDims,
 };
 pub use size::{Size, SizeTable};
+pub use size_flow::{name_sizes, named_sizes};
 pub use stand_in::StandIns;
 pub use tensor::{Data, EvalError, Tensor};
 pub use types::{DType, Dim, Sign, TensorType, Type};

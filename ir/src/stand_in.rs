@@ -146,6 +146,46 @@ impl StandIns {
         }
     }
 
+    /// The numbers of `dims`, which has as many elements as the numbers `like`: known ones; one `?` by
+    /// division; several where `dims` is `like` but for extents of 1.  `None` where that leaves a size
+    /// open.
+    pub fn complete(&mut self, dims: &[Dim], like: &[u64]) -> Option<Vec<u64>> {
+        let mut known = Vec::with_capacity(dims.len());
+        for dim in dims {
+            known.push(match dim {
+                Dim::Unknown => None,
+                Dim::Fixed(_) | Dim::Symbol(_) => Some(self.number(dim)?),
+            });
+        }
+        let sure: Vec<u64> = known.iter().copied().flatten().collect();
+        if sure.len() == dims.len() {
+            return Some(sure);
+        }
+        if sure.len() + 1 == dims.len()
+            && let (Some(total), Some(others)) = (product(like), product(&sure))
+            && others != 0
+            && total.is_multiple_of(others)
+        {
+            let rest = u64::try_from(total / others).ok()?;
+            return Some(known.into_iter().map(|n| n.unwrap_or(rest)).collect());
+        }
+        let mut long = like.iter().copied().filter(|&n| n != 1);
+        let mut sizes = Vec::with_capacity(dims.len());
+        for size in known {
+            sizes.push(match size {
+                Some(1) => 1,
+                size => {
+                    let next = long.next()?;
+                    if size.is_some_and(|n| n != next) {
+                        return None;
+                    }
+                    next
+                }
+            });
+        }
+        long.next().is_none().then_some(sizes)
+    }
+
     fn number_of(&mut self, size: &Size) -> Option<u64> {
         let (count, factors) = size.factors();
         let Some(count) = u64::try_from(count).ok().filter(|&n| n != 0) else {
@@ -299,6 +339,12 @@ impl StandIns {
 fn part_of_name(size: &Size) -> Option<(Arc<str>, u64)> {
     let (whole, by) = size.as_quotient()?;
     Some((Arc::from(whole.as_name()?), by.as_extent()?))
+}
+
+fn product(sizes: &[u64]) -> Option<u128> {
+    sizes
+        .iter()
+        .try_fold(1u128, |a, &b| a.checked_mul(u128::from(b)))
 }
 
 fn lcm(a: u64, b: u64) -> Option<u64> {

@@ -570,6 +570,7 @@ impl Bound {
         let identity = view.perm.iter().enumerate().all(|(i, &p)| i == p);
         let open = |ty: &TensorType| identity && ty.spelling == Spelling::RowMajor;
         let (open_operand, open_result) = (open(x), open(y));
+        let scale = scale(x, [&view.shape, &y.dims], &mut numbers)?;
         let mut bind = |dims: &[Dim], like: &[(Dim, u64)], total: Option<u64>, open: bool| {
             let mut sizes: Vec<Option<u64>> = Vec::with_capacity(dims.len());
             for dim in dims {
@@ -587,7 +588,13 @@ impl Bound {
             Some(dims) if open_operand => volume(&bind(dims, &[], None, false)?),
             _ => None,
         };
-        let operand = bind(&x.dims, &[], total, open_operand)?;
+        let mut operand = bind(&x.dims, &[], total, open_operand)?;
+        if total.is_none() {
+            for (size, _) in (operand.iter_mut().zip(&x.dims)).filter(|(_, d)| **d == Dim::Unknown)
+            {
+                *size = size.checked_mul(scale)?;
+            }
+        }
         let pair = |dims: &[Dim], sizes: &[u64]| -> Vec<(Dim, u64)> {
             dims.iter().cloned().zip(sizes.iter().copied()).collect()
         };
@@ -634,6 +641,34 @@ impl Bound {
             (error, false)
         })
     }
+}
+
+/// What the one `?` of the operand is a multiple of, for other shapes with one `?` to have as many elements:
+/// of two such shapes each has a `?` that is a multiple of what the other's known sizes have more.
+fn scale(x: &TensorType, others: [&[Dim]; 2], numbers: &mut StandIns) -> Option<u64> {
+    let open_once = |dims: &[Dim]| dims.iter().filter(|d| **d == Dim::Unknown).count() == 1;
+    let mut known = |dims: &[Dim]| {
+        let known = dims.iter().filter(|d| **d != Dim::Unknown);
+        let sizes: Option<Vec<u64>> = known.map(|d| numbers.number(d)).collect();
+        volume(&sizes?)
+    };
+    let mut scale = 1u64;
+    for dims in others {
+        if open_once(&x.dims) && open_once(dims) {
+            let (own, other) = (known(&x.dims)?, known(dims)?);
+            let more = other.checked_div(gcd(own, other)).unwrap_or(1);
+            scale = lcm(scale, more)?;
+        }
+    }
+    Some(scale)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn lcm(a: u64, b: u64) -> Option<u64> {
+    a.checked_div(gcd(a, b))?.checked_mul(b)
 }
 
 fn volume(sizes: &[u64]) -> Option<u64> {

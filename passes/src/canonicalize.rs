@@ -13,7 +13,8 @@
 //! ```
 //!
 //! # Soundness
-//! Each rule is an equation; its `// Pattern:` line states it.
+//! 1. Each rule is an equation; its `// Pattern:` line states it.
+//! 2. A size that a type leaves open is written where a shape rule gives it.
 //!
 //! # Not done
 //! Arithmetic is not simplified.
@@ -34,12 +35,8 @@ use crate::stats::live_ops;
 use indexmap::IndexMap;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
-use optc_ir::{
-    Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value,
-};
-use optc_ops::{
-    Broadcast, Cast, Concat, DepthToSpace, DotGeneral, Einsum, Flatten, Identity, Pad, Reduce,
-    ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
+use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value, name_sizes};
+use optc_ops::{Broadcast, Cast, Concat, DepthToSpace, DotGeneral, Einsum, Flatten, Identity, Pad, Reduce, ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,7 +66,7 @@ impl Pass for Canonicalize {
                 .or_default()
                 .push(rule);
         }
-        let mut changed = false;
+        let mut changed = name_sizes(module, &cx.registry);
         for func in &mut module.funcs {
             changed |= rewrite(func, cx, &by_root);
             changed |= share(func, &cx.registry);

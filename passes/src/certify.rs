@@ -19,7 +19,7 @@ use optc_ir::entity::SideTable;
 use optc_ir::text::print_attr;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role,
-    Structure, TensorType, Type, Value, ViewDims,
+    StandIns, Structure, TensorType, Type, Value, ViewDims, named_sizes,
 };
 use optc_layout::{Layout, Piece, ViewMap};
 use optc_target::{Accept, Target};
@@ -203,7 +203,11 @@ pub fn check(
     if original.funcs.len() != folded.funcs.len() {
         diags.push(mismatch("the number of functions differs".to_owned()));
     }
-    for (a, b) in original.funcs.iter().zip(&folded.funcs) {
+    let (left, right) = (
+        named_sizes(original, registry),
+        named_sizes(folded, registry),
+    );
+    for (a, b) in left.funcs.iter().zip(&right.funcs) {
         if let Err(diag) = check_func(a, b, registry) {
             diags.push(*diag);
         }
@@ -228,9 +232,9 @@ impl ElementMap {
     /// More steps than this are not followed: joining looks at the last alone, comparing at all.
     const STEPS: usize = 16;
 
-    fn identity(shape: &[u64]) -> ElementMap {
+    fn identity(shape: &[u64], bits: u32) -> ElementMap {
         ElementMap {
-            start: Layout::row_major(shape, 64),
+            start: Layout::row_major(shape, bits),
             steps: Vec::new(),
         }
     }
@@ -265,28 +269,40 @@ impl ElementMap {
         (self.steps.len() <= Self::STEPS).then_some(self)
     }
 
+    /// Whether the two are one function: the other's steps undone, the other's start is left. Where the
+    /// steps begin does not matter.
     fn same(&self, other: &ElementMap) -> bool {
-        let mut at = self.start.shape();
-        let mut steps = self.steps.iter().zip(&other.steps);
-        self.steps.len() == other.steps.len()
-            && at == other.start.shape()
-            && self.start.same_function(&other.start)
-            && steps.all(|(a, b)| {
-                let back = b.inverse(at).ok().and_then(|back| a.then(at, &back));
-                let same = a.result == b.result && back.is_some_and(|both| both.is_reshape(at));
-                at = &a.result;
-                same
-            })
+        if self.shape() != other.shape() {
+            return false;
+        }
+        let undone =
+            other
+                .steps
+                .iter()
+                .enumerate()
+                .rev()
+                .try_fold(self.clone(), |map, (i, step)| {
+                    let before = i.checked_sub(1).map(|i| &other.steps[i].result[..]);
+                    let from = before.unwrap_or(other.start.shape());
+                    map.then(step.inverse(from).ok()?)
+                });
+        undone.is_some_and(|map| {
+            map.steps.is_empty()
+                && map.start.shape() == other.start.shape()
+                && map.start.same_function(&other.start)
+        })
     }
 }
 
 /// Where a value's elements come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
     /// The argument or computed value with this number.
     Computed(usize),
     /// The constant with this number in [`Numbers`].
     Constant(usize),
+    /// The reshape with this number in [`Numbers`], whose sizes do not follow from its operand's.
+    Reshaped(usize),
 }
 
 /// A value as an element map of its source.
@@ -294,20 +310,76 @@ enum Source {
 struct Seen {
     source: Source,
     map: Option<ElementMap>,
-    /// The steps, for programs whose sizes are not known: a number of [`Numbers`].
+    /// The steps, for sizes that have no numbers and chains without a map: a number of [`Numbers`].
     steps: usize,
 }
 
 /// What both programs number alike.
-#[derive(Default)]
 struct Numbers {
     /// Chains of rearrangements: the chain before and the step after it. Chain 0 is empty.
     steps: IndexSet<(usize, Vec<Dim>, Vec<usize>)>,
     /// Constants: they are compared by what they are, not by where they stand.
     constants: IndexSet<String>,
+    /// Rearrangements of which no map is known: what they are of, how, and the sizes they give.
+    reshapes: Vec<(Seen, ViewDims, Vec<Dim>)>,
+    /// What stands for sizes; `None` where they are too large.
+    sizes: Option<StandIns>,
+    /// What stands for a `?` of a source.
+    open: IndexMap<(Source, usize), u64>,
 }
 
 impl Numbers {
+    fn new(func: &Func) -> Numbers {
+        Numbers {
+            steps: IndexSet::new(),
+            constants: IndexSet::new(),
+            reshapes: Vec::new(),
+            sizes: StandIns::for_func(func),
+            open: IndexMap::new(),
+        }
+    }
+
+    /// The extents of a source's value in numbers.
+    fn shape(&mut self, source: Source, dims: &[Dim]) -> Option<Vec<u64>> {
+        let sizes = self.sizes.as_mut()?;
+        let number = |(at, dim): (usize, &Dim)| match (dim, self.open.get(&(source, at)).copied()) {
+            (Dim::Unknown, Some(known)) => Some(known),
+            (Dim::Unknown, None) => {
+                let number = sizes.number(dim)?;
+                self.open.insert((source, at), number);
+                Some(number)
+            }
+            _ => sizes.number(dim),
+        };
+        dims.iter().enumerate().map(number).collect()
+    }
+
+    /// The map of a rearrangement of a value of this shape; `None` where its sizes do not follow.
+    fn view(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
+        let sizes = self.sizes.as_mut()?;
+        let shape = sizes.complete(&view.shape, from)?;
+        let permuted: Vec<u64> = view.perm.iter().map(|&p| shape[p]).collect();
+        let result = sizes.complete(result, &permuted)?;
+        let map = ViewMap {
+            shape: Some(shape),
+            perm: Some(view.perm.clone()),
+            result,
+        };
+        map.check(from).is_ok().then_some(map)
+    }
+
+    fn reshape(&mut self, seen: &Seen, view: &ViewDims, result: &[Dim]) -> usize {
+        let known = self
+            .reshapes
+            .iter()
+            .position(|(s, v, r)| s.same(seen) && v == view && r == result);
+        known.unwrap_or_else(|| {
+            self.reshapes
+                .push((seen.clone(), view.clone(), result.to_vec()));
+            self.reshapes.len() - 1
+        })
+    }
+
     fn then(&mut self, chain: usize, view: ViewDims) -> usize {
         self.steps.insert_full((chain, view.shape, view.perm)).0 + 1
     }
@@ -354,7 +426,7 @@ impl<'a> Walk<'a> {
             next: 0,
         };
         for &arg in &func.args {
-            walk.computed(arg);
+            walk.computed(arg, numbers);
         }
         for &op in &func.body {
             walk.op(op, numbers)?;
@@ -362,14 +434,17 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    fn computed(&mut self, value: Value) {
-        self.start(value, Source::Computed(self.next));
+    fn computed(&mut self, value: Value, numbers: &mut Numbers) {
+        self.start(value, Source::Computed(self.next), numbers);
         self.next += 1;
     }
 
-    fn start(&mut self, value: Value, source: Source) {
-        let shape = self.func.ty(value).as_tensor().and_then(TensorType::shape);
-        let map = shape.map(|s| ElementMap::identity(&s));
+    fn start(&mut self, value: Value, source: Source, numbers: &mut Numbers) {
+        let ty = self.func.ty(value).as_tensor();
+        let map = ty.and_then(|ty| {
+            let shape = numbers.shape(source, &ty.dims)?;
+            Some(ElementMap::identity(&shape, ty.dtype.bits()))
+        });
         self.seen[value] = Some(Seen {
             source,
             map,
@@ -392,13 +467,13 @@ impl<'a> Walk<'a> {
         if data.operands.is_empty() && class == Some(FreedomClass::Source) {
             for (i, &result) in data.results.iter().enumerate() {
                 let number = numbers.constant(self.func, op, i);
-                self.start(result, Source::Constant(number));
+                self.start(result, Source::Constant(number), numbers);
             }
             return Ok(());
         }
         self.operations.push(op);
         for &result in &data.results {
-            self.computed(result);
+            self.computed(result, numbers);
         }
         Ok(())
     }
@@ -413,20 +488,19 @@ impl<'a> Walk<'a> {
             .registry
             .rearrangement(&self.func.op_ref(op))
             .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
-        let shape: Option<Vec<u64>> = dims.shape.iter().map(optc_ir::Dim::fixed).collect();
-        let result = self.func.ty(y).as_tensor().and_then(TensorType::shape);
-        let steps = numbers.then(seen.steps, dims.clone());
-        let map = match (seen.map, shape, result) {
-            (Some(map), Some(shape), Some(result)) => {
-                let view = ViewMap {
-                    shape: Some(shape),
-                    perm: Some(dims.perm),
-                    result,
-                };
-                map.then(view)
-            }
-            _ => None,
+        let result = self.func.ty(y).as_tensor().map_or(&[][..], |ty| &ty.dims);
+        let map = match seen.map.clone() {
+            Some(map) => match numbers.view(map.shape(), &dims, result) {
+                Some(view) => map.then(view),
+                None => {
+                    let number = numbers.reshape(&seen, &dims, result);
+                    self.start(y, Source::Reshaped(number), numbers);
+                    return Ok(());
+                }
+            },
+            None => None,
         };
+        let steps = numbers.then(seen.steps, dims);
         self.seen[y] = Some(Seen {
             source: seen.source,
             map,
@@ -437,7 +511,7 @@ impl<'a> Walk<'a> {
 }
 
 fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnostic>> {
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers::new(a);
     let left = Walk::new(a, registry, &mut numbers)?;
     let right = Walk::new(b, registry, &mut numbers)?;
     if left.operations.len() != right.operations.len() {

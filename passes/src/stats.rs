@@ -6,8 +6,7 @@ use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
 use optc_ir::{
-    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure,
-    Tensor, TensorType, Traffic, Type, Value,
+    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure, Tensor, TensorType, Traffic, Type, Value, named_sizes,
 };
 use optc_ops::{LayoutConvert, Reshape, Transpose, View};
 use std::sync::Arc;
@@ -119,6 +118,7 @@ impl Stats {
     /// Counts a module at these sizes of names. Values nothing uses do not count.
     #[must_use]
     pub fn at(module: &Module, registry: &Registry, sizes: &SizeTable) -> Stats {
+        let module = &*named_sizes(module, registry);
         let mut counter = Counter {
             stats: Stats::default(),
             sizes,

@@ -85,9 +85,9 @@ pub fn small_bindings(module: &Module) -> Bindings {
     let values = module.funcs.iter().flat_map(|f| f.values.iter());
     for ty in values.filter_map(|(_, v)| v.ty.as_tensor()) {
         for dim in &ty.dims {
-            if let optc_ir::Dim::Symbol(name) = dim {
+            for name in dim.size().map(|size| size.names()).unwrap_or_default() {
                 let next = [3, 2, 5, 7][bindings.0.len() % 4];
-                bindings.0.entry(name.clone()).or_insert(next);
+                bindings.0.entry(name).or_insert(next);
             }
         }
     }

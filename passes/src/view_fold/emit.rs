@@ -8,9 +8,7 @@ use super::spelling::spell;
 use indexmap::IndexSet;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{
-    Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
-};
+use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef};
 use optc_layout::{Spelling, ViewMap};
 use optc_ops::{LayoutConvert, Reshape, View};
 use optc_target::Target;
@@ -518,20 +516,21 @@ impl Output<'_, '_> {
 
     fn compose_anew(&mut self, group: Group, maps: &[MapId]) -> Vec<MapId> {
         let mut shape = self.e.graph.groups[group].shape.clone();
-        let mut out: Vec<(Vec<u64>, ViewMap)> = Vec::new();
+        let mut out: Vec<(Vec<u64>, MapId)> = Vec::new();
         for &id in maps {
-            let map = self.e.layouts.view_map(id).clone();
-            let result = map.result.clone();
+            let result = self.e.layouts.view_map(id).result.clone();
             match out.last_mut() {
-                Some((from, last)) => match last.then(from, &map) {
+                Some((_, last)) => match self.e.layouts.join(*last, id) {
                     Some(joined) => *last = joined,
-                    None => out.push((shape, map)),
+                    None => out.push((shape, id)),
                 },
-                None => out.push((shape, map)),
+                None => out.push((shape, id)),
             }
             shape = result;
         }
-        for (_, map) in &mut out {
+        let mut steps = Vec::with_capacity(out.len());
+        for (from, id) in out {
+            let mut map = self.e.layouts.view_map(id).clone();
             let stays = map
                 .perm
                 .as_ref()
@@ -539,11 +538,11 @@ impl Output<'_, '_> {
             if stays {
                 (map.perm, map.shape) = (None, None);
             }
+            if map.perm.is_some() || from != map.result {
+                steps.push(self.e.layouts.map(&from, map));
+            }
         }
-        out.retain(|(from, map)| map.perm.is_some() || *from != map.result);
-        out.into_iter()
-            .map(|(from, map)| self.e.layouts.map(&from, map))
-            .collect()
+        steps
     }
 
     fn step_type(&self, value: Value, map: MapId, layout: LayoutId) -> Type {

@@ -516,7 +516,7 @@ impl Builder<'_> {
             Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
         })?;
         // Where the sizes do not follow from each other it stays, from row-major to row-major.
-        let Some(shape) = self.complete(&dims.shape, &from) else {
+        let Some(shape) = self.graph.numbers.complete(&dims.shape, &from) else {
             return self.barrier(op);
         };
         let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
@@ -525,7 +525,7 @@ impl Builder<'_> {
             .ty(result)
             .as_tensor()
             .map_or(&[][..], |t| &t.dims);
-        let Some(to) = self.complete(ty, &permuted) else {
+        let Some(to) = self.graph.numbers.complete(ty, &permuted) else {
             return self.barrier(op);
         };
         let map = ViewMap {
@@ -589,52 +589,6 @@ impl Builder<'_> {
         }
         at.is_some()
     }
-
-    /// Sizes of `dims`, which has as many elements as `like`: known ones; one unknown one by
-    /// division; several where `dims` is `like` but for extents of 1. Nothing where that leaves a
-    /// size open.
-    fn complete(&mut self, dims: &[Dim], like: &[u64]) -> Option<Vec<u64>> {
-        let known: Vec<Option<u64>> = dims
-            .iter()
-            .map(|d| match d {
-                Dim::Unknown => None,
-                Dim::Fixed(_) | Dim::Symbol(_) => self.graph.numbers.number(d),
-            })
-            .collect();
-        let sure: Vec<u64> = known.iter().copied().flatten().collect();
-        if sure.len() == dims.len() {
-            return Some(sure);
-        }
-        if sure.len() + 1 == dims.len()
-            && let (Some(total), Some(others)) = (product(like), product(&sure))
-            && others != 0
-            && total.is_multiple_of(others)
-        {
-            let rest = u64::try_from(total / others).ok()?;
-            return Some(known.into_iter().map(|n| n.unwrap_or(rest)).collect());
-        }
-        let mut long = like.iter().copied().filter(|&n| n != 1);
-        let mut sizes = Vec::with_capacity(dims.len());
-        for size in known {
-            sizes.push(match size {
-                Some(1) => 1,
-                size => {
-                    let next = long.next()?;
-                    if size.is_some_and(|n| n != next) {
-                        return None;
-                    }
-                    next
-                }
-            });
-        }
-        long.next().is_none().then_some(sizes)
-    }
-}
-
-fn product(sizes: &[u64]) -> Option<u128> {
-    sizes
-        .iter()
-        .try_fold(1u128, |a, &b| a.checked_mul(u128::from(b)))
 }
 
 /// Maps that do not join which a member may have between itself and its root; what comes after more

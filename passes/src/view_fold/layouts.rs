@@ -6,7 +6,7 @@ use crate::amount::{Amount, layout_bytes};
 use indexmap::IndexMap;
 use optc_ir::entity::Table;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{StandIns, entity_id};
+use optc_ir::{Dim, StandIns, entity_id};
 use optc_layout::{Layout, Piece, Spelling, ViewMap, pull};
 use optc_target::Target;
 use std::cell::RefCell;
@@ -188,9 +188,38 @@ impl Layouts {
         }
         let operand = self.operands[first].clone();
         let joined = self.maps[first].then(&operand, &self.maps[next]);
+        let joined = joined.and_then(|map| self.sayable(&operand, map));
         let id = joined.map(|map| self.map(&operand, map));
         self.joined.insert((first, next), id);
         id
+    }
+
+    /// The same map with at most one `?` among the sizes that it lists; a view can say no more.
+    fn sayable(&self, operand: &[u64], map: ViewMap) -> Option<ViewMap> {
+        let (Some(open), Some(perm), Some(shape)) = (&self.open, &map.perm, &map.shape) else {
+            return Some(map);
+        };
+        let is_open = |&&n: &&u64| open.numbers.stands(n) && open.numbers.dim(n) == Dim::Unknown;
+        if shape == operand || shape.iter().filter(is_open).count() <= 1 {
+            return Some(map);
+        }
+        // Extents of 1 need no listing: the dimensions of the operand are transposed as they are.
+        let long =
+            |sizes: &[u64]| -> Vec<usize> { (0..sizes.len()).filter(|&d| sizes[d] != 1).collect() };
+        let (from, to) = (long(operand), long(shape));
+        let same =
+            from.len() == to.len() && from.iter().zip(&to).all(|(&a, &b)| operand[a] == shape[b]);
+        if !same {
+            return None;
+        }
+        let at = |d: &usize| to.iter().position(|t| t == d).map(|i| from[i]);
+        let mut through: Vec<usize> = perm.iter().filter_map(at).collect();
+        through.extend((0..operand.len()).filter(|&d| operand[d] == 1));
+        Some(ViewMap {
+            shape: None,
+            perm: Some(through),
+            result: map.result,
+        })
     }
 
     pub(crate) fn view_map(&self, id: MapId) -> &ViewMap {

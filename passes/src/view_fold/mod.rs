@@ -59,7 +59,7 @@ use groups::{Functions, Graph};
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, Structure, TensorType, Value};
+use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, Structure, TensorType, Value, name_sizes};
 use rules::RuleSet;
 pub use rules::{RuleContext, SearchRule, builtin_rules};
 use rustc_hash::FxBuildHasher;
@@ -165,6 +165,7 @@ impl Pass for ViewFold {
                 known.join(", ")
             )))
         })?;
+        name_sizes(module, &cx.registry);
         let sizes = SizeTable::new(&cx.bindings);
         let before = Stats::at(module, &cx.registry, &sizes);
         let mut layouts = Layouts::default();

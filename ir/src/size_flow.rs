@@ -1,0 +1,221 @@
+//! Sizes that follow from others: where one type says a size and another leaves it open.
+
+use crate::entity::SideTable;
+use crate::module::{Func, Module, Op, Value};
+use crate::op::{OpRef, Registry};
+use crate::size::Size;
+use crate::types::{Dim, TensorType, Type};
+use indexmap::{IndexMap, IndexSet};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Writes into the types of a module each size that is `?` there and provably is a number or a name: a
+/// shape rule gives it from sizes of the operands, or gives back an operand's `?` as a size that the
+/// result's type says.  Returns whether any type changed.
+///
+/// Boundaries of functions that something names stay as declared: who names them has their types too.
+pub fn name_sizes(module: &mut Module, registry: &Registry) -> bool {
+    if !module.funcs.iter().any(is_open) {
+        return false;
+    }
+    let ops = module.funcs.iter().flat_map(|f| f.ops.iter());
+    let named: IndexSet<Arc<str>> = ops
+        .flat_map(|(_, op)| op.props.symbols().map(Arc::from).collect::<Vec<_>>())
+        .collect();
+    let mut changed = false;
+    for func in &mut module.funcs {
+        let called = named.contains(&*func.name);
+        if is_open(func) {
+            changed |= name_in(func, registry, called);
+        }
+    }
+    changed
+}
+
+/// The module with the sizes that [`name_sizes`] writes.
+#[must_use]
+pub fn named_sizes<'m>(module: &'m Module, registry: &Registry) -> Cow<'m, Module> {
+    if !module.funcs.iter().any(is_open) {
+        return Cow::Borrowed(module);
+    }
+    let mut named = module.clone();
+    name_sizes(&mut named, registry);
+    Cow::Owned(named)
+}
+
+/// Whether the type of some value leaves a size open.
+fn is_open(func: &Func) -> bool {
+    let types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+    types.flat_map(|ty| &ty.dims).any(|d| *d == Dim::Unknown)
+}
+
+fn name_in(func: &mut Func, registry: &Registry, called: bool) -> bool {
+    let mut flow = Flow::new(func);
+    for &op in &func.body {
+        flow.through(func, op, registry);
+    }
+    let mut kept: SideTable<Value, bool> = SideTable::new(false);
+    for &value in func.args.iter().chain(&func.results).filter(|_| called) {
+        kept[value] = true;
+    }
+    let values: Vec<Value> = func.values.ids().filter(|&v| !kept[v]).collect();
+    let mut changed = false;
+    for value in values {
+        let Type::Tensor(ty) = &func.values[value].ty else {
+            continue;
+        };
+        let known = |(dim, size): (&Dim, &Size)| match dim {
+            Dim::Unknown => flow.settled(size),
+            Dim::Fixed(_) | Dim::Symbol(_) => None,
+        };
+        let sizes = ty.dims.iter().zip(&flow.sizes[value]);
+        let found: Vec<Option<Dim>> = sizes.map(known).collect();
+        if found.iter().all(Option::is_none) {
+            continue;
+        }
+        let mut ty = TensorType::clone(ty);
+        for (dim, known) in ty.dims.iter_mut().zip(found) {
+            *dim = known.unwrap_or_else(|| dim.clone());
+        }
+        func.values[value].ty = ty.into();
+        changed = true;
+    }
+    changed
+}
+
+/// The sizes of values, each `?` with a name of its own until it is known to be another size.
+struct Flow {
+    sizes: SideTable<Value, Vec<Size>>,
+    /// What a name that stands for a `?` turned out to be, if anything.
+    open: IndexMap<Arc<str>, Option<Size>>,
+}
+
+/// Sizes in sizes that are followed; longer chains stay open.
+const MAX_LINKS: usize = 32;
+
+impl Flow {
+    fn new(func: &Func) -> Flow {
+        let types = || func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+        let sizes = types().flat_map(|ty| &ty.dims).filter_map(Dim::size);
+        let taken: IndexSet<Arc<str>> = sizes.flat_map(|size| size.names()).collect();
+        let mut flow = Flow {
+            sizes: SideTable::new(Vec::new()),
+            open: IndexMap::new(),
+        };
+        let mut next = 0usize;
+        for value in func.values.ids() {
+            let Some(ty) = func.ty(value).as_tensor() else {
+                continue;
+            };
+            let mut all = Vec::with_capacity(ty.rank());
+            for dim in &ty.dims {
+                all.push(dim.size().unwrap_or_else(|| {
+                    let mut name: Arc<str> = Arc::from(format!("?{next}"));
+                    while taken.contains(&name) {
+                        next += 1;
+                        name = Arc::from(format!("?{next}"));
+                    }
+                    next += 1;
+                    flow.open.insert(name.clone(), None);
+                    Size::name(&name)
+                }));
+            }
+            flow.sizes[value] = all;
+        }
+        flow
+    }
+
+    /// A size without the names that stand for a `?`; nothing where some `?` is still open.
+    fn settled(&self, size: &Size) -> Option<Dim> {
+        let size = self.followed(size);
+        let known = size.names().iter().all(|n| !self.open.contains_key(n));
+        known.then(|| Dim::of_size(&size))
+    }
+
+    /// A size that is the `?` of one name, followed to what that is.
+    fn followed(&self, size: &Size) -> Size {
+        let mut size = size.clone();
+        for _ in 0..MAX_LINKS {
+            let next = size.as_name().and_then(|name| self.open.get(name)?.clone());
+            match next {
+                Some(next) => size = next,
+                None => break,
+            }
+        }
+        size
+    }
+
+    /// The `?` that a size is, if it is one that nothing is known of.
+    fn open_name(&self, size: &Size) -> Option<Arc<str>> {
+        let name = size.as_name()?;
+        let (name, known) = self.open.get_key_value(name)?;
+        known.is_none().then(|| name.clone())
+    }
+
+    /// Compares what an operation's shape rule gives with what its result types say.
+    fn through(&mut self, func: &Func, op: Op, registry: &Registry) {
+        let data = &func.ops[op];
+        let Some(decl) = registry.get(&data.name) else {
+            return;
+        };
+        let ports = || data.operands.iter().chain(&data.results);
+        if ports().all(|&v| self.sizes[v].iter().all(|s| self.open_in(s).is_none())) {
+            return;
+        }
+        let typed = |value: &Value| self.typed(func, *value);
+        let operands: Vec<Type> = data.operands.iter().map(typed).collect();
+        let results: Vec<Type> = data.results.iter().map(typed).collect();
+        let inferred = decl.infer(&OpRef {
+            name: &data.name,
+            operands: operands.iter().collect(),
+            results: results.iter().collect(),
+            props: &data.props,
+        });
+        // What a rule refuses with names of their own it may take with sizes that are equal.
+        let Ok(inferred) = inferred else {
+            return;
+        };
+        for (&result, inferred) in data.results.iter().zip(inferred) {
+            if inferred.dims.len() != self.sizes[result].len() {
+                continue;
+            }
+            for (at, dim) in inferred.dims.iter().enumerate() {
+                if let Some(size) = dim.size() {
+                    let declared = self.sizes[result][at].clone();
+                    self.equate(&declared, &size);
+                }
+            }
+        }
+    }
+
+    fn open_in(&self, size: &Size) -> Option<Arc<str>> {
+        let mut names = size.names().into_iter();
+        names.find(|n| self.open.contains_key(n))
+    }
+
+    fn typed(&self, func: &Func, value: Value) -> Type {
+        let Type::Tensor(ty) = func.ty(value) else {
+            return func.ty(value).clone();
+        };
+        let sizes = self.sizes[value].iter();
+        let dims = sizes.map(|size| Dim::of_size(&self.followed(size)));
+        let dims = dims.collect();
+        let ty = TensorType::clone(ty);
+        TensorType { dims, ..ty }.into()
+    }
+
+    fn equate(&mut self, a: &Size, b: &Size) {
+        let (a, b) = (self.followed(a), self.followed(b));
+        if a == b {
+            return;
+        }
+        for (open, other) in [(&a, &b), (&b, &a)] {
+            if let Some(name) = self.open_name(open)
+                && !other.names().contains(&name)
+            {
+                self.open.insert(name, Some(other.clone()));
+                return;
+            }
+        }
+    }
+}
