@@ -1,6 +1,7 @@
 //! What properties, file tests, fuzz targets and benches share: program generators and checkers.
 
 pub mod build;
+pub mod chains;
 pub mod check;
 pub mod door;
 pub mod generate;
