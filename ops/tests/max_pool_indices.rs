@@ -20,7 +20,12 @@ fn places_count_through_the_whole_operand() {
     ]);
     let rows = i64s(&[1, 2, 2, 2], &[0, 2, 7, 7, 13, 14, 16, 17]);
     let kernel = props! { kernel: [2, 2] };
-    check("hbir.max_pool_indices", &[x.clone()], &kernel, &[rows]);
+    check(
+        "hbir.max_pool_indices",
+        std::slice::from_ref(&x),
+        &kernel,
+        &[rows],
+    );
     let columns = i64s(&[1, 2, 2, 2], &[0, 6, 5, 5, 13, 16, 14, 17]);
     let kernel = props! { kernel: [2, 2], storage_order: 1 };
     check("hbir.max_pool_indices", &[x], &kernel, &[columns]);

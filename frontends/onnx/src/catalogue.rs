@@ -99,7 +99,10 @@ const REMARKS: &[(&str, &str)] = &[
         "BlackmanWindow",
         "a constant; opaque when the size is computed at run time",
     ),
-    ("Cast", "opaque to or from strings and 4- or 8-bit floats"),
+    (
+        "Cast",
+        "opaque to or from strings and complex numbers, and to `f8E8M0FNU`",
+    ),
     (
         "CenterCropPad",
         "slice and pad; opaque when the shape is computed at run time",
@@ -108,7 +111,7 @@ const REMARKS: &[(&str, &str)] = &[
         "Compress",
         "a gather; opaque when the condition is computed at run time",
     ),
-    ("Constant", "opaque for strings and 4- or 8-bit floats"),
+    ("Constant", "opaque for strings"),
     (
         "ConstantOfShape",
         "opaque when the shape is computed at run time",

@@ -187,8 +187,8 @@ pub const CODES: &[Code] = &[
     Code::input(
         "unsupported-dtype",
         "warning: an input or a constant has an element type that programs cannot hold; it is kept, what reads it stays opaque",
-        "an initializer of strings, of complex numbers, or of 8-bit floats",
-        "convert the tensor to floats of 16, 32 or 64 bits, integers of 2 to 64 bits, or bool",
+        "an initializer of strings, or of packed elements below 8 bits in an external file",
+        "convert the tensor to numbers or bool; leave elements below 8 bits in the model's own file",
     ),
     Code::input(
         "window-list",
