@@ -167,8 +167,12 @@ fn broken_headers_are_errors() {
             "not read",
         ),
         (
-            "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }",
+            "{'descr': '<c32', 'fortran_order': False, 'shape': (1,), }",
             "not read",
+        ),
+        (
+            "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }",
+            "needs 8",
         ),
         (
             "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",

@@ -353,3 +353,47 @@ fn a_start_that_every_caller_passes_is_known() {
     assert!(!opaque(&module("-inf")));
     assert!(opaque(&module("0")));
 }
+
+/// Elements that nothing computes with keep their types, layouts and numbers both ways.
+#[test]
+fn small_floats_and_complex_numbers_are_values() {
+    let names = [
+        "f8e4m3fn",
+        "f8e5m2",
+        "f8e4m3b11fnuz",
+        "f8e4m3fnuz",
+        "f8e5m2fnuz",
+        "f8e3m4",
+        "f8e4m3",
+        "f8e8m0fnu",
+        "f4e2m1fn",
+        "c64",
+        "c128",
+    ];
+    for name in names {
+        let layout = if name == "f4e2m1fn" { ":E(4)" } else { "" };
+        let text = entry(&format!(
+            "  x = {name}[3,4]{{1,0{layout}}} parameter(0)\n  \
+             ROOT t = {name}[4,3]{{1,0{layout}}} transpose(x), dimensions={{1,0}}"
+        ));
+        let module = imported(&text);
+        let printed = print(&module);
+        assert!(!printed.contains("opaque"), "{printed}");
+        assert!(printed.contains("hbir.layout_convert"), "{printed}");
+        let shape = format!("{name}[4,3]{{1,0{layout}}}");
+        assert!(emitted(&module).contains(&shape), "{shape}");
+    }
+    let constants = entry(
+        "  c = c64[2]{0} constant({(1, -2), (nan, 3.5)})\n  \
+         d = f8e5m2[3]{0} constant({1.5, inf, -nan})\n  \
+         e = f4e2m1fn[2]{0:E(4)} constant({6, -0.5})\n  \
+         ROOT t = (c64[2]{0}, f8e5m2[3]{0}, f4e2m1fn[2]{0:E(4)}) tuple(c, d, e)",
+    );
+    let module = imported(&constants);
+    let text = emitted(&module);
+    for literal in ["{(1, -2), (nan, 3.5)}", "{1.5, inf, -nan}", "{6, -5e-1}"] {
+        assert!(text.contains(literal), "{literal}: {text}");
+    }
+    let far = entry("  ROOT c = f8e4m3fn[1]{0} constant({1000})");
+    assert!(import(&far).is_err(), "beyond the greatest number");
+}
