@@ -1,7 +1,7 @@
 //! One group as a kernel and its `pallas_call`.
 
 use super::index::block_spec;
-use super::ops::{Site, write};
+use super::ops::{Site, along_channels, stated_pads, write};
 use super::words::{Names, dtype, tuple, wide};
 use optc_ir::tile::block::{Grid, Semantics, check_revisits};
 use optc_ir::tile::{
@@ -9,10 +9,12 @@ use optc_ir::tile::{
     access_of, adds_up,
 };
 use optc_ir::{
-    Attr, AttrDict, Attributes, DType, Dim, Func, Op, OpData, OpDecl, OpRef, Operation, Registry,
+    AttrDict, Attributes, DType, Dim, Func, Op, OpDecl, OpRef, Operation, Registry, Structure,
     TensorType, Type, Value,
 };
-use optc_ops::Reshape;
+use optc_ops::{
+    AvgPool, Broadcast, Concat, Conv, Iota, MaxPool, Pad, Reduce, ReduceKind, Reshape, Slice, Split,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -110,6 +112,13 @@ impl Cx<'_> {
     fn shape(&self, value: Value) -> Result<Vec<u64>, Reason> {
         shape_of(self.tensor(value)?)
     }
+    /// The attributes of an operation that is a `T`.
+    fn typed<T: Operation>(&self, op: Op) -> Option<T> {
+        T::of(&self.func.op_ref(op)).ok()
+    }
+    fn is_constant(&self, op: Op) -> bool {
+        self.registry.structure(&self.func.ops[op].name) == Structure::Constant
+    }
 }
 
 /// The kernel of a group, and its call.
@@ -124,11 +133,11 @@ pub(super) fn kernel(
     let inner: BTreeSet<Value> = group
         .ops
         .iter()
-        .filter(|op| &*cx.func.ops[**op].name != "hbir.constant")
+        .filter(|op| !cx.is_constant(**op))
         .flat_map(|&op| cx.func.ops[op].results.iter().copied())
         .collect();
     for &op in &group.ops {
-        if &*cx.func.ops[op].name != "hbir.constant" {
+        if !cx.is_constant(op) {
             let tile = &plan.tiles[&op];
             if tile.count() == 0 {
                 return Err(format!("{}: it has no tile", cx.func.ops[op].name));
@@ -168,8 +177,8 @@ fn member(
     }
     let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
     let mut inner_shape = None;
-    let padded = window(&data.name);
-    let mut pads = Vec::new();
+    let window = Window::of(&op_ref);
+    let mut pads = window.as_ref().map(|_| Vec::new());
     let (regions, steps) = match rearranged(cx, op, &tile, &grid)? {
         Some((region, inner, perm)) => {
             inner_shape = Some((inner, perm));
@@ -186,12 +195,12 @@ fn member(
                 for (span, index) in region.0.iter_mut().zip(&access.operands[i]) {
                     *span = unclipped(index, &steps).unwrap_or_else(|| span.clone());
                 }
-                if matches!(&*data.name, "hbir.concat" | "hbir.pad") {
+                if Concat::of(&op_ref).is_ok() || Pad::of(&op_ref).is_ok() {
                     // What lies outside of an operand is another one's, or padding.
                     region = region.bounded(&shape, &grid);
                 }
-                if padded && i == 0 {
-                    pads = uncut(&tile, &shapes, data, &shape, &mut region);
+                if let Some(window) = window.as_ref().filter(|_| i == 0) {
+                    pads = Some(uncut(&tile, &shapes, &window.pads, &shape, &mut region));
                 }
                 regions.push(region);
             }
@@ -221,13 +230,14 @@ fn member(
             let end = high.saturating_add(region.0[d].extent.cast_signed());
             low < 0 || shape[d].cast_signed() < end
         };
-        let fill = if access.running().is_some() {
-            Some("-jnp.inf")
-        } else {
-            fill_of(&data.name, &data.props, padded && i == 0, combine)
+        let window = window.as_ref().filter(|_| i == 0);
+        let fill = match window {
+            _ if access.running().is_some() => Some("-jnp.inf"),
+            Some(window) => Some(window.fill),
+            None => fill_of(&op_ref, combine),
         };
         let dims: Vec<usize> = (0..shape.len())
-            .filter(|&d| reaches(d) && counts(&access, steps.as_ref(), i, d, padded && i == 0))
+            .filter(|&d| reaches(d) && counts(&access, steps.as_ref(), i, d, window.is_some()))
             .collect();
         let fill = fill.filter(|_| !dims.is_empty()).map(|f| (f, dims));
         let block = tile.reads.get(i).cloned().flatten();
@@ -253,7 +263,7 @@ fn member(
         combine,
         first_only: once(&access, axes_cut),
         inner: inner_shape,
-        pads: padded.then_some(pads),
+        pads,
         runs_along: access.running_dim().filter(|_| axes_cut),
         adds_up: adds_up(cx.func, cx.registry, plan, op, &access)
             .map_err(|_| "it does not add up over the part along which an operand runs on")?,
@@ -290,25 +300,59 @@ fn unclipped(index: &Index, steps: &Steps) -> Option<Span> {
     Some(Span::new(start, extent))
 }
 
+/// A window that slides over the first operand and may reach into padding, which the kernel takes.
+struct Window {
+    /// The padding that the attributes state, begin and end a spatial dimension.
+    pads: Vec<(i64, i64)>,
+    /// What counts as nothing there.
+    fill: &'static str,
+}
+
+impl Window {
+    fn of(op: &OpRef<'_>) -> Option<Window> {
+        let conv = || Conv::of(op)?.slides(op);
+        let mean = || AvgPool::of(op)?.slides(op);
+        let greatest = || MaxPool::of(op)?.slides(op);
+        let (slides, fill) = match (conv().or_else(|_| mean()), greatest()) {
+            (Ok(slides), _) => (slides, "0"),
+            (_, Ok(slides)) => (slides, "-jnp.inf"),
+            _ => return None,
+        };
+        let pads = stated_pads(&slides);
+        Some(Window { pads, fill })
+    }
+}
+
+/// The attributes of an operation with a window that has this padding.
+fn padded(op: &OpRef<'_>, pads: &[(i64, i64)]) -> Option<AttrDict> {
+    let (low, high): (Vec<i64>, Vec<i64>) = pads.iter().copied().unzip();
+    let pads = Some([low, high].concat());
+    if let Ok(conv) = Conv::of(op) {
+        return Some(Conv { pads, ..conv }.write());
+    }
+    if let Ok(pool) = AvgPool::of(op) {
+        return Some(AvgPool { pads, ..pool }.write());
+    }
+    let pool = MaxPool::of(op).ok()?;
+    Some(MaxPool { pads, ..pool }.write())
+}
+
 /// Takes the operand of a window whole along dimensions that are not cut; gives the padding there,
 /// which is not in the operand.
 fn uncut(
     tile: &OpTile,
     shapes: &[&[u64]],
-    data: &OpData,
+    stated: &[(i64, i64)],
     operand: &[u64],
     region: &mut Tile,
 ) -> Vec<(i64, i64)> {
-    let spatial = region.0.len().saturating_sub(2);
-    let stated = data.props.ints("pads").unwrap_or_default();
-    let at = |i: usize| stated.get(i).copied().unwrap_or(0);
-    let mut pads = Vec::with_capacity(spatial);
-    for d in 0..spatial {
+    let mut pads = Vec::with_capacity(stated.len());
+    for (d, &stated) in stated.iter().enumerate() {
         let result = tile.results.first().and_then(|t| t.0.get(d + 2));
         let size = shapes.first().and_then(|s| s.get(d + 2)).copied();
         let whole = |s: &Span| s.start.as_number() == Some(0) && Some(s.extent) == size;
         if result.is_some_and(whole) {
-            pads.push((at(d), at(spatial + d)));
+            pads.push(stated);
             region.0[d + 2] = Span::whole(operand[d + 2]);
         } else {
             pads.push((0, 0));
@@ -317,30 +361,14 @@ fn uncut(
     pads
 }
 
-/// Operations whose windows may reach into padding.
-fn window(name: &str) -> bool {
-    matches!(name, "hbir.conv" | "hbir.max_pool" | "hbir.avg_pool")
-}
-
-/// What counts as nothing outside of an operand.
-fn fill_of(
-    name: &str,
-    props: &AttrDict,
-    window: bool,
-    combine: Option<Combine>,
-) -> Option<&'static str> {
-    if window {
-        return Some(if name == "hbir.max_pool" {
-            "-jnp.inf"
-        } else {
-            "0"
-        });
-    }
+/// What counts as nothing outside of an operand of a reduction that is cut.
+fn fill_of(op: &OpRef<'_>, combine: Option<Combine>) -> Option<&'static str> {
+    let is = |kind: ReduceKind| Reduce::of(op).is_ok_and(|reduce| reduce.kind == kind);
     match combine? {
         Combine::Add => Some("0"),
         Combine::Multiply => Some("1"),
-        Combine::Max if props.str("kind") == Some("max") => Some("-jnp.inf"),
-        Combine::Min if props.str("kind") == Some("min") => Some("jnp.inf"),
+        Combine::Max if is(ReduceKind::Max) => Some("-jnp.inf"),
+        Combine::Min if is(ReduceKind::Min) => Some("jnp.inf"),
         Combine::Max | Combine::Min => None,
     }
 }
@@ -960,26 +988,10 @@ impl<'a> Writer<'a> {
         }
         for &i in &member.first_only {
             let bias = self.argument(&member.operands[i])?;
-            let spatial = if &*data.name == "hbir.conv" {
-                extents.len() - 2
-            } else {
-                0
+            whole = match cx.typed::<Conv>(member.op) {
+                Some(_) => format!("{whole} + {}", along_channels(&bias, extents.len() - 2)),
+                None => format!("{whole} + {bias}"),
             };
-            whole = if spatial == 0 {
-                format!("{whole} + {bias}")
-            } else {
-                let ones = std::iter::repeat_n("1", spatial);
-                format!(
-                    "{whole} + {bias}.reshape{}",
-                    tuple(["-1"].into_iter().chain(ones))
-                )
-            };
-        }
-        if data.props.str("kind") == Some("mean") {
-            let operand = cx.shape(data.operands[0])?;
-            let all: u64 = operand.iter().product();
-            let kept: u64 = cx.shape(*value)?.iter().product();
-            whole = format!("{whole} / {}", all / kept.max(1));
         }
         if held != ty.dtype {
             whole = format!("({whole}).astype({})", dtype(ty.dtype));
@@ -1133,15 +1145,16 @@ impl<'a> Writer<'a> {
         let mut operands: Vec<Vec<u64>> =
             member.operands.iter().map(|o| extents(&o.tile)).collect();
         let mut args = args.to_vec();
-        if &*data.name == "hbir.concat"
-            && let Some(text) = self.joined(member, &args)?
+        if let Some(concat) = cx.typed::<Concat>(member.op)
+            && let Some(text) = self.joined(member, &concat, &args)?
         {
             return Ok(vec![text]);
         }
         if member.operands.iter().any(|o| o.absent) {
             return Err("a program has nothing of one of its operands".to_owned());
         }
-        if &*data.name == "hbir.split" && operands[0] != cx.shape(data.operands[0])? {
+        let split = cx.typed::<Split>(member.op).is_some();
+        if split && operands[0] != cx.shape(data.operands[0])? {
             let same = results.iter().all(|r| *r == operands[0]);
             let refuse = || "its parts have other extents than its tile".to_owned();
             return same
@@ -1160,11 +1173,12 @@ impl<'a> Writer<'a> {
         let op = cx.func.op_ref(member.op);
         let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
         let mut props = data.props.clone();
-        let groups = data.props.int("group").map_or(1, i64::unsigned_abs);
-        if op.name == "hbir.conv" && 1 < groups {
+        if let Some(mut conv) = cx.typed::<Conv>(member.op).filter(|conv| 1 < conv.group) {
+            let groups = conv.groups().map_err(|e| e.message)?;
             let each = cx.shape(data.results[0])?[1] / groups;
             let here = (results[0][1] / each.max(1)).max(1);
-            props.set("group", Attr::int(here.cast_signed()));
+            conv.group = here.cast_signed();
+            props = conv.write();
             // A part of the channels of every group: in the operand they lie apart.
             let (channels, part) = (operands[0][1], operands[1][1]);
             let all = cx.shape(data.operands[1])?[1];
@@ -1176,9 +1190,6 @@ impl<'a> Writer<'a> {
         }
         if let Some(held) = held {
             types = vec![Type::tensor(&cx.shape(data.results[0])?, held)];
-            if props.str("kind") == Some("mean") {
-                props.set("kind", Attr::str("sum"));
-            }
         }
         let op = OpRef {
             name: op.name,
@@ -1199,13 +1210,9 @@ impl<'a> Writer<'a> {
         let written = write(&site, &args).ok_or("it has no form on a tile yet")?;
         self.helpers.extend(&written.helpers);
         let mut texts = written.results;
-        if op.name == "hbir.iota" {
-            let rank = member.tile.results[0].0.len();
-            let axis = data.props.int("axis").unwrap_or(0);
-            let axis =
-                usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).unwrap_or(0);
-            let start = member.tile.results[0].0.get(axis).map(|s| s.start.clone());
-            let start = self.python(&start.unwrap_or_default());
+        if let Ok(iota) = Iota::of(&op) {
+            let axis = iota.along(&op).map_err(|e| e.message)?;
+            let start = self.python(&member.tile.results[0].0[axis].start);
             texts = vec![format!("{} + ({start})", texts[0])];
         }
         Ok(texts)
@@ -1213,18 +1220,18 @@ impl<'a> Writer<'a> {
 
     /// A part of a concat that is cut along its axis: of each operand what lies in the part. None where
     /// it is not cut so.
-    fn joined(&mut self, member: &Member, args: &[String]) -> Result<Option<String>, Reason> {
+    fn joined(
+        &mut self,
+        member: &Member,
+        concat: &Concat,
+        args: &[String],
+    ) -> Result<Option<String>, Reason> {
         let cx = self.cx;
         let data = &cx.func.ops[member.op];
         let shape = cx.shape(data.results[0])?;
         let tile = member.tile.results[0].clone();
-        let axis = data.props.int("axis").unwrap_or(0);
-        let axis = if axis < 0 {
-            axis + shape.len().cast_signed() as i64
-        } else {
-            axis
-        };
-        let axis = usize::try_from(axis).map_err(|e| e.to_string())?;
+        let axis = concat.along(&cx.func.op_ref(member.op));
+        let axis = axis.map_err(|e| e.message)?;
         if tile.0[axis].is_whole(shape[axis]) && !member.operands.iter().any(|o| o.absent) {
             return Ok(None);
         }
@@ -1268,7 +1275,8 @@ impl<'a> Writer<'a> {
         operands: &[Vec<u64>],
         results: &[Vec<u64>],
     ) -> Result<(), Reason> {
-        if matches!(op.name, "hbir.broadcast" | "hbir.slice" | "hbir.iota") {
+        // The attributes of these say what becomes of the whole operand, or there is none.
+        if Broadcast::of(op).is_ok() || Slice::of(op).is_ok() || Iota::of(op).is_ok() {
             return Ok(());
         }
         let types: Vec<Type> = operands
@@ -1281,16 +1289,13 @@ impl<'a> Writer<'a> {
             .zip(&op.results)
             .map(|(shape, ty)| Type::tensor(shape, ty.as_tensor().map_or(DType::F32, |t| t.dtype)))
             .collect();
-        let mut props = op.props.clone();
-        if let Some(pads) = &member.pads {
-            let (low, high): (Vec<i64>, Vec<i64>) = pads.iter().copied().unzip();
-            props.set("pads", Attr::ints(&[low, high].concat()));
-        }
+        let pads = member.pads.as_ref().and_then(|pads| padded(op, pads));
+        let props = pads.as_ref().unwrap_or(op.props);
         let here = OpRef {
             name: op.name,
             operands: types.iter().collect(),
             results: ends.iter().collect(),
-            props: &props,
+            props,
         };
         let inferred = decl.infer(&here).map_err(|e| e.message)?;
         let found: Vec<Option<Vec<u64>>> = inferred

@@ -20,11 +20,15 @@ use helpers::HELPERS;
 use ops::{Site, write};
 use optc_ir::entity::EntityId;
 use optc_ir::tile::{Cycle, Plan, Unit, units};
-use optc_ir::{Attr, DType, Data, Diagnostic, Func, Module, Op, Registry, Tensor, Value};
+use optc_ir::{
+    Attr, DType, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure, Tensor, Type,
+    Value,
+};
+use optc_ops::{CallOp, Constant, MlirCall, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
-use words::{Names, dtype, float, quoted, tuple};
+use words::{Names, dtype, element, quoted, tuple};
 
 /// The module as Python; `main`, or the first function, becomes `main`.
 ///
@@ -230,9 +234,11 @@ impl Function<'_> {
                 Some(Err(why)) => {
                     let line = format!("# group {group} has no kernel: {why}");
                     self.lines.push(line);
-                    let constant = |op: &Op| &*func.ops[*op].name == "hbir.constant";
-                    for &op in plan.groups[group].ops.iter().filter(|op| !constant(op)) {
-                        self.operation(op, parts)?;
+                    // Constants are units of their own.
+                    for &op in &plan.groups[group].ops {
+                        if self.structure(op) != Structure::Constant {
+                            self.operation(op, parts)?;
+                        }
                     }
                 }
                 None => {}
@@ -264,154 +270,131 @@ impl Function<'_> {
         }
     }
 
+    fn structure(&self, op: Op) -> Structure {
+        self.registry.structure(&self.func.ops[op].name)
+    }
+
     /// One operation on whole values.
     fn operation(&mut self, op: Op, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
-        let func = self.func;
-        let data = &func.ops[op];
+        let data = &self.func.ops[op];
         let refuse = |why: &str| {
             let message = format!("{} has no form in jnp: {why}", data.name);
             let diag = Diagnostic::error("pallas-op", message).at(data.span, "this operation");
             Box::new(diag.hint("docs/pallas.md lists the operations that are written"))
         };
-        let args: Vec<String> = data
-            .operands
-            .iter()
-            .map(|&v| self.name(v).to_owned())
-            .collect();
-        let results: Vec<String> = data
-            .results
-            .iter()
-            .map(|&v| self.name(v).to_owned())
-            .collect();
-        if &*data.name == "hbir.constant" {
-            let text = constant(func, op, parts).ok_or_else(|| refuse("its data is not read"))?;
-            self.lines.push(format!("{} = {text}", results[0]));
-            return Ok(());
-        }
-        if &*data.name == "hbir.call" {
-            let callee = match data.props.get("callee") {
-                Some(Attr::Symbol(name)) => self.functions.get(&**name),
-                _ => None,
-            };
-            let callee = callee.ok_or_else(|| refuse("the function is not there"))?;
-            let comma = if args.is_empty() { "" } else { ", " };
-            let call = format!("{callee}({}{comma}interpret=interpret)", args.join(", "));
-            let left = match results.as_slice() {
-                [one] => one.clone(),
-                all => tuple(all),
-            };
-            self.lines.push(format!("{left} = {call}"));
-            return Ok(());
-        }
-        let extents = |values: &[Value]| -> Option<Vec<Vec<u64>>> {
-            values
-                .iter()
-                .map(|&v| func.ty(v).as_tensor()?.shape())
-                .collect()
+        let name = |&v: &Value| self.name(v).to_owned();
+        let args: Vec<String> = data.operands.iter().map(name).collect();
+        let results: Vec<String> = data.results.iter().map(name).collect();
+        let op_ref = self.func.op_ref(op);
+        let texts = match self.structure(op) {
+            Structure::Constant => {
+                let text = constant(&op_ref, parts);
+                vec![text.ok_or_else(|| refuse("its data is not read"))?]
+            }
+            Structure::Call => {
+                let call = self.call(&op_ref, &args);
+                let call = call.ok_or_else(|| refuse("the function is not there"))?;
+                self.lines.push(format!("{} = {call}", targets(&results)));
+                return Ok(());
+            }
+            Structure::View => {
+                let text = view(self.registry, &op_ref, &args[0]);
+                vec![text.ok_or_else(|| refuse("a size is not a number"))?]
+            }
+            Structure::Plain | Structure::Convert | Structure::Opaque => {
+                let site = site(&op_ref).ok_or_else(|| refuse("a size is not a number"))?;
+                let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
+                parts.helpers.extend(&written.helpers);
+                written.results
+            }
         };
-        let known = extents(&data.operands).zip(extents(&data.results));
-        let (operands, ends) = known.ok_or_else(|| refuse("a size is not a number"))?;
-        let op_ref = func.op_ref(op);
-        if &*data.name == "hbir.view" {
-            let text = view(self.registry, &op_ref, &args[0])
-                .ok_or_else(|| refuse("a size is not a number"))?;
-            self.lines.push(format!("{} = {text}", results[0]));
-            return Ok(());
-        }
-        let site = Site {
-            op: &op_ref,
-            operands,
-            results: ends,
-            tile: false,
-            pads: None,
-        };
-        let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
-        parts.helpers.extend(&written.helpers);
-        for (name, text) in results.iter().zip(written.results) {
+        for (name, text) in results.iter().zip(texts) {
             self.lines.push(format!("{name} = {text}"));
         }
         Ok(())
     }
+
+    /// A call of another function of the module, if that is there.
+    fn call(&self, op: &OpRef<'_>, args: &[String]) -> Option<String> {
+        let callee = CallOp::of(op).map(|call| call.callee);
+        let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
+        let Symbol(name) = callee.ok()?;
+        let function = self.functions.get(&*name)?;
+        let comma = if args.is_empty() { "" } else { ", " };
+        Some(format!(
+            "{function}({}{comma}interpret=interpret)",
+            args.join(", ")
+        ))
+    }
+}
+
+/// The left side of an assignment.
+fn targets(results: &[String]) -> String {
+    match results {
+        [one] => one.clone(),
+        all => tuple(all),
+    }
+}
+
+/// An operation on whole values; `None` where a size is not a number.
+fn site<'a>(op: &'a OpRef<'a>) -> Option<Site<'a>> {
+    let extents = |types: &[&Type]| -> Option<Vec<Vec<u64>>> {
+        types.iter().map(|ty| ty.as_tensor()?.shape()).collect()
+    };
+    Some(Site {
+        op,
+        operands: extents(&op.operands)?,
+        results: extents(&op.results)?,
+        tile: false,
+        pads: None,
+    })
 }
 
 /// A view of a whole value.
-fn view(registry: &Registry, op: &optc_ir::OpRef<'_>, x: &str) -> Option<String> {
+fn view(registry: &Registry, op: &OpRef<'_>, x: &str) -> Option<String> {
     let view = registry.rearrangement(op).ok()?;
     let shape: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
     let (from, to) = (op.operand(0).ok()?.shape()?, op.result(0).ok()?.shape()?);
     Some(group::rearrangement(x, &from, &shape?, &view.perm, &to))
 }
 
-/// A number that nothing computes with; none for one of several NaN.
-#[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
-fn stored(bits: u128, dtype: DType) -> Option<String> {
-    let plain = |x: f64| (!x.is_nan()).then(|| float(x));
-    let complex = |re: f64, im: f64| Some(format!("complex({}, {})", plain(re)?, plain(im)?));
-    match dtype {
-        DType::Mini(small) => plain(small.decode(bits as u8)),
-        DType::Complex64 => {
-            let part = |bits: u128| f64::from(f32::from_bits(bits as u32));
-            complex(part(bits), part(bits >> 32))
-        }
-        DType::Complex128 => {
-            let part = |bits: u128| f64::from_bits(bits as u64);
-            complex(part(bits), part(bits >> 64))
-        }
-        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Int { .. } => None,
-    }
-}
-
 /// A constant: in the module, or read from its file.
-fn constant(func: &Func, op: Op, parts: &mut Parts) -> Option<String> {
-    let data = &func.ops[op];
-    let ty = func.ty(*data.results.first()?).as_tensor()?;
-    let shape = tuple(ty.shape()?);
+fn constant(op: &OpRef<'_>, parts: &mut Parts) -> Option<String> {
+    let ty = op.result(0).ok()?;
+    let (shape, name) = (tuple(ty.shape()?), dtype(ty.dtype));
+    let Constant { value, data } = Constant::of(op).ok()?;
     if let Some(Attr::External {
         file,
         offset,
         length,
-    }) = data.props.get("data")
+    }) = data
     {
-        let (file, name) = (quoted(file), dtype(ty.dtype));
+        let file = quoted(&file);
         parts.weights = true;
         return Some(format!(
             "_weights({file}, {offset}, {length}, {name}, {shape})"
         ));
     }
-    let Some(Attr::Dense(dense)) = data.props.get("value") else {
+    let Some(Attr::Dense(dense)) = value else {
         return None;
-    };
-    let name = dtype(ty.dtype);
-    let number = |tensor: &Tensor, i: usize| match &tensor.data {
-        Data::F32(_) | Data::F64(_) => float(tensor.f64_at(i)),
-        Data::I64(_) => tensor.i128_at(i).to_string(),
-        Data::Bits(bits) => stored(bits[i], tensor.dtype).unwrap_or_default(),
-    };
-    let is_written = |tensor: &Tensor| match &tensor.data {
-        Data::Bits(bits) => bits
-            .iter()
-            .all(|&b| stored(b, tensor.dtype).is_some())
-            .then_some(()),
-        Data::F32(_) | Data::F64(_) | Data::I64(_) => Some(()),
     };
     // One number for all elements, however many they are.
     if dense.splat {
         let one = Tensor::from_bytes(ty.dtype, vec![1], &dense.bytes).ok()?;
-        is_written(&one)?;
-        return Some(format!("jnp.full({shape}, {}, {name})", number(&one, 0)));
+        return Some(format!("jnp.full({shape}, {}, {name})", element(&one, 0)?));
     }
-    let tensor = optc_ops::dense_tensor(dense).ok()?;
-    is_written(&tensor)?;
-    let number = |i: usize| number(&tensor, i);
-    let first = (!tensor.is_empty()).then(|| number(0));
-    let same = first.filter(|f| (1..tensor.len()).all(|i| number(i) == *f));
+    let tensor = optc_ops::dense_tensor(&dense).ok()?;
+    let n = tensor.len();
+    let same = (0 < n).then(|| element(&tensor, 0)).flatten();
+    let same = same.filter(|first| (1..n).all(|i| element(&tensor, i).as_ref() == Some(first)));
     if let Some(same) = same {
         return Some(format!("jnp.full({shape}, {same}, {name})"));
     }
-    if MAX_LISTED < tensor.len() {
+    if MAX_LISTED < n {
         return None;
     }
-    let all: Vec<String> = (0..tensor.len()).map(number).collect();
+    let all: Option<Vec<String>> = (0..n).map(|i| element(&tensor, i)).collect();
+    let all = all?;
     Some(format!(
         "jnp.array([{}], {name}).reshape{shape}",
         all.join(", ")

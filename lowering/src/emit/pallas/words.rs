@@ -1,6 +1,6 @@
 //! Python's words: names, numbers, tuples, element types.
 
-use optc_ir::{DType, MiniFloat, Sign};
+use optc_ir::{DType, Data, MiniFloat, Sign, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -135,6 +135,34 @@ pub(super) fn float(x: f64) -> String {
         if x < 0.0 { "-jnp.inf" } else { "jnp.inf" }.to_owned()
     } else {
         format!("{x:?}")
+    }
+}
+
+/// One element of a tensor; none for one of several NaN that nothing computes with.
+pub(super) fn element(tensor: &Tensor, i: usize) -> Option<String> {
+    match &tensor.data {
+        Data::F32(_) | Data::F64(_) => Some(float(tensor.f64_at(i))),
+        Data::I64(_) => Some(tensor.i128_at(i).to_string()),
+        Data::Bits(bits) => stored(bits[i], tensor.dtype),
+    }
+}
+
+/// A number that nothing computes with; none for one of several NaN.
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
+fn stored(bits: u128, dtype: DType) -> Option<String> {
+    let plain = |x: f64| (!x.is_nan()).then(|| float(x));
+    let complex = |re: f64, im: f64| Some(format!("complex({}, {})", plain(re)?, plain(im)?));
+    match dtype {
+        DType::Mini(small) => plain(small.decode(bits as u8)),
+        DType::Complex64 => {
+            let part = |bits: u128| f64::from(f32::from_bits(bits as u32));
+            complex(part(bits), part(bits >> 32))
+        }
+        DType::Complex128 => {
+            let part = |bits: u128| f64::from_bits(bits as u64);
+            complex(part(bits), part(bits >> 64))
+        }
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Int { .. } => None,
     }
 }
 
