@@ -115,8 +115,8 @@ pub enum LayoutError {
         /// The number of dimensions.
         rank: usize,
     },
-    /// Sizes that do not fit in 63 bits.
-    #[error("the buffer of a tensor of shape {shape:?} has more than 2^63-1 positions")]
+    /// Sizes that do not fit in 63 bits: positions, or bytes where padding makes them.
+    #[error("the buffer of a tensor of shape {shape:?} has more than 2^63-1 positions or bytes")]
     Overflow {
         /// The shape.
         shape: Vec<u64>,

@@ -244,7 +244,7 @@ impl Layout {
     ///
     /// # Errors
     /// A spelling of another rank, digits that are no bijection, strides that leave their buffer,
-    /// sizes of 2^63 and more.
+    /// sizes of 2^63 and more, padding to 2^63 - 1 bytes and more.
     pub fn new(spelling: Spelling, shape: &[u64], elem_bits: u32) -> Result<Layout, LayoutError> {
         let overflow = || LayoutError::Overflow {
             shape: shape.to_vec(),
@@ -289,6 +289,10 @@ impl Layout {
         } else {
             function
         };
+        let bits = u128::from(storage.positions) * u128::from(storage.bits);
+        if elements < storage.positions && i64::MAX as u128 <= bits / 8 {
+            return Err(overflow());
+        }
         Ok(Self::from_parts(
             shape, elements, function, storage, spelling,
         ))
@@ -524,6 +528,41 @@ impl Layout {
         )
     }
 
+    /// The same elements at the same offsets for an element type of `type_bits` bits in a memory space,
+    /// in a notation that says both where the type does not.
+    ///
+    /// # Errors
+    /// Neither tiles nor digits write the function.
+    pub fn stored_as(&self, type_bits: u32, space: u32) -> Result<Layout, LayoutError> {
+        let mut storage = self.storage();
+        (storage.type_bits, storage.space) = (type_bits, space);
+        let (shape, function) = (self.shape(), self.function().clone());
+        let spelling = match self.spelling() {
+            Spelling::Xla(xla) => Spelling::Xla(respell::stored(storage, xla.clone())),
+            Spelling::RowMajor
+            | Spelling::Block(_)
+            | Spelling::Strided(_)
+            | Spelling::Digits(_) => {
+                let bare = Self::from_parts(
+                    shape,
+                    self.elements(),
+                    function.clone(),
+                    storage,
+                    Spelling::RowMajor,
+                );
+                let tiles = respell::in_notation(&bare, Notation::Xla);
+                tiles.or_else(|_| respell::in_notation(&bare, Notation::Digits))?
+            }
+        };
+        Ok(Self::from_parts(
+            shape,
+            self.elements(),
+            function,
+            storage,
+            spelling,
+        ))
+    }
+
     pub(crate) fn function(&self) -> &Function {
         &self.inner.function
     }
@@ -654,16 +693,24 @@ impl Layout {
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         let Inner {
-            function,
-            elements,
-            positions,
             space,
             bits,
             type_bits,
             ..
         } = &*self.inner;
-        let usual = *space == 0 && bits == type_bits;
-        let dense = usual && function.offset == 0 && positions == elements;
+        *space == 0 && bits == type_bits && self.is_row_major_order()
+    }
+
+    /// Whether the elements lie row-major and dense, in whatever memory space and element width.
+    #[must_use]
+    pub fn is_row_major_order(&self) -> bool {
+        let Inner {
+            function,
+            elements,
+            positions,
+            ..
+        } = &*self.inner;
+        let dense = function.offset == 0 && positions == elements;
         if function.program.is_some() {
             let plain = Layout::row_major(self.shape(), self.inner.bits);
             return dense && crate::view::same_positions(self, &plain);

@@ -613,7 +613,7 @@ fn combined(layout: &Layout) -> Option<XlaSpelling> {
             let merges: Vec<bool> = groups.iter().map(|group| 1 < group.len()).collect();
             let (order, tiles) = sorting_tiles(&digits.digits, &merged, &merges)?;
             let untiled = XlaSpelling::untiled(order);
-            stored(&smaller, XlaSpelling { tiles, ..untiled })
+            stored(smaller.storage(), XlaSpelling { tiles, ..untiled })
         }
     };
     let order = std::mem::take(&mut xla.minor_to_major);
@@ -635,9 +635,8 @@ fn combined(layout: &Layout) -> Option<XlaSpelling> {
         .then_some(xla)
 }
 
-/// The tiles with the layout's element width and memory space.
-fn stored(layout: &Layout, mut xla: XlaSpelling) -> XlaSpelling {
-    let storage = layout.storage();
+/// The tiles with the element width and the memory space of a buffer.
+pub(crate) fn stored(storage: Storage, mut xla: XlaSpelling) -> XlaSpelling {
     let whole = storage.type_bits.checked_next_multiple_of(8);
     let own = whole.unwrap_or(storage.type_bits) == storage.bits;
     xla.space = storage.space;
@@ -778,7 +777,7 @@ const MOST_TAILS: u64 = 1024;
 fn tiles_of_blocks(layout: &Layout) -> Result<XlaSpelling, LayoutError> {
     let refuse = |reason: &str| refuse(Notation::Xla, reason);
     let storage = layout.storage();
-    let attributes = |xla: XlaSpelling| stored(layout, xla);
+    let attributes = |xla: XlaSpelling| stored(layout.storage(), xla);
     let reversed = |order: &[usize]| order.iter().rev().copied().collect::<Vec<_>>();
     if layout.elements() == 0 {
         let order: Vec<usize> = (0..layout.rank()).collect();

@@ -243,6 +243,30 @@ impl Spelling {
             Spelling::Xla(_) => Some(Notation::Xla),
         }
     }
+
+    /// The memory space that is written, 0 where none is.
+    #[must_use]
+    pub fn space(&self) -> u32 {
+        match self {
+            Spelling::RowMajor | Spelling::Block(_) | Spelling::Strided(_) => 0,
+            Spelling::Digits(digits) => digits.space,
+            Spelling::Xla(xla) => xla.space,
+        }
+    }
+
+    /// The bits that an element of a type of `type_bits` bits takes: in XLA's notation whole bytes, unless
+    /// it says otherwise.
+    #[must_use]
+    pub fn element_bits(&self, type_bits: u32) -> u32 {
+        match self {
+            Spelling::RowMajor | Spelling::Block(_) | Spelling::Strided(_) => type_bits,
+            Spelling::Digits(digits) => digits.element_bits.unwrap_or(type_bits),
+            Spelling::Xla(xla) => match xla.element_bits {
+                0 => type_bits.checked_next_multiple_of(8).unwrap_or(type_bits),
+                bits => bits,
+            },
+        }
+    }
 }
 
 /// The canonical text between the braces: `block = "2W2H", order = [1, 0]`.

@@ -31,6 +31,28 @@ fn respells(text: &str, notation: Notation, wanted: &str) {
     assert_eq!(got, wanted, "{text}");
 }
 
+/// A buffer whose bytes no number of 63 bits counts is refused, whatever pads it.
+#[test]
+fn padding_has_fewer_than_2_to_the_63_bytes() {
+    let tail = |n: u64| format!("tensor<4xf32, {{xla = \"0:L({n})\"}}>");
+    let large = (1u64 << 61) - 1;
+    assert_eq!(layout(&tail(large)).bytes(), 4 * large);
+    assert_eq!(
+        layout(&format!(
+            "tensor<4xsi8, {{xla = \"0:L({})\"}}>",
+            (1u64 << 62)
+        ))
+        .bytes(),
+        1 << 62
+    );
+    for n in [1u64 << 61, (1 << 63) - 1] {
+        refuses(
+            &tail(n),
+            "at character 12: the buffer of a tensor of shape [4] has more than 2^63-1 positions or bytes",
+        );
+    }
+}
+
 #[test]
 fn canonical_text_and_sugar() {
     let two = "block = \"2W2H\", order = [1, 0]";
