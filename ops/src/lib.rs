@@ -12,6 +12,7 @@ mod arg_min;
 mod avg_pool;
 mod batch_norm;
 mod binary;
+mod bitcast_convert;
 mod blocks;
 mod broadcast;
 mod call;
@@ -97,6 +98,7 @@ pub use binary::{
     Add, And, Atan2, BitAnd, BitOr, BitXor, Div, Max, Min, Mul, Or, Pow, ShiftLeft, ShiftRight,
     Sub, Xor,
 };
+pub use bitcast_convert::BitcastConvert;
 pub use blocks::BlockMap;
 pub use broadcast::Broadcast;
 pub use call::{CallOp, Symbol};
@@ -188,6 +190,7 @@ operations! {
     ArgMin,
     AvgPool,
     BatchNorm,
+    BitcastConvert,
     Broadcast,
     CallOp,
     Cast,

@@ -431,6 +431,46 @@ fn compare_and_select() {
 }
 
 #[test]
+fn bitcast_convert() {
+    let bits = |x: Tensor, y: Tensor| {
+        let to = y.dtype;
+        check("hbir.bitcast_convert", &[x], &props! { to: to }, &[y]);
+    };
+    let floats = f32s(&[3], &[1.0, -0.0, f64::INFINITY]);
+    let words = [0x3F80_0000, -0x8000_0000, 0x7F80_0000];
+    bits(floats.clone(), ints(DType::SI32, &[3], &words));
+    bits(ints(DType::SI32, &[3], &words), floats);
+    bits(
+        ints(DType::SI8, &[2], &[-1, 5]),
+        ints(DType::UI8, &[2], &[255, 5]),
+    );
+    let four = |sign| DType::Int { bits: 4, sign };
+    let (signed, unsigned) = (four(optc_ir::Sign::Signed), four(optc_ir::Sign::Unsigned));
+    bits(ints(signed, &[2], &[-8, 7]), ints(unsigned, &[2], &[8, 7]));
+    for to in [DType::SI64, DType::BOOL] {
+        let code = "bitcast-convert-c1";
+        refuse(
+            "hbir.bitcast_convert",
+            &[ty("2", F32)],
+            &props! { to: to },
+            code,
+        );
+    }
+    refuse(
+        "hbir.bitcast_convert",
+        &[ty("2", DType::UI8)],
+        &props! { to: DType::BOOL },
+        "bitcast-convert-c1",
+    );
+    refuse(
+        "hbir.bitcast_convert",
+        &[ty("2", F32)],
+        &none(),
+        "attribute-missing",
+    );
+}
+
+#[test]
 fn cast() {
     let x = f32s(&[5], &[1.9, -1.9, 300.0, -1e30, f64::NAN]);
     let to = |dtype: DType, wanted: &[i64]| {

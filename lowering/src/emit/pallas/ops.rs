@@ -4,7 +4,7 @@ use super::words::{dtype, element, float, tuple, wide};
 use optc_ir::{DType, OpRef, Operation, TensorType};
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Approximate, ArgMax, ArgMin, Asin, Asinh, Atan, Atan2, Atanh,
-    AvgPool, BatchNorm, BitAnd, BitOr, BitXor, Broadcast, Cast, Cbrt, Ceil, Celu, Clamp, Compare,
+    AvgPool, BatchNorm, BitcastConvert, BitAnd, BitOr, BitXor, Broadcast, Cast, Cbrt, Ceil, Celu, Clamp, Compare,
     Concat, Conv, Cos, Cosh, Cumsum, DepthToSpace, Dequantize, Direction, Div, DotGeneral,
     DynamicUpdateSlice, Einsum, Elu, Erf, Exp, Expm1, Flatten, Floor, Gather, GatherElements,
     GatherNd, Gelu, GroupNorm, HardSigmoid, HardSwish, Identity, InstanceNorm, Interpolation, Iota,
@@ -223,6 +223,7 @@ impl Writer<'_> {
             Prelu::NAME => self.prelu(),
             Compare::NAME => self.compare(),
             Select::NAME => self.select(),
+            BitcastConvert::NAME => self.bitcast_convert(),
             Cast::NAME => self.cast(),
             Clamp::NAME => self.clamp(),
             LeakyRelu::NAME => self.leaky_relu(),
@@ -235,6 +236,11 @@ impl Writer<'_> {
             Dequantize::NAME => self.dequantize(),
             _ => None,
         }
+    }
+
+    fn bitcast_convert(&self) -> Option<String> {
+        let (x, to) = (self.arg(0)?, dtype(self.ty()?.dtype));
+        Some(format!("lax.bitcast_convert_type({x}, {to})"))
     }
 
     /// Operations that make one element of several.
