@@ -106,8 +106,11 @@ fn follow(name: &str, commands: &str) -> Result<(), String> {
             continue;
         }
         let found = reported(&errors);
-        // A remark says that something is so, beside others; an error is the reason alone.
-        let is_remark = found.contains(&("remark", name)) && status == 0;
+        // A remark or a warning says that something is so, beside others; an error is the reason alone.
+        let says = ["remark", "warning"]
+            .iter()
+            .any(|said| found.contains(&(said, name)));
+        let is_remark = says && status == 0;
         let alone = found.iter().all(|(_, code)| *code == name) && status != 0;
         if !(is_remark || (alone && !found.is_empty())) {
             return Err(format!(

@@ -95,7 +95,7 @@ pub mod hlo {
         Attrs, Computation, HloModule, Instruction, PrintedComputation, PrintedInstruction,
         Strictness, parse, print, printed,
     };
-    pub use optc_lowering::emit::hlo::emit;
+    pub use optc_lowering::emit::hlo::{Emitted, ReadData, emit, emit_with};
 }
 
 /// Python with Pallas kernels, written from a module with a plan.

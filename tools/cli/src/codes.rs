@@ -76,6 +76,30 @@ optc verify --certificate c.txt other.ir"#,
         "give a program with a function or operations",
     ),
     Code::command(
+        "hlo-constant-data",
+        "the elements of a constant cannot be written in HLO text: the file that they lie in is not there, or is too short",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.constant"() <{data = #hbir.external<"weights.bin", 0, 8>}> : () -> tensor<2xf32>
+%1 = "hbir.add"(%x, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
+        )],
+        "optc --emit=hlo in.ir",
+        "put the file where the program looks for it: HLO text holds the numbers themselves",
+    ),
+    Code::command(
+        "hlo-constant-elided",
+        "the elements of a constant were left out of the HLO text that the program comes from, and are so in what is written",
+        &[(
+            "in.hlo",
+            r#"HloModule m
+ENTRY e {
+ROOT c = f32[64] constant({...})
+}"#,
+        )],
+        "optc --emit=hlo in.hlo",
+        "print the module with `print_large_constants`, so that its text holds them",
+    ),
+    Code::command(
         "hlo-layout-inexpressible",
         "a value has a layout that HLO text cannot write",
         &[(

@@ -3,13 +3,14 @@
 use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
 use crate::failure::{Failure, Status, internal_error};
-use crate::inputs::{self, Input};
+use crate::inputs::{self, Input, weights};
 use crate::streams::Streams;
 use crate::{stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
-    Attr, Compiler, Diagnostic, Error, Module, PassContext, Program, Registry, Severity, SizeTable,
-    Stage, State, Stats, bound_sizes, distinct_outputs, output_place, write_aside, write_files,
+    Attr, Compiler, DType, Diagnostic, Error, Module, PassContext, Program, Registry, Severity,
+    SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, output_place, write_aside,
+    write_files,
 };
 use serde_json::json;
 use similar::TextDiff;
@@ -405,7 +406,7 @@ fn write_all(
         None => None,
     };
     terminal::doing(|| "writing".to_owned());
-    let text = emitted(parts, emit, args.compile.pass.as_deref())?;
+    let text = emitted(parts, emit, args.compile.pass.as_deref(), streams)?;
     let mut files: Vec<(&Path, &[u8])> = Vec::new();
     if let Some((path, certificate)) = &certificate {
         files.push((path, certificate.as_bytes()));
@@ -471,6 +472,7 @@ fn emitted(
     parts: &[Part],
     (emit, stage): (Emit, EmitStage),
     pass: Option<&str>,
+    streams: &mut Streams<'_>,
 ) -> Result<String, Failure> {
     let registry = |part: &Part| part.cx.registry.clone();
     Ok(match emit {
@@ -485,8 +487,15 @@ fn emitted(
         Emit::Hlo => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let text = optc::hlo::emit(&part.after.module);
-                texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
+                let source = weights(&part.after, false);
+                let data = |file: &str, offset: u64, length: u64, dtype: DType| {
+                    let bytes = source.read(file, offset, length, dtype);
+                    bytes.map_err(|error| error.to_string())
+                };
+                let emitted = optc::hlo::emit_with(&part.after.module, &data);
+                let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
+                streams.error_text(&part.after.render(&emitted.warnings));
+                texts.push(emitted.text);
             }
             texts.join("// -----\n")
         }

@@ -1,7 +1,8 @@
 //! Operations that become several instructions: activations, reductions, softmax, norms, products.
 
+use super::constant::number_text;
 use super::func::{Outcome, Writer, list};
-use super::ops::{number_text, one, shaped, sizes};
+use super::ops::{one, shaped, sizes};
 use super::shape::{dtype_name, tensor_text};
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 

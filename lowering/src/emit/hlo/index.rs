@@ -1,7 +1,8 @@
 //! Parts, padding, and reading by index.
 
+use super::constant::number_text;
 use super::func::{Outcome, Writer, list};
-use super::ops::{number_text, one, shaped, sizes};
+use super::ops::{one, shaped, sizes};
 use super::shape::tensor_text;
 use optc_ir::{Attr, DType, Op, OpData, TensorType, Value};
 

@@ -3,10 +3,13 @@
 //! - Every value has its layout; one that XLA cannot write refuses the program (`hlo-layout-inexpressible`).
 //! - A `view` is a `bitcast`, a `layout_convert` a `copy`; `hbir.call` is a fusion where it was one.
 //! - What the HLO front end kept comes back: header attributes, `hlo.*` attributes, tuples, loops.
+//! - Constants are written with all their elements; one whose elements the program does not have, as
+//!   HLO text elides them, stays elided with a warning (`hlo-constant-elided`).
 //! - An operation without instructions of its own becomes a few (a softmax, a norm), or, where that
 //!   is not written yet, a `custom-call` of its name with its attributes as the configuration.
 
 mod compose;
+mod constant;
 mod func;
 mod index;
 mod ops;
@@ -15,25 +18,51 @@ mod tuple;
 mod windows;
 
 use crate::emit::entry;
+use constant::Files;
+pub use constant::ReadData;
 use func::Writer;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, Diagnostic, Func, Module};
+use optc_ir::{Attr, DType, Diagnostic, Func, Module};
 use std::fmt::Write;
 
-/// The module as HLO text; the entry is `@main`, else the first function.
+/// HLO text, and what is to be known about it.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// The module.
+    pub text: String,
+    /// A warning for each constant whose elements nobody has.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The module as HLO text, for a program whose constants lie in no files; the entry is `@main`, else the
+/// first function.
 ///
 /// # Errors
-/// A layout that XLA's notation does not have, no function, or functions that call each other in
-/// a circle.
+/// A layout that XLA's notation does not have, a constant in a file, no function, or functions that
+/// call each other in a circle.
 pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
+    let none = |file: &str, _: u64, _: u64, _: DType| {
+        Err(format!("there are no files to look for `{file}` in"))
+    };
+    emit_with(module, &none).map(|emitted| emitted.text)
+}
+
+/// As [`emit`]; `data` reads the files of constants.
+///
+/// # Errors
+/// As [`emit`], and the data of a constant cannot be read.
+pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
     let entry = entry(module)?;
     let names = names(module);
+    let order = order(module, entry)?;
     let mut shared = Shared {
         names,
         reducers: IndexMap::new(),
+        files: Files::read(module, &order, data)?,
+        warnings: Vec::new(),
     };
     let mut texts = Vec::new();
-    for index in order(module, entry)? {
+    for index in order {
         let writer = Writer::new(&module.funcs[index], &mut shared, index == entry);
         texts.push(writer.text()?);
     }
@@ -42,7 +71,10 @@ pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
         out.push('\n');
         out.push_str(text);
     }
-    Ok(out)
+    Ok(Emitted {
+        text: out,
+        warnings: shared.warnings,
+    })
 }
 
 /// What all functions share.
@@ -51,6 +83,9 @@ struct Shared {
     names: IndexMap<String, String>,
     /// Reducers by name.
     reducers: IndexMap<String, String>,
+    /// The data of constants.
+    files: Files,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Shared {

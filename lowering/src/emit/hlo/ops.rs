@@ -1,13 +1,13 @@
 //! What each operation becomes.
 
 use super::compose;
+use super::constant::constant;
 use super::func::{Outcome, Writer, computations, escaped, list};
 use super::index;
 use super::shape::{shape_text, tensor_text};
 use super::tuple::Tree;
 use super::windows;
-use optc_ir::{Attr, DType, Data, Dim, Op, OpData, Sign, TensorType, Value};
-use optc_ops::dense_tensor;
+use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign, TensorType, Value};
 use std::fmt::Write;
 
 /// Operations that are one instruction of the same operands.
@@ -24,6 +24,7 @@ const DIRECT: &[(&str, &str)] = &[
     ("hbir.bit_and", "and"),
     ("hbir.bit_or", "or"),
     ("hbir.bit_xor", "xor"),
+    ("hbir.bitcast_convert", "bitcast-convert"),
     ("hbir.cast", "convert"),
     ("hbir.cbrt", "cbrt"),
     ("hbir.ceil", "ceil"),
@@ -308,115 +309,6 @@ fn start_copy(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Str
     Ok(String::new())
 }
 
-fn constant(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
-    let shape = tensor_text(ty)?;
-    let Some(Attr::Dense(dense)) = data.props.get("value") else {
-        return Ok(w.payload(&shape, "constant", elided(ty), ""));
-    };
-    if dense.splat && !ty.dims.is_empty() {
-        let element = dense.ty.as_tensor().map(|t| (t.dtype, &dense.bytes));
-        let Some((dtype, bytes)) = element else {
-            return Ok(w.payload(&shape, "constant", elided(ty), ""));
-        };
-        let Ok(tensor) = optc_ir::Tensor::from_bytes(dtype, Vec::new(), bytes) else {
-            return Ok(w.payload(&shape, "constant", elided(ty), ""));
-        };
-        let text = element_text(&tensor, 0);
-        return w.filled(&text, ty);
-    }
-    let Ok(tensor) = dense_tensor(dense) else {
-        return Ok(w.payload(&shape, "constant", elided(ty), ""));
-    };
-    let mut text = String::new();
-    literal(&tensor, &tensor.shape, &mut 0, &mut text);
-    Ok(w.payload(&shape, "constant", &text, ""))
-}
-
-/// Elements that the program refers to and the text leaves out.
-fn elided(ty: &TensorType) -> &'static str {
-    if ty.dims.is_empty() { "0" } else { "{...}" }
-}
-
-fn literal(tensor: &optc_ir::Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
-    let Some((&n, rest)) = shape.split_first() else {
-        out.push_str(&element_text(tensor, *at));
-        *at += 1;
-        return;
-    };
-    if tensor.is_empty() && rest.is_empty() {
-        out.push_str("{}");
-        return;
-    }
-    out.push_str(if rest.is_empty() { "{" } else { "{ " });
-    for i in 0..n {
-        out.push_str(if i == 0 { "" } else { ", " });
-        literal(tensor, rest, at, out);
-    }
-    out.push_str(if rest.is_empty() { "}" } else { " }" });
-}
-
-/// One element as HLO text writes it, exactly.
-fn element_text(tensor: &optc_ir::Tensor, i: usize) -> String {
-    match (tensor.dtype, &tensor.data) {
-        (d, _) if d.is_bool() => (tensor.i64_at(i) != 0).to_string(),
-        (DType::Int { .. }, _) => tensor.i128_at(i).to_string(),
-        (dtype @ (DType::Complex64 | DType::Complex128), Data::Bits(bits)) => {
-            complex_text(bits[i], dtype)
-        }
-        (dtype, _) => float_text(tensor.f64_at(i), dtype),
-    }
-}
-
-/// A complex number as HLO text writes it.
-#[expect(clippy::cast_possible_truncation, reason = "the parts of the bits")]
-fn complex_text(bits: u128, dtype: DType) -> String {
-    let (real, imaginary, part) = if dtype == DType::Complex64 {
-        let part = |bits: u128| f64::from(f32::from_bits(bits as u32));
-        (part(bits), part(bits >> 32), DType::F32)
-    } else {
-        let part = |bits: u128| f64::from_bits(bits as u64);
-        (part(bits), part(bits >> 64), DType::F64)
-    };
-    format!(
-        "({}, {})",
-        float_text(real, part),
-        float_text(imaginary, part)
-    )
-}
-
-/// A number as HLO text writes it in this element type.
-pub(super) fn number_text(x: f64, dtype: DType) -> String {
-    match dtype {
-        d if d.is_bool() => (x != 0.0).to_string(),
-        DType::Int { .. } => format!("{x:.0}"),
-        DType::Complex64 | DType::Complex128 => {
-            let part = dtype.complex_part().unwrap_or(dtype);
-            format!("({}, 0)", float_text(x, part))
-        }
-        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::Mini(_) => float_text(x, dtype),
-    }
-}
-
-/// A number that reads back as the same number.
-pub(super) fn float_text(x: f64, dtype: DType) -> String {
-    if x.is_nan() {
-        return if x.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
-    }
-    if x.is_infinite() {
-        return if x < 0.0 { "-inf" } else { "inf" }.to_owned();
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the number is one of this type"
-    )]
-    let text = if dtype == DType::F64 {
-        format!("{x:e}")
-    } else {
-        format!("{:e}", x as f32)
-    };
-    text.strip_suffix("e0").map_or(text.clone(), str::to_owned)
-}
-
 /// A call, or the fusion that it was.
 fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
@@ -500,10 +392,38 @@ fn opaque(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         }
     }
     let name = match data.props.str("payload") {
-        Some(payload) => w.payload(&shape, &kind, payload, &attrs),
+        Some(payload) => {
+            let name = w.payload(&shape, &kind, payload, &attrs);
+            if kind == "constant" && payload.contains("...") {
+                elided(w, data, &name, &shape);
+            }
+            name
+        }
         None => w.raw(&shape, &kind, &names, &attrs),
     };
     w.results(op, tree, &name)
+}
+
+/// Warns of a constant whose elements the program does not have.
+fn elided(w: &mut Writer<'_>, data: &OpData, name: &str, shape: &str) {
+    let message = format!(
+        "the elements of the constant `{name}` of {shape} were left out of the program's text, and stay out"
+    );
+    let diag = Diagnostic::warning("hlo-constant-elided", message).at(data.span, "this constant");
+    let diag =
+        diag.hint("print the module with `print_large_constants`, so that its text holds them");
+    w.shared.warnings.push(diag);
+}
+
+/// What an operation of another format says in HLO text besides what it computes: a custom call whose
+/// effect is not none may not be removed.
+fn side_effect(data: &OpData) -> &'static str {
+    let pure = &*data.name != "hbir.opaque" || data.props.str("effect") == Some("pure");
+    if pure {
+        ""
+    } else {
+        ", custom_call_has_side_effect=true"
+    }
 }
 
 /// An operation without instructions: a custom call that names it.
@@ -522,12 +442,14 @@ pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let fields: Vec<String> = data
         .props
         .iter()
+        .filter(|(key, _)| *key != "effect")
         .map(|(key, value)| format!("{key} = {}", optc_ir::text::print_attr(value)))
         .collect();
     let config = escaped(&fields.join(", "));
     let attrs = format!(
-        ", custom_call_target=\"{}\", backend_config=\"{config}\"",
-        escaped(target.trim_start_matches('.'))
+        ", custom_call_target=\"{}\"{}, backend_config=\"{config}\"",
+        escaped(target.trim_start_matches('.')),
+        side_effect(data)
     );
     let name = w.raw(&shape, "custom-call", &names, &attrs);
     w.results(op, tree, &name)

@@ -107,16 +107,18 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
             }
         }
     };
-    // Elements of less than a byte lie in one each unless `E` says otherwise.
-    if ty.dtype.bits() < 8 {
-        if text.contains("E(8)") {
-            text = text.replace("E(8)", "");
-            text = text.trim_end_matches(':').to_owned();
-        } else if !text.contains("E(") {
-            let at = text.find("S(").unwrap_or(text.len());
-            let colon = if text.contains(':') { "" } else { ":" };
-            text.insert_str(at, &format!("{colon}E({})", ty.dtype.bits()));
-        }
+    // Elements lie in whole bytes unless `E` says otherwise, also those of less than a byte.
+    let bits = ty.spelling.element_bits(ty.dtype.bits());
+    let usual = ty.dtype.bits().next_multiple_of(8) == bits;
+    let stated = text.find("E(");
+    if usual && let Some(at) = stated {
+        let end = text[at..].find(')').map_or(text.len(), |n| at + n + 1);
+        text.replace_range(at..end, "");
+        text = text.trim_end_matches(':').to_owned();
+    } else if !usual && stated.is_none() {
+        let at = text.find(['S', 'M']).unwrap_or(text.len());
+        let colon = if text.contains(':') { "" } else { ":" };
+        text.insert_str(at, &format!("{colon}E({bits})"));
     }
     Ok(text)
 }

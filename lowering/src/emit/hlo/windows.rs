@@ -1,8 +1,9 @@
 //! Convolution, pooling and running sums.
 
 use super::compose::limits;
+use super::constant::float_text;
 use super::func::{Outcome, Writer};
-use super::ops::{float_text, shaped, sizes};
+use super::ops::{shaped, sizes};
 use super::shape::dtype_name;
 use optc_ir::{DType, OpData, TensorType};
 
