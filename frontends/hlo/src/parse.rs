@@ -586,6 +586,14 @@ impl<'a> Parser<'a> {
             };
             self.insert(&mut attrs, key, value, start)?;
         }
+        // A scalar has no dimensions that could go anywhere.
+        let scalar = |&operand: &usize| {
+            let array = body.instructions[operand].shape.as_array();
+            array.is_some_and(|array| array.dims.is_empty())
+        };
+        if made.opcode == "broadcast" && made.operands.iter().all(scalar) {
+            attrs.insert("dimensions", "{}");
+        }
         made.attrs = Attrs(attrs.list);
         if opcode.part.is_some_and(|part| part != "-start") {
             return Ok(());

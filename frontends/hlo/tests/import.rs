@@ -397,3 +397,123 @@ fn small_floats_and_complex_numbers_are_values() {
     let far = entry("  ROOT c = f8e4m3fn[1]{0} constant({1000})");
     assert!(import(&far).is_err(), "beyond the greatest number");
 }
+
+/// Every element type: what goes out comes back as the same bits.
+#[test]
+fn constants_go_out_whole() {
+    let constants = [
+        "pred[2] constant({true, false})",
+        "s4[3]{0:E(4)} constant({-8, 0, 7})",
+        "u4[2] constant({15, 1})",
+        "s8[2] constant({-128, 127})",
+        "u16[2] constant({65535, 0})",
+        "s64[2] constant({-9223372036854775808, 9223372036854775807})",
+        "u64[1] constant({18446744073709551615})",
+        "f16[2] constant({0.1, -inf})",
+        "bf16[2] constant({1e-20, 3.25})",
+        "f32[2,2]{0,1} constant({{1e-45, 0.1}, {-0, nan}})",
+        "f64[1] constant({0.1})",
+        "f32[0,3] constant({})",
+    ];
+    for constant in constants {
+        let module = imported(&entry(&format!("ROOT c = {constant}")));
+        let back = imported(&emitted(&module));
+        let bytes = |module: &Module| run(module).iter().map(|t| t.to_bytes()).collect::<Vec<_>>();
+        assert_eq!(bytes(&module), bytes(&back), "{constant}");
+        assert!(!print(&back).contains("opaque"), "{constant}");
+    }
+}
+
+/// What every opaque instruction says that it does.
+#[test]
+fn opaque_instructions_have_effects() {
+    let cases = [
+        ("f32[3] rng(s, s), distribution=rng_uniform", "random"),
+        ("u64[1] rng-get-and-update-state(), delta=1", "write"),
+        (
+            "(u64[2], u32[3]) rng-bit-generator(k), algorithm=rng_default",
+            "pure",
+        ),
+        ("f32[3] custom-call(x), custom_call_target=\"f\"", "read"),
+        (
+            "f32[3] custom-call(x), custom_call_target=\"f\", custom_call_has_side_effect=true",
+            "write",
+        ),
+        ("u32[] partition-id()", "read"),
+        (
+            "f32[3] all-reduce(x), replica_groups={}, to_apply=sum",
+            "write",
+        ),
+        ("token[] after-all()", "token"),
+        ("(f32[3], token[]) infeed(t)", "token"),
+        ("token[] outfeed(x, t), outfeed_shape=f32[3]{0}", "token"),
+        ("f32[3] cholesky(q), lower=true", "pure"),
+        ("f32[3] map(x, x), dimensions={0}, to_apply=draw", "random"),
+        (
+            "f32[3] conditional(p, x, x), true_computation=pass, false_computation=tell",
+            "write",
+        ),
+        ("f32[3] while(x), condition=yes, body=look", "read"),
+        (
+            "((f32[3]), f32[3], s32[]) async-start(x), calls=tell",
+            "write",
+        ),
+    ];
+    let computations = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n\
+         draw { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] rng(a, b), distribution=rng_normal }\n\
+         pass { ROOT a = f32[3] parameter(0) }\n\
+         tell { a = f32[3] parameter(0) z = token[] after-all() o = token[] outfeed(a, z), outfeed_shape=f32[3]{0} \
+         ROOT n = f32[3] negate(a) }\n\
+         yes { a = f32[3] parameter(0) ROOT p = pred[] constant(true) }\n\
+         look { a = f32[3] parameter(0) i = u32[] partition-id() f = f32[] convert(i) \
+         b = f32[3] broadcast(f), dimensions={} ROOT s = f32[3] add(a, b) }\n";
+    for (instruction, wanted) in cases {
+        let text = format!(
+            "HloModule m\n{computations}ENTRY e {{\n x = f32[3] parameter(0)\n s = f32[] parameter(1)\n \
+             k = u64[2] parameter(2)\n q = f32[3,3] parameter(3)\n p = pred[] parameter(4)\n \
+             t = token[] parameter(5)\n i = {instruction}\n ROOT r = f32[3] negate(x)\n}}\n"
+        )
+        .replace("f32[3] cholesky", "f32[3,3] cholesky");
+        let module = imported(&text);
+        let main = &module.funcs[0];
+        let effect = main
+            .body
+            .iter()
+            .find_map(|&op| main.ops[op].props.str("effect"));
+        assert_eq!(effect, Some(wanted), "{instruction}");
+        // It is a word of the IR, not of HLO.
+        assert!(!emitted(&module).contains(", effect="), "{instruction}");
+    }
+}
+
+#[test]
+fn bits_tuples_and_scalars_are_not_opaque() {
+    let text = entry(
+        "a = f32[4] parameter(0)\n b = s32[4] bitcast-convert(a)\n t = (f32[4], s32[4]) tuple(a, b)\n \
+         c = (f32[4], s32[4]) copy(t)\n s = f32[] constant(3)\n d = f32[4] broadcast(s)\n \
+         g = f32[4] get-tuple-element(c), index=0\n e1 = f32[4] add(g, d)\n \
+         h = s32[4] get-tuple-element(c), index=1\n w = f32[4] bitcast(h)\n \
+         ROOT r = (f32[4], s32[4], f32[4]) tuple(e1, h, w)",
+    );
+    let module = imported(&text);
+    assert!(!print(&module).contains("opaque"), "{}", print(&module));
+    let back = emitted(&module);
+    assert!(back.contains("s32[4]{0} bitcast-convert("), "{back}");
+    let bytes = |module: &Module| run(module).iter().map(|t| t.to_bytes()).collect::<Vec<_>>();
+    assert_eq!(bytes(&module), bytes(&imported(&back)));
+    // Another width is another shape.
+    let wide = entry("a = s32[4] parameter(0)\n ROOT b = s8[4,4] bitcast-convert(a)");
+    assert!(print(&imported(&wide)).contains("bitcast-convert"));
+}
+
+#[test]
+fn arguments_name_the_results_that_they_share_memory_with() {
+    let text = "HloModule m, input_output_alias={ {1,0}: (0, {1}, may-alias), {0}: (1, {}, must-alias), {7}: (0, {0}) }\n\
+        ENTRY e { a = (f32[2], f32[3]) parameter(0) b = f32[4] parameter(1) \
+        x = f32[3] get-tuple-element(a), index=1 u = (f32[3], f32[4]) tuple(x, b) \
+        ROOT r = (f32[4], (f32[3], f32[4])) tuple(b, u) }\n";
+    let module = imported(text);
+    let ports = &module.funcs[0].arg_ports;
+    let alias: Vec<_> = ports.iter().map(|p| p.attrs.ints("hbir.alias")).collect();
+    assert_eq!(alias, [None, Some(vec![1]), Some(vec![0])]);
+}

@@ -89,6 +89,7 @@ impl FuncCx<'_, '_> {
             ("reduce", &[x, init]) => self.reduce(made, x, init, &ty),
             ("broadcast", &[x]) => self.broadcast(made, x, &ty),
             ("bitcast", &[x]) => self.bitcast(x, &ty),
+            ("bitcast-convert", &[x]) => self.reinterpreted(x, &ty),
             ("copy", &[x]) => self.copy(x, &ty),
             ("transpose", &[x]) => self.transpose(made, x, &ty),
             ("reshape", &[x]) => self.reshape_to(x, &ty),
@@ -122,6 +123,16 @@ impl FuncCx<'_, '_> {
             AttrDict::new().with("to", to),
             like.clone(),
         )
+    }
+
+    /// The bits of the elements as elements of another type of the same width.
+    pub(super) fn reinterpreted(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
+        if self.tensor_of(x)?.dtype == ty.dtype {
+            return self.placed(x, ty);
+        }
+        let to = Attr::Type(Type::Scalar(ty.dtype));
+        let props = AttrDict::new().with("to", to);
+        self.emit("hbir.bitcast_convert", &[x], props, ty.clone())
     }
 
     /// A copy; inside a fusion it may change the element type as well.

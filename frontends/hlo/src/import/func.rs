@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) struct FuncCx<'m, 'a> {
     pub(super) cx: &'m mut ModuleCx<'a>,
     pub(super) computation: &'a Computation<'a>,
-    index: usize,
+    pub(super) index: usize,
     pub(super) func: Func,
     /// The values of each instruction, one a leaf of its shape; a leaf that stands for nothing in
     /// the IR (the context of an asynchronous copy) has none.
@@ -180,6 +180,9 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             .collect();
         match made.opcode {
             "tuple" => return Ok(operands.concat()),
+            "copy" if matches!(*made.shape, XlaShape::Tuple(_)) => {
+                return self.copied(made, &operands);
+            }
             "copy-done" if operands[0].len() == 3 && self.starts(made, "copy-start") => {
                 return Ok(operands[0][..1].to_vec());
             }
@@ -197,7 +200,22 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             return Ok(vec![Some(value)]);
         }
         self.func.body.truncate(before);
-        self.opaque(made, &operands)
+        self.opaque(index, made, &operands)
+    }
+
+    /// A copy of a tuple: of each of its parts.
+    fn copied(
+        &mut self,
+        made: &Instruction,
+        operands: &Operands,
+    ) -> Result<Vec<Option<Value>>, Box<Diagnostic>> {
+        let types = made.shape.parts().into_iter().map(value_type);
+        let mut values = Vec::new();
+        for (value, ty) in operands.concat().into_iter().zip(types) {
+            let value = value.map(|value| self.coerce(value, &ty));
+            values.push(value.transpose()?);
+        }
+        Ok(values)
     }
 
     /// One element of a tuple; each tuple's leaves are counted once, however many read it.

@@ -7,9 +7,13 @@
 //!   takes or gives tuples says so in `operand_shapes` and `result_shape`.
 //! - Every type carries the text's layout. A transpose, reshape, bitcast or copy under which no
 //!   element moves is a `view`; any other is a view and a `layout_convert`.
-//! - What is no tensor dataflow is `hbir.opaque` with its attributes as text.
+//! - An argument that shares its memory with a result (`input_output_alias`) names it in `hbir.alias`.
+//! - What is no tensor dataflow is `hbir.opaque` with its attributes as text, and with what it does
+//!   besides giving its results in `effect`.
 
+mod alias;
 mod contract;
+mod effect;
 mod elementwise;
 mod func;
 mod index;
@@ -66,6 +70,7 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
         taken: IndexSet::new(),
         opaque: IndexMap::new(),
         known: known::parameters(hlo),
+        effects: effect::Effects::new(hlo),
     };
     cx.function_name(hlo.entry);
     let mut module = Module {
@@ -80,7 +85,12 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
     while let Some((&index, _)) = cx.names.get_index(next) {
         next += 1;
         match function(&mut cx, index) {
-            Ok(func) => module.funcs.push(func),
+            Ok(mut func) => {
+                if index == hlo.entry {
+                    alias::mark(&mut func, hlo);
+                }
+                module.funcs.push(func);
+            }
             Err(diag) => errors.push(*diag),
         }
     }
@@ -115,6 +125,7 @@ struct ModuleCx<'a> {
     opaque: IndexMap<&'a str, usize>,
     /// By computation and parameter: the number that it is known to be.
     known: Vec<Vec<Option<f64>>>,
+    effects: effect::Effects,
 }
 
 impl ModuleCx<'_> {

@@ -1,5 +1,6 @@
 //! Calls of other computations, and instructions that stay what they are.
 
+use super::effect::Effect;
 use super::func::{FuncCx, Operands};
 use super::types::value_type;
 use crate::module::Instruction;
@@ -42,7 +43,11 @@ impl<'a> FuncCx<'_, 'a> {
         let root = &computation.root().shape;
         let results: Vec<Type> = root.parts().into_iter().map(value_type).collect();
         let name = self.cx.function_name(callee);
-        let props = AttrDict::new().with("callee", Attr::Symbol(name));
+        let mut props = AttrDict::new().with("callee", Attr::Symbol(name));
+        let effect = self.cx.effects.of_computation(callee);
+        if effect != Effect::Pure {
+            props.set("effect", Attr::str(effect.name()));
+        }
         let loc = self.loc.clone();
         let op = self.func.push_op("hbir.call", values, props, results, loc);
         for (key, value) in made.attrs.iter().filter(|(key, _)| *key != attr) {
@@ -62,6 +67,7 @@ impl<'a> FuncCx<'_, 'a> {
     /// The instruction as it is: attributes as text, computations as functions.
     pub(super) fn opaque(
         &mut self,
+        index: usize,
         made: &Instruction<'a>,
         operands: &Operands,
     ) -> Result<Leaves, Box<Diagnostic>> {
@@ -69,6 +75,9 @@ impl<'a> FuncCx<'_, 'a> {
         let mut props = AttrDict::new()
             .with("kind", Attr::str(made.opcode))
             .with("domain", Attr::str("hlo"));
+        if let Some(effect) = self.cx.effects.of(self.index, index) {
+            props.set("effect", Attr::str(effect.name()));
+        }
         let shapes: Vec<&XlaShape> = made
             .operands
             .iter()

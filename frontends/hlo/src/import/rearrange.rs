@@ -39,9 +39,14 @@ impl FuncCx<'_, '_> {
     /// The views that a bitcast stands for: it names no logical map, so one is deduced from the two
     /// layouts. A change of memory space says where a fusion's operand comes from, and moves nothing.
     pub(super) fn bitcast(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
-        let from = self.tensor_of(x)?;
+        let mut from = self.tensor_of(x)?;
+        let mut x = x;
         if from.dtype != ty.dtype {
-            return None;
+            from = TensorType {
+                dtype: ty.dtype,
+                ..from
+            };
+            x = self.reinterpreted(x, &from)?;
         }
         let near = in_space(ty, space(&from));
         let target = near.layout()?.ok()?;
