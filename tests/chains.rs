@@ -48,7 +48,7 @@ fn folds(
 /// Every chain on every target in turn. The failures are reported together.
 #[track_caller]
 fn all_fold(sizes: Sizes) {
-    let registry = Arc::new(Registry::hbir());
+    let registry = Arc::new(optc_ops::registry());
     let mut failures = Vec::new();
     for seed in 0..cases(100) {
         let module = chain(seed, sizes, &registry);
@@ -88,7 +88,7 @@ fn chains_of_open_sizes_fold() {
 
 #[test]
 fn chains_are_deterministic() {
-    let registry = Registry::hbir();
+    let registry = optc_ops::registry();
     for sizes in [Sizes::Fixed, Sizes::Named, Sizes::Open] {
         for seed in 0..20 {
             let print = || text::print(&chain(seed, sizes, &registry));

@@ -3,8 +3,9 @@
 //! The certificate states what was decided: per operation the layouts of its operands and results,
 //! per conversion its source, target and bytes. The checker walks both programs once, in step:
 //!
-//! 1. every operation of the original that computes stands in the folded program, in order, with
-//!    the same name and attributes;
+//! 1. every operation of the original that computes, or copies into another memory space, stands in the
+//!    folded program, in order, with the same name and attributes, and its results in the same memory
+//!    spaces;
 //! 2. each of its operands is, up to views and conversions, the same element map of the same
 //!    computed value as in the original (maps are compared as functions);
 //! 3. every view is legal by the exact decision;
@@ -14,6 +15,7 @@
 //!
 //! It shares the layout algebra with the search and nothing else: no candidates, no rules, no costs.
 
+use crate::stats::changes_space;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::text::print_attr;
@@ -454,7 +456,8 @@ impl<'a> Walk<'a> {
 
     fn op(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
-        if self.registry.structure(&data.name) == Structure::Convert {
+        let converts = self.registry.structure(&data.name) == Structure::Convert;
+        if converts && !changes_space(self.func, op, self.registry) {
             self.seen[data.results[0]] = self.seen[data.operands[0]].clone();
             return Ok(());
         }
@@ -542,6 +545,14 @@ fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnos
                     );
                     return Err(Box::new(mismatch(message).at(p.span, "the original")));
                 }
+            }
+        }
+        let space =
+            |func: &Func, value: Value| func.ty(value).as_tensor().map(|t| t.spelling.space());
+        for (i, (&u, &v)) in p.results.iter().zip(&q.results).enumerate() {
+            if space(a, u) != space(b, v) {
+                let message = format!("result {i} of `{}` lies in another memory space", q.name);
+                return Err(Box::new(mismatch(message).at(p.span, "the original")));
             }
         }
         for (i, (&u, &v)) in p.operands.iter().zip(&q.operands).enumerate() {
@@ -739,7 +750,7 @@ fn ports(func: &Func, op: Op) -> Vec<Value> {
 fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
     for (i, v) in ports(func, op).into_iter().enumerate() {
         if let Some(layout) = layout_of(func, v)
-            && !layout.is_row_major()
+            && !layout.is_row_major_order()
         {
             return Err(format!(
                 "port {i} is {}, wanted row-major",
@@ -775,7 +786,7 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         let Some(layout) = layout_of(func, value) else {
             continue;
         };
-        let is_default = layout.is_row_major();
+        let is_default = layout.is_row_major_order();
         let pieces = digits(&layout)?;
         if let Some(run) = run {
             let long = pieces.last().is_none_or(|p| p.div == 1 && run <= p.extent);
@@ -916,7 +927,7 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> 
         let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else {
             continue;
         };
-        if layout.is_row_major() {
+        if layout.is_row_major_order() {
             let both = is_channels_last(&layout, labels[port], freedom);
             styles.insert(port, if both { "either" } else { "channels-first" });
         } else if is_channels_last(&layout, labels[port], freedom) {

@@ -4,6 +4,19 @@ use optc_ir::diag::Code;
 
 /// Every code of this crate, sorted.
 pub const CODES: &[Code] = &[
+    Code::command(
+        "boundary-shared",
+        "remark: an argument and a result share memory (`hbir.alias`), so that both keep the layouts that they declare where the rest of the boundary is free",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32> {hbir.alias = [0]}) -> tensor<5x6xf32> {
+  %0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --free-boundary --remarks in.ir",
+        "nothing; `--pin` both to another layout, or let them not share memory",
+    ),
     Code::input(
         "certificate-bytes",
         "a certificate states other movement bytes than the folded program has",

@@ -69,7 +69,8 @@ pub enum Changed {
 /// What is said about the boundary of the functions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Boundary {
-    /// `--free-boundary`: every argument and result may have any layout.
+    /// `--free-boundary`: every argument and result may have any layout, but for an argument that shares
+    /// its memory with results (`hbir.alias` of its port, their numbers), and these.
     pub free_all: bool,
     /// `--free-boundary=x,y`: these may.
     pub free: Vec<String>,

@@ -325,7 +325,7 @@ fn source_cost(func: &Func, op: Op) -> Counted {
     let results = func.ops[op].results.iter();
     let laid = results.filter_map(|&result| {
         let layout = func.ty(result).as_tensor()?.layout()?.ok()?;
-        (!layout.is_row_major()).then(|| layout.bytes().saturating_mul(2))
+        (!layout.is_row_major_order()).then(|| layout.bytes().saturating_mul(2))
     });
     let bytes = laid.fold(0u64, u64::saturating_add);
     let class = if bytes == 0 {
@@ -474,7 +474,7 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
             let data = &func.ops[op];
             let rearranges = |n: &str| {
                 let class = registry.get(n).map(|d| d.freedom(&func.op_ref(op)).class);
-                registry.structure(n) == Structure::Convert
+                (registry.structure(n) == Structure::Convert && !changes_space(func, op, registry))
                     || class == Some(FreedomClass::Rearrange)
             };
             let at_run_time = !data.operands.iter().all(|&v| known[v]);
@@ -513,6 +513,17 @@ pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
         }
     }
     live
+}
+
+/// Whether an operation is a copy into another memory space, which no choice of layouts saves.
+pub(crate) fn changes_space(func: &Func, op: Op, registry: &Registry) -> bool {
+    let data = &func.ops[op];
+    let space = |value: Option<&Value>| {
+        let ty = func.ty(*value?).as_tensor()?;
+        Some(ty.spelling.space())
+    };
+    registry.structure(&data.name) == Structure::Convert
+        && space(data.operands.first()) != space(data.results.first())
 }
 
 /// Bytes of a value without padding.

@@ -535,7 +535,7 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
         Accept::ChannelOrders if !data_port => return true,
         // What a call takes, or another operation that runs functions, is its default alone.
         Accept::RowMajor if !sig.declared.is_empty() => return false,
-        Accept::RowMajor => return layouts.get(layout).is_row_major(),
+        Accept::RowMajor => return layouts.get(layout).is_row_major_order(),
         _ => layouts.pieces(layout),
     };
     let Some(pieces) = pieces else { return false };

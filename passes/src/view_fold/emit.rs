@@ -135,7 +135,19 @@ impl Output<'_, '_> {
         let Some(ty) = self.e.old.ty(value).as_tensor() else {
             return self.e.old.ty(value).clone();
         };
-        ty.with_spelling(self.spelling(layout)).into()
+        let space = self.e.graph.groups[self.member(value).group].space;
+        let spelling = self.spelling_of(layout, ty.dtype.bits(), space);
+        ty.with_spelling(spelling).into()
+    }
+
+    /// How a value of an element type of `type_bits` says that it has a layout in a memory space.
+    fn spelling_of(&self, layout: LayoutId, type_bits: u32, space: u32) -> Spelling {
+        let found = self.e.layouts.get(layout);
+        if space == 0 && found.elem_bits() == type_bits {
+            return self.spelling(layout);
+        }
+        let stored = found.stored_as(type_bits, space);
+        stored.map_or_else(|_| self.spelling(layout), |l| l.spelling().clone())
     }
 
     fn arguments(&mut self) {
@@ -166,8 +178,15 @@ impl Output<'_, '_> {
             return self.spelled(value, layout);
         }
         match declared.as_tensor().map(TensorType::layout) {
-            Some(Some(Ok(l))) if !l.same_function(self.e.layouts.get(layout)) => {
-                self.spelled(value, layout)
+            Some(Some(Ok(l))) => {
+                let space = self.e.graph.groups[self.member(value).group].space;
+                let chosen = self.e.layouts.get(layout);
+                let kept =
+                    l.space() == space && l.in_space(0).is_ok_and(|l| l.same_function(chosen));
+                match kept {
+                    true => declared.clone(),
+                    false => self.spelled(value, layout),
+                }
             }
             _ => declared.clone(),
         }
@@ -227,7 +246,11 @@ impl Output<'_, '_> {
             ty.dims.iter().filter(|d| **d == Dim::Unknown).count()
         });
         let says_sizes = &*data.name != Reshape::NAME && 1 < open;
-        if in_order && !says_sizes {
+        let (operand, result) = (data.operands.first(), data.results.first());
+        let space =
+            |value: Option<&Value>| Some(self.e.graph.groups[self.member(*value?).group].space);
+        let stays = space(operand) == space(result);
+        if stays && in_order && !says_sizes {
             return (Arc::from(View::NAME), AttrDict::new());
         }
         (data.name.clone(), data.props.clone())
@@ -552,8 +575,9 @@ impl Output<'_, '_> {
             .iter()
             .map(|&n| self.e.graph.numbers.dim(n))
             .collect();
-        let spelling = self.spelling(layout);
         let dtype = dtype.expect("a member of a group is a tensor");
+        let space = self.e.graph.groups[self.member(value).group].space;
+        let spelling = self.spelling_of(layout, dtype.bits(), space);
         TensorType {
             dims,
             dtype,
@@ -638,6 +662,7 @@ impl Output<'_, '_> {
     fn returned(&mut self, node: Node, value: Value) -> Value {
         let need = self.e.choice.modes[node].needs[0].clone();
         let new = self.operand(value, &need, None);
+        let new = self.moved(node, value, new);
         let pinned = self.e.graph.nodes[node].pinned.is_some();
         let declared = self.e.old.ty(value).clone();
         if !pinned || *self.new.ty(new) == declared {
@@ -659,6 +684,21 @@ impl Output<'_, '_> {
         }
         let loc = self.loc_of(value);
         self.single(View::NAME, new, AttrDict::new(), declared, loc)
+    }
+
+    /// The returned value in the memory space that the boundary is pinned to.
+    fn moved(&mut self, node: Node, value: Value, new: Value) -> Value {
+        let space = self.e.graph.groups[self.member(value).group].space;
+        let wanted = self.e.graph.nodes[node].space.unwrap_or(space);
+        let Some(ty) = self.new.ty(new).as_tensor().filter(|_| wanted != space) else {
+            return new;
+        };
+        let there = ty.layout().and_then(Result::ok);
+        let there = there.and_then(|l| l.stored_as(ty.dtype.bits(), wanted).ok());
+        let Some(there) = there else { return new };
+        let ty = ty.with_spelling(there.spelling().clone()).into();
+        let loc = self.loc_of(value);
+        self.single(LayoutConvert::NAME, new, AttrDict::new(), ty, loc)
     }
 
     /// Whether nothing but the return reads a value.

@@ -8,10 +8,14 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::signature::{Signature, SignatureId, Signatures};
 use super::{FastMap, FastSet};
 use crate::pass::PassContext;
+use crate::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::size::SizeTable;
-use optc_ir::{Diagnostic, Dim, FreedomClass, Func, Module, Op, StandIns, Structure, Type, Value};
+use optc_ir::{
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, StandIns, Structure, TensorType, Type,
+    Value,
+};
 use optc_layout::{Spelling, ViewMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +44,8 @@ pub(crate) struct GroupData {
     pub(crate) root: Value,
     pub(crate) shape: Vec<u64>,
     pub(crate) bits: u32,
+    /// The memory space that every member lies in: a value's layout is chosen, where it lies is not.
+    pub(crate) space: u32,
     /// Known at compile time: it may lie in any layout, without movement.
     pub(crate) constant: bool,
     /// Computed of constants alone: what moves it happens at compile time.
@@ -83,6 +89,8 @@ pub(crate) struct NodeData {
     pub(crate) signature: Option<SignatureId>,
     /// For the boundary: the layout that is required there, if it is pinned.
     pub(crate) pinned: Option<LayoutId>,
+    /// The memory space that is required there.
+    pub(crate) space: Option<u32>,
 }
 
 /// The program as the search sees it.
@@ -93,6 +101,8 @@ pub(crate) struct Graph {
     pub(crate) shapes: SideTable<Value, Arc<[u64]>>,
     /// What stands for unknown sizes.
     pub(crate) numbers: StandIns,
+    /// Ports of a free boundary that keep their layouts, because they share memory.
+    pub(crate) kept: Vec<String>,
 }
 
 /// The functions of a module, as calls see them.
@@ -141,6 +151,23 @@ impl<'m> Functions<'m> {
 /// The element width that stands for a value that is no tensor.
 const UNKNOWN_BITS: u32 = 8;
 
+/// Arguments that share their memory with results (`hbir.alias`), and those results.
+pub(crate) fn shared_ports(func: &Func) -> impl Iterator<Item = Value> {
+    let ports = func.args.iter().zip(&func.arg_ports);
+    ports.flat_map(|(&arg, port)| {
+        let results = port.attrs.ints("hbir.alias").unwrap_or_default();
+        let result = |n: i64| func.results.get(usize::try_from(n).ok()?).copied();
+        let results: Vec<Value> = results.into_iter().filter_map(result).collect();
+        let arg = (!results.is_empty()).then_some(arg);
+        results.into_iter().chain(arg)
+    })
+}
+
+/// The bits that an element of a value takes: of some types more than the type has.
+fn width(ty: Option<&TensorType>) -> u32 {
+    ty.map_or(UNKNOWN_BITS, |ty| ty.spelling.element_bits(ty.dtype.bits()))
+}
+
 /// Builds the graph of one function.
 pub(crate) fn build(
     func: &Func,
@@ -162,6 +189,7 @@ pub(crate) fn build(
         func,
         called: functions.is_called(&func.name),
         functions,
+        aliased: shared_ports(func).collect(),
         cx,
         layouts,
         signatures,
@@ -171,6 +199,7 @@ pub(crate) fn build(
             members: SideTable::new(None),
             shapes: SideTable::new(Arc::from([])),
             numbers,
+            kept: Vec::new(),
         },
     };
     builder.arguments()?;
@@ -186,6 +215,8 @@ struct Builder<'a> {
     /// Whether some call names this function: then its boundary is what it declares.
     called: bool,
     functions: &'a Functions<'a>,
+    /// Arguments and results that share memory: they keep the layouts that they declare.
+    aliased: FastSet<Value>,
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
@@ -198,8 +229,12 @@ impl Builder<'_> {
             let shape = self.fresh_shape(value);
             let key = self.func.arg_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
+            let (pinned, space) = pinned.unzip();
             let node = self.node(NodeKind::Arg(i), vec![value], 1, None, pinned);
             self.root(value, shape, false, node, 0);
+            if let (Some(space), Some(member)) = (space, &self.graph.members[value]) {
+                self.graph.groups[member.group].space = space;
+            }
         }
         Ok(())
     }
@@ -209,19 +244,21 @@ impl Builder<'_> {
             let shape = self.graph.shapes[value].to_vec();
             let key = self.func.result_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
+            let (pinned, space) = pinned.unzip();
             let node = self.node(NodeKind::Return(i), vec![value], 0, None, pinned);
+            self.graph.nodes[node].space = space;
             self.use_port(value, node, 0);
         }
         Ok(())
     }
 
-    /// The layout that the boundary requires of a port; `None` when it is free.
+    /// The layout and the memory space that the boundary requires of a port; `None` when it is free.
     fn boundary(
         &mut self,
         key: &str,
         value: Value,
         shape: &[u64],
-    ) -> Result<Option<LayoutId>, Box<Diagnostic>> {
+    ) -> Result<Option<(LayoutId, u32)>, Box<Diagnostic>> {
         let Some(ty) = self.func.ty(value).as_tensor() else {
             return Ok(None);
         };
@@ -231,17 +268,24 @@ impl Builder<'_> {
             _ => {
                 let bare_free = self.func.bare && !boundary.pin_bare;
                 let named = boundary.free.iter().any(|f| f == key);
+                let aliased = self.aliased.contains(&value);
                 let free = !self.called && (boundary.free_all || bare_free || named);
                 let annotated = ty.spelling != Spelling::RowMajor;
                 if free && !(bare_free && annotated) {
-                    return Ok(None);
+                    if !aliased {
+                        return Ok(None);
+                    }
+                    self.graph.kept.push(key.to_owned());
                 }
                 ty.spelling.clone()
             }
         };
-        self.pin(spelling, key, shape, ty.dtype.bits()).map(Some)
+        let space = spelling.space();
+        let layout = self.pin(spelling, key, shape, ty.dtype.bits())?;
+        Ok(Some((layout, space)))
     }
 
+    /// The layout that is pinned somewhere, its memory space left out.
     fn pin(
         &mut self,
         spelling: Spelling,
@@ -249,17 +293,20 @@ impl Builder<'_> {
         shape: &[u64],
         bits: u32,
     ) -> Result<LayoutId, Box<Diagnostic>> {
-        let layout = optc_layout::Layout::new(spelling, shape, bits).map_err(|error| {
-            let error = self.graph.numbers.reword(&error.to_string());
-            let message = format!("the layout pinned at `{key}` does not fit: {error}");
-            Box::new(Diagnostic::error("pin-layout", message))
-        })?;
+        let layout = optc_layout::Layout::new(spelling, shape, bits);
+        let layout = layout
+            .and_then(|layout| layout.in_space(0))
+            .map_err(|error| {
+                let error = self.graph.numbers.reword(&error.to_string());
+                let message = format!("the layout pinned at `{key}` does not fit: {error}");
+                Box::new(Diagnostic::error("pin-layout", message))
+            })?;
         Ok(self.layouts.intern(layout))
     }
 
     /// The layouts that the ports of an operation have by functions of the module: of a call those of the
-    /// function's boundary, of any other operation that runs functions those it was written with. Nothing
-    /// for other operations.
+    /// function's boundary, of any other operation that runs functions, and of a copy into another
+    /// memory space, those it was written with. Nothing for other operations.
     fn declared(
         &mut self,
         op: Op,
@@ -267,7 +314,7 @@ impl Builder<'_> {
         bits: &[u32],
     ) -> Result<Vec<LayoutId>, Box<Diagnostic>> {
         let (func, data) = (self.func, &self.func.ops[op]);
-        if data.props.symbols().next().is_none() {
+        if data.props.symbols().next().is_none() && !changes_space(func, op, &cx.registry) {
             return Ok(Vec::new());
         }
         let (owner, ports) = match self.functions.callee(func, op) {
@@ -277,7 +324,7 @@ impl Builder<'_> {
         let mut layouts = Vec::with_capacity(shapes.len());
         for (&value, (shape, &bits)) in ports.zip(shapes.iter().zip(bits)) {
             layouts.push(match owner.ty(value).as_tensor() {
-                Some(ty) => self.pin(ty.spelling.clone(), &data.name, shape, bits)?,
+                Some(ty) => self.pin(ty.spelling.clone(), &data.name, shape, ty.dtype.bits())?,
                 None => self.layouts.row_major(shape, bits),
             });
         }
@@ -303,13 +350,15 @@ impl Builder<'_> {
     fn root(&mut self, value: Value, shape: Vec<u64>, constant: bool, node: Node, port: usize) {
         // What is no tensor is a unit that nothing lays out anew.
         let ty = self.func.ty(value).as_tensor();
-        let bits = ty.map_or(UNKNOWN_BITS, |ty| ty.dtype.bits());
+        let bits = width(ty);
+        let space = ty.map_or(0, |ty| ty.spelling.space());
         self.graph.shapes[value] = Arc::from(&shape[..]);
         let producer = Some((node, port));
         let data = GroupData {
             root: value,
             shape,
             bits,
+            space,
             constant,
             folded: false,
             producer,
@@ -342,6 +391,7 @@ impl Builder<'_> {
             ports,
             signature,
             pinned,
+            space: None,
         })
     }
 
@@ -358,23 +408,26 @@ impl Builder<'_> {
         let decl = self.cx.registry.get(&data.name);
         let freedom = decl.map(|d| d.freedom(&op_ref));
         let class = freedom.as_ref().map_or(FreedomClass::Barrier, |f| f.class);
+        if changes_space(self.func, op, &self.cx.registry) {
+            return self.barrier(op);
+        }
         let converts = self.cx.registry.structure(&data.name) == Structure::Convert;
         if class == FreedomClass::Rearrange || converts {
             return self.rearrange(op, converts);
         }
-        let freedom = freedom.unwrap_or_else(|| optc_ir::Freedom::barrier(&op_ref));
+        let freedom = freedom.unwrap_or_else(|| Freedom::barrier(&op_ref));
         self.compute(op, freedom)
     }
 
     /// An operation of which nothing is known but that operands and results are in the default
     /// layout.
     fn barrier(&mut self, op: Op) -> Result<(), Box<Diagnostic>> {
-        let freedom = optc_ir::Freedom::barrier(&self.func.op_ref(op));
+        let freedom = Freedom::barrier(&self.func.op_ref(op));
         self.compute(op, freedom)
     }
 
     /// An operation that computes, with this freedom.
-    fn compute(&mut self, op: Op, freedom: optc_ir::Freedom) -> Result<(), Box<Diagnostic>> {
+    fn compute(&mut self, op: Op, freedom: Freedom) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
         let op_ref = self.func.op_ref(op);
         let decl = self.cx.registry.get(&data.name);
@@ -395,18 +448,16 @@ impl Builder<'_> {
         let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
         let bits: Vec<u32> = values
             .iter()
-            .map(|&v| {
-                self.func
-                    .ty(v)
-                    .as_tensor()
-                    .map_or(UNKNOWN_BITS, |t| t.dtype.bits())
+            .map(|&v| match self.graph.member(v) {
+                Some(member) => member.bits,
+                None => width(self.func.ty(v).as_tensor()),
             })
             .collect();
         let family = decl.map_or("barrier", |d| d.family());
         let freedom = if all_tensors {
             freedom
         } else {
-            optc_ir::Freedom::barrier(&op_ref)
+            Freedom::barrier(&op_ref)
         };
         let declared = self.declared(op, &shapes, &bits)?;
         let signature = Signature::new(
@@ -420,7 +471,9 @@ impl Builder<'_> {
         );
         self.known_where_padded(op, &signature, &values)?;
         let constant = class == FreedomClass::Source
-            || (!data.operands.is_empty() && data.operands.iter().all(|&v| self.is_constant(v)));
+            || (!data.operands.is_empty()
+                && data.operands.iter().all(|&v| self.is_constant(v))
+                && self.cx.registry.effect(&op_ref).is_pure());
         let id = self.signatures.intern(signature);
         let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id), None);
         for (port, &value) in data.operands.iter().enumerate() {
@@ -510,6 +563,11 @@ impl Builder<'_> {
             self.graph.shapes[result] = Arc::from(&from[..]);
             self.graph.members[result] = Some(member);
             return Ok(());
+        }
+        // What stands in two memory spaces is no view.
+        let space = self.func.ty(result).as_tensor().map(|t| t.spelling.space());
+        if space.is_some_and(|space| space != self.graph.groups[member.group].space) {
+            return self.barrier(op);
         }
         let op_ref = self.func.op_ref(op);
         let dims = self.cx.registry.rearrangement(&op_ref).map_err(|error| {

@@ -419,6 +419,15 @@ fn fold(
     cap: usize,
 ) -> Result<Folded, Box<Diagnostic>> {
     let graph = groups::build(func, functions, cx, layouts, signatures)?;
+    if !graph.kept.is_empty() {
+        let message = format!(
+            "{} of @{} share memory and keep the layouts that they declare, though the boundary is free",
+            graph.kept.join(", "),
+            func.name
+        );
+        cx.remarks
+            .push(Diagnostic::remark("boundary-shared", message));
+    }
     let mut search = Search::new(&graph, layouts, signatures, rules, cap);
     search.demand();
     let sizes = SizeTable::new(&cx.bindings);
@@ -528,6 +537,7 @@ fn freed_bytes(
         members: graph.members.clone(),
         shapes: graph.shapes.clone(),
         numbers: graph.numbers.clone(),
+        kept: Vec::new(),
     };
     for node in graph.nodes.ids() {
         free.nodes[node].pinned = None;

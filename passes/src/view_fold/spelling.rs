@@ -12,7 +12,7 @@ pub(crate) fn spell(layout: &Layout, target: &Target) -> Spelling {
 }
 
 fn plain(layout: &Layout) -> Spelling {
-    if layout.is_row_major() {
+    if layout.is_row_major_order() {
         return Spelling::RowMajor;
     }
     let layout = canonical(layout).unwrap_or_else(|| layout.clone());

@@ -1,0 +1,214 @@
+//! HLO text through the command: what must stay as it is on the way.
+
+mod support;
+
+use support::{Folder, optc, optc_with};
+
+const FOLD: &str = "--pass=canonicalize,view-fold";
+
+/// The HLO text of a module after `canonicalize,view-fold`.
+#[track_caller]
+fn folded(name: &str, text: &str, options: &[&str]) -> String {
+    let folder = Folder::new(name);
+    let program = folder.write("a.hlo", text);
+    let args = [
+        FOLD,
+        "--target=cpu",
+        "--verify-each",
+        "--emit=hlo",
+        &program,
+    ];
+    let args: Vec<&str> = args.iter().chain(options).copied().collect();
+    optc(&args).ok()
+}
+
+#[test]
+fn constants_in_files_go_out_whole() {
+    let folder = Folder::new("hlo-constants");
+    let program = folder.write(
+        "a.ir",
+        r#"func.func @main(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %w = "hbir.constant"() <{data = #hbir.external<"w.bin", 4, 24>}> : () -> tensor<2x3xf32>
+  %t = "hbir.transpose"(%w) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %r = "hbir.add"(%x, %t) : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %r : tensor<3x2xf32>
+}
+"#,
+    );
+    let error = optc(&["--emit=hlo", &program]).fails(1, "error[hlo-constant-data]");
+    assert!(error.contains("`w.bin` does not exist"), "{error}");
+    let bytes: Vec<u8> = [9.0f32, 0.0, 1.5, 2.0, -3.0, f32::INFINITY, 5.0]
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    std::fs::write(folder.path("w.bin"), &bytes).unwrap();
+    let literal = "constant({ {0, 1.5, 2}, {-3, inf, 5} })";
+    // The numbers are the logical ones, in whatever layout a pass wants them.
+    for pass in ["--pass=", FOLD] {
+        let text = optc(&[pass, "--emit=hlo", &program]).ok();
+        assert!(text.contains(literal), "{text}");
+    }
+    std::fs::write(folder.path("w.bin"), &bytes[..20]).unwrap();
+    optc(&["--emit=hlo", &program]).fails(1, "`w.bin` has 20 bytes");
+}
+
+#[test]
+fn a_constant_without_elements_stays_so_with_a_warning() {
+    let text = "HloModule m\nENTRY e {\n x = f32[64]{0} parameter(0)\n c = f32[64]{0} constant({...})\n \
+                ROOT r = f32[64]{0} add(x, c)\n}\n";
+    let ran = optc_with(&["--from=hlo", "--emit=hlo", FOLD, "-"], text);
+    assert!(
+        ran.errors.contains("warning[hlo-constant-elided]"),
+        "{}",
+        ran.errors
+    );
+    assert!(ran.ok().contains("f32[64]{0} constant({...})"));
+}
+
+#[test]
+fn element_widths_stay_at_the_boundary_and_inside() {
+    let text = "HloModule m\ncallee {\n p = s4[8]{0} parameter(0)\n ROOT n = s4[8]{0} negate(p)\n}\n\
+                ENTRY e {\n a = s4[8]{0} parameter(0)\n b = f32[8]{0:E(64)} parameter(1)\n \
+                c = s4[8]{0:E(4)} parameter(2)\n f = s4[8]{0} call(a), to_apply=callee\n \
+                g = f32[8]{0:E(64)} negate(b)\n h = s4[8]{0:E(4)} negate(c)\n \
+                ROOT t = (s4[8]{0}, f32[8]{0:E(64)}, s4[8]{0:E(4)}) tuple(f, g, h)\n}\n";
+    let wanted = "entry_computation_layout={(s4[8]{0}, f32[8]{0:E(64)}, s4[8]{0:E(4)})->\
+                  (s4[8]{0}, f32[8]{0:E(64)}, s4[8]{0:E(4)})}";
+    for options in [&[][..], &["--free-boundary"]] {
+        let text = folded("hlo-widths", text, options);
+        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains("%p = s4[8]{0} parameter(0)"), "{text}");
+        assert!(!text.contains(" copy("), "{text}");
+    }
+}
+
+#[test]
+fn copies_between_memory_spaces_stay() {
+    let text = "HloModule m\nENTRY e {\n a = f32[4,8]{1,0} parameter(0)\n \
+                h = f32[4,8]{1,0:S(5)} copy(a)\n back = f32[4,8]{1,0} copy(h)\n \
+                v = f32[4,8]{1,0:S(1)} copy(a)\n vb = f32[4,8]{1,0} copy(v)\n \
+                cs = (f32[4,8]{1,0:S(1)}, f32[4,8]{1,0}, u32[]) copy-start(back)\n \
+                cd = f32[4,8]{1,0:S(1)} copy-done(cs)\n n = f32[4,8]{1,0} negate(cd)\n \
+                m = f32[4,8]{1,0} add(n, vb)\n \
+                ROOT r = (f32[4,8]{1,0:S(5)}, f32[4,8]{1,0}) tuple(h, m)\n}\n";
+    let out = folded("hlo-spaces", text, &[]);
+    assert_eq!(out.matches(" copy(").count(), 4, "{out}");
+    assert_eq!(out.matches(" copy-start(").count(), 1, "{out}");
+    assert_eq!(out.matches("{1,0:S(5)} copy(%a)").count(), 1, "{out}");
+    // What stands in a memory space is read there: nothing else moves.
+    assert_eq!(out.matches("{1,0:S(1)} copy").count(), 2, "{out}");
+}
+
+/// A transpose into another memory space is a view and one copy.
+#[test]
+fn a_copy_into_another_memory_space_takes_any_order() {
+    let text = "HloModule m\nENTRY e {\n a = f32[4,8]{1,0} parameter(0)\n \
+                ROOT t = f32[8,4]{0,1:S(5)} transpose(a), dimensions={1,0}\n}\n";
+    let out = folded("hlo-space-order", text, &[]);
+    assert_eq!(out.matches(" copy(").count(), 1, "{out}");
+    assert!(out.contains("->f32[8,4]{0,1:S(5)}"), "{out}");
+}
+
+#[test]
+fn the_certificate_wants_copies_into_memory_spaces_and_what_acts() {
+    let folder = Folder::new("hlo-certificate");
+    let program = folder.write(
+        "a.ir",
+        r#"func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = "hbir.layout_convert"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32, {xla = "1,0:S(5)"}>
+  %1 = "hbir.layout_convert"(%0) : (tensor<4x8xf32, {xla = "1,0:S(5)"}>) -> tensor<4x8xf32>
+  %2 = "hbir.opaque"(%1) <{domain = "x", effect = "write", kind = "log"}> : (tensor<4x8xf32>) -> tensor<f32>
+  %3 = "hbir.relu"(%1) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+"#,
+    );
+    let certificate = folder.path("c.txt");
+    optc(&[
+        FOLD,
+        "--target=cpu",
+        "--certificate",
+        &certificate,
+        &program,
+    ])
+    .ok();
+    assert!(
+        optc(&["verify", "--certificate", &certificate, &program])
+            .ok()
+            .contains("certified")
+    );
+    let text = folder.read("c.txt");
+    let (head, result) = text.rsplit_once("func.func").unwrap();
+    for dropped in ["hbir.opaque", "S(5)"] {
+        let lines = result.lines().filter(|line| !line.contains(dropped));
+        let fewer: Vec<&str> = lines.collect();
+        let fewer = fewer.join("\n").replace("(%1)", "(%x)");
+        let broken = folder.write("broken.txt", &format!("{head}func.func{fewer}\n"));
+        optc(&["verify", "--certificate", &broken, &program]).fails(1, "error[certificate-");
+    }
+}
+
+#[test]
+fn what_acts_outside_stays_in_order() {
+    let call = |target: &str, more: &str| {
+        format!("s32[] custom-call(x), custom_call_target=\"{target}\"{more}")
+    };
+    let acts = ", custom_call_has_side_effect=true";
+    let text = format!(
+        "HloModule m\nsay {{\n x = f32[5,3] parameter(0)\n ROOT s = {}\n}}\n\
+         ENTRY e {{\n x = f32[5,3] parameter(0)\n first = {}\n unread = {}\n \
+         again = {}\n c = s32[] call(x), to_apply=say\n z = token[] after-all()\n \
+         o = token[] outfeed(x, z), outfeed_shape=f32[5,3]{{1,0}}\n ROOT n = f32[5,3] negate(x)\n}}\n",
+        call("inner", acts),
+        call("one", acts),
+        call("pure", ""),
+        call("one", acts),
+    );
+    let out = folded("hlo-effects", &text, &[]);
+    let order = ["\"one\"", "\"one\"", " call(", " outfeed("];
+    let mut rest = out.split("ENTRY").nth(1).unwrap();
+    for part in order {
+        let at = rest
+            .find(part)
+            .unwrap_or_else(|| panic!("no {part} in\n{out}"));
+        rest = &rest[at + part.len()..];
+    }
+    assert!(out.contains("\"inner\""), "{out}");
+    assert!(!out.contains("\"pure\""), "{out}");
+    assert!(!out.contains("effect=\""), "{out}");
+}
+
+#[test]
+fn random_numbers_are_no_constants() {
+    let text = "HloModule m\nENTRY e {\n lo = f32[] constant(0)\n hi = f32[] constant(1)\n \
+                r = f32[3,5]{1,0} rng(lo, hi), distribution=rng_uniform\n \
+                ROOT t = f32[5,3]{1,0} transpose(r), dimensions={1,0}\n}\n";
+    let ran = optc_with(&["stats", "--from=hlo", "--json", "-"], text).ok();
+    let json: serde_json::Value = serde_json::from_str(&ran).unwrap();
+    let at = |key: &str| {
+        json.pointer(&format!("/{key}"))
+            .and_then(serde_json::Value::as_u64)
+    };
+    assert_eq!(at("movement_bytes"), Some(120), "{ran}");
+    assert_eq!(at("constant_movement_bytes"), Some(0), "{ran}");
+}
+
+#[test]
+fn ports_that_share_memory_keep_their_layouts() {
+    let text = "HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }\nENTRY e {\n \
+                a = f32[4,8]{1,0} parameter(0)\n b = f32[8,4]{1,0} parameter(1)\n \
+                ta = f32[8,4]{1,0} transpose(a), dimensions={1,0}\n \
+                ROOT r = (f32[4,8]{0,1}, f32[8,4]{1,0}) tuple(s, n)\n}\n";
+    let body = " s = f32[4,8]{1,0} negate(a)\n n = f32[8,4]{1,0} add(ta, b)\n ROOT";
+    let text = text
+        .replace(" ROOT", body)
+        .replace("{0,1}, f32[8,4]", "{1,0}, f32[8,4]");
+    let out = folded("hlo-alias", &text, &["--free-boundary"]);
+    let wanted =
+        "entry_computation_layout={(f32[4,8]{1,0}, f32[8,4]{0,1})->(f32[4,8]{1,0}, f32[8,4]{0,1})}";
+    assert!(out.contains(wanted), "{out}");
+    assert!(
+        out.contains("input_output_alias={ {0}: (0, {}, may-alias) }"),
+        "{out}"
+    );
+}
