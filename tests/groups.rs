@@ -9,8 +9,7 @@ use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::{GroupReport, TileReport};
 use optc_passes::{PassContext, PassList};
-use optc_target::Target;
-use optc_tests::check::{cases, words};
+use optc_tests::check::{self, cases, words};
 use optc_tests::generate::{Profile, program_of};
 use optc_tests::paths::root;
 use std::sync::Arc;
@@ -47,9 +46,9 @@ fn planned(
     target: &str,
     registry: &Arc<Registry>,
 ) -> Result<(Module, TileReport), String> {
-    let target = Target::builtin(target).expect("a built-in target");
+    let target = check::target(target);
     let stages = PassList::builtin().parse(passes).expect("built-in passes");
-    let mut cx = PassContext::new(registry.clone(), Arc::new(target));
+    let mut cx = PassContext::new(registry.clone(), target);
     let mut module = module.clone();
     let done = run(&mut module, &stages, &mut cx, &mut Hooks::default());
     done.map_err(|d| words(&d))?;
@@ -59,7 +58,7 @@ fn planned(
 fn run_both(name: &str, module: &Module, registry: &Registry) {
     let bindings = Bindings::default();
     let inputs =
-        random_inputs(module, "main", Fill::Normal, 3, &bindings, &registry).expect("inputs");
+        random_inputs(module, "main", Fill::Normal, 3, &bindings, registry).expect("inputs");
     let run = |tiled: bool| {
         let run = if tiled { run_tiled } else { run_reference };
         let found = run(module, registry, "main", &inputs, &RandomSource, &bindings);
@@ -365,39 +364,50 @@ fn against_all(
     Some((moved.tiled_bytes, best, moved.lower_bound_bytes))
 }
 
-/// At the sizes of the models and at small ones, with enough memory and with less and less of it.
-#[test]
-fn plans_of_model_groups_are_near_the_best() {
+/// With enough memory and with less and less of it; says how many plans were compared.
+fn near_the_best(small: bool, target: &str) -> usize {
     let registry = Arc::new(optc_ops::registry());
+    let memories = if small {
+        [1u64 << 15, 1 << 13, 1 << 12]
+    } else {
+        [1 << 23, 1 << 22, 1 << 21]
+    };
     let mut compared = 0;
-    for (small, target, limit) in [
-        (true, "cpu", 1500),
-        (true, "triton", 1500),
-        (false, "tpu", 1500),
-    ] {
-        for (name, module) in groups(small) {
-            let (folded, _) = planned(&module, "view-fold", target, &registry)
-                .unwrap_or_else(|e| panic!("{name}: {e}"));
-            let memories = if small {
-                [1u64 << 15, 1 << 13, 1 << 12]
-            } else {
-                [1 << 23, 1 << 22, 1 << 21]
+    for (name, module) in groups(small) {
+        let (folded, _) = planned(&module, "view-fold", target, &registry)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        for memory in memories {
+            let Some((found, best, _)) = against_all(&folded, memory, target, &registry, 1500)
+            else {
+                continue;
             };
-            for memory in memories {
-                let Some((found, best, _)) = against_all(&folded, memory, target, &registry, limit)
-                else {
-                    continue;
-                };
-                compared += 1;
-                let near = best + best / 20;
-                assert!(
-                    found <= near,
-                    "{name}, {target}, {memory} bytes: {found}, the best {best}"
-                );
-            }
+            compared += 1;
+            let near = best + best / 20;
+            assert!(
+                found <= near,
+                "{name}, {target}, {memory} bytes: {found}, the best {best}"
+            );
         }
     }
-    assert!(15 <= compared, "{compared} compared");
+    compared
+}
+
+#[test]
+fn plans_of_small_groups_are_near_the_best_on_cpu() {
+    let compared = near_the_best(true, "cpu");
+    assert!(2 <= compared, "{compared} compared");
+}
+
+#[test]
+fn plans_of_small_groups_are_near_the_best_on_triton() {
+    let compared = near_the_best(true, "triton");
+    assert!(1 <= compared, "{compared} compared");
+}
+
+#[test]
+fn plans_of_model_groups_are_near_the_best_on_tpu() {
+    let compared = near_the_best(false, "tpu");
+    assert!(12 <= compared, "{compared} compared");
 }
 
 #[test]
@@ -474,31 +484,26 @@ fn ty(shape: &[u64]) -> String {
     format!("tensor<{}xf32>", sizes.join("x"))
 }
 
-/// Reshapes and transposes in turn, where no shape's cuts divide another's.
+/// Reshapes and transposes in turn, between products of the same factors in other groupings.
 fn chain(count: usize) -> String {
-    let shapes = [
-        [26880, 1144],
-        [13312, 2310],
-        [19712, 1560],
-        [260, 118_272],
-        [176, 174_720],
-    ];
+    let factors = [2, 3, 4, 5, 7, 8, 9, 11, 13, 2, 4];
+    let grouping = |step: usize| {
+        let mut shape = [1u64; 5];
+        for i in 0..factors.len() {
+            shape[i % 5] *= factors[i * step % factors.len()];
+        }
+        shape
+    };
     let mut text = String::new();
-    let (mut x, mut shape) = ("%x".to_owned(), shapes[0]);
+    let (mut x, mut shape) = ("%x".to_owned(), grouping(1));
     for i in 0..count {
         let (name, props, next) = if i % 2 == 0 {
-            let next = shapes[(i / 2 + 1) % shapes.len()];
-            (
-                "reshape",
-                format!("shape = [{}, {}]", next[0], next[1]),
-                next,
-            )
+            let next = grouping((i / 2 + 1) % 10 + 1);
+            ("reshape", format!("shape = {next:?}"), next)
         } else {
-            (
-                "transpose",
-                "perm = [1, 0]".to_owned(),
-                [shape[1], shape[0]],
-            )
+            let mut next = shape;
+            next.reverse();
+            ("transpose", "perm = [4, 3, 2, 1, 0]".to_owned(), next)
         };
         text += &format!(
             "%{i} = \"hbir.{name}\"({x}) <{{{props}}}> : ({}) -> {}\n",
@@ -567,7 +572,7 @@ fn plans_take_work_in_proportion_to_the_program() {
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
             let (candidates, carried) = (report.candidates, report.carried);
             assert!(
-                candidates <= 100 * ops && carried <= 100_000 * ops,
+                candidates <= 200 * ops && carried <= 40_000 * ops,
                 "{name} for {target}: {candidates} candidates, {carried} carried for {ops} operations"
             );
             let plan = Plan::read(&module.funcs[0])
@@ -583,10 +588,10 @@ fn plans_take_work_in_proportion_to_the_program() {
                 assert!(terms <= 256, "{name} for {target}: {terms} terms in {span}");
             }
             let apart = report.groups.iter().filter(|g| g.apart).count();
-            assert!(apart == 0 || name == "cuts that share nothing", "{name}");
-            assert!(
-                1 < apart || name != "cuts that share nothing" || target != "cpu",
-                "{name}"
+            assert_eq!(
+                name == "cuts that share nothing",
+                1 < apart,
+                "{name}: {apart} groups"
             );
         }
     }

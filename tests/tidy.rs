@@ -434,11 +434,10 @@ const NAMES_OPERATIONS: &[&str] = &[
 #[test]
 fn operations_are_named_where_they_are_declared_read_or_written() {
     let registry = optc_ops::registry();
-    let names: Vec<String> = registry
-        .all()
-        .iter()
-        .map(|decl| format!("\"{}\"", decl.name()))
-        .collect();
+    // MLIR's own `func.call` is part of the text form.
+    let names = registry.all().into_iter().map(|decl| decl.name());
+    let names = names.filter(|name| name.starts_with("hbir."));
+    let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
     let mut found = Vec::new();
     for (at, text) in reporting_sources() {
         if NAMES_OPERATIONS

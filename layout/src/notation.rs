@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
             self.expect('.')?;
         }
         let mut name = self.word().to_owned();
-        if dialect && !name.starts_with('f') {
+        if dialect && !(name.starts_with('f') && name.contains('E')) {
             return Err(self.error_at(start, "an element type such as f32 or si8"));
         }
         if name == "complex" && self.eat('<') {

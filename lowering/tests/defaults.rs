@@ -14,7 +14,12 @@ struct Emitter {
 const EMITTERS: &[Emitter] = &[Emitter {
     name: "pallas",
     emit: pallas::emit,
-    refused: &["hbir.grid_sample", "hbir.opaque", "hbir.subview"],
+    refused: &[
+        "hbir.grid_sample",
+        "hbir.max_pool_indices",
+        "hbir.opaque",
+        "hbir.subview",
+    ],
 }];
 
 /// A use of an operation: its name, the attributes that it must have, those of its optional ones that have
@@ -180,6 +185,12 @@ const PROGRAMS: &[[&str; 4]] = &[
         "kernel = [2, 2]",
         "strides = [1, 1], dilations = [1, 1], pads = [0, 0, 0, 0]",
         "(tensor<1x2x4x4xf32>) -> tensor<1x2x3x3xf32>",
+    ],
+    [
+        "hbir.max_pool_indices",
+        "kernel = [2, 2]",
+        "strides = [1, 1], dilations = [1, 1], pads = [0, 0, 0, 0]",
+        "(tensor<1x2x4x4xf32>) -> tensor<1x2x3x3xsi64>",
     ],
     [
         "hbir.mod",

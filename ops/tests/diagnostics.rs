@@ -168,8 +168,8 @@ const CASES: &[Case] = &[
     ),
     case(
         "element-type-stored",
-        "%0 = \"hbir.softmax\"(%x) : (tensor<2xf8E5M2>) -> tensor<2xf8E5M2>\n",
-        "\"hbir.softmax\"",
+        "%0 = \"hbir.cumsum\"(%x) <{axis = 0}> : (tensor<2xf8E5M2>) -> tensor<2xf8E5M2>\n",
+        "\"hbir.cumsum\"",
         "%0 = \"hbir.reshape\"(%x) <{shape = [1, 2]}> : (tensor<2xf8E5M2>) -> tensor<1x2xf8E5M2>\n",
     ),
     case(

@@ -2184,6 +2184,24 @@ fn quantization() {
     );
 }
 
+#[test]
+fn places_of_the_greatest() {
+    let x = f32s(&[1, 1, 2, 2], &[1.0, 4.0, 3.0, 2.0]);
+    let kernel = props! { kernel: [1, 2] };
+    let found = infer("hbir.max_pool_indices", &[type_of(&x)], &[], &kernel).unwrap();
+    assert_eq!(found[0].dtype, DType::SI64);
+    let wanted = Tensor::from_i64(DType::SI64, vec![1, 1, 2, 1], [1, 2]);
+    let results = [type_of(&wanted)];
+    let given = run(
+        "hbir.max_pool_indices",
+        &[x],
+        &results,
+        &kernel,
+        &Bindings::default(),
+    );
+    assert_eq!(given.unwrap(), [wanted]);
+}
+
 /// Every operation of the registry stands in this file or in the list of one-operand operations.
 #[test]
 fn every_operation_is_tested() {

@@ -110,6 +110,26 @@ fn seeds() -> Vec<Case> {
     add("hbir.call", vec![], AttrDict::new(), vec![count(&[2])]);
     add("func.call", vec![], AttrDict::new(), vec![count(&[2])]);
     add(
+        "hbir.max_pool_indices",
+        vec![f32s(&[1, 1, 3], &[1.0, 3.0, 2.0])],
+        props! { kernel: [2] },
+        vec![optc_ir::Tensor::from_i64(
+            DType::SI64,
+            vec![1, 1, 2],
+            [1, 1],
+        )],
+    );
+    add(
+        "hbir.bitcast_convert",
+        vec![f32s(&[2], &[0.0, 1.0])],
+        AttrDict::new().with("to", Attr::Type(Type::Scalar(DType::SI32))),
+        vec![optc_ir::Tensor::from_i64(
+            DType::SI32,
+            vec![2],
+            [0, 0x3F80_0000],
+        )],
+    );
+    add(
         "hbir.opaque",
         vec![],
         props! { kind: "Loop" },
@@ -361,7 +381,7 @@ fn unknown_dimensions_are_not_contradicted() {
             }
             let Ok(found) = infer(&case.name, &operands, &types(&case.wanted), &case.props) else {
                 assert!(
-                    case.name == "hbir.constant" || case.name == "hbir.call",
+                    matches!(&*case.name, "hbir.constant" | "hbir.call" | "func.call"),
                     "{}",
                     case.name
                 );
@@ -458,31 +478,42 @@ fn traffic_is_counted_in_its_class() {
         Traffic::Expand
     );
     let two = [ty("2", DType::F32), ty("3", DType::F32)];
+    let axis = props! { axis: 0 };
     assert_eq!(
-        traffic("hbir.concat", &two, &f("5"), &none),
+        traffic("hbir.concat", &two, &f("5"), &axis),
         Traffic::Copy(Size::from(20), Size::from(20))
     );
     assert_eq!(
-        traffic("hbir.concat", &f("5"), &f("5"), &none),
+        traffic("hbir.concat", &f("5"), &f("5"), &axis),
         Traffic::None
     );
     assert_eq!(
-        traffic("hbir.split", &f("5"), &two, &none),
+        traffic("hbir.split", &f("5"), &two, &axis),
         Traffic::Copy(Size::from(20), Size::from(20))
     );
     assert_eq!(
-        traffic("hbir.split", &f("5"), &f("5"), &none),
+        traffic("hbir.split", &f("5"), &f("5"), &axis),
         Traffic::None
     );
     assert_eq!(
-        traffic("hbir.slice", &f("5"), &f("2"), &none),
+        traffic(
+            "hbir.slice",
+            &f("5"),
+            &f("2"),
+            &props! { starts: [1], limits: [3] }
+        ),
         Traffic::Copy(Size::from(8), Size::from(8))
     );
     assert_eq!(
-        traffic("hbir.slice", &f("5"), &f("5"), &none),
+        traffic(
+            "hbir.slice",
+            &f("5"),
+            &f("5"),
+            &props! { starts: [0], limits: [5] }
+        ),
         Traffic::None
     );
-    let back = props! { strides: [-1] };
+    let back = props! { starts: [4], limits: [-1], strides: [-1] };
     assert_eq!(
         traffic("hbir.slice", &f("5"), &f("5"), &back),
         Traffic::Copy(Size::from(20), Size::from(20))

@@ -35,8 +35,13 @@ use crate::stats::live_ops;
 use indexmap::IndexMap;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
-use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value, name_sizes};
-use optc_ops::{Broadcast, Cast, Concat, DepthToSpace, DotGeneral, Einsum, Flatten, Identity, Pad, Reduce, ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
+use optc_ir::{
+    Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value,
+    name_sizes,
+};
+use optc_ops::{
+    Broadcast, Cast, Concat, DepthToSpace, DotGeneral, Einsum, Flatten, Identity, Pad, Reduce,
+    ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -331,12 +331,12 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn new(func: &Func) -> Numbers {
+    fn new(func: &Func, registry: &Registry) -> Numbers {
         Numbers {
             steps: IndexSet::new(),
             constants: IndexSet::new(),
             reshapes: Vec::new(),
-            sizes: StandIns::for_func(func),
+            sizes: StandIns::for_func(func, registry),
             open: IndexMap::new(),
         }
     }
@@ -514,7 +514,7 @@ impl<'a> Walk<'a> {
 }
 
 fn check_func(a: &Func, b: &Func, registry: &Registry) -> Result<(), Box<Diagnostic>> {
-    let mut numbers = Numbers::new(a);
+    let mut numbers = Numbers::new(a, registry);
     let left = Walk::new(a, registry, &mut numbers)?;
     let right = Walk::new(b, registry, &mut numbers)?;
     if left.operations.len() != right.operations.len() {

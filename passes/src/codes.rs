@@ -17,6 +17,24 @@ pub const CODES: &[Code] = &[
         "optc --pass=view-fold --free-boundary --remarks in.ir",
         "nothing; `--pin` both to another layout, or let them not share memory",
     ),
+    Code::command(
+        "called-boundary-kept",
+        "remark: a function that is called keeps the layouts its arguments and results declare, and bytes are moved; what is proven does not cover other layouts there",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32>) -> tensor<5x6xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %1 = "hbir.call"(%0) <{callee = @f}> : (tensor<6x5xf32>) -> tensor<5x6xf32>
+  return %1 : tensor<5x6xf32>
+}
+func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<6x5xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}"#,
+        )],
+        "optc --pass=view-fold --remarks in.ir",
+        "put the function in place of its calls before `view-fold`",
+    ),
     Code::input(
         "certificate-bytes",
         "a certificate states other movement bytes than the folded program has",
@@ -82,24 +100,6 @@ pub const CODES: &[Code] = &[
         )],
         "optc --pass=view-fold --remarks in.ir",
         "free a boundary (`--free-boundary`), pin another layout (`--pin`), or choose a target that accepts the other order",
-    ),
-    Code::command(
-        "called-boundary-kept",
-        "remark: a function that is called keeps the layouts its arguments and results declare, and bytes are moved; what is proven does not cover other layouts there",
-        &[(
-            "in.ir",
-            r#"func.func @main(%x: tensor<5x6xf32>) -> tensor<5x6xf32> {
-  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x6xf32>) -> tensor<6x5xf32>
-  %1 = "hbir.call"(%0) <{callee = @f}> : (tensor<6x5xf32>) -> tensor<5x6xf32>
-  return %1 : tensor<5x6xf32>
-}
-func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
-  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<6x5xf32>) -> tensor<5x6xf32>
-  return %0 : tensor<5x6xf32>
-}"#,
-        )],
-        "optc --pass=view-fold --remarks in.ir",
-        "put the function in place of its calls before `view-fold`",
     ),
     Code::command(
         "layouts-dropped",

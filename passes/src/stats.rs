@@ -6,7 +6,8 @@ use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
 use optc_ir::{
-    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure, Tensor, TensorType, Traffic, Type, Value, named_sizes,
+    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure,
+    Tensor, TensorType, Traffic, Type, Value, named_sizes,
 };
 use optc_ops::{LayoutConvert, Reshape, Transpose, View};
 use std::sync::Arc;

@@ -5,13 +5,28 @@ use optc_ir::{Bindings, Diagnostic, Module, Registry, text, verify};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{Boundary, PassContext, PassList};
 use optc_target::Target;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many cases of a property, or as many times more as `OPTC_PROPS_FACTOR` says.
 #[must_use]
 pub fn cases(n: u64) -> u64 {
     let factor = std::env::var("OPTC_PROPS_FACTOR").ok();
     n * factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
+
+/// A built-in target; each is read once.
+///
+/// # Panics
+/// There is none of the name.
+#[must_use]
+pub fn target(name: &str) -> Arc<Target> {
+    static READ: Mutex<BTreeMap<String, Arc<Target>>> = Mutex::new(BTreeMap::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = read
+        .entry(name.to_owned())
+        .or_insert_with(|| Arc::new(Target::builtin(name).expect("a built-in target")));
+    Arc::clone(target)
 }
 
 /// What a pipeline gave.
@@ -37,11 +52,11 @@ pub fn run_passes(
     boundary: &Boundary,
     registry: &Arc<Registry>,
 ) -> Result<Ran, String> {
-    let target = Target::builtin(target).expect("a built-in target");
+    let target = self::target(target);
     let stages = PassList::builtin()
         .parse(pipeline)
         .expect("a pipeline of built-in passes");
-    let mut cx = PassContext::new(registry.clone(), Arc::new(target));
+    let mut cx = PassContext::new(registry.clone(), target);
     cx.boundary = boundary.clone();
     let mut module = module.clone();
     let mut hooks = Hooks {

@@ -2,8 +2,8 @@
 
 use optc::tile::{Access, Combine, Index, LoopKind};
 use optc::{
-    Call, DType, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
-    Operation, Role, Tensor, attributes,
+    Call, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation,
+    Role, Tensor, attributes,
 };
 
 attributes! {
@@ -21,13 +21,13 @@ impl Operation for Energy {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         match x.dims.split_last() {
-            Some((_, kept)) if x.dtype == DType::F32 => Ok(vec![Inferred {
+            Some((_, kept)) if x.dtype.is_float() => Ok(vec![Inferred {
                 dims: kept.to_vec(),
                 dtype: x.dtype,
             }]),
             _ => {
                 let message = format!("acme.energy of {} of rank {}", x.dtype, x.rank());
-                Err(OpError::new("energy-c1", message).hint("wanted f32 of rank 1 or more"))
+                Err(OpError::new("energy-c1", message).hint("wanted floats of rank 1 or more"))
             }
         }
     }

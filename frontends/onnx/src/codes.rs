@@ -42,7 +42,7 @@ pub const CODES: &[Code] = &[
     ),
     Code::input(
         "duplicate-name",
-        "two inputs, initializers, outputs or node results of a graph have one name",
+        "two inputs, initializers or node results of a graph have one name",
         "two Relu nodes that both define `y`",
         "rename one; ONNX graphs are in SSA form",
     ),

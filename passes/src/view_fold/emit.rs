@@ -8,8 +8,10 @@ use super::spelling::spell;
 use indexmap::IndexSet;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef};
-use optc_layout::{Spelling, ViewMap};
+use optc_ir::{
+    Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
+};
+use optc_layout::Spelling;
 use optc_ops::{LayoutConvert, Reshape, View};
 use optc_target::Target;
 use std::rc::Rc;

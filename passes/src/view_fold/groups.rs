@@ -13,8 +13,8 @@ use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::size::SizeTable;
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, StandIns, Structure, TensorType, Type,
-    Value,
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, StandIns, Structure, TensorType,
+    Type, Value,
 };
 use optc_layout::{Spelling, ViewMap};
 use std::rc::Rc;
@@ -314,7 +314,7 @@ impl Builder<'_> {
         bits: &[u32],
     ) -> Result<Vec<LayoutId>, Box<Diagnostic>> {
         let (func, data) = (self.func, &self.func.ops[op]);
-        if data.props.symbols().next().is_none() && !changes_space(func, op, &cx.registry) {
+        if data.props.symbols().next().is_none() && !changes_space(func, op, &self.cx.registry) {
             return Ok(Vec::new());
         }
         let (owner, ports) = match self.functions.callee(func, op) {

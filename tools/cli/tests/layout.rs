@@ -42,6 +42,27 @@ fn size_counts_padding_in_bytes() {
 }
 
 #[test]
+fn size_knows_small_floats_and_complex_numbers() {
+    let wanted = [
+        ("f8e4m3fn[8,128]{1,0:T(8,128)(4,1)}", 1024),
+        ("f8e5m2[7,100]{1,0:T(8,128)(4,1)}", 1024),
+        ("f4e2m1fn[3,5]{1,0:E(4)}", 8),
+        ("f4e2m1fn[3,5]{1,0}", 15),
+        ("c64[3,5]{1,0}", 120),
+        ("c128[8,128]{0,1:T(8,128)}", 262_144),
+        ("tensor<3x5x!hbir.f4E2M1FN>", 8),
+        ("tensor<3x5xf4E2M1FN>", 8),
+        ("tensor<3x5xf8E4M3FN>", 15),
+        ("tensor<3x5xcomplex<f64>>", 240),
+    ];
+    for (text, bytes) in wanted {
+        let found = optc(&["layout", "size", text]).ok();
+        assert_eq!(found, format!("{bytes}\n"), "{text}");
+    }
+    optc(&["layout", "size", "tensor<3x!hbir.f32>"]).fails(1, "error[tensor-syntax]");
+}
+
+#[test]
 fn convert_writes_the_same_function() {
     let strided = optc(&[
         "layout",

@@ -352,3 +352,46 @@ fn the_process_has_the_same_statuses() {
     let logged = run(&["-v", FOLD, "-"], TRANSPOSE);
     assert!(String::from_utf8(logged.stderr).unwrap().contains("INFO"));
 }
+
+/// Every format of the output has a word for elements that nothing computes with.
+#[test]
+fn small_floats_and_complex_numbers_are_emitted() {
+    let folder = Folder::new("element-types");
+    let program = folder.write(
+        "a.ir",
+        "%0 = \"hbir.transpose\"(%x) <{perm = [1, 0]}> : (tensor<3x5xf8E4M3FN>) -> tensor<5x3xf8E4M3FN>\n\
+         %1 = \"hbir.constant\"() <{value = dense<[1.5, -2.0]> : tensor<2xf8E5M2>}> : () -> tensor<2xf8E5M2>\n\
+         %2 = \"hbir.transpose\"(%z) <{perm = [1, 0]}> : (tensor<3x5xcomplex<f32>>) -> tensor<5x3xcomplex<f32>>\n\
+         %3 = \"hbir.constant\"() <{value = dense<[(1.5, -2.0), (0.0, 0.5)]> : tensor<2xcomplex<f64>>}> : () -> tensor<2xcomplex<f64>>\n",
+    );
+    let wanted = [
+        ("hlo", "constant({(1.5, -2), (0, 5e-1)})"),
+        ("hlo", "f8e5m2[2]{0} constant({1.5, -2})"),
+        ("pallas", "jnp.array([1.5, -2.0], jnp.float8_e5m2)"),
+        (
+            "pallas",
+            "jnp.array([complex(1.5, -2.0), complex(0.0, 0.5)], jnp.complex128)",
+        ),
+        ("dot", "moves 240 B"),
+        ("svg", "moves 30 B"),
+        ("json", "\"element\": \"complex<f32>\""),
+    ];
+    for (format, part) in wanted {
+        let text = optc(&[&format!("--emit={format}"), "--pass=", &program]).ok();
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    // Pallas has no kernels of complex numbers: they stay outside.
+    let passes = "--pass=view-fold,tile-propagate";
+    let text = optc(&[
+        "--emit=pallas",
+        passes,
+        "--target=tpu",
+        "--pin-boundary",
+        &program,
+    ])
+    .ok();
+    assert!(
+        text.contains("has no kernel: hbir.layout_convert: a kernel has no values of complex<f32>"),
+        "{text}"
+    );
+}

@@ -1,9 +1,9 @@
 //! Calls of other computations, and instructions that stay what they are.
 
-use super::effect::Effect;
 use super::func::{FuncCx, Operands};
 use super::types::value_type;
 use crate::module::Instruction;
+use optc_ir::Effect;
 use optc_ir::{Attr, AttrDict, Diagnostic, Type, Value};
 use optc_layout::XlaShape;
 use std::sync::Arc;

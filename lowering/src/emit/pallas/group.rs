@@ -167,6 +167,12 @@ fn member(
     if tile.results.len() != data.results.len() {
         return Err("it has no tile".to_owned());
     }
+    for &value in data.operands.iter().chain(&data.results) {
+        let dtype = cx.tensor(value)?.dtype;
+        if dtype.complex_part().is_some() {
+            return Err(format!("a kernel has no values of {dtype}"));
+        }
+    }
     let op_ref = cx.func.op_ref(op);
     let decl = cx.registry.get(&data.name);
     let access = access_of(decl, &op_ref);
