@@ -1,8 +1,9 @@
 //! Random chains of reshapes and transposes fold on every target, with any boundary, to what they are.
 
-use optc_ir::{Module, Registry, text};
+use optc_ir::{Attr, DType, Dim, Module, Registry, text};
 use optc_passes::{Boundary, certify};
 use optc_target::Target;
+use optc_tests::build::{Builder, props};
 use optc_tests::chains::{Sizes, chain};
 use optc_tests::check::{cases, run_passes, same_meaning, words};
 use std::sync::Arc;
@@ -84,6 +85,33 @@ fn chains_of_named_sizes_fold() {
 #[test]
 fn chains_of_open_sizes_fold() {
     all_fold(Sizes::Open);
+}
+
+/// More orders of one value than a group has room for candidates.
+#[test]
+fn a_value_in_very_many_orders_folds() {
+    let registry = Arc::new(optc_ops::registry());
+    let mut b = Builder::new(&registry);
+    let dims = [2, 3, 2, 3, 2].map(Dim::Fixed);
+    let x = b.arg("x", &dims, DType::F32);
+    let mut results = Vec::new();
+    for number in 0..90 {
+        // The permutation with this number in the factorial system.
+        let (mut left, mut rest): (Vec<usize>, usize) = ((0..5).collect(), number);
+        let perm: Vec<usize> = (1..=5)
+            .rev()
+            .map(|n| {
+                let at = rest % n;
+                rest /= n;
+                left.remove(at)
+            })
+            .collect();
+        let perm = props([("perm", Attr::ints(&perm))]);
+        results.push(b.op("hbir.transpose", &[x], perm));
+    }
+    let module = b.finish(&results);
+    let found = folds(&module, Sizes::Fixed, "cpu", &registry);
+    assert!(found.is_ok(), "{found:?}");
 }
 
 #[test]

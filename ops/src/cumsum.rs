@@ -2,7 +2,7 @@
 //! `reverse` starts at the end. Integers wrap.
 
 use crate::labels::broadcasting_along;
-use crate::lanes::Lanes;
+use crate::lanes::{Direction, Lanes};
 use crate::shape::{as_axis, one};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
@@ -42,13 +42,17 @@ impl Operation for Cumsum {
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         let x = call.input(0);
+        let lanes = Lanes::new(&x.shape, self.along(call.op)?);
+        let direction = Direction {
+            exclusive: self.exclusive,
+            reverse: self.reverse,
+        };
         if x.dtype.is_float() {
-            let out = self.sums(call, &x.to_f64(), |a, b| a + b)?;
-            return Ok(call.floats(out));
+            let sums = lanes.running(&x.to_f64(), 0.0, direction, |a, b| a + b);
+            return Ok(call.floats(sums));
         }
         let values: Vec<i128> = (0..x.len()).map(|i| x.i128_at(i)).collect();
-        let out = self.sums(call, &values, i128::wrapping_add)?;
-        Ok(call.integers(out))
+        Ok(call.integers(lanes.running(&values, 0, direction, i128::wrapping_add)))
     }
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
@@ -70,28 +74,6 @@ impl Cumsum {
     /// The operand has no such dimension (`cumsum-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
         as_axis(op, "cumsum-c1", self.axis, op.operand(0)?.rank())
-    }
-
-    fn sums<T: Copy + Default>(
-        &self,
-        call: &Call<'_>,
-        x: &[T],
-        add: impl Fn(T, T) -> T,
-    ) -> Result<Vec<T>, EvalError> {
-        let shape = &call.input(0).shape;
-        let axis = self.along(call.op)?;
-        let mut out = vec![T::default(); x.len()];
-        let lanes = Lanes::new(shape, axis);
-        for (start, step) in lanes.iter() {
-            let mut sum = T::default();
-            for i in 0..lanes.n {
-                let at = start + step * if self.reverse { lanes.n - 1 - i } else { i };
-                let next = add(sum, x[at]);
-                out[at] = if self.exclusive { sum } else { next };
-                sum = next;
-            }
-        }
-        Ok(out)
     }
 }
 

@@ -24,4 +24,35 @@ impl Lanes {
         let (n, inner) = (self.n, self.inner);
         (0..self.outer).flat_map(move |o| (0..inner).map(move |i| (o * n * inner + i, inner)))
     }
+
+    /// What running along every line joins so far, from `first` on: with the element itself, or
+    /// `exclusive` of it; in `reverse` from the end. In the order of `x`.
+    pub(crate) fn running<T: Copy>(
+        &self,
+        x: &[T],
+        first: T,
+        Direction { exclusive, reverse }: Direction,
+        join: impl Fn(T, T) -> T,
+    ) -> Vec<T> {
+        let mut out = x.to_vec();
+        for (start, step) in self.iter() {
+            let mut so_far = first;
+            for i in 0..self.n {
+                let at = start + step * if reverse { self.n - 1 - i } else { i };
+                let next = join(so_far, x[at]);
+                out[at] = if exclusive { so_far } else { next };
+                so_far = next;
+            }
+        }
+        out
+    }
+}
+
+/// How something runs along a line.
+#[derive(Clone, Copy)]
+pub(crate) struct Direction {
+    /// Whether a result leaves out its own element.
+    pub(crate) exclusive: bool,
+    /// Whether it starts at the end.
+    pub(crate) reverse: bool,
 }

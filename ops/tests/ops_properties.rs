@@ -488,11 +488,21 @@ fn traffic_is_counted_in_its_class() {
         Traffic::None
     );
     assert_eq!(
-        traffic("hbir.split", &f("5"), &two, &axis),
+        traffic(
+            "hbir.split",
+            &f("5"),
+            &two,
+            &props! { axis: 0, sizes: [2, 3] }
+        ),
         Traffic::Copy(Size::from(20), Size::from(20))
     );
     assert_eq!(
-        traffic("hbir.split", &f("5"), &f("5"), &axis),
+        traffic(
+            "hbir.split",
+            &f("5"),
+            &f("5"),
+            &props! { axis: 0, sizes: [5] }
+        ),
         Traffic::None
     );
     assert_eq!(

@@ -463,10 +463,12 @@ impl<'a> Search<'a> {
         let mut direct = None;
         for &layout in accepted {
             match graph.at_root(self.layouts, value, layout) {
-                Some(root) => {
-                    let at = self.candidates[group].iter().position(|&c| c == root);
-                    mask |= at.map_or(0, |i| 1u64 << i);
-                }
+                Some(root) => match self.candidates[group].iter().position(|&c| c == root) {
+                    Some(at) => mask |= 1u64 << at,
+                    // There is no room for another candidate: the value is converted by itself.
+                    None if self.is_full(value, group) => direct = direct.or(Some(layout)),
+                    None => {}
+                },
                 None => direct = direct.or(Some(layout)),
             }
         }
@@ -478,6 +480,16 @@ impl<'a> Search<'a> {
             direct,
             constant: None,
         })
+    }
+
+    /// Whether a group has as many candidates as there may be, and a value a layout in one of them.
+    fn is_full(&mut self, value: Value, group: Group) -> bool {
+        let graph = self.graph;
+        let all = self.candidates[group].clone();
+        all.len() == MASK_BITS
+            && all
+                .into_iter()
+                .any(|l| graph.at_member(self.layouts, value, l).is_some())
     }
 
     fn constant_need(
