@@ -4,7 +4,13 @@ use super::constant::number_text;
 use super::func::{Outcome, Writer, list};
 use super::ops::{one, shaped, sizes};
 use super::shape::{dtype_name, tensor_text};
+use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
+use optc_ops::{
+    Approximate, Atan, Celu, Clamp, Elu, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LayerNorm,
+    LeakyRelu, Linear, LogSoftmax, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu,
+    RmsNorm, Selu, Silu, Softmax, Softplus, Softsign, ThresholdedRelu,
+};
 
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -12,13 +18,24 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         return Ok(Some(name));
     }
     Ok(match &*data.name {
-        "hbir.reduce" => reduce(w, data, ty)?,
-        "hbir.softmax" => softmax(w, data, ty, false)?,
-        "hbir.log_softmax" => softmax(w, data, ty, true)?,
-        "hbir.layer_norm" | "hbir.rms_norm" => norm(w, data, ty)?,
-        "hbir.matmul" => matmul(w, data, ty)?,
-        "hbir.linear" => linear(w, data, ty)?,
-        "hbir.mod" => modulo(w, data, ty)?,
+        Reduce::NAME => reduce(w, data, ty)?,
+        Softmax::NAME => {
+            let typed = w.typed::<Softmax>(data);
+            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
+            softmax(w, data, ty, axis, false)?
+        }
+        LogSoftmax::NAME => {
+            let typed = w.typed::<LogSoftmax>(data);
+            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
+            softmax(w, data, ty, axis, true)?
+        }
+        LayerNorm::NAME | RmsNorm::NAME => match Norm::of(w, data) {
+            Some(about) => norm(w, data, ty, &about)?,
+            None => None,
+        },
+        Matmul::NAME => matmul(w, data, ty)?,
+        Linear::NAME => linear(w, data, ty)?,
+        Mod::NAME => modulo(w, data, ty)?,
         _ => None,
     })
 }
@@ -58,29 +75,31 @@ impl Elementwise<'_, '_, '_> {
     }
 }
 
+/// Element-wise operations of several instructions.
+const ACTIVATIONS: &[&str] = &[
+    Atan::NAME,
+    Celu::NAME,
+    Clamp::NAME,
+    Elu::NAME,
+    Gelu::NAME,
+    HardSigmoid::NAME,
+    HardSwish::NAME,
+    IsInf::NAME,
+    IsNan::NAME,
+    LeakyRelu::NAME,
+    Mish::NAME,
+    Prelu::NAME,
+    Reciprocal::NAME,
+    Relu::NAME,
+    Selu::NAME,
+    Silu::NAME,
+    Softplus::NAME,
+    Softsign::NAME,
+    ThresholdedRelu::NAME,
+];
+
 fn activation(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let known = [
-        "hbir.atan",
-        "hbir.reciprocal",
-        "hbir.relu",
-        "hbir.silu",
-        "hbir.gelu",
-        "hbir.clamp",
-        "hbir.leaky_relu",
-        "hbir.elu",
-        "hbir.softplus",
-        "hbir.softsign",
-        "hbir.hard_swish",
-        "hbir.hard_sigmoid",
-        "hbir.is_nan",
-        "hbir.is_inf",
-        "hbir.prelu",
-        "hbir.mish",
-        "hbir.selu",
-        "hbir.celu",
-        "hbir.thresholded_relu",
-    ];
-    if !known.contains(&&*data.name) {
+    if !ACTIVATIONS.contains(&&*data.name) {
         return Ok(None);
     }
     let x = w.name(data.operands[0])?;
@@ -94,94 +113,118 @@ fn activation(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opt
         Some(&v) => Some(w.spread(v, ty)?),
         None => None,
     };
-    let float = |name: &str, default: f64| data.props.float(name).unwrap_or(default);
     let mut e = Elementwise { w, ty: &own };
     Ok(Some(match &*data.name {
-        "hbir.atan" => {
-            let one = e.number(1.0)?;
-            e.of("atan2", &[&x, &one])?
-        }
-        "hbir.reciprocal" => {
-            let one = e.number(1.0)?;
-            e.of("divide", &[&one, &x])?
-        }
-        "hbir.relu" => {
-            let zero = e.number(0.0)?;
-            e.of("maximum", &[&x, &zero])?
-        }
-        "hbir.silu" => {
-            let gate = e.of("logistic", &[&x])?;
-            e.of("multiply", &[&x, &gate])?
-        }
-        "hbir.gelu" => gelu(&mut e, &x, data.props.str("approximate") == Some("tanh"))?,
-        "hbir.clamp" => {
-            let mut y = x;
-            for (bound, opcode) in [("min", "maximum"), ("max", "minimum")] {
-                if let Some(limit) = data.props.float(bound) {
-                    let limit = e.number(limit)?;
-                    y = e.of(opcode, &[&y, &limit])?;
-                }
-            }
-            if data.props.float("min").is_none() && data.props.float("max").is_none() {
-                y = e.of("copy", &[&y])?;
-            }
-            y
-        }
-        "hbir.leaky_relu" => {
-            let alpha = e.number(float("alpha", 0.01))?;
-            let low = e.of("multiply", &[&alpha, &x])?;
-            e.below_zero(&x, &low, &x)?
-        }
-        "hbir.elu" => {
-            let low = exponential_below(&mut e, &x, 1.0, float("alpha", 1.0))?;
-            e.below_zero(&x, &low, &x)?
-        }
-        "hbir.celu" => {
-            let alpha = float("alpha", 1.0);
-            let low = exponential_below(&mut e, &x, alpha, alpha)?;
-            e.below_zero(&x, &low, &x)?
-        }
-        "hbir.selu" => {
-            let low = exponential_below(&mut e, &x, 1.0, float("alpha", 1.673_263_192_176_818_8))?;
-            let y = e.below_zero(&x, &low, &x)?;
-            let gamma = e.number(float("gamma", 1.050_700_902_938_842_8))?;
-            e.of("multiply", &[&gamma, &y])?
-        }
-        "hbir.thresholded_relu" => {
-            let (alpha, zero) = (e.number(float("alpha", 1.0))?, e.number(0.0)?);
-            let cond = e.test("LE", &x, &alpha)?;
-            e.of("select", &[&cond, &zero, &x])?
-        }
-        "hbir.prelu" => {
+        Prelu::NAME => {
             let slope = slope.unwrap_or_else(|| x.clone());
             let low = e.of("multiply", &[&slope, &x])?;
             e.below_zero(&x, &low, &x)?
         }
-        "hbir.softplus" => softplus(&mut e, &x)?,
-        "hbir.mish" => {
-            let soft = softplus(&mut e, &x)?;
-            let gate = e.of("tanh", &[&soft])?;
-            e.of("multiply", &[&x, &gate])?
-        }
-        "hbir.softsign" => {
-            let (one, size) = (e.number(1.0)?, e.of("abs", &[&x])?);
-            let below = e.of("add", &[&one, &size])?;
-            e.of("divide", &[&x, &below])?
-        }
-        "hbir.hard_swish" => {
-            let gate = gate(&mut e, &x, 1.0 / 6.0, 0.5)?;
-            e.of("multiply", &[&x, &gate])?
-        }
-        "hbir.hard_sigmoid" => gate(&mut e, &x, float("alpha", 0.2), float("beta", 0.5))?,
-        "hbir.is_nan" => {
+        IsNan::NAME => {
             let attrs = ", direction=NE";
             e.w.put(ty, "compare", &[x.clone(), x], attrs)?
         }
-        _ => {
+        IsInf::NAME => {
             let (size, infinite) = (e.of("abs", &[&x])?, e.number(f64::INFINITY)?);
             e.w.put(ty, "compare", &[size, infinite], ", direction=EQ")?
         }
+        _ => match plain(&mut e, &data.name, &x)? {
+            Some(y) => y,
+            None => return with_parameters(&mut e, data, x),
+        },
     }))
+}
+
+/// Activations without parameters.
+fn plain(e: &mut Elementwise<'_, '_, '_>, name: &str, x: &String) -> Outcome<Option<String>> {
+    Ok(Some(match name {
+        Atan::NAME => {
+            let one = e.number(1.0)?;
+            e.of("atan2", &[x, &one])?
+        }
+        Reciprocal::NAME => {
+            let one = e.number(1.0)?;
+            e.of("divide", &[&one, x])?
+        }
+        Relu::NAME => {
+            let zero = e.number(0.0)?;
+            e.of("maximum", &[x, &zero])?
+        }
+        Silu::NAME => {
+            let gate = e.of("logistic", &[x])?;
+            e.of("multiply", &[x, &gate])?
+        }
+        Softplus::NAME => softplus(e, x)?,
+        Mish::NAME => {
+            let soft = softplus(e, x)?;
+            let gate = e.of("tanh", &[&soft])?;
+            e.of("multiply", &[x, &gate])?
+        }
+        Softsign::NAME => {
+            let (one, size) = (e.number(1.0)?, e.of("abs", &[x])?);
+            let below = e.of("add", &[&one, &size])?;
+            e.of("divide", &[x, &below])?
+        }
+        HardSwish::NAME => {
+            let gate = gate(e, x, 1.0 / 6.0, 0.5)?;
+            e.of("multiply", &[x, &gate])?
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Activations of numbers that their attributes have.
+fn with_parameters(
+    e: &mut Elementwise<'_, '_, '_>,
+    data: &OpData,
+    x: String,
+) -> Outcome<Option<String>> {
+    if let Some(bounds) = e.w.typed(data) {
+        return clamp(e, &bounds, x).map(Some);
+    }
+    let y = if let Some(Gelu { approximate }) = e.w.typed(data) {
+        gelu(e, &x, approximate == Approximate::Tanh)?
+    } else if let Some(LeakyRelu { alpha }) = e.w.typed(data) {
+        let alpha = e.number(alpha)?;
+        let low = e.of("multiply", &[&alpha, &x])?;
+        e.below_zero(&x, &low, &x)?
+    } else if let Some(Elu { alpha }) = e.w.typed(data) {
+        let low = exponential_below(e, &x, 1.0, alpha)?;
+        e.below_zero(&x, &low, &x)?
+    } else if let Some(Celu { alpha }) = e.w.typed(data) {
+        let low = exponential_below(e, &x, alpha, alpha)?;
+        e.below_zero(&x, &low, &x)?
+    } else if let Some(Selu { alpha, gamma }) = e.w.typed(data) {
+        let low = exponential_below(e, &x, 1.0, alpha)?;
+        let y = e.below_zero(&x, &low, &x)?;
+        let gamma = e.number(gamma)?;
+        e.of("multiply", &[&gamma, &y])?
+    } else if let Some(ThresholdedRelu { alpha }) = e.w.typed(data) {
+        let (alpha, zero) = (e.number(alpha)?, e.number(0.0)?);
+        let cond = e.test("LE", &x, &alpha)?;
+        e.of("select", &[&cond, &zero, &x])?
+    } else if let Some(HardSigmoid { alpha, beta }) = e.w.typed(data) {
+        gate(e, &x, alpha, beta)?
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(y))
+}
+
+fn clamp(e: &mut Elementwise<'_, '_, '_>, bounds: &Clamp, x: String) -> Outcome<String> {
+    let mut y = x;
+    if let Some(min) = bounds.min {
+        let min = e.number(min)?;
+        y = e.of("maximum", &[&y, &min])?;
+    }
+    if let Some(max) = bounds.max {
+        let max = e.number(max)?;
+        y = e.of("minimum", &[&y, &max])?;
+    }
+    if bounds.min.is_none() && bounds.max.is_none() {
+        y = e.of("copy", &[&y])?;
+    }
+    Ok(y)
 }
 
 /// `scale * (e^(x / width) - 1)`.
@@ -242,6 +285,9 @@ fn gelu(e: &mut Elementwise<'_, '_, '_>, x: &String, tanh: bool) -> Outcome<Stri
 
 /// The remainder with the sign of the divisor, or with `fmod` of the dividend.
 fn modulo(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let Some(Mod { fmod }) = w.typed(data) else {
+        return Ok(None);
+    };
     let (a, b) = (
         w.spread(data.operands[0], ty)?,
         w.spread(data.operands[1], ty)?,
@@ -254,7 +300,7 @@ fn modulo(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
             ..
         }
     );
-    if data.props.flag("fmod") || unsigned {
+    if fmod || unsigned {
         return Ok(Some(rest));
     }
     let mut e = Elementwise { w, ty };
@@ -319,62 +365,75 @@ fn bits(dtype: DType) -> (String, String) {
     }
 }
 
+/// What is done to each element before a reduction adds it up.
+fn before_reduction(
+    w: &mut Writer<'_>,
+    kind: ReduceKind,
+    x: String,
+    from: &TensorType,
+) -> Outcome<String> {
+    match kind {
+        ReduceKind::L1 => w.put(from, "abs", &[x], ""),
+        ReduceKind::L2 | ReduceKind::SumSquare => w.put(from, "multiply", &[x.clone(), x], ""),
+        ReduceKind::LogSumExp => w.put(from, "exponential", &[x], ""),
+        _ => Ok(x),
+    }
+}
+
+/// The instruction that makes one of two, and what it begins with.
+fn reduction_step(kind: ReduceKind, dtype: DType) -> (&'static str, String) {
+    match kind {
+        ReduceKind::Max => ("maximum", limits(dtype).0),
+        ReduceKind::Min => ("minimum", limits(dtype).1),
+        ReduceKind::Prod => ("multiply", "1".to_owned()),
+        ReduceKind::And => ("and", bits(dtype).1),
+        ReduceKind::Or => ("or", bits(dtype).0),
+        ReduceKind::Sum
+        | ReduceKind::Mean
+        | ReduceKind::L1
+        | ReduceKind::L2
+        | ReduceKind::SumSquare
+        | ReduceKind::LogSum
+        | ReduceKind::LogSumExp => ("add", "0".to_owned()),
+    }
+}
+
 fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let from = w.tensor(data.operands[0])?.clone();
-    let rank = from.rank();
-    let axes = data
-        .props
-        .ints("axes")
-        .unwrap_or_else(|| (0..rank as i64).collect());
-    let mut axes: Vec<usize> = axes
-        .into_iter()
-        .filter_map(|a| usize::try_from(if a < 0 { a + rank as i64 } else { a }).ok())
-        .collect();
-    axes.sort_unstable();
-    let (least, greatest) = limits(ty.dtype);
-    let (none, all) = bits(ty.dtype);
-    let kind = data.props.str("kind").unwrap_or("sum");
-    let mut x = w.name(data.operands[0])?;
-    let flat_input = from.without_layout();
-    let mut on = |opcode: &str, operands: &[String]| w.put(&flat_input, opcode, operands, "");
-    match kind {
-        "l1" => x = on("abs", &[x])?,
-        "l2" | "sum_square" => x = on("multiply", &[x.clone(), x])?,
-        "log_sum_exp" => x = on("exponential", &[x])?,
-        _ => {}
-    }
-    let step = match kind {
-        "max" => ("maximum", least.as_str()),
-        "min" => ("minimum", greatest.as_str()),
-        "prod" => ("multiply", "1"),
-        "and" => ("and", all.as_str()),
-        "or" => ("or", none.as_str()),
-        _ => ("add", "0"),
+    let Some(about) = w.typed::<Reduce>(data) else {
+        return Ok(None);
     };
-    let kept: Vec<Dim> = (0..rank)
-        .filter(|d| !axes.contains(d))
-        .map(|d| from.dims[d].clone())
-        .collect();
-    let keeps = data.props.flag("keepdims");
-    let flat = if keeps {
+    let Ok(mut axes) = about.reduced(&w.op_ref(data)) else {
+        return Ok(None);
+    };
+    axes.sort_unstable();
+    let kind = about.kind;
+    let count: Option<u64> = axes.iter().map(|&a| from.dims[a].fixed()).product();
+    if kind == ReduceKind::Mean && count.is_none() {
+        return Ok(None);
+    }
+    let x = w.name(data.operands[0])?;
+    let x = before_reduction(w, kind, x, &from.without_layout())?;
+    let kept = (0..from.rank()).filter(|d| !axes.contains(d));
+    let kept: Vec<Dim> = kept.map(|d| from.dims[d].clone()).collect();
+    let flat = if about.keepdims {
         TensorType::new(kept, ty.dtype)
     } else {
         ty.clone()
     };
-    let mut y = reduced(w, &x, step, &axes, &flat)?;
+    let (opcode, init) = reduction_step(kind, ty.dtype);
+    let mut y = reduced(w, &x, (opcode, &init), &axes, &flat)?;
     match kind {
-        "mean" => {
-            let count: Option<u64> = axes.iter().map(|&a| from.dims[a].fixed()).product();
-            let Some(count) = count else { return Ok(None) };
+        ReduceKind::Mean => {
             let mut e = Elementwise { w, ty: &flat };
-            let count = e.number(count as f64)?;
+            let count = e.number(count.unwrap_or(1) as f64)?;
             y = e.of("divide", &[&y, &count])?;
         }
-        "l2" => y = w.put(&flat, "sqrt", &[y], "")?,
-        "log_sum" | "log_sum_exp" => y = w.put(&flat, "log", &[y], "")?,
+        ReduceKind::L2 => y = w.put(&flat, "sqrt", &[y], "")?,
+        ReduceKind::LogSum | ReduceKind::LogSumExp => y = w.put(&flat, "log", &[y], "")?,
         _ => {}
     }
-    if keeps {
+    if about.keepdims {
         y = w.put(ty, "reshape", &[y], "")?;
     }
     Ok(Some(y))
@@ -384,11 +443,10 @@ fn softmax(
     w: &mut Writer<'_>,
     data: &OpData,
     ty: &TensorType,
+    axis: Option<usize>,
     log: bool,
 ) -> Outcome<Option<String>> {
-    let rank = ty.rank() as i64;
-    let axis = data.props.int("axis").unwrap_or(-1);
-    let Ok(axis) = usize::try_from(if axis < 0 { axis + rank } else { axis }) else {
+    let Some(axis) = axis else {
         return Ok(None);
     };
     let x = w.name(data.operands[0])?;
@@ -412,16 +470,45 @@ fn softmax(
     w.put(ty, "divide", &[powers, sum], "").map(Some)
 }
 
-fn norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (Some(shape), rank) = (sizes(ty), ty.rank() as i64) else {
+/// What a norm over the last dimensions says of itself.
+struct Norm {
+    /// The first of the dimensions.
+    axis: usize,
+    epsilon: f64,
+    /// Whether the mean is taken off first.
+    center: bool,
+}
+
+impl Norm {
+    fn of(w: &Writer<'_>, data: &OpData) -> Option<Norm> {
+        let op = w.op_ref(data);
+        if let Some(norm) = w.typed::<LayerNorm>(data) {
+            return Some(Norm {
+                axis: norm.first_axis(&op).ok()?,
+                epsilon: norm.epsilon,
+                center: true,
+            });
+        }
+        let norm = w.typed::<RmsNorm>(data)?;
+        Some(Norm {
+            axis: norm.first_axis(&op).ok()?,
+            epsilon: norm.epsilon,
+            center: false,
+        })
+    }
+}
+
+fn norm(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    about: &Norm,
+) -> Outcome<Option<String>> {
+    let Some(shape) = sizes(ty) else {
         return Ok(None);
     };
-    let axis = data.props.int("axis").unwrap_or(-1);
-    let Ok(axis) = usize::try_from(if axis < 0 { axis + rank } else { axis }) else {
-        return Ok(None);
-    };
-    let axes: Vec<usize> = (axis..shape.len()).collect();
-    let others: Vec<usize> = (0..axis.min(shape.len())).collect();
+    let axes: Vec<usize> = (about.axis..shape.len()).collect();
+    let others: Vec<usize> = (0..about.axis).collect();
     let count: u64 = axes.iter().map(|&a| shape[a]).product();
     // Sums of narrow floats are kept in singles.
     let wide = TensorType {
@@ -432,7 +519,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
         },
         ..ty.without_layout()
     };
-    let flat = shaped(&wide, &shape[..axis.min(shape.len())]);
+    let flat = shaped(&wide, &shape[..about.axis]);
     let back = format!(", dimensions={}", list(&others));
     let mut x = one(w, "convert", data.operands[0], &wide, "")?;
     let mean = |w: &mut Writer<'_>, x: &str| -> Outcome<String> {
@@ -441,16 +528,15 @@ fn norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
         let count = e.number(count as f64)?;
         e.of("divide", &[&sum, &count])
     };
-    if &*data.name == "hbir.layer_norm" {
+    if about.center {
         let average = mean(w, &x)?;
         let average = w.put(&wide, "broadcast", &[average], &back)?;
         x = w.put(&wide, "subtract", &[x, average], "")?;
     }
     let square = w.put(&wide, "multiply", &[x.clone(), x.clone()], "")?;
     let variance = mean(w, &square)?;
-    let epsilon = data.props.float("epsilon").unwrap_or(1e-5);
     let mut e = Elementwise { w, ty: &flat };
-    let epsilon = e.number(epsilon)?;
+    let epsilon = e.number(about.epsilon)?;
     let sum = e.of("add", &[&variance, &epsilon])?;
     let scale = e.of("rsqrt", &[&sum])?;
     let scale = w.put(&wide, "broadcast", &[scale], &back)?;

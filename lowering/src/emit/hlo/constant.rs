@@ -3,8 +3,9 @@
 use super::func::{Outcome, Writer};
 use super::shape::tensor_text;
 use indexmap::{IndexMap, IndexSet};
+use optc_ir::op::{OpRef, Operation};
 use optc_ir::{Attr, DType, Data, Diagnostic, Func, Module, OpData, Tensor, TensorType};
-use optc_ops::dense_tensor;
+use optc_ops::{Constant, dense_tensor};
 
 /// Reads `length` bytes of a file from `offset` on, elements of a type: those that
 /// `#hbir.external<"file", offset, length>` refers to. What it says of a failure names the file.
@@ -36,7 +37,8 @@ impl Files {
         let used: IndexSet<_> = operands.chain(&func.results).copied().collect();
         for &op in &func.body {
             let made = &func.ops[op];
-            let Some((place, &[result])) = place(made).zip(made.results.first_chunk::<1>()) else {
+            let place = elements(made).as_ref().and_then(place);
+            let Some((place, &[result])) = place.zip(made.results.first_chunk::<1>()) else {
                 continue;
             };
             let Some(ty) = func
@@ -62,14 +64,25 @@ impl Files {
     }
 }
 
-/// Where the elements of an operation lie, if that is a file.
-fn place(made: &OpData) -> Option<Place> {
-    match made.props.get("data") {
+/// The elements of an operation, or where they lie.
+fn elements(made: &OpData) -> Option<Constant> {
+    let op = OpRef {
+        name: &made.name,
+        operands: Vec::new(),
+        results: Vec::new(),
+        props: &made.props,
+    };
+    Constant::of(&op).ok()
+}
+
+/// Where the elements of a constant lie, if that is a file.
+fn place(made: &Constant) -> Option<Place> {
+    match &made.data {
         Some(Attr::External {
             file,
             offset,
             length,
-        }) if &*made.name == "hbir.constant" => Some((file.to_string(), *offset, *length)),
+        }) => Some((file.to_string(), *offset, *length)),
         _ => None,
     }
 }
@@ -81,7 +94,8 @@ pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Ou
         let diag = Diagnostic::error("hlo-constant-data", message);
         Box::new(diag.at(made.span, "this constant"))
     };
-    let tensor = match (made.props.get("value"), place(made)) {
+    let elements = elements(made).ok_or_else(|| refuse("it has no elements"))?;
+    let tensor = match (&elements.value, place(&elements)) {
         (Some(Attr::Dense(dense)), _) if dense.splat && !ty.dims.is_empty() => {
             let element = Tensor::from_bytes(ty.dtype, Vec::new(), &dense.bytes);
             let element = element.map_err(|e| refuse(&e.0))?;
@@ -124,7 +138,7 @@ fn literal(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
 }
 
 /// One element as HLO text writes it, exactly.
-fn element_text(tensor: &Tensor, i: usize) -> String {
+pub(super) fn element_text(tensor: &Tensor, i: usize) -> String {
     match (tensor.dtype, &tensor.data) {
         (d, _) if d.is_bool() => (tensor.i64_at(i) != 0).to_string(),
         (DType::Int { .. }, _) => tensor.i128_at(i).to_string(),

@@ -6,6 +6,7 @@ use super::tuple::{Tree, boundary, parameters, result};
 use super::{ops, sanitized};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
+use optc_ir::op::{OpRef, Operation, Structure, ViewDims};
 use optc_ir::{Attr, AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, TensorType, Value};
 use std::fmt::Write;
 
@@ -215,20 +216,21 @@ impl<'a> Writer<'a> {
 
     fn operation(&mut self, op: Op) -> Outcome<()> {
         let data = &self.func.ops[op];
-        let lazy = matches!(
-            &*data.name,
-            "hbir.view"
-                | "hbir.reshape"
-                | "hbir.squeeze"
-                | "hbir.unsqueeze"
-                | "hbir.flatten"
-                | "hbir.constant"
-        );
-        if lazy && data.results.len() == 1 {
+        if data.results.len() == 1 && self.may_wait(data) {
             self.postpone(op)?;
             return Ok(());
         }
         self.write(op)
+    }
+
+    /// Whether nothing is lost where an operation is written only if something needs it: it gives elements
+    /// that are known, or those of its operand in their order.
+    fn may_wait(&self, data: &OpData) -> bool {
+        match self.structure(data) {
+            Structure::View | Structure::Constant => true,
+            Structure::Plain => self.is_reshape(data),
+            Structure::Convert | Structure::Call | Structure::Opaque => false,
+        }
     }
 
     /// Leaves an operation until its result is used. What waits stands on what is written, but for
@@ -237,14 +239,15 @@ impl<'a> Writer<'a> {
         let data = &self.func.ops[op];
         let mut run = 0;
         if let Some(&operand) = data.operands.first() {
-            if &*data.name == "hbir.view" {
+            let view = self.structure(data) == Structure::View;
+            if view {
                 let root = self.root(operand);
                 if self.waits(root) {
                     self.name(root)?;
                 }
             }
             run = self.later_run(operand);
-            let written_here = self.expressible(operand) || &*data.name != "hbir.view";
+            let written_here = self.expressible(operand) || !view;
             if self.waits(operand) && (written_here || MAX_RUN < run) {
                 self.name(operand)?;
                 run = 0;
@@ -263,7 +266,7 @@ impl<'a> Writer<'a> {
 
     /// Whether a value is a view, or another rearrangement, that is not written yet.
     fn waits(&self, value: Value) -> bool {
-        let constant = |op: Op| &*self.func.ops[op].name == "hbir.constant";
+        let constant = |op: Op| self.structure(&self.func.ops[op]) == Structure::Constant;
         matches!(self.later.get(&value), Some(Later::Op(op, _)) if !constant(*op))
     }
 
@@ -277,7 +280,7 @@ impl<'a> Writer<'a> {
     pub(super) fn root(&self, mut value: Value) -> Value {
         while !self.expressible(value)
             && let Some(data) = self.defining(value)
-            && &*data.name == "hbir.view"
+            && self.structure(data) == Structure::View
         {
             value = data.operands[0];
         }
@@ -333,6 +336,42 @@ impl<'a> Writer<'a> {
     pub(super) fn defining(&self, value: Value) -> Option<&'a OpData> {
         let func = self.func;
         func.def_op(value).map(|op| &func.ops[op])
+    }
+
+    /// An operation with the types of its operands and results.
+    pub(super) fn op_ref<'b>(&self, data: &'b OpData) -> OpRef<'b>
+    where
+        'a: 'b,
+    {
+        let func: &'b Func = self.func;
+        OpRef {
+            name: &data.name,
+            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
+            results: data.results.iter().map(|&v| func.ty(v)).collect(),
+            props: &data.props,
+        }
+    }
+
+    /// The attributes of an operation; none where it is another one, or they are not what it wants.
+    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Option<T> {
+        T::of(&self.op_ref(data)).ok()
+    }
+
+    /// What the compiler makes of an operation.
+    pub(super) fn structure(&self, data: &OpData) -> Structure {
+        self.shared.registry.structure(&data.name)
+    }
+
+    /// An operation as the view that does the same.
+    pub(super) fn rearrangement(&self, data: &OpData) -> Option<ViewDims> {
+        let view = self.shared.registry.rearrangement(&self.op_ref(data));
+        view.ok()
+    }
+
+    /// Whether the elements stay in their order.
+    fn is_reshape(&self, data: &OpData) -> bool {
+        let view = self.rearrangement(data);
+        view.is_some_and(|view| view.is_reshape())
     }
 
     /// Gives a value its name.
@@ -459,8 +498,7 @@ impl<'a> Writer<'a> {
         }
         let dims: Vec<Dim> = kept.iter().map(|&d| from.dims[d].clone()).collect();
         if let Some(data) = self.defining(value)
-            && matches!(&*data.name, "hbir.view" | "hbir.reshape" | "hbir.unsqueeze")
-            && data.props.get("perm").is_none()
+            && self.is_reshape(data)
             && self.tensor(data.operands[0])?.dims == dims
         {
             return self.name(data.operands[0]);

@@ -1,64 +1,87 @@
 //! Parts, padding, and reading by index.
 
-use super::constant::number_text;
+use super::constant::element_text;
 use super::func::{Outcome, Writer, list};
 use super::ops::{one, shaped, sizes};
 use super::shape::tensor_text;
+use optc_ir::op::{Operation, Structure};
 use optc_ir::{Attr, DType, Op, OpData, TensorType, Value};
+use optc_ops::{
+    Clamp, Constant, DynamicUpdateSlice, Gather, Pad, PadMode, Slice, SlicePart, Split, Subview,
+    Tile,
+};
 
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
-        "hbir.slice" => slice(w, data, ty),
-        "hbir.subview" if data.props.flag("broadcast") => w.spread(data.operands[0], ty).map(Some),
-        "hbir.subview" => slice(w, data, ty),
-        "hbir.pad" => pad(w, data, ty),
-        "hbir.tile" => tile(w, data, ty),
-        "hbir.gather" => gather(w, data, ty),
-        "hbir.dynamic_update_slice" => update_slice(w, data, ty),
+        Slice::NAME => slice(w, data, ty),
+        Subview::NAME => subview(w, data, ty),
+        Pad::NAME => pad(w, data, ty),
+        Tile::NAME => tile(w, data, ty),
+        Gather::NAME => gather(w, data, ty),
+        DynamicUpdateSlice::NAME => update_slice(w, data, ty),
         _ => Ok(None),
     }
 }
 
 fn slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let slice = w.typed::<Slice>(data);
+    match slice.and_then(|s| s.parts(&w.op_ref(data)).ok()) {
+        Some(parts) => part(w, data, ty, &parts),
+        None => Ok(None),
+    }
+}
+
+fn subview(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let Some(subview) = w.typed::<Subview>(data) else {
+        return Ok(None);
+    };
+    if subview.broadcast {
+        return w.spread(data.operands[0], ty).map(Some);
+    }
+    match subview.parts(&w.op_ref(data)) {
+        Ok(parts) => part(w, data, ty, &parts),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The range of one dimension as HLO text has it, and whether it is walked backward; none where its ends
+/// are not known.
+fn range(part: &SlicePart) -> Option<(String, bool)> {
+    let start = i64::try_from(part.start.as_constant()?).ok()?;
+    let count = i64::try_from(part.size.fixed()?).ok()?;
+    let step = part.stride.abs();
+    let reach = (count - 1).max(0) * step;
+    // Backward, the part starts where the walk ends.
+    let first = if part.stride < 0 {
+        start - reach
+    } else {
+        start
+    };
+    let limit = if count == 0 { first } else { first + reach + 1 };
+    let colon = match step {
+        1 => String::new(),
+        step => format!(":{step}"),
+    };
+    let backward = part.stride < 0 && 1 < count;
+    Some((format!("[{first}:{limit}{colon}]"), backward))
+}
+
+/// A slice, then a reversal of the dimensions that are walked backward.
+fn part(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    parts: &[SlicePart],
+) -> Outcome<Option<String>> {
     let from = w.tensor(data.operands[0])?.clone();
-    let (Some(shape), Some(out)) = (sizes(&from), sizes(ty)) else {
+    let ranges: Option<Vec<(String, bool)>> = parts.iter().map(range).collect();
+    let Some(ranges) = ranges else {
         return Ok(None);
     };
-    let (Some(starts), Some(_)) = (data.props.ints("starts"), data.props.ints("limits")) else {
-        return Ok(None);
-    };
-    let strides = data
-        .props
-        .ints("strides")
-        .unwrap_or_else(|| vec![1; shape.len()]);
-    if starts.len() != shape.len() || strides.len() != shape.len() {
-        return Ok(None);
-    }
-    let mut parts = Vec::with_capacity(shape.len());
-    let mut backward = Vec::new();
-    for (d, (&start, &stride)) in starts.iter().zip(&strides).enumerate() {
-        let (n, count) = (shape[d] as i64, out[d] as i64);
-        let step = stride.abs().max(1);
-        // Backward, the part starts where the walk ends.
-        let reach = (count - 1).max(0) * step;
-        let first = if stride < 0 {
-            start.min(n - 1) - reach
-        } else {
-            start.min(n)
-        };
-        let limit = if count == 0 { first } else { first + reach + 1 };
-        if stride < 0 && 1 < count {
-            backward.push(d);
-        }
-        let colon = if step == 1 {
-            String::new()
-        } else {
-            format!(":{step}")
-        };
-        parts.push(format!("[{first}:{limit}{colon}]"));
-    }
-    let attrs = format!(", slice={{{}}}", parts.join(", "));
+    let backward: Vec<usize> = (0..ranges.len()).filter(|&d| ranges[d].1).collect();
+    let texts: Vec<String> = ranges.into_iter().map(|(text, _)| text).collect();
+    let attrs = format!(", slice={{{}}}", texts.join(", "));
     if backward.is_empty() && data.attrs.str("hlo.async") == Some("slice") {
         let (x, to) = (w.name(data.operands[0])?, tensor_text(ty)?);
         let shape = format!("(({}), {to}, s32[])", tensor_text(&from)?);
@@ -91,19 +114,14 @@ fn update_slice(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<O
 /// The parts of a split, one slice each.
 pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
-    let from = w.tensor(data.operands[0])?.clone();
-    let axis = data.props.int("axis").unwrap_or(0);
-    let axis = if axis < 0 {
-        axis + from.rank() as i64
-    } else {
-        axis
-    };
+    let split = w.typed::<Split>(data);
+    let axis = split.and_then(|split| split.along(&w.op_ref(data)).ok());
     let shapes: Option<Vec<Vec<u64>>> = data
         .results
         .iter()
         .map(|&v| w.func.ty(v).as_tensor().and_then(TensorType::shape))
         .collect();
-    let (Some(shapes), Ok(axis)) = (shapes, usize::try_from(axis)) else {
+    let (Some(shapes), Some(axis)) = (shapes, axis) else {
         return super::ops::custom_call(w, op);
     };
     let mut at = 0u64;
@@ -123,22 +141,16 @@ pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
 }
 
 fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    if data
-        .props
-        .str("mode")
-        .is_some_and(|mode| mode != "constant")
-        || ty.rank() == 0
-    {
+    let pad = w.typed::<Pad>(data);
+    let Some(pad) = pad.filter(|pad| pad.mode == PadMode::Constant && 0 < ty.rank()) else {
         return Ok(None);
-    }
-    let amounts = |name: &str| data.props.ints(name).unwrap_or_else(|| vec![0; ty.rank()]);
-    let pairs: Vec<String> = amounts("low")
-        .iter()
-        .zip(amounts("high"))
-        .map(|(low, high)| format!("{low}_{high}"))
-        .collect();
-    let value = data.props.float("value").unwrap_or(0.0);
-    let text = number_text(value, ty.dtype);
+    };
+    let Ok(amounts) = pad.amounts(&w.op_ref(data)) else {
+        return Ok(None);
+    };
+    let pairs = amounts.low.iter().zip(&amounts.high);
+    let pairs: Vec<String> = pairs.map(|(low, high)| format!("{low}_{high}")).collect();
+    let text = element_text(&pad.value.element(ty.dtype), 0);
     let x = w.name(data.operands[0])?;
     let fill = w.scalar(&text, ty.dtype);
     let attrs = format!(", padding={}", pairs.join("x"));
@@ -147,7 +159,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<Str
 
 fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let from = w.tensor(data.operands[0])?.clone();
-    let (Some(shape), Some(repeats)) = (sizes(&from), data.props.ints("repeats")) else {
+    let (Some(shape), Some(Tile { repeats })) = (sizes(&from), w.typed(data)) else {
         return Ok(None);
     };
     let mut wide = Vec::with_capacity(2 * shape.len());
@@ -171,28 +183,26 @@ fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     let Some(data) = w.defining(indices) else {
         return false;
     };
-    match &*data.name {
-        "hbir.clamp" => data.props.float("min").is_some_and(|min| 0.0 <= min),
-        "hbir.view" | "hbir.reshape" | "hbir.layout_convert" => is_bounded(w, data.operands[0]),
-        "hbir.constant" => {
-            let Some(Attr::Dense(dense)) = data.props.get("value") else {
-                return false;
-            };
-            let tensor = optc_ops::dense_tensor(dense).ok();
-            tensor.is_some_and(|t| (0..t.len()).all(|i| 0 <= t.i64_at(i)))
-        }
-        _ => false,
+    if let Some(Clamp { min, .. }) = w.typed(data) {
+        return min.is_some_and(|min| 0.0 <= min);
     }
+    if let Some(Constant { value, .. }) = w.typed(data) {
+        let Some(Attr::Dense(dense)) = &value else {
+            return false;
+        };
+        let tensor = optc_ops::dense_tensor(dense).ok();
+        return tensor.is_some_and(|t| (0..t.len()).all(|i| 0 <= t.i64_at(i)));
+    }
+    let moved = w.structure(data) == Structure::Convert || w.rearrangement(data).is_some();
+    moved && is_bounded(w, data.operands[0])
 }
 
 fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let from = w.tensor(data.operands[0])?.clone();
     let places = w.tensor(data.operands[1])?.clone();
-    let (Some(mut slices), rank) = (sizes(&from), from.rank() as i64) else {
-        return Ok(None);
-    };
-    let axis = data.props.int("axis").unwrap_or(0);
-    let Ok(axis) = usize::try_from(if axis < 0 { axis + rank } else { axis }) else {
+    let gather = w.typed::<Gather>(data);
+    let axis = gather.and_then(|gather| gather.along(&w.op_ref(data)).ok());
+    let (Some(mut slices), Some(axis)) = (sizes(&from), axis) else {
         return Ok(None);
     };
     let n = slices[axis];

@@ -22,7 +22,7 @@ use constant::Files;
 pub use constant::ReadData;
 use func::Writer;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, DType, Diagnostic, Func, Module};
+use optc_ir::{Attr, DType, Diagnostic, Func, Module, Registry};
 use std::fmt::Write;
 
 /// HLO text, and what is to be known about it.
@@ -56,6 +56,7 @@ pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Di
     let names = names(module);
     let order = order(module, entry)?;
     let mut shared = Shared {
+        registry: optc_ops::registry(),
         names,
         reducers: IndexMap::new(),
         files: Files::read(module, &order, data)?,
@@ -79,6 +80,7 @@ pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Di
 
 /// What all functions share.
 struct Shared {
+    registry: Registry,
     /// The computation that each function becomes.
     names: IndexMap<String, String>,
     /// Reducers by name.

@@ -7,55 +7,64 @@ use super::index;
 use super::shape::{shape_text, tensor_text};
 use super::tuple::Tree;
 use super::windows;
-use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign, TensorType, Value};
+use optc_ir::op::{AttrValue, Effect, Operation, Structure};
+use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign as Signedness, TensorType, Value};
+use optc_ops::{
+    Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan2, Atanh, BitAnd, BitOr, BitXor, BitcastConvert,
+    Broadcast, CallOp, Cast, Cbrt, Ceil, Compare, Concat, Constant, Cos, Cosh, Direction, Div,
+    DotGeneral, Erf, Exp, Expm1, Flatten, Floor, Identity, Iota, LayoutConvert, Log, Log1p, Max,
+    Min, MlirCall, Mul, Neg, Not, Opaque, Or, Pow, Reshape, Round, Rsqrt, Select, ShiftLeft,
+    ShiftRight, Sigmoid, Sign, Sin, Sinh, Split, Sqrt, Squeeze, Sub, Tan, Tanh, Transpose,
+    Unsqueeze, View, Xor,
+};
 use std::fmt::Write;
 
 /// Operations that are one instruction of the same operands.
 const DIRECT: &[(&str, &str)] = &[
-    ("hbir.abs", "abs"),
-    ("hbir.acos", "acos"),
-    ("hbir.acosh", "acosh"),
-    ("hbir.add", "add"),
-    ("hbir.and", "and"),
-    ("hbir.asin", "asin"),
-    ("hbir.asinh", "asinh"),
-    ("hbir.atan2", "atan2"),
-    ("hbir.atanh", "atanh"),
-    ("hbir.bit_and", "and"),
-    ("hbir.bit_or", "or"),
-    ("hbir.bit_xor", "xor"),
-    ("hbir.bitcast_convert", "bitcast-convert"),
-    ("hbir.cast", "convert"),
-    ("hbir.cbrt", "cbrt"),
-    ("hbir.ceil", "ceil"),
-    ("hbir.cos", "cosine"),
-    ("hbir.cosh", "cosh"),
-    ("hbir.div", "divide"),
-    ("hbir.erf", "erf"),
-    ("hbir.exp", "exponential"),
-    ("hbir.expm1", "exponential-minus-one"),
-    ("hbir.floor", "floor"),
-    ("hbir.log", "log"),
-    ("hbir.log1p", "log-plus-one"),
-    ("hbir.max", "maximum"),
-    ("hbir.min", "minimum"),
-    ("hbir.mul", "multiply"),
-    ("hbir.neg", "negate"),
-    ("hbir.not", "not"),
-    ("hbir.or", "or"),
-    ("hbir.pow", "power"),
-    ("hbir.round", "round-nearest-even"),
-    ("hbir.rsqrt", "rsqrt"),
-    ("hbir.shift_left", "shift-left"),
-    ("hbir.sigmoid", "logistic"),
-    ("hbir.sign", "sign"),
-    ("hbir.sin", "sine"),
-    ("hbir.sinh", "sinh"),
-    ("hbir.sqrt", "sqrt"),
-    ("hbir.sub", "subtract"),
-    ("hbir.tan", "tan"),
-    ("hbir.tanh", "tanh"),
-    ("hbir.xor", "xor"),
+    (Abs::NAME, "abs"),
+    (Acos::NAME, "acos"),
+    (Acosh::NAME, "acosh"),
+    (Add::NAME, "add"),
+    (And::NAME, "and"),
+    (Asin::NAME, "asin"),
+    (Asinh::NAME, "asinh"),
+    (Atan2::NAME, "atan2"),
+    (Atanh::NAME, "atanh"),
+    (BitAnd::NAME, "and"),
+    (BitOr::NAME, "or"),
+    (BitXor::NAME, "xor"),
+    (BitcastConvert::NAME, "bitcast-convert"),
+    (Cast::NAME, "convert"),
+    (Cbrt::NAME, "cbrt"),
+    (Ceil::NAME, "ceil"),
+    (Cos::NAME, "cosine"),
+    (Cosh::NAME, "cosh"),
+    (Div::NAME, "divide"),
+    (Erf::NAME, "erf"),
+    (Exp::NAME, "exponential"),
+    (Expm1::NAME, "exponential-minus-one"),
+    (Floor::NAME, "floor"),
+    (Log::NAME, "log"),
+    (Log1p::NAME, "log-plus-one"),
+    (Max::NAME, "maximum"),
+    (Min::NAME, "minimum"),
+    (Mul::NAME, "multiply"),
+    (Neg::NAME, "negate"),
+    (Not::NAME, "not"),
+    (Or::NAME, "or"),
+    (Pow::NAME, "power"),
+    (Round::NAME, "round-nearest-even"),
+    (Rsqrt::NAME, "rsqrt"),
+    (ShiftLeft::NAME, "shift-left"),
+    (Sigmoid::NAME, "logistic"),
+    (Sign::NAME, "sign"),
+    (Sin::NAME, "sine"),
+    (Sinh::NAME, "sinh"),
+    (Sqrt::NAME, "sqrt"),
+    (Sub::NAME, "subtract"),
+    (Tan::NAME, "tan"),
+    (Tanh::NAME, "tanh"),
+    (Xor::NAME, "xor"),
 ];
 
 /// Writes one operation and names its results.
@@ -76,9 +85,12 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         return Ok(());
     }
     match &*data.name {
-        "hbir.call" | "func.call" => call(w, op),
-        "hbir.opaque" if data.props.str("domain") == Some("hlo") => opaque(w, op),
-        "hbir.split" => index::split(w, op),
+        CallOp::NAME | MlirCall::NAME => call(w, op),
+        Opaque::NAME => match w.typed::<Opaque>(data) {
+            Some(made) if made.domain.as_deref() == Some("hlo") => opaque(w, op, &made.kind),
+            _ => custom_call(w, op),
+        },
+        Split::NAME => index::split(w, op),
         _ => custom_call(w, op),
     }
 }
@@ -91,63 +103,24 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         return direct(w, opcode, args, &ty).map(Some);
     }
     let done = match &*data.name {
-        "hbir.identity" => identity(w, args[0], &ty)?,
-        "hbir.shift_right" => {
-            let signed = matches!(
-                ty.dtype,
-                DType::Int {
-                    sign: Sign::Signed | Sign::Signless,
-                    ..
-                }
-            );
-            let opcode = if signed {
-                "shift-right-arithmetic"
-            } else {
-                "shift-right-logical"
-            };
-            direct(w, opcode, args, &ty)?
-        }
-        "hbir.compare" => compare(w, data, &ty)?,
-        "hbir.select" => direct(w, "select", args, &ty)?,
-        "hbir.view" => view(w, data, &ty)?,
-        "hbir.reshape" | "hbir.squeeze" | "hbir.unsqueeze" | "hbir.flatten" => {
+        Identity::NAME => identity(w, args[0], &ty)?,
+        ShiftRight::NAME => direct(w, shift_right(ty.dtype), args, &ty)?,
+        Select::NAME => direct(w, "select", args, &ty)?,
+        View::NAME => view(w, data, &ty)?,
+        Reshape::NAME | Squeeze::NAME | Unsqueeze::NAME | Flatten::NAME => {
             one(w, "reshape", args[0], &ty, "")?
         }
-        "hbir.transpose" => {
-            let perm = data
-                .props
-                .ints("perm")
-                .unwrap_or_else(|| (0..ty.rank() as i64).rev().collect());
-            one(
-                w,
-                "transpose",
-                args[0],
-                &ty,
-                &format!(", dimensions={}", list(&perm)),
-            )?
-        }
-        "hbir.layout_convert" if data.attrs.str("hlo.async") == Some("copy") => {
+        LayoutConvert::NAME if data.attrs.str("hlo.async") == Some("copy") => {
             start_copy(w, data, &ty)?
         }
-        "hbir.layout_convert" => convert(w, data, &ty)?,
-        "hbir.broadcast" => w.spread(args[0], &ty)?,
-        "hbir.constant" => constant(w, data, &ty)?,
-        "hbir.iota" => {
-            let axis = data.props.int("axis").unwrap_or(0);
-            let axis = if axis < 0 {
-                axis + ty.rank() as i64
-            } else {
-                axis
-            };
-            w.payload(
-                &tensor_text(&ty)?,
-                "iota",
-                "",
-                &format!(", iota_dimension={axis}"),
-            )
-        }
-        "hbir.concat" => concat(w, data, &ty)?,
-        "hbir.dot_general" => dot(w, data, &ty)?,
+        LayoutConvert::NAME => convert(w, data, &ty)?,
+        Broadcast::NAME => w.spread(args[0], &ty)?,
+        Constant::NAME => constant(w, data, &ty)?,
+        Compare::NAME => return compare(w, data, &ty),
+        Transpose::NAME => return transpose(w, data, &ty),
+        Iota::NAME => return iota(w, data, &ty),
+        Concat::NAME => return concat(w, data, &ty),
+        DotGeneral::NAME => return dot(w, data, &ty),
         _ => {
             let written = match compose::write(w, data, &ty)? {
                 None => index::write(w, data, &ty)?,
@@ -174,6 +147,34 @@ pub(super) fn one(
     w.put(ty, opcode, &[name], attrs)
 }
 
+fn shift_right(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Int {
+            sign: Signedness::Signed | Signedness::Signless,
+            ..
+        } => "shift-right-arithmetic",
+        _ => "shift-right-logical",
+    }
+}
+
+fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let typed = w.typed::<Transpose>(data);
+    let Some(perm) = typed.and_then(|t| t.permutation(&w.op_ref(data)).ok()) else {
+        return Ok(None);
+    };
+    let attrs = format!(", dimensions={}", list(&perm));
+    one(w, "transpose", data.operands[0], ty, &attrs).map(Some)
+}
+
+fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let typed = w.typed::<Iota>(data);
+    let Some(axis) = typed.and_then(|iota| iota.along(&w.op_ref(data)).ok()) else {
+        return Ok(None);
+    };
+    let attrs = format!(", iota_dimension={axis}");
+    Ok(Some(w.payload(&tensor_text(ty)?, "iota", "", &attrs)))
+}
+
 /// A bitcast; where HLO text cannot write the layout, the rearrangement by itself, row-major.
 fn view(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     if tensor_text(ty).is_ok() {
@@ -187,7 +188,7 @@ fn view(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
 fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     let operand = data.operands[0];
     match w.defining(operand) {
-        Some(seen) if !w.expressible(operand) && &*seen.name == "hbir.view" => {
+        Some(seen) if !w.expressible(operand) && w.structure(seen) == Structure::View => {
             rearranged(w, seen, ty)
         }
         _ => one(w, "copy", operand, ty, ""),
@@ -196,30 +197,19 @@ fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String
 
 /// The reshape, transpose and reshape of a view, the last one into `ty`.
 fn rearranged(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
-    let from = w.tensor(data.operands[0])?.clone();
     let mut at = w.name(data.operands[0])?;
-    let mut dims = from.dims.clone();
-    if let Some(shape) = data.props.ints("shape") {
-        dims = shape
-            .iter()
-            .map(|&n| u64::try_from(n).map_or(Dim::Unknown, Dim::Fixed))
-            .collect();
-        at = w.put(
-            &TensorType::new(dims.clone(), ty.dtype),
-            "reshape",
-            &[at],
-            "",
-        )?;
+    let Some(view) = w.rearrangement(data) else {
+        return w.put(ty, "reshape", &[at], "");
+    };
+    if view.shape != w.tensor(data.operands[0])?.dims {
+        let inner = TensorType::new(view.shape.clone(), ty.dtype);
+        at = w.put(&inner, "reshape", &[at], "")?;
     }
-    if let Some(perm) = data.props.ints("perm") {
-        let place = |&p: &i64| usize::try_from(p).ok().and_then(|p| dims.get(p).cloned());
-        dims = perm
-            .iter()
-            .map(|p| place(p).unwrap_or(Dim::Unknown))
-            .collect();
+    if !view.is_reshape() {
+        let dims = view.transposed();
         let last = dims == ty.dims;
-        let own = TensorType::new(dims.clone(), ty.dtype);
-        let attrs = format!(", dimensions={}", list(&perm));
+        let own = TensorType::new(dims, ty.dtype);
+        let attrs = format!(", dimensions={}", list(&view.perm));
         at = w.put(if last { ty } else { &own }, "transpose", &[at], &attrs)?;
         if last {
             return Ok(at);
@@ -252,51 +242,56 @@ fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     one(w, if near { "bitcast" } else { "copy" }, x, ty, "")
 }
 
-fn compare(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
-    let direction = data
-        .props
-        .str("direction")
-        .unwrap_or("eq")
-        .to_ascii_uppercase();
-    let mut names = Vec::with_capacity(2);
-    for &arg in &data.operands {
-        names.push(w.spread(arg, ty)?);
-    }
-    w.put(ty, "compare", &names, &format!(", direction={direction}"))
+fn compare(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let Some(Compare { direction }) = w.typed(data) else {
+        return Ok(None);
+    };
+    let direction = match direction {
+        Direction::Eq => "EQ",
+        Direction::Ne => "NE",
+        Direction::Lt => "LT",
+        Direction::Le => "LE",
+        Direction::Gt => "GT",
+        Direction::Ge => "GE",
+    };
+    let attrs = format!(", direction={direction}");
+    let names = [
+        w.spread(data.operands[0], ty)?,
+        w.spread(data.operands[1], ty)?,
+    ];
+    w.put(ty, "compare", &names, &attrs).map(Some)
 }
 
-fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
-    let axis = data.props.int("axis").unwrap_or(0);
-    let axis = if axis < 0 {
-        axis + ty.rank() as i64
-    } else {
-        axis
+fn concat(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let typed = w.typed::<Concat>(data);
+    let Some(axis) = typed.and_then(|concat| concat.along(&w.op_ref(data)).ok()) else {
+        return Ok(None);
     };
     let mut names = Vec::with_capacity(data.operands.len());
     for &arg in &data.operands {
         names.push(w.name(arg)?);
     }
-    w.put(
-        ty,
-        "concatenate",
-        &names,
-        &format!(", dimensions={{{axis}}}"),
-    )
+    let attrs = format!(", dimensions={{{axis}}}");
+    w.put(ty, "concatenate", &names, &attrs).map(Some)
 }
 
-fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
-    let get = |name: &str| data.props.ints(name).unwrap_or_default();
+fn dot(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let typed = w.typed::<DotGeneral>(data);
+    let Some(pairing) = typed.and_then(|dot| dot.pairing(&w.op_ref(data)).ok()) else {
+        return Ok(None);
+    };
     let names = [w.name(data.operands[0])?, w.name(data.operands[1])?];
     let mut attrs = String::new();
-    for side in ["lhs", "rhs"] {
-        let batch = get(&format!("{side}_batch"));
+    for (side, batch, contract) in [
+        ("lhs", &pairing.lhs_batch, &pairing.lhs_contract),
+        ("rhs", &pairing.rhs_batch, &pairing.rhs_contract),
+    ] {
         if !batch.is_empty() {
-            let _ = write!(attrs, ", {side}_batch_dims={}", list(&batch));
+            let _ = write!(attrs, ", {side}_batch_dims={}", list(batch));
         }
-        let contract = get(&format!("{side}_contract"));
-        let _ = write!(attrs, ", {side}_contracting_dims={}", list(&contract));
+        let _ = write!(attrs, ", {side}_contracting_dims={}", list(contract));
     }
-    w.put(ty, "dot", &names, &attrs)
+    w.put(ty, "dot", &names, &attrs).map(Some)
 }
 
 fn start_copy(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
@@ -312,11 +307,9 @@ fn start_copy(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Str
 /// A call, or the fusion that it was.
 fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
-    let Some(callee) = data
-        .props
-        .get("callee")
-        .and_then(|c| computations(w.shared, c))
-    else {
+    let callee = w.typed::<CallOp>(data).map(|call| call.callee);
+    let callee = callee.or_else(|| w.typed::<MlirCall>(data).map(|call| call.callee));
+    let Some(callee) = callee.and_then(|c| computations(w.shared, &c.to_attr())) else {
         return custom_call(w, op);
     };
     let mut names = Vec::new();
@@ -363,9 +356,8 @@ fn operand_trees(data: &OpData, stated: Option<&Attr>) -> Vec<Tree> {
 }
 
 /// An instruction of HLO text that was kept as it is.
-fn opaque(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
+fn opaque(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     let data = &w.func.ops[op];
-    let kind = data.props.str("kind").unwrap_or("custom-call").to_owned();
     let mut names = Vec::new();
     let mut at = 0;
     for tree in operand_trees(data, data.props.get("operand_shapes")) {
@@ -393,13 +385,13 @@ fn opaque(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     }
     let name = match data.props.str("payload") {
         Some(payload) => {
-            let name = w.payload(&shape, &kind, payload, &attrs);
+            let name = w.payload(&shape, kind, payload, &attrs);
             if kind == "constant" && payload.contains("...") {
                 elided(w, data, &name, &shape);
             }
             name
         }
-        None => w.raw(&shape, &kind, &names, &attrs),
+        None => w.raw(&shape, kind, &names, &attrs),
     };
     w.results(op, tree, &name)
 }
@@ -415,14 +407,12 @@ fn elided(w: &mut Writer<'_>, data: &OpData, name: &str, shape: &str) {
     w.shared.warnings.push(diag);
 }
 
-/// What an operation of another format says in HLO text besides what it computes: a custom call whose
-/// effect is not none may not be removed.
-fn side_effect(data: &OpData) -> &'static str {
-    let pure = &*data.name != "hbir.opaque" || data.props.str("effect") == Some("pure");
-    if pure {
-        ""
-    } else {
-        ", custom_call_has_side_effect=true"
+/// What an operation says in HLO text besides what it computes: a custom call whose effect is not none
+/// may not be removed.
+fn side_effect(w: &Writer<'_>, data: &OpData) -> &'static str {
+    match w.shared.registry.effect(&w.op_ref(data)) {
+        Effect::Pure => "",
+        _ => ", custom_call_has_side_effect=true",
     }
 }
 
@@ -435,9 +425,9 @@ pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     }
     let tree = Tree::flat(data.results.len());
     let shape = result_shape(w, data, &tree)?;
-    let target = match (&*data.name, data.props.str("kind")) {
-        ("hbir.opaque", Some(kind)) => format!("{}.{kind}", data.props.str("domain").unwrap_or("")),
-        (name, _) => name.to_owned(),
+    let target = match w.typed::<Opaque>(data) {
+        Some(made) => format!("{}.{}", made.domain.as_deref().unwrap_or(""), made.kind),
+        None => data.name.to_string(),
     };
     let fields: Vec<String> = data
         .props
@@ -449,7 +439,7 @@ pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let attrs = format!(
         ", custom_call_target=\"{}\"{}, backend_config=\"{config}\"",
         escaped(target.trim_start_matches('.')),
-        side_effect(data)
+        side_effect(w, data)
     );
     let name = w.raw(&shape, "custom-call", &names, &attrs);
     w.results(op, tree, &name)

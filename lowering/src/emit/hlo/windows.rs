@@ -5,22 +5,19 @@ use super::constant::float_text;
 use super::func::{Outcome, Writer};
 use super::ops::{shaped, sizes};
 use super::shape::dtype_name;
+use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType};
+use optc_ops::{AvgPool, Conv, Cumsum, MaxPool, Slide};
 
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     match &*data.name {
-        "hbir.conv" => conv(w, data, ty),
-        "hbir.max_pool" | "hbir.avg_pool" => pool(w, data, ty),
-        "hbir.cumsum" => cumsum(w, data, ty),
+        Conv::NAME => conv(w, data, ty),
+        MaxPool::NAME => max_pool(w, data, ty),
+        AvgPool::NAME => avg_pool(w, data, ty),
+        Cumsum::NAME => cumsum(w, data, ty),
         _ => Ok(None),
     }
-}
-
-/// The numbers of an attribute, `default` where it is absent.
-fn numbers(data: &OpData, name: &str, count: usize, default: i64) -> Vec<i64> {
-    let given = data.props.ints(name).filter(|list| list.len() == count);
-    given.unwrap_or_else(|| vec![default; count])
 }
 
 fn times<T: ToString>(items: &[T]) -> String {
@@ -33,57 +30,74 @@ fn labels(first: &str, rank: usize) -> String {
     format!("{first}{spatial}")
 }
 
-fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (x, kernel) = (
-        w.tensor(data.operands[0])?.clone(),
-        w.tensor(data.operands[1])?.clone(),
-    );
-    let (Some(xs), Some(ks), Some(ys)) = (sizes(&x), sizes(&kernel), sizes(ty)) else {
-        return Ok(None);
+/// A number of every window, as the text of a window has it; nothing where all are 1.
+fn stated(key: &str, slides: &[Slide], of: impl Fn(&Slide) -> usize) -> String {
+    let all: Vec<usize> = slides.iter().map(of).collect();
+    if all.iter().all(|&n| n == 1) {
+        return String::new();
+    }
+    format!(" {key}={}", times(&all))
+}
+
+/// The padding of each dimension, as much after the elements as the last window reaches: its end is
+/// that of the result of `m` windows, or transposed of `m` elements.
+fn conv_padding(slide: &Slide, transposed: bool, n: u64, m: u64) -> String {
+    let (span, low, stride) = (int(slide.span()), int(slide.low), int(slide.stride));
+    let (n, m) = (n.cast_signed(), m.cast_signed());
+    let (low, size, stride) = if transposed {
+        (span - 1 - low, (n - 1) * stride + 1, 1)
+    } else {
+        (low, n, stride)
     };
-    let count = ys.len().saturating_sub(2);
-    let strides = numbers(data, "strides", count, 1);
-    let dilations = numbers(data, "dilations", count, 1);
-    let pads = numbers(data, "pads", 2 * count, 0);
-    let groups = data.props.int("group").unwrap_or(1);
-    let transposed = data.props.flag("transposed");
-    if transposed && groups != 1 {
-        return Ok(None);
-    }
-    let mut padding = Vec::with_capacity(count);
-    for d in 0..count {
-        let (n, m) = (xs[d + 2] as i64, ys[d + 2] as i64);
-        let span = (ks[d + 2] as i64 - 1) * dilations[d] + 1;
-        let low = if transposed {
-            span - 1 - pads[d]
-        } else {
-            pads[d]
-        };
-        let (size, stride) = if transposed {
-            ((n - 1) * strides[d] + 1, 1)
-        } else {
-            (n, strides[d])
-        };
-        // As much after the elements as the last window reaches.
-        let high = (m - 1) * stride + span - size - low;
-        padding.push(format!("{low}_{high}"));
-    }
-    let mut window = format!("size={}", times(&ks[2..]));
-    if !transposed && strides.iter().any(|&s| s != 1) {
-        window.push_str(&format!(" stride={}", times(&strides)));
+    let high = (m - 1) * stride + span - size - low;
+    format!("{low}_{high}")
+}
+
+fn int(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// The window of a convolution from operands of `xs` to results of `ys`.
+fn conv_window(slides: &[Slide], transposed: bool, xs: &[u64], ys: &[u64]) -> String {
+    let padding = slides.iter().zip(xs.iter().zip(ys).skip(2));
+    let padding: Vec<String> = padding
+        .map(|(slide, (&n, &m))| conv_padding(slide, transposed, n, m))
+        .collect();
+    let kernel: Vec<usize> = slides.iter().map(|s| s.kernel).collect();
+    let mut window = format!("size={}", times(&kernel));
+    let strides = |key: &str| stated(key, slides, |s| s.stride);
+    if !transposed {
+        window.push_str(&strides("stride"));
     }
     if padding.iter().any(|p| p != "0_0") {
         window.push_str(&format!(" pad={}", padding.join("x")));
     }
-    if transposed && strides.iter().any(|&s| s != 1) {
-        window.push_str(&format!(" lhs_dilate={}", times(&strides)));
-    }
-    if dilations.iter().any(|&s| s != 1) {
-        window.push_str(&format!(" rhs_dilate={}", times(&dilations)));
-    }
     if transposed {
-        window.push_str(&format!(" rhs_reversal={}", times(&vec![1; count])));
+        window.push_str(&strides("lhs_dilate"));
     }
+    window.push_str(&stated("rhs_dilate", slides, |s| s.dilation));
+    if transposed {
+        window.push_str(&format!(" rhs_reversal={}", times(&vec![1; slides.len()])));
+    }
+    window
+}
+
+fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let Some(conv) = w.typed::<Conv>(data) else {
+        return Ok(None);
+    };
+    let op = w.op_ref(data);
+    let (Ok(slides), Ok(groups)) = (conv.slides(&op), conv.groups()) else {
+        return Ok(None);
+    };
+    let (Some(xs), Some(ys)) = (sizes(w.tensor(data.operands[0])?), sizes(ty)) else {
+        return Ok(None);
+    };
+    let transposed = conv.transposed;
+    if transposed && groups != 1 {
+        return Ok(None);
+    }
+    let window = conv_window(&slides, transposed, &xs, &ys);
     let rank = ys.len();
     let weights = labels(if transposed { "io" } else { "oi" }, rank);
     let (lhs, out) = (labels("bf", rank), labels("bf", rank));
@@ -102,48 +116,80 @@ fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     w.put(ty, "add", &[y, bias], "").map(Some)
 }
 
-fn pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let x = w.tensor(data.operands[0])?.clone();
-    let (Some(xs), Some(ys)) = (sizes(&x), sizes(ty)) else {
+/// The windows of a pooling from operands of `xs` to results of `ys`.
+struct PoolWindow {
+    text: String,
+    /// Whether there is padding, or elements that no window has.
+    padded: bool,
+    /// Whether a last window reaches over the padding that is stated.
+    beyond: bool,
+}
+
+impl PoolWindow {
+    fn new(slides: &[Slide], xs: &[u64], ys: &[u64]) -> PoolWindow {
+        let all = [&[Slide::POINT, Slide::POINT], slides].concat();
+        let mut padding = Vec::with_capacity(all.len());
+        let (mut padded, mut beyond) = (false, false);
+        for (slide, (n, m)) in all.iter().zip(xs.iter().zip(ys)) {
+            let (low, span, stride) = (int(slide.low), int(slide.span()), int(slide.stride));
+            let high = (m.cast_signed() - 1) * stride + span - n.cast_signed() - low;
+            beyond |= int(slide.high) < high;
+            padded |= low != 0 || high != 0;
+            padding.push(format!("{low}_{high}"));
+        }
+        let each = |of: fn(&Slide) -> usize| {
+            let numbers: Vec<usize> = all.iter().map(of).collect();
+            times(&numbers)
+        };
+        let text = format!(
+            ", window={{size={} stride={} pad={} rhs_dilate={}}}",
+            each(|s| s.kernel),
+            each(|s| s.stride),
+            padding.join("x"),
+            each(|s| s.dilation)
+        );
+        PoolWindow {
+            text,
+            padded,
+            beyond,
+        }
+    }
+}
+
+fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let pool = w.typed::<MaxPool>(data);
+    let slides = pool.and_then(|pool| pool.slides(&w.op_ref(data)).ok());
+    let xs = sizes(w.tensor(data.operands[0])?);
+    let (Some(slides), Some(xs), Some(ys)) = (slides, xs, sizes(ty)) else {
         return Ok(None);
     };
-    let count = ys.len().saturating_sub(2);
-    let kernel = numbers(data, "kernel", count, 1);
-    let strides = numbers(data, "strides", count, 1);
-    let dilations = numbers(data, "dilations", count, 1);
-    let pads = numbers(data, "pads", 2 * count, 0);
-    let mut padding = vec!["0_0".to_owned(); 2];
-    let mut beyond = false;
-    for d in 0..count {
-        let span = (kernel[d] - 1) * dilations[d] + 1;
-        let high = (ys[d + 2] as i64 - 1) * strides[d] + span - xs[d + 2] as i64 - pads[d];
-        beyond |= pads[count + d] < high;
-        padding.push(format!("{}_{high}", pads[d]));
-    }
-    let outer = |list: &[i64]| times(&[&[1, 1], list].concat());
-    let window = format!(
-        ", window={{size={} stride={} pad={} rhs_dilate={}}}",
-        outer(&kernel),
-        outer(&strides),
-        padding.join("x"),
-        outer(&dilations)
-    );
+    let window = PoolWindow::new(&slides, &xs, &ys);
     let name = w.name(data.operands[0])?;
-    let padded = padding.iter().any(|p| p != "0_0");
-    if &*data.name == "hbir.max_pool" {
-        let least = limits(ty.dtype).0;
-        return windowed(w, &name, ("maximum", &least), &window, ty).map(Some);
-    }
-    let sum = windowed(w, &name, ("add", "0"), &window, ty)?;
-    let include = data.props.flag("count_include_pad");
-    if include && beyond {
+    let least = limits(ty.dtype).0;
+    windowed(w, &name, ("maximum", &least), &window.text, ty).map(Some)
+}
+
+fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let Some(pool) = w.typed::<AvgPool>(data) else {
+        return Ok(None);
+    };
+    let slides = pool.slides(&w.op_ref(data)).ok();
+    let x = w.tensor(data.operands[0])?.clone();
+    let (Some(slides), Some(xs), Some(ys)) = (slides, sizes(&x), sizes(ty)) else {
+        return Ok(None);
+    };
+    let window = PoolWindow::new(&slides, &xs, &ys);
+    let include = pool.count_include_pad;
+    if include && window.beyond {
         return Ok(None);
     }
-    let divisor = if padded && !include {
+    let name = w.name(data.operands[0])?;
+    let sum = windowed(w, &name, ("add", "0"), &window.text, ty)?;
+    let divisor = if window.padded && !include {
         let ones = w.filled("1", &shaped(&x, &xs))?;
-        windowed(w, &ones, ("add", "0"), &window, ty)?
+        windowed(w, &ones, ("add", "0"), &window.text, ty)?
     } else {
-        let volume: i64 = kernel.iter().product();
+        let volume: usize = slides.iter().map(|s| s.kernel).product();
         let text = float_text(volume as f64, ty.dtype);
         w.filled(&text, ty)?
     };
@@ -164,11 +210,10 @@ fn windowed(
 }
 
 fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (Some(shape), rank) = (sizes(ty), ty.rank() as i64) else {
+    let (Some(shape), Some(sums)) = (sizes(ty), w.typed::<Cumsum>(data)) else {
         return Ok(None);
     };
-    let axis = data.props.int("axis").unwrap_or(0);
-    let Ok(axis) = usize::try_from(if axis < 0 { axis + rank } else { axis }) else {
+    let Ok(axis) = sums.along(&w.op_ref(data)) else {
         return Ok(None);
     };
     if shape.get(axis).is_none_or(|&n| n == 0) {
@@ -178,7 +223,7 @@ fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     let mut size = vec![1u64; shape.len()];
     size[axis] = n;
     let mut pads = vec!["0_0".to_owned(); shape.len()];
-    let back = data.props.flag("reverse");
+    let back = sums.reverse;
     pads[axis] = if back {
         format!("0_{}", n - 1)
     } else {
@@ -186,7 +231,7 @@ fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     };
     let window = format!(", window={{size={} pad={}}}", times(&size), pads.join("x"));
     let mut name = w.name(data.operands[0])?;
-    if data.props.flag("exclusive") {
+    if sums.exclusive {
         // All elements one further, the last one out.
         let mut moved = vec!["0_0"; shape.len()];
         moved[axis] = if back { "-1_1" } else { "1_-1" };
