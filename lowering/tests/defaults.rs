@@ -70,6 +70,12 @@ const PROGRAMS: &[[&str; 4]] = &[
         "(tensor<1x2x5x5xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x3x3xf32>",
     ],
     [
+        "hbir.cumprod",
+        "axis = 1",
+        "",
+        "(tensor<2x3xf32>) -> tensor<2x3xf32>",
+    ],
+    [
         "hbir.cumsum",
         "axis = 1",
         "",

@@ -24,6 +24,7 @@ mod concat;
 mod constant;
 mod contract;
 mod conv;
+mod cumprod;
 mod cumsum;
 mod depth_to_space;
 mod dequantize;
@@ -110,6 +111,7 @@ pub use concat::Concat;
 pub use constant::{Constant, dense_tensor, tensor_dense};
 pub use contract::Pairing;
 pub use conv::Conv;
+pub use cumprod::Cumprod;
 pub use cumsum::Cumsum;
 pub use depth_to_space::{DepthMode, DepthToSpace};
 pub use dequantize::Dequantize;
@@ -200,6 +202,7 @@ operations! {
     Concat,
     Constant,
     Conv,
+    Cumprod,
     Cumsum,
     DepthToSpace,
     Dequantize,

@@ -1372,6 +1372,28 @@ fn scatters() {
 }
 
 #[test]
+fn cumprod() {
+    let x = i64s(&[3], &[2, 3, 4]);
+    let products = |exclusive: bool, reverse: bool, wanted: &[i64]| {
+        let props = props! { axis: 0, exclusive: exclusive, reverse: reverse };
+        let wanted = [i64s(&[3], wanted)];
+        check("hbir.cumprod", std::slice::from_ref(&x), &props, &wanted);
+    };
+    products(false, false, &[2, 6, 24]);
+    products(true, false, &[1, 2, 6]);
+    products(false, true, &[24, 12, 4]);
+    products(true, true, &[12, 4, 1]);
+    let x = f32s(&[2, 2], &[0.5, 4.0, -2.0, 3.0]);
+    let wanted = [f32s(&[2, 2], &[0.5, 4.0, -1.0, 12.0])];
+    check("hbir.cumprod", &[x], &props! { axis: 0 }, &wanted);
+
+    let axis = props! { axis: 1 };
+    refuse("hbir.cumprod", &[ty("3", F32)], &axis, "cumprod-c1");
+    let axis = props! { axis: 0 };
+    refuse("hbir.cumprod", &[ty("3", DType::BOOL)], &axis, "cumprod-c2");
+}
+
+#[test]
 fn cumsum_and_top_k() {
     let x = i64s(&[3], &[1, 2, 3]);
     let sums = |exclusive: bool, reverse: bool, wanted: &[i64]| {

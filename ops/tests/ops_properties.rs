@@ -110,6 +110,12 @@ fn seeds() -> Vec<Case> {
     add("hbir.call", vec![], AttrDict::new(), vec![count(&[2])]);
     add("func.call", vec![], AttrDict::new(), vec![count(&[2])]);
     add(
+        "hbir.cumprod",
+        vec![f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0])],
+        props! { axis: 1 },
+        vec![f32s(&[2, 2], &[1.0, 2.0, 3.0, 12.0])],
+    );
+    add(
         "hbir.max_pool_indices",
         vec![f32s(&[1, 1, 3], &[1.0, 3.0, 2.0])],
         props! { kernel: [2] },

@@ -517,3 +517,20 @@ fn arguments_name_the_results_that_they_share_memory_with() {
     let alias: Vec<_> = ports.iter().map(|p| p.attrs.ints("hbir.alias")).collect();
     assert_eq!(alias, [None, Some(vec![1]), Some(vec![0])]);
 }
+
+/// Products of all elements so far, from either end.
+#[test]
+fn running_products_are_one_operation() {
+    for (pad, reverse) in [("2_0", false), ("0_2", true)] {
+        let text = format!(
+            "HloModule m\n\nmul {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT m = f32[] multiply(a, b)\n}}\n\n\
+             ENTRY e {{\n  x = f32[3]{{0}} parameter(0)\n  one = f32[] constant(1)\n  \
+             ROOT r = f32[3]{{0}} reduce-window(x, one), window={{size=3 pad={pad}}}, to_apply=mul\n}}\n"
+        );
+        let module = imported(&text);
+        let printed = print(&module);
+        assert!(printed.contains("hbir.cumprod"), "{printed}");
+        assert_eq!(printed.contains("reverse = true"), reverse, "{printed}");
+        assert_eq!(run(&module), run(&imported(&emitted(&module))));
+    }
+}

@@ -117,6 +117,7 @@ const REMARKS: &[(&str, &str)] = &[
         "opaque when the shape is computed at run time",
     ),
     ("Conv", "opaque above three spatial dimensions"),
+    ("CumProd", "opaque when the axis is computed at run time"),
     ("CumSum", "opaque when the axis is computed at run time"),
     ("DequantizeLinear", "per tensor, axis or block"),
     ("Dropout", "opaque in training"),

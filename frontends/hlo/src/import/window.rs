@@ -136,7 +136,12 @@ impl FuncCx<'_, '_> {
     ) -> Option<Value> {
         let from = self.tensor_of(x)?;
         let start = self.known_scalar(init)?;
-        if kind != Reducer::Sum || from.dtype.is_bool() || !kind.starts_from(start, from.dtype) {
+        let name = match kind {
+            Reducer::Sum => "hbir.cumsum",
+            Reducer::Product => "hbir.cumprod",
+            Reducer::Max | Reducer::Min | Reducer::And | Reducer::Or => return None,
+        };
+        if from.dtype.is_bool() || !kind.starts_from(start, from.dtype) {
             return None;
         }
         let mut long = (0..window.len()).filter(|&d| window[d] != WindowDim::ONE);
@@ -159,7 +164,7 @@ impl FuncCx<'_, '_> {
         if reverse {
             props.set("reverse", Attr::Bool(true));
         }
-        let value = self.emit("hbir.cumsum", &[x], props, retyped(ty, from.dtype))?;
+        let value = self.emit(name, &[x], props, retyped(ty, from.dtype))?;
         self.cast(value, ty)
     }
 

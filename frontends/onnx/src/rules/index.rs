@@ -12,6 +12,7 @@ pub(super) static RULES: &[Rule] = &[
     native("ArgMax", |cx| arg_extreme(cx, "hbir.arg_max")),
     native("ArgMin", |cx| arg_extreme(cx, "hbir.arg_min")),
     decomposed("Compress", compress),
+    native("CumProd", cumprod),
     native("CumSum", cumsum),
     native("Gather", gather),
     native("GatherElements", gather_elements),
@@ -128,7 +129,16 @@ fn arg_extreme(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
     cx.finish(name, &[x], dict)
 }
 
+fn cumprod(cx: &mut NodeCx<'_, '_>) -> Done {
+    running(cx, "hbir.cumprod")
+}
+
 fn cumsum(cx: &mut NodeCx<'_, '_>) -> Done {
+    running(cx, "hbir.cumsum")
+}
+
+/// An operation that runs along the axis of the second input.
+fn running(cx: &mut NodeCx<'_, '_>, name: &'static str) -> Done {
     let x = cx.need(0)?;
     cx.need(1)?;
     let axis = cx.const_ints(1).and_then(|a| a.first().copied());
@@ -139,7 +149,7 @@ fn cumsum(cx: &mut NodeCx<'_, '_>) -> Done {
         ("exclusive", Attr::Bool(cx.flag("exclusive", false))),
         ("reverse", Attr::Bool(cx.flag("reverse", false))),
     ]);
-    cx.finish("hbir.cumsum", &[x], dict)
+    cx.finish(name, &[x], dict)
 }
 
 fn top_k(cx: &mut NodeCx<'_, '_>) -> Done {

@@ -7,7 +7,7 @@ use super::ops::{shaped, sizes};
 use super::shape::dtype_name;
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType};
-use optc_ops::{AvgPool, Conv, Cumsum, MaxPool, Slide};
+use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};
 
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -15,6 +15,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
         Conv::NAME => conv(w, data, ty),
         MaxPool::NAME => max_pool(w, data, ty),
         AvgPool::NAME => avg_pool(w, data, ty),
+        Cumprod::NAME => cumprod(w, data, ty),
         Cumsum::NAME => cumsum(w, data, ty),
         _ => Ok(None),
     }
@@ -210,12 +211,48 @@ fn windowed(
 }
 
 fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
-    let (Some(shape), Some(sums)) = (sizes(ty), w.typed::<Cumsum>(data)) else {
+    let run = w.typed::<Cumsum>(data).and_then(|sums| {
+        Some(Run {
+            axis: sums.along(&w.op_ref(data)).ok()?,
+            exclusive: sums.exclusive,
+            reverse: sums.reverse,
+        })
+    });
+    running(w, data, ty, run, ("add", zero(ty.dtype)))
+}
+
+fn cumprod(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let run = w.typed::<Cumprod>(data).and_then(|products| {
+        Some(Run {
+            axis: products.along(&w.op_ref(data)).ok()?,
+            exclusive: products.exclusive,
+            reverse: products.reverse,
+        })
+    });
+    running(w, data, ty, run, ("multiply", "1"))
+}
+
+/// How something runs along a dimension.
+struct Run {
+    axis: usize,
+    /// Whether a result leaves out its own element.
+    exclusive: bool,
+    /// Whether it starts at the end.
+    reverse: bool,
+}
+
+/// A window over all elements so far, joined by `opcode` from `init` on.
+fn running(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    run: Option<Run>,
+    (opcode, init): (&str, &str),
+) -> Outcome<Option<String>> {
+    let (Some(shape), Some(run)) = (sizes(ty), run) else {
         return Ok(None);
     };
-    let Ok(axis) = sums.along(&w.op_ref(data)) else {
-        return Ok(None);
-    };
+    let axis = run.axis;
     if shape.get(axis).is_none_or(|&n| n == 0) {
         return Ok(None);
     }
@@ -223,7 +260,7 @@ fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     let mut size = vec![1u64; shape.len()];
     size[axis] = n;
     let mut pads = vec!["0_0".to_owned(); shape.len()];
-    let back = sums.reverse;
+    let back = run.reverse;
     pads[axis] = if back {
         format!("0_{}", n - 1)
     } else {
@@ -231,15 +268,15 @@ fn cumsum(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     };
     let window = format!(", window={{size={} pad={}}}", times(&size), pads.join("x"));
     let mut name = w.name(data.operands[0])?;
-    if sums.exclusive {
+    if run.exclusive {
         // All elements one further, the last one out.
         let mut moved = vec!["0_0"; shape.len()];
         moved[axis] = if back { "-1_1" } else { "1_-1" };
-        let fill = w.scalar(zero(ty.dtype), ty.dtype);
+        let fill = w.scalar(init, ty.dtype);
         let attrs = format!(", padding={}", moved.join("x"));
         name = w.put(&ty.without_layout(), "pad", &[name, fill], &attrs)?;
     }
-    windowed(w, &name, ("add", zero(ty.dtype)), &window, ty).map(Some)
+    windowed(w, &name, (opcode, init), &window, ty).map(Some)
 }
 
 fn zero(dtype: DType) -> &'static str {

@@ -31,6 +31,20 @@ pub(super) const HELPERS: &[(&str, &str)] = &[
 "#,
     ),
     (
+        "_cumprod",
+        r#"def _cumprod(x, axis, exclusive, reverse):
+    """Running products along an axis."""
+    y = jnp.flip(x, axis) if reverse else x
+    y = jnp.cumprod(y, axis=axis, dtype=x.dtype)
+    if exclusive:
+        ends = [(0, 0)] * x.ndim
+        ends[axis] = (1, 0)
+        y = jnp.pad(y, ends, constant_values=1)
+        y = lax.slice_in_dim(y, 0, x.shape[axis], axis=axis)
+    return jnp.flip(y, axis) if reverse else y
+"#,
+    ),
+    (
         "_cumsum",
         r#"def _cumsum(x, axis, exclusive, reverse):
     """Running sums along an axis."""

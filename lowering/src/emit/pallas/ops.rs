@@ -5,8 +5,8 @@ use optc_ir::{DType, OpRef, Operation, TensorType};
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Approximate, ArgMax, ArgMin, Asin, Asinh, Atan, Atan2, Atanh,
     AvgPool, BatchNorm, BitAnd, BitOr, BitXor, BitcastConvert, Broadcast, Cast, Cbrt, Ceil, Celu,
-    Clamp, Compare, Concat, Conv, Cos, Cosh, Cumsum, DepthToSpace, Dequantize, Direction, Div,
-    DotGeneral, DynamicUpdateSlice, Einsum, Elu, Erf, Exp, Expm1, Flatten, Floor, Gather,
+    Clamp, Compare, Concat, Conv, Cos, Cosh, Cumprod, Cumsum, DepthToSpace, Dequantize, Direction,
+    Div, DotGeneral, DynamicUpdateSlice, Einsum, Elu, Erf, Exp, Expm1, Flatten, Floor, Gather,
     GatherElements, GatherNd, Gelu, GroupNorm, HardSigmoid, HardSwish, Identity, InstanceNorm,
     Interpolation, Iota, IsInf, IsNan, LayerNorm, LayoutConvert, LeakyRelu, Linear, Log, Log1p,
     LogSoftmax, Matmul, Max, MaxPool, Min, Mish, Mod, Mul, Neg, Not, OneHot, Or, Pad, PadAmounts,
@@ -258,6 +258,7 @@ impl Writer<'_> {
             Reduce::NAME => self.reduce(),
             ArgMax::NAME => self.arg_max(),
             ArgMin::NAME => self.arg_min(),
+            Cumprod::NAME => self.cumprod(),
             Cumsum::NAME => self.cumsum(),
             Softmax::NAME => self.softmax(),
             LogSoftmax::NAME => self.log_softmax(),
@@ -725,6 +726,18 @@ impl Writer<'_> {
         let (x, keep) = (self.arg(0)?, keeping(keep));
         let to = dtype(self.ty()?.dtype);
         (!last).then(|| format!("jnp.{function}({x}, axis={axis}{keep}).astype({to})"))
+    }
+
+    fn cumprod(&mut self) -> Option<String> {
+        let products = self.typed::<Cumprod>()?;
+        let axis = products.along(self.op()).ok()?;
+        let (exclusive, reverse) = (
+            python_bool(products.exclusive),
+            python_bool(products.reverse),
+        );
+        let cumprod = self.helper("_cumprod");
+        let x = self.arg(0)?;
+        Some(format!("{cumprod}({x}, {axis}, {exclusive}, {reverse})"))
     }
 
     fn cumsum(&mut self) -> Option<String> {

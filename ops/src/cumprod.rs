@@ -1,0 +1,93 @@
+//! `hbir.cumprod`: `y[i] = x[0] * … * x[i]` along `axis` (ONNX `CumProd`); `exclusive` leaves out `x[i]`,
+//! `reverse` starts at the end. Integers wrap.
+
+use crate::labels::broadcasting_along;
+use crate::lanes::{Direction, Lanes};
+use crate::shape::{as_axis, one};
+use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::{Code, attributes};
+
+attributes! {
+    /// Running products along an axis.
+    pub struct Cumprod {
+        /// The axis; negative ones count from the end.
+        axis: i64,
+        /// Whether a product leaves out its own element.
+        exclusive: bool = false,
+        /// Whether the products start at the end.
+        reverse: bool = false,
+    }
+}
+
+impl Operation for Cumprod {
+    const NAME: &'static str = "hbir.cumprod";
+    const SUMMARY: &'static str = "running products along an axis";
+    const FAMILY: &'static str = "reduce";
+    const OPERANDS: (usize, usize) = (1, 1);
+    const CODES: &'static [Code] = CODES;
+
+    /// C1: an axis of the operand. C2: of numbers.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let x = op.operand(0)?;
+        self.along(op)?;
+        if x.dtype.is_bool() {
+            return Err(OpError::new(
+                "cumprod-c2",
+                "hbir.cumprod of i1, wanted a float or an integer type",
+            ));
+        }
+        one(x.dims.clone(), x.dtype)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let x = call.input(0);
+        let lanes = Lanes::new(&x.shape, self.along(call.op)?);
+        let direction = Direction {
+            exclusive: self.exclusive,
+            reverse: self.reverse,
+        };
+        if x.dtype.is_float() {
+            let products = lanes.running(&x.to_f64(), 1.0, direction, |a, b| a * b);
+            return Ok(call.floats(products));
+        }
+        let values: Vec<i128> = (0..x.len()).map(|i| x.i128_at(i)).collect();
+        Ok(call.integers(lanes.running(&values, 1, direction, i128::wrapping_mul)))
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        match self.along(op) {
+            Ok(axis) => broadcasting_along(op, &[axis]),
+            Err(_) => Freedom::barrier(op),
+        }
+    }
+}
+
+impl Cumprod {
+    /// The dimension that `axis` names.
+    ///
+    /// # Errors
+    /// The operand has no such dimension (`cumprod-c1`).
+    pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
+        as_axis(op, "cumprod-c1", self.axis, op.operand(0)?.rank())
+    }
+}
+
+const CODES: &[Code] = &[
+    Code::program(
+        "cumprod-c1",
+        "`hbir.cumprod` names an axis that its operand does not have",
+        r#"%0 = "hbir.cumprod"(%x) <{axis = 1}> : (tensor<3xf32>) -> tensor<3xf32>"#,
+        "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
+    ),
+    Code::program(
+        "cumprod-c2",
+        "`hbir.cumprod` of booleans, wanted numbers",
+        r#"%0 = "hbir.cumprod"(%x) <{axis = 0}> : (tensor<3xi1>) -> tensor<3xi1>"#,
+        "cast the operand to an integer type",
+    ),
+];
