@@ -2,7 +2,7 @@
 //! stated.
 
 use optc_ir::{Diagnostic, Module, Op, OpDecl, Registry, text};
-use optc_lowering::emit::pallas;
+use optc_lowering::emit::{hlo, pallas};
 
 struct Emitter {
     name: &'static str,
@@ -11,16 +11,55 @@ struct Emitter {
     refused: &'static [&'static str],
 }
 
-const EMITTERS: &[Emitter] = &[Emitter {
-    name: "pallas",
-    emit: pallas::emit,
-    refused: &[
-        "hbir.grid_sample",
-        "hbir.max_pool_indices",
-        "hbir.opaque",
-        "hbir.subview",
-    ],
-}];
+const EMITTERS: &[Emitter] = &[
+    Emitter {
+        name: "pallas",
+        emit: pallas::emit,
+        refused: &[
+            "hbir.grid_sample",
+            "hbir.max_pool_indices",
+            "hbir.opaque",
+            "hbir.subview",
+        ],
+    },
+    Emitter {
+        name: "hlo",
+        emit: instructions,
+        refused: &[
+            "hbir.arg_max",
+            "hbir.arg_min",
+            "hbir.batch_norm",
+            "hbir.depth_to_space",
+            "hbir.dequantize",
+            "hbir.einsum",
+            "hbir.gather_elements",
+            "hbir.gather_nd",
+            "hbir.grid_sample",
+            "hbir.group_norm",
+            "hbir.instance_norm",
+            "hbir.max_pool_indices",
+            "hbir.one_hot",
+            "hbir.opaque",
+            "hbir.quantize",
+            "hbir.resize",
+            "hbir.rotary_embedding",
+            "hbir.scatter_elements",
+            "hbir.scatter_nd",
+            "hbir.top_k",
+            "hbir.trilu",
+        ],
+    },
+];
+
+/// The program as HLO text, refused where an operation went out by its name alone: a custom call says the
+/// attributes as they are stated.
+fn instructions(module: &Module, _: &Registry) -> Result<String, Box<Diagnostic>> {
+    let text = hlo::emit(module)?;
+    if text.contains(" custom-call(") {
+        return Err(Box::new(Diagnostic::error("hlo-custom-call", text)));
+    }
+    Ok(text)
+}
 
 /// A use of an operation: its name, the attributes that it must have, those of its optional ones that have
 /// no default as they are meant where they are absent, the types.

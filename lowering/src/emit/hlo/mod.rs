@@ -10,6 +10,7 @@
 
 mod compose;
 mod constant;
+mod forms;
 mod func;
 mod index;
 mod ops;
@@ -20,6 +21,7 @@ mod windows;
 use crate::emit::entry;
 use constant::Files;
 pub use constant::ReadData;
+pub use forms::FORMS;
 use func::Writer;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Diagnostic, Func, Module, Registry};

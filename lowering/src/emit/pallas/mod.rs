@@ -8,6 +8,7 @@
 //! - A group that has no kernel is written operation by operation, under a comment that says why.
 //! - Constants stand in the module, or are read from the files that hold them, beside the module.
 
+mod forms;
 mod group;
 mod helpers;
 mod index;
@@ -15,6 +16,7 @@ mod ops;
 mod words;
 
 use crate::emit::entry;
+pub use forms::FORMS;
 use group::{Cx, Kernel, kernel};
 use helpers::HELPERS;
 use ops::{Site, write};
