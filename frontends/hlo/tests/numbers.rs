@@ -8,7 +8,8 @@ use indexmap::IndexMap;
 use ops_support::{Case, cases, close, type_of};
 use optc_interp::{NoData, argument_keys, run_reference};
 use optc_ir::text::{parse, print_attr, print_type};
-use optc_ir::{Bindings, Module, Tensor};
+use optc_ir::verify::verify;
+use optc_ir::{Bindings, Module, Tensor, Value};
 use optc_lowering::emit::hlo::{FORMS, emit};
 use std::collections::BTreeMap;
 
@@ -106,7 +107,7 @@ const MORE: &[[&str; 3]] = &[
     [
         "hbir.view",
         "shape = [2, 3, 4], perm = [2, 0, 1]",
-        "(tensor<6x4xf32>) -> tensor<4x2x3xf32>",
+        "(tensor<6x4xf32>) -> tensor<4x2x3xf32, {xla = \"0,2,1\"}>",
     ],
 ];
 
@@ -196,34 +197,31 @@ fn the_reference_cases_compute_the_same() {
     }
 }
 
+/// Some elements for every parameter.
+fn inputs(module: &Module) -> Vec<Tensor> {
+    let func = &module.funcs[0];
+    let input = |(n, &arg): (usize, &Value)| {
+        let ty = func.ty(arg).as_tensor().expect("a tensor");
+        let shape = ty.shape().expect("known sizes");
+        let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
+        let count = shape.iter().product::<usize>();
+        match ty.dtype.is_float() {
+            true => {
+                let element = |i: usize| 0.3 + 0.7 * ((i * 5 + n) % 11) as f64;
+                Tensor::from_f64(ty.dtype, shape, (0..count).map(element))
+            }
+            false => Tensor::from_i64(ty.dtype, shape, (0..count).map(|i| (i + n) as i64 - 1)),
+        }
+    };
+    func.args.iter().enumerate().map(input).collect()
+}
+
 #[test]
 fn other_operations_compute_the_same() {
     for [name, attributes, types] in MORE {
         let module = program(name, attributes, types);
-        let inputs: Vec<Tensor> = module.funcs[0]
-            .args
-            .iter()
-            .enumerate()
-            .map(|(n, &arg)| {
-                let ty = module.funcs[0].ty(arg).as_tensor().expect("a tensor");
-                let shape: Vec<usize> = ty
-                    .dims
-                    .iter()
-                    .map(|d| d.fixed().expect("known") as usize)
-                    .collect();
-                let count = shape.iter().product::<usize>();
-                match ty.dtype.is_float() {
-                    true => Tensor::from_f64(
-                        ty.dtype,
-                        shape,
-                        (0..count).map(|i| 0.3 + 0.7 * ((i * 5 + n) % 11) as f64),
-                    ),
-                    false => {
-                        Tensor::from_i64(ty.dtype, shape, (0..count).map(|i| (i + n) as i64 - 1))
-                    }
-                }
-            })
-            .collect();
+        verify(&module, &optc_ops::registry()).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let inputs = inputs(&module);
         let wanted = run(&module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
         let text = written(&module).unwrap_or_else(|| panic!("{name} is a custom call"));
         check(name, &text, &inputs, &wanted);
