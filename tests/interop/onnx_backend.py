@@ -41,7 +41,9 @@ LIMIT_S = 120
 
 
 def stored(array):
-    """An array as an .npz holds it for optc: bf16 as its bits, integers below 8 bits as int8."""
+    """An array as an .npz holds it for optc: bf16 and smaller floats as their bits, integers below 8 bits as int8."""
+    if array.dtype.name.startswith(("float8", "float4")):
+        return array.view(np.uint8)
     if array.dtype == ml_dtypes.bfloat16:
         return array.view(np.uint16)
     if array.dtype.name in ("int4", "uint4", "int2", "uint2"):
@@ -72,8 +74,10 @@ def compare(found, wanted, kept, rtol, atol):
     if tuple(found.shape) != tuple(wanted.shape):
         return f"shape {found.shape}, wanted {wanted.shape}"
     if wanted.dtype.name.startswith(("float8", "float4")):
-        # Nothing computes with them: they are stored and moved, bit by bit, one byte an element.
-        same = (found.view(np.uint8) == wanted.view(np.uint8)) | ~kept
+        # Stored and moved bit by bit, one byte an element; where numbers are made, zeros of both signs are one.
+        found = found.view(np.uint8)
+        numbers = found.view(wanted.dtype).astype(np.float32) == wanted.astype(np.float32)
+        same = (found == wanted.view(np.uint8)) | numbers | ~kept
         return None if same.all() else f"{(~same).sum()} of {same.size} elements have other bits"
     if wanted.dtype.kind == "c":
         same = (found == wanted) | (np.isnan(found) & np.isnan(wanted)) | ~kept

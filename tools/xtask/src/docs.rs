@@ -1,6 +1,10 @@
 //! The generated pages: diagnostics, passes and rules, operations, targets.
 
 use crate::diagnostics;
+use optc_ir::op::Field;
+use optc_ir::text::print_attr;
+use optc_ir::{Attr, AttrDict, DType, OpDecl, OpRef, Structure, Type};
+use optc_lowering::emit::{hlo, pallas};
 use optc_passes::{PassList, canonicalize, view_fold};
 use optc_target::Target;
 use std::fmt::Write as _;
@@ -90,17 +94,90 @@ fn passes() -> String {
 
 fn ops() -> String {
     let mut text = format!("# Operations of the `hbir` dialect\n\n{NOTE}");
-    text.push_str("| operation | family | what it does |\n|---|---|---|\n");
+    text.push_str(
+        "- Structure: what the compiler itself makes of the operation, where that is more than its declaration \
+         says.\n\
+         - Attributes: the name alone must be there, `name?` may be absent, `name = default` stands for what it \
+         says.\n\
+         - HLO and Pallas: whether the format has a form of the operation. Where HLO text has none, it has a \
+         custom call; Pallas refuses the program.\n\n",
+    );
+    text.push_str(
+        "| operation | family | structure | attributes | HLO | Pallas | what it does |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
     for decl in optc_ops::registry().all() {
+        let name = decl.name();
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} |",
-            decl.name(),
+            "| `{name}` | {} | {} | {} | {} | {} | {} |",
             decl.family(),
+            structure(decl.structure()),
+            attributes(decl),
+            yes(hlo::FORMS.contains(&name)),
+            yes(pallas::FORMS.contains(&name)),
             decl.summary()
         );
     }
     text
+}
+
+fn yes(has: bool) -> &'static str {
+    if has { "yes" } else { "" }
+}
+
+fn structure(structure: Structure) -> &'static str {
+    match structure {
+        Structure::Plain => "",
+        Structure::View => "view",
+        Structure::Convert => "convert",
+        Structure::Constant => "constant",
+        Structure::Call => "call",
+        Structure::Opaque => "opaque",
+    }
+}
+
+/// The names of attributes with what stands for those that are absent.
+fn attributes(decl: &dyn OpDecl) -> String {
+    let required: AttrDict = decl
+        .fields()
+        .iter()
+        .filter(|field| field.required)
+        .map(|field| (field.name, some(field.kind)))
+        .collect();
+    let known = decl.attributes(&OpRef {
+        name: decl.name(),
+        operands: Vec::new(),
+        results: Vec::new(),
+        props: &required,
+    });
+    let known = known.unwrap_or_default();
+    let text = |field: &Field| match (field.default, known.get(field.name)) {
+        (Some(_), Some(attr)) => format!("`{} = {}`", field.name, print_attr(attr)),
+        (Some(default), None) => format!("`{} = {default}`", field.name),
+        (None, _) if field.required => format!("`{}`", field.name),
+        (None, _) => format!("`{}?`", field.name),
+    };
+    decl.fields()
+        .iter()
+        .map(text)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Some value of an attribute of this kind: reading the defaults of the others wants all that must be there.
+fn some(kind: &str) -> Attr {
+    if let Some(words) = kind.strip_prefix("one of ") {
+        return Attr::str(words.split(", ").next().unwrap_or(words));
+    }
+    match kind {
+        "an integer" => Attr::int(1),
+        "a number" => Attr::float(1.0),
+        "true or false" => Attr::Bool(true),
+        "a list of integers" => Attr::ints(&[1]),
+        "an element type" => Attr::Type(Type::Scalar(DType::F32)),
+        _ => Attr::str(kind),
+    }
 }
 
 fn onnx_ops() -> String {

@@ -4,8 +4,8 @@ use optc_ir::Operation;
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atan2, Atanh, AvgPool, BitAnd, BitOr, BitXor,
     BitcastConvert, Broadcast, CallOp, Cast, Cbrt, Ceil, Celu, Clamp, Compare, Concat, Constant,
-    Conv, Cos, Cosh, Cumsum, Div, DotGeneral, DynamicUpdateSlice, Elu, Erf, Exp, Expm1, Flatten,
-    Floor, Gather, Gelu, HardSigmoid, HardSwish, Identity, Iota, IsInf, IsNan, LayerNorm,
+    Conv, Cos, Cosh, Cumprod, Cumsum, Div, DotGeneral, DynamicUpdateSlice, Elu, Erf, Exp, Expm1,
+    Flatten, Floor, Gather, Gelu, HardSigmoid, HardSwish, Identity, Iota, IsInf, IsNan, LayerNorm,
     LayoutConvert, LeakyRelu, Linear, Log, Log1p, LogSoftmax, Matmul, Max, MaxPool, Min, Mish,
     MlirCall, Mod, Mul, Neg, Not, Opaque, Or, Pad, Pow, Prelu, Reciprocal, Reduce, Relu, Reshape,
     RmsNorm, Round, Rsqrt, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh,
@@ -45,6 +45,7 @@ pub const FORMS: &[&str] = &[
     Conv::NAME,
     Cos::NAME,
     Cosh::NAME,
+    Cumprod::NAME,
     Cumsum::NAME,
     Div::NAME,
     DotGeneral::NAME,

@@ -4,8 +4,8 @@ use optc_ir::Operation;
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, ArgMax, ArgMin, Asin, Asinh, Atan, Atan2, Atanh, AvgPool,
     BatchNorm, BitAnd, BitOr, BitXor, BitcastConvert, Broadcast, CallOp, Cast, Cbrt, Ceil, Celu,
-    Clamp, Compare, Concat, Constant, Conv, Cos, Cosh, Cumsum, DepthToSpace, Dequantize, Div,
-    DotGeneral, DynamicUpdateSlice, Einsum, Elu, Erf, Exp, Expm1, Flatten, Floor, Gather,
+    Clamp, Compare, Concat, Constant, Conv, Cos, Cosh, Cumprod, Cumsum, DepthToSpace, Dequantize,
+    Div, DotGeneral, DynamicUpdateSlice, Einsum, Elu, Erf, Exp, Expm1, Flatten, Floor, Gather,
     GatherElements, GatherNd, Gelu, GroupNorm, HardSigmoid, HardSwish, Identity, InstanceNorm,
     Iota, IsInf, IsNan, LayerNorm, LayoutConvert, LeakyRelu, Linear, Log, Log1p, LogSoftmax,
     Matmul, Max, MaxPool, Min, Mish, MlirCall, Mod, Mul, Neg, Not, OneHot, Or, Pad, Pow, Prelu,
@@ -50,6 +50,7 @@ pub const FORMS: &[&str] = &[
     Conv::NAME,
     Cos::NAME,
     Cosh::NAME,
+    Cumprod::NAME,
     Cumsum::NAME,
     DepthToSpace::NAME,
     Dequantize::NAME,
