@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optc_ir::{Registry, text};
+use optc_ir::text;
 use optc_passes::{Boundary, certify};
 use optc_target::Target;
 use optc_tests::check::{run_passes, same_meaning};

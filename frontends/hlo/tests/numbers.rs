@@ -69,6 +69,11 @@ const MORE: &[[&str; 3]] = &[
         "() -> tensor<2x2xf32>",
     ],
     [
+        "hbir.cumprod",
+        "axis = 1, exclusive = true, reverse = true",
+        "(tensor<2x3xf32>) -> tensor<2x3xf32>",
+    ],
+    [
         "hbir.dot_general",
         "lhs_batch = [0], rhs_batch = [1], lhs_contract = [2], rhs_contract = [0]",
         "(tensor<2x3x4xf32>, tensor<4x2x5xf32>) -> tensor<2x3x5xf32>",

@@ -19,8 +19,10 @@ use super::signature::{
     accepts_pointwise, channel_orders, common_orders, default_layout, is_unpadded, label_order,
     restrict,
 };
-use egg::{Analysis, Applier, DidMerge, EGraph, Id, Pattern, PatternAst, Rewrite, Runner};
-use egg::{Subst, Symbol, Var};
+use egg::{
+    Analysis, Applier, DidMerge, EGraph, Id, Language, Pattern, PatternAst, Rewrite, Runner,
+};
+use egg::{SearchMatches, Searcher, Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::EntityId;
 use optc_layout::Layout;
@@ -56,6 +58,12 @@ pub trait SearchRule: Send + Sync {
     fn name(&self) -> &str;
     /// The equation it stands for, as documentation prints it.
     fn equation(&self) -> &str;
+    /// Whether the rule may add a form for some layout at this port. Where it says no, it is not
+    /// applied, and nothing is held for it: an operation may have some hundred thousand ports.
+    fn concerns(&self, signature: &Signature, port: usize) -> bool {
+        let _ = (signature, port);
+        true
+    }
     /// Adds forms for the layout at the port.
     fn apply(&self, cx: &mut RuleContext<'_>);
 }
@@ -121,9 +129,11 @@ impl RuleContext<'_> {
 }
 
 /// A built-in rule.
+#[derive(Clone, Copy)]
 struct Builtin {
     name: &'static str,
     equation: &'static str,
+    concerns: fn(&Signature, usize, &str) -> bool,
     apply: fn(&mut RuleContext<'_>, &str),
 }
 
@@ -133,6 +143,9 @@ impl SearchRule for Builtin {
     }
     fn equation(&self) -> &str {
         self.equation
+    }
+    fn concerns(&self, signature: &Signature, port: usize) -> bool {
+        (self.concerns)(signature, port, self.name)
     }
     fn apply(&self, cx: &mut RuleContext<'_>) {
         (self.apply)(cx, self.name);
@@ -145,33 +158,33 @@ pub(crate) const CONSTANT_ANY_LAYOUT: &str = "constant-any-layout";
 #[rustfmt::skip]
 const BUILTIN: &[Builtin] = &[
     // Pattern: convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))
-    Builtin { name: "elementwise-any-order", equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))", apply: common_order },
+    Builtin { name: "elementwise-any-order", equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))", concerns: of_family, apply: common_order },
     // Pattern: convert(softmax(x), o) = softmax(convert(x, o))
-    Builtin { name: "softmax-any-order", equation: "convert(softmax(x), o) = softmax(convert(x, o))", apply: common_order },
+    Builtin { name: "softmax-any-order", equation: "convert(softmax(x), o) = softmax(convert(x, o))", concerns: of_family, apply: common_order },
     // Pattern: convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))
-    Builtin { name: "norm-any-order", equation: "convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))", apply: common_order },
+    Builtin { name: "norm-any-order", equation: "convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))", concerns: of_family, apply: common_order },
     // Pattern: reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)
-    Builtin { name: "reduce-any-order", equation: "reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)", apply: common_order },
+    Builtin { name: "reduce-any-order", equation: "reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)", concerns: of_family, apply: common_order },
     // Pattern: convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))
-    Builtin { name: "concat-any-order", equation: "convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))", apply: common_order },
+    Builtin { name: "concat-any-order", equation: "convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))", concerns: of_family, apply: common_order },
     // Pattern: slice(convert(x, o)) = convert(slice(x), o)
-    Builtin { name: "slice-any-order", equation: "slice(convert(x, o)) = convert(slice(x), o)", apply: common_order },
+    Builtin { name: "slice-any-order", equation: "slice(convert(x, o)) = convert(slice(x), o)", concerns: of_family, apply: common_order },
     // Pattern: convert(broadcast(x), o) = broadcast(convert(x, o restricted))
-    Builtin { name: "broadcast-any-order", equation: "convert(broadcast(x), o) = broadcast(convert(x, o restricted))", apply: common_order },
+    Builtin { name: "broadcast-any-order", equation: "convert(broadcast(x), o) = broadcast(convert(x, o restricted))", concerns: of_family, apply: common_order },
     // Pattern: convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))
-    Builtin { name: "gather-any-order", equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))", apply: common_order },
+    Builtin { name: "gather-any-order", equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))", concerns: of_family, apply: common_order },
     // Pattern: matmul(convert(a, batch moved), b) = matmul(a, b)
-    Builtin { name: "matmul-batch-anywhere", equation: "matmul(convert(a, batch moved), b) = matmul(a, b)", apply: contraction },
+    Builtin { name: "matmul-batch-anywhere", equation: "matmul(convert(a, batch moved), b) = matmul(a, b)", concerns: is_contraction, apply: contraction },
     // Pattern: convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))
-    Builtin { name: "matmul-transposed", equation: "convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))", apply: contraction },
+    Builtin { name: "matmul-transposed", equation: "convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))", concerns: is_contraction, apply: contraction },
     // Pattern: matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))
-    Builtin { name: "matmul-permuted-k", equation: "matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))", apply: contraction },
+    Builtin { name: "matmul-permuted-k", equation: "matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))", concerns: is_contraction, apply: contraction },
     // Pattern: convert(conv(x, w), nhwc) = conv_nhwc(convert(x, nhwc), convert(w, ohwi))
-    Builtin { name: "window-channels-last", equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))", apply: channels_last },
+    Builtin { name: "window-channels-last", equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))", concerns: is_window, apply: channels_last },
     // Pattern: conv_1x1(x, w) = matmul(pixels(x), w)
-    Builtin { name: "conv1x1-as-matmul", equation: "conv_1x1(x, w) = matmul(pixels(x), w)", apply: pointwise },
+    Builtin { name: "conv1x1-as-matmul", equation: "conv_1x1(x, w) = matmul(pixels(x), w)", concerns: is_pixels, apply: pointwise },
     // Pattern: tensor_op(convert(x, grid order)) = tensor_op(x)
-    Builtin { name: "block-grid-any-order", equation: "tensor_op(convert(x, grid order)) = tensor_op(x)", apply: blocks },
+    Builtin { name: "block-grid-any-order", equation: "tensor_op(convert(x, grid order)) = tensor_op(x)", concerns: is_blocked, apply: blocks },
 ];
 
 /// The names and equations of the built-in rules, in the order in which they are tried.
@@ -202,12 +215,13 @@ fn order_rule(family: &str) -> &'static str {
     }
 }
 
-fn common_order(cx: &mut RuleContext<'_>, name: &str) {
+fn of_family(sig: &Signature, port: usize, name: &str) -> bool {
+    let elsewhere = sig.hub.is_some_and(|hub| hub != port);
+    sig.is_common_order() && order_rule(sig.family) == name && !elsewhere
+}
+
+fn common_order(cx: &mut RuleContext<'_>, _name: &str) {
     let sig = cx.signature;
-    let elsewhere = sig.hub.is_some_and(|hub| hub != cx.port);
-    if !sig.is_common_order() || order_rule(sig.family) != name || elsewhere {
-        return;
-    }
     for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
         if let Some(form) = follow(sig, cx.layouts, &order, cx.port) {
             cx.forms.push(Form::Exact(form));
@@ -241,12 +255,13 @@ fn follow(
     Some(form)
 }
 
+fn is_contraction(sig: &Signature, port: usize, _name: &str) -> bool {
+    sig.accept == Accept::ContractRuns && port <= 2
+}
+
 /// The rule a layout at a port of a contraction needs, and the order of K it goes with.
 fn contraction(cx: &mut RuleContext<'_>, name: &str) {
     let sig = cx.signature;
-    if sig.accept != Accept::ContractRuns || 2 < cx.port.min(3) {
-        return;
-    }
     let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
         return;
     };
@@ -285,11 +300,12 @@ fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
     k.windows(2).all(|w| place(&w[0]) < place(&w[1])) && k.iter().all(|d| d.div == 1)
 }
 
+fn is_window(sig: &Signature, _port: usize, _name: &str) -> bool {
+    sig.accept == Accept::ChannelOrders
+}
+
 fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
     let sig = cx.signature;
-    if sig.accept != Accept::ChannelOrders {
-        return;
-    }
     let last = |layouts: &mut Layouts, port| channel_orders(sig, layouts, port).last().copied();
     if last(cx.layouts, cx.port) != Some(cx.layout) {
         return;
@@ -298,13 +314,13 @@ fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
     cx.forms.extend(form.map(Form::Exact));
 }
 
+fn is_pixels(sig: &Signature, port: usize, _name: &str) -> bool {
+    sig.accept == Accept::ChannelOrders && sig.is_pointwise_conv() && is_data_port(sig, port)
+}
+
 fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
     let sig = cx.signature;
-    if sig.accept != Accept::ChannelOrders
-        || !sig.is_pointwise_conv()
-        || !is_data_port(sig, cx.port)
-        || !contracts_pixels(sig, cx.layouts, cx.port, cx.layout)
-    {
+    if !contracts_pixels(sig, cx.layouts, cx.port, cx.layout) {
         return;
     }
     let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
@@ -329,9 +345,13 @@ fn contracts_pixels(sig: &Signature, layouts: &mut Layouts, port: usize, layout:
     pieces.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
 }
 
+fn is_blocked(sig: &Signature, _port: usize, _name: &str) -> bool {
+    sig.accept == Accept::LastBlock
+}
+
 fn blocks(cx: &mut RuleContext<'_>, _name: &str) {
     let sig = cx.signature;
-    if sig.accept == Accept::LastBlock && accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
+    if accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
         cx.forms.push(Form::Member(Vec::new()));
     }
 }
@@ -365,6 +385,63 @@ impl Analysis<Alt> for Knowledge {
     fn merge(&mut self, a: &mut Self::Data, b: Self::Data) -> DidMerge {
         assert_eq!(*a, b, "a rule joined values of two ports");
         DidMerge(false, false)
+    }
+}
+
+/// Finds the `(as ?p ?l)` at the ports that one rule concerns. A pass holds the matches of all
+/// rules at once, and most rules concern no port of most operations.
+struct At {
+    pattern: Pattern<Alt>,
+    rule: Arc<dyn SearchRule>,
+}
+
+impl Searcher<Alt, Knowledge> for At {
+    fn search_eclass_with_limit(
+        &self,
+        egraph: &EGraph<Alt, Knowledge>,
+        eclass: Id,
+        limit: usize,
+    ) -> Option<SearchMatches<'_, Alt>> {
+        let (signature, port) = egraph
+            .analysis
+            .signature
+            .as_ref()
+            .zip(egraph[eclass].data)?;
+        if !self.rule.concerns(signature, port as usize) {
+            return None;
+        }
+        let pattern = &self.pattern;
+        let mut found = pattern.search_eclass_with_limit(egraph, eclass, limit)?;
+        // A class has few terms, while the list grows by fours.
+        found.substs.shrink_to_fit();
+        Some(found)
+    }
+
+    fn search_with_limit(
+        &self,
+        egraph: &EGraph<Alt, Knowledge>,
+        mut limit: usize,
+    ) -> Vec<SearchMatches<'_, Alt>> {
+        let shape = Alt::As([Id::from(0); 2]).discriminant();
+        let mut all = Vec::new();
+        for class in egraph.classes_for_op(&shape).into_iter().flatten() {
+            if limit == 0 {
+                break;
+            }
+            if let Some(found) = self.search_eclass_with_limit(egraph, class, limit) {
+                limit = limit.saturating_sub(found.substs.len());
+                all.push(found);
+            }
+        }
+        all
+    }
+
+    fn get_pattern_ast(&self) -> Option<&PatternAst<Alt>> {
+        Some(&self.pattern.ast)
+    }
+
+    fn vars(&self) -> Vec<Var> {
+        self.pattern.vars()
     }
 }
 
@@ -580,20 +657,21 @@ impl RuleSet {
             return Err((*unknown).to_owned());
         }
         let on = |name: &str| all || (choice != "none" && names.contains(&name));
-        let builtin = BUILTIN.iter().map(|r| -> Arc<dyn SearchRule> {
-            Arc::new(Builtin {
-                name: r.name,
-                equation: r.equation,
-                apply: r.apply,
-            })
-        });
+        let builtin = BUILTIN
+            .iter()
+            .map(|r| -> Arc<dyn SearchRule> { Arc::new(*r) });
         let rules = builtin
             .chain(extra.iter().cloned())
             .filter(|r| on(r.name()));
         let mut rewrites = Vec::new();
         for rule in rules {
             let pattern: Pattern<Alt> = "(as ?p ?l)".parse().map_err(|_| "pattern".to_owned())?;
-            let rewrite = Rewrite::new(rule.name().to_owned(), pattern, Apply(rule));
+            let name = rule.name().to_owned();
+            let at = At {
+                pattern,
+                rule: rule.clone(),
+            };
+            let rewrite = Rewrite::new(name, at, Apply(rule));
             rewrites.push(rewrite?);
         }
         let constants = on(CONSTANT_ANY_LAYOUT);
@@ -617,7 +695,7 @@ impl RuleSet {
         let forms = match self.known.get(key) {
             Some(known) => known.clone(),
             None => {
-                let found = Rc::new(self.saturate(signatures.get(key.0), layouts, &key.1));
+                let found = Rc::new(self.saturate(signatures.shared(key.0), layouts, &key.1));
                 self.known.insert(key.clone(), found.clone());
                 found
             }
@@ -636,34 +714,15 @@ impl RuleSet {
 
     fn saturate(
         &self,
-        signature: &Signature,
+        signature: Arc<Signature>,
         layouts: &mut Layouts,
         demands: &[Vec<LayoutId>],
     ) -> Forms {
-        let mut knowledge = Knowledge {
-            signature: Some(Arc::new(signature.clone())),
-            layouts: std::mem::take(layouts),
-            ..Knowledge::default()
-        };
-        knowledge.keys.insert(Vec::new());
-        let mut egraph = EGraph::new(knowledge);
-        let base: Vec<LayoutId> = (0..signature.n_ports())
-            .map(|p| default_layout(signature, &mut egraph.analysis.layouts, p))
-            .collect();
-        add_exact(&mut egraph, signature, &base);
-        let hub = signature.hub;
-        for (port, wanted) in demands.iter().enumerate() {
-            if hub.is_none_or(|hub| hub == port) {
-                for &layout in wanted {
-                    add_as(&mut egraph, port, layout);
-                }
-            }
-        }
-        egraph.rebuild();
+        let n_ports = signature.n_ports();
         let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
-            .with_egraph(egraph)
+            .with_egraph(seeded(signature, std::mem::take(layouts), demands))
             .with_scheduler(egg::SimpleScheduler)
-            .with_node_limit(NODE_LIMIT.max(NODES_A_PORT.saturating_mul(signature.n_ports())))
+            .with_node_limit(NODE_LIMIT.max(NODES_A_PORT.saturating_mul(n_ports)))
             .with_iter_limit(ITERATION_LIMIT)
             .with_time_limit(Duration::MAX)
             .run(&self.rewrites);
@@ -678,6 +737,35 @@ impl RuleSet {
             saturated,
         }
     }
+}
+
+/// The graph before any rule: the base form and what is asked for.
+fn seeded(
+    signature: Arc<Signature>,
+    layouts: Layouts,
+    demands: &[Vec<LayoutId>],
+) -> EGraph<Alt, Knowledge> {
+    let mut knowledge = Knowledge {
+        signature: Some(signature.clone()),
+        layouts,
+        ..Knowledge::default()
+    };
+    knowledge.keys.insert(Vec::new());
+    let mut egraph = EGraph::new(knowledge);
+    let base: Vec<LayoutId> = (0..signature.n_ports())
+        .map(|p| default_layout(&signature, &mut egraph.analysis.layouts, p))
+        .collect();
+    add_exact(&mut egraph, &signature, &base);
+    let hub = signature.hub;
+    for (port, wanted) in demands.iter().enumerate() {
+        if hub.is_none_or(|hub| hub == port) {
+            for &layout in wanted {
+                add_as(&mut egraph, port, layout);
+            }
+        }
+    }
+    egraph.rebuild();
+    egraph
 }
 
 /// The runs in the class of the operation, sorted, the base form first.
@@ -725,7 +813,7 @@ fn members(egraph: &EGraph<Alt, Knowledge>, class: Id) -> Vec<LayoutId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egg::Language;
+    use optc_ir::{Freedom, FreedomClass, Label, Role};
 
     #[test]
     fn every_rule_has_a_name_and_an_equation() {
@@ -746,6 +834,60 @@ mod tests {
         );
         assert!(RuleSet::new("none", &[]).is_ok_and(|r| r.rewrites.is_empty() && !r.constants));
         assert!(RuleSet::new("all", &[]).is_ok_and(|r| r.constants));
+    }
+
+    /// A split into `n` parts of a row each.
+    fn split(n: usize) -> Arc<Signature> {
+        let label = |role| Label { role, granule: 1 };
+        let labels = vec![Some(0), Some(1)];
+        let freedom = Freedom {
+            class: FreedomClass::Ordered,
+            labels: vec![label(Role::Axis), label(Role::Parallel)],
+            operands: vec![labels.clone()],
+            results: vec![labels; n],
+        };
+        let mut shapes = vec![vec![n as u64, 256]];
+        shapes.resize(n + 1, vec![1, 256]);
+        let target = optc_target::Target::builtin("cpu").expect("builtin");
+        let bits = vec![32; n + 1];
+        let made = Signature::new("slice", freedom, shapes, bits, 1, Vec::new(), &target);
+        Arc::new(made)
+    }
+
+    /// The matches that a pass of these rules over the graph holds at once.
+    fn held(rules: &RuleSet, egraph: &EGraph<Alt, Knowledge>) -> usize {
+        let found = rules.rewrites.iter().map(|rule| rule.search(egraph));
+        found.flatten().map(|class| class.substs.len()).sum()
+    }
+
+    /// A rule of a user, which sees every port.
+    struct Everywhere;
+
+    impl SearchRule for Everywhere {
+        fn name(&self) -> &'static str {
+            "everywhere"
+        }
+        fn equation(&self) -> &'static str {
+            "op(x) = op(x)"
+        }
+        fn apply(&self, _cx: &mut RuleContext<'_>) {}
+    }
+
+    #[test]
+    fn a_rule_holds_matches_only_where_it_may_act() {
+        let everywhere: Arc<dyn SearchRule> = Arc::new(Everywhere);
+        for n in [100, 200, 400, 800] {
+            let egraph = seeded(split(n), Layouts::default(), &[]);
+            // Of a port: its number, and that it has its default layout.
+            assert!(egraph.total_size() <= 2 * (n + 1) + 4);
+            let count = |extra: &[Arc<dyn SearchRule>]| {
+                let rules = RuleSet::new("all", extra).expect("known rules");
+                held(&rules, &egraph)
+            };
+            assert_eq!(count(&[]), 1);
+            // A rule that does not say where it acts is asked at each port.
+            assert_eq!(count(std::slice::from_ref(&everywhere)), 1 + n + 1);
+        }
     }
 
     #[test]

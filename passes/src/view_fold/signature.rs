@@ -10,6 +10,7 @@ use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::{Layout, Piece};
 use optc_target::{Accept, Target};
+use std::sync::Arc;
 
 entity_id! {
     /// A signature.
@@ -60,7 +61,7 @@ pub(crate) type LabelOrder = Vec<LabelDigit>;
 /// Interned signatures and their answered questions.
 #[derive(Default)]
 pub(crate) struct Signatures {
-    known: FastSet<Signature>,
+    known: FastSet<Arc<Signature>>,
     defaults: Vec<Vec<Option<LayoutId>>>,
     transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
     accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
@@ -334,11 +335,16 @@ impl Signatures {
     }
 
     pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
-        SignatureId::from_index(self.known.insert_full(signature).0)
+        SignatureId::from_index(self.known.insert_full(Arc::new(signature)).0)
     }
 
     pub(crate) fn get(&self, id: SignatureId) -> &Signature {
         &self.known[id.index()]
+    }
+
+    /// A signature, to keep without a copy of what it has of each port.
+    pub(crate) fn shared(&self, id: SignatureId) -> Arc<Signature> {
+        self.known[id.index()].clone()
     }
 
     pub(crate) fn len(&self) -> usize {
