@@ -69,7 +69,11 @@ fn unreferenced(cases: &[PathBuf]) -> Result<(), Failed> {
             .map(|p| p.to_string_lossy())
             .collect::<Vec<_>>()
             .join("/");
-        if !known.contains(&name) {
+        // `tests/tiled.rs` has the kernels of the plans there.
+        let plan = name.strip_prefix("plans/");
+        let of_plan =
+            plan.is_some_and(|plan| root().join(format!("tests/plans/{plan}.ir")).exists());
+        if !known.contains(&name) && !of_plan {
             return Err(format!("{SNAPSHOTS}/{name}.snap belongs to no case").into());
         }
     }

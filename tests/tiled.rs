@@ -1,6 +1,7 @@
 //! Plans of tiles on random programs: tile by tile gives what the operations give.
 
 use indexmap::IndexMap;
+use optc_cli::{Streams, run_command};
 use optc_interp::{
     Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
@@ -12,6 +13,7 @@ use optc_passes::{PassContext, PassList};
 use optc_target::Target;
 use optc_tests::check::cases;
 use optc_tests::generate::{Profile, program, program_of};
+use optc_tests::paths::{files, root};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -383,4 +385,28 @@ fn plans_that_are_changed_are_refused_or_still_right() {
         cases(50) < refused && 0 < right,
         "{refused} refused, {right} right"
     );
+}
+
+/// The Python that each plan becomes, as text: what it computes is run with JAX, outside of cargo.
+#[test]
+fn plans_become_the_same_kernels() {
+    let mut settings = insta::Settings::new();
+    settings.set_snapshot_path(root().join("snapshots/plans"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    for plan in files(&root().join("tests/plans"), "ir") {
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let mut streams = Streams {
+            input: &mut std::io::empty(),
+            output: &mut output,
+            errors: &mut errors,
+        };
+        let args = ["optc".into(), "--emit=pallas".into(), plan.clone()];
+        let status = run_command(args, &mut streams);
+        let errors = String::from_utf8_lossy(&errors);
+        assert_eq!(status, 0, "{}: {errors}", plan.display());
+        let stem = plan.file_stem().unwrap_or_default().to_string_lossy();
+        let text = String::from_utf8_lossy(&output);
+        settings.bind(|| insta::assert_snapshot!(&*stem, text));
+    }
 }
