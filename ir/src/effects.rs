@@ -57,15 +57,6 @@ impl<'a> Effects<'a> {
         effects
     }
 
-    /// The effects of one function whose module is not at hand: every call may do anything.
-    #[must_use]
-    pub fn of_func(registry: &'a Registry) -> Effects<'a> {
-        Effects {
-            registry,
-            funcs: IndexMap::new(),
-        }
-    }
-
     /// What running an operation does besides giving its results.
     #[must_use]
     pub fn of(&self, func: &Func, op: Op) -> Effect {

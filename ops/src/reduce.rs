@@ -179,16 +179,9 @@ impl Operation for Reduce {
 
     /// Means of floats combine too, weighted, though no loop says so.
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
-        Some(match self.kind.combine() {
-            Some(Combine::Add) => Partial::Add,
-            Some(Combine::Multiply) => Partial::Multiply,
-            Some(Combine::Max) => Partial::Max,
-            Some(Combine::Min) => Partial::Min,
-            None if self.kind == ReduceKind::Mean && op.operand(0).ok()?.dtype.is_float() => {
-                Partial::Mean
-            }
-            None => return None,
-        })
+        let is_mean = self.kind == ReduceKind::Mean && op.operand(0).ok()?.dtype.is_float();
+        let mean = is_mean.then_some(Partial::Mean);
+        self.kind.combine().map(Partial::from).or(mean)
     }
 }
 

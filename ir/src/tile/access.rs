@@ -57,6 +57,17 @@ pub enum Combine {
     Min,
 }
 
+impl From<Combine> for Partial {
+    fn from(combine: Combine) -> Partial {
+        match combine {
+            Combine::Add => Partial::Add,
+            Combine::Multiply => Partial::Multiply,
+            Combine::Max => Partial::Max,
+            Combine::Min => Partial::Min,
+        }
+    }
+}
+
 /// The element of one dimension that a step of the loops touches.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Index {
@@ -160,12 +171,7 @@ impl Access {
         let mut all = self.reductions().map(|(_, _, combine)| combine);
         let first = all.next()?;
         let agree = all.all(|combine| combine == first);
-        agree.then_some(match first {
-            Combine::Add => Partial::Add,
-            Combine::Multiply => Partial::Multiply,
-            Combine::Max => Partial::Max,
-            Combine::Min => Partial::Min,
-        })
+        agree.then(|| first.into())
     }
 
     /// The loop that runs on, and its extent.
