@@ -2,7 +2,7 @@
 //! types, and with nothing of the planner.
 
 use optc_ir::entity::EntityId;
-use optc_ir::tile::{Group, Order, Plan, Span, Tile, access_of};
+use optc_ir::op::access::access_of;
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value, text};
 use optc_layout::Spelling;
 use optc_passes::manager::{Hooks, run};
@@ -12,6 +12,8 @@ use optc_target::{Programs, Target};
 use optc_tests::check::{cases, words};
 use optc_tests::generate::{Profile, program_of};
 use optc_tests::paths::root;
+use optc_tile::Tiling;
+use optc_tile::{Group, Order, Plan, Span, Tile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;

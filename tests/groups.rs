@@ -4,7 +4,7 @@
 use optc_interp::{
     Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
-use optc_ir::tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Steps, Tile, access_of};
+use optc_ir::op::access::access_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::{GroupReport, TileReport};
@@ -12,6 +12,8 @@ use optc_passes::{PassContext, PassList};
 use optc_tests::check::{self, cases, words};
 use optc_tests::generate::{Profile, program_of};
 use optc_tests::paths::root;
+use optc_tile::Tiling;
+use optc_tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Steps, Tile};
 use std::sync::Arc;
 
 /// The groups of the project: the name and the program.

@@ -6,7 +6,7 @@ use optc_interp::{
     Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
 use optc_ir::entity::EntityId;
-use optc_ir::tile::{Access, Axis, Expr, Group, OpTile, Order, Plan, Span, Tile, access_of};
+use optc_ir::op::access::{Access, access_of};
 use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
 use optc_passes::manager::Hooks;
 use optc_passes::{PassContext, PassList};
@@ -14,6 +14,8 @@ use optc_target::Target;
 use optc_tests::check::cases;
 use optc_tests::generate::{Profile, program, program_of};
 use optc_tests::paths::{files, root};
+use optc_tile::Tiling;
+use optc_tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Tile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ fuzz_target!(|text: &str| {
     let Ok(import) = optc_hlo::lower(&module) else {
         return;
     };
-    if let Ok(emitted) = optc_lowering::emit::hlo::emit(&import.module) {
+    if let Ok(emitted) = optc_emit::hlo::emit(&import.module) {
         assert!(
             read(&emitted).is_some(),
             "what is emitted is refused:\n{emitted}"

@@ -9,11 +9,11 @@ use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, 
 use crate::tiled::{Schedule, TileFault, run_group, schedule};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
-use optc_ir::tile::{Plan, Unit};
 use optc_ir::{
     Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure,
     Tensor, TensorType, Type, Value, ValueDef,
 };
+use optc_tile::{Plan, Unit};
 use std::rc::Rc;
 
 /// The most elements one tensor may have; a program that declares more is refused before anything

@@ -15,7 +15,6 @@ pub mod size_flow;
 pub mod stand_in;
 pub mod tensor;
 pub mod text;
-pub mod tile;
 pub mod types;
 pub mod verify;
 

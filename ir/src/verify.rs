@@ -35,12 +35,8 @@
 //! - `hbir.call`, `func.call`: the callee exists (`call-target-missing`) and takes and gives these
 //!   types (`call-argument-mismatch`, `call-result-mismatch`).
 //!
-//! # Tiles
-//! - A plan is of the form that [`crate::tile::plan`] gives (`tile-syntax`), its operations are in groups
-//!   that exist (`tile-group`), a tile has the rank of its value (`tile-rank`) and names axes of its
-//!   grid (`tile-axis`). The operation can make it (`tile-cut`) from what the group makes
-//!   (`tile-uncovered`), and adds up along axes that run in order (`tile-order`), each element once (`tile-sum`). No
-//!   group waits for what waits for it (`tile-cycle`).
+//! # Functions
+//! - What the registry asks of functions as a whole holds ([`Registry::checks`]): plans of tiles are one.
 //!
 //! # Symbolic dimensions
 //! A view between types of unknown dimensions is decided with numbers that stand for sizes
@@ -156,8 +152,9 @@ impl<'m> Verifier<'m> {
                 .for_each(|v| defined[v.index()] = true);
             self.op(func, op);
         }
-        if let Err(diags) = crate::tile::check(func, self.registry) {
-            self.diags.extend(diags);
+        for check in self.registry.checks() {
+            self.diags
+                .extend(check(func, self.registry).err().into_iter().flatten());
         }
         for (i, &value) in func.results.iter().enumerate() {
             if !defined.get(value.index()).is_some_and(|&d| d) {

@@ -5,9 +5,9 @@
 use crate::pool::{self, each_window};
 use crate::shape::wants_float;
 use crate::window::{Slide, Stated};
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::{Code, attributes};
 
 attributes! {

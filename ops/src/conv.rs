@@ -10,13 +10,13 @@ use crate::contract::permuted;
 use crate::labels::{Labels, marks, or_barrier};
 use crate::shape::{common_dtype, computed, one, show};
 use crate::window::{Slide, Stated, sizes, slides, spatial_dims, three};
+use optc_ir::op::access::{Access, Combine, Index, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
     unify,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::{Access, Combine, Index, LoopKind};
 use optc_ir::types::{DType, Dim, TensorType};
 use optc_ir::{Code, attributes};
 

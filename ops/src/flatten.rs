@@ -2,10 +2,10 @@
 
 use crate::rearrange;
 use crate::shape::one;
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes};
 

@@ -3,9 +3,9 @@
 
 use crate::shape::one;
 use optc_ir::attributes;
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::{Access, Index, LoopKind};
 
 attributes! {
     /// The same value in another layout.

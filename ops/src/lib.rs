@@ -259,13 +259,14 @@ operations! {
     View,
 }
 
-/// Every operation of the dialect.
+/// The dialect: every operation, and the check of the plans that stand in its attributes.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::empty();
     binary::register(&mut registry);
     unary::register(&mut registry);
     add_all(&mut registry);
+    registry.add_check(optc_tile::check);
     registry
 }
 

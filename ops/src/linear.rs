@@ -5,12 +5,12 @@
 use crate::contract::{Extents, partial, permuted, products};
 use crate::labels::{marks, or_barrier};
 use crate::shape::{common_dtype, one, show, wants_rank};
+use optc_ir::op::access::Access;
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
     unify,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes};
 

@@ -4,9 +4,9 @@
 use crate::cast::int_range;
 use crate::pool::{self, each_window};
 use crate::window::{Slide, Stated};
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::{Code, attributes};
 
 attributes! {

@@ -9,9 +9,9 @@ use crate::labels::{marks, or_barrier};
 use crate::pool::{self, each_window};
 use crate::shape::one;
 use crate::window::{Slide, Stated};
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::types::DType;
 use optc_ir::{Code, attributes};
 

@@ -9,13 +9,13 @@ use crate::labels::{marks, or_barrier};
 use crate::lists::per_axis;
 use crate::shape::{computed, one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{
     AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
     Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
-use optc_ir::tile::{Access, Index, LoopKind};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, field_values, words};
 

@@ -6,8 +6,8 @@ use crate::labels::{marks, or_barrier};
 use crate::shape::{one, show};
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
 use optc_ir::Code;
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role};
-use optc_ir::tile::{Access, Index, LoopKind};
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
 /// dimension.

@@ -1,9 +1,9 @@
 //! What operations that only rename elements share: each is the view that does the same.
 
 use crate::shape::Volume;
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, ViewDims, not_a_rearrangement};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::types::Dim;
 
 /// Whether values of the two shapes may have equally many elements; `false` where no sizes of what is

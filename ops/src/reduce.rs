@@ -7,11 +7,11 @@ use crate::cast::int_range;
 use crate::labels::or_barrier;
 use crate::lists::distinct_axes;
 use crate::shape::one;
+use optc_ir::op::access::{Access, Combine, Index, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::{Access, Combine, Index, LoopKind};
 use optc_ir::types::{DType, Dim};
 use optc_ir::{Code, attributes, words};
 

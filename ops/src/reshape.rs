@@ -5,9 +5,9 @@ use crate::lists::{shape_attrs, target_shape};
 use crate::rearrange;
 use crate::shape::one;
 use optc_ir::attr::Attr;
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes};
 

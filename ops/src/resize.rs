@@ -14,10 +14,10 @@
 use crate::labels::{marks, or_barrier};
 use crate::lanes::Lanes;
 use crate::shape::{computed, one, show};
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::{Access, Index, LoopKind};
 use optc_ir::types::{Dim, TensorType};
 use optc_ir::{Code, attributes, words};
 

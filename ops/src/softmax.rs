@@ -4,9 +4,9 @@
 use crate::labels::broadcasting_along;
 use crate::lanes::Lanes;
 use crate::shape::{as_axis, one, wants_float};
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::{Access, Index, LoopKind};
 use optc_ir::{Code, attributes};
 
 attributes! {

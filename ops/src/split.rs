@@ -2,11 +2,11 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, operand_bytes, result_bytes, show};
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
-use optc_ir::tile::{Access, Index, LoopKind};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes};
 

@@ -3,9 +3,9 @@
 use crate::lists::distinct_axes;
 use crate::rearrange;
 use crate::shape::{one, show};
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::{Code, attributes};
 
 attributes! {

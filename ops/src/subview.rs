@@ -5,9 +5,9 @@ use crate::broadcast;
 use crate::labels::broadcasting;
 use crate::slice::{self, Bounds, Cut, SlicePart};
 use optc_ir::attr::Attr;
+use optc_ir::op::access::Access;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, missing};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::{Code, attributes};
 
 attributes! {

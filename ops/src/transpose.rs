@@ -3,11 +3,11 @@
 use crate::labels::{marks, or_barrier};
 use crate::rearrange::{self, permutation};
 use crate::shape::{moves, one};
+use optc_ir::op::access::Access;
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::{Code, attributes};
 
 attributes! {

@@ -5,11 +5,11 @@ use crate::lists::{shape_attrs, target_shape};
 use crate::rearrange::{self, permutation};
 use crate::shape::{completed, one, same_volume};
 use optc_ir::attr::Attr;
+use optc_ir::op::access::Access;
 use optc_ir::op::{
     Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, ViewDims,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::tile::Access;
 use optc_ir::{Code, attributes};
 
 attributes! {

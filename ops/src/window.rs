@@ -1,9 +1,9 @@
 //! What conv and pooling share: windows that slide over up to three spatial dimensions.
 
 use crate::shape::computed;
+use optc_ir::op::access::{Access, Index, LoopKind};
 use optc_ir::op::{OpError, OpRef};
 use optc_ir::size::Size;
-use optc_ir::tile::{Access, Index, LoopKind};
 use optc_ir::types::Dim;
 
 /// One spatial dimension of a window.

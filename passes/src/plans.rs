@@ -1,7 +1,7 @@
 //! Keeps plans of tiles true after a pass.
 
-use optc_ir::tile::{Plan, Unit, readers};
 use optc_ir::{Diagnostic, Func, Module, Registry};
+use optc_tile::{Plan, Unit, readers};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 

@@ -85,22 +85,23 @@ pub mod layout {
 
 /// Grids and blocks: which part of each value one program works on.
 pub mod tile {
-    pub use optc_ir::tile::*;
+    pub use optc_ir::op::access::{Access, Combine, Index, Loop, LoopKind, access_of};
+    pub use optc_tile::*;
 }
 
 /// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from
 /// a module.
 pub mod hlo {
+    pub use optc_emit::hlo::{Emitted, ReadData, emit, emit_with};
     pub use optc_hlo::{
         Attrs, Computation, HloModule, Instruction, PrintedComputation, PrintedInstruction,
         Strictness, parse, print, printed,
     };
-    pub use optc_lowering::emit::hlo::{Emitted, ReadData, emit, emit_with};
 }
 
 /// Python with Pallas kernels, written from a module with a plan.
 pub mod pallas {
-    pub use optc_lowering::emit::pallas::emit;
+    pub use optc_emit::pallas::emit;
 }
 
 /// Passes: running pipelines, reports and certificates.

@@ -1,9 +1,9 @@
 //! Programs as pictures: states of a program side by side, as a graph for graphviz or as SVG.
 
 use crate::program::Program;
+use optc_emit::picture::{Charge, ChargeKind, Charges, Panel, Picture};
+use optc_emit::{dot, svg};
 use optc_ir::{Module, Registry};
-use optc_lowering::emit::picture::{Charge, ChargeKind, Charges, Panel, Picture};
-use optc_lowering::emit::{dot, svg};
 use optc_passes::stats::{CostClass, OpCost, op_costs};
 
 /// One state of a program and what stands above it, such as `before`.

@@ -117,7 +117,7 @@ fn emit(
     counts: &mut Counts,
     out: Option<&Path>,
 ) -> Option<String> {
-    let text = match optc_lowering::emit::hlo::emit(module) {
+    let text = match optc_emit::hlo::emit(module) {
         Ok(text) => text,
         Err(diag) => return Some(format!("{}: {}", diag.code, diag.message)),
     };

@@ -1,12 +1,12 @@
 //! HLO text as programs, and programs as HLO text again.
 
 use indexmap::IndexMap;
+use optc_emit::hlo::emit;
 use optc_hlo::{Strictness, import, parse};
 use optc_interp::{Fill, NoData, random_inputs, run_reference};
 use optc_ir::text::print;
 use optc_ir::verify::verify;
 use optc_ir::{Bindings, Module, Severity};
-use optc_lowering::emit::hlo::emit;
 
 const TILED: &str = include_str!("modules/tiled.hlo");
 const CONTROL: &str = include_str!("modules/control.hlo");

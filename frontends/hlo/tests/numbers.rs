@@ -6,11 +6,11 @@ mod ops_support;
 
 use indexmap::IndexMap;
 use ops_support::{Case, cases, close, type_of};
+use optc_emit::hlo::{FORMS, emit};
 use optc_interp::{NoData, argument_keys, run_reference};
 use optc_ir::text::{parse, print_attr, print_type};
 use optc_ir::verify::verify;
 use optc_ir::{Bindings, Module, Tensor, Value};
-use optc_lowering::emit::hlo::{FORMS, emit};
 use std::collections::BTreeMap;
 
 /// Operations that go out as custom calls, which come back opaque.

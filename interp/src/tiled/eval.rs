@@ -4,7 +4,7 @@ use super::error::TileFault;
 use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
-use optc_ir::tile::{Access, Index, access_of};
+use optc_ir::op::access::{Access, Index, access_of};
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, EvalContext, Freedom, FreedomClass, OpDecl, OpRef, Role,
     Structure, Tensor, Type,

@@ -9,9 +9,11 @@ use super::running::{Rows, Running};
 use crate::error::OpFailure;
 use crate::walk::{Frame, Memory};
 use optc_ir::entity::EntityId;
-use optc_ir::tile::block::Grid;
-use optc_ir::tile::{Access, AddsUp, Group, OpTile, Order, Plan, Span, Sum, access_of, adds_up};
+use optc_ir::op::access::{Access, access_of};
 use optc_ir::{DType, Func, Op, OpRef, Structure, Tensor, Value};
+use optc_tile::Tiling;
+use optc_tile::block::Grid;
+use optc_tile::{AddsUp, Group, OpTile, Order, Plan, Span, Sum, adds_up};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -193,7 +195,7 @@ fn member<M: Memory>(
     }
     let ranks = tile.reads.iter().zip(&shapes).enumerate();
     for (operand, (block, shape)) in ranks {
-        let rank = |block: &optc_ir::tile::Tile| block.0.len() != shape.len();
+        let rank = |block: &optc_tile::Tile| block.0.len() != shape.len();
         if block.as_ref().is_some_and(rank) {
             let why = format!("the block that is read of operand {operand} has another rank");
             return Err(TileFault::Plan(why).into());
@@ -204,7 +206,7 @@ fn member<M: Memory>(
     let axes = reduction_axes(group, &tile, &before)?;
     let access = access_at(frame, op)?;
     let sum = Sum { axes: axes.clone() };
-    let after = access.complete_after(&sum, before);
+    let after = sum.complete_after(&access, before);
     for &value in &data.results {
         waits.insert(value, after.clone());
     }

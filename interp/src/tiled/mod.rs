@@ -33,7 +33,7 @@ use crate::walk::{Program, run};
 use indexmap::IndexMap;
 use optc_ir::{Bindings, Module, Registry, Tensor};
 
-/// Runs a function as its plan says ([`optc_ir::tile::Plan`]); what no group has runs as in
+/// Runs a function as its plan says ([`optc_tile::Plan`]); what no group has runs as in
 /// [`run_reference`](crate::run_reference), and a function without a plan runs so altogether.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use super::eval::{Cut, Step};
 use super::part::{Part, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
-use optc_ir::tile::Index;
+use optc_ir::op::access::Index;
 use optc_ir::{DType, OpDecl, OpRef, Partial as Combine, Tensor};
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! The order in which operations and groups run.
 
 use super::error::TileFault;
-use optc_ir::tile::{Cycle, Plan, Unit, units};
 use optc_ir::{Func, Op, Registry};
+use optc_tile::{Cycle, Plan, Unit, units};
 
 /// How a function runs.
 pub(crate) struct Schedule {

@@ -4,10 +4,12 @@
 //! An operation is a struct of its attributes that implements [`Operation`]; the registry holds it with its
 //! type erased, as [`OpDecl`]. A user of the library adds an operation by registering one more.
 
+pub mod access;
 mod attributes;
 mod effect;
 mod extents;
 mod operation;
+mod rearranged;
 mod rearrangement;
 
 pub use attributes::{AttrValue, Attributes, Field, FieldValue, missing, read_field};
@@ -18,11 +20,11 @@ pub use operation::{Call, Known, Operation, Partial, Structure, Target, not_a_re
 pub use rearrangement::ViewDims;
 
 use crate::attr::{Attr, AttrDict};
-use crate::diag::Code;
+use crate::diag::{Code, Diagnostic};
 use crate::module::{Func, Op};
+use crate::op::access::Access;
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
-use crate::tile::Access;
 use crate::types::{DType, Dim, TensorType, Type};
 use indexmap::IndexMap;
 use std::sync::Arc;
@@ -334,7 +336,7 @@ pub trait OpDecl: Send + Sync {
 
     /// The loops; every dimension whole where the operation is not well formed.
     ///
-    /// Read it by [`crate::tile::access_of`].
+    /// Read it by [`access_of`].
     fn access(&self, op: &OpRef<'_>) -> Access;
 
     /// What executing it moves.
@@ -363,7 +365,12 @@ pub trait OpDecl: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Registry {
     decls: IndexMap<&'static str, Arc<dyn OpDecl>>,
+    checks: Vec<FuncCheck>,
 }
+
+/// What verifies attributes that are about a function as a whole, such as a plan of tiles. Its diagnostics
+/// carry codes of the crate that has it.
+pub type FuncCheck = fn(&Func, &Registry) -> Result<(), Vec<Diagnostic>>;
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -380,6 +387,21 @@ impl Registry {
     /// Adds an operation, in place of one of the same name.
     pub fn add<T: Operation>(&mut self) {
         self.decls.insert(T::NAME, Arc::new(Declared::<T>::NEW));
+    }
+    /// Adds what [`verify`](crate::verify::verify) asks of every function besides its operations.
+    pub fn add_check(&mut self, check: FuncCheck) {
+        if !self
+            .checks
+            .iter()
+            .any(|known| std::ptr::fn_addr_eq(*known, check))
+        {
+            self.checks.push(check);
+        }
+    }
+    /// What is asked of every function, in the order in which it was added.
+    #[must_use]
+    pub fn checks(&self) -> &[FuncCheck] {
+        &self.checks
     }
     /// The declaration of this name.
     #[must_use]

@@ -2,13 +2,13 @@
 
 use crate::attr::AttrDict;
 use crate::diag::{Code, nearest};
+use crate::op::access::Access;
 use crate::op::{
     Attributes, Effect, EvalContext, Field, Freedom, Inferred, OpDecl, OpError, OpRef, Traffic,
     ViewDims, compatible, missing_extent,
 };
 use crate::size::Size;
 use crate::tensor::{EvalError, Tensor};
-use crate::tile::Access;
 use crate::types::{DType, Dim, Type};
 use std::marker::PhantomData;
 

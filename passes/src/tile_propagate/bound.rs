@@ -2,7 +2,9 @@
 
 use crate::tile_propagate::carry::{Carried, Given, carry};
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, bytes_of};
-use optc_ir::tile::{Access, Index, Steps, Tile};
+use optc_ir::op::access::{Access, Index};
+use optc_tile::Tiling;
+use optc_tile::{Steps, Tile};
 use std::collections::BTreeMap;
 
 /// The bytes that a group moves at least, however it is tiled: those that it needs of each input, and those

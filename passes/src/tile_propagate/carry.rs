@@ -1,7 +1,8 @@
 //! Carries tiles through a group: from results to operands, and from operands to results.
 
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
-use optc_ir::tile::{Span, Steps, Tile};
+use optc_tile::Tiling;
+use optc_tile::{Span, Steps, Tile};
 use std::cell::Cell;
 
 /// What is given of one operation.

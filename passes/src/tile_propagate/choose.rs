@@ -7,7 +7,8 @@ use crate::tile_propagate::cost::{Cost, bytes_moved, cost, in_turn, work_untiled
 use crate::tile_propagate::legal::{check, check_order, widen};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, Source};
-use optc_ir::tile::{Axis, Expr, OpTile, Order, Piece, Span, Steps, Tile};
+use optc_tile::Tiling;
+use optc_tile::{Axis, Expr, OpTile, Order, Piece, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
 use std::cell::Cell;
 

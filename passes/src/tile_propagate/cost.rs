@@ -3,7 +3,8 @@
 use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, WIDE, bytes_of};
-use optc_ir::tile::{Axis, Loop, Order, Span, Steps, Tile};
+use optc_ir::op::access::Loop;
+use optc_tile::{Axis, Order, Span, Steps, Tile};
 
 /// What a plan costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use crate::tile_propagate::carry::{Carried, Given, covers};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, Source};
-use optc_ir::tile::block::Backend;
-use optc_ir::tile::{Axis, Order, Span, Sum, Tile};
+use optc_tile::block::Backend;
+use optc_tile::{Axis, Order, Span, Sum, Tile};
 
 /// Reads more of a value from memory where the part that is needed is no block that the target takes:
 /// the next larger block, then all of its last two dimensions.
@@ -143,7 +143,7 @@ pub(crate) fn check_order(
         let sum = Sum::of(&given[at].reduce, &grid);
         sum.check_order(run, &before, &grid)
             .map_err(|e| (Some(at), e.to_string()))?;
-        waits.push(op.kind.access.complete_after(&sum, before));
+        waits.push(sum.complete_after(&op.kind.access, before));
         for (r, shape) in op.leaving() {
             let tiles = pieces.iter().map(|piece| &piece[r]);
             tiles

@@ -2,9 +2,9 @@
 
 use crate::tile_propagate::local::Shape;
 use crate::tile_propagate::stored::bytes_on_chip;
-use optc_ir::tile::block::{Backend, BlockDim, BlockSpec, RankOne};
-use optc_ir::tile::{Axis, Order, Span, Tile};
 use optc_target::{Blocks, Programs, Target};
+use optc_tile::block::{Backend, BlockDim, BlockSpec, RankOne};
+use optc_tile::{Axis, Order, Span, Tile};
 use std::sync::Arc;
 
 /// What a target says about tiles.

@@ -21,16 +21,16 @@
 //!    cut, into what blocks, in which order, by what the plan costs (`cost`) where the target takes it
 //!    (`legal`, `limits`).
 //! 3. The tile of the last result is carried through the group (`carry`), from results to operands and back,
-//!    by the loops that the operations declare ([`optc_ir::tile::Access`]).
+//!    by the loops that the operations declare ([`optc_ir::op::access::Access`]).
 //! 4. An axis of the grid that is cut finer than a digit of a reshape becomes two nested axes, so that
 //!    every tile starts at a sum.
-//! 5. The plan is written as attributes ([`optc_ir::tile::plan`]).
+//! 5. The plan is written as attributes ([`optc_tile::plan`]).
 //!
 //! A program may bring a plan of its own: groups whose grid is given are kept as they are, and
 //! operations of them without a tile get the one that follows.
 //!
 //! # Soundness
-//! 1. A tile of an operand holds all that the tiles of its users read ([`optc_ir::tile::Access::steps`]).
+//! 1. A tile of an operand holds all that the tiles of its users read ([`optc_ir::op::access::Access::steps`]).
 //! 2. What leaves a group is covered by the tiles of its programs, and a sum is read when it is complete;
 //!    the verifier checks the second by itself.
 //! 3. A group waits for nothing that waits for it.
@@ -67,8 +67,8 @@ use groups::Grow;
 use legal::{check, check_order, widen};
 use limits::Limits;
 use local::{Kinds, Local, Uses};
-use optc_ir::tile::{Axis, Expr, Group, OpTile, Plan, Tile};
 use optc_ir::{Diagnostic, Func, Module, Registry};
+use optc_tile::{Axis, Expr, Group, OpTile, Plan, Tile};
 pub use report::{GroupReport, TileReport};
 
 /// The name, phases and options of the pass.

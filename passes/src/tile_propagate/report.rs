@@ -6,8 +6,8 @@ use crate::tile_propagate::cost::{Cost, cost, work_untiled};
 use crate::tile_propagate::legal::{check, widen};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Kinds, Local, Shape, Source, Uses};
-use optc_ir::tile::{Axis, Plan};
 use optc_ir::{Diagnostic, Func, Value};
+use optc_tile::{Axis, Plan};
 use std::collections::BTreeSet;
 
 /// What the groups of a program move, in bytes read from and written to memory.

@@ -1,9 +1,9 @@
 //! How a tile lies on chip: in the order of its value's layout, padded as the target pads.
 
 use optc_ir::TensorType;
-use optc_ir::tile::{Span, Tile};
 use optc_layout::{Piece, Spelling};
 use optc_target::Target;
+use optc_tile::{Span, Tile};
 use std::rc::Rc;
 
 /// The positions of a value, major to minor, without the tiles of a machine.

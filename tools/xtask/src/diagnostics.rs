@@ -38,6 +38,13 @@ pub const AREAS: &[Area] = &[
         list: "ir/src/codes.rs",
     },
     Area {
+        title: "Plans",
+        intro: "What the verifier refuses of tiles and groups.",
+        codes: || optc_tile::CODES,
+        language: Language::Ir,
+        list: "tile/src/codes.rs",
+    },
+    Area {
         title: "Operations",
         intro: "The constraints of the operations, numbered by family, which the verifier checks.",
         codes: optc_ops::codes,

@@ -1,10 +1,10 @@
 //! The generated pages: diagnostics, passes and rules, operations, targets.
 
 use crate::diagnostics;
+use optc_emit::{hlo, pallas};
 use optc_ir::op::Field;
 use optc_ir::text::print_attr;
 use optc_ir::{Attr, AttrDict, DType, OpDecl, OpRef, Structure, Type};
-use optc_lowering::emit::{hlo, pallas};
 use optc_passes::{PassList, canonicalize, view_fold};
 use optc_target::Target;
 use std::fmt::Write as _;

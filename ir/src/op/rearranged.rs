@@ -1,0 +1,198 @@
+//! The loops of reshapes and transposes: the digits that both sides share.
+
+use crate::op::access::{Access, Index, LoopKind};
+
+/// A run of positions of a row-major shape: those of stride `low` to below `high`.
+#[derive(Clone, Copy, Debug)]
+struct Digit {
+    high: u64,
+    low: u64,
+    /// The two shapes cut it in ways that have no common refinement.
+    torn: bool,
+}
+
+/// Where a dimension lies: `strides` of its end and its start.
+#[derive(Clone, Copy)]
+struct Place {
+    high: u64,
+    low: u64,
+}
+
+impl Digit {
+    fn extent(&self) -> u64 {
+        self.high / self.low
+    }
+    fn is_in(&self, place: Place) -> bool {
+        place.low <= self.low && self.high <= place.high
+    }
+    fn holds(&self, place: Place) -> bool {
+        self.low <= place.low && place.high <= self.high
+    }
+}
+
+/// The places of the dimensions in row-major order.
+fn places(dims: &[u64]) -> Vec<Place> {
+    let mut low = 1u64;
+    let mut places: Vec<Place> = Vec::with_capacity(dims.len());
+    for &n in dims.iter().rev() {
+        let high = low.saturating_mul(n);
+        places.push(Place { high, low });
+        low = high;
+    }
+    places.reverse();
+    places
+}
+
+/// The digits of two shapes with the same number of elements, most significant first: cut where
+/// either cuts, torn where the cuts of the two do not divide one another.
+fn common(a: &[Place], b: &[Place]) -> Vec<Digit> {
+    let cuts = |places: &[Place]| -> Vec<u64> {
+        let mut cuts: Vec<u64> = places.iter().flat_map(|p| [p.high, p.low]).collect();
+        cuts.push(1);
+        cuts.sort_unstable_by(|x, y| y.cmp(x));
+        cuts.dedup();
+        cuts
+    };
+    let (a, b) = (cuts(a), cuts(b));
+    let mut all: Vec<u64> = a.iter().chain(&b).copied().collect();
+    all.sort_unstable_by(|x, y| y.cmp(x));
+    all.dedup();
+    let mut digits = Vec::with_capacity(all.len());
+    let mut start = 0;
+    for end in 1..all.len() {
+        let shared = a.contains(&all[end]) && b.contains(&all[end]);
+        if !shared {
+            continue;
+        }
+        let run = &all[start..=end];
+        start = end;
+        if run.windows(2).all(|w| w[0].is_multiple_of(w[1])) {
+            let pairs = run.windows(2);
+            digits.extend(pairs.map(|w| Digit {
+                high: w[0],
+                low: w[1],
+                torn: false,
+            }));
+        } else {
+            digits.push(Digit {
+                high: run[0],
+                low: run[run.len() - 1],
+                torn: true,
+            });
+        }
+    }
+    digits
+}
+
+impl Access {
+    /// The loops of: reshape `operand` to `shape`, transpose by `perm`, reshape to `result`.
+    ///
+    /// A dimension that one side splits and the other merges has a loop a digit. Where a reshape
+    /// cuts in ways that have no common refinement (3, 4 to 4, 3), one loop runs over the elements
+    /// in row-major order; with a transpose beside it such dimensions are whole.
+    #[must_use]
+    pub fn rearranged(operand: &[u64], shape: &[u64], perm: &[usize], result: &[u64]) -> Access {
+        let mut access = Access {
+            operands: vec![vec![Index::Whole; operand.len()]],
+            results: vec![vec![Index::Whole; result.len()]],
+            ..Access::default()
+        };
+        let volume = |dims: &[u64]| dims.iter().try_fold(1u64, |a, &n| a.checked_mul(n));
+        let total = volume(operand).filter(|&n| 0 < n);
+        let same = total.is_some() && volume(shape) == total && volume(result) == total;
+        if !same || perm.len() != shape.len() || perm.iter().any(|&p| shape.len() <= p) {
+            return access;
+        }
+        let long: Vec<usize> = perm.iter().copied().filter(|&p| shape[p] != 1).collect();
+        if long.is_sorted() {
+            access.reshaped(operand, result);
+        } else {
+            access.permuted(operand, shape, perm, result);
+        }
+        access
+    }
+
+    fn reshaped(&mut self, operand: &[u64], result: &[u64]) {
+        let (x, y) = (places(operand), places(result));
+        let digits = common(&x, &y);
+        for digit in &digits {
+            self.add(digit.extent(), LoopKind::Parallel);
+        }
+        let index = |place: Place, size: u64, loops: &[crate::op::access::Loop]| {
+            if size == 1 {
+                return Index::zero();
+            }
+            let torn = digits.iter().position(|d| d.torn && d.holds(place));
+            if let Some(id) = torn {
+                let by = place.low / digits[id].low;
+                return Index::Digit {
+                    of: id,
+                    by,
+                    extent: size,
+                };
+            }
+            let own = digits.iter().enumerate().filter(|(_, d)| d.is_in(place));
+            let ids: Vec<usize> = own.map(|(id, _)| id).collect();
+            Index::merged(&ids, loops)
+        };
+        for (d, (&place, &size)) in x.iter().zip(operand).enumerate() {
+            self.operands[0][d] = index(place, size, &self.loops);
+        }
+        for (d, (&place, &size)) in y.iter().zip(result).enumerate() {
+            self.results[0][d] = index(place, size, &self.loops);
+        }
+    }
+
+    fn permuted(&mut self, operand: &[u64], shape: &[u64], perm: &[usize], result: &[u64]) {
+        let (x, middle) = (places(operand), places(shape));
+        let digits = common(&x, &middle);
+        // The digits in the order of the transposed dimensions; of a torn one its dimension alone.
+        let mut order: Vec<(Option<usize>, u64)> = Vec::new();
+        for &p in perm.iter().filter(|&&p| shape[p] != 1) {
+            if digits.iter().any(|d| d.torn && d.holds(middle[p])) {
+                order.push((None, shape[p]));
+                continue;
+            }
+            let own = digits
+                .iter()
+                .enumerate()
+                .filter(|(_, d)| d.is_in(middle[p]));
+            order.extend(own.map(|(id, d)| (Some(id), d.extent())));
+        }
+        let extents: Vec<u64> = order.iter().map(|(_, n)| *n).collect();
+        let (moved, y) = (places(&extents), places(result));
+        let fine = common(&moved, &y);
+        // Of each fine digit its loop, of each digit its fine loops; none where either is torn.
+        let mut ids: Vec<Option<usize>> = Vec::with_capacity(fine.len());
+        let mut parts: Vec<Option<Vec<usize>>> = vec![None; digits.len()];
+        for small in &fine {
+            let from = order.iter().zip(&moved).find(|(_, m)| small.is_in(**m));
+            let digit = from.and_then(|((id, _), _)| *id).filter(|_| !small.torn);
+            ids.push(digit.map(|digit| {
+                let id = self.add(small.extent(), LoopKind::Parallel);
+                parts[digit].get_or_insert_default().push(id);
+                id
+            }));
+        }
+        for (d, (&place, &size)) in x.iter().zip(operand).enumerate() {
+            let own = digits.iter().zip(&parts).filter(|(d, _)| d.is_in(place));
+            let whole = digits.iter().any(|d| d.torn && d.holds(place));
+            let ids: Option<Vec<Vec<usize>>> = own.map(|(_, part)| part.clone()).collect();
+            self.operands[0][d] = match ids {
+                _ if size == 1 => Index::zero(),
+                Some(ids) if !whole => Index::merged(&ids.concat(), &self.loops),
+                _ => Index::Whole,
+            };
+        }
+        for (d, (&place, &size)) in y.iter().zip(result).enumerate() {
+            let own = fine.iter().zip(&ids).filter(|(d, _)| d.is_in(place));
+            let whole = fine.iter().any(|d| d.torn && d.holds(place));
+            let ids: Option<Vec<usize>> = own.map(|(_, id)| *id).collect();
+            self.results[0][d] = match ids {
+                _ if size == 1 => Index::zero(),
+                Some(ids) if !whole => Index::merged(&ids, &self.loops),
+                _ => Index::Whole,
+            };
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! HLO text with layouts, as XLA's own parser reads it.
+//!
+//! - Every value has its layout; one that XLA cannot write refuses the program (`hlo-layout-inexpressible`).
+//! - A `view` is a `bitcast`, a `layout_convert` a `copy`; `hbir.call` is a fusion where it was one.
+//! - What the HLO front end kept comes back: header attributes, `hlo.*` attributes, tuples, loops.
+//! - Constants are written with all their elements; one whose elements the program does not have, as
+//!   HLO text elides them, stays elided with a warning (`hlo-constant-elided`).
+//! - An operation without instructions of its own becomes a few (a softmax, a norm), or, where that
+//!   is not written yet, a `custom-call` of its name with its attributes as the configuration.
+
+mod compose;
+mod constant;
+mod forms;
+mod func;
+mod index;
+mod ops;
+mod shape;
+mod tuple;
+mod windows;
+
+use crate::entry;
+use constant::Files;
+pub use constant::ReadData;
+pub use forms::FORMS;
+use func::Writer;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Attr, DType, Diagnostic, Func, Module, Registry};
+use std::fmt::Write;
+
+/// HLO text, and what is to be known about it.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// The module.
+    pub text: String,
+    /// A warning for each constant whose elements nobody has.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The module as HLO text, for a program whose constants lie in no files; the entry is `@main`, else the
+/// first function.
+///
+/// # Errors
+/// A layout that XLA's notation does not have, a constant in a file, no function, or functions that
+/// call each other in a circle.
+pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
+    let none = |file: &str, _: u64, _: u64, _: DType| {
+        Err(format!("there are no files to look for `{file}` in"))
+    };
+    emit_with(module, &none).map(|emitted| emitted.text)
+}
+
+/// As [`emit`]; `data` reads the files of constants.
+///
+/// # Errors
+/// As [`emit`], and the data of a constant cannot be read.
+pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
+    let entry = entry(module)?;
+    let names = names(module);
+    let order = order(module, entry)?;
+    let mut shared = Shared {
+        registry: optc_ops::registry(),
+        names,
+        reducers: IndexMap::new(),
+        files: Files::read(module, &order, data)?,
+        warnings: Vec::new(),
+    };
+    let mut texts = Vec::new();
+    for index in order {
+        let writer = Writer::new(&module.funcs[index], &mut shared, index == entry);
+        texts.push(writer.text()?);
+    }
+    let mut out = header(module, &module.funcs[entry])?;
+    for text in shared.reducers.values().chain(&texts) {
+        out.push('\n');
+        out.push_str(text);
+    }
+    Ok(Emitted {
+        text: out,
+        warnings: shared.warnings,
+    })
+}
+
+/// What all functions share.
+struct Shared {
+    registry: Registry,
+    /// The computation that each function becomes.
+    names: IndexMap<String, String>,
+    /// Reducers by name.
+    reducers: IndexMap<String, String>,
+    /// The data of constants.
+    files: Files,
+    warnings: Vec<Diagnostic>,
+}
+
+impl Shared {
+    /// The name of the computation that combines two numbers of an element type.
+    fn reducer(&mut self, opcode: &str, dtype: &str) -> String {
+        let name = format!("{opcode}_{dtype}");
+        self.reducers.entry(name.clone()).or_insert_with(|| {
+            format!(
+                "%{name} (lhs: {dtype}[], rhs: {dtype}[]) -> {dtype}[] {{\n  \
+                 %lhs = {dtype}[] parameter(0)\n  %rhs = {dtype}[] parameter(1)\n  \
+                 ROOT %{opcode} = {dtype}[] {opcode}(%lhs, %rhs)\n}}\n"
+            )
+        });
+        name
+    }
+}
+
+/// Names of computations: those of the HLO they came from, unique.
+fn names(module: &Module) -> IndexMap<String, String> {
+    let mut taken = IndexSet::new();
+    let mut names = IndexMap::new();
+    for func in &module.funcs {
+        let wanted = func.attrs.str("hlo.name").unwrap_or(&func.name);
+        let base = sanitized(wanted);
+        let mut name = base.clone();
+        let mut n = 0;
+        while !taken.insert(name.clone()) {
+            n += 1;
+            name = format!("{base}.{n}");
+        }
+        names.insert(func.name.to_string(), name);
+    }
+    names
+}
+
+/// A name of HLO text.
+fn sanitized(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let mut out: String = name
+        .chars()
+        .map(|c| if fits(c) { c } else { '_' })
+        .collect();
+    if !out.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        out.insert(0, '_');
+    }
+    let dtype = shape::is_dtype(&out);
+    if dtype || out.ends_with('-') {
+        out.push('_');
+    }
+    out
+}
+
+/// The functions that the entry needs, callees first.
+fn order(module: &Module, entry: usize) -> Result<Vec<usize>, Box<Diagnostic>> {
+    let index: IndexMap<&str, usize> = module
+        .funcs
+        .iter()
+        .enumerate()
+        .map(|(i, f)| (&*f.name, i))
+        .collect();
+    let mut done = IndexSet::new();
+    let mut open = IndexSet::new();
+    // A function and whether its callees are done.
+    let mut stack = vec![(entry, false)];
+    while let Some((at, ready)) = stack.pop() {
+        if ready {
+            open.shift_remove(&at);
+            done.insert(at);
+            continue;
+        }
+        if done.contains(&at) {
+            continue;
+        }
+        if !open.insert(at) {
+            let message = format!("@{} calls itself", module.funcs[at].name);
+            return Err(Box::new(Diagnostic::error(
+                "call-target-recursive",
+                message,
+            )));
+        }
+        stack.push((at, true));
+        let called = callees(&module.funcs[at]);
+        for name in called.iter().rev() {
+            if let Some(&callee) = index.get(name.as_str())
+                && !done.contains(&callee)
+            {
+                if open.contains(&callee) {
+                    let message = format!("@{name} calls itself");
+                    return Err(Box::new(Diagnostic::error(
+                        "call-target-recursive",
+                        message,
+                    )));
+                }
+                stack.push((callee, false));
+            }
+        }
+    }
+    Ok(done.into_iter().collect())
+}
+
+/// The functions that the attributes of a function's operations name.
+fn callees(func: &Func) -> IndexSet<String> {
+    let mut found = IndexSet::new();
+    for &op in &func.body {
+        for (_, attr) in func.ops[op].props.iter() {
+            let list = match attr {
+                Attr::Array(list) => list.as_slice(),
+                single => std::slice::from_ref(single),
+            };
+            for item in list {
+                if let Attr::Symbol(name) = item {
+                    found.insert(name.to_string());
+                }
+            }
+        }
+    }
+    found
+}
+
+fn header(module: &Module, entry: &Func) -> Result<String, Box<Diagnostic>> {
+    let name = module.name.as_deref().unwrap_or("optc");
+    let mut out = format!("HloModule {}", sanitized(name));
+    let (params, result) = tuple::boundary(entry)?;
+    if let Some(Attr::Dict(attrs)) = module.attrs.get("hlo.attributes") {
+        let text = |key: &str| attrs.str(key).map(|value| format!(", {key}={value}"));
+        for key in [
+            "is_scheduled",
+            "input_output_alias",
+            "buffer_donor",
+            "alias_passthrough_params",
+        ] {
+            out.push_str(&text(key).unwrap_or_default());
+        }
+    }
+    let _ = write!(
+        out,
+        ", entry_computation_layout={{({})->{result}}}",
+        params.join(", ")
+    );
+    if let Some(Attr::Dict(attrs)) = module.attrs.get("hlo.attributes") {
+        let first = [
+            "is_scheduled",
+            "input_output_alias",
+            "buffer_donor",
+            "alias_passthrough_params",
+        ];
+        for (key, value) in attrs.iter().filter(|(key, _)| !first.contains(key)) {
+            if let Some(value) = value.as_str() {
+                let _ = write!(out, ", {key}={value}");
+            }
+        }
+    }
+    out.push('\n');
+    for table in module
+        .attrs
+        .get("hlo.tables")
+        .and_then(Attr::as_array)
+        .unwrap_or_default()
+    {
+        if let Some(table) = table.as_str() {
+            let _ = write!(out, "\n{table}\n");
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,58 @@
+//! Tiles as block specs.
+
+use super::words::tuple;
+use optc_tile::{Expr, Span, Tile};
+
+/// An expression over the indices of a grid.
+pub(super) fn python(expr: &Expr) -> String {
+    expr.to_string()
+        .replace("floordiv", "//")
+        .replace(" mod ", " % ")
+}
+
+/// The number of the block that a span is, if it is one in every program.
+fn block_of(span: &Span, grid: &[u64]) -> Option<Expr> {
+    let extent = i64::try_from(span.extent).ok()?;
+    let (step, least) = span.start.steps();
+    let whole = step % extent == 0 && least % extent == 0;
+    whole.then(|| span.start.floordiv(extent, grid))
+}
+
+/// The spec of an array of this shape cut into these tiles. Where a tile is no block in one of its
+/// dimensions, all dimensions name the first element, as a TPU wants it.
+pub(super) fn block_spec(shape: &[u64], tile: &Tile, grid: &[u64]) -> String {
+    let axes: Vec<String> = (0..grid.len()).map(|a| format!("g{a}")).collect();
+    let lambda = if axes.is_empty() {
+        "lambda:".to_owned()
+    } else {
+        format!("lambda {}:", axes.join(", "))
+    };
+    let blocks: Option<Vec<Expr>> = tile.0.iter().map(|s| block_of(s, grid)).collect();
+    let (sizes, index): (Vec<String>, Vec<String>) = match blocks {
+        Some(blocks) => {
+            let sizes = tile.0.iter().map(|s| s.extent.to_string());
+            (sizes.collect(), blocks.iter().map(python).collect())
+        }
+        None => {
+            let spans = tile.0.iter().zip(shape);
+            spans.map(|(span, &size)| element(span, size, grid)).unzip()
+        }
+    };
+    format!("pl.BlockSpec({}, {lambda} {})", tuple(sizes), tuple(index))
+}
+
+/// A dimension that names the first element: its size, padded as far as the tile reaches outside,
+/// and the element, in the padded array.
+fn element(span: &Span, size: u64, grid: &[u64]) -> (String, String) {
+    let (low, high) = span.start.range(grid);
+    let before = low.min(0).unsigned_abs();
+    let end = high.saturating_add(span.extent.cast_signed());
+    let behind = end.saturating_sub(size.cast_signed()).max(0);
+    let extent = span.extent;
+    let mode = if before == 0 && behind == 0 {
+        format!("pl.Element({extent})")
+    } else {
+        format!("pl.Element({extent}, ({before}, {behind}))")
+    };
+    (mode, python(&span.start.offset(before.cast_signed())))
+}

@@ -1,0 +1,404 @@
+//! A Python module: one `pl.pallas_call` a group of the plan, plain `jnp` for the rest.
+//!
+//! - A kernel has one line an operation, on the tile that the plan gives it; values keep their names.
+//! - Each value that a group reads, and each that it writes, has a `pl.BlockSpec` for the part that
+//!   a program needs. A tile that is no block in some dimension names elements in all of them.
+//! - A reduction that is cut adds up in scratch memory: cleared at the first step, and what needs
+//!   the sum stands under the last step.
+//! - A group that has no kernel is written operation by operation, under a comment that says why.
+//! - Constants stand in the module, or are read from the files that hold them, beside the module.
+
+mod forms;
+mod group;
+mod helpers;
+mod index;
+mod ops;
+mod words;
+
+use crate::entry;
+pub use forms::FORMS;
+use group::{Cx, Kernel, kernel};
+use helpers::HELPERS;
+use ops::{Site, write};
+use optc_ir::entity::EntityId;
+use optc_ir::{
+    Attr, DType, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure, Tensor, Type,
+    Value,
+};
+use optc_ops::{CallOp, Constant, MlirCall, Symbol};
+use optc_tile::{Cycle, Plan, Unit, units};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::rc::Rc;
+use words::{Names, dtype, element, quoted, tuple};
+
+/// The module as Python; `main`, or the first function, becomes `main`.
+///
+/// # Errors
+/// No function, or an operation that has no form in `jnp`.
+pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
+    let entry = entry(module)?;
+    let mut names = Names::default();
+    names.fresh("main");
+    let functions: BTreeMap<&str, String> = module
+        .funcs
+        .iter()
+        .enumerate()
+        .map(|(i, f)| {
+            let name = if i == entry {
+                "main".to_owned()
+            } else {
+                names.fresh(&format!("{}_", f.name))
+            };
+            (&*f.name, name)
+        })
+        .collect();
+    let mut parts = Parts {
+        functions: Rc::new(names.clone()),
+        names,
+        ..Parts::default()
+    };
+    let mut texts = Vec::with_capacity(module.funcs.len());
+    for func in &module.funcs {
+        texts.push(function(func, registry, &functions, &mut parts)?);
+    }
+    Ok(parts.text(&module.funcs[entry], &texts))
+}
+
+/// What the functions share.
+#[derive(Default)]
+struct Parts {
+    /// The names of functions, which no value has.
+    functions: Rc<Names>,
+    /// All names of the module: its functions and kernels.
+    names: Names,
+    helpers: BTreeSet<&'static str>,
+    kernels: Vec<String>,
+    wide: bool,
+    weights: bool,
+}
+
+impl Parts {
+    fn text(&self, entry: &Func, functions: &[String]) -> String {
+        let mut out = String::from(
+            "\"\"\"Written by optc: a kernel for each group of operations, and a function that calls them.\"\"\"\n\n",
+        );
+        if self.weights {
+            out.push_str("import os\n\n");
+        }
+        out.push_str(
+            "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom jax import lax\n",
+        );
+        out.push_str("from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
+        if self.wide {
+            out.push_str("\njax.config.update(\"jax_enable_x64\", True)\n");
+        }
+        let keys = |keys: Vec<String>| {
+            let keys: Vec<String> = keys.iter().map(|k| quoted(k)).collect();
+            format!("[{}]", keys.join(", "))
+        };
+        let arguments = (0..entry.args.len()).map(|i| entry.arg_key(i)).collect();
+        let results = (0..entry.results.len())
+            .map(|i| entry.result_key(i))
+            .collect();
+        let _ = write!(
+            out,
+            "\nARGUMENTS = {}\nRESULTS = {}\n",
+            keys(arguments),
+            keys(results)
+        );
+        if self.weights {
+            out.push_str(WEIGHTS);
+        }
+        for (name, text) in HELPERS {
+            if self.helpers.contains(name) {
+                let _ = write!(out, "\n\n{text}");
+            }
+        }
+        for text in self.kernels.iter().chain(functions) {
+            let _ = write!(out, "\n\n{}\n", text.trim_end());
+        }
+        out
+    }
+}
+
+/// Reads a constant from its file.
+const WEIGHTS: &str = r#"
+
+def _weights(name, offset, length, dtype, shape):
+    """Elements of a file beside this module."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    with open(path, "rb") as file:
+        file.seek(offset)
+        data = file.read(length)
+    return jnp.asarray(np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape))
+"#;
+
+/// The most elements of a constant that stand in the module as a list.
+const MAX_LISTED: usize = 1 << 16;
+
+/// A function while it is written.
+struct Function<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    functions: &'a BTreeMap<&'a str, String>,
+    names: Vec<String>,
+    lines: Vec<String>,
+}
+
+fn function(
+    func: &Func,
+    registry: &Registry,
+    functions: &BTreeMap<&str, String>,
+    parts: &mut Parts,
+) -> Result<String, Box<Diagnostic>> {
+    for value in func.values.ids() {
+        let wide = |d: DType| d.complex_part().unwrap_or(d).bits() == 64;
+        parts.wide |= func.ty(value).as_tensor().is_some_and(|t| wide(t.dtype));
+    }
+    let plan = Plan::read(func).map_err(|mut diags| {
+        let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
+        Box::new(first.unwrap_or_else(|| Diagnostic::error("tile-syntax", "the plan is not read")))
+    })?;
+    let mut taken = Names::within(&parts.functions);
+    let names = func.values.ids().map(|value| {
+        let given = func.values[value].name.as_deref();
+        let number = format!("v{}", value.index());
+        taken.fresh(given.unwrap_or(&number))
+    });
+    let mut writer = Function {
+        func,
+        registry,
+        functions,
+        names: names.collect(),
+        lines: Vec::new(),
+    };
+    writer.body(plan.as_ref(), parts)?;
+    let name = &functions[&*func.name];
+    let args: Vec<&str> = func.args.iter().map(|&v| writer.name(v)).collect();
+    let mut params = args.join(", ");
+    if !params.is_empty() {
+        params.push_str(", ");
+    }
+    let mut out = format!("def {name}({params}*, interpret=jax.default_backend() == \"cpu\"):\n");
+    for line in &writer.lines {
+        let _ = writeln!(out, "    {line}");
+    }
+    let results: Vec<&str> = func.results.iter().map(|&v| writer.name(v)).collect();
+    let _ = match results.as_slice() {
+        [one] => writeln!(out, "    return {one}"),
+        all => writeln!(out, "    return {}", tuple(all)),
+    };
+    Ok(out)
+}
+
+impl Function<'_> {
+    fn name(&self, value: Value) -> &str {
+        &self.names[value.index()]
+    }
+
+    /// Operations and groups so that each comes after what it needs.
+    fn body(&mut self, plan: Option<&Plan>, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
+        let func = self.func;
+        let escapes = Plan::escapes(plan, func);
+        let mut kernels: BTreeMap<usize, Result<Kernel, String>> = BTreeMap::new();
+        if let Some(plan) = plan {
+            for number in (0..plan.groups.len()).filter(|&g| !plan.groups[g].ops.is_empty()) {
+                let name = parts.names.fresh(&format!("group_{number}"));
+                let found = {
+                    let cx = Cx {
+                        func,
+                        registry: self.registry,
+                        escapes: &|v| escapes[v.index()],
+                        name: &|v| self.names[v.index()].clone(),
+                    };
+                    kernel(&cx, plan, number, &name)
+                };
+                kernels.insert(number, found);
+            }
+        }
+        let units = units(func, plan, self.registry).map_err(|Cycle { op, .. }| {
+            let message = format!("{} waits for a group that waits for it", func.ops[op].name);
+            let diag = Diagnostic::error("tile-cycle", message);
+            Box::new(diag.at(func.ops[op].span, "this operation"))
+        })?;
+        for unit in units {
+            let (group, plan) = match (unit, plan) {
+                (Unit::Op(op), _) => {
+                    self.operation(op, parts)?;
+                    continue;
+                }
+                (Unit::Group(group), Some(plan)) => (group, plan),
+                (Unit::Group(_), None) => continue,
+            };
+            match kernels.get(&group) {
+                Some(Ok(kernel)) => self.call_kernel(kernel),
+                Some(Err(why)) => {
+                    let line = format!("# group {group} has no kernel: {why}");
+                    self.lines.push(line);
+                    // Constants are units of their own.
+                    for &op in &plan.groups[group].ops {
+                        if self.structure(op) != Structure::Constant {
+                            self.operation(op, parts)?;
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        for kernel in kernels.into_values().flatten() {
+            parts.helpers.extend(&kernel.helpers);
+            parts.kernels.push(kernel.text);
+        }
+        Ok(())
+    }
+
+    fn call_kernel(&mut self, kernel: &Kernel) {
+        let results = tuple(kernel.outputs.iter().map(|&v| self.name(v)));
+        let scalar = |v: Value| {
+            let shape = self.func.ty(v).as_tensor().and_then(|t| t.shape());
+            shape.is_some_and(|s| s.is_empty())
+        };
+        let arg = |&v: &Value| match scalar(v) {
+            true => format!("{}.reshape(1, 1)", self.name(v)),
+            false => self.name(v).to_owned(),
+        };
+        let args: Vec<String> = kernel.inputs.iter().map(arg).collect();
+        let line = format!("{results} = {}({})", kernel.call, args.join(", "));
+        self.lines.push(line);
+        for &v in kernel.outputs.iter().filter(|&&v| scalar(v)) {
+            let name = &self.names[v.index()];
+            self.lines.push(format!("{name} = {name}.reshape(())"));
+        }
+    }
+
+    fn structure(&self, op: Op) -> Structure {
+        self.registry.structure(&self.func.ops[op].name)
+    }
+
+    /// One operation on whole values.
+    fn operation(&mut self, op: Op, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let refuse = |why: &str| {
+            let message = format!("{} has no form in jnp: {why}", data.name);
+            let diag = Diagnostic::error("pallas-op", message).at(data.span, "this operation");
+            Box::new(diag.hint("docs/pallas.md lists the operations that are written"))
+        };
+        let name = |&v: &Value| self.name(v).to_owned();
+        let args: Vec<String> = data.operands.iter().map(name).collect();
+        let results: Vec<String> = data.results.iter().map(name).collect();
+        let op_ref = self.func.op_ref(op);
+        let texts = match self.structure(op) {
+            Structure::Constant => {
+                let text = constant(&op_ref, parts);
+                vec![text.ok_or_else(|| refuse("its data is not read"))?]
+            }
+            Structure::Call => {
+                let call = self.call(&op_ref, &args);
+                let call = call.ok_or_else(|| refuse("the function is not there"))?;
+                self.lines.push(format!("{} = {call}", targets(&results)));
+                return Ok(());
+            }
+            Structure::View => {
+                let text = view(self.registry, &op_ref, &args[0]);
+                vec![text.ok_or_else(|| refuse("a size is not a number"))?]
+            }
+            Structure::Plain | Structure::Convert | Structure::Opaque => {
+                let site = site(&op_ref).ok_or_else(|| refuse("a size is not a number"))?;
+                let written = write(&site, &args).ok_or_else(|| refuse("it is not written yet"))?;
+                parts.helpers.extend(&written.helpers);
+                written.results
+            }
+        };
+        for (name, text) in results.iter().zip(texts) {
+            self.lines.push(format!("{name} = {text}"));
+        }
+        Ok(())
+    }
+
+    /// A call of another function of the module, if that is there.
+    fn call(&self, op: &OpRef<'_>, args: &[String]) -> Option<String> {
+        let callee = CallOp::of(op).map(|call| call.callee);
+        let callee = callee.or_else(|_| MlirCall::of(op).map(|call| call.callee));
+        let Symbol(name) = callee.ok()?;
+        let function = self.functions.get(&*name)?;
+        let comma = if args.is_empty() { "" } else { ", " };
+        Some(format!(
+            "{function}({}{comma}interpret=interpret)",
+            args.join(", ")
+        ))
+    }
+}
+
+/// The left side of an assignment.
+fn targets(results: &[String]) -> String {
+    match results {
+        [one] => one.clone(),
+        all => tuple(all),
+    }
+}
+
+/// An operation on whole values; `None` where a size is not a number.
+fn site<'a>(op: &'a OpRef<'a>) -> Option<Site<'a>> {
+    let extents = |types: &[&Type]| -> Option<Vec<Vec<u64>>> {
+        types.iter().map(|ty| ty.as_tensor()?.shape()).collect()
+    };
+    Some(Site {
+        op,
+        operands: extents(&op.operands)?,
+        results: extents(&op.results)?,
+        tile: false,
+        pads: None,
+    })
+}
+
+/// A view of a whole value.
+fn view(registry: &Registry, op: &OpRef<'_>, x: &str) -> Option<String> {
+    let view = registry.rearrangement(op).ok()?;
+    let shape: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
+    let (from, to) = (op.operand(0).ok()?.shape()?, op.result(0).ok()?.shape()?);
+    Some(group::rearrangement(x, &from, &shape?, &view.perm, &to))
+}
+
+/// A constant: in the module, or read from its file.
+fn constant(op: &OpRef<'_>, parts: &mut Parts) -> Option<String> {
+    let ty = op.result(0).ok()?;
+    let (shape, name) = (tuple(ty.shape()?), dtype(ty.dtype));
+    let Constant { value, data } = Constant::of(op).ok()?;
+    if let Some(Attr::External {
+        file,
+        offset,
+        length,
+    }) = data
+    {
+        let file = quoted(&file);
+        parts.weights = true;
+        return Some(format!(
+            "_weights({file}, {offset}, {length}, {name}, {shape})"
+        ));
+    }
+    let Some(Attr::Dense(dense)) = value else {
+        return None;
+    };
+    // One number for all elements, however many they are.
+    if dense.splat {
+        let one = Tensor::from_bytes(ty.dtype, vec![1], &dense.bytes).ok()?;
+        return Some(format!("jnp.full({shape}, {}, {name})", element(&one, 0)?));
+    }
+    let tensor = optc_ops::dense_tensor(&dense).ok()?;
+    let n = tensor.len();
+    let same = (0 < n).then(|| element(&tensor, 0)).flatten();
+    let same = same.filter(|first| (1..n).all(|i| element(&tensor, i).as_ref() == Some(first)));
+    if let Some(same) = same {
+        return Some(format!("jnp.full({shape}, {same}, {name})"));
+    }
+    if MAX_LISTED < n {
+        return None;
+    }
+    let all: Option<Vec<String>> = (0..n).map(|i| element(&tensor, i)).collect();
+    let all = all?;
+    Some(format!(
+        "jnp.array([{}], {name}).reshape{shape}",
+        all.join(", ")
+    ))
+}

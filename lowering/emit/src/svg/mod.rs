@@ -1,0 +1,191 @@
+//! Programs as pictures: SVG that needs no other tool, the same bytes for the same program.
+//!
+//! An operation is a box, coloured by what it costs; a value is a wire from the box that makes it,
+//! with its type below that box, to those that read it. Layers, as far as the names that operations
+//! came with tell them, are frames around their operations. Layers that repeat an earlier one are
+//! drawn closed in programs of more than a few dozen operations, and further ones in programs that
+//! would not fit: the picture says so. Tooltips hold the full type, the attributes and the place
+//! something came from.
+
+mod draw;
+mod frame;
+mod layered;
+mod nest;
+mod text;
+pub mod tiles;
+
+use crate::graph::{Graph, Tone, Totals};
+use crate::picture::{Panel, Picture};
+use crate::svg::draw::{Style, line, rectangle, width};
+use crate::svg::frame::Block;
+use crate::words;
+
+use svg::node::element::Group;
+
+const MARGIN: f64 = 16.0;
+const PANEL_GAP: f64 = 28.0;
+const FUNCTION_GAP: f64 = 20.0;
+
+const TITLE: Style = Style {
+    size: 16.0,
+    bold: true,
+    colour: "#102027",
+    middle: false,
+};
+const SUBTITLE: Style = Style {
+    size: 12.0,
+    bold: false,
+    colour: "#37474f",
+    middle: false,
+};
+const HEADING: Style = Style {
+    size: 13.0,
+    bold: true,
+    colour: "#102027",
+    middle: false,
+};
+
+/// The picture as an SVG document, ending with a line break.
+#[must_use]
+pub fn write(picture: &Picture<'_>) -> String {
+    let columns: Vec<Column> = picture.panels.iter().map(Column::of).collect();
+    let subtitle = subtitle(&columns);
+    let top = MARGIN + 66.0;
+    let mut body = Group::new();
+    let mut x = MARGIN;
+    let mut bottom = top;
+    for column in &columns {
+        body = body.add(column.draw((x, top)));
+        x += column.width + PANEL_GAP;
+        bottom = f64::max(bottom, top + column.height);
+    }
+    let (legend, legend_width) = legend((MARGIN, MARGIN + 42.0));
+    let text = width(&picture.title, TITLE)
+        .max(width(&subtitle, SUBTITLE))
+        .max(legend_width);
+    let full = (x - PANEL_GAP + MARGIN).max(text + 2.0 * MARGIN).ceil();
+    let height = (bottom + MARGIN).ceil();
+    let document = draw::sheet(full, height)
+        .add(line(&picture.title, (MARGIN, MARGIN + 14.0), TITLE))
+        .add(line(&subtitle, (MARGIN, MARGIN + 34.0), SUBTITLE))
+        .add(legend)
+        .add(body);
+    format!("{document}\n")
+}
+
+/// What the whole picture shows, in one line: figures before and after where there are both.
+fn subtitle(columns: &[Column]) -> String {
+    match columns {
+        [] => "no program".to_owned(),
+        [only] => only.totals.line(),
+        [before, .., after] => {
+            let pairs = before
+                .totals
+                .classes()
+                .into_iter()
+                .zip(after.totals.classes());
+            let there = pairs.filter(|((name, b), (_, a))| *name == "moved" || b.0 + a.0 > 0);
+            let words: Vec<String> = there
+                .map(|((name, b), (_, a))| {
+                    let (from, to) = (words::bytes(b.1), words::bytes(a.1));
+                    format!("{name} {from} → {to} ({} → {} ops)", b.0, a.0)
+                })
+                .collect();
+            words.join("   ·   ")
+        }
+    }
+}
+
+/// The placed functions of one panel.
+struct Column {
+    title: String,
+    lines: Vec<String>,
+    functions: Vec<(Graph, Block)>,
+    totals: Totals,
+    width: f64,
+    height: f64,
+}
+
+impl Column {
+    fn of(panel: &Panel<'_>) -> Column {
+        let mut functions = Vec::new();
+        let mut totals = Totals::default();
+        let mut lines = Vec::new();
+        for (func, charges) in panel.funcs() {
+            let graph = Graph::of(func, panel.registry, charges);
+            totals = totals.plus(graph.totals());
+            let (items, notes) = nest::nest(&graph);
+            for note in notes
+                .into_iter()
+                .filter(|n| !lines.contains(n))
+                .collect::<Vec<_>>()
+            {
+                lines.push(note);
+            }
+            let block = frame::function(&graph, &items, &format!("@{}", func.name));
+            functions.push((graph, block));
+        }
+        lines.insert(0, totals.line());
+        let text = lines.iter().map(|l| width(l, SUBTITLE));
+        let text = text.fold(width(&panel.title, HEADING), f64::max);
+        let head = 26.0 + 16.0 * layered::as_float(lines.len());
+        let tall: f64 = functions.iter().map(|(_, b)| b.height + FUNCTION_GAP).sum();
+        let wide = functions.iter().map(|(_, b)| b.width);
+        Column {
+            title: panel.title.clone(),
+            totals,
+            width: wide.fold(text, f64::max),
+            height: head + tall,
+            lines,
+            functions,
+        }
+    }
+
+    fn draw(&self, at: (f64, f64)) -> Group {
+        let mut group = Group::new().add(line(&self.title, (at.0, at.1 + 14.0), HEADING));
+        let mut y = at.1 + 14.0;
+        for text in &self.lines {
+            y += 16.0;
+            group = group.add(line(text, (at.0, y), SUBTITLE));
+        }
+        y += 12.0;
+        for (graph, block) in &self.functions {
+            let x = at.0 + (self.width - block.width) / 2.0;
+            group = group.add(draw::block(graph, block, (x, y), 0));
+            y += block.height + FUNCTION_GAP;
+        }
+        group
+    }
+}
+
+/// What the colours mean, and how wide that is.
+fn legend(at: (f64, f64)) -> (Group, f64) {
+    let entries = [
+        (Tone::Compute, "computes"),
+        (Tone::View, "view, moves nothing"),
+        (Tone::Movement, "moves bytes"),
+        (Tone::Copy, "copies a part"),
+        (Tone::Expand, "repeats elements"),
+        (Tone::Constant, "constants, at compile time"),
+    ];
+    let style = Style {
+        size: 10.5,
+        ..SUBTITLE
+    };
+    let mut group = Group::new();
+    let mut x = at.0;
+    for (tone, words) in entries {
+        let (fill, stroke, _) = tone.colours();
+        let mut patch = rectangle((x, at.1), (22.0, 12.0), 3.0)
+            .set("fill", fill)
+            .set("stroke", stroke);
+        if tone == Tone::Constant {
+            patch = patch.set("stroke-dasharray", "4 3");
+        }
+        group = group
+            .add(patch)
+            .add(line(words, (x + 28.0, at.1 + 10.0), style));
+        x += 28.0 + width(words, style) + 18.0;
+    }
+    (group, x - at.0)
+}

@@ -1,0 +1,709 @@
+//! The plan of a program as a picture: every operation with the tiles of its result.
+//!
+//! A box is an operation of a group, a dashed box a value that the group reads from memory. In it
+//! stands the tensor, cut where tiles start and end: the last dimension runs to the right, the one
+//! before it down, those before are pages. A cell has the colour and the index of the program that
+//! works on it; `*` stands for every step of an axis, `0-1` for steps that overlap, as a halo does.
+//! An arrow along a dimension is the direction in which an axis of the grid runs through it; where
+//! two axes share a dimension, the faster one is drawn over its first round.
+
+use crate::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
+use optc_ir::op::access::{Access, access_of};
+use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
+use optc_tile::Tiling;
+use optc_tile::{Group as TileGroup, OpTile, Plan, Tile};
+use std::collections::{BTreeMap, BTreeSet};
+
+use svg::node::element::{Group, Path};
+
+/// An axis of more steps is drawn with its first ones and its last one.
+const MAX_STEPS: u64 = 6;
+/// The most programs that are looked at.
+const MAX_PROGRAMS: u64 = 600;
+/// The most cells of one tensor that are drawn.
+const MAX_CELLS: usize = 400;
+
+const MARGIN: f64 = 18.0;
+const GAP: f64 = 30.0;
+const LEVEL_GAP: f64 = 34.0;
+const CELL: (f64, f64) = (38.0, 22.0);
+const PAGE_GAP: f64 = 10.0;
+const ARROW: f64 = 15.0;
+
+/// The colours of the axes' arrows.
+const AXES: [&str; 6] = [
+    "#1565c0", "#d84315", "#2e7d32", "#6a1b9a", "#00838f", "#5d4037",
+];
+/// The colours of the steps of the first axis.
+const STEPS: [[u8; 3]; 8] = [
+    [144, 202, 249],
+    [255, 204, 128],
+    [165, 214, 167],
+    [244, 143, 177],
+    [206, 147, 216],
+    [128, 222, 234],
+    [230, 238, 156],
+    [188, 170, 164],
+];
+
+const TITLE: Style = Style {
+    size: 15.0,
+    bold: true,
+    colour: "#102027",
+    middle: false,
+};
+const NOTE: Style = Style {
+    size: 11.0,
+    bold: false,
+    colour: "#37474f",
+    middle: false,
+};
+const NAME: Style = Style {
+    size: 12.0,
+    bold: true,
+    colour: "#102027",
+    middle: false,
+};
+const INDEX: Style = Style {
+    size: 9.5,
+    bold: false,
+    colour: "#263238",
+    middle: true,
+};
+
+/// The plans of a module as a picture; `None` where no function has one.
+#[must_use]
+pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String> {
+    let mut panels = Vec::new();
+    for func in &module.funcs {
+        let Ok(Some(plan)) = Plan::read(func) else {
+            continue;
+        };
+        for (number, group) in plan.groups.iter().enumerate() {
+            if !group.ops.is_empty() {
+                let picture = Picture {
+                    func,
+                    registry,
+                    plan: &plan,
+                    group,
+                    grid: group.grid(),
+                };
+                panels.push((heading(func, group, number), picture.levels()));
+            }
+        }
+    }
+    if panels.is_empty() {
+        return None;
+    }
+    let (mut wires, mut body) = (Group::new(), Group::new());
+    let mut y = MARGIN + 26.0;
+    let mut right = width(title, TITLE);
+    for (heading, levels) in &panels {
+        body = body.add(line(heading, (MARGIN, y + 14.0), NOTE));
+        right = right.max(width(heading, NOTE));
+        y += 28.0;
+        let wide = levels.iter().map(|l| level_width(l)).fold(0.0, f64::max);
+        right = right.max(wide);
+        let mut places: BTreeMap<Value, (f64, f64)> = BTreeMap::new();
+        for level in levels {
+            let tall = level.iter().map(Shown::height).fold(0.0, f64::max);
+            let mut x = MARGIN + (wide - level_width(level)) / 2.0;
+            for shown in level {
+                let middle = x + shown.width() / 2.0;
+                for from in shown.reads.iter().filter_map(|v| places.get(v)) {
+                    wires = wires.add(wire(*from, (middle, y)));
+                }
+                places.insert(shown.value, (middle, y + shown.height()));
+                body = body.add(shown.draw((x, y)));
+                x += shown.width() + GAP;
+            }
+            y += tall + LEVEL_GAP;
+        }
+    }
+    let (full, height) = ((right + 2.0 * MARGIN).ceil(), y.ceil());
+    let document = sheet(full, height)
+        .add(line(title, (MARGIN, MARGIN + 12.0), TITLE))
+        .add(wires)
+        .add(body);
+    Some(format!("{document}\n"))
+}
+
+fn heading(func: &Func, group: &TileGroup, number: usize) -> String {
+    let axes = group.axes.iter().enumerate();
+    let axes = axes.map(|(i, a)| format!("g{i} = {} {}", a.extent, a.order.word()));
+    let axes: Vec<String> = axes.collect();
+    let grid = if axes.is_empty() {
+        "one program".to_owned()
+    } else {
+        axes.join(", ")
+    };
+    format!("@{}, group {number}: {grid}", func.name)
+}
+
+fn level_width(level: &[Shown]) -> f64 {
+    let sum: f64 = level.iter().map(|s| s.width() + GAP).sum();
+    (sum - GAP).max(0.0)
+}
+
+/// A wire from the bottom of one box to the top of another.
+fn wire(from: (f64, f64), to: (f64, f64)) -> Group {
+    let bend = ((to.1 - from.1) / 2.0).max(8.0);
+    let data = format!(
+        "M{},{} C{},{} {},{} {},{}",
+        coordinate(from.0),
+        coordinate(from.1),
+        coordinate(from.0),
+        coordinate(from.1 + bend),
+        coordinate(to.0),
+        coordinate(to.1 - bend),
+        coordinate(to.0),
+        coordinate(to.1)
+    );
+    let path = Path::new()
+        .set("d", data)
+        .set("fill", "none")
+        .set("stroke", "#78909c")
+        .set("stroke-width", 1.3);
+    Group::new().add(path).add(head(to, (0.0, 1.0), "#78909c"))
+}
+
+/// The head of an arrow that points in a direction.
+fn head(tip: (f64, f64), way: (f64, f64), colour: &str) -> Path {
+    let (back, side) = (7.0, 3.2);
+    let base = (tip.0 - way.0 * back, tip.1 - way.1 * back);
+    let (a, b) = (
+        (base.0 - way.1 * side, base.1 + way.0 * side),
+        (base.0 + way.1 * side, base.1 - way.0 * side),
+    );
+    let points = [tip, a, b].map(|p| format!("{},{}", coordinate(p.0), coordinate(p.1)));
+    Path::new()
+        .set(
+            "d",
+            format!("M{} L{} L{} Z", points[0], points[1], points[2]),
+        )
+        .set("fill", colour)
+}
+
+/// A group that is drawn.
+struct Picture<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    plan: &'a Plan,
+    group: &'a TileGroup,
+    grid: Vec<u64>,
+}
+
+impl Picture<'_> {
+    /// Rows of boxes: what is read from memory, then each operation below those that it reads.
+    fn levels(&self) -> Vec<Vec<Shown>> {
+        let func = self.func;
+        let inner: BTreeSet<Op> = self.group.ops.iter().copied().collect();
+        let mut level: BTreeMap<Value, usize> = BTreeMap::new();
+        let mut rows: Vec<Vec<Shown>> = Vec::new();
+        let mut put = |row: usize, shown: Shown| {
+            if rows.len() <= row {
+                rows.resize_with(row + 1, Vec::new);
+            }
+            rows[row].push(shown);
+        };
+        for &op in &self.group.ops {
+            let data = &func.ops[op];
+            let tile = &self.plan.tiles[&op];
+            let regions = self.regions(op);
+            let above = data.operands.iter().filter_map(|v| level.get(v));
+            let row = above
+                .max()
+                .map_or(usize::from(!data.operands.is_empty()), |l| l + 1);
+            for (i, &operand) in data.operands.iter().enumerate() {
+                let local = func.def_op(operand).is_some_and(|d| inner.contains(&d));
+                if !local && !level.contains_key(&operand) {
+                    level.insert(operand, row.saturating_sub(1));
+                    let read = regions.iter().filter_map(|r| r.get(i).cloned());
+                    let shown = self.shown(operand, read.collect(), Vec::new(), "from memory");
+                    put(row.saturating_sub(1), shown);
+                }
+            }
+            let name = data.name.strip_prefix("hbir.").unwrap_or(&data.name);
+            for (i, &value) in data.results.iter().enumerate() {
+                level.insert(value, row);
+                let reads = data.operands.clone();
+                let made = tile.tiles_of(i).cloned().collect();
+                put(row, self.shown(value, made, reads, name));
+            }
+        }
+        rows
+    }
+
+    /// What each part of an operation reads of its operands.
+    fn regions(&self, op: Op) -> Vec<Vec<Tile>> {
+        let pieces = self.plan.tiles[&op].pieces();
+        pieces.filter_map(|tile| self.region(op, &tile)).collect()
+    }
+
+    fn region(&self, op: Op, tile: &OpTile) -> Option<Vec<Tile>> {
+        let func = self.func;
+        let data = &func.ops[op];
+        let access: Access = access_of(self.registry.get(&data.name), &func.op_ref(op));
+        let shapes = |values: &[Value]| -> Option<Vec<Vec<u64>>> {
+            let shape = |v: &Value| func.ty(*v).as_tensor()?.shape();
+            values.iter().map(shape).collect()
+        };
+        let (operands, results) = (shapes(&data.operands)?, shapes(&data.results)?);
+        let results: Vec<&[u64]> = results.iter().map(Vec::as_slice).collect();
+        let steps = access.steps(&tile.results, &tile.reduce, &results, &self.grid);
+        let steps = steps.ok()?;
+        let region =
+            |(i, shape): (usize, &Vec<u64>)| access.operand(i, &steps, shape, &self.grid).tile;
+        Some(operands.iter().enumerate().map(region).collect())
+    }
+
+    fn shown(&self, value: Value, tiles: Vec<Tile>, reads: Vec<Value>, name: &str) -> Shown {
+        let ty = self.func.ty(value).as_tensor();
+        let shape = ty.and_then(TensorType::shape).unwrap_or_default();
+        let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
+        let given = self.func.values[value].name.as_deref();
+        let label = given.map_or_else(|| value.to_string(), |n| format!("%{n}"));
+        let dtype = ty.map_or(String::new(), |t| t.dtype.to_string());
+        let title = format!("{name}  {label}");
+        let note = format!("{}x{dtype}", dims.join("x"));
+        let memory = reads.is_empty();
+        // What a part has nothing of is not drawn.
+        let mut tiles = tiles;
+        if 1 < tiles.len() {
+            tiles.retain(|tile| !tile.is_outside(&shape, &self.grid));
+            tiles.sort_unstable();
+            tiles.dedup();
+        }
+        let spans: Vec<String> = tiles.iter().map(Tile::to_string).collect();
+        let mut tensor = Tensor::of(&shape, &tiles, &self.grid);
+        if tiles.is_empty() {
+            tensor.arrows.clear();
+        }
+        Shown {
+            value,
+            reads,
+            memory,
+            lines: vec![
+                title,
+                note,
+                match spans.is_empty() {
+                    true => "no tile yet".to_owned(),
+                    false => spans.join(" and "),
+                },
+            ],
+            tensor,
+        }
+    }
+}
+
+/// A box.
+struct Shown {
+    value: Value,
+    reads: Vec<Value>,
+    memory: bool,
+    lines: Vec<String>,
+    tensor: Tensor,
+}
+
+impl Shown {
+    fn width(&self) -> f64 {
+        let text = self.lines.iter().map(|l| width(l, NAME));
+        text.fold(self.tensor.size().0, f64::max) + 20.0
+    }
+    fn height(&self) -> f64 {
+        58.0 + self.tensor.size().1 + 10.0
+    }
+    fn draw(&self, at: (f64, f64)) -> Group {
+        let mut frame = rectangle(at, (self.width(), self.height()), 6.0)
+            .set("fill", "#fbfcfd")
+            .set("stroke", "#90a4ae");
+        if self.memory {
+            frame = frame.set("stroke-dasharray", "5 3");
+        }
+        let mut group = Group::new().add(frame);
+        for (i, text) in self.lines.iter().enumerate() {
+            let style = if i == 0 { NAME } else { NOTE };
+            let y = at.1 + 17.0 + 15.0 * [0.0, 1.0, 2.0][i.min(2)];
+            group = group.add(line(text, (at.0 + 10.0, y), style));
+        }
+        let inset = (self.width() - self.tensor.size().0) / 2.0;
+        group.add(self.tensor.draw((at.0 + inset, at.1 + 56.0)))
+    }
+}
+
+/// A dimension, cut where tiles start and end.
+struct Cuts {
+    /// The first element of each segment, and one past the last.
+    ends: Vec<u64>,
+}
+
+impl Cuts {
+    fn count(&self) -> usize {
+        self.ends.len() - 1
+    }
+    /// The segments of some elements.
+    fn range(&self, part: &std::ops::Range<u64>) -> std::ops::Range<usize> {
+        let at = |x: u64| self.ends.iter().position(|&e| e == x).unwrap_or(0);
+        at(part.start)..at(part.end)
+    }
+}
+
+/// An axis that runs along a dimension, over these segments.
+struct Arrow {
+    axis: usize,
+    dim: usize,
+    segments: std::ops::Range<usize>,
+}
+
+/// A tensor with its cells.
+struct Tensor {
+    cuts: Vec<Cuts>,
+    sizes: Vec<u64>,
+    /// Per cell that is drawn: the segments, and per axis the steps that work on it.
+    cells: BTreeMap<Vec<usize>, Vec<BTreeSet<i64>>>,
+    steps: Vec<usize>,
+    arrows: Vec<Arrow>,
+}
+
+/// The steps of an axis that are looked at.
+fn samples(extent: u64, most: u64) -> Vec<i64> {
+    let extent = extent.cast_signed();
+    let most = most.cast_signed();
+    if extent <= most {
+        return (0..extent).collect();
+    }
+    (0..most - 1).chain([extent - 1]).collect()
+}
+
+impl Tensor {
+    fn of(shape: &[u64], tiles: &[Tile], grid: &[u64]) -> Tensor {
+        let whole = Tile::whole(shape);
+        let of_rank = |t: &&Tile| t.0.len() == shape.len();
+        let mut tiles: Vec<&Tile> = tiles.iter().filter(of_rank).collect();
+        if tiles.is_empty() {
+            tiles.push(&whole);
+        }
+        let depends_on = |axis: usize| tiles.iter().any(|t| t.depends_on(axis));
+        let axes = |most: u64| -> Vec<Vec<i64>> {
+            let axis = |(a, &n): (usize, &u64)| {
+                if depends_on(a) {
+                    samples(n, most)
+                } else {
+                    vec![0]
+                }
+            };
+            grid.iter().enumerate().map(axis).collect()
+        };
+        let volume = |axes: &[Vec<i64>]| axes.iter().map(|a| a.len() as u64).product::<u64>();
+        let most = (2..=MAX_STEPS)
+            .rev()
+            .find(|&n| volume(&axes(n)) <= MAX_PROGRAMS);
+        let axes = axes(most.unwrap_or(2));
+        let programs = product(&axes);
+        let part = |tile: &Tile, program: &[i64], d: usize| tile.0[d].clipped(program, shape[d]);
+        let mut cuts = Vec::with_capacity(shape.len());
+        for (d, &size) in shape.iter().enumerate() {
+            let mut ends: BTreeSet<u64> = [0, size].into_iter().collect();
+            for (program, tile) in programs
+                .iter()
+                .flat_map(|p| tiles.iter().map(move |t| (p, t)))
+            {
+                let part = part(tile, program, d);
+                ends.extend([part.start, part.end]);
+            }
+            let mut ends: Vec<u64> = ends.into_iter().collect();
+            if ends.len() < 2 {
+                ends.push(ends[0]);
+            }
+            cuts.push(Cuts { ends });
+        }
+        let mut cells: BTreeMap<Vec<usize>, Vec<BTreeSet<i64>>> = BTreeMap::new();
+        for (program, tile) in programs
+            .iter()
+            .flat_map(|p| tiles.iter().map(move |t| (p, t)))
+        {
+            let ranges = (0..shape.len()).map(|d| {
+                let range = cuts[d].range(&part(tile, program, d));
+                range.map(|s| s as i64).collect::<Vec<i64>>()
+            });
+            for cell in product(&ranges.collect::<Vec<_>>()) {
+                let cell = cell
+                    .iter()
+                    .map(|&s| usize::try_from(s).unwrap_or(0))
+                    .collect();
+                if cells.len() >= MAX_CELLS && !cells.contains_key(&cell) {
+                    continue;
+                }
+                let steps = cells
+                    .entry(cell)
+                    .or_insert_with(|| vec![BTreeSet::new(); grid.len()]);
+                for (axis, &step) in program.iter().enumerate() {
+                    steps[axis].insert(step);
+                }
+            }
+        }
+        // Axes that a tile does not depend on run over every cell.
+        for steps in cells.values_mut() {
+            for (axis, steps) in steps.iter_mut().enumerate() {
+                if !depends_on(axis) {
+                    steps.clear();
+                }
+            }
+        }
+        let mut arrows = Vec::new();
+        // One part stands for all: they run alike.
+        let tile = tiles[0];
+        for (d, span) in tile.0.iter().enumerate() {
+            for (axis, steps) in axes.iter().enumerate() {
+                if !span.start.depends_on(axis) || steps.len() < 2 {
+                    continue;
+                }
+                let mut program = vec![0; grid.len()];
+                let from = cuts[d].range(&part(tile, &program, d));
+                // Faster axes run their whole round at the last step.
+                let pace = |a: usize| {
+                    let mut one = vec![0; grid.len()];
+                    one[a] = 1;
+                    (span.start.eval(&one) - span.start.eval(&vec![0; grid.len()])).abs()
+                };
+                for (other, steps) in axes.iter().enumerate() {
+                    if other == axis || pace(other) < pace(axis) {
+                        program[other] = *steps.last().unwrap_or(&0);
+                    }
+                }
+                let to = cuts[d].range(&part(tile, &program, d));
+                let segments = from.start.min(to.start)..from.end.max(to.end);
+                arrows.push(Arrow {
+                    axis,
+                    dim: d,
+                    segments,
+                });
+            }
+        }
+        Tensor {
+            cuts,
+            sizes: shape.to_vec(),
+            cells,
+            steps: axes.iter().map(Vec::len).collect(),
+            arrows,
+        }
+    }
+
+    /// Columns, rows and pages.
+    fn counts(&self) -> (usize, usize, usize) {
+        let rank = self.cuts.len();
+        let of = |back: usize| rank.checked_sub(back).map_or(1, |d| self.cuts[d].count());
+        let pages = self.cuts[..rank.saturating_sub(2)].iter().map(Cuts::count);
+        (of(1), of(2), pages.product::<usize>().max(1))
+    }
+
+    /// The lanes of arrows above, at the left, and above the pages.
+    fn lanes(&self) -> (f64, f64, f64) {
+        let rank = self.cuts.len();
+        let lanes = |wanted: &dyn Fn(usize) -> bool| {
+            let count = self.arrows.iter().filter(|a| wanted(a.dim)).count();
+            ARROW * (0..count).fold(0.0, |n, _| n + 1.0)
+        };
+        (
+            lanes(&|d| d + 1 == rank),
+            lanes(&|d| d + 2 == rank),
+            lanes(&|d| d + 2 < rank),
+        )
+    }
+
+    fn page(&self) -> (f64, f64) {
+        let (columns, rows, _) = self.counts();
+        let times = |n: usize, x: f64| (0..n).fold(0.0, |sum, _| sum + x);
+        (
+            times(columns, CELL.0).max(60.0),
+            times(rows, CELL.1).max(34.0),
+        )
+    }
+
+    fn size(&self) -> (f64, f64) {
+        let (above, left, pages) = self.lanes();
+        let (_, _, count) = self.counts();
+        let page = self.page();
+        let wide = (0..count).fold(0.0, |sum, _| sum + page.0 + PAGE_GAP) - PAGE_GAP;
+        (left + wide + 34.0, above + pages + page.1 + 18.0)
+    }
+
+    fn draw(&self, at: (f64, f64)) -> Group {
+        let (above, left, over) = self.lanes();
+        let (columns, rows, pages) = self.counts();
+        let page = self.page();
+        let cell = (page.0 / float(columns), page.1 / float(rows));
+        let rank = self.cuts.len();
+        let origin = |p: usize| {
+            (
+                at.0 + left + float(p) * (page.0 + PAGE_GAP),
+                at.1 + above + over,
+            )
+        };
+        let mut group = Group::new();
+        for p in 0..pages {
+            group = group.add(
+                rectangle(origin(p), page, 0.0)
+                    .set("fill", "#eceff1")
+                    .set("stroke", "#90a4ae"),
+            );
+        }
+        for (segments, steps) in &self.cells {
+            let column = rank.checked_sub(1).map_or(0, |d| segments[d]);
+            let row = rank.checked_sub(2).map_or(0, |d| segments[d]);
+            let p = self.page_of(segments);
+            let corner = origin(p);
+            let corner = (
+                corner.0 + float(column) * cell.0,
+                corner.1 + float(row) * cell.1,
+            );
+            let shape = rectangle(corner, cell, 0.0)
+                .set("fill", colour(steps))
+                .set("stroke", "#607d8b")
+                .set("stroke-width", 0.8);
+            let place = (corner.0 + cell.0 / 2.0, corner.1 + cell.1 / 2.0 + 3.5);
+            group = group.add(shape).add(line(&self.index(steps), place, INDEX));
+        }
+        let first = origin(0);
+        let (mut lane_above, mut lane_left, mut lane_over) = (0.0, 0.0, 0.0);
+        for arrow in &self.arrows {
+            let ends = (float(arrow.segments.start), float(arrow.segments.end));
+            let axis = arrow.axis;
+            if arrow.dim + 1 == rank {
+                lane_above += ARROW;
+                let y = first.1 - lane_above + 8.0;
+                let (a, b) = (first.0 + ends.0 * cell.0, first.0 + ends.1 * cell.0);
+                group = group.add(direction((a + 2.0, y), (b - 2.0, y), axis));
+            } else if arrow.dim + 2 == rank {
+                lane_left += ARROW;
+                let x = first.0 - lane_left + 8.0;
+                let (a, b) = (first.1 + ends.0 * cell.1, first.1 + ends.1 * cell.1);
+                group = group.add(direction((x, a + 2.0), (x, b - 2.0), axis));
+            } else {
+                lane_over += ARROW;
+                let y = first.1 - above - lane_over + 8.0;
+                let stride: usize = self.cuts[arrow.dim + 1..rank - 2]
+                    .iter()
+                    .map(Cuts::count)
+                    .product();
+                let last = origin((arrow.segments.end - 1) * stride).0 + page.0;
+                group = group.add(direction((first.0 + 2.0, y), (last - 2.0, y), axis));
+            }
+        }
+        let below = first.1 + page.1 + 13.0;
+        if let Some(n) = self.sizes.last() {
+            let middle = (first.0 + page.0 / 2.0, below);
+            group = group.add(line(&n.to_string(), middle, INDEX));
+        }
+        if let Some(d) = rank.checked_sub(2) {
+            let last = origin(pages - 1);
+            let place = (last.0 + page.0 + 12.0, first.1 + page.1 / 2.0 + 4.0);
+            group = group.add(line(&self.sizes[d].to_string(), place, INDEX));
+        }
+        if 2 < rank {
+            let sizes: Vec<String> = self.sizes[..rank - 2].iter().map(u64::to_string).collect();
+            let words = format!("pages: {}", sizes.join("x"));
+            let style = Style {
+                middle: false,
+                ..INDEX
+            };
+            let right = (first.0 + page.0 / 2.0 + 14.0, below);
+            group = group.add(line(&words, right, style));
+        }
+        group
+    }
+
+    fn page_of(&self, segments: &[usize]) -> usize {
+        let lead = self.cuts.len().saturating_sub(2);
+        let pairs = segments.iter().zip(&self.cuts).take(lead);
+        pairs.fold(0, |n, (s, cuts)| n * cuts.count() + s)
+    }
+
+    /// The index of the program of a cell.
+    fn index(&self, steps: &[BTreeSet<i64>]) -> String {
+        let one = |(axis, steps): (usize, &BTreeSet<i64>)| match (steps.first(), steps.last()) {
+            (Some(a), Some(b)) if a == b => a.to_string(),
+            (Some(_), Some(_)) if steps.len() == self.steps[axis] && 2 < steps.len() => {
+                "*".to_owned()
+            }
+            (Some(a), Some(b)) => format!("{a}-{b}"),
+            _ => "*".to_owned(),
+        };
+        let parts: Vec<String> = steps.iter().enumerate().map(one).collect();
+        parts.join(",")
+    }
+}
+
+/// An arrow along which an axis runs, with its name.
+fn direction(from: (f64, f64), to: (f64, f64), axis: usize) -> Group {
+    let colour = AXES[axis % AXES.len()];
+    let along = from.1 == to.1;
+    let way = if along { (1.0, 0.0) } else { (0.0, 1.0) };
+    let end = (to.0 - way.0 * 5.0, to.1 - way.1 * 5.0);
+    let path = Path::new()
+        .set(
+            "d",
+            format!(
+                "M{},{} L{},{}",
+                coordinate(from.0),
+                coordinate(from.1),
+                coordinate(end.0),
+                coordinate(end.1)
+            ),
+        )
+        .set("stroke", colour)
+        .set("stroke-width", 1.6);
+    let style = Style {
+        size: 9.5,
+        bold: true,
+        colour,
+        middle: true,
+    };
+    let place = if along {
+        ((from.0 + to.0) / 2.0, from.1 - 2.5)
+    } else {
+        (from.0 - 2.0, (from.1 + to.1) / 2.0 + 3.0)
+    };
+    let halo = rectangle((place.0 - 8.0, place.1 - 8.5), (16.0, 10.0), 2.0).set("fill", "#fbfcfd");
+    let mut group = Group::new().add(path).add(head(to, way, colour));
+    if !along {
+        group = group.add(halo);
+    }
+    group.add(line(&format!("g{axis}"), place, style))
+}
+
+/// The colour of the programs of a cell: the hue by the first axis that tells cells apart, paler
+/// by the next one.
+fn colour(steps: &[BTreeSet<i64>]) -> String {
+    let mut told = steps.iter().filter_map(|s| s.first());
+    let Some(first) = told.next() else {
+        return "#cfd8dc".to_owned();
+    };
+    let hue = STEPS[usize::try_from(*first).unwrap_or(0) % STEPS.len()];
+    let pale = told.next().map_or(0, |s| s.rem_euclid(4));
+    let mix = |c: u8| {
+        let c = i64::from(c);
+        c + (255 - c) * pale * 22 / 100
+    };
+    format!("#{:02x}{:02x}{:02x}", mix(hue[0]), mix(hue[1]), mix(hue[2]))
+}
+
+fn float(n: usize) -> f64 {
+    crate::svg::layered::as_float(n)
+}
+
+/// All choices of one entry a list, the last list fastest.
+fn product(lists: &[Vec<i64>]) -> Vec<Vec<i64>> {
+    let mut all = vec![Vec::new()];
+    for list in lists {
+        let longer = all.iter().flat_map(|head: &Vec<i64>| {
+            list.iter().map(move |&x| {
+                let mut next = head.clone();
+                next.push(x);
+                next
+            })
+        });
+        all = longer.collect();
+    }
+    all
+}

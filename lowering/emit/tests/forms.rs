@@ -1,0 +1,71 @@
+//! The lists of operations that formats have a form of say what emission does.
+
+#[path = "../../../ops/tests/ops_support/mod.rs"]
+mod ops_support;
+
+use ops_support::{cases, type_of};
+use optc_emit::{hlo, pallas};
+use optc_ir::text::{parse, print_attr, print_type};
+use optc_ir::{Module, Registry, Tensor};
+use std::collections::BTreeMap;
+
+/// The reference cases as programs, by operation.
+fn programs() -> BTreeMap<String, Vec<Module>> {
+    let mut all: BTreeMap<String, Vec<Module>> = BTreeMap::new();
+    for case in cases() {
+        let args: Vec<String> = (0..case.inputs.len()).map(|i| format!("%a{i}")).collect();
+        let attrs = case.props.iter();
+        let attrs = attrs.map(|(key, attr)| format!("{key} = {}", print_attr(attr)));
+        let list = |tensors: &[Tensor]| {
+            let types = tensors.iter().map(|t| print_type(&type_of(t)));
+            types.collect::<Vec<_>>().join(", ")
+        };
+        let left = match case.wanted.len() {
+            1 => "%0".to_owned(),
+            n => format!("%0:{n}"),
+        };
+        let source = format!(
+            "{left} = \"{}\"({}) <{{{}}}> : ({}) -> ({})\n",
+            case.name,
+            args.join(", "),
+            attrs.collect::<Vec<_>>().join(", "),
+            list(&case.inputs),
+            list(&case.wanted)
+        );
+        let module = parse(&source).unwrap_or_else(|e| panic!("{source}: {e:?}"));
+        all.entry(case.name).or_default().push(module);
+    }
+    all
+}
+
+fn hlo_writes(module: &Module, _: &Registry) -> bool {
+    hlo::emit(module).is_ok_and(|text| !text.contains(" custom-call("))
+}
+
+fn pallas_writes(module: &Module, registry: &Registry) -> bool {
+    pallas::emit(module, registry).is_ok()
+}
+
+/// An operation is listed exactly if one of its reference cases is written.
+fn check(forms: &[&str], writes: fn(&Module, &Registry) -> bool) {
+    let registry = optc_ops::registry();
+    assert!(forms.is_sorted(), "the names are sorted");
+    for name in forms {
+        assert!(registry.get(name).is_some(), "{name}: no operation");
+    }
+    for (name, modules) in programs() {
+        let written = modules.iter().any(|module| writes(module, &registry));
+        let listed = forms.contains(&&*name);
+        assert_eq!(listed, written, "{name}: listed, and written");
+    }
+}
+
+#[test]
+fn hlo_writes_the_operations_that_it_lists() {
+    check(hlo::FORMS, hlo_writes);
+}
+
+#[test]
+fn pallas_writes_the_operations_that_it_lists() {
+    check(pallas::FORMS, pallas_writes);
+}

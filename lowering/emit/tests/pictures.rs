@@ -1,0 +1,289 @@
+//! Pictures of programs: what is drawn, that it is well formed, and that it stays small.
+
+use optc_emit::picture::{Panel, Picture};
+use optc_emit::{dot, svg};
+use roxmltree::Document;
+use std::fmt::Write as _;
+
+const ATTENTION: &str = r#"
+%0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32> loc("/layer.0/attn/t")
+%1 = "hbir.relu"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32> loc("/layer.0/attn/r")
+%2 = "hbir.add"(%1, %1) : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32> loc("/layer.0/a")
+"#;
+
+/// The picture of a text, written by `write`; every operation is free.
+fn draw(text: &str, write: fn(&Picture<'_>) -> String) -> String {
+    let module = optc_ir::text::parse(text).unwrap();
+    let registry = optc_ops::registry();
+    let panel = Panel {
+        title: "as it is".to_owned(),
+        module: &module,
+        registry: &registry,
+        charges: Vec::new(),
+    };
+    let picture = Picture {
+        title: "a \"b\" <c> & \u{1}d".to_owned(),
+        panels: vec![panel],
+    };
+    let text = write(&picture);
+    assert_eq!(text, write(&picture));
+    text
+}
+
+/// All lines of text in an SVG document.
+fn words(svg: &str) -> Vec<String> {
+    let document = Document::parse(svg).unwrap();
+    let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+    texts
+        .map(|n| n.text().unwrap_or("").trim().to_owned())
+        .collect()
+}
+
+#[track_caller]
+fn says(svg: &str, wanted: &str) {
+    let words = words(svg);
+    assert!(
+        words.iter().any(|w| w == wanted),
+        "no `{wanted}` in {words:#?}"
+    );
+}
+
+#[test]
+fn a_graph_has_a_node_an_operation_and_an_edge_a_use() {
+    let text = draw(ATTENTION, dot::write);
+    assert!(
+        text.starts_with("digraph \"a \\\"b\\\" <c> & d\" {\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches(" -> ").count(), 5, "{text}");
+    assert!(
+        text.contains("p0_f0_n1 [label=\"transpose\\nperm 1 0\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("p0_f0_n0 -> p0_f0_n1 [label=\"2×3 f32\""),
+        "{text}"
+    );
+    assert!(text.contains("label=\"layer.0\""), "{text}");
+    assert!(text.contains("label=\"attn\""), "{text}");
+    let (open, closed) = (text.matches('{').count(), text.matches('}').count());
+    assert_eq!(open, closed);
+}
+
+#[test]
+fn a_picture_shows_operations_types_and_layers() {
+    let text = draw(ATTENTION, svg::write);
+    for wanted in [
+        "a \"b\" <c> & d",
+        "transpose",
+        "perm 1 0",
+        "3×2 f32",
+        "attn",
+        "layer.0",
+        "3 operations, nothing moves",
+    ] {
+        says(&text, wanted);
+    }
+    let document = Document::parse(&text).unwrap();
+    let tips = document.descendants().filter(|n| n.has_tag_name("title"));
+    let full = tips
+        .filter_map(|n| n.text())
+        .any(|t| t.contains("%0 = hbir.transpose") && t.contains("loc(\"/layer.0/attn/t\")"));
+    assert!(full, "no tooltip holds the operation");
+}
+
+#[test]
+fn layouts_are_told_unless_they_are_row_major() {
+    let text = "%0 = \"hbir.view\"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> \
+                tensor<3x2xf32, {order = [1, 0]}>\n";
+    for write in [dot::write as fn(&Picture<'_>) -> String, svg::write] {
+        let text = draw(text, write);
+        assert_eq!(text.matches("order 1 0").count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn constants_stand_in_their_readers_or_are_drawn_as_results() {
+    let text = "func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) {\n\
+        %0 = \"hbir.constant\"() <{value = dense<0.5> : tensor<f32>}> : () -> tensor<f32>\n\
+        %1 = \"hbir.mul\"(%x, %0) : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>\n\
+        %2 = \"hbir.constant\"() <{value = dense<0.25> : tensor<f32>}> : () -> tensor<f32>\n\
+        return %1, %2 : tensor<2xf32>, tensor<f32>\n}\n";
+    let text = draw(text, svg::write);
+    says(&text, "constant 0.5");
+    assert_eq!(words(&text).iter().filter(|w| *w == "constant").count(), 1);
+}
+
+/// `count` equal layers one after another, each of several operations.
+fn layers(count: usize) -> String {
+    let ty = "(tensor<2x3xf32>) -> tensor<2x3xf32>";
+    let mut text = String::new();
+    let mut next = 0;
+    let mut value = "x".to_owned();
+    for layer in 0..count {
+        for (i, op) in ["relu", "neg", "exp", "abs", "tanh", "erf", "sqrt", "neg"]
+            .iter()
+            .enumerate()
+        {
+            let _ = writeln!(
+                text,
+                "%{next} = \"hbir.{op}\"(%{value}) : {ty} loc(\"/enc/layer.{layer}/n{i}\")"
+            );
+            value = next.to_string();
+            next += 1;
+        }
+    }
+    text
+}
+
+#[test]
+fn repeated_layers_are_one_box() {
+    let text = draw(&layers(12), svg::write);
+    says(&text, "layer.1 … layer.11");
+    says(&text, "11 × identical to layer.0");
+    says(&text, "11 layers that repeat another are drawn closed");
+    assert_eq!(words(&text).iter().filter(|w| *w == "tanh").count(), 1);
+    let whole = draw(&layers(4), svg::write);
+    assert_eq!(words(&whole).iter().filter(|w| *w == "tanh").count(), 4);
+}
+
+#[test]
+fn layers_without_names_are_found_by_repetition() {
+    let ty = "(tensor<2x3xf32>) -> tensor<2x3xf32>";
+    let (mut text, mut next, mut value) = (String::new(), 0, "x".to_owned());
+    for layer in 0..12 {
+        for op in ["relu", "neg", "exp", "abs", "tanh", "erf", "sqrt"] {
+            let _ = writeln!(text, "%{next} = \"hbir.{op}\"(%{value}) : {ty}");
+            value = next.to_string();
+            next += 1;
+        }
+        let _ = writeln!(
+            text,
+            "%c{layer} = \"hbir.constant\"() <{{value = dense<0.5> : tensor<2x3xf32>}}> : () -> \
+             tensor<2x3xf32> loc(\"blocks.{layer}.weight\")\n\
+             %{next} = \"hbir.mul\"(%{value}, %c{layer}) : (tensor<2x3xf32>, tensor<2x3xf32>) -> \
+             tensor<2x3xf32>"
+        );
+        value = next.to_string();
+        next += 1;
+    }
+    let text = draw(&text, svg::write);
+    says(&text, "blocks.0");
+    says(&text, "blocks.1 … blocks.11");
+    says(&text, "11 × identical to blocks.0");
+}
+
+#[test]
+fn a_layer_that_is_left_and_entered_again_is_drawn_in_pieces() {
+    let ty = "(tensor<2xf32>) -> tensor<2xf32>";
+    let names = ["/a/p", "/a/q", "/b/p", "/b/q", "/a/r", "/a/s"];
+    let mut text = String::new();
+    for (i, name) in names.iter().enumerate() {
+        let from = i.checked_sub(1).map_or("x".to_owned(), |i| i.to_string());
+        let _ = writeln!(text, "%{i} = \"hbir.relu\"(%{from}) : {ty} loc(\"{name}\")");
+    }
+    let words = words(&draw(&text, svg::write));
+    let of = |name: &str| words.iter().filter(|w| *w == name).count();
+    assert_eq!((of("a"), of("b"), of("relu")), (2, 1, 6));
+}
+
+fn noise(i: usize) -> usize {
+    let mixed = u32::try_from(i).unwrap().wrapping_mul(2_654_435_761);
+    usize::try_from((mixed ^ (mixed >> 15)).wrapping_mul(2_246_822_519) >> 20).unwrap() % 7
+}
+
+/// A chain of many operations in no order that repeats.
+fn chain(count: usize, named: bool) -> String {
+    let mut text = String::new();
+    for i in 0..count {
+        let from = i.checked_sub(1).map_or("x".to_owned(), |i| i.to_string());
+        let op = ["relu", "neg", "exp", "abs", "tanh", "erf", "sqrt"][noise(i)];
+        let loc = if named {
+            format!(" loc(\"/part.{}/step.{}/op\")", i / 500, i / 20 + i % 3)
+        } else {
+            String::new()
+        };
+        let ty = "(tensor<2xf32>) -> tensor<2xf32>";
+        let _ = writeln!(text, "%{i} = \"hbir.{op}\"(%{from}) : {ty}{loc}");
+    }
+    text
+}
+
+#[test]
+fn a_large_program_is_shortened_and_says_so() {
+    for named in [false, true] {
+        let text = draw(&chain(5000, named), svg::write);
+        let document = Document::parse(&text).unwrap();
+        let boxes = document.descendants().filter(|n| n.has_tag_name("rect"));
+        assert!(boxes.count() < 1200);
+        assert!(text.len() < 400_000, "{} bytes", text.len());
+        says(&text, "5000 operations, nothing moves");
+        let words = words(&text);
+        assert!(
+            words
+                .iter()
+                .any(|w| w.contains("to keep the picture small")),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn a_program_without_operations_is_drawn() {
+    let text =
+        "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}\n";
+    says(&draw(text, svg::write), "@f");
+    assert_eq!(draw(text, dot::write).matches(" -> ").count(), 1);
+    let empty = Picture {
+        title: String::new(),
+        panels: Vec::new(),
+    };
+    assert!(Document::parse(&svg::write(&empty)).is_ok());
+    assert!(dot::write(&empty).ends_with("}\n"));
+}
+
+/// Rectangles of boxes and lines of text do not leave the picture, and lines do not overlap.
+#[test]
+fn text_stays_apart_and_inside() {
+    for source in [
+        ATTENTION.to_owned(),
+        layers(12),
+        layers(3),
+        chain(300, true),
+    ] {
+        let text = draw(&source, svg::write);
+        let document = Document::parse(&text).unwrap();
+        let number = |node: &roxmltree::Node<'_, '_>, name: &str| {
+            let text = node.attribute(name).unwrap_or("0");
+            text.parse::<f64>().unwrap()
+        };
+        let root = document.root_element();
+        let (width, height) = (number(&root, "width"), number(&root, "height"));
+        let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+        let mut lines: Vec<(f64, f64, f64, f64)> = Vec::new();
+        for node in texts {
+            let (x, y, size) = (
+                number(&node, "x"),
+                number(&node, "y"),
+                number(&node, "font-size"),
+            );
+            // Half the size a character is less than fonts have: what overlaps so, overlaps.
+            let words = node.text().unwrap_or("").trim().chars().count();
+            let wide = f64::from(u32::try_from(words).unwrap()) * size * 0.5;
+            let left = if node.attribute("text-anchor").is_some() {
+                x - wide / 2.0
+            } else {
+                x
+            };
+            assert!(left >= 0.0 && left + wide <= width, "{:?}", node.text());
+            assert!(y - size >= 0.0 && y <= height);
+            lines.push((left, y - size * 0.7, left + wide, y));
+        }
+        for (i, a) in lines.iter().enumerate() {
+            for b in &lines[..i] {
+                let apart = a.2 <= b.0 || b.2 <= a.0 || a.3 <= b.1 || b.3 <= a.1;
+                assert!(apart, "{a:?} overlaps {b:?}");
+            }
+        }
+    }
+}

@@ -1,3 +1,0 @@
-//! Writes programs in other forms.
-
-pub mod emit;

@@ -1,0 +1,562 @@
+//! The plan of a function as attributes of the function and of its operations.
+//!
+//! The function lists the grids, one a group; each operation of a group says where its results and
+//! its cut reductions lie in it:
+//!
+//! ```mlir
+//! func.func @main(…) -> … attributes {hbir.groups = [{grid = [4, 2], order = ["parallel", "arbitrary"]}]} {
+//!   %0 = "hbir.linear"(%x, %w) {tile = {group = 0, reduce = ["64 @ g1 * 64"], result = ["16 @ g0 * 16", "128"]}} : …
+//! ```
+//!
+//! - Programs run in the order of the grid, the last axis fastest. Along an axis that is
+//!   `parallel` (the default) any order does.
+//! - `result` has a list of spans for each result, or that list itself of an operation with one
+//!   result. Without it the tile is still to be found.
+//! - `reduce` has a span for each loop that the operation reduces over, in the order of its
+//!   declaration ([`optc_ir::op::access::Access`]); without it no reduction is cut.
+//! - `reduce` of a softmax is the part of its axis that a program has: it runs on with the greatest
+//!   element and the sum so far, and the product that reads it adds up over the same part.
+//! - `read` has a list of spans for each operand that a program reads from memory: the block that is
+//!   fetched where that is more than the tile needs, as the rules of a target may want it. The list
+//!   is empty for the others.
+//! - `more` has further parts that an operation makes in a program, each with a `result` and, where it
+//!   needs one, a `read` of its own: what different readers want of one value is no single box. Each
+//!   reader takes the first part that holds what it needs. Parts share the `reduce`.
+//! - An operation with a cut reduction adds up over the axes of `reduce`: it is complete at the last
+//!   step of them, and what needs it in the group runs at that step only.
+
+use crate::span::{Span, Tile};
+use optc_ir::attr::{Attr, AttrDict};
+use optc_ir::diag::Diagnostic;
+use optc_ir::entity::EntityId;
+use optc_ir::module::{Func, Op};
+use std::collections::BTreeMap;
+
+/// The attribute of a function with its grids.
+pub const GROUPS: &str = "hbir.groups";
+/// The attribute of an operation with its tile.
+pub const TILE: &str = "tile";
+
+/// The groups of a function and the tiles of their operations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// The groups, by number.
+    pub groups: Vec<Group>,
+    /// The tile of each operation that is in a group.
+    pub tiles: BTreeMap<Op, OpTile>,
+}
+
+/// A grid and the operations that run once a program of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Group {
+    /// The axes, the last one fastest.
+    pub axes: Vec<Axis>,
+    /// The operations, in execution order.
+    pub ops: Vec<Op>,
+}
+
+/// One axis of a grid.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Axis {
+    /// The number of steps, at least 1.
+    pub extent: u64,
+    /// Whether their order matters.
+    pub order: Order,
+}
+
+/// Whether the order of the steps along an axis matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Order {
+    /// Any order, at the same time too.
+    #[default]
+    Parallel,
+    /// One after the other: a reduction adds up along it.
+    Arbitrary,
+}
+
+/// What one operation does in a program of its group.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct OpTile {
+    /// The number of the group.
+    pub group: usize,
+    /// The tile of each result; empty while it is still to be found.
+    pub results: Vec<Tile>,
+    /// The part of each reduction loop; empty when none is cut.
+    pub reduce: Vec<Span>,
+    /// Per operand the block that is fetched from memory, where that is not what the tile needs;
+    /// empty when there is none.
+    pub reads: Vec<Option<Tile>>,
+    /// What it makes besides, part by part.
+    pub more: Vec<Piece>,
+}
+
+/// One more part of what an operation makes in a program.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Piece {
+    /// The tile of each result.
+    pub results: Vec<Tile>,
+    /// See [`OpTile::reads`].
+    pub reads: Vec<Option<Tile>>,
+}
+
+impl OpTile {
+    /// The number of parts; none while the tile is still to be found.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        if self.results.is_empty() {
+            0
+        } else {
+            1 + self.more.len()
+        }
+    }
+
+    /// Each part as the tile of an operation that makes it alone.
+    pub fn pieces(&self) -> impl Iterator<Item = OpTile> + '_ {
+        let first = (&self.results, &self.reads);
+        let all = std::iter::once(first).chain(self.more.iter().map(|p| (&p.results, &p.reads)));
+        all.take(self.count()).map(|(results, reads)| OpTile {
+            group: self.group,
+            results: results.clone(),
+            reduce: self.reduce.clone(),
+            reads: reads.clone(),
+            more: Vec::new(),
+        })
+    }
+
+    /// The tiles of one result, part by part.
+    pub fn tiles_of(&self, result: usize) -> impl Iterator<Item = &Tile> {
+        let more = self.more.iter().map(move |p| p.results.get(result));
+        let all = std::iter::once(self.results.get(result)).chain(more);
+        all.flatten()
+    }
+
+    /// The first part of a result that holds a tile, for a value of this shape.
+    #[must_use]
+    pub fn holding(
+        &self,
+        result: usize,
+        wanted: &Tile,
+        shape: &[u64],
+        grid: &[u64],
+    ) -> Option<usize> {
+        let mut tiles = self.tiles_of(result);
+        tiles.position(|tile| tile.holds(wanted, shape, grid))
+    }
+}
+
+impl Order {
+    /// The word in the text.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Order::Parallel => "parallel",
+            Order::Arbitrary => "arbitrary",
+        }
+    }
+}
+
+impl Group {
+    /// The extents of the axes.
+    #[must_use]
+    pub fn grid(&self) -> Vec<u64> {
+        self.axes.iter().map(|a| a.extent).collect()
+    }
+
+    /// The number of programs.
+    #[must_use]
+    pub fn programs(&self) -> u64 {
+        let extents = self.axes.iter().map(|a| a.extent);
+        extents.fold(1, u64::saturating_mul)
+    }
+}
+
+impl Plan {
+    /// Reads the attributes of a function; `None` if there are none.
+    ///
+    /// # Errors
+    /// Attributes of another form, tiles of a group that does not exist.
+    pub fn read(func: &Func) -> Result<Option<Plan>, Vec<Diagnostic>> {
+        let mut diags = Vec::new();
+        let mut plan = Plan::default();
+        let groups = func.attrs.get(GROUPS);
+        if let Some(attr) = groups {
+            match read_groups(attr) {
+                Ok(groups) => plan.groups = groups,
+                Err(fault) => {
+                    let diag = Diagnostic::error("tile-syntax", fault);
+                    return Err(vec![diag.at(func.span, "this function")]);
+                }
+            }
+        }
+        for &op in &func.body {
+            let data = &func.ops[op];
+            let Some(attr) = data.attrs.get(TILE) else {
+                continue;
+            };
+            // Operations of other dialects may have a `tile` of their own.
+            if groups.is_none() && !data.name.starts_with("hbir.") {
+                continue;
+            }
+            let place = |diag: Diagnostic| diag.at(data.span, "this operation");
+            match read_tile(attr, data.operands.len(), data.results.len()) {
+                Ok(tile) if tile.group < plan.groups.len() => {
+                    plan.groups[tile.group].ops.push(op);
+                    plan.tiles.insert(op, tile);
+                }
+                Ok(tile) => {
+                    let message = format!(
+                        "{} is in group {}, wanted one of the {} groups of @{}",
+                        data.name,
+                        tile.group,
+                        plan.groups.len(),
+                        func.name
+                    );
+                    let hint = format!("`{GROUPS}` of the function lists the grids");
+                    diags.push(place(Diagnostic::error("tile-group", message).hint(hint)));
+                }
+                Err(fault) => {
+                    let message = format!("the tile of {}: {fault}", data.name);
+                    diags.push(place(Diagnostic::error("tile-syntax", message)));
+                }
+            }
+        }
+        if !diags.is_empty() {
+            return Err(diags);
+        }
+        Ok((groups.is_some() || !plan.tiles.is_empty()).then_some(plan))
+    }
+
+    /// The values that something outside of their own group uses, by number: what leaves the function
+    /// and what is in no group count as outside.
+    #[must_use]
+    pub fn escapes(plan: Option<&Plan>, func: &Func) -> Vec<bool> {
+        let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
+        let mut escapes = vec![false; func.values.len()];
+        for &op in &func.body {
+            for &operand in &func.ops[op].operands {
+                let writer = func.def_op(operand).and_then(group_of);
+                escapes[operand.index()] |= writer.is_none() || writer != group_of(op);
+            }
+        }
+        for &value in &func.results {
+            escapes[value.index()] = true;
+        }
+        escapes
+    }
+
+    /// Writes the attributes of a function, in the place of those that it has.
+    pub fn write(&self, func: &mut Func) {
+        if self.groups.is_empty() {
+            func.attrs.remove(GROUPS);
+        } else {
+            let groups = self.groups.iter().map(write_group);
+            func.attrs.set(GROUPS, Attr::Array(groups.collect()));
+        }
+        for i in 0..func.body.len() {
+            let op = func.body[i];
+            match self.tiles.get(&op) {
+                Some(tile) => func.ops[op].attrs.set(TILE, write_tile(tile)),
+                None => {
+                    func.ops[op].attrs.remove(TILE);
+                }
+            }
+        }
+    }
+}
+
+fn read_groups(attr: &Attr) -> Result<Vec<Group>, String> {
+    let wanted =
+        "`hbir.groups` wants a list of `{grid = [4, 2], order = [\"parallel\", \"arbitrary\"]}`";
+    let list = attr.as_array().ok_or(wanted)?;
+    let mut groups = Vec::with_capacity(list.len());
+    for (i, item) in list.iter().enumerate() {
+        let Attr::Dict(dict) = item else {
+            return Err(wanted.to_owned());
+        };
+        known_names(dict, &["grid", "order"])?;
+        let extents = dict.ints("grid").ok_or(wanted)?;
+        let order = match dict.get("order") {
+            None => vec![Order::Parallel; extents.len()],
+            Some(order) => read_order(order).ok_or(wanted)?,
+        };
+        if order.len() != extents.len() {
+            return Err(format!(
+                "group {i} has {} extents and {} orders, wanted one an axis",
+                extents.len(),
+                order.len()
+            ));
+        }
+        let mut axes = Vec::with_capacity(extents.len());
+        for (n, order) in extents.into_iter().zip(order) {
+            let extent = u64::try_from(n).ok().filter(|n| (1..=1 << 40).contains(n));
+            let extent = extent
+                .ok_or_else(|| format!("group {i} has a grid axis of {n}, wanted 1 or more"))?;
+            axes.push(Axis { extent, order });
+        }
+        let ops = Vec::new();
+        groups.push(Group { axes, ops });
+    }
+    Ok(groups)
+}
+
+fn read_order(attr: &Attr) -> Option<Vec<Order>> {
+    let order = |word: &Attr| match word.as_str()? {
+        "parallel" => Some(Order::Parallel),
+        "arbitrary" => Some(Order::Arbitrary),
+        _ => None,
+    };
+    attr.as_array()?.iter().map(order).collect()
+}
+
+fn known_names(dict: &AttrDict, known: &[&str]) -> Result<(), String> {
+    match dict.iter().find(|(name, _)| !known.contains(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!("found `{name}`, wanted {}", known.join(", "))),
+    }
+}
+
+fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, String> {
+    let wanted = "wanted `{group = 0, result = [\"16 @ g0 * 16\", \"128\"]}`";
+    let Attr::Dict(dict) = attr else {
+        return Err(wanted.to_owned());
+    };
+    known_names(dict, &["group", "more", "read", "reduce", "result"])?;
+    let group = dict.int("group").and_then(|n| usize::try_from(n).ok());
+    let mut tile = OpTile {
+        group: group.ok_or(wanted)?,
+        ..OpTile::default()
+    };
+    if let Some(reduce) = dict.get("reduce") {
+        tile.reduce = read_spans(reduce)?;
+    }
+    let first = read_piece(dict, operands, results)?;
+    (tile.results, tile.reads) = (first.results, first.reads);
+    let Some(more) = dict.get("more") else {
+        return Ok(tile);
+    };
+    let wanted = "`more` wants a list of `{result = [\"16 @ g0 * 16 + 64\", \"128\"]}`";
+    if tile.results.is_empty() {
+        return Err("`more` wants a `result` beside it".to_owned());
+    }
+    for item in more.as_array().ok_or(wanted)? {
+        let Attr::Dict(dict) = item else {
+            return Err(wanted.to_owned());
+        };
+        known_names(dict, &["read", "result"])?;
+        let piece = read_piece(dict, operands, results)?;
+        if piece.results.is_empty() && results != 0 {
+            return Err(wanted.to_owned());
+        }
+        tile.more.push(piece);
+    }
+    Ok(tile)
+}
+
+/// The `result` and the `read` of one part.
+fn read_piece(dict: &AttrDict, operands: usize, results: usize) -> Result<Piece, String> {
+    let mut piece = Piece::default();
+    if let Some(read) = dict.get("read") {
+        let list = read
+            .as_array()
+            .ok_or("`read` wants a list of lists of spans")?;
+        if list.len() != operands {
+            let found = list.len();
+            return Err(format!(
+                "`read` has {found} blocks, wanted {operands}, one an operand"
+            ));
+        }
+        for item in list {
+            let spans = read_spans(item)?;
+            piece.reads.push((!spans.is_empty()).then_some(Tile(spans)));
+        }
+    }
+    let Some(result) = dict.get("result") else {
+        return Ok(piece);
+    };
+    let list = result
+        .as_array()
+        .ok_or("`result` wants a list of spans, `[\"16 @ g0 * 16\", \"128\"]`")?;
+    let nested = list.iter().all(|a| a.as_array().is_some());
+    if results == 1 && !(nested && list.len() == 1) {
+        piece.results.push(Tile(read_spans(result)?));
+        return Ok(piece);
+    }
+    if list.len() != results {
+        let found = list.len();
+        return Err(format!("found {found} results, wanted {results}"));
+    }
+    for item in list {
+        piece.results.push(Tile(read_spans(item)?));
+    }
+    Ok(piece)
+}
+
+fn read_spans(attr: &Attr) -> Result<Vec<Span>, String> {
+    let wanted = "wanted a list of spans, `[\"16 @ g0 * 16\", \"128\"]`";
+    let list = attr.as_array().ok_or(wanted)?;
+    let mut spans = Vec::with_capacity(list.len());
+    for item in list {
+        let text = item.as_str().ok_or(wanted)?;
+        spans.push(Span::parse(text).map_err(|e| e.to_string())?);
+    }
+    Ok(spans)
+}
+
+fn write_group(group: &Group) -> Attr {
+    let extents: Vec<u64> = group.grid();
+    let order = group.axes.iter().map(|a| Attr::str(a.order.word()));
+    let dict = AttrDict::new()
+        .with("grid", Attr::ints(&extents))
+        .with("order", Attr::Array(order.collect()));
+    Attr::Dict(dict)
+}
+
+fn write_tile(tile: &OpTile) -> Attr {
+    let spans = |spans: &[Span]| {
+        let texts = spans.iter().map(|s| Attr::str(&s.to_string()));
+        Attr::Array(texts.collect())
+    };
+    let read_into = |dict: &mut AttrDict, reads: &[Option<Tile>]| {
+        if reads.iter().any(Option::is_some) {
+            let read = |tile: &Option<Tile>| spans(tile.as_ref().map_or(&[][..], |t| &t.0));
+            let blocks = reads.iter().map(read);
+            dict.set("read", Attr::Array(blocks.collect()));
+        }
+    };
+    let result_into = |dict: &mut AttrDict, results: &[Tile]| match results {
+        [] => {}
+        [one] => dict.set("result", spans(&one.0)),
+        many => {
+            let lists = many.iter().map(|t| spans(&t.0));
+            dict.set("result", Attr::Array(lists.collect()));
+        }
+    };
+    let group = i64::try_from(tile.group).unwrap_or(i64::MAX);
+    let mut dict = AttrDict::new().with("group", Attr::int(group));
+    if !tile.more.is_empty() {
+        let piece = |piece: &Piece| {
+            let mut dict = AttrDict::new();
+            read_into(&mut dict, &piece.reads);
+            result_into(&mut dict, &piece.results);
+            Attr::Dict(dict)
+        };
+        let pieces = tile.more.iter().map(piece);
+        dict.set("more", Attr::Array(pieces.collect()));
+    }
+    read_into(&mut dict, &tile.reads);
+    if !tile.reduce.is_empty() {
+        dict.set("reduce", spans(&tile.reduce));
+    }
+    result_into(&mut dict, &tile.results);
+    Attr::Dict(dict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optc_ir::text;
+
+    const PROGRAM: &str = r#"func.func @main(%x: tensor<64x128xf32>, %w: tensor<32x128xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4, 2], order = ["parallel", "arbitrary"]}]} {
+  %0 = "hbir.linear"(%x, %w) {tile = {group = 0, reduce = ["64 @ g1 * 64"], result = ["16 @ g0 * 16", "32"]}} : (tensor<64x128xf32>, tensor<32x128xf32>) -> tensor<64x32xf32>
+  %1 = "hbir.relu"(%0) {tile = {group = 0}} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %1 : tensor<64x32xf32>
+}
+"#;
+
+    #[test]
+    fn plans_read_and_write() {
+        let mut module = text::parse(PROGRAM).unwrap();
+        let plan = Plan::read(&module.funcs[0]).unwrap().unwrap();
+        assert_eq!(plan.groups.len(), 1);
+        assert_eq!(plan.groups[0].grid(), [4, 2]);
+        assert_eq!(plan.groups[0].ops.len(), 2);
+        let first = &plan.tiles[&plan.groups[0].ops[0]];
+        assert_eq!(first.results[0].to_string(), "[16 @ g0 * 16, 32]");
+        assert_eq!(first.reduce[0].to_string(), "64 @ g1 * 64");
+        assert!(plan.tiles[&plan.groups[0].ops[1]].results.is_empty());
+        assert!(first.reads.is_empty());
+        Plan::default().write(&mut module.funcs[0]);
+        assert_eq!(Plan::read(&module.funcs[0]).unwrap(), None);
+        plan.write(&mut module.funcs[0]);
+        assert_eq!(text::print(&module), PROGRAM);
+    }
+
+    #[test]
+    fn parts_read_and_write() {
+        let program = PROGRAM.replace(
+            "group = 0, reduce",
+            "group = 0, more = [{read = [[\"64\", \"64\"], []], result = [\"16 @ g0 * 16 + 1\", \"32\"]}], reduce",
+        );
+        let mut module = text::parse(&program).unwrap();
+        let plan = Plan::read(&module.funcs[0]).unwrap().unwrap();
+        let first = &plan.tiles[&plan.groups[0].ops[0]];
+        assert_eq!((first.count(), first.pieces().count()), (2, 2));
+        let piece = first.pieces().nth(1).unwrap();
+        assert_eq!(piece.results[0].to_string(), "[16 @ g0 * 16 + 1, 32]");
+        assert_eq!(piece.reads[0].as_ref().unwrap().to_string(), "[64, 64]");
+        assert_eq!(piece.reduce, first.reduce);
+        plan.write(&mut module.funcs[0]);
+        assert_eq!(text::print(&module), program);
+        for wrong in [
+            "more = [1], reduce",
+            "more = [{}], reduce",
+            "more = 1, reduce",
+        ] {
+            let program = PROGRAM.replace("reduce = [\"64", &format!("{} = [\"64", wrong));
+            let module = text::parse(&program).unwrap();
+            assert!(Plan::read(&module.funcs[0]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_fetched_read_and_write() {
+        let program = PROGRAM.replace(
+            "group = 0, reduce",
+            "group = 0, read = [[\"64\", \"64 @ g1 * 64\"], []], reduce",
+        );
+        let mut module = text::parse(&program).unwrap();
+        let plan = Plan::read(&module.funcs[0]).unwrap().unwrap();
+        let first = &plan.tiles[&plan.groups[0].ops[0]];
+        assert_eq!(
+            first.reads[0].as_ref().unwrap().to_string(),
+            "[64, 64 @ g1 * 64]"
+        );
+        assert_eq!(first.reads[1], None);
+        plan.write(&mut module.funcs[0]);
+        assert_eq!(text::print(&module), program);
+    }
+
+    #[test]
+    fn faults_are_named() {
+        for (from, to, wanted) in [
+            ("[4, 2]", "[4]", "1 extents and 2 orders"),
+            ("[4, 2]", "[4, 0]", "a grid axis of 0, wanted 1 or more"),
+            ("\"arbitrary\"", "\"any\"", "`hbir.groups` wants"),
+            (
+                "group = 0, reduce",
+                "group = 3, reduce",
+                "wanted one of the 1 groups of @main",
+            ),
+            ("\"32\"]", "32]", "wanted a list of spans"),
+            (
+                "group = 0, reduce",
+                "group = 0, read = [[]], reduce",
+                "`read` has 1 blocks, wanted 2, one an operand",
+            ),
+            (
+                "g1 * 64\"",
+                "h1\"",
+                "found `h1`, wanted a number, a grid index",
+            ),
+            (
+                "reduce =",
+                "reduced =",
+                "found `reduced`, wanted group, more, read, reduce, result",
+            ),
+        ] {
+            let module = text::parse(&PROGRAM.replacen(from, to, 1)).unwrap();
+            let diags = Plan::read(&module.funcs[0]).unwrap_err();
+            assert!(diags[0].message.contains(wanted), "{}", diags[0].message);
+        }
+    }
+}
