@@ -157,6 +157,7 @@ fn architecture_states_the_same_edges() {
     for (name, allowed) in EDGES {
         let short = match *name {
             "optc" | "optc-cli" => continue,
+            "optc-emit" => "lowering/emit",
             "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
             other => other.trim_start_matches("optc-"),
