@@ -1,6 +1,9 @@
 //! Logging of the process: quiet unless `OPTC_LOG` or `-v` asks for it.
 
-use tracing_subscriber::EnvFilter;
+use std::io::IsTerminal as _;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 /// Starts logging to the error stream for the whole process.
 ///
@@ -11,12 +14,17 @@ pub fn start(args: impl IntoIterator<Item = String>) {
         Ok(filter) if !filter.is_empty() => filter,
         _ => level(args).to_owned(),
     };
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .without_time();
+    let filter: Targets = filter
+        .parse()
+        .unwrap_or_else(|_| Targets::new().with_default(Level::WARN));
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let layer = tracing_subscriber::fmt::layer()
+        .with_ansi(colours)
+        .without_time()
+        .with_writer(std::io::stderr)
+        .with_filter(filter);
     // A second start in the same process keeps the first one's subscriber.
-    let _ = subscriber.with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::registry().with(layer).try_init();
 }
 
 fn level(args: impl IntoIterator<Item = String>) -> &'static str {

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Status, internal_error};
 use crate::inputs::{self, Input, weights};
 use crate::streams::Streams;
 use crate::{stats, terminal, verify_diagnostics};
+use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use optc::passes::{Hooks, Timing};
 use optc::{
     Attr, Compiler, DType, Diagnostic, Error, Module, PassContext, Program, Registry, Severity,
@@ -13,7 +14,6 @@ use optc::{
     write_files,
 };
 use serde_json::json;
-use similar::TextDiff;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -280,11 +280,14 @@ fn hooks<'a>(args: &'a RewriteArgs, log: &'a mut String) -> Hooks<'a> {
 /// indented, so that a module that gets attributes does not differ in every line.
 pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
     let (before, after) = (without_indent(before), without_indent(after));
-    let diff = TextDiff::from_lines(&before, &after);
-    diff.unified_diff()
-        .context_radius(3)
-        .header("before", title)
-        .to_string()
+    if before == after {
+        return String::new();
+    }
+    let input = InternedInput::new(before.as_str(), after.as_str());
+    let diff = Diff::compute(Algorithm::Myers, &input);
+    let printer = BasicLineDiffPrinter(&input.interner);
+    let hunks = diff.unified_diff(&printer, UnifiedDiffConfig::default(), &input);
+    format!("--- before\n+++ {title}\n{hunks}")
 }
 
 fn without_indent(text: &str) -> String {
