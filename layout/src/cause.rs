@@ -3,7 +3,8 @@
 //! The decision compares functions and knows an offset that differs; a reader asks which dimension
 //! it is. The answers here are true statements about the layouts, and the decision rests on none.
 
-use crate::few::Few;
+use smallvec::SmallVec;
+
 use crate::layout::{Layout, Piece};
 use crate::view::ViewMap;
 
@@ -111,8 +112,8 @@ impl std::fmt::Display for Cause {
 /// The first cause that the layouts show; `None` where they are not mixed-radix or show none.
 pub(crate) fn cause(input: &Layout, map: &ViewMap, output: &Layout) -> Option<Cause> {
     let middle = map.shape.as_deref().unwrap_or(input.shape());
-    let perm: Few<usize> = match &map.perm {
-        Some(perm) => Few::from_slice(perm),
+    let perm: SmallVec<[usize; 8]> = match &map.perm {
+        Some(perm) => SmallVec::from_slice(perm),
         None => (0..middle.len()).collect(),
     };
     let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();

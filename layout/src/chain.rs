@@ -7,7 +7,7 @@
 //! linear run. In normal form a function is linear exactly if its chain has at most one cut;
 //! on a domain of at most one value the chain is empty.
 
-use crate::few::Few;
+use smallvec::{Array, SmallVec};
 
 /// One step of a chain: `stride` positions for each multiple of `size`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub(crate) struct Cut {
 }
 
 /// A chain in normal form for some domain that its user knows.
-pub(crate) type Chain = Few<Cut>;
+pub(crate) type Chain = SmallVec<[Cut; 8]>;
 
 /// The linear function with the given stride.
 pub(crate) fn linear(stride: i64, n: u64) -> Chain {
@@ -135,11 +135,11 @@ pub(crate) fn split(chain: &[Cut], n: u64, c: u64) -> Option<(Chain, Chain)> {
 
 /// [`split`] in place: `chain` becomes the outer part and the inner one goes to `inner`; false, and
 /// nothing changes, where that is impossible.
-pub(crate) fn split_off<const N: usize>(
+pub(crate) fn split_off<A: Array<Item = Cut>>(
     chain: &mut Chain,
     n: u64,
     c: u64,
-    inner: &mut Few<Cut, N>,
+    inner: &mut SmallVec<A>,
 ) -> bool {
     // Cuts that `c` divides belong to the outer part, those that divide `c` to the inner one.
     let outer = chain.iter().take_while(|cut| cut.size.is_multiple_of(c));

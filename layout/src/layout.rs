@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::build::{Builder, element_count};
 use crate::chain::{self, Chain, Cut, eval, normalize, split, split_off, steps};
 use crate::error::LayoutError;
-use crate::few::Few;
 use crate::program::Program;
 use crate::respell;
 use crate::spelling::{BlockSpelling, Notation, Spelling, StridedSpelling, default_axes};
@@ -141,16 +142,16 @@ pub(crate) struct Group {
 /// The finest groups of neighbouring dimensions over which a chain is a sum.
 pub(crate) struct Groups {
     /// Minor to major.
-    list: Few<Group>,
-    cuts: Few<Cut, 12>,
+    list: SmallVec<[Group; 8]>,
+    cuts: SmallVec<[Cut; 12]>,
 }
 
 impl Groups {
     /// The groups of a chain that counts dimensions of these sizes, none of them zero.
     pub(crate) fn of(chain: &[Cut], sizes: &[u64]) -> Groups {
         let mut groups = Groups {
-            list: Few::new(),
-            cuts: Few::new(),
+            list: SmallVec::new(),
+            cuts: SmallVec::new(),
         };
         let mut rest = Chain::from_slice(chain);
         let mut n = product(sizes);
@@ -225,7 +226,7 @@ pub(crate) fn concat<'a>(
         whole = whole.saturating_mul(size);
         below
     });
-    let below: Few<u64> = below.collect();
+    let below: SmallVec<[u64; 8]> = below.collect();
     let mut chain = Chain::new();
     if whole != 0 {
         let parts = parts.zip(below.iter().rev());

@@ -36,7 +36,6 @@ mod dims;
 mod draw;
 mod error;
 mod explain;
-mod few;
 mod layout;
 pub mod notation;
 mod program;

@@ -1,13 +1,20 @@
 //! When a chain of reshapes and transposes costs nothing, and which layout makes it so.
 
+use smallvec::SmallVec;
+
 use crate::boxes;
 use crate::cause::{Cause, cause, pull_cause};
 use crate::error::LayoutError;
-use crate::few::Few;
 use crate::layout::{Function, Groups, Layout, product, unravel};
 use crate::respell;
 use crate::spelling::{Notation, Spelling};
 use crate::xla::SplitConfig;
+
+/// Sizes of factors, which are few.
+pub(crate) type Sizes = SmallVec<[u64; 8]>;
+
+/// Numbers of dimensions or factors, which are few.
+pub(crate) type Dims = SmallVec<[usize; 8]>;
 
 /// A logical map: reshape, transpose, reshape.
 ///
@@ -234,9 +241,9 @@ impl ViewMap {
     }
 
     /// The permutation of `rank` axes, written out.
-    fn axes(&self, rank: usize) -> Few<usize> {
+    fn axes(&self, rank: usize) -> Dims {
         match &self.perm {
-            Some(perm) => Few::from_slice(perm),
+            Some(perm) => Dims::from_slice(perm),
             None => (0..rank).collect(),
         }
     }
@@ -389,7 +396,7 @@ fn check_perm(perm: &[usize], shape: &[u64]) -> Result<(), ViewMapError> {
         perm: perm.to_vec(),
         shape: shape.to_vec(),
     };
-    let mut seen: Few<bool, 16> = shape.iter().map(|_| false).collect();
+    let mut seen: SmallVec<[bool; 16]> = shape.iter().map(|_| false).collect();
     if perm.len() != shape.len() {
         return Err(error());
     }
@@ -740,8 +747,8 @@ fn pull_function(input: &Layout, map: &ViewMap) -> Result<Function, NotViewReaso
 }
 
 /// The dimensions longer than 1 in their order, and where the transpose takes them.
-fn plain_factors(middle: &[u64], axes: &[usize]) -> (Few<u64>, Few<usize>) {
-    let long: Few<usize> = (0..middle.len()).filter(|&axis| 1 < middle[axis]).collect();
+fn plain_factors(middle: &[u64], axes: &[usize]) -> (Sizes, Dims) {
+    let long: Dims = (0..middle.len()).filter(|&axis| 1 < middle[axis]).collect();
     let sizes = long.iter().map(|&axis| middle[axis]).collect();
     let target = axes
         .iter()
@@ -756,7 +763,7 @@ fn refined_factors(
     order: &[usize],
     middle: &[u64],
     axes: &[usize],
-) -> Option<(Few<u64>, Few<usize>)> {
+) -> Option<(Sizes, Dims)> {
     let meet = Refinement::of(operand, middle)?;
     let source: Vec<usize> = order
         .iter()
@@ -769,8 +776,8 @@ fn refined_factors(
 }
 
 /// Merges factors that stay neighbours in their order. `target` lists factors in the new order.
-pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Few<u64>, Few<usize>) {
-    let starts: Few<usize> = target
+pub(crate) fn merge_neighbours(sizes: &[u64], target: &[usize]) -> (Sizes, Dims) {
+    let starts: Dims = target
         .iter()
         .enumerate()
         .filter(|&(i, &factor)| i == 0 || target[i - 1] + 1 != factor)
