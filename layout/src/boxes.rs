@@ -8,9 +8,9 @@
 //! only where a tile cuts across the padding of a merge does it grow with the size of that tile.
 //! Every answer is exact; [`MAX_BOXES`] bounds the work.
 
-use crate::layout::Layout;
+use crate::map::ViewMap;
+use crate::placement::Placement;
 use crate::program::Step;
-use crate::view::ViewMap;
 
 /// Boxes after which the question is given up.
 const MAX_BOXES: usize = 1 << 16;
@@ -98,7 +98,7 @@ impl Expressions {
     }
 
     /// The position of the element of `layout` with these indices.
-    fn position(&mut self, layout: &Layout, indices: &[Affine]) -> Option<Affine> {
+    fn position(&mut self, layout: &Placement, indices: &[Affine]) -> Option<Affine> {
         let function = layout.function();
         if let Some(program) = &function.program {
             let mut values = indices.to_vec();
@@ -176,7 +176,7 @@ fn number(indices: &[Affine], sizes: &[u64]) -> Option<Affine> {
 
 /// Whether `output` places every element where `input` places the element that the map takes it
 /// from; `None` after [`MAX_BOXES`]. The map fits, and there are elements.
-pub(crate) fn agree(input: &Layout, map: &ViewMap, output: &Layout) -> Option<bool> {
+pub(crate) fn agree(input: &Placement, map: &ViewMap, output: &Placement) -> Option<bool> {
     let mut expressions = Expressions::new(output.shape());
     let indices: Vec<Affine> = (0..output.rank()).map(Affine::atom).collect();
     let source = expressions.operand(input.shape(), map, &indices)?;
@@ -369,6 +369,7 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
     use crate::notation::parse_tensor;
     use crate::view::pull;
 
@@ -437,7 +438,7 @@ mod tests {
 
     fn enumerated(input: &Layout, map: &ViewMap, output: &Layout) -> bool {
         (0..output.elements()).all(|k| {
-            let e = crate::layout::unravel(k, output.shape());
+            let e = crate::dims::unravel(k, output.shape());
             let from = map.operand_index(input.shape(), &e);
             from.and_then(|from| input.index(&from)) == output.index(&e)
         })

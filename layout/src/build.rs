@@ -40,6 +40,73 @@ pub(crate) fn element_count(shape: &[u64]) -> Option<u64> {
     i64::try_from(product).ok().map(|_| product)
 }
 
+/// Steps that make the axes of a buffer out of the dimensions of a tensor.
+pub(crate) trait Steps {
+    /// A new axis of one position, to pad a rank.
+    fn unit_axis(&mut self) -> usize;
+
+    /// Cuts an axis into blocks of `block` positions: the axes of the block number and of the
+    /// position in it. The last block is padded.
+    fn cut(&mut self, axis: usize, block: u64) -> Result<(usize, usize), BuildError>;
+
+    /// Merges two axes into one, `minor` counting fastest.
+    fn merge(&mut self, major: usize, minor: usize) -> Result<usize, BuildError>;
+}
+
+impl Steps for Builder {
+    fn unit_axis(&mut self) -> usize {
+        self.new_axis(1)
+    }
+
+    fn cut(&mut self, axis: usize, block: u64) -> Result<(usize, usize), BuildError> {
+        let outer = self.new_axis(ceil_div(self.extents[axis], block));
+        let inner = self.new_axis(block);
+        let highest = |digit: &Digit| u128::from(digit.weight) * u128::from(digit.count - 1);
+        let own = self.digits.iter().filter(|digit| digit.axis == axis);
+        let fits = own.map(highest).sum::<u128>() < u128::from(block);
+        let mut digits = Vec::with_capacity(self.digits.len() + 1);
+        for &digit in &self.digits {
+            if digit.axis != axis {
+                digits.push(digit);
+            } else if fits {
+                digits.push(Digit {
+                    axis: inner,
+                    ..digit
+                });
+            } else {
+                cut_digit(digit, block, outer, inner, &mut digits)?;
+            }
+        }
+        self.digits = digits;
+        Ok((outer, inner))
+    }
+
+    fn merge(&mut self, major: usize, minor: usize) -> Result<usize, BuildError> {
+        let factor = self.extents[minor];
+        let extent = self.extents[major]
+            .checked_mul(factor)
+            .ok_or(BuildError::Overflow)?;
+        let axis = self.new_axis(extent);
+        for digit in &mut self.digits {
+            if digit.axis == major {
+                let weight = digit
+                    .weight
+                    .checked_mul(factor)
+                    .ok_or(BuildError::Overflow)?;
+                *digit = Digit {
+                    axis,
+                    weight,
+                    ..*digit
+                };
+            } else if digit.axis == minor {
+                digit.axis = axis;
+            }
+        }
+        self.join_runs();
+        Ok(axis)
+    }
+}
+
 impl Builder {
     /// One axis a dimension, `shape` major to minor. No dimension is zero.
     pub(crate) fn new(shape: &[u64]) -> Result<Self, BuildError> {
@@ -64,65 +131,9 @@ impl Builder {
         })
     }
 
-    /// A new axis of one position, to pad a rank.
-    pub(crate) fn unit_axis(&mut self) -> usize {
-        self.new_axis(1)
-    }
-
     fn new_axis(&mut self, extent: u64) -> usize {
         self.extents.push(extent);
         self.extents.len() - 1
-    }
-
-    /// Cuts an axis into blocks of `block` positions: the axes of the block number and of the
-    /// position in it. The last block is padded.
-    pub(crate) fn cut(&mut self, axis: usize, block: u64) -> Result<(usize, usize), BuildError> {
-        let outer = self.new_axis(ceil_div(self.extents[axis], block));
-        let inner = self.new_axis(block);
-        let highest = |digit: &Digit| u128::from(digit.weight) * u128::from(digit.count - 1);
-        let own = self.digits.iter().filter(|digit| digit.axis == axis);
-        let fits = own.map(highest).sum::<u128>() < u128::from(block);
-        let mut digits = Vec::with_capacity(self.digits.len() + 1);
-        for &digit in &self.digits {
-            if digit.axis != axis {
-                digits.push(digit);
-            } else if fits {
-                digits.push(Digit {
-                    axis: inner,
-                    ..digit
-                });
-            } else {
-                cut_digit(digit, block, outer, inner, &mut digits)?;
-            }
-        }
-        self.digits = digits;
-        Ok((outer, inner))
-    }
-
-    /// Merges two axes into one, `minor` counting fastest.
-    pub(crate) fn merge(&mut self, major: usize, minor: usize) -> Result<usize, BuildError> {
-        let factor = self.extents[minor];
-        let extent = self.extents[major]
-            .checked_mul(factor)
-            .ok_or(BuildError::Overflow)?;
-        let axis = self.new_axis(extent);
-        for digit in &mut self.digits {
-            if digit.axis == major {
-                let weight = digit
-                    .weight
-                    .checked_mul(factor)
-                    .ok_or(BuildError::Overflow)?;
-                *digit = Digit {
-                    axis,
-                    weight,
-                    ..*digit
-                };
-            } else if digit.axis == minor {
-                digit.axis = axis;
-            }
-        }
-        self.join_runs();
-        Ok(axis)
     }
 
     /// Joins neighbouring digits of one axis that count on without a gap.

@@ -3,10 +3,10 @@
 //! The decision compares functions and knows an offset that differs; a reader asks which dimension
 //! it is. The answers here are true statements about the layouts, and the decision rests on none.
 
-use smallvec::SmallVec;
-
-use crate::layout::{Layout, Piece};
-use crate::view::ViewMap;
+use crate::dims::Dims;
+use crate::map::ViewMap;
+use crate::pieces::Piece;
+use crate::placement::Placement;
 
 /// Which of the two tensors of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,10 +110,10 @@ impl std::fmt::Display for Cause {
 }
 
 /// The first cause that the layouts show; `None` where they are not mixed-radix or show none.
-pub(crate) fn cause(input: &Layout, map: &ViewMap, output: &Layout) -> Option<Cause> {
+pub(crate) fn cause(input: &Placement, map: &ViewMap, output: &Placement) -> Option<Cause> {
     let middle = map.shape.as_deref().unwrap_or(input.shape());
-    let perm: SmallVec<[usize; 8]> = match &map.perm {
-        Some(perm) => SmallVec::from_slice(perm),
+    let perm: Dims = match &map.perm {
+        Some(perm) => Dims::from_slice(perm),
         None => (0..middle.len()).collect(),
     };
     let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
@@ -137,7 +137,7 @@ pub(crate) fn cause(input: &Layout, map: &ViewMap, output: &Layout) -> Option<Ca
 }
 
 /// Where the map cuts a tile of the operand, whatever the result's layout.
-pub(crate) fn pull_cause(input: &Layout, map: &ViewMap) -> Option<Cause> {
+pub(crate) fn pull_cause(input: &Placement, map: &ViewMap) -> Option<Cause> {
     let middle = map.shape.as_deref().unwrap_or(input.shape());
     cut(Side::Operand, input.shape(), &[middle], &input.pieces()?)
 }

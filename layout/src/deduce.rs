@@ -6,10 +6,14 @@
 //! 3·4 and 4·3, become one reshape of the run. What remains is which factor lies where.
 
 use crate::chain::{Chain, Cut, eval, gcd, split};
-use crate::layout::{Layout, independent_groups, product};
-use crate::view::{
-    NotView, NotViewReason, ViewMap, ViewMapError, compare_storage, is_view, merge_neighbours,
-};
+use crate::compare::{compare_storage, decide};
+use crate::dims::product;
+use crate::function::independent_groups;
+use crate::layout::Layout;
+use crate::map::{ViewMap, ViewMapError};
+use crate::not_view::{NotView, NotViewReason};
+use crate::placement::Placement;
+use crate::propagate::merge_neighbours;
 
 /// The chain of maps from `input` to `output` for which the buffer stays as it is: each map applies
 /// to the result of the one before it. One map where a reshape, a transpose and a reshape do; three
@@ -25,7 +29,7 @@ pub fn deduce(input: &Layout, output: &Layout) -> Result<Vec<ViewMap>, NotView> 
     search(input, output).map_err(NotView::from)
 }
 
-fn search(input: &Layout, output: &Layout) -> Result<Vec<ViewMap>, NotViewReason> {
+fn search(input: &Placement, output: &Placement) -> Result<Vec<ViewMap>, NotViewReason> {
     if input.elements() != output.elements() {
         return Err(NotViewReason::Map(ViewMapError::Elements {
             from: input.shape().to_vec(),
@@ -34,7 +38,7 @@ fn search(input: &Layout, output: &Layout) -> Result<Vec<ViewMap>, NotViewReason
     }
     compare_storage(input, output)?;
     let reshape = ViewMap::reshape(output.shape());
-    if is_view(input, &reshape, output).is_ok() {
+    if decide(input, &reshape, output).is_ok() {
         return Ok(vec![reshape]);
     }
     if input.elements() == 0 {
@@ -121,7 +125,7 @@ struct Side {
 
 impl Side {
     /// `None` where the layout is no sum over groups of dimensions.
-    fn new(layout: &Layout) -> Option<Side> {
+    fn new(layout: &Placement) -> Option<Side> {
         let function = layout.function();
         if function.program.is_some() {
             return None;

@@ -1,7 +1,6 @@
-//! How dimensions are numbered and named.
+//! How dimensions are numbered, named and counted.
 
-use crate::error::LayoutError;
-use crate::xla::XlaSpelling;
+use smallvec::SmallVec;
 
 /// The dimension that a number means: one below 0 counts from the last, -1 is the last itself.
 ///
@@ -29,38 +28,28 @@ pub fn xla_letters(rank: usize) -> Option<&'static str> {
     ["", "x", "yx", "zyx", "pzyx"].get(rank).copied()
 }
 
-impl XlaSpelling {
-    /// The logical dimension at physical place `n` from the most minor one.
-    #[must_use]
-    pub fn minor(&self, n: usize) -> Option<usize> {
-        self.minor_to_major().get(n).copied()
-    }
-
-    /// The logical dimension at physical place `n` from the most major one.
-    #[must_use]
-    pub fn major(&self, n: usize) -> Option<usize> {
-        self.minor_to_major().iter().rev().nth(n).copied()
-    }
-
-    /// The untiled layout whose dimensions descend, `{rank-1,...,0}`.
-    #[must_use]
-    pub fn descending(rank: usize) -> Self {
-        Self::untiled((0..rank).rev().collect())
-    }
-
-    /// An untiled layout.
-    ///
-    /// # Errors
-    /// The list is no permutation of the dimensions.
-    pub fn from_minor_to_major(minor_to_major: &[usize]) -> Result<Self, LayoutError> {
-        let list: Vec<i64> = minor_to_major
-            .iter()
-            .map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX))
-            .collect();
-        let rank = list.len();
-        crate::spelling::permutation("xla", &list, rank).map(Self::untiled)
-    }
+/// The product of sizes; saturates.
+pub(crate) fn product(sizes: &[u64]) -> u64 {
+    sizes
+        .iter()
+        .fold(1, |product: u64, &size| product.saturating_mul(size))
 }
+
+/// Row-major index of a number.
+pub(crate) fn unravel(mut k: u64, shape: &[u64]) -> Vec<u64> {
+    let mut e = vec![0; shape.len()];
+    for (index, &size) in e.iter_mut().zip(shape).rev() {
+        *index = k % size.max(1);
+        k /= size.max(1);
+    }
+    e
+}
+
+/// Sizes of factors, which are few.
+pub(crate) type Sizes = SmallVec<[u64; 8]>;
+
+/// Numbers of dimensions or factors, which are few.
+pub(crate) type Dims = SmallVec<[usize; 8]>;
 
 #[cfg(test)]
 mod tests {
@@ -85,20 +74,5 @@ mod tests {
         assert_eq!(true_rank(&[1, 3, 1, 0, 5]), 2);
         assert_eq!(xla_letters(3), Some("zyx"));
         assert_eq!(xla_letters(5), None);
-    }
-
-    #[test]
-    fn physical_places() {
-        let xla = XlaSpelling::from_minor_to_major(&[1, 2, 0]).expect("a permutation");
-        assert_eq!(
-            [xla.minor(0), xla.minor(2), xla.minor(3)],
-            [Some(1), Some(0), None]
-        );
-        assert_eq!(
-            [xla.major(0), xla.major(2), xla.major(3)],
-            [Some(0), Some(1), None]
-        );
-        assert_eq!(XlaSpelling::descending(3).to_string(), "2,1,0");
-        assert!(XlaSpelling::from_minor_to_major(&[1, 1]).is_err());
     }
 }

@@ -5,10 +5,12 @@
 
 use std::fmt::Write;
 
-use crate::dims::xla_letters;
+use crate::dims::{unravel, xla_letters};
 use crate::layout::Layout;
-use crate::spelling::{BlockSpelling, Factor, Spelling, default_axes};
-use crate::xla::XlaSpelling;
+use crate::notation::block::{BlockSpelling, default_axes};
+use crate::notation::written::Factor;
+use crate::notation::xla::{TileDim, XlaSpelling};
+use crate::notation::{Notation, Spelling};
 
 /// Rows and columns of a page that are drawn.
 const MAX_SIDE: u64 = 64;
@@ -210,7 +212,7 @@ impl Plane {
         }
         let page = |k: u64| {
             let mut e = vec![0; shape.len()];
-            for (&dim, index) in others.iter().zip(crate::layout::unravel(k, &sizes)) {
+            for (&dim, index) in others.iter().zip(unravel(k, &sizes)) {
                 e[dim] = index;
             }
             let part = |&dim: &usize| format!("{} = {}", names[dim], e[dim]);
@@ -296,7 +298,7 @@ fn volumes(layout: &Layout) -> Vec<u64> {
     let found = match layout.spelling() {
         Spelling::Xla(xla) => tile_volumes(xla, layout.shape()),
         Spelling::Block(block) => block_volumes(block),
-        _ => match layout.respell(crate::Notation::Block) {
+        _ => match layout.respell(Notation::Block) {
             Ok(other) => match other.spelling() {
                 Spelling::Block(block) => block_volumes(block),
                 _ => Vec::new(),
@@ -333,7 +335,7 @@ fn tile_volumes(xla: &XlaSpelling, shape: &[u64]) -> Vec<u64> {
         let mut merged = (1u64, 0usize);
         for (entry, (extent, level)) in tile.iter().zip(covered) {
             merged = (merged.0.saturating_mul(extent), level);
-            if let crate::TileDim::Size(size) = *entry {
+            if let TileDim::Size(size) = *entry {
                 axes.push((merged.0.div_ceil(size), merged.1));
                 inside.push((size, i + 1));
                 merged = (1, 0);

@@ -1,6 +1,4 @@
-//! Why a layout cannot be built.
-
-use crate::Notation;
+//! Why a layout cannot be read or built.
 
 /// Why a layout's text or numbers are refused.
 ///
@@ -13,7 +11,7 @@ pub enum LayoutError {
         /// The key as written.
         key: String,
         /// The keys that may stand here.
-        wanted: &'static str,
+        wanted: String,
     },
     /// A key that stands twice.
     #[error("layout key `{key}` is given twice")]
@@ -174,17 +172,11 @@ pub enum LayoutError {
         /// Its size.
         size: u64,
     },
-    /// A function that CuTe's modes cannot say.
-    #[error("CuTe's notation cannot express this layout: {reason}")]
-    NoCute {
-        /// Why not.
-        reason: String,
-    },
     /// A notation that cannot say this function.
-    #[error("{} notation cannot express this layout: {reason}", .notation.name())]
+    #[error("{notation} notation cannot express this layout: {reason}")]
     Inexpressible {
-        /// The notation.
-        notation: Notation,
+        /// The notation's name.
+        notation: &'static str,
         /// Why not.
         reason: String,
     },
@@ -216,8 +208,81 @@ impl LayoutError {
             LayoutError::Overflow { .. }
             | LayoutError::Pieces { .. }
             | LayoutError::Unbounded
-            | LayoutError::NoCute { .. }
             | LayoutError::Inexpressible { .. } => (None, 0),
+        }
+    }
+}
+
+/// A mistake in the text of a tensor type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextError {
+    /// Byte offset in the text.
+    pub offset: usize,
+    /// What stands there.
+    pub found: String,
+    /// What was wanted, or what is wrong.
+    pub wanted: String,
+    /// What the writer may have meant.
+    pub hint: Option<String>,
+    /// The rule of its notation that the layout breaks, where the text itself reads.
+    pub layout: Option<Box<LayoutError>>,
+    /// What part of the text it stands in.
+    pub part: TextPart,
+}
+
+/// The part of a type's text in which a mistake stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextPart {
+    /// Element type, sizes and brackets, or the text of a notation other than XLA's.
+    #[default]
+    Type,
+    /// XLA's layout.
+    Layout,
+    /// A tuple that nests too deeply.
+    Depth,
+}
+
+impl std::fmt::Display for TextError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            offset,
+            found,
+            wanted,
+            hint,
+            layout,
+            part: _,
+        } = self;
+        match layout {
+            Some(error) => write!(f, "at character {offset}: {error}")?,
+            None => write!(f, "at character {offset}: found {found}, expected {wanted}")?,
+        }
+        match hint {
+            None => Ok(()),
+            Some(hint) => write!(f, "; {hint}"),
+        }
+    }
+}
+
+impl std::error::Error for TextError {}
+
+impl TextError {
+    /// A mistake at byte `offset` of `text`.
+    pub(crate) fn at(text: &str, offset: usize, wanted: &str) -> Self {
+        let rest = text.get(offset..).unwrap_or_default();
+        let end = |c: char| c.is_whitespace() || ",<>{}[]()=\"".contains(c);
+        let len = rest.find(end).unwrap_or(rest.len());
+        let found = match (&rest[..len], rest.chars().next()) {
+            (_, None) => "the end".to_owned(),
+            ("", Some(c)) => format!("`{c}`"),
+            (word, _) => format!("`{word}`"),
+        };
+        Self {
+            offset,
+            found,
+            wanted: wanted.to_owned(),
+            hint: None,
+            layout: None,
+            part: TextPart::Type,
         }
     }
 }

@@ -4,9 +4,10 @@
 //! one offset and no negative strides is written so. The last reshape is the buffer.
 
 use crate::chain::steps;
-use crate::layout::{Layout, independent_groups};
-use crate::spelling::Spelling;
-use crate::xla::{TileDim, XlaSpelling};
+use crate::function::independent_groups;
+use crate::layout::Layout;
+use crate::notation::Spelling;
+use crate::notation::xla::{TileDim, XlaSpelling};
 
 /// One step of an [`Explanation`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Where the elements of a tensor lie in memory, and when a rearrangement of them is free.
 //!
-//! A [`Layout`] is a function from logical indices to offsets together with the [`Spelling`] that
-//! it was written in. [`is_view`] decides exactly whether a chain of reshapes and transposes
+//! A [`Layout`] is a function from logical indices to offsets, its [`Placement`], together with the
+//! [`Spelling`] that it was written in. [`is_view`] decides exactly whether a chain of reshapes and transposes
 //! leaves a buffer as it is, and [`pull`] gives the layout for which it does.
 //!
 //! Inside, a function is a *chain*: nested divisions of the element's row-major number, each with
@@ -28,32 +28,41 @@ mod boxes;
 mod build;
 mod cause;
 mod chain;
-mod cursor;
-pub mod cute;
+mod compare;
 mod deduce;
-mod digits;
 mod dims;
 mod draw;
 mod error;
 mod explain;
+mod function;
 mod layout;
+mod map;
+mod not_view;
 pub mod notation;
+mod pieces;
+mod placement;
 mod program;
-mod respell;
-mod shape;
-mod spelling;
-pub mod view;
-mod xla;
+mod propagate;
+mod view;
 
 pub use cause::{Cause, Side};
 pub use deduce::deduce;
-pub use digits::{DigitOp, DigitText, DigitsSpelling};
 pub use dims::{dimension, true_rank, xla_letters};
 pub use draw::{Axes, DrawError, Drawing};
 pub use error::LayoutError;
 pub use explain::{ExplainError, Explanation, Rearrangement, explain};
-pub use layout::{Layout, Piece};
-pub use shape::{XlaArray, XlaDim, XlaShape, XlaType};
-pub use spelling::{BlockSpelling, Factor, Field, Notation, Spelling, StridedSpelling};
-pub use view::{NotView, NotViewReason, ViewMap, ViewMapError, is_view, pull};
-pub use xla::{SplitConfig, TileDim, XlaSpelling};
+pub use layout::Layout;
+pub use map::{ViewMap, ViewMapError};
+pub use not_view::{NotView, NotViewReason};
+pub use notation::block::BlockSpelling;
+pub use notation::cute;
+pub use notation::digits::{DigitOp, DigitText, DigitsSpelling};
+pub use notation::fields::Field;
+pub use notation::strided::StridedSpelling;
+pub use notation::written::Factor;
+pub use notation::xla::{SplitConfig, TileDim, XlaSpelling};
+pub use notation::xla_shape::{XlaArray, XlaDim, XlaShape, XlaType};
+pub use notation::{Notation, Spelling};
+pub use pieces::Piece;
+pub use placement::Placement;
+pub use view::{is_view, pull};

@@ -3,8 +3,7 @@
 //! Any sequence of tiles is such a program, also one that merges axes with padding between them and
 //! cuts across it. Where a layout is a chain the chain answers faster; the rest is a program.
 
-use crate::error::LayoutError;
-use crate::xla::TileDim;
+use crate::build::{BuildError, Steps};
 
 /// One step. Axes are numbered in the order in which they appear, the dimensions first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,67 +28,48 @@ pub(crate) struct Program {
     axes: Vec<usize>,
 }
 
+impl Steps for Program {
+    fn unit_axis(&mut self) -> usize {
+        self.steps.push(Step::Unit);
+        self.extents.push(1);
+        self.extents.len() - 1
+    }
+
+    fn cut(&mut self, axis: usize, block: u64) -> Result<(usize, usize), BuildError> {
+        self.steps.push(Step::Cut { axis, block });
+        self.extents.push(self.extents[axis].div_ceil(block));
+        self.extents.push(block);
+        let inner = self.extents.len() - 1;
+        Ok((inner - 1, inner))
+    }
+
+    fn merge(&mut self, major: usize, minor: usize) -> Result<usize, BuildError> {
+        let extent = self.extents[major].checked_mul(self.extents[minor]);
+        let extent = extent.filter(|&extent| i64::try_from(extent).is_ok());
+        self.steps.push(Step::Merge { major, minor });
+        self.extents.push(extent.ok_or(BuildError::Overflow)?);
+        Ok(self.extents.len() - 1)
+    }
+}
+
 impl Program {
-    /// The steps of XLA's tiles, and the number of positions.
-    pub(crate) fn tiled(
-        shape: &[u64],
-        minor_to_major: &[usize],
-        tiles: &[Vec<TileDim>],
-    ) -> Result<(Self, u64), LayoutError> {
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
-        let mut program = Self {
+    /// No step yet: one axis a dimension.
+    pub(crate) fn new(shape: &[u64]) -> Self {
+        Self {
             shape: shape.to_vec(),
             steps: Vec::new(),
             extents: shape.to_vec(),
-            axes: minor_to_major.iter().rev().copied().collect(),
-        };
-        for tile in tiles {
-            program.tile(tile).ok_or_else(overflow)?;
+            axes: Vec::new(),
         }
-        let mut extents = program.axes.iter().map(|&axis| program.extents[axis]);
+    }
+
+    /// The program whose buffer has these axes, major to minor, and its number of positions.
+    pub(crate) fn finish(self, axes: Vec<usize>) -> Result<(Self, u64), BuildError> {
+        let mut extents = axes.iter().map(|&axis| self.extents[axis]);
         let positions = extents.try_fold(1u64, u64::checked_mul);
         let positions = positions.filter(|&n| i64::try_from(n).is_ok());
-        Ok((program, positions.ok_or_else(overflow)?))
-    }
-
-    fn tile(&mut self, tile: &[TileDim]) -> Option<()> {
-        while self.axes.len() < tile.len() {
-            self.steps.push(Step::Unit);
-            self.extents.push(1);
-            self.axes.insert(0, self.extents.len() - 1);
-        }
-        let covered = self.axes.split_off(self.axes.len() - tile.len());
-        let mut inside = Vec::new();
-        let mut carried: Option<usize> = None;
-        for (&entry, &axis) in tile.iter().zip(&covered) {
-            let axis = match carried.take() {
-                Some(major) => self.merge(major, axis)?,
-                None => axis,
-            };
-            match entry {
-                TileDim::Combined => carried = Some(axis),
-                TileDim::Size(block) => {
-                    self.steps.push(Step::Cut { axis, block });
-                    self.extents.push(self.extents[axis].div_ceil(block));
-                    self.extents.push(block);
-                    let inner = self.extents.len() - 1;
-                    self.axes.push(inner - 1);
-                    inside.push(inner);
-                }
-            }
-        }
-        self.axes.extend(inside);
-        Some(())
-    }
-
-    fn merge(&mut self, major: usize, minor: usize) -> Option<usize> {
-        let extent = self.extents[major].checked_mul(self.extents[minor])?;
-        i64::try_from(extent).ok()?;
-        self.steps.push(Step::Merge { major, minor });
-        self.extents.push(extent);
-        Some(self.extents.len() - 1)
+        let positions = positions.ok_or(BuildError::Overflow)?;
+        Ok((Self { axes, ..self }, positions))
     }
 
     pub(crate) fn steps(&self) -> &[Step] {

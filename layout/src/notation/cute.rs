@@ -9,11 +9,12 @@
 
 use std::fmt;
 
+use crate::build::element_count;
 use crate::chain::{Chain, Cut, gcd, normalize, steps};
-use crate::error::LayoutError;
-use crate::layout::{Function, Layout, Storage, concat, independent_groups};
-use crate::notation::TextError;
-use crate::respell;
+use crate::error::{LayoutError, TextError};
+use crate::function::{Function, concat, independent_groups};
+use crate::layout::Layout;
+use crate::placement::{Placement, Storage};
 
 /// How deep modes may nest in text.
 const MAX_DEPTH: usize = 64;
@@ -337,10 +338,13 @@ impl CuteLayout {
     /// Padding, merged dimensions, an offset, a memory space or element width of its own: CuTe's
     /// modes say none of these.
     pub fn from_layout(layout: &Layout) -> Result<CuteLayout, LayoutError> {
-        let refuse = |reason: String| LayoutError::NoCute { reason };
+        let refuse = |reason: String| LayoutError::Inexpressible {
+            notation: "CuTe's",
+            reason,
+        };
         let plain = |reason: &str| refuse(reason.to_owned());
         let function = layout.function();
-        if !respell::is_plain(layout) {
+        if !layout.storage().is_plain() {
             return Err(plain(
                 "the element width or the memory space is not the type's own",
             ));
@@ -391,7 +395,7 @@ impl CuteLayout {
         let overflow = || LayoutError::Overflow {
             shape: shape.clone(),
         };
-        let elements = crate::build::element_count(&shape).ok_or_else(overflow)?;
+        let elements = element_count(&shape).ok_or_else(overflow)?;
         if elements == 0 {
             return Ok(Layout::row_major(&shape, elem_bits));
         }
@@ -413,13 +417,9 @@ impl CuteLayout {
         let parts: Vec<(u64, Chain)> = self.modes.iter().map(mode_chain).collect();
         let chain = concat(parts.iter().map(|(size, part)| (*size, &**part)));
         let chain = if elements <= 1 { Chain::new() } else { chain };
-        let storage = Storage {
-            positions: self.cosize(),
-            type_bits: elem_bits,
-            bits: elem_bits,
-            space: 0,
-        };
-        respell::spelled(&shape, elements, Function::logical(chain, 0), storage, None)
+        let storage = Storage::of_type(self.cosize(), elem_bits);
+        let function = Function::logical(chain, 0);
+        Layout::written(Placement::new(&shape, elements, function, storage), None)
     }
 }
 

@@ -16,12 +16,11 @@
 
 use std::fmt;
 
-use crate::cursor::{Cursor, Mistake, Step, wanted_at};
-use crate::error::LayoutError;
+use crate::error::{LayoutError, TextError, TextPart};
 use crate::layout::Layout;
-use crate::notation::{TextError, TextPart};
-use crate::spelling::Spelling;
-use crate::xla::XlaSpelling;
+use crate::notation::Spelling;
+use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
+use crate::notation::xla::XlaSpelling;
 
 /// How deep tuples and buffers may nest in text.
 const MAX_DEPTH: usize = 128;

@@ -2,13 +2,19 @@
 
 use std::fmt;
 
-use crate::build::{BuildError, Builder};
+use crate::build::{BuildError, Builder, Steps};
 use crate::chain::Chain;
-use crate::cursor::{Cursor, Mistake, Step, wanted_at};
 use crate::error::LayoutError;
-use crate::layout::Function;
+use crate::function::Function;
+use crate::map::Renaming;
+use crate::notation::block::BlockSpelling;
+use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
+use crate::notation::digits::DigitsSpelling;
+use crate::notation::fields::{Field, Fields, permutation, syntax};
+use crate::notation::sort::sorting_tiles;
+use crate::notation::written::{Factor, Hints, Notate, Rules, Written, expect_rank};
+use crate::placement::{Placement, Split, Storage};
 use crate::program::Program;
-use crate::spelling::{permutation, syntax};
 
 /// One entry of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +72,25 @@ impl XlaSpelling {
         Self::untiled((0..rank).rev().collect())
     }
 
+    /// The untiled layout whose dimensions descend, `{rank-1,...,0}`.
+    #[must_use]
+    pub fn descending(rank: usize) -> Self {
+        Self::untiled((0..rank).rev().collect())
+    }
+
+    /// An untiled layout.
+    ///
+    /// # Errors
+    /// The list is no permutation of the dimensions.
+    pub fn from_minor_to_major(minor_to_major: &[usize]) -> Result<Self, LayoutError> {
+        let list: Vec<i64> = minor_to_major
+            .iter()
+            .map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX))
+            .collect();
+        let rank = list.len();
+        permutation("xla", &list, rank).map(Self::untiled)
+    }
+
     /// Reads the text between XLA's braces for a tensor of `rank` dimensions.
     ///
     /// # Errors
@@ -88,6 +113,18 @@ impl XlaSpelling {
     #[must_use]
     pub fn minor_to_major(&self) -> &[usize] {
         &self.minor_to_major
+    }
+
+    /// The logical dimension at physical place `n` from the most minor one.
+    #[must_use]
+    pub fn minor(&self, n: usize) -> Option<usize> {
+        self.minor_to_major.get(n).copied()
+    }
+
+    /// The logical dimension at physical place `n` from the most major one.
+    #[must_use]
+    pub fn major(&self, n: usize) -> Option<usize> {
+        self.minor_to_major.iter().rev().nth(n).copied()
     }
 
     /// Tiles in the order of application.
@@ -194,15 +231,19 @@ impl XlaSpelling {
         Ok(())
     }
 
-    /// The shape of the largest part, each split dimension replaced by its longest piece.
-    pub(crate) fn largest_part(&self, shape: &[u64]) -> Vec<u64> {
+    /// The dimension that a split cuts, which there is.
+    fn split_dim(&self, split: &SplitConfig) -> Option<usize> {
+        self.major(split.physical_dim)
+    }
+
+    /// Bytes of the largest part of a shape that is split over several memories (`SC`).
+    ///
+    /// # Errors
+    /// Sizes that do not fit.
+    pub(crate) fn part_bytes(&self, shape: &[u64], type_bits: u32) -> Result<u64, LayoutError> {
         let mut part = shape.to_vec();
         for split in &self.splits {
-            let place = self
-                .minor_to_major
-                .len()
-                .checked_sub(1 + split.physical_dim);
-            let Some(&dim) = place.and_then(|place| self.minor_to_major.get(place)) else {
+            let Some(dim) = self.split_dim(split) else {
                 continue;
             };
             let ends = split.points.iter().copied().chain([shape[dim]]);
@@ -212,11 +253,26 @@ impl XlaSpelling {
                 .map(|(start, end)| end.saturating_sub(start));
             part[dim] = sizes.max().unwrap_or(shape[dim]);
         }
-        part
+        let whole = Self {
+            splits: Vec::new(),
+            ..self.clone()
+        };
+        Ok(whole.place(&part, type_bits)?.bytes())
+    }
+
+    /// The same tiles with the element width and the memory space of a buffer.
+    pub(crate) fn stored(self, storage: Storage) -> Self {
+        let whole = storage.type_bits.checked_next_multiple_of(8);
+        let own = whole.unwrap_or(storage.type_bits) == storage.bits;
+        Self {
+            space: storage.space,
+            element_bits: if own { 0 } else { storage.bits },
+            ..self
+        }
     }
 
     /// The order of the dimensions in which the chain of [`Self::build`] counts.
-    pub(crate) fn chain_order(&self) -> Vec<usize> {
+    fn chain_order(&self) -> Vec<usize> {
         let combined = self
             .tiles
             .iter()
@@ -230,28 +286,24 @@ impl XlaSpelling {
     }
 
     /// The positions, and the buffer's size with its tail. No dimension is zero.
-    pub(crate) fn build(&self, shape: &[u64]) -> Result<(Function, u64), LayoutError> {
-        self.check_shape(shape)?;
-        let overflow = || LayoutError::Overflow {
-            shape: shape.to_vec(),
-        };
+    fn build(&self, shape: &[u64]) -> Result<(Function, u64), BuildError> {
         let (function, positions) = match self.chain(shape) {
             Ok((chain, positions)) => {
                 let order = self.chain_order();
                 (Function::new(&order, chain, shape, 0), positions)
             }
-            Err(BuildError::Overflow) => return Err(overflow()),
+            Err(BuildError::Overflow) => return Err(BuildError::Overflow),
             Err(BuildError::AcrossPadding) => {
-                let program = Program::tiled(shape, &self.minor_to_major, &self.tiles);
-                let (program, positions) = program?;
+                let mut program = Program::new(shape);
+                let axes = self.minor_to_major.iter().rev().copied().collect();
+                let axes = self.tiled(&mut program, axes)?;
+                let (program, positions) = program.finish(axes)?;
                 (Function::program(program), positions)
             }
         };
-        let padded = positions
-            .checked_next_multiple_of(self.tail)
-            .ok_or_else(overflow)?;
-        i64::try_from(padded).map_err(|_| overflow())?;
-        Ok((function, padded))
+        let padded = positions.checked_next_multiple_of(self.tail);
+        let padded = padded.filter(|&padded| i64::try_from(padded).is_ok());
+        Ok((function, padded.ok_or(BuildError::Overflow)?))
     }
 
     /// Positions over [`Self::chain_order`], and their number without the tail.
@@ -260,17 +312,111 @@ impl XlaSpelling {
         let sizes: Vec<u64> = order.iter().map(|&dim| shape[dim]).collect();
         let mut builder = Builder::new(&sizes)?;
         let place = |dim: &usize| order.iter().position(|other| other == dim);
-        let mut axes: Vec<usize> = self.minor_to_major.iter().rev().filter_map(place).collect();
-        for tile in &self.tiles {
-            axes = apply_tile(&mut builder, axes, tile)?;
-        }
+        let axes: Vec<usize> = self.minor_to_major.iter().rev().filter_map(place).collect();
+        let axes = self.tiled(&mut builder, axes)?;
         builder.finish(&axes)
+    }
+
+    /// The axes behind all tiles.
+    fn tiled(
+        &self,
+        steps: &mut impl Steps,
+        mut axes: Vec<usize>,
+    ) -> Result<Vec<usize>, BuildError> {
+        for tile in &self.tiles {
+            axes = apply_tile(steps, axes, tile)?;
+        }
+        Ok(axes)
+    }
+}
+
+impl Written for XlaSpelling {
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        vec![("xla", Field::Str(self.to_string()))]
+    }
+
+    fn function(&self, shape: &[u64], storage: &mut Storage) -> Result<Function, LayoutError> {
+        expect_rank("xla", self.minor_to_major.len(), shape.len())?;
+        if shape.contains(&0) {
+            return Ok(Function::empty());
+        }
+        self.check_shape(shape)?;
+        let (function, positions) = self.build(shape).map_err(|_| LayoutError::Overflow {
+            shape: shape.to_vec(),
+        })?;
+        storage.positions = positions;
+        Ok(function)
+    }
+
+    fn splits(&self) -> Vec<Split> {
+        let split = |split: &SplitConfig| {
+            let (dim, points) = (self.split_dim(split)?, split.points.clone());
+            Some(Split { dim, points })
+        };
+        self.splits.iter().filter_map(split).collect()
+    }
+
+    fn space(&self) -> u32 {
+        self.space
+    }
+
+    /// Whole bytes, unless `E(n)` says otherwise.
+    fn element_bits(&self, type_bits: u32) -> u32 {
+        match self.element_bits {
+            0 => type_bits.checked_next_multiple_of(8).unwrap_or(type_bits),
+            bits => bits,
+        }
+    }
+
+    fn hints(&self) -> Hints<'_> {
+        Hints {
+            nested: self.tiles.len(),
+            ..Hints::default()
+        }
+    }
+}
+
+impl Notate for XlaSpelling {
+    const RULES: Rules = Rules {
+        name: "xla",
+        summary: "Minor to major, and tiles",
+        own: &["xla"],
+        others: &[],
+        wanted: "`xla` alone",
+        choice: 3,
+        says_storage: true,
+    };
+
+    fn from_fields(fields: &Fields<'_>, rank: usize) -> Result<Self, LayoutError> {
+        Self::parse(fields.text("xla")?.unwrap_or_default(), rank)
+    }
+
+    fn of(placement: &Placement, hints: &Hints<'_>) -> Result<Self, LayoutError> {
+        tiles_of_blocks(placement, hints).or_else(|error| {
+            match (combined(placement), DigitsSpelling::of_chain(placement)) {
+                (Some(xla), _) => Ok(xla),
+                (None, Err(LayoutError::Inexpressible { reason, .. })) => Err(Self::refuse(reason)),
+                (None, _) => Err(error),
+            }
+        })
+    }
+
+    /// Tiles that sort digits are longer than other notations.
+    fn like(&self, placement: &Placement) -> Option<Self> {
+        tiles_of_blocks(placement, &Hints::default()).ok()
+    }
+
+    fn transposed(&self, renaming: &Renaming<'_>) -> Option<Self> {
+        Some(Self {
+            minor_to_major: renaming.all(&self.minor_to_major),
+            ..self.clone()
+        })
     }
 }
 
 /// Covers the most minor axes with a tile: block counts stay in place, the inside goes last.
 fn apply_tile(
-    builder: &mut Builder,
+    builder: &mut impl Steps,
     mut axes: Vec<usize>,
     tile: &[TileDim],
 ) -> Result<Vec<usize>, BuildError> {
@@ -552,4 +698,231 @@ fn small_argument(cursor: &mut Cursor<'_>) -> Step<u32> {
 
 fn number(cursor: &mut Cursor<'_>) -> Step<u64> {
     cursor.number("a number below 2^63")
+}
+
+/// The grid's dimensions and the levels of a block.
+type Blocks<'a> = (&'a [usize], &'a [Vec<Factor>]);
+
+/// Tiles for the blocks of a layout, whether they are its notation or only its function.
+fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaSpelling, LayoutError> {
+    let (shape, storage) = (placement.shape(), placement.storage());
+    let reversed = |order: &[usize]| order.iter().rev().copied().collect::<Vec<_>>();
+    if placement.elements() == 0 {
+        return Ok(XlaSpelling::descending(shape.len()).stored(storage));
+    }
+    if shape.is_empty() && placement.function().offset == 0 {
+        let mut xla = XlaSpelling::untiled(Vec::new()).stored(storage);
+        if placement.positions() != 1 {
+            xla.tiles.push(vec![TileDim::Size(placement.positions())]);
+        }
+        return Ok(xla);
+    }
+    let found;
+    let blocks = match hints.blocks {
+        Some(blocks) => blocks,
+        None => {
+            found = BlockSpelling::grid(placement).map_err(|error| match error {
+                LayoutError::Inexpressible { reason, .. } => XlaSpelling::refuse(reason),
+                other => other,
+            })?;
+            (found.order(), found.levels())
+        }
+    };
+    let tiled = |order: &[usize], levels: &[Vec<Factor>]| {
+        let untiled = XlaSpelling::untiled(reversed(order));
+        let tiles = tiles(order, levels);
+        XlaSpelling { tiles, ..untiled }.stored(storage)
+    };
+    let candidates = [
+        Some(tiled(blocks.0, blocks.1)),
+        levels_of_runs(blocks).map(|(order, levels)| tiled(&order, &levels)),
+        grid_after_block(shape, blocks).map(|(order, levels)| tiled(&order, &levels)),
+    ];
+    let means_it = |xla: &XlaSpelling| {
+        let found = xla.place(shape, storage.type_bits);
+        shape.len() == xla.minor_to_major.len()
+            && found.is_ok_and(|found| found.same_function(placement))
+    };
+    let found = candidates.into_iter().flatten().find(means_it);
+    let reason = "the inside of its blocks does not follow the order of the grid";
+    found.ok_or_else(|| XlaSpelling::refuse(reason))
+}
+
+/// Tiles over the most minor dimensions of `order` that hold every factor of the levels.
+fn tiles(order: &[usize], levels: &[Vec<Factor>]) -> Vec<Vec<TileDim>> {
+    let named = |dim: &usize| levels.iter().flatten().any(|factor| factor.dim == *dim);
+    let first = order.iter().position(named).unwrap_or(order.len());
+    let tile = |level: &Vec<Factor>| {
+        let size = |&dim: &usize| {
+            let own = level.iter().filter(|factor| factor.dim == dim);
+            TileDim::Size(own.map(|factor| factor.extent).fold(1, u64::saturating_mul))
+        };
+        order[first..].iter().map(size).collect::<Vec<_>>()
+    };
+    levels
+        .iter()
+        .map(tile)
+        .filter(|tile| !tile.is_empty())
+        .collect()
+}
+
+/// One level with repeated dimensions as several without: `4H128W2H` is `8H128W|2H`.
+fn levels_of_runs((grid, levels): Blocks<'_>) -> Option<(Vec<usize>, Vec<Vec<Factor>>)> {
+    let [level] = levels else {
+        return None;
+    };
+    let place = |dim: usize| grid.iter().position(|&other| other == dim);
+    let mut runs: Vec<Vec<Factor>> = Vec::new();
+    for &factor in level {
+        match runs.last_mut() {
+            Some(run)
+                if run
+                    .last()
+                    .is_some_and(|last| place(last.dim) < place(factor.dim)) =>
+            {
+                run.push(factor);
+            }
+            _ => runs.push(vec![factor]),
+        }
+    }
+    for i in (1..runs.len()).rev() {
+        for j in 0..runs[i].len() {
+            let Factor { extent, dim } = runs[i][j];
+            match runs[i - 1].iter_mut().find(|factor| factor.dim == dim) {
+                Some(outer) => outer.extent = outer.extent.checked_mul(extent)?,
+                None => runs[i - 1].push(Factor { extent, dim }),
+            }
+        }
+    }
+    Some((grid.to_vec(), runs))
+}
+
+/// Dimensions that lie whole in the block take their place in the order from the block.
+fn grid_after_block(
+    shape: &[u64],
+    (grid, levels): Blocks<'_>,
+) -> Option<(Vec<usize>, Vec<Vec<Factor>>)> {
+    let [level] = levels else {
+        return None;
+    };
+    let whole = |dim: usize| {
+        let own = level.iter().filter(|factor| factor.dim == dim);
+        shape[dim] <= own.map(|factor| factor.extent).fold(1, u64::saturating_mul)
+    };
+    let mut order: Vec<usize> = grid.iter().copied().filter(|&dim| !whole(dim)).collect();
+    let mut from_block = Vec::new();
+    for factor in level {
+        if whole(factor.dim) && !from_block.contains(&factor.dim) {
+            from_block.push(factor.dim);
+        }
+    }
+    let others = |dim: &usize| !order.contains(dim) && !from_block.contains(dim);
+    let mut head: Vec<usize> = (0..shape.len()).filter(others).collect();
+    head.append(&mut order);
+    head.extend(from_block);
+    levels_of_runs((&head, levels))
+}
+
+/// Tiles over merged dimensions, `*`, and a tail: what the blocks of a smaller layout leave out,
+/// in which each merge is one dimension and the buffer ends with its last digit.
+fn combined(placement: &Placement) -> Option<XlaSpelling> {
+    let (shape, type_bits) = (placement.shape(), placement.storage().type_bits);
+    let mut digits = DigitsSpelling::of_chain(placement).ok()?;
+    if digits.offset != 0 || digits.size.is_some() || placement.elements() == 0 {
+        return None;
+    }
+    digits.tail = 1;
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for digit in digits.digits.iter().filter(|digit| !digit.dims.is_empty()) {
+        if !groups.contains(&digit.dims) {
+            groups.push(digit.dims.clone());
+        }
+    }
+    let mut seen = vec![false; shape.len()];
+    for &dim in groups.iter().flatten() {
+        if std::mem::replace(seen.get_mut(dim)?, true) {
+            return None;
+        }
+    }
+    groups.extend(
+        (0..shape.len())
+            .filter(|&dim| !seen[dim])
+            .map(|dim| vec![dim]),
+    );
+    groups.sort_unstable();
+    for digit in &mut digits.digits {
+        let group = groups.iter().position(|group| *group == digit.dims);
+        digit.dims = group.into_iter().collect();
+    }
+    let merged: Option<Vec<u64>> = groups
+        .iter()
+        .map(|group| {
+            group
+                .iter()
+                .try_fold(1u64, |n, &dim| n.checked_mul(shape[dim]))
+        })
+        .collect();
+    let merged = merged?;
+    let smaller = digits.place(&merged, type_bits).ok()?;
+    let mut xla = match tiles_of_blocks(&smaller, &Hints::default()) {
+        Ok(xla) => xla,
+        Err(_) => {
+            let merges: Vec<bool> = groups.iter().map(|group| 1 < group.len()).collect();
+            let (order, tiles) = sorting_tiles(&digits.digits, &merged, &merges)?;
+            let sizes = |tile: Vec<u64>| tile.into_iter().map(TileDim::Size).collect();
+            let tiles = tiles.into_iter().map(sizes).collect();
+            let untiled = XlaSpelling::untiled(order);
+            XlaSpelling { tiles, ..untiled }.stored(smaller.storage())
+        }
+    };
+    let order = std::mem::take(&mut xla.minor_to_major);
+    if let Some(first) = xla.tiles.first_mut() {
+        let ahead = first.len().saturating_sub(order.len());
+        let mut entries = first[..ahead].to_vec();
+        for (&entry, &group) in first[ahead..].iter().rev().zip(&order).rev() {
+            entries.extend(vec![TileDim::Combined; groups[group].len() - 1]);
+            entries.push(entry);
+        }
+        *first = entries;
+    }
+    let dims = order.iter().flat_map(|&group| groups[group].iter().rev());
+    xla.minor_to_major = dims.copied().collect();
+    xla.tail = tail_between(smaller.positions(), placement.positions())?;
+    let found = xla.place(shape, type_bits);
+    found
+        .is_ok_and(|found| found.same_function(placement))
+        .then_some(xla)
+}
+
+/// An alignment that pads a buffer of `least` positions to `whole`: the smallest, where it is near.
+fn tail_between(least: u64, whole: u64) -> Option<u64> {
+    let gap = whole.checked_sub(least)?;
+    if gap == 0 {
+        return Some(1);
+    }
+    let near = (gap + 1..=gap.saturating_add(MOST_TAILS)).find(|tail| whole.is_multiple_of(*tail));
+    Some(near.unwrap_or(whole))
+}
+
+/// Alignments that are tried before the whole buffer is taken.
+const MOST_TAILS: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn physical_places() {
+        let xla = XlaSpelling::from_minor_to_major(&[1, 2, 0]).expect("a permutation");
+        assert_eq!(
+            [xla.minor(0), xla.minor(2), xla.minor(3)],
+            [Some(1), Some(0), None]
+        );
+        assert_eq!(
+            [xla.major(0), xla.major(2), xla.major(3)],
+            [Some(0), Some(1), None]
+        );
+        assert_eq!(XlaSpelling::descending(3).to_string(), "2,1,0");
+        assert!(XlaSpelling::from_minor_to_major(&[1, 1]).is_err());
+    }
 }

@@ -4,11 +4,12 @@
 //! with the shorter forms that papers use, and XLA's `f32[3,5]{1,0:T(2,2)}`. CuTe's
 //! `f32 (4,(2,4)):(2,(1,8))` is read too; its elements have 8 bits where no type stands before it.
 
-use crate::cute::CuteLayout;
-use crate::error::LayoutError;
+use crate::error::{LayoutError, TextError};
 use crate::layout::Layout;
-use crate::shape::{XlaShape, XlaType};
-use crate::spelling::{Field, Spelling};
+use crate::notation::Spelling;
+use crate::notation::cute::CuteLayout;
+use crate::notation::fields::Field;
+use crate::notation::xla_shape::{XlaShape, XlaType};
 
 /// A tensor type that stands alone.
 #[derive(Clone, Debug)]
@@ -21,80 +22,6 @@ pub struct TensorText {
     pub elem_bits: u32,
     /// The layout; row-major where none is written.
     pub layout: Layout,
-}
-
-/// A mistake in the text of a tensor type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextError {
-    /// Byte offset in the text.
-    pub offset: usize,
-    /// What stands there.
-    pub found: String,
-    /// What was wanted, or what is wrong.
-    pub wanted: String,
-    /// What the writer may have meant.
-    pub hint: Option<String>,
-    /// The rule of its notation that the layout breaks, where the text itself reads.
-    pub layout: Option<Box<LayoutError>>,
-    /// What part of the text it stands in.
-    pub part: TextPart,
-}
-
-/// The part of a type's text in which a mistake stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TextPart {
-    /// Element type, sizes and brackets, or the text of a notation other than XLA's.
-    #[default]
-    Type,
-    /// XLA's layout.
-    Layout,
-    /// A tuple that nests too deeply.
-    Depth,
-}
-
-impl std::fmt::Display for TextError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            offset,
-            found,
-            wanted,
-            hint,
-            layout,
-            part: _,
-        } = self;
-        match layout {
-            Some(error) => write!(f, "at character {offset}: {error}")?,
-            None => write!(f, "at character {offset}: found {found}, expected {wanted}")?,
-        }
-        match hint {
-            None => Ok(()),
-            Some(hint) => write!(f, "; {hint}"),
-        }
-    }
-}
-
-impl std::error::Error for TextError {}
-
-impl TextError {
-    /// A mistake at byte `offset` of `text`.
-    pub(crate) fn at(text: &str, offset: usize, wanted: &str) -> Self {
-        let rest = text.get(offset..).unwrap_or_default();
-        let end = |c: char| c.is_whitespace() || ",<>{}[]()=\"".contains(c);
-        let len = rest.find(end).unwrap_or(rest.len());
-        let found = match (&rest[..len], rest.chars().next()) {
-            (_, None) => "the end".to_owned(),
-            ("", Some(c)) => format!("`{c}`"),
-            (word, _) => format!("`{word}`"),
-        };
-        Self {
-            offset,
-            found,
-            wanted: wanted.to_owned(),
-            hint: None,
-            layout: None,
-            part: TextPart::Type,
-        }
-    }
 }
 
 /// Reads a tensor type in either way of writing; the whole text must be one.

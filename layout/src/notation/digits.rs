@@ -1,9 +1,14 @@
 //! The digits notation: `32:d0 4:d0/32`, which writes any layout of the internal form.
 
 use crate::build::element_count;
-use crate::chain::{Chain, Cut, ceil_div, normalize, split};
+use crate::chain::{self, Chain, Cut, Step, ceil_div, normalize, split, steps};
+use crate::dims::product;
 use crate::error::LayoutError;
-use crate::spelling::{Field, Fields, syntax};
+use crate::function::{Function, independent_groups};
+use crate::map::Renaming;
+use crate::notation::fields::{Field, Fields, syntax};
+use crate::notation::written::{Hints, Notate, Rules, Written};
+use crate::placement::{Placement, Storage};
 
 /// The digits notation, checked against a rank but not against a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,46 +77,6 @@ impl DigitsSpelling {
         }
     }
 
-    pub(crate) fn from_fields(fields: &Fields<'_>, rank: usize) -> Result<Self, LayoutError> {
-        let text = fields.text("digits")?.unwrap_or_default();
-        let small = |key: &str, least| -> Result<Option<u32>, LayoutError> {
-            let Some(value) = fields.natural(key, least)? else {
-                return Ok(None);
-            };
-            let wanted = "a number below 2^32";
-            let found = value as i64;
-            let range = |_| LayoutError::FieldRange {
-                key: key.to_owned(),
-                found,
-                wanted,
-            };
-            u32::try_from(value).map(Some).map_err(range)
-        };
-        Ok(Self {
-            digits: Reader { text, rank, at: 0 }.digits()?,
-            tail: fields.natural("tail", 1)?.unwrap_or(1),
-            space: small("space", 0)?.unwrap_or(0),
-            element_bits: small("ebits", 1)?,
-            offset: fields.natural("offset", 0)?.unwrap_or(0),
-            size: fields.natural("size", 0)?,
-        })
-    }
-
-    pub(crate) fn fields(&self) -> Vec<(&'static str, Field)> {
-        let mut fields = vec![("digits", Field::Str(self.text()))];
-        let mut put = |key, value: u64, default: u64| {
-            if value != default {
-                fields.push((key, Field::Int(value as i64)));
-            }
-        };
-        put("ebits", self.element_bits.map_or(0, u64::from), 0);
-        put("offset", self.offset, 0);
-        put("size", self.size.unwrap_or(u64::MAX), u64::MAX);
-        put("space", u64::from(self.space), 0);
-        put("tail", self.tail, 1);
-        fields
-    }
-
     /// The text of the `digits` key.
     #[must_use]
     pub fn text(&self) -> String {
@@ -122,8 +87,65 @@ impl DigitsSpelling {
             .join(" ")
     }
 
+    /// The digits of a placement's chain. Those of dimensions that several digits merge may mean another
+    /// function.
+    ///
+    /// # Errors
+    /// [`LayoutError::Inexpressible`] with the reason.
+    pub(crate) fn of_chain(placement: &Placement) -> Result<Self, LayoutError> {
+        let storage = placement.storage();
+        let mut spelling = Self::new(Vec::new());
+        spelling.space = storage.space;
+        spelling.element_bits = (storage.bits != storage.type_bits).then_some(storage.bits);
+        spelling.offset = placement.function().offset;
+        if placement.elements() == 0 {
+            let zero = |dim| DigitText {
+                extent: placement.shape()[dim],
+                dims: vec![dim],
+                ops: vec![],
+            };
+            spelling.digits = (0..placement.rank()).map(zero).collect();
+            spelling.offset = 0;
+            return Ok(spelling);
+        }
+        let mut loose = loose_digits(placement)?;
+        loose.sort_by_key(|digit| std::cmp::Reverse(digit.stride));
+        let Some(top) = loose.first() else {
+            unused(placement.positions(), &mut spelling.digits);
+            return Ok(with_size(placement, spelling));
+        };
+        let fills = placement.positions().is_multiple_of(top.stride)
+            && top.count <= placement.positions() / top.stride
+            && spelling.offset == 0;
+        let extent = if fills {
+            placement.positions() / top.stride
+        } else {
+            top.count
+        };
+        let mut above = top.stride.saturating_mul(extent);
+        let mut loose = loose.into_iter();
+        while let Some(mut digit) = loose.next() {
+            while !above.is_multiple_of(digit.stride) || above / digit.stride < digit.count {
+                // Neighbours that count on without a gap may be padded together.
+                let merged = loose
+                    .next()
+                    .and_then(|minor| digit.merged(&minor, placement.shape()));
+                digit =
+                    merged.ok_or_else(|| Self::refuse("its strides do not divide one another"))?;
+            }
+            spelling
+                .digits
+                .push(digit_text(&digit, above / digit.stride));
+            above = digit.stride;
+        }
+        if 1 < above {
+            unused(above, &mut spelling.digits);
+        }
+        Ok(with_size(placement, spelling))
+    }
+
     /// The order of dimensions that the merges follow, major to minor.
-    pub(crate) fn chain_order(&self, rank: usize) -> Result<Vec<usize>, LayoutError> {
+    fn chain_order(&self, rank: usize) -> Result<Vec<usize>, LayoutError> {
         let mut groups: Vec<Vec<usize>> = (0..rank).map(|dim| vec![dim]).collect();
         for digit in &self.digits {
             for pair in digit.dims.windows(2) {
@@ -137,7 +159,7 @@ impl DigitsSpelling {
     }
 
     /// Positions over [`Self::chain_order`], and the buffer's size.
-    pub(crate) fn build(&self, shape: &[u64]) -> Result<(Chain, u64), LayoutError> {
+    fn build(&self, shape: &[u64]) -> Result<(Chain, u64), LayoutError> {
         let overflow = || LayoutError::Overflow {
             shape: shape.to_vec(),
         };
@@ -211,6 +233,117 @@ impl DigitsSpelling {
             self.digits[other].to_string(),
         );
         LayoutError::OverlappingDigits { digit, other }
+    }
+}
+
+impl Written for DigitsSpelling {
+    fn fields(&self) -> Vec<(&'static str, Field)> {
+        let mut fields = vec![("digits", Field::Str(self.text()))];
+        let mut put = |key, value: u64, default: u64| {
+            if value != default {
+                fields.push((key, Field::Int(value as i64)));
+            }
+        };
+        put("ebits", self.element_bits.map_or(0, u64::from), 0);
+        put("offset", self.offset, 0);
+        put("size", self.size.unwrap_or(u64::MAX), u64::MAX);
+        put("space", u64::from(self.space), 0);
+        put("tail", self.tail, 1);
+        fields
+    }
+
+    fn function(&self, shape: &[u64], storage: &mut Storage) -> Result<Function, LayoutError> {
+        let rank = shape.len();
+        let mut dims = self.digits.iter().flat_map(|digit| &digit.dims);
+        if let Some(&dim) = dims.find(|&&dim| rank <= dim) {
+            let (key, found) = ("digits", dim + 1);
+            return Err(LayoutError::RankMismatch { key, found, rank });
+        }
+        let elements = product(shape);
+        let (chain, padded) = self.build(shape)?;
+        let order = self.chain_order(shape.len())?;
+        let highest = self.offset.saturating_add(chain::highest(&chain, elements));
+        let needed = if self.offset == 0 {
+            padded
+        } else {
+            highest.saturating_add(1)
+        };
+        storage.positions = self.size.unwrap_or(needed);
+        if elements != 0 && storage.positions <= highest || i64::try_from(needed).is_err() {
+            let (low, high) = (i128::from(self.offset), i128::from(highest));
+            return Err(LayoutError::OutOfBuffer {
+                low,
+                high,
+                size: storage.positions,
+            });
+        }
+        Ok(Function::new(&order, chain, shape, self.offset))
+    }
+
+    fn space(&self) -> u32 {
+        self.space
+    }
+
+    fn element_bits(&self, type_bits: u32) -> u32 {
+        self.element_bits.unwrap_or(type_bits)
+    }
+}
+
+impl Notate for DigitsSpelling {
+    const RULES: Rules = Rules {
+        name: "digits",
+        summary: "Physical digits, the notation that writes every layout",
+        own: &["digits"],
+        others: &["ebits", "offset", "size", "space", "tail"],
+        wanted: "beside `digits` only ebits, offset, size, space, tail",
+        choice: 1,
+        says_storage: true,
+    };
+
+    fn from_fields(fields: &Fields<'_>, rank: usize) -> Result<Self, LayoutError> {
+        let text = fields.text("digits")?.unwrap_or_default();
+        let small = |key: &str, least| -> Result<Option<u32>, LayoutError> {
+            let Some(value) = fields.natural(key, least)? else {
+                return Ok(None);
+            };
+            let wanted = "a number below 2^32";
+            let found = value as i64;
+            let range = |_| LayoutError::FieldRange {
+                key: key.to_owned(),
+                found,
+                wanted,
+            };
+            u32::try_from(value).map(Some).map_err(range)
+        };
+        Ok(Self {
+            digits: Reader { text, rank, at: 0 }.digits()?,
+            tail: fields.natural("tail", 1)?.unwrap_or(1),
+            space: small("space", 0)?.unwrap_or(0),
+            element_bits: small("ebits", 1)?,
+            offset: fields.natural("offset", 0)?.unwrap_or(0),
+            size: fields.natural("size", 0)?,
+        })
+    }
+
+    /// Digits that mean the function; merges of dimensions that other merges claim may not.
+    fn of(placement: &Placement, _hints: &Hints<'_>) -> Result<Self, LayoutError> {
+        let digits = Self::of_chain(placement)?;
+        if digits.digits.iter().any(|digit| 1 < digit.dims.len()) {
+            let again = digits.place(placement.shape(), placement.storage().type_bits);
+            if !again.is_ok_and(|again| again.same_function(placement)) {
+                let reason = "it cuts across merges of dimensions that overlap";
+                return Err(Self::refuse(reason));
+            }
+        }
+        Ok(digits)
+    }
+
+    fn transposed(&self, renaming: &Renaming<'_>) -> Option<Self> {
+        let mut digits = self.clone();
+        for digit in &mut digits.digits {
+            digit.dims = renaming.all(&digit.dims);
+        }
+        Some(digits)
     }
 }
 
@@ -417,5 +550,111 @@ impl Reader<'_> {
 
     fn error(&self, wanted: &str) -> LayoutError {
         syntax("digits", self.text, self.at, wanted)
+    }
+}
+
+/// A digit of some group of dimensions, before it has its extent.
+struct Loose {
+    stride: u64,
+    count: u64,
+    dims: Vec<usize>,
+    /// Sizes of the cuts outside this digit, outermost first.
+    outside: Vec<u64>,
+    div: u64,
+}
+
+impl Loose {
+    /// The digit of the merged dimensions that is this one and then `minor`, if it is one run.
+    fn merged(&self, minor: &Loose, shape: &[u64]) -> Option<Loose> {
+        let sizes: Vec<u64> = minor.dims.iter().map(|&dim| shape[dim]).collect();
+        let size = product(&sizes);
+        let runs = self.div == 1
+            && minor.outside.is_empty()
+            && minor.count.checked_mul(minor.div) == Some(size)
+            && minor.stride.checked_mul(minor.count) == Some(self.stride)
+            && self.dims.iter().all(|dim| !minor.dims.contains(dim));
+        let outside = self.outside.iter().map(|outside| outside.checked_mul(size));
+        Some(Loose {
+            stride: minor.stride,
+            count: runs.then(|| self.count.checked_mul(minor.count))??,
+            dims: [self.dims.as_slice(), &minor.dims].concat(),
+            outside: outside.collect::<Option<_>>()?,
+            div: minor.div,
+        })
+    }
+}
+
+fn unused(extent: u64, digits: &mut Vec<DigitText>) {
+    if 1 < extent {
+        digits.push(DigitText {
+            extent,
+            dims: Vec::new(),
+            ops: Vec::new(),
+        });
+    }
+}
+
+/// Adds the buffer's size where the digits do not give it.
+fn with_size(placement: &Placement, mut spelling: DigitsSpelling) -> DigitsSpelling {
+    let positions = placement.positions();
+    let extents = spelling.digits.iter().map(|digit| u128::from(digit.extent));
+    let product = extents.fold(1, u128::saturating_mul);
+    if spelling.offset != 0 || u128::from(positions) < product {
+        spelling.size = Some(positions);
+    } else if product != u128::from(positions) {
+        spelling.tail = positions;
+    }
+    spelling
+}
+
+/// The digits of all groups, strides positive.
+fn loose_digits(placement: &Placement) -> Result<Vec<Loose>, LayoutError> {
+    let function = placement.function();
+    let dims = function.dims(placement.shape());
+    let sizes: Vec<u64> = dims.iter().map(|&dim| placement.shape()[dim]).collect();
+    let mut loose = Vec::new();
+    for (range, size, part) in independent_groups(&function.chain, &sizes) {
+        let mut outside = Vec::new();
+        for Step { cut, count } in steps(&part, size) {
+            let stride = u64::try_from(cut.stride).ok().filter(|&stride| 0 < stride);
+            let reason = "elements share positions or run backwards";
+            let stride = stride.ok_or_else(|| DigitsSpelling::refuse(reason))?;
+            let (dims, div) = (dims[range.clone()].to_vec(), cut.size);
+            loose.push(Loose {
+                stride,
+                count,
+                dims,
+                outside: outside.clone(),
+                div,
+            });
+            outside.push(cut.size);
+        }
+    }
+    Ok(loose)
+}
+
+/// The text of a digit: only the remainders that the extent does not imply.
+fn digit_text(digit: &Loose, extent: u64) -> DigitText {
+    let mut rems: Vec<u64> = Vec::new();
+    for &size in &digit.outside {
+        while rems.last().is_some_and(|last| last.is_multiple_of(size)) {
+            rems.pop();
+        }
+        rems.push(size);
+    }
+    if rems
+        .last()
+        .is_some_and(|&last| digit.div.checked_mul(extent) == Some(last))
+    {
+        rems.pop();
+    }
+    let mut ops: Vec<DigitOp> = rems.into_iter().map(DigitOp::Rem).collect();
+    if 1 < digit.div {
+        ops.push(DigitOp::Div(digit.div));
+    }
+    DigitText {
+        extent,
+        dims: digit.dims.clone(),
+        ops,
     }
 }

@@ -1,0 +1,317 @@
+//! The notations of layouts, one file each, and the table of them.
+//!
+//! A file holds all of its notation: the text (`fields`, `from_fields`), the meaning (`function`), and
+//! how a function is written in it (`of`). None knows this table; what they share is in `written`.
+//! CuTe's layouts and XLA's shapes are texts of whole tensors, which [`parse_tensor`] tells apart.
+
+pub(crate) mod block;
+pub(crate) mod cursor;
+pub mod cute;
+pub(crate) mod digits;
+pub(crate) mod fields;
+mod sort;
+pub(crate) mod strided;
+mod tensor;
+pub(crate) mod written;
+pub(crate) mod xla;
+pub(crate) mod xla_shape;
+
+use std::fmt;
+
+use crate::build::element_count;
+use crate::error::LayoutError;
+use crate::map::Renaming;
+use crate::placement::{Placement, Split};
+
+use block::BlockSpelling;
+use digits::DigitsSpelling;
+use fields::{Field, Fields};
+use strided::StridedSpelling;
+use written::{Hints, Notate, Rules, Written};
+use xla::XlaSpelling;
+
+pub use crate::error::{TextError, TextPart};
+pub use tensor::{TensorText, cute_modes, mlir_bits, parse_tensor, xla_bits};
+
+/// Declares the notations and how one is found by its name.
+macro_rules! notations {
+    ($($(#[$doc:meta])* $notation:ident($written:ty),)*) => {
+        /// How a layout is written; the same function may have many spellings.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Spelling {
+            /// No encoding: row-major and dense.
+            RowMajor,
+            $($(#[$doc])* $notation($written),)*
+        }
+
+        /// The notations that a layout can be asked to be written in.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Notation {
+            $($(#[$doc])* $notation,)*
+        }
+
+        impl Notation {
+            /// All notations.
+            pub const ALL: &'static [Notation] = &[$(Notation::$notation,)*];
+
+            fn rules(self) -> &'static Rules {
+                match self {
+                    $(Notation::$notation => &<$written>::RULES,)*
+                }
+            }
+
+            fn read(self, fields: &Fields<'_>, rank: usize) -> Result<Spelling, LayoutError> {
+                match self {
+                    $(Notation::$notation => {
+                        <$written>::from_fields(fields, rank).map(Spelling::$notation)
+                    })*
+                }
+            }
+
+            fn write(self, placement: &Placement, hints: &Hints<'_>) -> Result<Spelling, LayoutError> {
+                match self {
+                    $(Notation::$notation => {
+                        <$written>::of(placement, hints).map(Spelling::$notation)
+                    })*
+                }
+            }
+        }
+
+        impl Spelling {
+            /// The notation that this spelling uses; `None` for row-major without an encoding.
+            #[must_use]
+            pub fn notation(&self) -> Option<Notation> {
+                match self {
+                    Spelling::RowMajor => None,
+                    $(Spelling::$notation(_) => Some(Notation::$notation),)*
+                }
+            }
+
+            /// What stands there; nothing for row-major.
+            pub(crate) fn written(&self) -> Option<&dyn Written> {
+                match self {
+                    Spelling::RowMajor => None,
+                    $(Spelling::$notation(written) => Some(written),)*
+                }
+            }
+
+            /// Another function written like this one, where that is short.
+            fn like(&self, placement: &Placement) -> Option<Spelling> {
+                match self {
+                    Spelling::RowMajor => None,
+                    $(Spelling::$notation(written) => {
+                        written.like(placement).map(Spelling::$notation)
+                    })*
+                }
+            }
+
+            /// The spelling of a transposed tensor with its dimensions renamed; nothing for row-major.
+            pub(crate) fn transposed(&self, renaming: &Renaming<'_>) -> Option<Spelling> {
+                match self {
+                    Spelling::RowMajor => None,
+                    $(Spelling::$notation(written) => {
+                        let renamed = written.transposed(renaming);
+                        Some(renamed.map_or(Spelling::RowMajor, Spelling::$notation))
+                    })*
+                }
+            }
+        }
+    };
+}
+
+// An encoding is in the last notation of which it has an own key.
+notations! {
+    /// `axes`, `block`, `order`.
+    Block(BlockSpelling),
+    /// `strides`, `offset`, `size`.
+    Strided(StridedSpelling),
+    /// `digits`, `tail`, `space`, `ebits`, `offset`, `size`.
+    Digits(DigitsSpelling),
+    /// `xla`.
+    Xla(XlaSpelling),
+}
+
+impl Notation {
+    /// The notation's name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.rules().name
+    }
+
+    /// What it writes, as the command line says it.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        self.rules().summary
+    }
+
+    /// Checks what no notation of a kind says: some buffers, and what is no chain.
+    fn admit(self, placement: &Placement) -> Result<(), LayoutError> {
+        let refuse = |reason: &str| LayoutError::Inexpressible {
+            notation: self.name(),
+            reason: reason.to_owned(),
+        };
+        if !placement.splits().is_empty() {
+            return Err(refuse("it is split over several memories (SC)"));
+        }
+        if !self.rules().says_storage && !placement.storage().is_plain() {
+            return Err(refuse(
+                "the element width or the memory space is not the type's own",
+            ));
+        }
+        if placement.function().program.is_some() {
+            return Err(across_padding(self));
+        }
+        Ok(())
+    }
+}
+
+/// The error for tiles that only XLA's notation writes.
+pub(crate) fn across_padding(notation: Notation) -> LayoutError {
+    let reason = "a tile with combined dimensions cuts across the padding of an earlier one";
+    LayoutError::Inexpressible {
+        notation: notation.name(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// The keys of all notations, in words.
+fn all_keys() -> String {
+    let keys = |notation: &Notation| {
+        let Rules { own, others, .. } = notation.rules();
+        own.iter().chain(*others)
+    };
+    let mut keys: Vec<&str> = Notation::ALL.iter().flat_map(keys).copied().collect();
+    keys.sort_unstable();
+    keys.dedup();
+    format!("one of {}", keys.join(", "))
+}
+
+/// The spelling of a function: like `hint` where that can be, else as simple as it can be.
+///
+/// # Errors
+/// No notation writes the function.
+pub(crate) fn simplest(
+    placement: &Placement,
+    hint: Option<&Spelling>,
+) -> Result<Spelling, LayoutError> {
+    let admitted = |hint: &&Spelling| {
+        let notation = hint.notation();
+        notation.is_some_and(|notation| notation.admit(placement).is_ok())
+    };
+    if let Some(like) = hint.filter(admitted).and_then(|hint| hint.like(placement)) {
+        return Ok(like);
+    }
+    if placement.is_row_major() {
+        return Ok(Spelling::RowMajor);
+    }
+    let mut notations = Notation::ALL.to_vec();
+    notations.sort_by_key(|notation| notation.rules().choice);
+    let write = |notation: &Notation| Spelling::RowMajor.convert(placement, *notation);
+    let found = notations.iter().find_map(|notation| write(notation).ok());
+    // Digits write the most, so that their reason is the one that counts.
+    found.map_or_else(|| write(&Notation::Digits), Ok)
+}
+
+impl Spelling {
+    /// Reads the keys of an encoding for a tensor of `rank` dimensions; none is row-major.
+    ///
+    /// # Errors
+    /// Unknown, repeated or mixed keys, and every mistake inside a value that the rank alone
+    /// shows. What depends on the sizes is checked by [`crate::Layout::new`].
+    pub fn from_fields(fields: &[(String, Field)], rank: usize) -> Result<Spelling, LayoutError> {
+        let fields = Fields::new(fields)?;
+        if fields.is_empty() {
+            return Ok(Spelling::RowMajor);
+        }
+        let has_own = |notation: &&Notation| {
+            let mut own = notation.rules().own.iter();
+            own.any(|key| fields.get(key).is_some())
+        };
+        let Some(&notation) = Notation::ALL.iter().rev().find(has_own) else {
+            fields.only(|_| false, &all_keys())?;
+            return Ok(Spelling::RowMajor);
+        };
+        let Rules {
+            own,
+            others,
+            wanted,
+            ..
+        } = notation.rules();
+        fields.only(|key| own.contains(&key) || others.contains(&key), wanted)?;
+        notation.read(&fields, rank)
+    }
+
+    /// The canonical keys and values, in alphabetical order; none for row-major.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(String, Field)> {
+        let fields = self.written().map_or_else(Vec::new, Written::fields);
+        let owned = fields
+            .into_iter()
+            .map(|(key, field)| (key.to_owned(), field));
+        owned.collect()
+    }
+
+    /// Where it places the elements of a tensor of `shape` and `type_bits` bits an element.
+    pub(crate) fn place(&self, shape: &[u64], type_bits: u32) -> Result<Placement, LayoutError> {
+        match self.written() {
+            Some(written) => written.place(shape, type_bits),
+            None if element_count(shape).is_none() => {
+                let shape = shape.to_vec();
+                Err(LayoutError::Overflow { shape })
+            }
+            None => Ok(Placement::row_major(shape, type_bits)),
+        }
+    }
+
+    /// The function that this spelling means, in another notation.
+    ///
+    /// # Errors
+    /// [`LayoutError::Inexpressible`] with the reason.
+    pub(crate) fn convert(
+        &self,
+        placement: &Placement,
+        notation: Notation,
+    ) -> Result<Spelling, LayoutError> {
+        if self.notation() == Some(notation) {
+            return Ok(self.clone());
+        }
+        notation.admit(placement)?;
+        let hints = self.written().map(Written::hints);
+        notation.write(placement, &hints.unwrap_or_default())
+    }
+
+    /// Dimensions that are cut into parts in different memories.
+    pub(crate) fn splits(&self) -> Vec<Split> {
+        self.written().map_or_else(Vec::new, Written::splits)
+    }
+
+    /// The memory space that is written, 0 where none is.
+    #[must_use]
+    pub fn space(&self) -> u32 {
+        self.written().map_or(0, Written::space)
+    }
+
+    /// The bits that an element of a type of `type_bits` bits takes: in XLA's notation whole bytes, unless
+    /// it says otherwise.
+    #[must_use]
+    pub fn element_bits(&self, type_bits: u32) -> u32 {
+        let bits = |written: &dyn Written| written.element_bits(type_bits);
+        self.written().map_or(type_bits, bits)
+    }
+}
+
+/// The canonical text between the braces: `block = "2W2H", order = [1, 0]`.
+impl fmt::Display for Spelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (key, field)) in self.fields().iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            match field {
+                Field::Int(value) => write!(f, "{comma}{key} = {value}")?,
+                Field::Str(text) => write!(f, "{comma}{key} = \"{text}\"")?,
+                Field::Ints(list) => write!(f, "{comma}{key} = {list:?}")?,
+                Field::IntLists(lists) => write!(f, "{comma}{key} = {lists:?}")?,
+            }
+        }
+        Ok(())
+    }
+}

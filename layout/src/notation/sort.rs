@@ -1,0 +1,120 @@
+//! Tiles as the steps of a radix sort of digits.
+
+use crate::notation::digits::{DigitOp, DigitText};
+
+/// Tiles longer than this are not written.
+const LONGEST: usize = 64;
+
+/// The most minor dimension first, and tiles that bring the digits of the dimensions of `shape` into
+/// the order of `digits`; dimensions in `merges` are covered by the first tile.
+///
+/// A tile over all axes parts each in two: what it counts stays, in order, and its inside moves
+/// behind everything that stays, in order. So a tile is one step of a radix sort: first each axis is
+/// parted into digits, then the digits are sorted by the number of the rising run, read from left to
+/// right again and again, in which they come next. A last tile pads those that have room.
+pub(crate) fn sorting_tiles(
+    digits: &[DigitText],
+    shape: &[u64],
+    merges: &[bool],
+) -> Option<(Vec<usize>, Vec<Vec<u64>>)> {
+    let div: Vec<u64> = digits
+        .iter()
+        .map(|digit| match digit.ops.last() {
+            Some(DigitOp::Div(by)) => *by,
+            _ => 1,
+        })
+        .collect();
+    // What a digit and those below it in its dimension count: positions without elements count one.
+    let mut domain = vec![1u64; digits.len()];
+    let mut own: Vec<Vec<usize>> = vec![Vec::new(); shape.len()];
+    let mut axes = Vec::new();
+    for (place, digit) in digits.iter().enumerate() {
+        match digit.dims.first() {
+            Some(&dim) => own.get_mut(dim)?.push(place),
+            None => axes.push(vec![place]),
+        }
+    }
+    for (places, &size) in own.iter_mut().zip(shape) {
+        places.sort_by_key(|&place| std::cmp::Reverse(div[place]));
+        let mut rest = size;
+        for &place in places.iter() {
+            domain[place] = rest;
+            rest = div[place];
+        }
+    }
+    let mut major_to_minor: Vec<usize> = (0..own.len()).collect();
+    major_to_minor.sort_by_key(|&dim| own[dim].last().copied());
+    let order = major_to_minor.iter().rev().copied().collect();
+    // A tile longer than the rank makes axes of one element.
+    let mut must = vec![true; axes.len()];
+    must.extend(major_to_minor.iter().map(|&dim| merges[dim]));
+    axes.extend(major_to_minor.iter().map(|&dim| own[dim].clone()));
+
+    let mut padded = false;
+    let mut tiles: Vec<Vec<u64>> = Vec::new();
+    loop {
+        let mut moving: Vec<usize> = axes
+            .iter()
+            .map(|axis| axis.len().saturating_sub(1))
+            .collect();
+        if moving.iter().all(|&n| n == 0) {
+            moving = next_run(&axes, tiles.len())?;
+        }
+        let mut room = false;
+        if moving.iter().all(|&n| n == 0) {
+            let has_room = |axis: &Vec<usize>| {
+                let wider =
+                    |&place: &usize| domain[place].div_ceil(div[place]) != digits[place].extent;
+                axis.first().is_some_and(wider)
+            };
+            let Some(first) = axes.iter().position(has_room).filter(|_| !padded) else {
+                return Some((order, tiles));
+            };
+            room = true;
+            padded = true;
+            for (axis, n) in axes.iter().zip(&mut moving).skip(first) {
+                *n = axis.len();
+            }
+        }
+        let first = (0..axes.len()).find(|&i| 0 < moving[i] || must.get(i) == Some(&true))?;
+        must.clear();
+        if LONGEST < axes.len() - first {
+            return None;
+        }
+        let (mut tile, mut inside) = (Vec::new(), Vec::new());
+        for (axis, &n) in axes[first..].iter_mut().zip(&moving[first..]) {
+            let moved = axis.split_off(axis.len() - n);
+            let size = match moved[..] {
+                [] => 1,
+                [place] if room => digits[place].extent,
+                [top, .., bottom] => domain[top].div_ceil(div[bottom]),
+                [place] => domain[place].div_ceil(div[place]),
+            };
+            tile.push(size);
+            inside.push(moved);
+        }
+        tiles.push(tile);
+        axes.extend(inside);
+    }
+}
+
+/// How many digits of each axis, none or its only one, move in the next step of the sort: those
+/// whose run has the lowest bit that still parts any.
+fn next_run(axes: &[Vec<usize>], steps: usize) -> Option<Vec<usize>> {
+    let now: Vec<usize> = axes.iter().flatten().copied().collect();
+    let mut at = vec![0; now.len()];
+    for (i, &place) in now.iter().enumerate() {
+        *at.get_mut(place)? = i;
+    }
+    let mut run = vec![0usize; now.len()];
+    for place in 1..at.len() {
+        run[place] = run[place - 1] + usize::from(at[place] < at[place - 1]);
+    }
+    // Each step halves the runs, so that this ends; the count is a guard alone.
+    let sorted = run.last().is_none_or(|&last| last == 0);
+    if !sorted && LONGEST < steps {
+        return None;
+    }
+    let moves = |axis: &Vec<usize>| axis.first().map_or(0, |&place| run[place] & 1);
+    Some(axes.iter().map(moves).collect())
+}
