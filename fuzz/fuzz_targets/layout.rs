@@ -125,13 +125,7 @@ fn places(layout: &Layout) {
 }
 
 fn respell(layout: &Layout) {
-    let notations = [
-        Notation::Block,
-        Notation::Strided,
-        Notation::Digits,
-        Notation::Xla,
-    ];
-    for notation in notations {
+    for &notation in Notation::ALL {
         if let Ok(other) = layout.respell(notation) {
             assert!(other.same_function(layout), "{notation:?}: {other:?}");
             assert_eq!(other.function_hash(), layout.function_hash());

@@ -6,7 +6,7 @@
 mod support;
 
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, Notation, ViewMap, deduce, is_view, pull};
+use optc_layout::{Layout, Notation, Spelling, ViewMap, deduce, is_view, pull};
 use support::{Case, Rng, random_case, random_shape};
 
 /// Cases a test runs, more when asked for.
@@ -101,12 +101,7 @@ fn other_notations_and_pieces() {
         let shape = random_shape(&mut rng, 6, 12, 3000);
         let case = random_case(&mut rng, &shape);
         let layout = parsed(&case);
-        for notation in [
-            Notation::Block,
-            Notation::Strided,
-            Notation::Digits,
-            Notation::Xla,
-        ] {
+        for &notation in Notation::ALL {
             match layout.respell(notation) {
                 Ok(other) => {
                     assert!(other.same_function(&layout), "{} {notation:?}", case.text);
@@ -140,6 +135,46 @@ fn other_notations_and_pieces() {
             case.table.is_empty() || values == case.positions,
             "{}",
             case.text
+        );
+    }
+}
+
+/// The table of notations: what one writes is read as the same function, and every other notation
+/// that has the function leads back.
+#[test]
+fn notations_read_what_they_write_and_lead_back() {
+    let mut rng = Rng::new(23);
+    let mut written = vec![0; Notation::ALL.len()];
+    let mut back = vec![0; Notation::ALL.len()];
+    for _ in 0..cases(2000) {
+        let shape = random_shape(&mut rng, 5, 12, 2000);
+        let case = random_case(&mut rng, &shape);
+        let layout = parsed(&case);
+        for (place, &notation) in Notation::ALL.iter().enumerate() {
+            let Ok(own) = layout.respell(notation) else {
+                continue;
+            };
+            written[place] += 1;
+            assert_eq!(own.spelling().notation(), Some(notation), "{}", case.text);
+            let read = Spelling::from_fields(&own.spelling().fields(), shape.len());
+            assert_eq!(read.as_ref(), Ok(own.spelling()), "{}", case.text);
+            let read = Layout::new(own.spelling().clone(), &shape, 8);
+            let same = read.is_ok_and(|read| table(&read) == case.table);
+            assert!(same, "{} as {}", case.text, own.spelling());
+            for other in Notation::ALL.iter().filter(|&&other| other != notation) {
+                let Ok(again) = own.respell(*other).and_then(|o| o.respell(notation)) else {
+                    continue;
+                };
+                back[place] += 1;
+                assert_eq!(table(&again), case.table, "{} by {other:?}", case.text);
+            }
+        }
+    }
+    for (place, notation) in Notation::ALL.iter().enumerate() {
+        let (name, few) = (notation.name(), cases(2000) / 20);
+        assert!(
+            few < written[place] && few < back[place],
+            "{name} is hardly ever written"
         );
     }
 }

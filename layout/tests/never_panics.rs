@@ -21,12 +21,7 @@ fn exercise(layout: &Layout, perm: &[usize]) {
         layout.index(&[]),
         layout.element_at(0),
     );
-    for notation in [
-        Notation::Block,
-        Notation::Strided,
-        Notation::Digits,
-        Notation::Xla,
-    ] {
+    for &notation in Notation::ALL {
         let _ = layout.respell(notation);
     }
     if let Some(pieces) = layout.pieces() {

@@ -56,12 +56,7 @@ fn has_tiles(program: &Program) -> bool {
     let Some(entry) = program.entry() else {
         return false;
     };
-    let tiled = |ty: &TensorType| match &ty.spelling {
-        Spelling::Xla(layout) => !layout.tiles().is_empty(),
-        Spelling::RowMajor | Spelling::Block(_) | Spelling::Strided(_) | Spelling::Digits(_) => {
-            false
-        }
-    };
+    let tiled = |ty: &TensorType| matches!(&ty.spelling, Spelling::Xla(layout) if !layout.tiles().is_empty());
     let values = entry.args.iter().chain(&entry.results);
     values.filter_map(|&v| entry.ty(v).as_tensor()).any(tiled)
 }

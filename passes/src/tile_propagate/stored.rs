@@ -32,7 +32,7 @@ impl Stored {
             }
             Spelling::Xla(xla) => whole(xla.minor_to_major().iter().rev().copied()),
             Spelling::RowMajor => whole(0..tensor.rank()),
-            Spelling::Block(_) | Spelling::Strided(_) | Spelling::Digits(_) => {
+            _ => {
                 let layout = tensor.layout().and_then(Result::ok);
                 let pieces = layout.and_then(|layout| layout.pieces());
                 pieces.map_or_else(|| whole(0..tensor.rank()), |pieces| cut(&pieces))

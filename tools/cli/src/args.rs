@@ -1,10 +1,13 @@
 //! The command line.
 
+use clap::builder::PossibleValue;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use optc::layout;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Makes the reshapes and transposes of a tensor program disappear.
 #[derive(Parser, Debug)]
@@ -376,18 +379,33 @@ pub(crate) enum Color {
 }
 
 /// A notation of layouts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notation {
-    /// Blocks and their order
-    Block,
-    /// Strides in elements
-    Strided,
-    /// Physical digits, the notation that writes every layout
-    Digits,
-    /// Minor to major, and tiles
-    Xla,
-    /// CuTe's shape:stride, nested modes; no padding
+    /// One that a tensor type has as its encoding.
+    Encoding(layout::Notation),
+    /// CuTe's.
     Cute,
+}
+
+/// All notations, in the order of the help.
+static NOTATIONS: LazyLock<Vec<Notation>> = LazyLock::new(|| {
+    let encodings = layout::Notation::ALL.iter().copied();
+    let encodings = encodings.map(Notation::Encoding);
+    encodings.chain([Notation::Cute]).collect()
+});
+
+impl ValueEnum for Notation {
+    fn value_variants<'a>() -> &'a [Self] {
+        &NOTATIONS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, summary) = match self {
+            Notation::Encoding(notation) => (notation.name(), notation.summary()),
+            Notation::Cute => ("cute", "CuTe's shape:stride, nested modes; no padding"),
+        };
+        Some(PossibleValue::new(name).help(summary))
+    }
 }
 
 #[derive(Args, Debug)]

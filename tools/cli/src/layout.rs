@@ -175,10 +175,7 @@ fn convert(text: &str, to: Notation) -> Result<String, Failure> {
             let cute = CuteLayout::from_layout(&tensor.layout).map_err(refused)?;
             return Ok(format!("{} {cute}", mlir_name(&tensor.dtype)));
         }
-        Notation::Block => layout::Notation::Block,
-        Notation::Strided => layout::Notation::Strided,
-        Notation::Digits => layout::Notation::Digits,
-        Notation::Xla => layout::Notation::Xla,
+        Notation::Encoding(notation) => notation,
     };
     let layout = tensor.layout.respell(notation).map_err(refused)?;
     Ok(type_text(&layout, &tensor.dtype))

@@ -87,7 +87,7 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
     let mut text = match &ty.spelling {
         Spelling::RowMajor => plain(),
         Spelling::Xla(layout) => layout.to_string(),
-        Spelling::Block(_) | Spelling::Strided(_) | Spelling::Digits(_) => {
+        _ => {
             let layout = ty.layout().and_then(Result::ok);
             let Some(layout) = layout else {
                 return Err(refuse(ty, "its sizes are not known"));
