@@ -15,9 +15,10 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use optc_bench::{peak_memory, processor_time};
+use optc_check::Stats;
 use optc_ir::{text, verify};
 use optc_passes::manager::{Hooks, run};
-use optc_passes::{PassContext, PassList, Stats, certify};
+use optc_passes::{PassContext, PassList};
 use optc_target::Target;
 use optc_tests::Scale;
 use std::io::{Read, Write};
@@ -227,8 +228,9 @@ fn child(is_model: bool) {
     let peak = peak_memory().unwrap_or(0);
     drop(printed);
     verify::verify(&module, &registry).expect("the folded program verifies");
-    let certificate = &cx.fold.as_ref().expect("view-fold reports").certificate;
-    certify::check(&canonical, &module, certificate, &registry, &target)
+    let report = cx.fold.as_ref().expect("view-fold reports");
+    let certificate = report.certificate(&canonical, &module, &registry);
+    optc_check::check(&canonical, &module, &certificate, &registry, &target)
         .expect("the checker accepts what view-fold did");
     lap();
     let tpu = Arc::new(Target::builtin("tpu").expect("built in"));

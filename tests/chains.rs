@@ -1,7 +1,7 @@
 //! Random chains of reshapes and transposes fold on every target, with any boundary, to what they are.
 
 use optc_ir::{Attr, DType, Dim, Module, Registry, text};
-use optc_passes::{Boundary, certify};
+use optc_passes::Boundary;
 use optc_target::Target;
 use optc_tests::build::{Builder, props};
 use optc_tests::chains::{Sizes, chain};
@@ -35,8 +35,14 @@ fn folds(
             return Err(say(format!("{before} bytes became {after}")));
         }
         let target = Target::builtin(target).map_err(|e| e.to_string())?;
-        certify::check(module, &ran.module, &report.certificate, registry, &target)
-            .map_err(|d| say(words(&d)))?;
+        optc_check::check(
+            module,
+            &ran.module,
+            &ran.certificate(module),
+            registry,
+            &target,
+        )
+        .map_err(|d| say(words(&d)))?;
         match same_meaning(module, &ran.module, registry) {
             // Sizes without names are drawn, and need not divide as a chain wants.
             Err(e) if sizes == Sizes::Open && e.contains("the first program cannot be run") => {}

@@ -1,9 +1,10 @@
 //! Small ONNX models: they fold completely, and every way of running them agrees with onnxruntime.
 
 use indexmap::IndexMap;
+use optc_check::Stats;
 use optc_interp::{DataError, DataSource, compare, compare_exact, npz, run_naive, run_reference};
 use optc_ir::{Bindings, DType, Module, Registry, Tensor, TensorType, verify};
-use optc_passes::{Boundary, Stats};
+use optc_passes::Boundary;
 use optc_tests::check::{run_passes, words};
 use optc_tests::paths::{files, root};
 use std::fs::File;

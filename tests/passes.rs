@@ -1,7 +1,7 @@
 //! What the manager, the pipelines and the certificates refuse, and what options do.
 
+use optc_check::{Certificate, Digest, Witness};
 use optc_ir::{Attr, Diagnostic, Func, Module, text};
-use optc_passes::certify::{self, Certificate};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{
     Boundary, Changed, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage, pipeline,
@@ -338,11 +338,8 @@ fn folded() -> (Module, Module, Certificate) {
     let module = parse(TRANSPOSED);
     let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
     let ran = ran.expect("it folds");
-    (
-        module,
-        ran.module,
-        ran.cx.fold.expect("a report").certificate,
-    )
+    let certificate = ran.certificate(&module);
+    (module, ran.module, certificate)
 }
 
 /// What the checker says of a folded program, after `change` to its text and `claim` to the
@@ -351,10 +348,11 @@ fn check(change: impl Fn(&str) -> String, claim: impl Fn(&mut Certificate)) -> V
     let (original, folded, mut certificate) = folded();
     let printed = text::print(&folded);
     let changed = parse(&change(&printed));
+    certificate.folded = Digest::of(&changed);
     claim(&mut certificate);
     let target = Target::builtin("cpu").expect("built in");
     let registry = optc_ops::registry();
-    match certify::check(&original, &changed, &certificate, &registry, &target) {
+    match optc_check::check(&original, &changed, &certificate, &registry, &target) {
         Ok(()) => Vec::new(),
         Err(diags) => diags.iter().map(|d| d.code).collect(),
     }
@@ -370,20 +368,19 @@ fn certificates_say_what_is_wrong() {
     );
     assert_eq!(check(same, |c| c.target.push('x')), ["certificate-target"]);
     assert_eq!(
-        check(same, |c| drop(c.lines.pop())),
-        ["certificate-operation"]
+        check(same, |c| c.folded = c.original),
+        ["certificate-digest"]
+    );
+    assert_eq!(
+        check(same, |c| c.witness.funcs[0].operations.clear()),
+        ["certificate-mismatch"]
+    );
+    assert_eq!(
+        check(same, |c| c.witness.funcs[0].values[0].layout.clear()),
+        ["certificate-witness"]
     );
     let other = |text: &str| text.replace("hbir.tanh", "hbir.relu");
-    assert_eq!(
-        check(other, |_| ()),
-        ["certificate-operation", "certificate-mismatch"]
-    );
-    let other_with_claim = check(other, |c| {
-        c.lines
-            .iter_mut()
-            .for_each(|l| *l = l.replace("hbir.tanh", "hbir.relu"));
-    });
-    assert_eq!(other_with_claim, ["certificate-mismatch"]);
+    assert_eq!(check(other, |_| ()), ["certificate-mismatch"]);
     let padded = |text: &str| text.replace("{order = [1, 0]}", "{block = \"4H\", order = [1, 0]}");
     assert!(check(padded, |_| ()).contains(&"target-layout"));
 }
@@ -413,9 +410,10 @@ fn certificates_follow_what_no_layout_can() {
         &registry,
     );
     let ran = ran.expect("it folds");
-    let certificate = ran.cx.fold.expect("a report").certificate;
-    let says =
-        |original: &Module| certify::check(original, &ran.module, &certificate, &registry, &target);
+    let certificate = ran.certificate(&original);
+    let says = |original: &Module| {
+        optc_check::check(original, &ran.module, &certificate, &registry, &target)
+    };
     assert!(says(&original).is_ok());
     let other = REGROUPED.replace(
         "[1, 0, 2]}> : (tensor<3x8x5xf32>) -> tensor<8x3x5xf32>\n  %4",
@@ -493,9 +491,12 @@ fn hlo_modules_fold_on_every_target() {
             let canonical = run(module, "canonicalize").module;
             let ran = run(&canonical, "view-fold");
             let again = read_again(&ran.module);
-            let certificate = ran.cx.fold.expect("a report").certificate;
+            let certificate = Certificate {
+                folded: Digest::of(&again),
+                ..ran.certificate(&canonical)
+            };
             let target = Target::builtin(name).expect("built in");
-            let certified = certify::check(&canonical, &again, &certificate, &registry, &target);
+            let certified = optc_check::check(&canonical, &again, &certificate, &registry, &target);
             let certified = certified.map_err(|d| words(&d));
             assert_eq!(certified, Ok(()), "{} on {name}", path.display());
         }
@@ -512,9 +513,16 @@ fn certificates_compare_constants_by_value() {
     let module = optc_hlo::import(text).expect("a module").module;
     let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
     let ran = ran.expect("it folds");
-    let certificate = ran.cx.fold.expect("a report").certificate;
+    let certificate = ran.certificate(&module);
     let printed = text::print(&ran.module);
-    let says = |text: &str| certify::check(&module, &parse(text), &certificate, &registry, &target);
+    let says = |text: &str| {
+        let (folded, registry) = (parse(text), &registry);
+        let certificate = Certificate {
+            folded: Digest::of(&folded),
+            ..certificate.clone()
+        };
+        optc_check::check(&module, &folded, &certificate, registry, &target)
+    };
     assert!(says(&printed).is_ok());
     let other = printed.replace("dense<1.0", "dense<2.0");
     assert_ne!(other, printed);
@@ -545,13 +553,19 @@ fn certificates_of_calls_that_change_a_layout_are_refused() {
     for (run, code) in [(call, "target-layout"), (kept, "certificate-mismatch")] {
         let (good, bad) = (program(run, ", {order = [1, 0]}"), program(run, ""));
         let of = |module: &Module| {
-            let bytes = optc_passes::Stats::of(module, &registry).movement_bytes;
-            Certificate::of(&good, module, &registry, "cpu", bytes)
+            let bytes = optc_check::Stats::of(module, &registry).movement_bytes;
+            Certificate::of(
+                &good,
+                module,
+                Witness::in_step(&good, module, &registry),
+                "cpu",
+                bytes,
+            )
         };
-        let right = certify::check(&good, &good, &of(&good), &registry, &target);
+        let right = optc_check::check(&good, &good, &of(&good), &registry, &target);
         assert_eq!(right.map_err(|d| words(&d)), Ok(()));
         refused(
-            certify::check(&good, &bad, &of(&bad), &registry, &target),
+            optc_check::check(&good, &bad, &of(&bad), &registry, &target),
             code,
         );
     }

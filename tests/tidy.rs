@@ -16,8 +16,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("optc-ops", &["optc-ir", "optc-tile"]),
     ("optc-target", &["optc-layout"]),
     (
+        "optc-check",
+        &["optc-ir", "optc-layout", "optc-ops", "optc-target"],
+    ),
+    (
         "optc-passes",
         &[
+            "optc-check",
             "optc-ir",
             "optc-layout",
             "optc-ops",
@@ -41,6 +46,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "optc",
         &[
+            "optc-check",
             "optc-emit",
             "optc-hlo",
             "optc-interp",
@@ -208,6 +214,7 @@ const FOLDERS: &[&str] = &[
     "tile",
     "ops",
     "targets",
+    "check",
     "passes",
     "lowering",
     "frontends",

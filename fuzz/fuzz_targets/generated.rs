@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use optc_ir::text;
-use optc_passes::{Boundary, certify};
+use optc_passes::Boundary;
 use optc_target::Target;
 use optc_tests::check::{run_passes, same_meaning};
 use optc_tests::{Profile, program};
@@ -23,7 +23,7 @@ fuzz_target!(|input: (u64, bool, bool)| {
     let same = same_meaning(&module, &ran.module, &registry);
     same.unwrap_or_else(|e| panic!("{e}\n{}", text::print(&module)));
     let target = Target::builtin(name).expect("built in");
-    let certificate = ran.cx.fold.expect("view-fold reports").certificate;
-    let checked = certify::check(&module, &ran.module, &certificate, &registry, &target);
+    let certificate = ran.certificate(&module);
+    let checked = optc_check::check(&module, &ran.module, &certificate, &registry, &target);
     assert!(checked.is_ok(), "{checked:?}\n{}", text::print(&module));
 });

@@ -31,8 +31,8 @@
 
 use crate::pass::{Changed, Pass, PassContext, PassInfo, Phase};
 use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
-use crate::stats::live_ops;
 use indexmap::IndexMap;
+use optc_check::stats::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::{

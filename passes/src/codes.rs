@@ -35,43 +35,6 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold --remarks in.ir",
         "put the function in place of its calls before `view-fold`",
     ),
-    Code::input(
-        "certificate-bytes",
-        "a certificate states other movement bytes than the folded program has",
-        "a certificate file whose `movement_bytes` was changed",
-        "make the certificate again with `--certificate`; do not edit it",
-    ),
-    Code::input(
-        "certificate-mismatch",
-        "the folded program does not compute what the original does: an operation differs, is missing, or reads another value",
-        "a certificate whose folded program has `hbir.sub` where the original has `hbir.add`",
-        "if optc wrote the file itself, this is a defect of optc: report it",
-    ),
-    Code::input(
-        "certificate-operation",
-        "a certificate states another operation or layout than the folded program has",
-        "a certificate file with a line more than the program has operations",
-        "make the certificate again with `--certificate`; do not edit it",
-    ),
-    Code::command(
-        "certificate-syntax",
-        "a file is no certificate",
-        &[
-            ("c.txt", "nonsense"),
-            (
-                "in.ir",
-                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
-            ),
-        ],
-        "optc verify --certificate c.txt in.ir",
-        "make the certificate with `optc --pass=… --certificate OUT`",
-    ),
-    Code::input(
-        "certificate-target",
-        "a certificate is for another target than the one it is checked for",
-        "a certificate made for `cpu`, checked with `--target=journey6`",
-        "check it for the target that it names",
-    ),
     Code::command(
         "constant-conversion",
         "remark: a constant is wanted in another layout than it is stored in; it is written out once, at compile time",
@@ -174,12 +137,6 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold in.ir",
         "name the sizes with `dims`, or write those that are known",
-    ),
-    Code::input(
-        "target-layout",
-        "the target does not accept the layouts of an operation",
-        "a folded program in which an `hbir.add` on `cpu` reads one operand row-major and one column-major",
-        "convert one operand with `hbir.layout_convert`, or run `view-fold`",
     ),
     Code::command(
         "target-wants-sizes",

@@ -1,15 +1,12 @@
-//! Passes: `canonicalize`, `view-fold`, `tile-propagate`, their manager and statistics.
+//! Passes: `canonicalize`, `view-fold`, `tile-propagate`, and their manager.
 
-mod amount;
 pub mod canonicalize;
-pub mod certify;
 mod codes;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;
 mod plans;
 pub mod rules;
-pub mod stats;
 pub mod tile_propagate;
 pub mod view_fold;
 
@@ -19,7 +16,6 @@ pub use codes::CODES;
 pub use pass::{
     Boundary, Changed, OptionInfo, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage,
 };
-pub use stats::{Polynomials, Stats, bound_sizes};
 
 /// The built-in passes, alphabetically.
 #[must_use]

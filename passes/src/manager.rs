@@ -1,7 +1,7 @@
 //! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
 
-use crate::certify::check_target;
 use crate::pass::{Changed, Options, PassContext, Phase, Stage};
+use optc_check::check_target;
 use optc_ir::{Diagnostic, Module, text, verify};
 use std::time::{Duration, Instant};
 

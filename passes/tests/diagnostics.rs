@@ -1,9 +1,9 @@
 //! What the passes refuse and remark, by code.
 
+use optc_check::{Certificate, Stats, Witness, check, check_target};
 use optc_ir::{Diagnostic, Module, text};
-use optc_passes::certify::{Certificate, check, check_target};
 use optc_passes::manager::{Hooks, run};
-use optc_passes::{PassContext, PassList, Stats};
+use optc_passes::{PassContext, PassList};
 use optc_target::Target;
 use std::sync::Arc;
 
@@ -37,19 +37,24 @@ fn a_certificate_that_was_tampered_with_is_refused() {
     let mut cx = context();
     let (before, after) = fold(&mut cx, "view-fold").expect("folds");
     let bytes = Stats::of(&after, &cx.registry).movement_bytes;
-    let good = Certificate::of(&before, &after, &optc_ops::registry(), "cpu", bytes);
+    let good = Certificate::of(
+        &before,
+        &after,
+        Witness::in_step(&before, &after, &cx.registry),
+        "cpu",
+        bytes,
+    );
     let verdict = |c: &Certificate| check(&before, &after, c, &cx.registry, &cx.target);
     assert_eq!(verdict(&good), Ok(()));
     let mut bad = good.clone();
     bad.movement_bytes += 1;
     assert_eq!(codes(&verdict(&bad).unwrap_err()), ["certificate-bytes"]);
     let mut bad = good.clone();
-    bad.lines
-        .push("hbir.relu row-major -> row-major".to_owned());
-    assert_eq!(
-        codes(&verdict(&bad).unwrap_err()),
-        ["certificate-operation"]
-    );
+    bad.witness.funcs[0].values[0].layout.push('x');
+    assert_eq!(codes(&verdict(&bad).unwrap_err()), ["certificate-witness"]);
+    let mut bad = good.clone();
+    bad.folded = bad.original;
+    assert_eq!(codes(&verdict(&bad).unwrap_err()), ["certificate-digest"]);
     let mut bad = good.clone();
     bad.target = "journey6".to_owned();
     assert_eq!(codes(&verdict(&bad).unwrap_err()), ["certificate-target"]);
@@ -63,7 +68,13 @@ fn another_program_is_refused() {
     let mut cx = context();
     let (before, _) = fold(&mut cx, "view-fold").expect("folds");
     let other = text::parse(&ATTENTION.replace("hbir.add", "hbir.sub")).expect("well formed");
-    let certificate = Certificate::of(&before, &other, &optc_ops::registry(), "cpu", 240);
+    let certificate = Certificate::of(
+        &before,
+        &other,
+        Witness::in_step(&before, &other, &cx.registry),
+        "cpu",
+        240,
+    );
     let diags = check(&before, &other, &certificate, &cx.registry, &cx.target).unwrap_err();
     assert_eq!(codes(&diags), ["certificate-mismatch"]);
 }

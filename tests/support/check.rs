@@ -1,5 +1,6 @@
 //! Checks that several kinds of tests share.
 
+use optc_check::Certificate;
 use optc_interp::{EquivalenceOptions, Fill, RandomSource, equivalent};
 use optc_ir::{Bindings, Diagnostic, Module, Registry, text, verify};
 use optc_passes::manager::{Hooks, run};
@@ -36,6 +37,18 @@ pub struct Ran {
     pub module: Module,
     /// The context: remarks and the report of `view-fold`.
     pub cx: PassContext,
+}
+
+impl Ran {
+    /// The certificate that `view-fold` gives for what it made of `original`.
+    ///
+    /// # Panics
+    /// No fold was run.
+    #[must_use]
+    pub fn certificate(&self, original: &Module) -> Certificate {
+        let report = self.cx.fold.as_ref().expect("view-fold was run");
+        report.certificate(original, &self.module, &self.cx.registry)
+    }
 }
 
 /// Runs a pipeline for a built-in target, verifying after each pass.

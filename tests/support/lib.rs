@@ -8,6 +8,7 @@ pub mod generate;
 pub mod mutate;
 pub mod paths;
 pub mod scale;
+pub mod tamper;
 pub mod transformer;
 
 pub use build::Builder;

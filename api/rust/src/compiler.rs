@@ -5,12 +5,12 @@ use crate::format::Format;
 use crate::input::read_file;
 use crate::program::Program;
 use crate::target::default_target;
+use optc_check::stats::Stats;
 use optc_interp::DataSource;
 use optc_ir::size::SizeTable;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
 use optc_passes::manager::{Hooks, Timing};
 use optc_passes::rules::ExtraRules;
-use optc_passes::stats::Stats;
 use optc_passes::view_fold::FoldReport;
 use optc_passes::{Boundary, PassContext, PassList, Stage};
 use optc_target::Target;
@@ -158,7 +158,7 @@ impl Compiler {
                 Err(_) => return Ok(()),
             },
         };
-        let diags = optc_passes::certify::check_target(module, &self.registry, &target);
+        let diags = optc_check::check_target(module, &self.registry, &target);
         if diags.is_empty() {
             Ok(())
         } else {

@@ -1,10 +1,10 @@
 //! A program as JSON, for tools that do not want to parse its text.
 
+use optc_check::stats::{CostClass, OpCost, Stats, op_costs};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::text::print_type;
 use optc_ir::{Attr, AttrDict, Func, Loc, Module, Port, Registry, Type, Value};
-use optc_passes::stats::{CostClass, OpCost, Stats, op_costs};
 use serde_json::{Map, Value as Json, json};
 
 /// Grows when a key changes its meaning; new keys do not change it.

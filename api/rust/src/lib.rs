@@ -47,6 +47,7 @@ pub use picture::{State, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};
 
+pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_ir::{
     Attr, AttrDict, Attributes, Bindings, Call, Code, DType, Data, Dense, Diagnostic, Dim, Effect,
     EvalContext, EvalError, Example, Freedom, FreedomClass, Func, Inferred, Label, Loc, Module, Op,
@@ -54,7 +55,6 @@ pub use optc_ir::{
     SizeTable, Span, Structure, Tensor, TensorType, Traffic, Type, Value, ValueData, ValueDef,
     ViewDims, attributes, words,
 };
-pub use optc_passes::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_passes::view_fold::FoldReport;
 pub use optc_passes::{Boundary, Changed, Pass, PassContext, PassInfo, PassList, Phase, Stage};
 pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError, Unit};
@@ -104,12 +104,18 @@ pub mod pallas {
     pub use optc_emit::pallas::emit;
 }
 
-/// Passes: running pipelines, reports and certificates.
+/// Judges of what passes made: certificates of folds, and whether a target accepts a module.
+pub mod check {
+    pub use optc_check::{Certificate, Digest, Holder, Place, Witness, check, check_target};
+}
+
+/// Passes: running pipelines, and reports.
 pub mod passes {
+    pub use optc_check::stats;
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
     pub use optc_passes::pass::{OptionInfo, Options, PassInfo};
     pub use optc_passes::tile_propagate::{GroupReport, TileReport};
-    pub use optc_passes::{certify, pipeline, rules, stats, tile_propagate, view_fold};
+    pub use optc_passes::{pipeline, rules, tile_propagate, view_fold};
 }
 
 /// The two oracles: programs run slowly and plainly, on logical tensors or on poisoned buffers.

@@ -1,10 +1,10 @@
 //! Programs as pictures: states of a program side by side, as a graph for graphviz or as SVG.
 
 use crate::program::Program;
+use optc_check::stats::{CostClass, OpCost, op_costs};
 use optc_emit::picture::{Charge, ChargeKind, Charges, Panel, Picture};
 use optc_emit::{dot, svg};
 use optc_ir::{Module, Registry};
-use optc_passes::stats::{CostClass, OpCost, op_costs};
 
 /// One state of a program and what stands above it, such as `before`.
 #[derive(Clone, Copy, Debug)]

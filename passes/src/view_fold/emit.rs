@@ -50,6 +50,10 @@ pub(crate) struct Emitted {
     pub(crate) conversions: Vec<Conversion>,
     /// Why each new value is as it is.
     pub(crate) why: Vec<(Value, String)>,
+    /// Operations of the old function and what stands for them.
+    pub(crate) operations: Vec<(Op, Op)>,
+    /// Values of the old function that something reads, and the new ones that hold them.
+    pub(crate) held: Vec<(Value, Value)>,
 }
 
 pub(crate) struct Emitter<'a> {
@@ -77,6 +81,8 @@ struct Output<'e, 'a> {
     conversions: Vec<Conversion>,
     conversion_of: FastMap<Value, usize>,
     why: Vec<(Value, String)>,
+    operations: Vec<(Op, Op)>,
+    held: Vec<(Value, Value)>,
     /// Constants that were made once more in another layout.
     remade: Vec<Op>,
     /// Members' maps as views write them.
@@ -103,6 +109,8 @@ impl<'a> Emitter<'a> {
             conversions: Vec::new(),
             conversion_of: FastMap::default(),
             why: Vec::new(),
+            operations: Vec::new(),
+            held: Vec::new(),
             remade: Vec::new(),
             composed: FastMap::default(),
             read: SideTable::new(false),
@@ -119,6 +127,8 @@ impl<'a> Emitter<'a> {
             func: out.new,
             conversions: out.conversions,
             why: out.why,
+            operations: out.operations,
+            held: out.held,
         }
     }
 }
@@ -209,7 +219,9 @@ impl Output<'_, '_> {
         let needs = self.e.choice.modes[node].needs.clone();
         let mut operands = Vec::with_capacity(data.operands.len());
         for (port, &value) in data.operands.iter().enumerate() {
-            operands.push(self.operand(value, &needs[port], Some(op)));
+            let operand = self.operand(value, &needs[port], Some(op));
+            self.held.push((value, operand));
+            operands.push(operand);
         }
         let mut types = Vec::with_capacity(data.results.len());
         let mut layouts = Vec::with_capacity(data.results.len());
@@ -227,6 +239,9 @@ impl Output<'_, '_> {
         self.new.ops[new].span = data.span;
         self.new.body.push(new);
         let results = self.new.ops[new].results.clone();
+        self.operations.push((op, new));
+        self.held
+            .extend(data.results.iter().copied().zip(results.iter().copied()));
         for (key, value) in layouts.into_iter().zip(results) {
             self.copies.insert(key, value);
             self.explain_op(value, node, data.name.as_ref());
@@ -655,6 +670,7 @@ impl Output<'_, '_> {
             .collect();
         for (node, i) in nodes {
             let new = self.returned(node, old.results[i]);
+            self.held.push((old.results[i], new));
             self.new.results.push(new);
             self.read[new] = true;
             self.new.result_ports.push(old.result_ports[i].clone());

@@ -8,7 +8,7 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::signature::{Signature, SignatureId, Signatures};
 use super::{FastMap, FastSet};
 use crate::pass::PassContext;
-use crate::stats::changes_space;
+use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::size::SizeTable;

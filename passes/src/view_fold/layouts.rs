@@ -2,8 +2,8 @@
 
 use super::FastMap;
 use super::spelling::spell;
-use crate::amount::{Amount, layout_bytes};
 use indexmap::IndexMap;
+use optc_check::amount::{Amount, layout_bytes};
 use optc_ir::entity::Table;
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Dim, StandIns, entity_id};

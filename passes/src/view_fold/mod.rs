@@ -22,7 +22,7 @@
 //! # Soundness
 //! 1. A `view` is emitted only where [`optc_layout::pull`] gives the result's layout, which is exact.
 //! 2. Operations keep their attributes and logical shapes; only the layouts of their types change.
-//! 3. The certificate of the run is checked by [`crate::certify`], which shares no code with the
+//! 3. The certificate of the run is checked by [`optc_check`], which shares no code with the
 //!    search.
 //!
 //! # Not done
@@ -50,16 +50,18 @@ pub(crate) mod signature;
 pub(crate) mod solve;
 pub(crate) mod spelling;
 
-use crate::amount::{Amount, amount};
-use crate::certify::Certificate;
 use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
-use crate::stats::{Stats, fixed_movement};
 pub use emit::Conversion;
 use groups::{Functions, Graph};
 use indexmap::{IndexMap, IndexSet};
 use layouts::Layouts;
+use optc_check::amount::{Amount, amount};
+use optc_check::stats::{Stats, fixed_movement};
+use optc_check::{Certificate, FuncWitness, Witness};
 use optc_ir::size::{Size, SizeTable};
-use optc_ir::{Attr, Diagnostic, Func, Module, StandIns, Structure, TensorType, Value, name_sizes};
+use optc_ir::{
+    Attr, Diagnostic, Func, Module, Registry, StandIns, Structure, TensorType, Value, name_sizes,
+};
 use rules::RuleSet;
 pub use rules::{RuleContext, SearchRule, builtin_rules};
 use rustc_hash::FxBuildHasher;
@@ -140,10 +142,27 @@ pub struct FoldReport {
     pub conversions: Vec<(usize, Conversion)>,
     /// Per function, bytes converted if its whole boundary were free; `None` where nothing is.
     pub freed: Vec<Option<u64>>,
-    /// What the search decided, for an independent check.
-    pub certificate: Certificate,
+    /// The target.
+    pub target: String,
+    /// Where the values of the original are, for an independent check.
+    pub witness: Witness,
     /// With `explain`: why each value is as it is, per function.
     pub why: Vec<(usize, Value, String)>,
+}
+
+impl FoldReport {
+    /// The certificate of the run that made `folded` of `original`.
+    #[must_use]
+    pub fn certificate(
+        &self,
+        original: &Module,
+        folded: &Module,
+        registry: &Registry,
+    ) -> Certificate {
+        // The checker knows no bindings.
+        let moved = Stats::of(folded, registry).movement_bytes;
+        Certificate::of(original, folded, self.witness.clone(), &self.target, moved)
+    }
 }
 
 pub(crate) struct ViewFold;
@@ -212,7 +231,7 @@ impl Pass for ViewFold {
         total
             .naive
             .add(&amount(before.polynomials.copy, before.copy_bytes), &sizes);
-        let report = total.report(&after, rules, cx, &original, module, &layouts, &signatures);
+        let report = total.report(&after, rules, cx, module, &layouts, &signatures);
         remark_conversions(&report, &original, cx);
         tracing::info!(
             before = report.bytes_before,
@@ -227,6 +246,7 @@ impl Pass for ViewFold {
 
 struct Folded {
     func: Func,
+    witness: FuncWitness,
     conversions: Vec<Conversion>,
     why: Vec<(Value, String)>,
     naive: Amount,
@@ -255,6 +275,7 @@ struct Totals {
     conversions: Vec<(usize, Conversion)>,
     why: Vec<(usize, Value, String)>,
     freed: Vec<Option<u64>>,
+    witness: Witness,
 }
 
 impl Totals {
@@ -283,15 +304,14 @@ impl Totals {
         self.why
             .extend(folded.why.iter().map(|(v, t)| (index, *v, t.clone())));
         self.freed.push(folded.freed);
+        self.witness.funcs.push(folded.witness.clone());
     }
 
-    #[expect(clippy::too_many_arguments, reason = "everything the report speaks of")]
     fn report(
         self,
         after: &Stats,
         rules: RuleSet,
         cx: &mut PassContext,
-        original: &Module,
         folded: &Module,
         layouts: &Layouts,
         signatures: &Signatures,
@@ -336,9 +356,6 @@ impl Totals {
         } else {
             Proof::OptimalInCandidates
         };
-        // The checker knows no bindings.
-        let checked = Stats::of(folded, &cx.registry).movement_bytes;
-        let certificate = Certificate::of(original, folded, &cx.registry, &cx.target.name, checked);
         let sizes = SizeTable::new(&cx.bindings);
         let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
         left.add(
@@ -368,7 +385,8 @@ impl Totals {
             sizes: [self.groups, self.nodes, signatures.len(), layouts.len()],
             conversions: self.conversions,
             freed: self.freed,
-            certificate,
+            target: cx.target.name.clone(),
+            witness: self.witness,
             why: self.why,
         }
     }
@@ -496,10 +514,18 @@ fn fold(
     let freed = needs_free
         .then(|| freed_bytes(&graph, layouts, signatures, rules, cap))
         .flatten();
+    let witness = FuncWitness::of(
+        func,
+        &emitted.func,
+        &cx.registry,
+        &emitted.operations,
+        &emitted.held,
+    );
     Ok(Folded {
         func: emitted.func,
         conversions,
         why: emitted.why,
+        witness,
         naive,
         stands_in: graph.numbers.any(),
         bound,

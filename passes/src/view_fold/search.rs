@@ -6,7 +6,7 @@ use super::rules::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::{SignatureId, Signatures, channel_orders};
 use super::solve::{Cost, INFEASIBLE, Problem, Solution, cost, movement, solve};
 use super::{FastMap, FastSet};
-use crate::amount::Amount;
+use optc_check::amount::Amount;
 use optc_ir::entity::{EntityId, SideTable};
 use optc_ir::size::SizeTable;
 use optc_ir::{FreedomClass, Value};

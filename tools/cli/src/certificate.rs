@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use optc::Diagnostic;
-use optc::passes::certify::Certificate;
+use optc::check::Certificate;
 
 const PIPELINE: &str = "--- pipeline";
 const ORIGINAL: &str = "--- original";
@@ -71,7 +71,7 @@ mod tests {
             certificate: Certificate {
                 target: "cpu".to_owned(),
                 movement_bytes: 3,
-                lines: vec!["func @main".to_owned()],
+                ..Certificate::default()
             },
             pipeline: "canonicalize,view-fold".to_owned(),
             original: "a\nb\n".to_owned(),

@@ -457,7 +457,7 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
     let pipeline = args.pass.as_deref().unwrap_or("");
     match (&part.cx.fold, &part.canonical) {
         (Some(fold), Some(original)) => Ok(CertificateFile {
-            certificate: fold.certificate.clone(),
+            certificate: fold.certificate(original, &part.after.module, &part.cx.registry),
             pipeline: pipeline.to_owned(),
             original: optc::text::print(original),
             folded: part.after.text(),

@@ -7,7 +7,6 @@ use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
 use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
-use optc::passes::certify;
 use optc::{Compiler, Diagnostic, Program, default_target, find_target, read_text};
 use std::path::Path;
 
@@ -21,8 +20,9 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
     }
     match (&args.certificate, programs.as_slice()) {
         (Some(path), programs) => {
-            check_certificate(&compiler, path, programs, args)?;
+            let read = check_certificate(&compiler, path, programs, args)?;
             streams.line("certified");
+            streams.line(&read);
         }
         (None, [a, b]) => {
             test(&compiler, a, b, &args.options)?;
@@ -65,24 +65,32 @@ fn test(
     })
 }
 
-/// Checks a certificate. One program is what the passes were given or what they gave; two are both.
+/// Checks a certificate. One program is what the passes were given or what they gave; two are both. Says
+/// which files it has read, and for what.
 fn check_certificate(
     compiler: &Compiler,
     path: &Path,
     programs: &[Program],
     args: &VerifyArgs,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     let name = path.display().to_string();
     let text = read_text(path)?;
     let file = CertificateFile::from_text(&name, &text)?;
     let original = compiler.parse(&format!("{name} (original)"), &file.original)?;
     let mut folded = compiler.parse(&format!("{name} (folded)"), &file.folded)?;
+    let inside = |what: &str| format!("{what} text in {name}");
+    let (mut first, mut second) = (inside("the original's"), inside("the folded program's"));
     match programs {
-        [program] if program.text() == file.folded => {}
-        [program] => check_original(compiler, &file, program, args)?,
+        [program] if program.text() == file.folded => second.clone_from(&program.name),
+        [program] => {
+            check_original(compiler, &file, program, args)?;
+            first.clone_from(&program.name);
+        }
         [program, result] => {
             check_original(compiler, &file, program, args)?;
             folded = result.clone();
+            first.clone_from(&program.name);
+            second.clone_from(&result.name);
         }
         _ => return Err(Failure::usage("--certificate wants one program or two")),
     }
@@ -91,7 +99,7 @@ fn check_certificate(
         None => default_target(&folded)?,
     };
     let (registry, certificate) = (compiler.registry(), &file.certificate);
-    let checked = certify::check(
+    let checked = optc::check::check(
         &original.module,
         &folded.module,
         certificate,
@@ -109,7 +117,11 @@ fn check_certificate(
             said.map(|(program, diags)| program.error(diags).render())
                 .collect::<String>(),
         )
-    })
+    })?;
+    Ok(format!(
+        "  certificate  {name}, by the witness of `{}` for target {}\n  original     {first}, sha256:{}\n  folded       {second}, sha256:{}",
+        file.pipeline, target.name, certificate.original, certificate.folded
+    ))
 }
 
 /// The program is the one the certificate is about if the passes before `view-fold` make of it what

@@ -67,10 +67,17 @@ pub const AREAS: &[Area] = &[
     },
     Area {
         title: "Passes",
-        intro: "What pipelines, passes and the checker of certificates refuse and remark.",
+        intro: "What pipelines and passes refuse and remark.",
         codes: || optc_passes::CODES,
         language: Language::Ir,
         list: "passes/src/codes.rs",
+    },
+    Area {
+        title: "Folds",
+        intro: "What the checker of a fold and of a target's layouts refuses.",
+        codes: || optc_check::CODES,
+        language: Language::Ir,
+        list: "check/src/codes.rs",
     },
     Area {
         title: "Running programs",

@@ -1,9 +1,10 @@
 //! The table of results: what each model moves before and after, and why what stays stays.
 
+use optc_check::Stats;
 use optc_ir::{Module, Registry};
 use optc_passes::tile_propagate::TileReport;
 use optc_passes::view_fold::builtin_rules;
-use optc_passes::{Boundary, PassContext, PassList, Stats, manager};
+use optc_passes::{Boundary, PassContext, PassList, manager};
 use optc_target::Target;
 use std::fmt::Write as _;
 use std::path::Path;

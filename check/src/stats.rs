@@ -517,7 +517,7 @@ pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
 }
 
 /// Whether an operation is a copy into another memory space, which no choice of layouts saves.
-pub(crate) fn changes_space(func: &Func, op: Op, registry: &Registry) -> bool {
+pub fn changes_space(func: &Func, op: Op, registry: &Registry) -> bool {
     let data = &func.ops[op];
     let space = |value: Option<&Value>| {
         let ty = func.ty(*value?).as_tensor()?;

@@ -6,7 +6,7 @@ use optc_layout::{Layout, Spelling};
 
 /// A number of bytes: a polynomial where there is one, else a number at given sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Amount {
+pub enum Amount {
     /// For all sizes.
     Exact(Size),
     /// At the sizes that costs are compared at alone: a layout of it has no polynomial, or the
@@ -27,27 +27,30 @@ impl From<Size> for Amount {
 }
 
 /// The polynomial, or where there is none the number at the sizes that costs are compared at.
-pub(crate) fn amount(polynomial: Option<Size>, at: u64) -> Amount {
+pub fn amount(polynomial: Option<Size>, at: u64) -> Amount {
     polynomial.map_or(Amount::At(at), Amount::Exact)
 }
 
 impl Amount {
     /// The number at these sizes.
-    pub(crate) fn at(&self, sizes: &SizeTable) -> u64 {
+    pub fn at(&self, sizes: &SizeTable) -> u64 {
         match self {
             Amount::Exact(size) => sizes.value(size),
             Amount::At(n) => *n,
         }
     }
 
-    pub(crate) fn polynomial(self) -> Option<Size> {
+    /// As a polynomial, where it has one.
+    #[must_use]
+    pub fn polynomial(self) -> Option<Size> {
         match self {
             Amount::Exact(size) => Some(size),
             Amount::At(_) => None,
         }
     }
 
-    pub(crate) fn add(&mut self, other: &Amount, sizes: &SizeTable) {
+    /// Adds bytes; what has no polynomial is a number at `sizes` from then on.
+    pub fn add(&mut self, other: &Amount, sizes: &SizeTable) {
         let sum = match (&*self, other) {
             (Amount::Exact(a), Amount::Exact(b)) => a.plus(b),
             (Amount::Exact(_) | Amount::At(_), _) => None,
@@ -58,7 +61,9 @@ impl Amount {
         };
     }
 
-    pub(crate) fn minus(&self, other: &Amount, sizes: &SizeTable) -> Amount {
+    /// What is left of it without these bytes.
+    #[must_use]
+    pub fn minus(&self, other: &Amount, sizes: &SizeTable) -> Amount {
         let difference = match (self, other) {
             (Amount::Exact(a), Amount::Exact(b)) => a.minus(b),
             (Amount::Exact(_) | Amount::At(_), _) => None,
@@ -70,7 +75,7 @@ impl Amount {
     }
 
     /// In words: `24 bytes`, or with the polynomial in front, `12*B bytes, 24 at B=2`.
-    pub(crate) fn words(&self, sizes: &SizeTable) -> String {
+    pub fn words(&self, sizes: &SizeTable) -> String {
         match self {
             Amount::Exact(size) if size.as_constant().is_none() => {
                 let bound = |name| format!("{name}={}", sizes.get(name));
@@ -83,7 +88,7 @@ impl Amount {
 }
 
 /// Physical bytes of a value of this type, padding included.
-pub(crate) fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
+pub fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
     if let Some(Ok(layout)) = ty.layout() {
         return Amount::Exact(Size::from(layout.bytes()));
     }
@@ -131,7 +136,7 @@ fn in_bytes(positions: &Size, bits: u32) -> Option<Size> {
 }
 
 /// Physical bytes of a layout whose shape has stand-ins for unknown sizes.
-pub(crate) fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> Amount {
+pub fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> Amount {
     let open = layout.shape().iter().filter(|&&n| numbers.stands(n));
     let Some(volume) = open.clone().try_fold(1u64, |a, &n| a.checked_mul(n)) else {
         return Amount::At(layout.bytes());

@@ -1,6 +1,6 @@
 //! What the statistics count where an operation's declaration alone does not say it.
 
-use optc_passes::Stats;
+use optc_check::Stats;
 
 #[track_caller]
 fn stats(text: &str) -> Stats {

@@ -1,0 +1,56 @@
+//! What the checker of a fold refuses.
+
+use optc_ir::Code;
+
+/// The codes of the checker, sorted.
+pub const CODES: &[Code] = &[
+    Code::input(
+        "certificate-bytes",
+        "a certificate states other movement bytes than the folded program has",
+        "a certificate file whose `movement_bytes` was changed",
+        "make the certificate again with `--certificate`; do not edit it",
+    ),
+    Code::input(
+        "certificate-digest",
+        "a certificate is about another program than the one it is checked with: the digests differ",
+        "a certificate file and a folded program that was edited afterwards",
+        "give the programs that the certificate was written for, or make it again with `--certificate`",
+    ),
+    Code::input(
+        "certificate-mismatch",
+        "the folded program does not compute what the original does: an operation differs, is missing, or reads another value",
+        "a certificate whose folded program has `hbir.sub` where the original has `hbir.add`",
+        "if optc wrote the file itself, this is a defect of optc: report it",
+    ),
+    Code::command(
+        "certificate-syntax",
+        "a file is no certificate",
+        &[
+            ("c.txt", "nonsense"),
+            (
+                "in.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+        ],
+        "optc verify --certificate c.txt in.ir",
+        "make the certificate with `optc --pass=… --certificate OUT`",
+    ),
+    Code::input(
+        "certificate-target",
+        "a certificate is for another target than the one it is checked for",
+        "a certificate made for `cpu`, checked with `--target=journey6`",
+        "check it for the target that it names",
+    ),
+    Code::input(
+        "certificate-witness",
+        "a certificate says that a value is in a place, a layout or a view in which it is not",
+        "a certificate file in which a layout was changed",
+        "make the certificate again with `--certificate`; do not edit it",
+    ),
+    Code::input(
+        "target-layout",
+        "the target does not accept the layouts of an operation",
+        "a folded program in which an `hbir.add` on `cpu` reads one operand row-major and one column-major",
+        "convert one operand with `hbir.layout_convert`, or run `view-fold`",
+    ),
+];

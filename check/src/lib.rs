@@ -1,0 +1,22 @@
+//! Judges what the passes made: whether a fold computes what the original does, whether a target accepts it,
+//! and what it still moves.
+//!
+//! Nothing here is shared with the search; `passes` depends on this crate, and this crate on no pass.
+
+pub mod amount;
+mod certificate;
+mod codes;
+mod digest;
+mod element_map;
+pub mod stats;
+mod target;
+mod validate;
+mod witness;
+
+pub use certificate::Certificate;
+pub use codes::CODES;
+pub use digest::Digest;
+pub use stats::{Polynomials, Stats, bound_sizes};
+pub use target::check_target;
+pub use validate::{check, validate};
+pub use witness::{FuncWitness, Holder, Place, Witness};

@@ -1,0 +1,510 @@
+//! Whether a target accepts the layouts of every operation, read off its rows.
+
+use indexmap::IndexMap;
+use optc_ir::{
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, Structure,
+    TensorType, Value,
+};
+use optc_layout::{Layout, Piece};
+use optc_target::{Accept, Target};
+
+/// Checks that the target accepts the layouts of every operation of a module.
+///
+/// Each diagnostic says which port is how, which row of the target wanted what, and what would help.
+#[must_use]
+pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
+    let mut diags = Vec::new();
+    let mut functions: IndexMap<&str, &Func> = IndexMap::new();
+    for func in &module.funcs {
+        functions.entry(&func.name).or_insert(func);
+    }
+    for func in &module.funcs {
+        for &op in &func.body {
+            let callee = func
+                .callee(op)
+                .and_then(|name| functions.get(name).copied());
+            let checked = match callee {
+                Some(callee) => check_call(func, op, callee),
+                None => check_op(func, op, registry, target),
+            };
+            if let Err(reason) = checked {
+                let data = &func.ops[op];
+                let wanted = match callee {
+                    Some(callee) => format!("wanted: the layouts that @{} declares", callee.name),
+                    None => wanted(func, op, registry, target),
+                };
+                let message = format!(
+                    "target `{}` does not accept these layouts of `{}`",
+                    target.name, data.name
+                );
+                let hint = format!(
+                    "--pass=view-fold --target={} chooses layouts that it accepts",
+                    target.name
+                );
+                diags.push(
+                    Diagnostic::error("target-layout", message)
+                        .at(data.span, "here")
+                        .note(format!("found: {reason}"))
+                        .note(wanted)
+                        .note(hint),
+                );
+            }
+        }
+    }
+    diags
+}
+
+/// Whether an operation runs functions of the module, by a call or in its own way.
+pub(crate) fn runs_functions(func: &Func, op: Op) -> bool {
+    func.ops[op].props.symbols().next().is_some()
+}
+
+pub(crate) fn same_layout(a: &Func, u: Value, b: &Func, v: Value) -> bool {
+    match (layout_of(a, u), layout_of(b, v)) {
+        (Some(x), Some(y)) => x.same_function(&y),
+        _ => true,
+    }
+}
+
+/// A call takes and gives what the function that it names declares, on every target.
+fn check_call(func: &Func, op: Op, callee: &Func) -> Result<(), String> {
+    let declared = callee.args.iter().chain(&callee.results);
+    for (i, (v, &port)) in ports(func, op).into_iter().zip(declared).enumerate() {
+        if !same_layout(func, v, callee, port) {
+            return Err(format!(
+                "port {i} is {}, wanted {}",
+                encoding(func, v),
+                encoding(callee, port)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The row of the target that an operation is looked up in, in words.
+fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
+    let data = &func.ops[op];
+    let decl = registry.get(&data.name);
+    let barrier =
+        |d: &dyn optc_ir::OpDecl| d.freedom(&func.op_ref(op)).class == FreedomClass::Barrier;
+    let Some(decl) = decl.filter(|d| !barrier(*d)) else {
+        return "wanted: row-major everywhere, as nothing is known of the operation".to_owned();
+    };
+    let family = decl.family();
+    let row = target.row(family);
+    let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    let rule = match target.accept(family) {
+        Accept::RowMajor => "row-major everywhere".to_owned(),
+        Accept::CommonOrder => {
+            "one order of digits for all operands and results, nothing padded".to_owned()
+        }
+        Accept::ContractRuns => {
+            "the contracted digits in one run and alike in both operands, batch not innermost, \
+             nothing padded"
+                .to_owned()
+        }
+        Accept::ChannelOrders => "channels first or channels last everywhere".to_owned(),
+        Accept::MinRun => format!(
+            "one order of digits for all operands and results, {parameter} elements or more of one \
+             dimension innermost"
+        ),
+        Accept::LastBlock => {
+            format!("blocks of {parameter} along the last dimension, the others whole")
+        }
+        Accept::Any => "any layout".to_owned(),
+    };
+    match row {
+        Some(row) => format!("wanted by row `{family}` (unit {}): {rule}", row.unit),
+        None => format!("wanted where there is no row for `{family}`: {rule}"),
+    }
+}
+
+fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
+    let data = &func.ops[op];
+    let op_ref = func.op_ref(op);
+    // What it hands to its functions no target decides.
+    if runs_functions(func, op) {
+        return Ok(());
+    }
+    let Some(decl) = registry.get(&data.name) else {
+        return all_row_major(func, op);
+    };
+    let freedom = decl.freedom(&op_ref);
+    let converts = registry.structure(&data.name) == Structure::Convert;
+    if converts || freedom.class == FreedomClass::Rearrange {
+        return Ok(());
+    }
+    let row = target.row(decl.family());
+    let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
+    match (freedom.class, target.accept(decl.family())) {
+        (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
+        (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
+        (_, Accept::CommonOrder) => common_order(func, op, &freedom, None),
+        (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
+        (_, Accept::ContractRuns) if two_sides => contract_runs(func, op, &freedom),
+        (_, Accept::ContractRuns) => all_row_major(func, op),
+        (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
+        (_, Accept::LastBlock) => last_block(func, op, parameter),
+    }
+}
+
+pub(crate) fn ports(func: &Func, op: Op) -> Vec<Value> {
+    let data = &func.ops[op];
+    data.operands.iter().chain(&data.results).copied().collect()
+}
+
+fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
+    for (i, v) in ports(func, op).into_iter().enumerate() {
+        if let Some(layout) = layout_of(func, v)
+            && !layout.is_row_major_order()
+        {
+            return Err(format!(
+                "port {i} is {}, wanted row-major",
+                encoding(func, v)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Positions of one label's digits: the distance in memory of neighbours along it.
+fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
+    let shape = layout.shape().to_vec();
+    let all = layout
+        .pieces()
+        .ok_or("a layout cuts across merged dimensions")?;
+    Ok(all
+        .into_iter()
+        .filter(|p| 1 < p.extent && (1 < p.count || shape[p.dim] == 1))
+        .collect())
+}
+
+/// All ports order the labels they share alike, cut alike; with `run`, each port (that is no
+/// broadcast operand in its default) ends in a run of that many elements of one dimension.
+fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Result<(), String> {
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let labels_of = |l: &[Option<usize>]| l.iter().flatten().count();
+    let full = labels.iter().map(|l| labels_of(l)).max().unwrap_or(0);
+    let mut orders: IndexMap<PortOrder, usize> = IndexMap::new();
+    let n_results = freedom.results.len();
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else {
+            continue;
+        };
+        let is_default = layout.is_row_major_order();
+        let pieces = digits(&layout)?;
+        if let Some(run) = run {
+            let long = pieces.last().is_none_or(|p| p.div == 1 && run <= p.extent);
+            let scalar = layout.shape().iter().all(|&n| n == 1);
+            if !long && !scalar {
+                return Err(format!(
+                    "port {port} has no innermost run of {run} elements"
+                ));
+            }
+        } else if pieces.iter().any(|p| p.extent != p.count) {
+            return Err(format!("port {port} is padded"));
+        }
+        let of = |p: &Piece| {
+            let label = labels.get(port)?.get(p.dim).copied().flatten()?;
+            Some(Run {
+                label,
+                div: p.div,
+                count: p.count,
+            })
+        };
+        let order: Vec<Run> = pieces.iter().filter_map(of).collect();
+        let operand = port + n_results < labels.len();
+        let broadcast = labels.get(port).is_some_and(|l| labels_of(l) < full);
+        let padded = pieces.iter().any(|p| p.extent != p.count);
+        if run.is_some() && operand && broadcast && (is_default || padded) {
+            continue;
+        }
+        let of_port = labels.get(port).map_or(&[][..], |l| l.as_slice());
+        let sizes = of_port.iter().zip(layout.shape());
+        let extents = sizes.filter_map(|(l, &n)| Some(((*l)?, n))).collect();
+        // Ports that are alike in this agree with each other.
+        orders.entry((order, extents)).or_insert(port);
+    }
+    for (i, ((a, in_a), p)) in orders.iter().enumerate() {
+        for ((b, in_b), q) in orders.iter().skip(i + 1) {
+            // A cut at or above the other port's extent does not exist there.
+            let shared = |x: &[Run], other: &[(usize, u64)]| -> Vec<(usize, u64)> {
+                let exists = |r: &&Run| {
+                    1 < r.count && other.iter().any(|(l, n)| *l == r.label && r.div < *n)
+                };
+                joined(x.iter().filter(exists).copied())
+                    .iter()
+                    .map(|r| (r.label, r.div))
+                    .collect()
+            };
+            if shared(a, in_b) != shared(b, in_a) {
+                return Err(format!(
+                    "ports {p} and {q} order their dimensions differently"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The digits of a port by label, and the extents of its labels.
+type PortOrder = (Vec<Run>, Vec<(usize, u64)>);
+
+/// Neighbouring digits of one label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Run {
+    label: usize,
+    div: u64,
+    count: u64,
+}
+
+/// Digits that follow one another in one label count as one, as where a label between them is
+/// broadcast.
+fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::new();
+    for run in runs {
+        match out.last_mut() {
+            Some(last) if last.label == run.label && last.div == run.div * run.count => {
+                *last = Run {
+                    count: last.count * run.count,
+                    ..run
+                };
+            }
+            _ => out.push(run),
+        }
+    }
+    out
+}
+
+fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let (a, b) = (labels[0], labels[1]);
+    let result = &freedom.results[0];
+    let mut k_orders: Vec<Vec<(usize, u64)>> = Vec::new();
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else {
+            continue;
+        };
+        let pieces = digits(&layout)?;
+        let label = |p: &Piece| labels[port][p.dim];
+        let has = |l: Option<usize>, of: &[Option<usize>]| l.is_some() && of.contains(&l);
+        let is_k = |p: &Piece| has(label(p), a) && has(label(p), b) && !has(label(p), result);
+        let is_batch = |p: &Piece| has(label(p), a) && has(label(p), b) && has(label(p), result);
+        if pieces.iter().any(|p| p.extent != p.count) {
+            return Err(format!("port {port} is padded"));
+        }
+        if pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
+            return Err(format!("port {port} has a batch dimension innermost"));
+        }
+        let at: Vec<usize> = (0..pieces.len()).filter(|&i| is_k(&pieces[i])).collect();
+        if at.windows(2).any(|w| w[1] != w[0] + 1) {
+            return Err(format!(
+                "port {port} has the contracted digits in more than one run"
+            ));
+        }
+        if !at.is_empty() {
+            let run = |&i: &usize| {
+                let (div, count) = (pieces[i].div, pieces[i].count);
+                Some(Run {
+                    label: label(&pieces[i])?,
+                    div,
+                    count,
+                })
+            };
+            let runs = joined(at.iter().filter_map(run));
+            k_orders.push(runs.iter().map(|r| (r.label, r.div)).collect());
+        }
+    }
+    if k_orders.windows(2).any(|w| w[0] != w[1]) {
+        return Err("the operands have the contracted digits in different orders".to_owned());
+    }
+    Ok(())
+}
+
+fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
+    let values = ports(func, op);
+    let data = [0, freedom.operands.len()];
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let mut styles: IndexMap<usize, &'static str> = IndexMap::new();
+    for port in data {
+        let Some(layout) = values.get(port).and_then(|&v| layout_of(func, v)) else {
+            continue;
+        };
+        if layout.is_row_major_order() {
+            let both = is_channels_last(&layout, labels[port], freedom);
+            styles.insert(port, if both { "either" } else { "channels-first" });
+        } else if is_channels_last(&layout, labels[port], freedom) {
+            styles.insert(port, "channels-last");
+        } else {
+            styles.insert(port, "other");
+        }
+    }
+    let list: Vec<&str> = styles.values().copied().collect();
+    let agree = list
+        .iter()
+        .all(|s| matches!(*s, "channels-first" | "either"))
+        || list
+            .iter()
+            .all(|s| matches!(*s, "channels-last" | "either"));
+    if agree || is_pointwise(func, op, freedom) {
+        Ok(())
+    } else {
+        Err(format!(
+            "data in {} and result in {}",
+            list[0],
+            list.last().unwrap_or(&"nothing")
+        ))
+    }
+}
+
+fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom) -> bool {
+    let rank = |p: &Piece| match labels[p.dim].map(|l| freedom.labels[l].role) {
+        Some(Role::Batch) => (0, p.dim),
+        Some(Role::Channel) => (2, p.dim),
+        Some(Role::Spatial | Role::Parallel | Role::Axis) | None => (1, p.dim),
+    };
+    let Ok(pieces) = digits(layout) else {
+        return false;
+    };
+    pieces.iter().all(|p| p.div == 1 && p.extent == p.count)
+        && pieces.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
+}
+
+/// The type of a value with one size in the place of those that are unknown: which digits a layout has in
+/// the others does not depend on it.
+fn some_size(func: &Func, value: Value) -> Option<TensorType> {
+    const SOME: u64 = 2;
+    let mut ty = func.ty(value).as_tensor()?.clone();
+    for dim in &mut ty.dims {
+        *dim = Dim::Fixed(dim.fixed().unwrap_or(SOME));
+    }
+    Some(ty)
+}
+
+fn some_layout(func: &Func, value: Value) -> Option<Layout> {
+    some_size(func, value)?.layout()?.ok()
+}
+
+/// A 1x1 convolution that keeps the image: a contraction over the channels of a group, in one run, with
+/// the groups as a batch that is not innermost.
+fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
+    let shape = |v: Value| some_size(func, v).and_then(|ty| ty.shape());
+    let data = &func.ops[op];
+    if data.operands.len() < 2 {
+        return false;
+    }
+    let (Some(x), Some(w), Some(y)) = (
+        shape(data.operands[0]),
+        shape(data.operands[1]),
+        shape(data.results[0]),
+    ) else {
+        return false;
+    };
+    if w.len() < 2 || x.len() < 2 || y.len() < 2 || w[1] == 0 {
+        return false;
+    }
+    let groups = x[1] / w[1];
+    let same_image = x[2..] == y[2..] && w[2..].iter().all(|&k| k == 1);
+    let whole = groups * w[1] == x[1] && w[0] == y[1] && groups != 0 && y[1].is_multiple_of(groups);
+    // Transposed, the first dimension of the weights is the input's.
+    let output = freedom.results.first().and_then(|l| l.get(1));
+    let straight = output.is_some() && freedom.operands[1].first() == output;
+    if !same_image || !whole || !straight {
+        return false;
+    }
+    let in_data = channel_cuts(func, data.operands[0], w[1]);
+    let in_result = channel_cuts(func, data.results[0], y[1] / groups);
+    let in_weight = some_layout(func, data.operands[1]).and_then(|l| {
+        let pieces = digits(&l).ok()?;
+        let of_input = pieces.iter().filter(|p| p.dim == 1);
+        Some(of_input.map(|p| (p.div, p.count)).collect::<Vec<_>>())
+    });
+    match (in_data, in_weight, in_result) {
+        (Some(cuts), Some(weights), Some(_)) => cuts.one_run && cuts.inside == weights,
+        _ => false,
+    }
+}
+
+/// Where the channels of a group lie.
+struct ChannelCuts {
+    /// Divisor and extent of each digit inside a group, major to minor.
+    inside: Vec<(u64, u64)>,
+    one_run: bool,
+}
+
+/// The digits of dimension 1 inside groups of `inner`; nothing where a digit lies both inside and
+/// across, the value is padded, or the groups are innermost.
+fn channel_cuts(func: &Func, value: Value, inner: u64) -> Option<ChannelCuts> {
+    let pieces = digits(&some_layout(func, value)?).ok()?;
+    if pieces.iter().any(|p| p.extent != p.count) {
+        return None;
+    }
+    // Per digit: its divisor and extent if it is one of the channels, and whether it is across groups.
+    let mut all: Vec<(bool, bool, u64, u64)> = Vec::new();
+    for p in &pieces {
+        let end = p.div.checked_mul(p.count)?;
+        if p.dim != 1 {
+            all.push((false, false, p.div, p.count));
+        } else if p.div.is_multiple_of(inner) {
+            all.push((true, true, p.div, p.count));
+        } else if inner.is_multiple_of(end) {
+            all.push((true, false, p.div, p.count));
+        } else if inner.is_multiple_of(p.div) && end.is_multiple_of(inner) {
+            all.push((true, true, inner, end / inner));
+            all.push((true, false, p.div, inner / p.div));
+        } else {
+            return None;
+        }
+    }
+    let ends_in_groups = all.last().is_some_and(|d| d.1) && all.iter().any(|d| !d.1);
+    if ends_in_groups {
+        return None;
+    }
+    let at: Vec<usize> = (0..all.len()).filter(|&i| all[i].0 && !all[i].1).collect();
+    Some(ChannelCuts {
+        inside: at.iter().map(|&i| (all[i].2, all[i].3)).collect(),
+        one_run: at.windows(2).all(|w| w[1] == w[0] + 1),
+    })
+}
+
+fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else {
+            continue;
+        };
+        let Some(last) = layout.shape().len().checked_sub(1) else {
+            continue;
+        };
+        let pieces = digits(&layout)?;
+        let whole = |p: &Piece| p.dim == last || (p.div == 1 && p.extent == layout.shape()[p.dim]);
+        let good = pieces
+            .last()
+            .is_some_and(|p| p.dim == last && p.div == 1 && p.extent.is_multiple_of(block));
+        if !good || !pieces.iter().all(whole) {
+            return Err(format!(
+                "port {port} is {}, wanted blocks of {block} along its last dimension",
+                encoding(func, value)
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn encoding(func: &Func, value: Value) -> String {
+    match func.ty(value).as_tensor() {
+        Some(ty) if ty.spelling != optc_layout::Spelling::RowMajor => {
+            format!("{{{}}}", ty.spelling)
+        }
+        _ => "row-major".to_owned(),
+    }
+}
+
+/// The layout of a value that has elements: without any there is nothing that could lie wrong.
+pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
+    let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
+    (layout.elements() != 0).then_some(layout)
+}

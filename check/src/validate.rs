@@ -1,0 +1,568 @@
+//! Validates a fold: both programs compute the same, by the witness that the pass gave.
+//!
+//! The folded program is walked once, which gives each of its values as an element map of an argument, of a
+//! constant, or of the result of an operation that computes. Then the original is walked, with the witness in
+//! the place of trust:
+//!
+//! 1. an argument is the argument of the same number;
+//! 2. an operation that computes stands for the one that the witness names: the same name and attributes, results
+//!    of the same sizes in the same memory spaces, and of each operand the same element map of the same source;
+//! 3. a rearrangement is one more step of a map, a conversion none, and maps are compared as functions;
+//! 4. operations that do more than give results stand for each other one to one and in order; what is pure may
+//!    stand for several, or be left out where nothing reads it;
+//! 5. the function returns the same values, and every live value is where the witness says, in that layout.
+//!
+//! Views are legal and shapes agree by [`verify`](optc_ir::verify::verify), which must have accepted both; that the target
+//! accepts the layouts is [`check_target`]'s to say. The search shares none of this: no candidates, no rules, no costs.
+
+use crate::certificate::Certificate;
+use crate::digest::Digest;
+use crate::element_map::ElementMap;
+use crate::stats::Stats;
+use crate::target::{check_target, ports, runs_functions, same_layout};
+use crate::witness::{FuncWitness, Holder, Kind, Place, Witness, kind, origin};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::text::print_attr;
+use optc_ir::{
+    Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, Registry, StandIns, Value, ValueDef,
+    ViewDims, named_sizes,
+};
+use optc_layout::ViewMap;
+use optc_target::Target;
+
+/// Accepts or refuses a folded module by its certificate: the digests are those of the programs, the target
+/// accepts the result, it moves the bytes that are stated, and the witness proves it.
+///
+/// # Errors
+/// Every point at which the folded module does not follow the original, the target or the
+/// certificate.
+pub fn check(
+    original: &Module,
+    folded: &Module,
+    certificate: &Certificate,
+    registry: &Registry,
+    target: &Target,
+) -> Result<(), Vec<Diagnostic>> {
+    let mut diags = Vec::new();
+    if certificate.target != target.name {
+        let message = format!(
+            "the certificate is for target `{}`, found `{}`",
+            certificate.target, target.name
+        );
+        diags.push(Diagnostic::error("certificate-target", message));
+    }
+    let programs = [
+        ("original", original, certificate.original),
+        ("folded", folded, certificate.folded),
+    ];
+    for (what, module, stated) in programs {
+        let found = Digest::of(module);
+        if found != stated {
+            let message = format!(
+                "the certificate is about an {what} program of digest {stated}, found one of {found}"
+            );
+            diags.push(Diagnostic::error(
+                "certificate-digest",
+                message.replace("an folded", "a folded"),
+            ));
+        }
+    }
+    let bytes = Stats::of(folded, registry).movement_bytes;
+    if bytes != certificate.movement_bytes {
+        let message = format!(
+            "the certificate states {} movement bytes, found {bytes}",
+            certificate.movement_bytes
+        );
+        diags.push(Diagnostic::error("certificate-bytes", message));
+    }
+    diags.extend(
+        validate(original, folded, &certificate.witness, registry)
+            .err()
+            .into_iter()
+            .flatten(),
+    );
+    diags.extend(check_target(folded, registry, target));
+    if diags.is_empty() { Ok(()) } else { Err(diags) }
+}
+
+/// Accepts a folded module if the witness proves that it computes what the original does.
+///
+/// # Errors
+/// Of each function the first point at which it does not.
+pub fn validate(
+    original: &Module,
+    folded: &Module,
+    witness: &Witness,
+    registry: &Registry,
+) -> Result<(), Vec<Diagnostic>> {
+    let count = original.funcs.len();
+    if folded.funcs.len() != count || witness.funcs.len() != count {
+        let message = format!(
+            "the original has {count} functions, the folded program {}, the witness {}",
+            folded.funcs.len(),
+            witness.funcs.len()
+        );
+        return Err(vec![mismatch(message)]);
+    }
+    let (left, right) = (
+        named_sizes(original, registry),
+        named_sizes(folded, registry),
+    );
+    let effects = (
+        Effects::of_module(&left, registry),
+        Effects::of_module(&right, registry),
+    );
+    let mut diags = Vec::new();
+    for ((a, b), stated) in left.funcs.iter().zip(&right.funcs).zip(&witness.funcs) {
+        let proved = Proof::new(a, b, registry, (&effects.0, &effects.1))
+            .and_then(|mut proof| proof.run(stated));
+        diags.extend(proved.err().map(|diag| *diag));
+    }
+    if diags.is_empty() { Ok(()) } else { Err(diags) }
+}
+
+fn mismatch(message: String) -> Diagnostic {
+    Diagnostic::error("certificate-mismatch", message)
+}
+
+/// Where a value's elements come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// This argument or computed value of the folded function.
+    Computed(Value),
+    /// The constant with this number in [`Numbers`].
+    Constant(usize),
+    /// The reshape with this number in [`Numbers`], whose sizes do not follow from its operand's.
+    Reshaped(usize),
+}
+
+/// A value as an element map of its source.
+#[derive(Clone, Debug)]
+struct Seen {
+    source: Source,
+    map: Option<ElementMap>,
+    /// The steps, for sizes that have no numbers and chains without a map: a number of [`Numbers`].
+    steps: usize,
+}
+
+/// What both programs number alike.
+struct Numbers {
+    /// Chains of rearrangements: the chain before and the step after it. Chain 0 is empty.
+    steps: IndexSet<(usize, Vec<Dim>, Vec<usize>)>,
+    /// Constants: they are compared by what they are, not by where they stand.
+    constants: IndexSet<String>,
+    /// Rearrangements of which no map is known: what they are of, how, and the sizes they give.
+    reshapes: Vec<(Seen, ViewDims, Vec<Dim>)>,
+    /// What stands for sizes; `None` where they are too large.
+    sizes: Option<StandIns>,
+    /// What stands for a `?` of a source.
+    open: IndexMap<(Source, usize), u64>,
+}
+
+impl Numbers {
+    fn new(func: &Func, registry: &Registry) -> Numbers {
+        Numbers {
+            steps: IndexSet::new(),
+            constants: IndexSet::new(),
+            reshapes: Vec::new(),
+            sizes: StandIns::for_func(func, registry),
+            open: IndexMap::new(),
+        }
+    }
+
+    /// The extents of a source's value in numbers.
+    fn shape(&mut self, source: Source, dims: &[Dim]) -> Option<Vec<u64>> {
+        let sizes = self.sizes.as_mut()?;
+        let number = |(at, dim): (usize, &Dim)| match (dim, self.open.get(&(source, at)).copied()) {
+            (Dim::Unknown, Some(known)) => Some(known),
+            (Dim::Unknown, None) => {
+                let number = sizes.number(dim)?;
+                self.open.insert((source, at), number);
+                Some(number)
+            }
+            _ => sizes.number(dim),
+        };
+        dims.iter().enumerate().map(number).collect()
+    }
+
+    /// The map of a rearrangement of a value of this shape; `None` where its sizes do not follow.
+    fn view(&mut self, from: &[u64], view: &ViewDims, result: &[Dim]) -> Option<ViewMap> {
+        let sizes = self.sizes.as_mut()?;
+        let shape = sizes.complete(&view.shape, from)?;
+        let permuted: Vec<u64> = view.perm.iter().map(|&p| shape[p]).collect();
+        let result = sizes.complete(result, &permuted)?;
+        let map = ViewMap {
+            shape: Some(shape),
+            perm: Some(view.perm.clone()),
+            result,
+        };
+        map.check(from).is_ok().then_some(map)
+    }
+
+    fn reshape(&mut self, seen: &Seen, view: &ViewDims, result: &[Dim]) -> usize {
+        let known = self
+            .reshapes
+            .iter()
+            .position(|(s, v, r)| s.same(seen) && v == view && r == result);
+        known.unwrap_or_else(|| {
+            self.reshapes
+                .push((seen.clone(), view.clone(), result.to_vec()));
+            self.reshapes.len() - 1
+        })
+    }
+
+    fn then(&mut self, chain: usize, view: ViewDims) -> usize {
+        self.steps.insert_full((chain, view.shape, view.perm)).0 + 1
+    }
+
+    fn constant(&mut self, func: &Func, op: Op, result: usize) -> usize {
+        let data = &func.ops[op];
+        let ty = func.ty(data.results[result]).as_tensor();
+        let dims = ty.map(|t| (&t.dims, t.dtype));
+        let props = props_text(&data.props);
+        let text = format!("{} {result} {props} {dims:?}", data.name);
+        self.constants.insert_full(text).0
+    }
+}
+
+impl Seen {
+    fn same(&self, other: &Seen) -> bool {
+        self.source == other.source
+            && match (&self.map, &other.map) {
+                (Some(a), Some(b)) => a.same(b),
+                _ => self.steps == other.steps,
+            }
+    }
+}
+
+/// The values of one function as far as they are known.
+struct Walk<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    seen: SideTable<Value, Option<Seen>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(func: &'a Func, registry: &'a Registry) -> Self {
+        Walk {
+            func,
+            registry,
+            seen: SideTable::new(None),
+        }
+    }
+
+    fn start(&mut self, value: Value, source: Source, numbers: &mut Numbers) {
+        let ty = self.func.ty(value).as_tensor();
+        let map = ty.and_then(|ty| {
+            let shape = numbers.shape(source, &ty.dims)?;
+            Some(ElementMap::identity(&shape, ty.dtype.bits()))
+        });
+        self.seen[value] = Some(Seen {
+            source,
+            map,
+            steps: 0,
+        });
+    }
+
+    /// What every operation but those that compute gives.
+    fn follow(&mut self, op: Op, kind: Kind, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        match kind {
+            Kind::Convert => {
+                if let (Some(&x), Some(&y)) = (data.operands.first(), data.results.first()) {
+                    self.seen[y] = self.seen[x].clone();
+                }
+            }
+            Kind::Rearrange => self.rearrange(op, numbers)?,
+            Kind::Constant => {
+                for (i, &result) in data.results.iter().enumerate() {
+                    let number = numbers.constant(self.func, op, i);
+                    self.start(result, Source::Constant(number), numbers);
+                }
+            }
+            Kind::Compute => {}
+        }
+        Ok(())
+    }
+
+    fn rearrange(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let (Some(&x), Some(&y)) = (data.operands.first(), data.results.first()) else {
+            return Ok(());
+        };
+        let Some(seen) = self.seen[x].clone() else {
+            return Ok(());
+        };
+        let dims = self
+            .registry
+            .rearrangement(&self.func.op_ref(op))
+            .map_err(|e| Box::new(Diagnostic::error(e.code, e.message)))?;
+        let result = self.func.ty(y).as_tensor().map_or(&[][..], |ty| &ty.dims);
+        let map = match seen.map.clone() {
+            Some(map) => match numbers.view(map.shape(), &dims, result) {
+                Some(view) => map.then(view),
+                None => {
+                    let number = numbers.reshape(&seen, &dims, result);
+                    self.start(y, Source::Reshaped(number), numbers);
+                    return Ok(());
+                }
+            },
+            None => None,
+        };
+        let steps = numbers.then(seen.steps, dims);
+        self.seen[y] = Some(Seen {
+            source: seen.source,
+            map,
+            steps,
+        });
+        Ok(())
+    }
+}
+
+/// The proof of one function.
+struct Proof<'a> {
+    left: Walk<'a>,
+    right: Walk<'a>,
+    numbers: Numbers,
+    effects: (&'a Effects<'a>, &'a Effects<'a>),
+}
+
+impl<'a> Proof<'a> {
+    /// Walks the folded function: what its operations compute is new.
+    fn new(
+        a: &'a Func,
+        b: &'a Func,
+        registry: &'a Registry,
+        effects: (&'a Effects<'a>, &'a Effects<'a>),
+    ) -> Result<Proof<'a>, Box<Diagnostic>> {
+        let mut numbers = Numbers::new(a, registry);
+        let mut right = Walk::new(b, registry);
+        for &arg in &b.args {
+            right.start(arg, Source::Computed(arg), &mut numbers);
+        }
+        for &op in &b.body {
+            let kind = kind(b, op, registry);
+            right.follow(op, kind, &mut numbers)?;
+            if kind == Kind::Compute {
+                for &result in &b.ops[op].results {
+                    right.start(result, Source::Computed(result), &mut numbers);
+                }
+            }
+        }
+        Ok(Proof {
+            left: Walk::new(a, registry),
+            right,
+            numbers,
+            effects,
+        })
+    }
+
+    fn run(&mut self, stated: &FuncWitness) -> Result<(), Box<Diagnostic>> {
+        let (a, b) = (self.left.func, self.right.func);
+        let name = a.name.escape_default().to_string();
+        if a.name != b.name || stated.name != name {
+            let message = format!(
+                "found @{} and a witness of @{}, wanted @{name}",
+                b.name, stated.name
+            );
+            return Err(Box::new(mismatch(message)));
+        }
+        self.arguments()?;
+        let pairs = self.pairs(stated)?;
+        for &op in &a.body {
+            let kind = kind(a, op, self.left.registry);
+            match (kind, pairs[op]) {
+                (Kind::Compute, Some(by)) => self.stands_for(op, by)?,
+                // Whatever reads a result of it finds nothing known.
+                (Kind::Compute, None) => {}
+                _ => self.left.follow(op, kind, &mut self.numbers)?,
+            }
+        }
+        self.results()?;
+        stated.values.iter().try_for_each(|held| self.holds(held))
+    }
+
+    fn arguments(&mut self) -> Result<(), Box<Diagnostic>> {
+        let (a, b) = (self.left.func, self.right.func);
+        if a.args.len() != b.args.len() || a.results.len() != b.results.len() {
+            let count =
+                |f: &Func| format!("{} arguments and {} results", f.args.len(), f.results.len());
+            let message = format!("@{} has {}, the original {}", a.name, count(b), count(a));
+            return Err(Box::new(mismatch(message)));
+        }
+        for (i, (&u, &v)) in a.args.iter().zip(&b.args).enumerate() {
+            if !same_type(a, u, b, v) {
+                let message = format!("argument {i} of @{} is of another type", a.name);
+                return Err(Box::new(mismatch(message)));
+            }
+            self.left.start(u, Source::Computed(v), &mut self.numbers);
+        }
+        Ok(())
+    }
+
+    /// Of each operation of the original the one that the witness names. What does more than give results is
+    /// in both functions once, in one order.
+    fn pairs(&self, stated: &FuncWitness) -> Result<SideTable<Op, Option<Op>>, Box<Diagnostic>> {
+        let (a, b) = (self.left.func, self.right.func);
+        let mut pairs: SideTable<Op, Option<Op>> = SideTable::new(None);
+        for &(x, y) in &stated.operations {
+            let (Some(&op), Some(&by)) = (a.body.get(x), b.body.get(y)) else {
+                let message = format!(
+                    "operations {x} and {y} of @{}: one of them is not there",
+                    a.name
+                );
+                return Err(Box::new(mismatch(message)));
+            };
+            if pairs[op].replace(by).is_some() {
+                let message = format!("operation {x} of @{} is stated twice", a.name);
+                return Err(Box::new(
+                    mismatch(message).at(a.ops[op].span, "the original"),
+                ));
+            }
+        }
+        let effectful = |f: &Func, effects: &Effects<'_>| -> Vec<Op> {
+            let stays = |op: &Op| {
+                kind(f, *op, self.left.registry) == Kind::Compute && !effects.of(f, *op).is_pure()
+            };
+            f.body.iter().copied().filter(stays).collect()
+        };
+        let (left, right) = (effectful(a, self.effects.0), effectful(b, self.effects.1));
+        let wanted = left.iter().map(|&op| pairs[op]);
+        if !wanted.eq(right.iter().map(|&op| Some(op))) {
+            let message = format!(
+                "@{}: the operations that do more than give results are not the original's, one to one and in order",
+                a.name
+            );
+            return Err(Box::new(mismatch(message)));
+        }
+        Ok(pairs)
+    }
+
+    fn stands_for(&mut self, x: Op, y: Op) -> Result<(), Box<Diagnostic>> {
+        let (a, b) = (self.left.func, self.right.func);
+        let (p, q) = (&a.ops[x], &b.ops[y]);
+        let refuse = |message: String| Err(Box::new(mismatch(message).at(p.span, "the original")));
+        if p.name != q.name
+            || !same_props(&p.props, &q.props)
+            || p.operands.len() != q.operands.len()
+            || p.results.len() != q.results.len()
+        {
+            return refuse(format!("found `{}` in the place of `{}`", q.name, p.name));
+        }
+        if runs_functions(b, y) && b.callee(y).is_none() {
+            for (i, (u, v)) in ports(a, x).into_iter().zip(ports(b, y)).enumerate() {
+                if !same_layout(a, u, b, v) {
+                    return refuse(format!(
+                        "port {i} of `{}` has another layout than the functions it runs were written for",
+                        q.name
+                    ));
+                }
+            }
+        }
+        for (i, (&u, &v)) in p.operands.iter().zip(&q.operands).enumerate() {
+            if !self.same(u, v) {
+                return refuse(format!(
+                    "operand {i} of `{}` is another value or another view",
+                    q.name
+                ));
+            }
+        }
+        let space =
+            |func: &Func, value: Value| func.ty(value).as_tensor().map(|t| t.spelling.space());
+        for (i, (&u, &v)) in p.results.iter().zip(&q.results).enumerate() {
+            if space(a, u) != space(b, v) {
+                return refuse(format!(
+                    "result {i} of `{}` lies in another memory space",
+                    q.name
+                ));
+            }
+            if !same_type(a, u, b, v) {
+                return refuse(format!("result {i} of `{}` is of another type", q.name));
+            }
+            self.left.start(u, Source::Computed(v), &mut self.numbers);
+        }
+        Ok(())
+    }
+
+    fn results(&self) -> Result<(), Box<Diagnostic>> {
+        let (a, b) = (self.left.func, self.right.func);
+        for (i, (&u, &v)) in a.results.iter().zip(&b.results).enumerate() {
+            if !self.same(u, v) {
+                let message = format!("result {i} of @{} is another value", a.name);
+                return Err(Box::new(mismatch(message)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the witness says of one live value, against the folded function itself.
+    fn holds(&self, held: &Holder) -> Result<(), Box<Diagnostic>> {
+        let (a, b) = (self.left.func, self.right.func);
+        let stated = |what: String| {
+            Err(Box::new(Diagnostic::error(
+                "certificate-witness",
+                format!(
+                    "@{}: {} is said to be in {}: {what}",
+                    a.name, held.value, held.by
+                ),
+            )))
+        };
+        let (Some(u), Some(v)) = (held.value.value(a), held.by.value(b)) else {
+            return stated("there is no such value".to_owned());
+        };
+        if !self.same(u, v) {
+            return stated("it is another value, or at other indices".to_owned());
+        }
+        let layout = crate::target::encoding(b, v);
+        if layout != held.layout {
+            return stated(format!(
+                "found layout {layout}, the witness states {}",
+                held.layout
+            ));
+        }
+        let (root, map) = origin(b, self.right.registry, v);
+        if held.root.value(b) != Some(root) || map != held.map {
+            let place = |value: Value| match b.values[value].def {
+                ValueDef::Arg(i) => Place::Arg(i).to_string(),
+                ValueDef::Result(op, i) => format!("result {i} of `{}`", b.ops[op].name),
+            };
+            return stated(format!(
+                "found {} by {map:?}, the witness states {} by {:?}",
+                place(root),
+                held.root,
+                held.map
+            ));
+        }
+        Ok(())
+    }
+
+    fn same(&self, u: Value, v: Value) -> bool {
+        same_type(self.left.func, u, self.right.func, v)
+            && match (&self.left.seen[u], &self.right.seen[v]) {
+                (Some(x), Some(y)) => x.same(y),
+                _ => false,
+            }
+    }
+}
+
+/// Whether two values have the same sizes and elements; of what is no tensor, the same type.
+fn same_type(a: &Func, u: Value, b: &Func, v: Value) -> bool {
+    match (a.ty(u).as_tensor(), b.ty(v).as_tensor()) {
+        (Some(x), Some(y)) => x.dims == y.dims && x.dtype == y.dtype,
+        (None, None) => a.ty(u) == b.ty(v),
+        _ => false,
+    }
+}
+
+/// Whether two operations have the same attributes: a value that is built and the same value that is
+/// read from text may be kept in two ways, and are written in one.
+fn same_props(a: &AttrDict, b: &AttrDict) -> bool {
+    a == b || props_text(a) == props_text(b)
+}
+
+fn props_text(props: &AttrDict) -> String {
+    let text = |(name, attr): (&str, &Attr)| format!("{name:?} = {}, ", print_attr(attr));
+    props.iter().map(text).collect()
+}

@@ -1,0 +1,339 @@
+//! What a pass states about a fold: where each live value of the original is in the folded program.
+
+use crate::target::encoding;
+use optc_ir::entity::SideTable;
+use optc_ir::{
+    Diagnostic, Dim, FreedomClass, Func, Module, Op, Registry, Structure, Value, ValueDef,
+};
+use std::fmt;
+use std::fmt::Write as _;
+
+/// A value by its place, since names and numbers of values are no part of what a program computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// An argument of the function, counted from 0.
+    Arg(usize),
+    /// The operation with this position in the body, and which of its results.
+    Result(usize, usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Arg(i) => write!(f, "a{i}"),
+            Place::Result(op, i) => write!(f, "{op}.{i}"),
+        }
+    }
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Place> {
+        if let Some(arg) = text.strip_prefix('a') {
+            return Some(Place::Arg(arg.parse().ok()?));
+        }
+        let (op, result) = text.split_once('.')?;
+        Some(Place::Result(op.parse().ok()?, result.parse().ok()?))
+    }
+
+    /// The value at this place; `None` where the function has none.
+    #[must_use]
+    pub fn value(self, func: &Func) -> Option<Value> {
+        match self {
+            Place::Arg(i) => func.args.get(i).copied(),
+            Place::Result(op, i) => {
+                let &op = func.body.get(op)?;
+                func.ops[op].results.get(i).copied()
+            }
+        }
+    }
+}
+
+/// The places of the values of one function.
+pub(crate) struct Places {
+    position: SideTable<Op, usize>,
+}
+
+impl Places {
+    pub(crate) fn new(func: &Func) -> Places {
+        let mut position = SideTable::new(usize::MAX);
+        for (i, &op) in func.body.iter().enumerate() {
+            position[op] = i;
+        }
+        Places { position }
+    }
+
+    /// The place of a value; `None` of one whose operation is not in the body.
+    pub(crate) fn of(&self, func: &Func, value: Value) -> Option<Place> {
+        match func.values[value].def {
+            ValueDef::Arg(i) => Some(Place::Arg(i)),
+            ValueDef::Result(op, i) => {
+                let at = self.position[op];
+                (at != usize::MAX).then_some(Place::Result(at, i))
+            }
+        }
+    }
+
+    pub(crate) fn position(&self, op: Op) -> usize {
+        self.position[op]
+    }
+}
+
+/// A value of the original and a value of the folded program that has the same elements at the same indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The value of the original.
+    pub value: Place,
+    /// The value that holds it.
+    pub by: Place,
+    /// The layout in which it does, as text.
+    pub layout: String,
+    /// Where the elements come from: an argument, a constant or the result of an operation that computes.
+    pub root: Place,
+    /// The rearrangements from there, as text; none where `by` is `root`, or a conversion of it.
+    pub map: Vec<String>,
+}
+
+/// What a pass states about one function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FuncWitness {
+    /// Its name, special characters escaped.
+    pub name: String,
+    /// Operations that compute, by their positions: of the original, of the folded function.
+    pub operations: Vec<(usize, usize)>,
+    /// The live values: what operations that compute read and give, and what the function returns.
+    pub values: Vec<Holder>,
+}
+
+/// What a pass states about a fold, function by function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Witness {
+    /// In the order of the module.
+    pub funcs: Vec<FuncWitness>,
+}
+
+/// What an operation is to a proof about where values are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// It writes the same elements in another layout of the same memory space.
+    Convert,
+    /// Its result has the elements of its operand at other indices.
+    Rearrange,
+    /// It has no operands and gives the same each time.
+    Constant,
+    /// Anything else; a move into another memory space too.
+    Compute,
+}
+
+pub(crate) fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
+    let data = &func.ops[op];
+    let Some(decl) = registry.get(&data.name) else {
+        return Kind::Compute;
+    };
+    let space = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.spelling.space());
+    if registry.structure(&data.name) == Structure::Convert
+        && space(data.operands.first()) == space(data.results.first())
+    {
+        return Kind::Convert;
+    }
+    match decl.freedom(&func.op_ref(op)).class {
+        FreedomClass::Rearrange => Kind::Rearrange,
+        FreedomClass::Source if data.operands.is_empty() => Kind::Constant,
+        _ => Kind::Compute,
+    }
+}
+
+/// Where the elements of a value come from, and the rearrangements from there to it.
+pub(crate) fn origin(func: &Func, registry: &Registry, value: Value) -> (Value, Vec<String>) {
+    let (mut at, mut steps) = (value, Vec::new());
+    while let Some(op) = func.def_op(at) {
+        match kind(func, op, registry) {
+            Kind::Convert => {}
+            Kind::Rearrange => steps.push(step(func, op, registry)),
+            Kind::Constant | Kind::Compute => break,
+        }
+        let Some(&operand) = func.ops[op].operands.first() else {
+            break;
+        };
+        at = operand;
+    }
+    steps.reverse();
+    (at, steps)
+}
+
+fn step(func: &Func, op: Op, registry: &Registry) -> String {
+    let dims = |dims: &[Dim]| {
+        let all: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        format!("[{}]", all.join(", "))
+    };
+    let result = func.ops[op].results.first();
+    let result = result
+        .and_then(|&v| func.ty(v).as_tensor())
+        .map_or(&[][..], |ty| &ty.dims);
+    match registry.rearrangement(&func.op_ref(op)) {
+        Ok(view) => format!(
+            "{} perm {:?} to {}",
+            dims(&view.shape),
+            view.perm,
+            dims(result)
+        ),
+        Err(_) => format!("to {}", dims(result)),
+    }
+}
+
+impl FuncWitness {
+    /// Of operations that stand for each other and of values that hold each other, in any order.
+    #[must_use]
+    pub fn of(
+        original: &Func,
+        folded: &Func,
+        registry: &Registry,
+        operations: &[(Op, Op)],
+        values: &[(Value, Value)],
+    ) -> FuncWitness {
+        let (left, right) = (Places::new(original), Places::new(folded));
+        let mut pairs: Vec<(usize, usize)> = operations
+            .iter()
+            .map(|&(a, b)| (left.position(a), right.position(b)))
+            .filter(|&(a, b)| a != usize::MAX && b != usize::MAX)
+            .collect();
+        pairs.sort_unstable();
+        let mut held: Vec<(Place, Place, Value)> = values
+            .iter()
+            .filter_map(|&(a, b)| Some((left.of(original, a)?, right.of(folded, b)?, b)))
+            .collect();
+        held.sort_by_key(|&(a, b, _)| (a, b));
+        held.dedup();
+        let holder = |(value, by, at): (Place, Place, Value)| {
+            let (root, map) = origin(folded, registry, at);
+            Some(Holder {
+                value,
+                by,
+                layout: encoding(folded, at),
+                root: right.of(folded, root)?,
+                map,
+            })
+        };
+        FuncWitness {
+            name: original.name.escape_default().to_string(),
+            operations: pairs,
+            values: held.into_iter().filter_map(holder).collect(),
+        }
+    }
+
+    /// Of two functions with the same operations that compute in the same order: what a fold leaves in its place.
+    #[must_use]
+    pub fn in_step(original: &Func, folded: &Func, registry: &Registry) -> FuncWitness {
+        let computing = |func: &Func| -> Vec<Op> {
+            let computes = |&op: &Op| kind(func, op, registry) == Kind::Compute;
+            func.body.iter().copied().filter(computes).collect()
+        };
+        let pairs: Vec<(Op, Op)> = computing(original)
+            .into_iter()
+            .zip(computing(folded))
+            .collect();
+        let mut values: Vec<(Value, Value)> = Vec::new();
+        let boundary = |f: &Func| f.args.iter().chain(&f.results).copied().collect::<Vec<_>>();
+        values.extend(boundary(original).into_iter().zip(boundary(folded)));
+        for &(a, b) in &pairs {
+            let ports = |f: &Func, op: Op| {
+                let data = &f.ops[op];
+                data.operands
+                    .iter()
+                    .chain(&data.results)
+                    .copied()
+                    .collect::<Vec<_>>()
+            };
+            values.extend(ports(original, a).into_iter().zip(ports(folded, b)));
+        }
+        FuncWitness::of(original, folded, registry, &pairs, &values)
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "func @{}", self.name);
+        for (a, b) in &self.operations {
+            let _ = writeln!(text, "op {a} = {b}");
+        }
+        for held in &self.values {
+            let _ = write!(
+                text,
+                "{} = {} : {} of {}",
+                held.value, held.by, held.layout, held.root
+            );
+            for step in &held.map {
+                let _ = write!(text, " by {step}");
+            }
+            text.push('\n');
+        }
+    }
+
+    /// Reads one line of the text of a function.
+    fn line(&mut self, line: &str) -> Option<()> {
+        let (left, right) = line.split_once(" = ")?;
+        if let Some(op) = left.strip_prefix("op ") {
+            self.operations
+                .push((op.parse().ok()?, right.parse().ok()?));
+            return Some(());
+        }
+        let value = Place::parse(left)?;
+        let (by, rest) = right.split_once(" : ")?;
+        let mut parts = rest.split(" by ");
+        let (layout, root) = parts.next()?.rsplit_once(" of ")?;
+        self.values.push(Holder {
+            value,
+            by: Place::parse(by)?,
+            layout: layout.to_owned(),
+            root: Place::parse(root)?,
+            map: parts.map(str::to_owned).collect(),
+        });
+        Some(())
+    }
+}
+
+impl Witness {
+    /// [`FuncWitness::in_step`] of the functions of two modules.
+    #[must_use]
+    pub fn in_step(original: &Module, folded: &Module, registry: &Registry) -> Witness {
+        let both = original.funcs.iter().zip(&folded.funcs);
+        Witness {
+            funcs: both
+                .map(|(a, b)| FuncWitness::in_step(a, b, registry))
+                .collect(),
+        }
+    }
+
+    /// The lines of a certificate.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        self.funcs.iter().for_each(|func| func.write(&mut text));
+        text
+    }
+
+    /// Reads the lines of a certificate.
+    ///
+    /// # Errors
+    /// A line is none of a witness.
+    pub fn from_text<'t>(lines: impl Iterator<Item = &'t str>) -> Result<Witness, Box<Diagnostic>> {
+        let mut witness = Witness::default();
+        for line in lines {
+            let read = match (line.strip_prefix("func @"), witness.funcs.last_mut()) {
+                (Some(name), _) => {
+                    witness.funcs.push(FuncWitness {
+                        name: name.to_owned(),
+                        ..FuncWitness::default()
+                    });
+                    Some(())
+                }
+                (None, Some(func)) => func.line(line),
+                (None, None) => None,
+            };
+            if read.is_none() {
+                let message = format!(
+                    "found `{line}`, wanted `func @NAME`, `op N = N` or `VALUE = VALUE : LAYOUT of VALUE`"
+                );
+                return Err(Box::new(Diagnostic::error("certificate-syntax", message)));
+            }
+        }
+        Ok(witness)
+    }
+}

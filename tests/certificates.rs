@@ -1,0 +1,246 @@
+//! Certificates of folds: every fold of the cases has one that is accepted, and no program that computes
+//! something else has one.
+
+use optc_check::{Certificate, Digest, validate};
+use optc_ir::{Module, Registry, text, verify};
+use optc_passes::Boundary;
+use optc_target::Target;
+use optc_tests::chains::{Sizes, chain};
+use optc_tests::check::{Ran, cases, run_passes, same_meaning, words};
+use optc_tests::paths::{files, relative, root};
+use optc_tests::tamper::mutants;
+use optc_tests::{Profile, program};
+use std::sync::Arc;
+
+const TARGETS: [&str; 5] = ["cpu", "tpu", "triton", "mosaic_gpu", "journey6"];
+
+fn free() -> Boundary {
+    Boundary {
+        free_all: true,
+        ..Boundary::default()
+    }
+}
+
+/// The fold of a canonical program, as its text is read again, and its certificate, as its text is.
+fn certified(
+    original: &Module,
+    ran: &Ran,
+    target: &str,
+    registry: &Registry,
+) -> Result<(), String> {
+    let certificate = ran.certificate(original);
+    let read = Certificate::from_text(&certificate.to_text()).map_err(|d| words(&[*d]))?;
+    if read != certificate {
+        return Err("the certificate does not read back".to_owned());
+    }
+    let target = Target::builtin(target).map_err(|e| e.to_string())?;
+    optc_check::check(original, &ran.module, &read, registry, &target).map_err(|d| words(&d))
+}
+
+#[test]
+fn every_case_is_certified() {
+    let registry = Arc::new(optc_ops::registry());
+    let (mut accepted, mut symbolic, mut failures) = (0, 0, Vec::new());
+    for path in files(&root().join("tests/cases"), "ir") {
+        let source = std::fs::read_to_string(&path).expect("a case is text");
+        for part in source.split("// -----") {
+            let Ok(module) = text::parse(part) else {
+                continue;
+            };
+            if verify::verify(&module, &registry).is_err() {
+                continue;
+            }
+            for target in TARGETS {
+                for boundary in [Boundary::default(), free()] {
+                    let run = |m: &Module, pass| run_passes(m, pass, target, &boundary, &registry);
+                    let Ok(canonical) = run(&module, "canonicalize") else {
+                        continue;
+                    };
+                    // What the pass refuses has no certificate.
+                    let Ok(ran) = run(&canonical.module, "view-fold") else {
+                        continue;
+                    };
+                    accepted += 1;
+                    symbolic += usize::from(part.contains('?'));
+                    if let Err(e) = certified(&canonical.module, &ran, target, &registry) {
+                        failures.push(format!("{} on {target}: {e}", relative(&path)));
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {accepted} fail\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    assert!(
+        1000 < accepted && 100 < symbolic,
+        "{accepted} folds, {symbolic} of them symbolic"
+    );
+}
+
+/// Programs with operations, effects among them, and chains of known, named and open sizes.
+fn originals(seed: u64, registry: &Registry) -> Module {
+    match seed % 5 {
+        0 => program(seed, Profile::Moves, registry),
+        1 => program(seed, Profile::Mixed, registry),
+        2 => chain(seed, Sizes::Fixed, registry),
+        3 => chain(seed, Sizes::Named, registry),
+        _ => chain(seed, Sizes::Open, registry),
+    }
+}
+
+/// The witness of the original fold is kept, as is one made for the tampered program: whoever tampers with a
+/// program may also write the certificate.
+#[test]
+fn no_program_that_computes_something_else_is_certified() {
+    let registry = Arc::new(optc_ops::registry());
+    let wanted = usize::try_from(cases(200)).expect("a number").min(20_000);
+    let (mut refused, mut equal, mut seed) = (0, 0, 0);
+    while refused + equal < wanted {
+        let original = originals(seed, &registry);
+        let target = TARGETS[usize::try_from(seed).expect("a number") % TARGETS.len()];
+        seed += 1;
+        let ran = run_passes(
+            &original,
+            "view-fold",
+            target,
+            &Boundary::default(),
+            &registry,
+        );
+        let ran = ran.expect("it folds");
+        let printed = text::print(&ran.module);
+        let certificate = ran.certificate(&original);
+        // A few of each program, so that there are many programs.
+        let all = mutants(&ran.module);
+        let step = all.len() / 12 + 1;
+        for (what, mutant) in all
+            .into_iter()
+            .skip(usize::try_from(seed).expect("a number") % step)
+            .step_by(step)
+        {
+            if text::print(&mutant) == printed || verify::verify(&mutant, &registry).is_err() {
+                continue;
+            }
+            let own = optc_check::Witness::in_step(&original, &mutant, &registry);
+            let accepted = [&certificate.witness, &own]
+                .iter()
+                .any(|witness| validate(&original, &mutant, witness, &registry).is_ok());
+            if !accepted {
+                refused += 1;
+                continue;
+            }
+            equal += 1;
+            if let Err(e) = same_meaning(&original, &mutant, &registry)
+                && !e.contains("the first program cannot be run")
+            {
+                panic!(
+                    "seed {}: certified, {what}: {e}\n{}",
+                    seed - 1,
+                    text::print(&mutant)
+                );
+            }
+            assert_ne!(Digest::of(&mutant), certificate.folded, "{what}");
+        }
+    }
+    println!("{refused} tampered programs refused, {equal} equal");
+    assert!(wanted <= 3 * refused, "{refused} refused, {equal} equal");
+}
+
+/// What is written into a certificate by hand is refused, or true as well.
+#[test]
+fn no_other_witness_proves_more() {
+    let registry = Arc::new(optc_ops::registry());
+    for seed in 0..cases(20) {
+        let original = program(seed, Profile::Moves, &registry);
+        let ran = run_passes(
+            &original,
+            "view-fold",
+            "cpu",
+            &Boundary::default(),
+            &registry,
+        );
+        let ran = ran.expect("it folds");
+        let good = ran.certificate(&original);
+        let lines: Vec<String> = good.to_text().lines().map(str::to_owned).collect();
+        for at in 0..lines.len() {
+            for change in [
+                &|l: &str| l.replace('1', "2"),
+                &|l: &str| l.replace('0', "1"),
+                &|l: &str| l.replace("[1, 0]", "[0, 1]"),
+            ] as [&dyn Fn(&str) -> String; 3]
+            {
+                let mut changed = lines.clone();
+                changed[at] = change(&lines[at]);
+                let text = changed.join("\n");
+                let Ok(other) = Certificate::from_text(&text) else {
+                    continue;
+                };
+                if other == good {
+                    continue;
+                }
+                let target = Target::builtin("cpu").expect("built in");
+                let found = optc_check::check(&original, &ran.module, &other, &registry, &target);
+                // Two operations that are alike, or two values that hold the same.
+                let also_true = other.witness != good.witness && found.is_ok();
+                assert!(found.is_err() || also_true, "seed {seed}:\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_certificates_are_refused() {
+    let head = "optc-certificate 2\ntarget cpu\nmovement_bytes 0\noriginal sha256:";
+    let digest = Digest::of_text("").to_string();
+    let programs = format!("{head}{digest}\nfolded sha256:{digest}\n");
+    for lines in [
+        "op 1 = 2",
+        "func @f\nop 18446744073709551616 = 0",
+        "func @f\nop -1 = 0",
+        "func @f\n0.0 = 0.0",
+        "func @f\n0.0 = 0.0 : row-major",
+        "func @f\na = a : row-major of a",
+        "func @f\n\u{0}",
+        "func @f\n0.0 = 0.0 : row-major of ",
+    ] {
+        let error = Certificate::from_text(&format!("{programs}{lines}\n")).expect_err(lines);
+        assert_eq!(error.code, "certificate-syntax", "{lines}");
+    }
+    for text in [
+        "",
+        head,
+        &programs[..programs.len() - 9],
+        "optc-certificate 1\ntarget cpu\nmovement_bytes 0\n",
+    ] {
+        let error = Certificate::from_text(text).expect_err(text);
+        assert_eq!(error.code, "certificate-syntax", "{text}");
+    }
+    // Places that are not there, and operations that are stated twice.
+    let registry = Arc::new(optc_ops::registry());
+    let original = program(3, Profile::Moves, &registry);
+    let ran = run_passes(
+        &original,
+        "view-fold",
+        "cpu",
+        &Boundary::default(),
+        &registry,
+    );
+    let ran = ran.expect("it folds");
+    let good = ran.certificate(&original);
+    for line in [
+        "op 4294967295 = 4294967295",
+        "op 0 = 0\nop 0 = 0",
+        "a99 = a99 : row-major of a99",
+        "0.7 = a0 : row-major of a0",
+    ] {
+        let text = format!("{}{line}\n", good.to_text());
+        let bad = Certificate::from_text(&text).expect("it reads");
+        assert!(
+            validate(&original, &ran.module, &bad.witness, &registry).is_err(),
+            "{line}"
+        );
+    }
+}
