@@ -2,7 +2,7 @@
 //! types, and with nothing of the planner.
 
 use optc_ir::entity::EntityId;
-use optc_ir::op::access::access_of;
+use optc_ir::op::access_of;
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value, text};
 use optc_layout::Spelling;
 use optc_passes::manager::{Hooks, run};

@@ -4,7 +4,7 @@
 use optc_interp::{
     Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
-use optc_ir::op::access::access_of;
+use optc_ir::op::access_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::{GroupReport, TileReport};

@@ -6,7 +6,8 @@ use optc_interp::{
     Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
 use optc_ir::entity::EntityId;
-use optc_ir::op::access::{Access, access_of};
+use optc_ir::op::access::Access;
+use optc_ir::op::access_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
 use optc_passes::manager::Hooks;
 use optc_passes::{PassContext, PassList};

@@ -2,10 +2,8 @@
 //!
 //! A note that starts with `hint: ` says what might help; every other note is a further fact.
 
-use crate::module::Span;
+use crate::span::Span;
 use std::fmt::Write;
-
-pub use crate::codes::CODES;
 
 /// What is known of a code: its entry in the reference of diagnostics.
 ///

@@ -12,6 +12,7 @@ pub mod module;
 pub mod op;
 pub mod size;
 pub mod size_flow;
+mod span;
 pub mod stand_in;
 pub mod tensor;
 pub mod text;
@@ -19,15 +20,17 @@ pub mod types;
 pub mod verify;
 
 pub use attr::{Attr, AttrDict, Dense};
+pub use codes::CODES;
 pub use diag::{Code, Diagnostic, Example, Severity};
 pub use mini_float::MiniFloat;
-pub use module::{Func, Loc, Module, Op, OpData, Port, Span, Value, ValueData, ValueDef};
+pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{
     Attributes, Bindings, Call, Effect, EvalContext, Freedom, FreedomClass, Inferred, Label,
     OpDecl, OpError, OpRef, Operation, Partial, Registry, Role, Structure, Traffic, ViewDims,
 };
 pub use size::{Size, SizeTable};
 pub use size_flow::{name_sizes, named_sizes};
+pub use span::Span;
 pub use stand_in::StandIns;
 pub use tensor::{Data, EvalError, Tensor};
 pub use types::{DType, Dim, Sign, TensorType, Type};

@@ -3,6 +3,8 @@
 use crate::attr::{Attr, AttrDict};
 use crate::entity::Table;
 use crate::entity_id;
+use crate::op::OpRef;
+use crate::span::Span;
 use crate::types::Type;
 use indexmap::IndexSet;
 use std::sync::Arc;
@@ -16,15 +18,6 @@ entity_id! {
     Op, "op"
 }
 const _: () = assert!(size_of::<Option<Value>>() == size_of::<Value>());
-
-/// Where something stands in the source text: bytes `start..end`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Span {
-    /// The first byte.
-    pub start: u32,
-    /// One past the last byte.
-    pub end: u32,
-}
 
 /// Where an operation came from; what is explicit is printed as `loc(…)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -290,7 +283,13 @@ impl Func {
 
     /// What the declaration of an operation sees of it.
     #[must_use]
-    pub fn op_ref(&self, op: Op) -> crate::op::OpRef<'_> {
-        crate::op::OpRef::new(self, op)
+    pub fn op_ref(&self, op: Op) -> OpRef<'_> {
+        let data = &self.ops[op];
+        OpRef {
+            name: &data.name,
+            operands: data.operands.iter().map(|&v| self.ty(v)).collect(),
+            results: data.results.iter().map(|&v| self.ty(v)).collect(),
+            props: &data.props,
+        }
     }
 }

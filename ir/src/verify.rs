@@ -51,8 +51,9 @@
 use crate::attr::{Attr, AttrDict};
 use crate::diag::{Diagnostic, nearest};
 use crate::entity::EntityId;
-use crate::module::{Func, Module, Op, Port, Span, Value, ValueDef};
+use crate::module::{Func, Module, Op, Port, Value, ValueDef};
 use crate::op::{OpDecl, OpError, OpRef, Registry, Structure, ViewDims};
+use crate::span::Span;
 use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
 use crate::types::{Dim, TensorType, Type};

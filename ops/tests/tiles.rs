@@ -1,7 +1,8 @@
 //! The loops that operations declare, against their reference semantics: what lies outside of the part
 //! of an operand that a tile reads does not change the tile, and every element of the part does.
 
-use optc_ir::op::access::{Access, access_of};
+use optc_ir::op::access::Access;
+use optc_ir::op::access_of;
 use optc_ir::{Bindings, DType, EvalContext, Func, OpRef, Registry, Tensor, text};
 use optc_tile::Tiling;
 use optc_tile::{Expr, Region, Span, Tile};

@@ -9,7 +9,7 @@ use optc_ir::diag::Diagnostic;
 use optc_ir::module::Value;
 use optc_ir::module::{Func, Op};
 use optc_ir::op::Registry;
-use optc_ir::op::access::access_of;
+use optc_ir::op::access_of;
 use optc_ir::types::TensorType;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,8 @@
 use crate::plan::Plan;
 use optc_ir::module::{Func, Op, Value};
 use optc_ir::op::Registry;
-use optc_ir::op::access::{Access, access_of};
+use optc_ir::op::access::Access;
+use optc_ir::op::access_of;
 
 /// A value of the group that runs on along a part of its axis, as an operation adds it up.
 #[derive(Clone, PartialEq, Eq, Debug)]

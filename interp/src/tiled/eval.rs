@@ -4,7 +4,8 @@ use super::error::TileFault;
 use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
-use optc_ir::op::access::{Access, Index, access_of};
+use optc_ir::op::access::{Access, Index};
+use optc_ir::op::access_of;
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, EvalContext, Freedom, FreedomClass, OpDecl, OpRef, Role,
     Structure, Tensor, Type,

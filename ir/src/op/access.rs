@@ -1,6 +1,7 @@
 //! The iteration space of an operation: its loops, and what they touch of each operand and result.
 
-use crate::op::{Freedom, FreedomClass, OpDecl, OpRef, Partial, Role};
+use crate::op::freedom::{Freedom, FreedomClass, Label, Role};
+use crate::op::op_ref::OpRef;
 use crate::types::Type;
 
 /// The loops of an operation and how each dimension of its operands and results is addressed.
@@ -48,6 +49,21 @@ pub enum LoopKind {
 pub enum Combine {
     /// The sum.
     Add,
+    /// The product.
+    Multiply,
+    /// The greatest.
+    Max,
+    /// The least.
+    Min,
+}
+
+/// How partial results of a reduction that is cut become one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Partial {
+    /// The sum.
+    Add,
+    /// The sum of means, each weighted by its share of the elements.
+    Mean,
     /// The product.
     Multiply,
     /// The greatest.
@@ -306,7 +322,7 @@ fn label_loops(op: &OpRef<'_>, freedom: &Freedom) -> Vec<Option<Loop>> {
     }
     let contract = freedom.class == FreedomClass::Contract;
     let pairs = freedom.labels.iter().zip(&seen);
-    let of = |(label, seen): (&crate::op::Label, &Seen)| {
+    let of = |(label, seen): (&Label, &Seen)| {
         let extent = seen.extent.filter(|_| !seen.differ)?;
         let kind = match (label.role, seen.in_result) {
             (Role::Parallel, true) => LoopKind::Parallel,
@@ -318,27 +334,9 @@ fn label_loops(op: &OpRef<'_>, freedom: &Freedom) -> Vec<Option<Loop>> {
     pairs.map(of).collect()
 }
 
-/// The access of an operation by its declaration; whole where a size is not known.
-#[must_use]
-pub fn access_of(decl: Option<&dyn OpDecl>, op: &OpRef<'_>) -> Access {
-    let known = |ty: &&Type| ty.as_tensor().is_none_or(|t| t.shape().is_some());
-    let all_known = op.operands.iter().chain(&op.results).all(known);
-    match decl {
-        Some(decl) if all_known => {
-            let access = decl.access(op);
-            if access.fits(op) {
-                access
-            } else {
-                Access::whole(op)
-            }
-        }
-        _ => Access::whole(op),
-    }
-}
-
 impl Access {
     /// Whether there is an index for each dimension and every loop exists.
-    fn fits(&self, op: &OpRef<'_>) -> bool {
+    pub(super) fn fits(&self, op: &OpRef<'_>) -> bool {
         let rank = |t: &Type| t.as_tensor().map_or(0, |t| t.rank());
         let sides = [(&op.operands, &self.operands), (&op.results, &self.results)];
         sides.iter().all(|(types, indices)| {

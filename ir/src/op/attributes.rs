@@ -4,7 +4,8 @@
 //! dictionary and what writes it there; [`words!`](crate::words) makes an enumeration that is written as a word.
 
 use crate::attr::{Attr, AttrDict};
-use crate::op::{OpError, OpRef};
+use crate::op::error::OpError;
+use crate::op::op_ref::OpRef;
 use crate::types::{DType, Type};
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Reads aliases, and resolves them where they are used.
 
-use super::parse::{Fail, PResult, Parser};
+use super::lexer::line_end;
+use super::parser::{Alias, Fail, PResult, Parser};
 use crate::attr::Attr;
 use crate::module::Loc;
 use crate::types::Type;
@@ -8,16 +9,6 @@ use std::sync::Arc;
 
 /// How many bytes of an alias's text count as one attribute or location.
 const BYTES_A_NODE: u64 = 8;
-
-/// An alias: where its value stands, and what it was when it was first used.
-#[derive(Debug)]
-pub(super) struct Alias {
-    pub(super) at: usize,
-    attr: Option<(Attr, u64)>,
-    ty: Option<(Type, u64)>,
-    loc: Option<(Loc, u64)>,
-    text: Option<Arc<str>>,
-}
 
 impl<'s> Parser<'s> {
     /// Finds `#a = …` and `!t = …` at the start of lines; they may stand after their uses.
@@ -43,7 +34,7 @@ impl<'s> Parser<'s> {
                     }
                 }
             }
-            at = super::lexer::line_end(bytes, at) + 1;
+            at = line_end(bytes, at) + 1;
         }
         self.pos = 0;
     }

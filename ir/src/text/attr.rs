@@ -1,10 +1,10 @@
 //! Reads attributes.
 
-use super::lexer::NumberText;
-use super::number;
-use super::parse::{Fail, PResult, Parser};
+use super::lexer::hex_value;
+use super::number::{self, NumberText, all_equal};
+use super::parser::{Fail, PResult, Parser};
 use crate::attr::{Attr, AttrDict, Dense};
-use crate::module::Span;
+use crate::span::Span;
 use crate::tensor::wrap_int;
 use crate::types::{DType, Sign, Type};
 use std::borrow::Cow;
@@ -548,15 +548,7 @@ const UI64: DType = DType::Int {
 };
 
 fn hex(b: &u8) -> Option<u8> {
-    super::lexer::hex_value(*b)
-}
-
-/// Whether all elements of `width` bytes are the same; false for none.
-pub(super) fn all_equal(bytes: &[u8], width: usize) -> bool {
-    let mut chunks = bytes.chunks_exact(width);
-    chunks
-        .next()
-        .is_some_and(|first| chunks.all(|c| c == first))
+    hex_value(*b)
 }
 
 fn out_of_range(number: NumberText<'_>, what: &str, span: Span) -> Fail {

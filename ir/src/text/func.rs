@@ -1,49 +1,14 @@
 //! Reads functions, in their own form and in the generic one.
 
-use super::op::Slot;
-use super::parse::{Fail, PResult, Parser};
+use super::parser::{Fail, PResult, Parser};
+use super::print::print_type;
+use super::scope::{Scope, Slot, name_results};
 use super::types::same_type;
 use crate::attr::{Attr, AttrDict};
-use crate::module::{Func, Port, Span, Value};
+use crate::module::{Func, Port};
+use crate::span::Span;
 use crate::types::Type;
-use indexmap::IndexMap;
 use std::sync::Arc;
-
-/// The function being read.
-#[derive(Debug)]
-pub(super) struct Scope<'s> {
-    pub(super) func: Func,
-    pub(super) slots: IndexMap<&'s str, Slot>,
-    /// Per value: whether something uses it. Kept for bare files alone.
-    pub(super) used: Vec<bool>,
-    /// The `return`, once it was read.
-    pub(super) returned: Option<Span>,
-    /// Whether the `return` was refused.
-    pub(super) return_refused: bool,
-    /// Uses of names that were not defined before: the error's number and the name.
-    pub(super) undefined: Vec<(usize, &'s str)>,
-}
-
-impl<'s> Scope<'s> {
-    pub(super) fn new(name: &str, bare: bool) -> Self {
-        let mut func = Func::new(name);
-        func.bare = bare;
-        Scope {
-            func,
-            slots: IndexMap::new(),
-            used: Vec::new(),
-            returned: None,
-            return_refused: false,
-            undefined: Vec::new(),
-        }
-    }
-
-    pub(super) fn finish_return(&mut self, values: &[Value], span: Span) {
-        self.returned = Some(span);
-        self.return_refused = false;
-        values.iter().for_each(|&v| self.func.add_result(v, None));
-    }
-}
 
 impl<'s> Parser<'s> {
     /// `func.func [visibility] @name(args) -> results attributes {…} { … }`.
@@ -265,8 +230,8 @@ impl<'s> Parser<'s> {
             }
             for (i, ((want, place), &value)) in declared.iter().zip(&func.results).enumerate() {
                 if !same_type(want, func.ty(value)) {
-                    let found = super::print_type(func.ty(value));
-                    let want = super::print_type(want);
+                    let found = print_type(func.ty(value));
+                    let want = print_type(want);
                     let message = format!("returned value {i} is {found}, wanted {want}");
                     let fail = Fail::at("return-type-mismatch", message, span, "returned here");
                     return Err(fail.label(*place, "declared here"));
@@ -306,25 +271,4 @@ pub(super) fn set_port_attrs(port: &mut Port, attrs: AttrDict) {
         port.name = Some(Arc::from(name));
     }
     port.attrs = attrs;
-}
-
-/// Gives results that have no name the name of their value, if the text gave it one in words.
-pub(super) fn name_results(func: &mut Func) {
-    let mut taken: indexmap::IndexSet<Arc<str>> = func
-        .result_ports
-        .iter()
-        .filter_map(|p| p.name.clone())
-        .collect();
-    for (port, &value) in func.result_ports.iter_mut().zip(&func.results) {
-        let data = &func.values[value];
-        let (None, Some(name), crate::module::ValueDef::Result(..)) =
-            (&port.name, &data.name, data.def)
-        else {
-            continue;
-        };
-        let in_words = !name.contains('#') && !name.bytes().all(|b| b.is_ascii_digit());
-        if in_words && taken.insert(name.clone()) {
-            port.name = Some(name.clone());
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! Reads characters, words, numbers and strings; skips white space and comments.
 
-use super::parse::{Fail, PResult, Parser};
-use crate::diag::Diagnostic;
-use crate::module::Span;
+use super::number::NumberText;
+use super::parser::{Fail, PResult, Parser};
+use crate::span::Span;
 use std::borrow::Cow;
 
 /// How deep brackets, types and locations may nest.
@@ -33,17 +33,6 @@ pub(super) fn value_name_len(bytes: &[u8]) -> usize {
             .count(),
         _ => 0,
     }
-}
-
-/// A number as it is written.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NumberText<'s> {
-    /// The text with its sign.
-    pub(super) text: &'s str,
-    /// Whether it has a fraction or an exponent.
-    pub(super) float: bool,
-    /// Whether it starts with `0x`.
-    pub(super) hex: bool,
 }
 
 impl<'s> Parser<'s> {
@@ -511,24 +500,4 @@ fn decimal_len(body: &[u8]) -> (usize, bool) {
         }
     }
     (n, float)
-}
-
-impl Fail {
-    /// An error with one place.
-    pub(super) fn at(
-        code: &'static str,
-        message: impl Into<String>,
-        span: Span,
-        label: impl Into<String>,
-    ) -> Fail {
-        Fail::Diag(Box::new(Diagnostic::error(code, message).at(span, label)))
-    }
-
-    /// The same with a hint.
-    pub(super) fn hint(self, hint: impl std::fmt::Display) -> Fail {
-        match self {
-            Fail::Diag(d) => Fail::Diag(Box::new(d.hint(hint))),
-            Fail::Silent => Fail::Silent,
-        }
-    }
 }

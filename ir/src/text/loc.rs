@@ -1,6 +1,6 @@
 //! Reads locations.
 
-use super::parse::{Fail, PResult, Parser};
+use super::parser::{Fail, PResult, Parser};
 use crate::module::Loc;
 use std::sync::Arc;
 

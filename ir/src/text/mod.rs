@@ -26,10 +26,12 @@ mod attr;
 mod func;
 mod lexer;
 mod loc;
+mod module;
 mod number;
 mod op;
-mod parse;
+mod parser;
 mod print;
+mod scope;
 mod types;
 
 pub use print::{print, print_attr, print_func, print_loc, print_type};
@@ -64,7 +66,7 @@ pub fn parse(source: &str) -> Result<Module, Vec<Diagnostic>> {
 /// operation.
 #[must_use]
 pub fn parse_partial(source: &str) -> Parsed {
-    parse::Parser::new(source).run()
+    parser::Parser::new(source).run()
 }
 
 /// The modules of a file, separated by lines that start with `// -----`: each with the byte offset

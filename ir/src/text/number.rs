@@ -1,10 +1,20 @@
 //! Numbers between text, bits and values.
 
-use super::lexer::NumberText;
 use crate::tensor::{round_float, wrap_int};
 use crate::types::{DType, Sign};
 use half::{bf16, f16};
 use std::fmt::Write;
+
+/// A number as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberText<'s> {
+    /// The text with its sign.
+    pub(super) text: &'s str,
+    /// Whether it has a fraction or an exponent.
+    pub(super) float: bool,
+    /// Whether it starts with `0x`.
+    pub(super) hex: bool,
+}
 
 /// The integer of this type, wrapped to how an `i64` holds it; `None` out of range or for a float.
 pub(super) fn integer(number: NumberText<'_>, dtype: DType) -> Option<i64> {
@@ -213,4 +223,12 @@ pub(super) fn read_int(chunk: &[u8], dtype: DType) -> i64 {
 /// The bits in these little-endian bytes.
 pub(super) fn read_bits(chunk: &[u8]) -> u64 {
     chunk.iter().rev().fold(0, |a, &b| (a << 8) | u64::from(b))
+}
+
+/// Whether all elements of `width` bytes are the same; false for none.
+pub(super) fn all_equal(bytes: &[u8], width: usize) -> bool {
+    let mut chunks = bytes.chunks_exact(width);
+    chunks
+        .next()
+        .is_some_and(|first| chunks.all(|c| c == first))
 }

@@ -1,22 +1,15 @@
 //! Reads operations and the values that they name.
 
-use super::func::Scope;
-use super::parse::{Fail, PResult, Parser};
+use super::parser::{Fail, PResult, Parser};
+use super::print::print_type;
+use super::scope::{Scope, Slot};
 use super::types::same_type;
 use crate::attr::{Attr, AttrDict};
 use crate::entity::EntityId;
-use crate::module::{Loc, Op, Span, Value};
+use crate::module::{Loc, Op, Value};
+use crate::span::Span;
 use crate::types::Type;
 use std::sync::Arc;
-
-/// What a name of the text stands for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Slot {
-    /// The values from this one on, `count` of them.
-    Values { first: Value, count: u32 },
-    /// Its definition or first use was refused.
-    Refused,
-}
 
 /// `%x` or `%x#1` in the text.
 #[derive(Clone, Copy, Debug)]
@@ -339,7 +332,7 @@ impl<'s> Parser<'s> {
         if known == ty || same_type(known, ty) {
             return Ok(value);
         }
-        let (found, want) = (super::print_type(ty), super::print_type(known));
+        let (found, want) = (print_type(ty), print_type(known));
         let message = format!(
             "%{} is used as {found}, wanted {want}, which is its type",
             used.name

@@ -1,7 +1,7 @@
 //! Writes the canonical text.
 
-use super::number;
-use super::types::is_function;
+use super::lexer::{is_word, is_word_start};
+use super::number::{self, all_equal};
 use crate::attr::{Attr, AttrDict, Dense};
 use crate::entity::SideTable;
 use crate::module::{Func, Loc, Module, Op, Port, Value};
@@ -436,10 +436,8 @@ impl Printer {
 
     fn attr_name(&mut self, name: &str) {
         let bytes = name.as_bytes();
-        let bare = bytes
-            .first()
-            .is_some_and(|&b| super::lexer::is_word_start(b))
-            && bytes.iter().all(|&b| super::lexer::is_word(b));
+        let bare =
+            bytes.first().is_some_and(|&b| is_word_start(b)) && bytes.iter().all(|&b| is_word(b));
         if bare {
             self.put(name)
         } else {
@@ -525,7 +523,7 @@ impl Printer {
         let foreign = matches!(tensor.dtype, DType::Mini(float) if float.text() != float.name());
         if foreign {
             self.put("#hbir.dense<");
-            let one = super::attr::all_equal(&dense.bytes, width);
+            let one = all_equal(&dense.bytes, width);
             let shown = if one { width } else { dense.bytes.len() };
             self.hex(dense.bytes.get(..shown).unwrap_or_default(), tensor.dtype);
             self.put("> : ");
@@ -533,7 +531,7 @@ impl Printer {
         }
         self.put("dense<");
         if let Some(element) = dense.bytes.get(..width)
-            && (dense.splat || super::attr::all_equal(&dense.bytes, width))
+            && (dense.splat || all_equal(&dense.bytes, width))
         {
             self.element(element, tensor.dtype);
         } else if tensor.elements().unwrap_or(0) > LONGEST_LIST {
@@ -614,10 +612,8 @@ impl Printer {
     fn symbol(&mut self, name: &str) {
         self.put("@");
         let bytes = name.as_bytes();
-        let bare = bytes
-            .first()
-            .is_some_and(|&b| super::lexer::is_word_start(b))
-            && bytes.iter().all(|&b| super::lexer::is_word(b));
+        let bare =
+            bytes.first().is_some_and(|&b| is_word_start(b)) && bytes.iter().all(|&b| is_word(b));
         if bare {
             self.put(name)
         } else {
@@ -679,6 +675,11 @@ impl Printer {
             }
         }
     }
+}
+
+/// Whether this is a function type, which needs parentheses as a result.
+pub(super) fn is_function(ty: &Type) -> bool {
+    matches!(ty, Type::Other(text) if text.starts_with('('))
 }
 
 /// Whether nothing is known, also in parts.

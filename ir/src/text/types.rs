@@ -1,8 +1,9 @@
 //! Reads types, and the layout in a tensor type's encoding.
 
 use super::lexer::is_word;
-use super::parse::{Fail, PResult, Parser};
-use crate::module::Span;
+use super::parser::{Fail, PResult, Parser};
+use super::print::{is_function, print_type};
+use crate::span::Span;
 use crate::types::{DType, Dim, TensorType, Type};
 use optc_layout::{Field, Layout, LayoutError, Spelling};
 use std::borrow::Cow;
@@ -137,13 +138,7 @@ impl<'s> Parser<'s> {
         } else {
             vec![self.ty()?]
         };
-        let list = |types: &[Type]| {
-            types
-                .iter()
-                .map(super::print_type)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let list = |types: &[Type]| types.iter().map(print_type).collect::<Vec<_>>().join(", ");
         let text = match results.as_slice() {
             [only] if !is_function(only) => format!("({}) -> {}", list(&operands), list(&results)),
             _ => format!("({}) -> ({})", list(&operands), list(&results)),
@@ -665,11 +660,6 @@ fn is_plain_type(word: &str) -> bool {
 
 fn is_bracket_type(word: &str) -> bool {
     matches!(word, "tensor" | "memref" | "vector" | "complex" | "tuple")
-}
-
-/// Whether this is a function type, which needs parentheses as a result.
-pub(super) fn is_function(ty: &Type) -> bool {
-    matches!(ty, Type::Other(text) if text.starts_with('('))
 }
 
 /// One past the `>` that closes the `<` at `open`.

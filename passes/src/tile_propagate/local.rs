@@ -1,7 +1,8 @@
 //! A group by itself: its operations in order, where their operands come from, what leaves it.
 
 use crate::tile_propagate::stored::Stored;
-use optc_ir::op::access::{Access, access_of};
+use optc_ir::op::access::Access;
+use optc_ir::op::access_of;
 use optc_ir::{Func, Op, Registry, Structure, TensorType, Type, Value, ValueDef};
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;

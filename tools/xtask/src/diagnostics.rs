@@ -1,6 +1,5 @@
 //! The page of diagnostics, from the lists beside the code.
 
-use crate::docs::capital;
 use optc_ir::{Code, Example};
 use std::fmt::Write as _;
 
@@ -33,7 +32,7 @@ pub const AREAS: &[Area] = &[
     Area {
         title: "Programs",
         intro: "What the parser and the verifier refuse.",
-        codes: || optc_ir::diag::CODES,
+        codes: || optc_ir::CODES,
         language: Language::Ir,
         list: "ir/src/codes.rs",
     },
@@ -149,4 +148,12 @@ fn entry(text: &mut String, language: &str, code: &Code) {
 
 fn fence(text: &mut String, language: &str, content: &str) {
     let _ = writeln!(text, "```{language}\n{}\n```\n", content.trim_end());
+}
+
+/// The text with a capital first letter.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| {
+        c.to_uppercase().collect::<String>() + chars.as_str()
+    })
 }

@@ -3,7 +3,8 @@
 use super::index::block_spec;
 use super::ops::{Site, along_channels, stated_pads, write};
 use super::words::{Names, dtype, tuple, wide};
-use optc_ir::op::access::{Access, Combine, Index, LoopKind, access_of};
+use optc_ir::op::access::{Access, Combine, Index, LoopKind};
+use optc_ir::op::access_of;
 use optc_ir::{
     AttrDict, Attributes, DType, Dim, Func, Op, OpDecl, OpRef, Operation, Registry, Structure,
     TensorType, Type, Value,

@@ -8,7 +8,8 @@
 //! two axes share a dimension, the faster one is drawn over its first round.
 
 use crate::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
-use optc_ir::op::access::{Access, access_of};
+use optc_ir::op::access::Access;
+use optc_ir::op::access_of;
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
 use optc_tile::Tiling;
 use optc_tile::{Group as TileGroup, OpTile, Plan, Tile};

@@ -1,90 +1,18 @@
-//! Reads modules, functions and operations.
+//! Reads modules.
 
 use super::Parsed;
-use super::alias::Alias;
-use super::func::{Scope, name_results};
+use super::parser::{Fail, PResult, Parser};
+use super::scope::{Scope, name_results};
 use crate::attr::Attr;
-use crate::diag::Diagnostic;
 use crate::entity::EntityId;
-use crate::module::{Module, Span, Value};
-use crate::types::Type;
-use indexmap::IndexMap;
+use crate::module::{Module, Value};
+use crate::span::Span;
 use std::sync::Arc;
-
-/// How many errors one parse reports.
-const MAX_ERRORS: usize = 50;
-
-/// How much aliases may expand to in all, beside a multiple of the text: attributes, locations and
-/// bytes of text.
-const MAX_EXPANSION: u64 = 1 << 20;
 
 /// The name of the function that a file of bare operations stands for.
 const IMPLICIT_FUNC: &str = "main";
 
-/// Why reading stops here.
-#[derive(Debug)]
-pub(super) enum Fail {
-    /// With an error.
-    Diag(Box<Diagnostic>),
-    /// Because of an error that is already told.
-    Silent,
-}
-
-impl Fail {
-    /// Adds a second place.
-    pub(super) fn label(self, span: Span, text: &str) -> Fail {
-        match self {
-            Fail::Diag(d) => Fail::Diag(Box::new(d.at(span, text))),
-            Fail::Silent => Fail::Silent,
-        }
-    }
-
-    /// Gives the error another code.
-    pub(super) fn recode(&mut self, code: &'static str) {
-        if let Fail::Diag(d) = self {
-            d.code = code;
-        }
-    }
-}
-
-pub(super) type PResult<T> = Result<T, Fail>;
-
-/// Reads one program.
-#[derive(Debug)]
-pub(super) struct Parser<'s> {
-    pub(super) src: &'s str,
-    pub(super) pos: usize,
-    pub(super) depth: u32,
-    /// Attributes and locations read so far, those of aliases counted at every use.
-    pub(super) nodes: u64,
-    /// Whether the operation being read is of another dialect.
-    pub(super) foreign: bool,
-    pub(super) types: IndexMap<&'s str, Type>,
-    pub(super) aliases: IndexMap<&'s str, Alias>,
-    names: IndexMap<&'s str, Arc<str>>,
-    expanded: u64,
-    pub(super) diags: Vec<Diagnostic>,
-    /// Whether the last error leaves no place to go on from.
-    fatal: bool,
-}
-
 impl<'s> Parser<'s> {
-    pub(super) fn new(src: &'s str) -> Self {
-        Parser {
-            src,
-            pos: 0,
-            depth: 0,
-            nodes: 0,
-            foreign: false,
-            types: IndexMap::new(),
-            aliases: IndexMap::new(),
-            names: IndexMap::new(),
-            expanded: 0,
-            diags: Vec::new(),
-            fatal: false,
-        }
-    }
-
     /// Reads the whole text.
     pub(super) fn run(mut self) -> Parsed {
         let mut module = Module::default();
@@ -96,49 +24,6 @@ impl<'s> Parser<'s> {
             module,
             diags: self.diags,
         }
-    }
-
-    pub(super) fn report(&mut self, fail: Fail) {
-        // An error in an alias comes again at every use.
-        if let Fail::Diag(d) = fail
-            && !self.diags.contains(&d)
-        {
-            self.diags.push(*d);
-        }
-    }
-
-    /// Reports an error and goes on at the next operation, unless there were too many.
-    pub(super) fn report_and_recover(&mut self, fail: Fail, start: usize) -> PResult<()> {
-        self.report(fail);
-        if self.fatal || self.diags.len() >= MAX_ERRORS {
-            return Err(Fail::Silent);
-        }
-        self.depth = 0;
-        self.recover(start);
-        Ok(())
-    }
-
-    /// Counts what an alias expands to.
-    pub(super) fn spend(&mut self, amount: u64) -> PResult<()> {
-        self.expanded = self.expanded.saturating_add(amount);
-        if self.expanded <= MAX_EXPANSION.saturating_add(16 * self.src.len() as u64) {
-            return Ok(());
-        }
-        let span = self.span(self.pos, self.pos);
-        Err(Fail::at(
-            "alias-too-large",
-            "the aliases expand to too much text",
-            span,
-            "while reading this",
-        ))
-    }
-
-    /// An interned copy of a name.
-    pub(super) fn intern(&mut self, text: &'s str) -> Arc<str> {
-        self.names
-            .entry(text)
-            .or_insert_with(|| Arc::from(text))
-            .clone()
     }
 
     fn top_level(&mut self, module: &mut Module) -> PResult<()> {

@@ -1,0 +1,112 @@
+//! An operation's declaration with its type erased: what the registry holds and everybody asks.
+
+use crate::attr::AttrDict;
+use crate::diag::Code;
+use crate::op::access::Access;
+use crate::op::access::Partial;
+use crate::op::attributes::Field;
+use crate::op::effect::Effect;
+use crate::op::error::OpError;
+use crate::op::eval::EvalContext;
+use crate::op::freedom::Freedom;
+use crate::op::op_ref::{Inferred, OpRef};
+use crate::op::operation::{Known, Structure};
+use crate::op::rearrangement::ViewDims;
+use crate::op::traffic::Traffic;
+use crate::tensor::{EvalError, Tensor};
+use crate::types::{Dim, Type};
+
+/// Everything the compiler knows about one operation: a registered [`Operation`], its types erased.
+pub trait OpDecl: Send + Sync {
+    /// The full name, `hbir.reshape`.
+    fn name(&self) -> &'static str;
+
+    /// One line for the reference.
+    fn summary(&self) -> &'static str;
+
+    /// The row of a target's table this operation is looked up in; see [`Operation::FAMILY`].
+    fn family(&self) -> &'static str;
+
+    /// What the compiler itself makes of it.
+    fn structure(&self) -> Structure;
+
+    /// Its attributes.
+    fn fields(&self) -> &'static [Field];
+
+    /// The attributes of an operation as they are read: those that have a default are filled in.
+    ///
+    /// # Errors
+    /// It is another operation, or an attribute is missing or of the wrong kind.
+    fn attributes(&self, op: &OpRef<'_>) -> Result<AttrDict, OpError>;
+
+    /// Its numbered constraints.
+    fn codes(&self) -> &'static [Code];
+
+    /// The shape rule; see [`Operation::infer`]. Wrong numbers of operands and attributes that the
+    /// operation does not know are refused too.
+    ///
+    /// # Errors
+    /// The first constraint that does not hold.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>;
+
+    /// The reference semantics on logical, row-major tensors.
+    ///
+    /// # Errors
+    /// An operand's data is out of the operation's domain (an index out of bounds).
+    fn eval(
+        &self,
+        op: &OpRef<'_>,
+        inputs: &[&Tensor],
+        cx: &EvalContext<'_>,
+    ) -> Result<Vec<Tensor>, EvalError>;
+
+    /// What running it does besides.
+    fn effect(&self, op: &OpRef<'_>) -> Effect;
+
+    /// How orders of operands map to orders of results; a barrier where the operation is not well formed.
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom;
+
+    /// The loops; every dimension whole where the operation is not well formed.
+    ///
+    /// Read it by [`access_of`].
+    fn access(&self, op: &OpRef<'_>) -> Access;
+
+    /// What executing it moves.
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic;
+
+    /// The view that does the same; see [`Operation::rearrangement`].
+    ///
+    /// # Errors
+    /// It does more than rearrange, or is not well formed.
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError>;
+
+    /// How partial results become one.
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial>;
+
+    /// The operand that it only rearranges; see [`Operation::permutes`].
+    fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize>;
+
+    /// Whether every element of its results is one of its first operand's.
+    fn passes_on(&self, op: &OpRef<'_>) -> bool;
+
+    /// The operand that holds indices, and the sizes that they index.
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)>;
+}
+
+/// The access of an operation by its declaration; whole where a size is not known.
+#[must_use]
+pub fn access_of(decl: Option<&dyn OpDecl>, op: &OpRef<'_>) -> Access {
+    let known = |ty: &&Type| ty.as_tensor().is_none_or(|t| t.shape().is_some());
+    let all_known = op.operands.iter().chain(&op.results).all(known);
+    match decl {
+        Some(decl) if all_known => {
+            let access = decl.access(op);
+            if access.fits(op) {
+                access
+            } else {
+                Access::whole(op)
+            }
+        }
+        _ => Access::whole(op),
+    }
+}

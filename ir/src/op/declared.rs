@@ -1,0 +1,209 @@
+//! A typed operation as a declaration: counts, attributes and types are checked before its rules are asked.
+
+use crate::attr::AttrDict;
+use crate::diag::{Code, nearest};
+use crate::op::access::{Access, Partial};
+use crate::op::attributes::Field;
+use crate::op::decl::OpDecl;
+use crate::op::effect::Effect;
+use crate::op::error::OpError;
+use crate::op::eval::{Call, EvalContext, Target, believable, bind_dims};
+use crate::op::extents::compatible;
+use crate::op::freedom::Freedom;
+use crate::op::op_ref::{Inferred, OpRef};
+use crate::op::operation::{Known, Operation, Structure};
+use crate::op::rearrangement::ViewDims;
+use crate::op::traffic::Traffic;
+use crate::tensor::{EvalError, Tensor};
+use crate::types::{Dim, Type};
+use std::marker::PhantomData;
+
+/// A registered [`Operation`].
+pub(crate) struct Declared<T>(PhantomData<fn() -> T>);
+
+impl<T: Operation> Declared<T> {
+    pub(crate) const NEW: Declared<T> = Declared(PhantomData);
+
+    /// The struct and the result types, all attributes known.
+    fn checked(&self, op: &OpRef<'_>) -> Result<(T, Vec<Inferred>), OpError> {
+        operand_count(op, T::OPERANDS)?;
+        if !T::OPEN {
+            known_attributes(op, T::FIELDS)?;
+        }
+        let typed = T::read(op)?;
+        let inferred = typed.infer(op)?;
+        if !T::MOVES_ONLY {
+            computable(op, &inferred)?;
+        }
+        Ok((typed, inferred))
+    }
+
+    /// The struct, if the shape rule holds and the result types are what it says.
+    fn well_formed(&self, op: &OpRef<'_>) -> Option<T> {
+        let (typed, inferred) = self.checked(op).ok()?;
+        let fits = |(i, wanted): (usize, &Inferred)| {
+            op.result(i)
+                .is_ok_and(|found| compatible(&found.dims, &wanted.dims))
+        };
+        let ok = inferred.len() == op.results.len() && inferred.iter().enumerate().all(fits);
+        ok.then_some(typed)
+    }
+}
+
+impl<T: Operation> OpDecl for Declared<T> {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+    fn summary(&self) -> &'static str {
+        T::SUMMARY
+    }
+    fn family(&self) -> &'static str {
+        T::FAMILY
+    }
+    fn structure(&self) -> Structure {
+        T::STRUCTURE
+    }
+    fn fields(&self) -> &'static [Field] {
+        T::FIELDS
+    }
+    fn attributes(&self, op: &OpRef<'_>) -> Result<AttrDict, OpError> {
+        T::of(op).map(|typed| typed.write())
+    }
+    fn codes(&self) -> &'static [Code] {
+        T::CODES
+    }
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        self.checked(op).map(|(_, inferred)| inferred)
+    }
+    fn eval(
+        &self,
+        op: &OpRef<'_>,
+        inputs: &[&Tensor],
+        cx: &EvalContext<'_>,
+    ) -> Result<Vec<Tensor>, EvalError> {
+        evaluate::<T>(self, op, inputs, cx)
+    }
+    fn effect(&self, op: &OpRef<'_>) -> Effect {
+        T::read(op).map_or(Effect::Write, |typed| typed.effect(op))
+    }
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        match self.well_formed(op) {
+            Some(typed) => typed.freedom(op),
+            None => Freedom::barrier(op),
+        }
+    }
+    fn access(&self, op: &OpRef<'_>) -> Access {
+        let access = self.well_formed(op).and_then(|t| t.access(op).ok());
+        access.unwrap_or_else(|| Access::whole(op))
+    }
+    fn traffic(&self, op: &OpRef<'_>) -> Traffic {
+        T::read(op).map_or(Traffic::None, |typed| typed.traffic(op))
+    }
+    fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
+        T::read(op)?.rearrangement(op)
+    }
+    fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
+        self.well_formed(op)?.partial(op)
+    }
+    fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
+        T::read(op).ok()?.permutes(op, known)
+    }
+    fn passes_on(&self, op: &OpRef<'_>) -> bool {
+        T::read(op).is_ok_and(|typed| typed.passes_on())
+    }
+    fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
+        T::read(op).ok()?.indexed(op)
+    }
+}
+
+/// Refuses an attribute that the operation does not know: what it says would be lost.
+fn known_attributes(op: &OpRef<'_>, fields: &[Field]) -> Result<(), OpError> {
+    let known = |name: &str| fields.iter().any(|f| f.name == name);
+    let Some((name, _)) = op.props.iter().find(|(name, _)| !known(name)) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = fields.iter().map(|f| f.name).collect();
+    let wanted = match names.as_slice() {
+        [] => "none".to_owned(),
+        names => format!("`{}`", names.join("`, `")),
+    };
+    let message = format!(
+        "{} has the attribute `{name}`, which it does not know, wanted {wanted}",
+        op.name
+    );
+    let error = OpError::new("attribute-unknown", message);
+    Err(match nearest(name, names.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("what means nothing to the operation goes into `{…}` behind it"),
+    })
+}
+
+/// Refuses element types that are only stored and moved.
+fn computable(op: &OpRef<'_>, results: &[Inferred]) -> Result<(), OpError> {
+    let operands = op.operands.iter().filter_map(|ty| ty.as_tensor());
+    let types = operands.map(|t| t.dtype);
+    let mut types = types.chain(results.iter().map(|r| r.dtype));
+    let Some(stored) = types.find(|dtype| !dtype.computes()) else {
+        return Ok(());
+    };
+    let message = format!("{} of {stored}, wanted a type to compute with", op.name);
+    Err(OpError::new("element-type-stored", message)
+        .hint("such elements are moved and, small floats, converted by hbir.cast"))
+}
+
+/// Refuses a wrong number of operands.
+fn operand_count(op: &OpRef<'_>, wanted: (usize, usize)) -> Result<(), OpError> {
+    let found = op.operands.len();
+    if wanted.0 <= found && found <= wanted.1 {
+        return Ok(());
+    }
+    let wanted = match wanted {
+        (a, b) if a == b => format!("{a}"),
+        (a, usize::MAX) => format!("at least {a}"),
+        (a, b) => format!("{a} to {b}"),
+    };
+    let message = format!("{} has {found} operands, wanted {wanted}", op.name);
+    Err(OpError::new("operand-count", message))
+}
+
+/// Runs the reference semantics on the operation with the operands' extents put in; the shape rule gives
+/// the results' extents.
+fn evaluate<T: Operation>(
+    decl: &Declared<T>,
+    op: &OpRef<'_>,
+    inputs: &[&Tensor],
+    cx: &EvalContext<'_>,
+) -> Result<Vec<Tensor>, EvalError> {
+    inputs.iter().try_for_each(|t| believable(&t.shape))?;
+    let types: Vec<Type> = inputs.iter().map(|t| tensor_type(t)).collect();
+    let concrete = OpRef {
+        name: op.name,
+        operands: types.iter().collect(),
+        results: op.results.clone(),
+        props: op.props,
+    };
+    let (typed, inferred) = decl.checked(&concrete)?;
+    let elements = inputs
+        .first()
+        .filter(|_| T::STRUCTURE == Structure::Convert || typed.rearrangement(&concrete).is_ok())
+        .map(|t| t.len());
+    let mut results = Vec::with_capacity(inferred.len());
+    for result in inferred {
+        let shape = bind_dims(&result.dims, cx, elements)?;
+        results.push(Target {
+            shape,
+            dtype: result.dtype,
+        });
+    }
+    typed.eval(&Call {
+        op: &concrete,
+        inputs,
+        results,
+        cx,
+    })
+}
+
+fn tensor_type(tensor: &Tensor) -> Type {
+    let shape: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
+    Type::tensor(&shape, tensor.dtype)
+}

@@ -1,0 +1,40 @@
+//! Reasons for which an operation is not well formed.
+
+use crate::tensor::EvalError;
+use thiserror::Error;
+
+/// Why an operation is not well formed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct OpError {
+    /// The stable kebab-case name of the diagnostic.
+    pub code: &'static str,
+    /// Found and wanted, in the user's terms.
+    pub message: String,
+    /// What might help.
+    pub hint: Option<String>,
+}
+
+impl OpError {
+    /// An error without a hint.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<OpError> for EvalError {
+    fn from(error: OpError) -> EvalError {
+        EvalError::new(error.message)
+    }
+}

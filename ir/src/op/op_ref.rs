@@ -1,0 +1,99 @@
+//! An operation as its declaration sees it: names, types and attributes, and no function around it.
+//!
+//! Shape rules run on types that no function has yet (a builder's) or never will (those of an evaluation).
+
+use crate::attr::{Attr, AttrDict};
+use crate::op::error::OpError;
+use crate::types::{DType, Dim, TensorType, Type};
+
+/// One operation as its declaration sees it.
+#[derive(Clone, Debug)]
+pub struct OpRef<'a> {
+    /// The full name.
+    pub name: &'a str,
+    /// The types of the operands.
+    pub operands: Vec<&'a Type>,
+    /// The types of the results.
+    pub results: Vec<&'a Type>,
+    /// Inherent attributes.
+    pub props: &'a AttrDict,
+}
+
+impl<'a> OpRef<'a> {
+    /// The tensor type of operand `i`.
+    ///
+    /// # Errors
+    /// There is no such operand, or it is no tensor.
+    pub fn operand(&self, i: usize) -> Result<&'a TensorType, OpError> {
+        let ty = self
+            .operands
+            .get(i)
+            .ok_or_else(|| OpError::new("operand-count", format!("operand {i} is missing")))?;
+        ty.as_tensor()
+            .ok_or_else(|| OpError::new("operand-kind", format!("operand {i} is not a tensor")))
+    }
+
+    /// The tensor type of result `i`.
+    ///
+    /// # Errors
+    /// There is no such result, or it is no tensor.
+    pub fn result(&self, i: usize) -> Result<&'a TensorType, OpError> {
+        let ty = self
+            .results
+            .get(i)
+            .ok_or_else(|| OpError::new("result-count", format!("result {i} is missing")))?;
+        ty.as_tensor()
+            .ok_or_else(|| OpError::new("result-kind", format!("result {i} is not a tensor")))
+    }
+
+    /// An attribute that must be there.
+    ///
+    /// # Errors
+    /// The attribute is missing.
+    pub fn attr(&self, name: &str) -> Result<&'a Attr, OpError> {
+        self.props.get(name).ok_or_else(|| {
+            OpError::new(
+                "attribute-missing",
+                format!("{} needs the attribute `{name}`", self.name),
+            )
+        })
+    }
+
+    /// A list of integers that must be there.
+    ///
+    /// # Errors
+    /// The attribute is missing or no list of integers.
+    pub fn ints(&self, name: &str) -> Result<Vec<i64>, OpError> {
+        self.attr(name)?.as_ints().ok_or_else(|| {
+            OpError::new(
+                "attribute-kind",
+                format!("`{name}` wants a list of integers"),
+            )
+        })
+    }
+
+    /// An integer that must be there.
+    ///
+    /// # Errors
+    /// The attribute is missing or no integer.
+    pub fn int(&self, name: &str) -> Result<i64, OpError> {
+        self.attr(name)?
+            .as_int()
+            .ok_or_else(|| OpError::new("attribute-kind", format!("`{name}` wants an integer")))
+    }
+}
+
+/// A result's shape and element type as the shape rule gives it; the layout is chosen elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inferred {
+    /// The extents.
+    pub dims: Vec<Dim>,
+    /// The element type.
+    pub dtype: DType,
+}
+
+impl From<Inferred> for TensorType {
+    fn from(x: Inferred) -> Self {
+        TensorType::new(x.dims, x.dtype)
+    }
+}

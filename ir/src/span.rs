@@ -1,0 +1,10 @@
+//! Places in a source text.
+
+/// Where something stands in the source text: bytes `start..end`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}

@@ -1,0 +1,70 @@
+//! The function being read: what its names stand for so far.
+
+use crate::module::{Func, Value, ValueDef};
+use crate::span::Span;
+use indexmap::{IndexMap, IndexSet};
+use std::sync::Arc;
+
+/// The function being read.
+#[derive(Debug)]
+pub(super) struct Scope<'s> {
+    pub(super) func: Func,
+    pub(super) slots: IndexMap<&'s str, Slot>,
+    /// Per value: whether something uses it. Kept for bare files alone.
+    pub(super) used: Vec<bool>,
+    /// The `return`, once it was read.
+    pub(super) returned: Option<Span>,
+    /// Whether the `return` was refused.
+    pub(super) return_refused: bool,
+    /// Uses of names that were not defined before: the error's number and the name.
+    pub(super) undefined: Vec<(usize, &'s str)>,
+}
+
+impl<'s> Scope<'s> {
+    pub(super) fn new(name: &str, bare: bool) -> Self {
+        let mut func = Func::new(name);
+        func.bare = bare;
+        Scope {
+            func,
+            slots: IndexMap::new(),
+            used: Vec::new(),
+            returned: None,
+            return_refused: false,
+            undefined: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish_return(&mut self, values: &[Value], span: Span) {
+        self.returned = Some(span);
+        self.return_refused = false;
+        values.iter().for_each(|&v| self.func.add_result(v, None));
+    }
+}
+
+/// What a name of the text stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Slot {
+    /// The values from this one on, `count` of them.
+    Values { first: Value, count: u32 },
+    /// Its definition or first use was refused.
+    Refused,
+}
+
+/// Gives results that have no name the name of their value, if the text gave it one in words.
+pub(super) fn name_results(func: &mut Func) {
+    let mut taken: IndexSet<Arc<str>> = func
+        .result_ports
+        .iter()
+        .filter_map(|p| p.name.clone())
+        .collect();
+    for (port, &value) in func.result_ports.iter_mut().zip(&func.results) {
+        let data = &func.values[value];
+        let (None, Some(name), ValueDef::Result(..)) = (&port.name, &data.name, data.def) else {
+            continue;
+        };
+        let in_words = !name.contains('#') && !name.bytes().all(|b| b.is_ascii_digit());
+        if in_words && taken.insert(name.clone()) {
+            port.name = Some(name.clone());
+        }
+    }
+}
