@@ -17,11 +17,13 @@ mod opcode;
 mod parse;
 mod print;
 mod shape;
+mod strictness;
 mod values;
 
 pub use codes::CODES;
 pub use error::HloError;
 pub use import::{Import, import, in_space_of, lower, tensor_type};
 pub use module::{Attrs, Computation, HloModule, Instruction};
-pub use parse::{Strictness, parse};
+pub use parse::parse;
 pub use print::{PrintedComputation, PrintedInstruction, print, printed};
+pub use strictness::Strictness;

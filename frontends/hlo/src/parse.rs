@@ -8,6 +8,7 @@ use crate::literal::literal;
 use crate::module::{Attrs, Computation, HloModule, Instruction};
 use crate::opcode::{COMMON, COMPUTATIONS, Opcode, names};
 use crate::shape::{Shapes, is_type, shape};
+use crate::strictness::Strictness;
 use crate::values;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::diag::nearest;
@@ -16,16 +17,6 @@ use optc_layout::XlaShape;
 use rustc_hash::FxBuildHasher;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// How strictly a text is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strictness {
-    /// Attributes that this version does not know are kept, with a warning.
-    #[default]
-    KeepUnknown,
-    /// They are errors, as in XLA's own parser.
-    Exact,
-}
 
 /// Words that are no names without a `%`.
 const RESERVED: &[&str] = &[

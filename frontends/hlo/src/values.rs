@@ -4,8 +4,8 @@
 
 use crate::cursor::{Cursor, Step};
 use crate::error::HloError;
-use crate::parse::Strictness;
 use crate::shape::shape;
+use crate::strictness::Strictness;
 
 /// Attributes of the module's header.
 pub(crate) const HEADER: &[&str] = &[

@@ -601,7 +601,7 @@ impl<'r> Builder<'r> {
         if argument || found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
             return;
         }
-        let pick = |(a, b): (&Dim, &Dim)| crate::opaque::known_or(a.clone(), b);
+        let pick = |(a, b): (&Dim, &Dim)| entries::known_or(a.clone(), b);
         let dims = found.dims.iter().zip(&declared.dims).map(pick).collect();
         let ty = Type::from(TensorType::new(dims, found.dtype));
         match val {

@@ -68,6 +68,15 @@ impl From<bool> for Entry {
     }
 }
 
+/// An extent, or where it is not known what the file declares for it.
+pub(crate) fn known_or(own: Dim, said: &Dim) -> Dim {
+    if own == Dim::Unknown {
+        said.clone()
+    } else {
+        own
+    }
+}
+
 /// All numbers, if all are known.
 pub(crate) fn ints(entries: &[Entry]) -> Option<Vec<i64>> {
     entries.iter().map(Entry::int).collect()

@@ -1,7 +1,7 @@
 //! From the decoded model to a module.
 
 use crate::builder::{Builder, Stop, Val};
-use crate::entries::{self, Entry};
+use crate::entries::{self, Entry, known_or};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
 use crate::node::{NodeCx, label};
 use crate::opaque::{self, Tally};
@@ -524,7 +524,7 @@ fn said_twice(before: &Type, ty: &Type) -> Option<Type> {
         return None;
     }
     let pairs = ty.dims.iter().zip(&before.dims);
-    let dims = pairs.map(|(own, said)| opaque::known_or(own.clone(), said));
+    let dims = pairs.map(|(own, said)| known_or(own.clone(), said));
     Some(TensorType::new(dims.collect(), ty.dtype).into())
 }
 

@@ -1,12 +1,13 @@
 //! Operators without an equivalent: kept as `hbir.opaque` with their attributes.
 
 use crate::builder::{Builder, NewOp, Stop, Val};
+use crate::entries::known_or;
 use crate::inferred;
 use crate::node::NodeCx;
 use crate::proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Dim, Effect, Loc, TensorType, Type};
+use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Effect, Loc, TensorType, Type};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
@@ -97,15 +98,6 @@ fn result_type(cx: &NodeCx<'_, '_>, i: usize) -> Type {
         }
         (Some(declared), _) => declared,
         (None, derived) => derived.map_or_else(unknown, Type::from),
-    }
-}
-
-/// An extent, or where it is not known what the file declares for it.
-pub(crate) fn known_or(own: Dim, said: &Dim) -> Dim {
-    if own == Dim::Unknown {
-        said.clone()
-    } else {
-        own
     }
 }
 

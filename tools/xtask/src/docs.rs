@@ -1,6 +1,6 @@
 //! The generated pages: diagnostics, passes and rules, operations, targets.
 
-use crate::diagnostics;
+use crate::diagnostics::{self, capital};
 use optc_emit::{hlo, pallas};
 use optc_ir::op::Field;
 use optc_ir::text::print_attr;
@@ -258,12 +258,4 @@ fn targets() -> String {
         text.push('\n');
     }
     text
-}
-
-/// The text with a capital first letter.
-pub(crate) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |c| {
-        c.to_uppercase().collect::<String>() + chars.as_str()
-    })
 }

@@ -1,6 +1,6 @@
 //! One computation as a function.
 
-use super::ModuleCx;
+use super::context::ModuleCx;
 use super::types::{tensor, value_type};
 use crate::module::{Computation, Instruction};
 use indexmap::{IndexMap, IndexSet};

@@ -12,6 +12,7 @@
 //!   besides giving its results in `effect`.
 
 mod alias;
+mod context;
 mod contract;
 mod effect;
 mod elementwise;
@@ -24,10 +25,12 @@ pub(crate) mod types;
 mod window;
 
 use crate::module::HloModule;
-use crate::parse::{Strictness, entry_layout, parse};
+use crate::parse::{entry_layout, parse};
+use crate::strictness::Strictness;
+use context::ModuleCx;
 use func::FuncCx;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, AttrDict, Diagnostic, Loc, Module, Registry, Severity, TensorType};
+use optc_ir::{Attr, AttrDict, Diagnostic, Loc, Module, Severity, TensorType};
 use optc_layout::{XlaArray, XlaShape};
 use std::sync::Arc;
 
@@ -112,50 +115,6 @@ pub fn tensor_type(array: &XlaArray) -> Option<TensorType> {
 #[must_use]
 pub fn in_space_of(ty: &TensorType, other: &TensorType) -> TensorType {
     types::in_space(ty, types::space(other))
-}
-
-/// What all functions of a module share.
-struct ModuleCx<'a> {
-    hlo: &'a HloModule<'a>,
-    registry: Registry,
-    /// Computations that became functions, with their names, in the order in which they are needed.
-    names: IndexMap<usize, Arc<str>>,
-    taken: IndexSet<Arc<str>>,
-    /// How often each opcode stayed opaque.
-    opaque: IndexMap<&'a str, usize>,
-    /// By computation and parameter: the number that it is known to be.
-    known: Vec<Vec<Option<f64>>>,
-    effects: effect::Effects,
-}
-
-impl ModuleCx<'_> {
-    /// The name of the function that a computation becomes.
-    fn function_name(&mut self, index: usize) -> Arc<str> {
-        if let Some(name) = self.names.get(&index) {
-            return name.clone();
-        }
-        let wanted = if index == self.hlo.entry {
-            "main"
-        } else {
-            self.hlo.computations[index].name
-        };
-        let mut name: Arc<str> = Arc::from(wanted);
-        let mut n = 0;
-        while !self.taken.insert(name.clone()) {
-            n += 1;
-            name = Arc::from(format!("{wanted}.f{n}"));
-        }
-        self.names.insert(index, name.clone());
-        name
-    }
-
-    fn remarks(&self) -> Vec<Diagnostic> {
-        let remark = |(opcode, count): (&&str, &usize)| {
-            let message = format!("`{opcode}` has no equivalent and stays opaque, {count} times");
-            Diagnostic::remark("hlo-opaque", message)
-        };
-        self.opaque.iter().map(remark).collect()
-    }
 }
 
 /// Header attributes and tables, kept as text.

@@ -1,0 +1,51 @@
+//! The context of a module's import: what the functions share while they are built.
+
+use super::effect::Effects;
+use crate::module::HloModule;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Diagnostic, Registry};
+use std::sync::Arc;
+
+/// What all functions of a module share.
+pub(super) struct ModuleCx<'a> {
+    pub(super) hlo: &'a HloModule<'a>,
+    pub(super) registry: Registry,
+    /// Computations that became functions, with their names, in the order in which they are needed.
+    pub(super) names: IndexMap<usize, Arc<str>>,
+    pub(super) taken: IndexSet<Arc<str>>,
+    /// How often each opcode stayed opaque.
+    pub(super) opaque: IndexMap<&'a str, usize>,
+    /// By computation and parameter: the number that it is known to be.
+    pub(super) known: Vec<Vec<Option<f64>>>,
+    pub(super) effects: Effects,
+}
+
+impl ModuleCx<'_> {
+    /// The name of the function that a computation becomes.
+    pub(super) fn function_name(&mut self, index: usize) -> Arc<str> {
+        if let Some(name) = self.names.get(&index) {
+            return name.clone();
+        }
+        let wanted = if index == self.hlo.entry {
+            "main"
+        } else {
+            self.hlo.computations[index].name
+        };
+        let mut name: Arc<str> = Arc::from(wanted);
+        let mut n = 0;
+        while !self.taken.insert(name.clone()) {
+            n += 1;
+            name = Arc::from(format!("{wanted}.f{n}"));
+        }
+        self.names.insert(index, name.clone());
+        name
+    }
+
+    pub(super) fn remarks(&self) -> Vec<Diagnostic> {
+        let remark = |(opcode, count): (&&str, &usize)| {
+            let message = format!("`{opcode}` has no equivalent and stays opaque, {count} times");
+            Diagnostic::remark("hlo-opaque", message)
+        };
+        self.opaque.iter().map(remark).collect()
+    }
+}
