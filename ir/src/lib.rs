@@ -2,6 +2,7 @@
 //!
 //! The IR does no input or output; front ends and tools hand it text and bytes.
 
+pub mod analysis;
 pub mod attr;
 mod codes;
 pub mod diag;

@@ -1,0 +1,55 @@
+//! Liveness: the operations that something depends on, and the step after which nothing needs a value.
+
+use crate::effects::Effects;
+use crate::entity::SideTable;
+use crate::module::{Func, Op, Value};
+
+/// The operations that some result of the function depends on, and those that do more than give results.
+#[must_use]
+pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
+    let mut live = SideTable::new(false);
+    let mut used: SideTable<Value, bool> = SideTable::new(false);
+    for &value in &func.results {
+        used[value] = true;
+    }
+    for &op in func.body.iter().rev() {
+        let data = &func.ops[op];
+        let wanted = data.results.iter().any(|&r| used[r]);
+        if wanted || !effects.of(func, op).may_go() {
+            live[op] = true;
+            for &operand in &data.operands {
+                used[operand] = true;
+            }
+        }
+    }
+    live
+}
+
+/// For each step of an execution the values that nothing needs after it, in the order of their ids.
+///
+/// A step runs the operations that it lists; a value that no step touches and one that the function returns are
+/// in no list.
+#[must_use]
+pub fn last_uses<'a>(func: &Func, steps: impl IntoIterator<Item = &'a [Op]>) -> Vec<Vec<Value>> {
+    let mut last: SideTable<Value, Option<usize>> = SideTable::new(None);
+    let mut count = 0;
+    for (step, ops) in steps.into_iter().enumerate() {
+        count = step + 1;
+        for &op in ops {
+            let data = &func.ops[op];
+            for &value in data.operands.iter().chain(&data.results) {
+                last[value] = Some(step);
+            }
+        }
+    }
+    for &value in &func.results {
+        last[value] = None;
+    }
+    let mut dying = vec![Vec::new(); count];
+    for value in func.values.ids() {
+        if let Some(step) = last[value] {
+            dying[step].push(value);
+        }
+    }
+    dying
+}
