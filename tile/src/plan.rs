@@ -26,9 +26,9 @@
 //!   step of them, and what needs it in the group runs at that step only.
 
 use crate::span::{Span, Tile};
+use optc_ir::analysis::live_outs;
 use optc_ir::attr::{Attr, AttrDict};
 use optc_ir::diag::Diagnostic;
-use optc_ir::entity::EntityId;
 use optc_ir::module::{Func, Op};
 use std::collections::BTreeMap;
 
@@ -231,17 +231,8 @@ impl Plan {
     #[must_use]
     pub fn escapes(plan: Option<&Plan>, func: &Func) -> Vec<bool> {
         let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
-        let mut escapes = vec![false; func.values.len()];
-        for &op in &func.body {
-            for &operand in &func.ops[op].operands {
-                let writer = func.def_op(operand).and_then(group_of);
-                escapes[operand.index()] |= writer.is_none() || writer != group_of(op);
-            }
-        }
-        for &value in &func.results {
-            escapes[value.index()] = true;
-        }
-        escapes
+        let outs = live_outs(func, group_of);
+        func.values.ids().map(|value| outs[value]).collect()
     }
 
     /// Writes the attributes of a function, in the place of those that it has.
