@@ -8,6 +8,7 @@ use crate::scope::well_formed;
 use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
 use crate::tiled::{Schedule, TileFault, run_group, schedule};
 use indexmap::IndexMap;
+use optc_ir::analysis::last_uses;
 use optc_ir::entity::EntityId;
 use optc_ir::{
     Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure,
@@ -170,7 +171,8 @@ fn run_func<M: Memory>(
     let plan = if M::TILED { plan_of(func)? } else { None };
     let Schedule { units, escapes } = schedule(func, plan.as_ref(), program.registry)
         .map_err(|(op, fault)| failed(func, op, fault.into()))?;
-    let dying = last_uses(func, &units, plan.as_ref());
+    let steps = units.iter().map(|unit| ops_of(unit, plan.as_ref()));
+    let dying = last_uses(func, steps);
     for (&unit, dead) in units.iter().zip(&dying) {
         match (unit, &plan) {
             (Unit::Op(op), _) => frame.execute(op).map_err(|e| failed(func, op, e))?,
@@ -214,32 +216,13 @@ fn plan_of(func: &Func) -> Result<Option<Plan>, RunError> {
     })
 }
 
-/// For each unit the values that nothing needs after it.
-fn last_uses(func: &Func, units: &[Unit], plan: Option<&Plan>) -> Vec<Vec<Value>> {
-    let mut last: Vec<Option<usize>> = vec![None; func.values.len()];
-    for (i, unit) in units.iter().enumerate() {
-        let ops: &[Op] = match (unit, plan) {
-            (Unit::Op(op), _) => std::slice::from_ref(op),
-            (Unit::Group(group), Some(plan)) => &plan.groups[*group].ops,
-            (Unit::Group(_), None) => &[],
-        };
-        for &op in ops {
-            let data = &func.ops[op];
-            for &value in data.operands.iter().chain(&data.results) {
-                last[value.index()] = Some(i);
-            }
-        }
+/// The operations of a unit.
+fn ops_of<'f>(unit: &'f Unit, plan: Option<&'f Plan>) -> &'f [Op] {
+    match (unit, plan) {
+        (Unit::Op(op), _) => std::slice::from_ref(op),
+        (Unit::Group(group), Some(plan)) => &plan.groups[*group].ops,
+        (Unit::Group(_), None) => &[],
     }
-    for &value in &func.results {
-        last[value.index()] = None;
-    }
-    let mut dying = vec![Vec::new(); units.len()];
-    for value in func.values.ids() {
-        if let Some(i) = last[value.index()] {
-            dying[i].push(value);
-        }
-    }
-    dying
 }
 
 /// One call in progress.
