@@ -2,6 +2,7 @@
 
 use crate::amount::{Amount, bytes_of};
 use indexmap::IndexMap;
+use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
@@ -493,27 +494,6 @@ pub fn fixed_movement(module: &Module, registry: &Registry, sizes: &SizeTable) -
         }
     }
     total
-}
-
-/// The operations that some result of the function depends on, and those that do more than give results.
-#[must_use]
-pub fn live_ops(func: &Func, effects: &Effects<'_>) -> SideTable<Op, bool> {
-    let mut live = SideTable::new(false);
-    let mut used: SideTable<Value, bool> = SideTable::new(false);
-    for &value in &func.results {
-        used[value] = true;
-    }
-    for &op in func.body.iter().rev() {
-        let data = &func.ops[op];
-        let wanted = data.results.iter().any(|&r| used[r]);
-        if wanted || !effects.of(func, op).may_go() {
-            live[op] = true;
-            for &operand in &data.operands {
-                used[operand] = true;
-            }
-        }
-    }
-    live
 }
 
 /// Whether an operation is a copy into another memory space, which no choice of layouts saves.

@@ -32,7 +32,7 @@
 use crate::pass::{Changed, Pass, PassContext, PassInfo, Phase};
 use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 use indexmap::IndexMap;
-use optc_check::stats::live_ops;
+use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::{

@@ -187,9 +187,8 @@ impl<'a> Grow<'a> {
 
     /// The operations that make operands of an operation.
     fn makers(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
-        use optc_ir::entity::EntityId;
         let operands = &self.func.ops[self.func.body[at]].operands;
-        let maker = |v: &optc_ir::Value| self.uses.maker[v.index()].map(|(m, _)| m as usize);
+        let maker = |&v: &optc_ir::Value| self.uses.maker(self.func, v).map(|(place, _)| place);
         operands.iter().filter_map(maker)
     }
 

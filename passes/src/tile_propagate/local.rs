@@ -1,9 +1,10 @@
 //! A group by itself: its operations in order, where their operands come from, what leaves it.
 
 use crate::tile_propagate::stored::Stored;
+use optc_ir::analysis::{self, Order};
 use optc_ir::op::access::Access;
 use optc_ir::op::access_of;
-use optc_ir::{Func, Op, Registry, Structure, TensorType, Type, Value, ValueDef};
+use optc_ir::{Func, Op, Registry, Structure, TensorType, Type, Value};
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
 
@@ -163,54 +164,35 @@ impl LocalOp {
     }
 }
 
-/// Who uses the results of each operation of a body.
+/// Makers and readers of the values of a function, by their places in the body.
 pub(crate) struct Uses {
-    /// The place in the body of the operation that makes a value.
-    pub(crate) maker: Vec<Option<(u32, u32)>>,
-    /// Per operation and result: the places of the users.
-    pub(crate) users: Vec<Vec<Vec<u32>>>,
-    /// Per operation and result: whether the function returns it.
-    pub(crate) returned: Vec<Vec<bool>>,
+    order: Order,
+    uses: analysis::Uses,
 }
 
 impl Uses {
     pub(crate) fn of(func: &Func) -> Uses {
-        use optc_ir::entity::EntityId;
-        let place = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
-        let mut maker = vec![None; func.values.len()];
-        let results = |op: &Op| func.ops[*op].results.len();
-        let mut users: Vec<Vec<Vec<u32>>> = func
-            .body
-            .iter()
-            .map(|op| vec![Vec::new(); results(op)])
-            .collect();
-        let mut returned: Vec<Vec<bool>> = func
-            .body
-            .iter()
-            .map(|op| vec![false; results(op)])
-            .collect();
-        for (at, &op) in func.body.iter().enumerate() {
-            for (r, value) in func.ops[op].results.iter().enumerate() {
-                maker[value.index()] = Some((place(at), place(r)));
-            }
-            for value in &func.ops[op].operands {
-                if let Some((from, r)) = maker[value.index()] {
-                    users[from as usize][r as usize].push(place(at));
-                }
-            }
-        }
-        for value in &func.results {
-            if let ValueDef::Result(..) = func.values[*value].def
-                && let Some((from, r)) = maker[value.index()]
-            {
-                returned[from as usize][r as usize] = true;
-            }
-        }
         Uses {
-            maker,
-            users,
-            returned,
+            order: Order::of(func),
+            uses: analysis::Uses::of(func),
         }
+    }
+
+    /// The place in the body of the operation that makes a value, and which of its results that is.
+    pub(crate) fn maker(&self, func: &Func, value: Value) -> Option<(usize, usize)> {
+        self.order.definition(func, value)
+    }
+
+    /// Whether something outside of these places uses a value, and whether something there does.
+    fn outside_and_inside(&self, value: Value, places: &[usize]) -> (bool, bool) {
+        let readers = self.uses.readers(value);
+        let inside = |op: &&Op| {
+            let place = self.order.place(**op);
+            place.is_some_and(|place| places.binary_search(&place).is_ok())
+        };
+        let within = readers.iter().filter(inside).count();
+        let outside = self.uses.is_returned(value) || within < readers.len();
+        (outside, 0 < within)
     }
 }
 
@@ -222,7 +204,6 @@ impl Local {
         uses: &Uses,
         places: &[usize],
     ) -> (Local, Vec<u32>) {
-        use optc_ir::entity::EntityId;
         let mut inputs: FastMap<Value, Shape> = FastMap::default();
         let mut ops = Vec::with_capacity(places.len());
         let mut key = Vec::with_capacity(places.len() * 5);
@@ -233,9 +214,9 @@ impl Local {
             key.push(kind.id);
             let mut operands = Vec::with_capacity(data.operands.len());
             for (value, shape) in data.operands.iter().zip(&kind.operands) {
-                let inside = uses.maker[value.index()].and_then(|(from, r)| {
-                    let at = places.binary_search(&(from as usize)).ok()?;
-                    Some((at, r as usize))
+                let inside = uses.maker(func, *value).and_then(|(from, r)| {
+                    let at = places.binary_search(&from).ok()?;
+                    Some((at, r))
                 });
                 operands.push(match inside {
                     Some((at, r)) => {
@@ -253,12 +234,10 @@ impl Local {
             }
             let mut leaves = Vec::with_capacity(data.results.len());
             let mut used = Vec::with_capacity(data.results.len());
-            for r in 0..data.results.len() {
-                let users = &uses.users[place][r];
-                let inside = |u: &&u32| places.binary_search(&(**u as usize)).is_ok();
-                let within = users.iter().filter(inside).count();
-                leaves.push(uses.returned[place][r] || within < users.len());
-                used.push(0 < within);
+            for &result in &data.results {
+                let (outside, inside) = uses.outside_and_inside(result, places);
+                leaves.push(outside);
+                used.push(inside);
             }
             key.extend(leaves.iter().map(|&l| u32::from(l)));
             ops.push(LocalOp {

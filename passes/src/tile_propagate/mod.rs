@@ -203,7 +203,7 @@ fn plan(
             plan.tiles.insert(func.body[at], tile);
         }
     }
-    report.finish(func, &kinds, &uses, &plan);
+    report.finish(func, &kinds, &plan);
     Ok(plan)
 }
 

@@ -5,7 +5,8 @@ use crate::tile_propagate::carry::{Carried, Given, MAX_TERMS};
 use crate::tile_propagate::cost::{Cost, cost, work_untiled};
 use crate::tile_propagate::legal::{check, widen};
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Kinds, Local, Shape, Source, Uses};
+use crate::tile_propagate::local::{Kinds, Local, Shape, Source};
+use optc_ir::analysis::Uses;
 use optc_ir::{Diagnostic, Func, Value};
 use optc_tile::{Axis, Plan};
 use std::collections::BTreeSet;
@@ -147,8 +148,8 @@ impl TileReport {
     }
 
     /// Counts what is in no group, and what the program reads and writes at its ends.
-    pub(super) fn finish(&mut self, func: &Func, kinds: &Kinds, uses: &Uses, plan: &Plan) {
-        debug_assert_eq!(kinds.of.len(), uses.users.len(), "one entry an operation");
+    pub(super) fn finish(&mut self, func: &Func, kinds: &Kinds, plan: &Plan) {
+        debug_assert_eq!(kinds.of.len(), func.body.len(), "one entry an operation");
         for (kind, &op) in kinds.of.iter().zip(&func.body) {
             if kind.computes && !kind.free && !plan.tiles.contains_key(&op) {
                 let data = &func.ops[op];
@@ -218,7 +219,6 @@ fn bytes_at(func: &Func, value: Value) -> u64 {
 /// private function is given and gives back its caller counts.
 fn ends(func: &Func, kinds: &Kinds) -> u64 {
     let outer = func.attrs.str("sym_visibility") != Some("private");
-    let mut seen: BTreeSet<Value> = BTreeSet::new();
     let mut sources: BTreeSet<Value> = BTreeSet::new();
     if outer {
         sources.extend(&func.args);
@@ -228,12 +228,10 @@ fn ends(func: &Func, kinds: &Kinds) -> u64 {
             sources.extend(&func.ops[op].results);
         }
     }
-    for &op in &func.body {
-        let read = func.ops[op].operands.iter();
-        seen.extend(read.filter(|v| sources.contains(v)));
-    }
+    let uses = Uses::of(func);
     let results: BTreeSet<Value> = func.results.iter().copied().filter(|_| outer).collect();
-    let read = seen.iter().map(|&v| bytes_at(func, v));
+    let read = sources.iter().filter(|&&v| !uses.readers(v).is_empty());
+    let read = read.map(|&v| bytes_at(func, v));
     let written = results.iter().map(|&v| bytes_at(func, v));
     read.chain(written).fold(0, u64::saturating_add)
 }

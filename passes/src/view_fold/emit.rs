@@ -6,6 +6,7 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::search::{Choice, Need};
 use super::spelling::spell;
 use indexmap::IndexSet;
+use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{
@@ -451,20 +452,12 @@ impl Output<'_, '_> {
         if self.remade.is_empty() {
             return;
         }
-        let mut used: SideTable<Value, bool> = SideTable::new(false);
-        for &value in &self.new.results {
-            used[value] = true;
-        }
-        for &op in &self.new.body {
-            for &operand in &self.new.ops[op].operands {
-                used[operand] = true;
-            }
-        }
+        let uses = Uses::of(&self.new);
         let remade: IndexSet<Op> = self.remade.iter().copied().collect();
         let ops = &self.new.ops;
         self.new
             .body
-            .retain(|op| !remade.contains(op) || ops[*op].results.iter().any(|&r| used[r]));
+            .retain(|op| !remade.contains(op) || ops[*op].results.iter().any(|&r| uses.is_used(r)));
     }
 
     /// A member converted on its own, where no layout of the root gives what is needed.
