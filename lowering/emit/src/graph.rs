@@ -3,6 +3,7 @@
 use crate::picture::{Charge, ChargeKind, Charges};
 use crate::scope::{Scopes, scopes_of};
 use crate::{repeat, words};
+use optc_ir::analysis::Order;
 use optc_ir::entity::SideTable;
 use optc_ir::text::print_type;
 use optc_ir::{FreedomClass, Func, Op, Registry, Value};
@@ -96,14 +97,14 @@ impl Graph {
         for (i, &value) in func.args.iter().enumerate() {
             builder.argument(i, value);
         }
-        let numbers = numbers(func);
+        let order = Order::of(func);
         for &op in &func.body {
             let charge = match charges {
                 None => Some(FREE),
                 Some(charges) => charges[op],
             };
             if let Some(charge) = charge.filter(|_| !builder.folded[op]) {
-                builder.operation(op, scope_of[op], numbers[op], charge);
+                builder.operation(op, scope_of[op], order.number(op), charge);
             }
         }
         for (i, &value) in func.results.iter().enumerate() {
@@ -202,19 +203,6 @@ const FREE: Charge = Charge {
     kind: ChargeKind::Free,
     bytes: 0,
 };
-
-/// The number that the printed text gives each operation's results.
-fn numbers(func: &Func) -> SideTable<Op, Option<usize>> {
-    let mut numbers = SideTable::new(None);
-    let with_results = func
-        .body
-        .iter()
-        .filter(|&&op| !func.ops[op].results.is_empty());
-    for (number, &op) in with_results.enumerate() {
-        numbers[op] = Some(number);
-    }
-    numbers
-}
 
 /// Sources that only operations read: they are drawn inside their readers.
 fn folded_constants(func: &Func, registry: &Registry) -> SideTable<Op, bool> {

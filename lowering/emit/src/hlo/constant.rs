@@ -2,7 +2,8 @@
 
 use super::func::{Outcome, Writer};
 use super::shape::tensor_text;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
+use optc_ir::analysis::Uses;
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{Attr, DType, Data, Diagnostic, Func, Module, OpData, Tensor, TensorType};
 use optc_ops::{Constant, dense_tensor};
@@ -33,19 +34,14 @@ impl Files {
     }
 
     fn read_func(&mut self, func: &Func, data: &ReadData<'_>) -> Result<(), Box<Diagnostic>> {
-        let operands = func.body.iter().flat_map(|&op| &func.ops[op].operands);
-        let used: IndexSet<_> = operands.chain(&func.results).copied().collect();
+        let uses = Uses::of(func);
         for &op in &func.body {
             let made = &func.ops[op];
             let place = elements(made).as_ref().and_then(place);
             let Some((place, &[result])) = place.zip(made.results.first_chunk::<1>()) else {
                 continue;
             };
-            let Some(ty) = func
-                .ty(result)
-                .as_tensor()
-                .filter(|_| used.contains(&result))
-            else {
+            let Some(ty) = func.ty(result).as_tensor().filter(|_| uses.is_used(result)) else {
                 continue;
             };
             if self.0.contains_key(&place) {
