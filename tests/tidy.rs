@@ -1,5 +1,9 @@
 //! Checks of the repository itself: who uses whom, names, diagnostic codes, links.
 
+mod tidy {
+    pub(crate) mod circles;
+}
+
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Code, Example};
 use optc_tests::paths::{files, relative, root};
