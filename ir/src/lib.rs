@@ -4,6 +4,7 @@
 
 pub mod analysis;
 pub mod attr;
+mod build;
 mod codes;
 pub mod diag;
 pub mod effects;
@@ -21,6 +22,7 @@ pub mod types;
 pub mod verify;
 
 pub use attr::{Attr, AttrDict, Dense};
+pub use build::{FuncBuilder, NewOp};
 pub use codes::CODES;
 pub use diag::{Code, Diagnostic, Example, Severity};
 pub use mini_float::MiniFloat;

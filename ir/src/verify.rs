@@ -52,7 +52,7 @@ use crate::attr::{Attr, AttrDict};
 use crate::diag::{Diagnostic, nearest};
 use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Value, ValueDef};
-use crate::op::{OpDecl, OpError, OpRef, Registry, Structure, ViewDims};
+use crate::op::{OpError, OpRef, Registry, Structure, ViewDims, check_results};
 use crate::span::Span;
 use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
@@ -253,7 +253,7 @@ impl<'m> Verifier<'m> {
             return;
         }
         let checked = match self.registry.get(&data.name) {
-            Some(decl) => self.declared(func, op, decl),
+            Some(decl) => check_results(&func.op_ref(op), decl),
             None => self.undeclared(&data.name),
         };
         let checked = checked.and_then(|()| match self.registry.structure(&data.name) {
@@ -286,44 +286,6 @@ impl<'m> Verifier<'m> {
             Some(near) => error.hint(format!("did you mean hbir.{near}?")),
             None => error,
         })
-    }
-
-    fn declared(&self, func: &Func, op: Op, decl: &dyn OpDecl) -> Result<(), OpError> {
-        let op = func.op_ref(op);
-        let inferred = match decl.infer(&op) {
-            // Without a shape rule the results are taken as written, and need not be tensors.
-            Err(e) if e.code == "result-kind" && is_open(decl) => return Ok(()),
-            inferred => inferred?,
-        };
-        if inferred.len() != op.results.len() {
-            let message = format!(
-                "{} has {} results, wanted {}",
-                op.name,
-                op.results.len(),
-                inferred.len()
-            );
-            return Err(OpError::new("result-count", message));
-        }
-        for (i, wanted) in inferred.into_iter().enumerate() {
-            let found = op.result(i)?;
-            let same_rank = found.dims.len() == wanted.dims.len();
-            if !same_rank || !found.dims.iter().zip(&wanted.dims).all(|(a, b)| fits(a, b)) {
-                let (found, wanted) = (shape_text(&found.dims), shape_text(&wanted.dims));
-                let message = format!(
-                    "result {i} of {} has shape {found}, wanted {wanted}",
-                    op.name
-                );
-                return Err(OpError::new("result-shape-mismatch", message));
-            }
-            if found.dtype != wanted.dtype {
-                let message = format!(
-                    "result {i} of {} has element type {}, wanted {}",
-                    op.name, found.dtype, wanted.dtype
-                );
-                return Err(OpError::new("result-type-mismatch", message));
-            }
-        }
-        Ok(())
     }
 
     fn call(&self, func: &Func, op: Op) -> Result<(), OpError> {
@@ -438,26 +400,6 @@ impl<'m> Verifier<'m> {
     }
 }
 
-/// Whether a declared dimension may be what the shape rule gives.
-fn fits(found: &Dim, wanted: &Dim) -> bool {
-    let known = |dim: &Dim| match dim {
-        Dim::Fixed(_) => true,
-        Dim::Symbol(_) => dim.size().is_some_and(|size| size.as_name().is_some()),
-        Dim::Unknown => false,
-    };
-    // What an expression is, the program knows; two names are the same size or they are not.
-    if known(found) && known(wanted) {
-        found == wanted
-    } else {
-        !found.differs(wanted)
-    }
-}
-
-fn shape_text(dims: &[Dim]) -> String {
-    let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
-    format!("[{}]", dims.join(", "))
-}
-
 /// The note that an attribute stands among the discardable ones.
 fn misplaced(code: &str, func: &Func, op: Op) -> Option<String> {
     let data = &func.ops[op];
@@ -510,13 +452,6 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
 }
 
 /// Whether the results are what their types say, tensors or not.
-fn is_open(decl: &dyn OpDecl) -> bool {
-    match decl.structure() {
-        Structure::Call | Structure::Opaque => true,
-        Structure::Plain | Structure::View | Structure::Convert | Structure::Constant => false,
-    }
-}
-
 /// Decides whether the layouts of a view agree with its index map.
 fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
     let (x, y) = (op.operand(0)?, op.result(0)?);

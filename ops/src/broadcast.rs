@@ -2,6 +2,7 @@
 //! symbol's name or -1, which keeps the operand's dimension; without `shape` it is the result type's.
 
 use crate::labels::broadcasting;
+use crate::lists::sizes;
 use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
 use optc_ir::attr::Attr;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Traffic};
@@ -15,6 +16,16 @@ attributes! {
         /// The shape to broadcast with: numbers, names of symbols, or -1, which keeps the operand's
         /// dimension; the result type's when absent.
         shape: Option<Vec<Attr>>,
+    }
+}
+
+impl Broadcast {
+    /// The broadcast to these extents; -1 keeps the operand's.
+    #[must_use]
+    pub fn to<T: Copy + TryInto<i64>>(shape: &[T]) -> Broadcast {
+        Broadcast {
+            shape: Some(sizes(shape)),
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use optc_ir::op::{
     Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, compatible,
 };
 use optc_ir::tensor::{EvalError, Tensor, storage_bytes};
-use optc_ir::types::TensorType;
+use optc_ir::types::{DType, TensorType, Type};
 use optc_ir::{Code, attributes};
+use std::sync::Arc;
 
 attributes! {
     /// Elements known at compile time.
@@ -20,6 +21,35 @@ attributes! {
         value: Option<Attr>,
         /// The file that holds the elements, as an external attribute.
         data: Option<Attr>,
+    }
+}
+
+impl Constant {
+    /// These elements; a single one of a larger type is all of them.
+    #[must_use]
+    pub fn floats(shape: &[u64], values: &[f32]) -> Constant {
+        let ty = Type::tensor(shape, DType::F32);
+        let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let splat = values.len() == 1 && shape.iter().product::<u64>() != 1;
+        let dense = Dense { ty, bytes, splat };
+        Constant {
+            value: Some(Attr::Dense(Arc::new(dense))),
+            data: None,
+        }
+    }
+
+    /// Elements that lie in a file, from this byte on.
+    #[must_use]
+    pub fn external(file: &str, offset: u64, length: u64) -> Constant {
+        let data = Attr::External {
+            file: Arc::from(file),
+            offset,
+            length,
+        };
+        Constant {
+            value: None,
+            data: Some(data),
+        }
     }
 }
 

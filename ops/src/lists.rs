@@ -45,6 +45,17 @@ pub(crate) fn distinct_axes(
     Ok(out)
 }
 
+/// Integers as an attribute holds them; one that is too large is the largest.
+pub fn ints<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<i64> {
+    let int = |&n: &T| n.try_into().unwrap_or(i64::MAX);
+    items.iter().map(int).collect()
+}
+
+/// Numbers as the entries of an attribute `shape`.
+pub(crate) fn sizes<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<Attr> {
+    ints(items).into_iter().map(Attr::int).collect()
+}
+
 /// Extents as the entries of an attribute `shape`: a number, a symbol's name, -1 for an unknown one.
 pub(crate) fn shape_attrs(dims: &[Dim]) -> Vec<Attr> {
     let entry = |dim: &Dim| match dim {

@@ -1,7 +1,7 @@
 //! `hbir.reshape`: the row-major elements in another `shape` (ONNX `Reshape`, StableHLO `reshape`); an entry is a
 //! number, a symbol's name or one -1; without `shape` it is the result type's.
 
-use crate::lists::{shape_attrs, target_shape};
+use crate::lists::{shape_attrs, sizes, target_shape};
 use crate::rearrange;
 use crate::shape::one;
 use optc_ir::attr::Attr;
@@ -21,6 +21,14 @@ attributes! {
 }
 
 impl Reshape {
+    /// The reshape to these extents; -1 is what is left.
+    #[must_use]
+    pub fn to<T: Copy + TryInto<i64>>(shape: &[T]) -> Reshape {
+        Reshape {
+            shape: Some(sizes(shape)),
+        }
+    }
+
     /// The reshape to these extents, of which at most one is unknown.
     #[must_use]
     pub fn of_dims(dims: &[Dim]) -> Reshape {

@@ -18,6 +18,7 @@ mod operation;
 mod rearranged;
 mod rearrangement;
 mod registry;
+mod results;
 mod traffic;
 
 pub use access::Partial;
@@ -32,4 +33,5 @@ pub use op_ref::{Inferred, OpRef};
 pub use operation::{Known, Operation, Structure, not_a_rearrangement};
 pub use rearrangement::ViewDims;
 pub use registry::{FuncCheck, Registry};
+pub(crate) use results::check_results;
 pub use traffic::Traffic;

@@ -9,6 +9,7 @@ use crate::op::error::OpError;
 use crate::op::op_ref::OpRef;
 use crate::op::operation::{Operation, Structure, not_a_rearrangement};
 use crate::op::rearrangement::ViewDims;
+use crate::types::{TensorType, Type};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
@@ -70,6 +71,18 @@ impl Registry {
     #[must_use]
     pub fn effect(&self, op: &OpRef<'_>) -> Effect {
         self.get(op.name).map_or(Effect::Write, |d| d.effect(op))
+    }
+    /// The result types of an operation by its shape rule, row-major.
+    ///
+    /// # Errors
+    /// Nobody declared it (`hbir-op-unknown`), or the first of its constraints that does not hold.
+    pub fn result_types(&self, op: &OpRef<'_>) -> Result<Vec<Type>, OpError> {
+        let decl = self.get(op.name).ok_or_else(|| {
+            let message = format!("found {}, wanted an operation that is declared", op.name);
+            OpError::new("hbir-op-unknown", message)
+        })?;
+        let inferred = decl.infer(op)?.into_iter();
+        Ok(inferred.map(|x| TensorType::from(x).into()).collect())
     }
     /// An operation as the view that does the same.
     ///

@@ -1,0 +1,193 @@
+//! A builder of functions: operation by operation, with the result types that the operations' own shape rules give.
+//!
+//! ```
+//! # use optc_ir::{DType, FuncBuilder, Registry, TensorType};
+//! let registry = Registry::empty();
+//! let mut b = FuncBuilder::new(&registry);
+//! let x = b.arg("x", TensorType::fixed(&[2, 3], DType::F32));
+//! let module = b.finish(&[x]);
+//! assert_eq!(module.funcs[0].args, [x]);
+//! ```
+
+use crate::attr::AttrDict;
+use crate::module::{Func, Loc, Module, Value};
+use crate::op::{OpError, OpRef, Operation, Registry, check_results};
+use crate::types::{TensorType, Type};
+use std::sync::Arc;
+
+/// An operation to add, by its name.
+#[derive(Clone, Debug)]
+pub struct NewOp<'a> {
+    /// The full name, `hbir.reshape`.
+    pub name: &'a str,
+    /// The operands.
+    pub operands: Vec<Value>,
+    /// Inherent attributes.
+    pub props: AttrDict,
+    /// Discardable attributes.
+    pub attrs: AttrDict,
+    /// The result types where they are not those of the shape rule: with layouts, or of an operation that has
+    /// no rule. The rule reads them too.
+    pub results: Option<Vec<Type>>,
+    /// Where it comes from; where nothing is known, what the builder says of all.
+    pub loc: Loc,
+}
+
+impl<'a> NewOp<'a> {
+    /// An operation of this name.
+    #[must_use]
+    pub fn new(name: &'a str, operands: &[Value], props: AttrDict) -> NewOp<'a> {
+        NewOp {
+            name,
+            operands: operands.to_vec(),
+            props,
+            attrs: AttrDict::new(),
+            results: None,
+            loc: Loc::Unknown,
+        }
+    }
+
+    /// The operation that a struct of attributes is.
+    #[must_use]
+    pub fn of<T: Operation>(op: &T, operands: &[Value]) -> NewOp<'a> {
+        NewOp::new(T::NAME, operands, op.write())
+    }
+
+    /// The same with results of these types.
+    #[must_use]
+    pub fn typed(mut self, results: Vec<Type>) -> NewOp<'a> {
+        self.results = Some(results);
+        self
+    }
+}
+
+/// A function under construction.
+///
+/// Nothing is added that its shape rule refuses, so that what is built verifies, but for rules about functions as
+/// a whole: names of ports, calls.
+#[derive(Clone, Debug)]
+pub struct FuncBuilder<'r> {
+    /// The function so far.
+    pub func: Func,
+    /// Where the operations that follow come from.
+    pub loc: Loc,
+    registry: &'r Registry,
+}
+
+impl<'r> FuncBuilder<'r> {
+    /// An empty `@main`.
+    #[must_use]
+    pub fn new(registry: &'r Registry) -> FuncBuilder<'r> {
+        FuncBuilder::named("main", registry)
+    }
+
+    /// An empty function of this name.
+    #[must_use]
+    pub fn named(name: &str, registry: &'r Registry) -> FuncBuilder<'r> {
+        FuncBuilder {
+            func: Func::new(name),
+            loc: Loc::Unknown,
+            registry,
+        }
+    }
+
+    /// The operations that are known.
+    #[must_use]
+    pub fn registry(&self) -> &'r Registry {
+        self.registry
+    }
+
+    /// Adds an argument.
+    pub fn arg(&mut self, name: &str, ty: impl Into<Type>) -> Value {
+        self.func.add_arg(ty.into(), Some(name))
+    }
+
+    /// Adds an operation and gives its results.
+    ///
+    /// # Errors
+    /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it; nothing is added
+    /// then.
+    pub fn op<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Vec<Value>, OpError> {
+        self.add(NewOp::of(op, operands))
+    }
+
+    /// Adds an operation of one result.
+    ///
+    /// # Errors
+    /// As [`FuncBuilder::op`]; it has another number of results (`result-count`).
+    pub fn one<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Value, OpError> {
+        self.add_one(NewOp::of(op, operands))
+    }
+
+    /// Adds an operation by its name.
+    ///
+    /// # Errors
+    /// As [`FuncBuilder::op`]. An operation that nobody declared must state its result types; those stated of
+    /// another must be what the shape rule says, but for layouts and sizes that are left open.
+    pub fn add(&mut self, op: NewOp<'_>) -> Result<Vec<Value>, OpError> {
+        let types = self.result_types(&op)?;
+        Ok(self.push(op, types))
+    }
+
+    /// Adds an operation of one result by its name.
+    ///
+    /// # Errors
+    /// As [`FuncBuilder::add`]; it has another number of results (`result-count`).
+    pub fn add_one(&mut self, op: NewOp<'_>) -> Result<Value, OpError> {
+        let types = self.result_types(&op)?;
+        if types.len() != 1 {
+            let message = format!("{} has {} results, wanted 1", op.name, types.len());
+            return Err(OpError::new("result-count", message));
+        }
+        Ok(self.push(op, types)[0])
+    }
+
+    /// The types that the results of an operation would have.
+    ///
+    /// # Errors
+    /// As [`FuncBuilder::add`].
+    pub fn result_types(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
+        let view = OpRef {
+            name: op.name,
+            operands: op.operands.iter().map(|&v| self.func.ty(v)).collect(),
+            results: op.results.iter().flatten().collect(),
+            props: &op.props,
+        };
+        match (&op.results, self.registry.get(op.name)) {
+            (None, _) => self.registry.result_types(&view),
+            (Some(stated), Some(decl)) => check_results(&view, decl).map(|()| stated.clone()),
+            (Some(stated), None) => Ok(stated.clone()),
+        }
+    }
+
+    /// Adds an operation whose results have these types, unchecked.
+    pub fn push(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Value> {
+        let loc = if op.loc == Loc::Unknown {
+            self.loc.clone()
+        } else {
+            op.loc
+        };
+        let made = self
+            .func
+            .make_op(Arc::from(op.name), op.operands, op.props, types, loc);
+        self.func.ops[made].attrs = op.attrs;
+        self.func.body.push(made);
+        self.func.ops[made].results.clone()
+    }
+
+    /// The tensor type of a value; `None` of one that is no tensor.
+    #[must_use]
+    pub fn tensor(&self, value: Value) -> Option<&TensorType> {
+        self.func.ty(value).as_tensor()
+    }
+
+    /// A module of the function alone, which returns `results`.
+    #[must_use]
+    pub fn finish(mut self, results: &[Value]) -> Module {
+        results.iter().for_each(|&v| self.func.add_result(v, None));
+        Module {
+            funcs: vec![self.func],
+            ..Module::default()
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Results as they are stated, against what the shape rule gives.
+
+use crate::op::decl::OpDecl;
+use crate::op::error::OpError;
+use crate::op::op_ref::OpRef;
+use crate::op::operation::Structure;
+use crate::types::Dim;
+
+/// Checks the result types of an operation against its shape rule: shapes and element types, not layouts.
+///
+/// # Errors
+/// The rule refuses the operation, or the results are others.
+pub(crate) fn check_results(op: &OpRef<'_>, decl: &dyn OpDecl) -> Result<(), OpError> {
+    let inferred = match decl.infer(op) {
+        // Without a shape rule the results are taken as written, and need not be tensors.
+        Err(e) if e.code == "result-kind" && is_open(decl) => return Ok(()),
+        inferred => inferred?,
+    };
+    if inferred.len() != op.results.len() {
+        let message = format!(
+            "{} has {} results, wanted {}",
+            op.name,
+            op.results.len(),
+            inferred.len()
+        );
+        return Err(OpError::new("result-count", message));
+    }
+    for (i, wanted) in inferred.into_iter().enumerate() {
+        let found = op.result(i)?;
+        let same_rank = found.dims.len() == wanted.dims.len();
+        if !same_rank || !found.dims.iter().zip(&wanted.dims).all(|(a, b)| fits(a, b)) {
+            let (found, wanted) = (shape_text(&found.dims), shape_text(&wanted.dims));
+            let message = format!(
+                "result {i} of {} has shape {found}, wanted {wanted}",
+                op.name
+            );
+            return Err(OpError::new("result-shape-mismatch", message));
+        }
+        if found.dtype != wanted.dtype {
+            let message = format!(
+                "result {i} of {} has element type {}, wanted {}",
+                op.name, found.dtype, wanted.dtype
+            );
+            return Err(OpError::new("result-type-mismatch", message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an operation has no shape rule of its own.
+fn is_open(decl: &dyn OpDecl) -> bool {
+    match decl.structure() {
+        Structure::Call | Structure::Opaque => true,
+        Structure::Plain | Structure::View | Structure::Convert | Structure::Constant => false,
+    }
+}
+
+/// Whether a declared dimension may be what the shape rule gives.
+fn fits(found: &Dim, wanted: &Dim) -> bool {
+    let known = |dim: &Dim| match dim {
+        Dim::Fixed(_) => true,
+        Dim::Symbol(_) => dim.size().is_some_and(|size| size.as_name().is_some()),
+        Dim::Unknown => false,
+    };
+    // What an expression is, the program knows; two names are the same size or they are not.
+    if known(found) && known(wanted) {
+        found == wanted
+    } else {
+        !found.differs(wanted)
+    }
+}
+
+fn shape_text(dims: &[Dim]) -> String {
+    let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+    format!("[{}]", dims.join(", "))
+}
