@@ -1,9 +1,10 @@
 //! Random chains of reshapes and transposes fold on every target, with any boundary, to what they are.
 
-use optc_ir::{Attr, DType, Dim, Module, Registry, text};
+use optc_ir::{DType, FuncBuilder, Module, Registry, TensorType, text};
+use optc_ops::{Transpose, ints};
 use optc_passes::Boundary;
 use optc_target::Target;
-use optc_tests::build::{Builder, props};
+use optc_tests::Must;
 use optc_tests::chains::{Sizes, chain};
 use optc_tests::check::{cases, run_passes, same_meaning, words};
 use std::sync::Arc;
@@ -97,9 +98,8 @@ fn chains_of_open_sizes_fold() {
 #[test]
 fn a_value_in_very_many_orders_folds() {
     let registry = Arc::new(optc_ops::registry());
-    let mut b = Builder::new(&registry);
-    let dims = [2, 3, 2, 3, 2].map(Dim::Fixed);
-    let x = b.arg("x", &dims, DType::F32);
+    let mut b = FuncBuilder::new(&registry);
+    let x = b.arg("x", TensorType::fixed(&[2, 3, 2, 3, 2], DType::F32));
     let mut results = Vec::new();
     for number in 0..90 {
         // The permutation with this number in the factorial system.
@@ -112,8 +112,8 @@ fn a_value_in_very_many_orders_folds() {
                 left.remove(at)
             })
             .collect();
-        let perm = props([("perm", Attr::ints(&perm))]);
-        results.push(b.op("hbir.transpose", &[x], perm));
+        let perm = ints(&perm);
+        results.push(b.must(&Transpose { perm }, &[x]));
     }
     let module = b.finish(&results);
     let found = folds(&module, Sizes::Fixed, "cpu", &registry);

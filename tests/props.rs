@@ -6,12 +6,12 @@ mod props {
 }
 
 use optc_check::{Certificate, Stats};
-use optc_ir::{Attr, DType, Dim, Module, Registry, text, verify};
+use optc_ir::{Attr, DType, Dim, FuncBuilder, Module, Registry, TensorType, text, verify};
+use optc_ops::{Tanh, Transpose, ints};
 use optc_passes::Boundary;
 use optc_target::Target;
-use optc_tests::build::{Builder, props as attrs};
 use optc_tests::check::{Ran, cases, parse, round_trip, run_passes, same_meaning, words};
-use optc_tests::{Profile, Transformer, program, transformer};
+use optc_tests::{Must, Profile, Transformer, program, transformer};
 use props::{brute, shrink};
 use std::sync::Arc;
 
@@ -302,12 +302,11 @@ fn permutations_compose_and_cancel() {
     let registry = Arc::new(optc_ops::registry());
     for p in permutations(3) {
         for q in permutations(3) {
-            let mut b = Builder::new(&registry);
-            let dims = [2, 3, 5].map(Dim::Fixed);
-            let x = b.arg("x", &dims, DType::F32);
-            let y = b.op("hbir.transpose", &[x], attrs([("perm", Attr::ints(&p))]));
-            let z = b.op("hbir.transpose", &[y], attrs([("perm", Attr::ints(&q))]));
-            let z = b.op("hbir.tanh", &[z], optc_ir::AttrDict::new());
+            let mut b = FuncBuilder::new(&registry);
+            let x = b.arg("x", TensorType::fixed(&[2, 3, 5], DType::F32));
+            let y = b.must(&Transpose { perm: ints(&p) }, &[x]);
+            let z = b.must(&Transpose { perm: ints(&q) }, &[y]);
+            let z = b.must(&Tanh {}, &[z]);
             let module = b.finish(&[z]);
             let ran = run_passes(
                 &module,

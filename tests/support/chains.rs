@@ -1,9 +1,10 @@
 //! Random chains of reshapes and transposes.
 
-use crate::build::{Builder, props};
+use crate::must::Must;
 use optc_interp::SplitMix64;
 use optc_ir::size::Size;
-use optc_ir::{Attr, AttrDict, DType, Dim, Module, Registry, Value};
+use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, Value};
+use optc_ops::{Relu, Reshape, Transpose, Unsqueeze, ints};
 
 /// What is known of the sizes of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,10 +58,10 @@ pub fn chain(seed: u64, sizes: Sizes, registry: &Registry) -> Module {
         rng: SplitMix64::new(seed),
         sizes,
     };
-    let mut b = Builder::new(registry);
+    let mut b = FuncBuilder::new(registry);
     let mut dims = maker.dims();
     let types = maker.types(&dims);
-    let mut at = b.arg("x", &types, DType::F32);
+    let mut at = b.arg("x", TensorType::new(types, DType::F32));
     let mut results = Vec::new();
     for _ in 0..=maker.rng.below(STEPS) {
         at = maker.step(&mut b, at, &mut dims);
@@ -140,30 +141,41 @@ impl Maker {
         dims.iter().map(dim).collect()
     }
 
-    fn step(&mut self, b: &mut Builder<'_>, x: Value, dims: &mut Vec<Vec<Factor>>) -> Value {
+    fn step(&mut self, b: &mut FuncBuilder<'_>, x: Value, dims: &mut Vec<Vec<Factor>>) -> Value {
         match self.rng.below(9) {
-            0 if self.sizes == Sizes::Fixed => b.op("hbir.relu", &[x], AttrDict::new()),
+            0 if self.sizes == Sizes::Fixed => b.must(&Relu {}, &[x]),
             1 if dims.len() < 6 => self.unsqueeze(b, x, dims),
             0..5 => self.reshape(b, x, dims),
             _ => self.transpose(b, x, dims),
         }
     }
 
-    fn unsqueeze(&mut self, b: &mut Builder<'_>, x: Value, dims: &mut Vec<Vec<Factor>>) -> Value {
+    fn unsqueeze(
+        &mut self,
+        b: &mut FuncBuilder<'_>,
+        x: Value,
+        dims: &mut Vec<Vec<Factor>>,
+    ) -> Value {
         let axis = usize::try_from(self.rng.below(dims.len() as u64 + 1)).expect("an axis");
         dims.insert(axis, Vec::new());
-        let axes = props([("axes", Attr::ints(&[axis]))]);
-        b.op("hbir.unsqueeze", &[x], axes)
+        let axes = ints(&[axis]);
+        b.must(&Unsqueeze { axes }, &[x])
     }
 
-    fn transpose(&mut self, b: &mut Builder<'_>, x: Value, dims: &mut Vec<Vec<Factor>>) -> Value {
+    fn transpose(
+        &mut self,
+        b: &mut FuncBuilder<'_>,
+        x: Value,
+        dims: &mut Vec<Vec<Factor>>,
+    ) -> Value {
         let mut perm: Vec<usize> = (0..dims.len()).collect();
         self.shuffle(&mut perm);
         *dims = perm.iter().map(|&p| dims[p].clone()).collect();
-        b.op("hbir.transpose", &[x], props([("perm", Attr::ints(&perm))]))
+        let perm = ints(&perm);
+        b.must(&Transpose { perm }, &[x])
     }
 
-    fn reshape(&mut self, b: &mut Builder<'_>, x: Value, dims: &mut Vec<Vec<Factor>>) -> Value {
+    fn reshape(&mut self, b: &mut FuncBuilder<'_>, x: Value, dims: &mut Vec<Vec<Factor>>) -> Value {
         let mut factors: Vec<Factor> = dims.concat();
         match self.rng.below(4) {
             // Cuts that the dimensions do not have.
@@ -177,13 +189,7 @@ impl Maker {
             return self.transpose(b, x, dims);
         }
         *dims = new;
-        let entry = |dim: &Dim| match dim {
-            Dim::Fixed(n) => Attr::int(i64::try_from(*n).expect("small")),
-            Dim::Symbol(name) => Attr::Str(name.clone()),
-            Dim::Unknown => Attr::int(-1),
-        };
-        let shape = Attr::Array(types.iter().map(entry).collect());
-        b.op("hbir.reshape", &[x], props([("shape", shape)]))
+        b.must(&Reshape::of_dims(&types), &[x])
     }
 
     /// Numbers in smaller ones, or neighbours in one.

@@ -3,10 +3,19 @@
 //! Sizes are small and mostly primes, so that a swapped axis cannot hide. Values are shared, there
 //! are several results, and rearrangements are as frequent as computations.
 
-use crate::build::{Builder, props};
+use crate::must::Must;
 use indexmap::IndexMap;
 use optc_interp::SplitMix64;
-use optc_ir::{Attr, AttrDict, DType, Dim, Func, Module, Registry, TensorType, Value};
+use optc_ir::analysis::Uses;
+use optc_ir::op::Operation;
+use optc_ir::{AttrDict, DType, Func, FuncBuilder, Module, NewOp, Registry, TensorType, Value};
+use optc_ops::{
+    Abs, Add, Bounds, Broadcast, Compare, Concat, Conv, DepthMode, DepthToSpace, Direction, Einsum,
+    Gather, LayerNorm, Linear, Matmul, Max, MaxPool, Mul, Neg, Pad, PadMode, PadValue, Reduce,
+    ReduceKind, Relu, Reshape, Select, Sigmoid, Slice, Softmax, SpaceToDepth, Split, Squeeze, Sub,
+    Tanh, Transpose, Unsqueeze, ints,
+};
+use std::sync::Arc;
 
 /// What a random program is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +62,7 @@ fn generate(
     n_ops: usize,
     registry: &Registry,
 ) -> Module {
-    let b = Builder::new(registry);
+    let b = FuncBuilder::new(registry);
     let mut g = Generator {
         b,
         rng,
@@ -63,7 +72,7 @@ fn generate(
         by_shape: IndexMap::new(),
         args: 0,
     };
-    while g.b.len() < n_ops {
+    while g.b.n_ops() < n_ops {
         g.step();
     }
     let results = g.results();
@@ -95,7 +104,7 @@ fn below(rng: &mut SplitMix64, n: usize) -> usize {
 }
 
 struct Generator<'a> {
-    b: Builder<'a>,
+    b: FuncBuilder<'a>,
     rng: SplitMix64,
     profile: Profile,
     dtype: DType,
@@ -104,6 +113,13 @@ struct Generator<'a> {
     /// The same values by their extents, in the order of the pool.
     by_shape: IndexMap<Vec<u64>, Vec<Value>>,
     args: usize,
+}
+
+/// The results that nothing uses, in order.
+fn unused(func: &Func) -> Vec<Value> {
+    let uses = Uses::of(func);
+    let results = func.body.iter().flat_map(|&op| &func.ops[op].results);
+    results.copied().filter(|&v| !uses.is_used(v)).collect()
 }
 
 /// The most elements a value may have.
@@ -175,7 +191,7 @@ impl Generator<'_> {
     }
 
     fn results(&mut self) -> Vec<Value> {
-        let mut results = self.b.unused();
+        let mut results = unused(&self.b.func);
         if self.chance(20) {
             let value = self.pick();
             if !results.contains(&value) {
@@ -185,8 +201,17 @@ impl Generator<'_> {
         results
     }
 
-    fn push(&mut self, name: &str, operands: &[Value], attrs: AttrDict) {
-        if let Ok(results) = self.b.try_op(name, operands, attrs) {
+    fn push<T: Operation>(&mut self, op: &T, operands: &[Value]) {
+        self.add(NewOp::of(op, operands));
+    }
+
+    /// Adds an operation that has no attributes.
+    fn plain(&mut self, name: &str, operands: &[Value]) {
+        self.add(NewOp::new(name, operands, AttrDict::new()));
+    }
+
+    fn add(&mut self, op: NewOp<'_>) {
+        if let Ok(results) = self.b.add(op) {
             for value in results {
                 if self.usable(value) {
                     self.keep(value);
@@ -203,7 +228,8 @@ impl Generator<'_> {
     }
 
     fn usable(&self, value: Value) -> bool {
-        self.b.ty(value).dtype == self.dtype && self.elements(value) <= self.max_elements()
+        self.b.tensor(value).is_some_and(|t| t.dtype == self.dtype)
+            && self.elements(value) <= self.max_elements()
     }
 
     fn elements(&self, value: Value) -> u64 {
@@ -253,10 +279,9 @@ impl Generator<'_> {
     }
 
     fn side_arg(&mut self, shape: &[u64], dtype: DType) -> Value {
-        let dims: Vec<Dim> = shape.iter().map(|&n| Dim::Fixed(n)).collect();
         let name = format!("x{}", self.args);
         self.args += 1;
-        self.b.arg(&name, &dims, dtype)
+        self.b.arg(&name, TensorType::fixed(shape, dtype))
     }
 
     /// An operand of this shape: a value of the pool, a weight or an argument.
@@ -278,7 +303,7 @@ impl Generator<'_> {
             let values: Vec<f32> = (0..n).map(|i| [0.5, -1.25, 2.0, 0.75][i % 4]).collect();
             return self.b.floats(shape, &values);
         }
-        let offset = 64 * self.b.len() as u64 * 1024;
+        let offset = 64 * self.b.n_ops() as u64 * 1024;
         self.b
             .external("made-up.weights", offset, shape, self.dtype)
     }
@@ -286,18 +311,12 @@ impl Generator<'_> {
     fn unary(&mut self) {
         let x = self.pick();
         let names: &[&str] = if self.dtype.is_float() {
-            &[
-                "hbir.relu",
-                "hbir.neg",
-                "hbir.tanh",
-                "hbir.sigmoid",
-                "hbir.abs",
-            ]
+            &[Relu::NAME, Neg::NAME, Tanh::NAME, Sigmoid::NAME, Abs::NAME]
         } else {
-            &["hbir.relu", "hbir.neg", "hbir.abs"]
+            &[Relu::NAME, Neg::NAME, Abs::NAME]
         };
         let name = names[self.below(names.len())];
-        self.push(name, &[x], AttrDict::new());
+        self.plain(name, &[x]);
     }
 
     fn binary(&mut self) {
@@ -313,18 +332,17 @@ impl Generator<'_> {
             }
         }
         let y = self.operand(&shape);
-        let names = ["hbir.add", "hbir.mul", "hbir.sub", "hbir.max"];
+        let names = [Add::NAME, Mul::NAME, Sub::NAME, Max::NAME];
         let name = names[self.below(names.len())];
         let operands = if self.chance(80) { [x, y] } else { [y, x] };
-        self.push(name, &operands, AttrDict::new());
+        self.plain(name, &operands);
     }
 
     fn reshape(&mut self) {
         let x = self.pick();
         let shape = self.b.shape(x);
         let new = self.regroup(shape);
-        let attr = ints(&new);
-        self.push("hbir.reshape", &[x], props([("shape", attr)]));
+        self.push(&Reshape::to(&new), &[x]);
     }
 
     /// Another factorisation: neighbours merged, dimensions cut, or everything anew.
@@ -358,7 +376,8 @@ impl Generator<'_> {
             let j = self.below(i + 1);
             perm.swap(i, j);
         }
-        self.push("hbir.transpose", &[x], props([("perm", Attr::ints(&perm))]));
+        let perm = ints(&perm);
+        self.push(&Transpose { perm }, &[x]);
     }
 
     fn matmul(&mut self) {
@@ -371,18 +390,18 @@ impl Generator<'_> {
         match self.below(3) {
             0 => {
                 let w = self.operand(&[n, k]);
-                self.push("hbir.linear", &[x, w], AttrDict::new());
+                self.push(&Linear { to: None }, &[x, w]);
             }
             1 => {
                 let w = self.operand(&[k, n]);
-                self.push("hbir.matmul", &[x, w], AttrDict::new());
+                self.push(&Matmul { to: None }, &[x, w]);
             }
             _ => {
                 let mut other = shape;
                 other[rank - 2] = k;
                 other[rank - 1] = n;
                 let y = self.operand(&other);
-                self.push("hbir.matmul", &[x, y], AttrDict::new());
+                self.push(&Matmul { to: None }, &[x, y]);
             }
         }
     }
@@ -398,7 +417,8 @@ impl Generator<'_> {
         };
         if self.dtype.is_float() {
             let axis = self.axis_of(x);
-            self.push("hbir.softmax", &[x], props([("axis", int(axis))]));
+            let axis = int(axis);
+            self.push(&Softmax { axis }, &[x]);
         }
     }
 
@@ -407,14 +427,12 @@ impl Generator<'_> {
             return;
         };
         let axis = self.axis_of(x);
-        let kind = ["sum", "max", "min"][self.below(3)];
-        let keep = self.chance(50);
-        let attrs = props([
-            ("axes", Attr::ints(&[axis])),
-            ("keepdims", Attr::Bool(keep)),
-            ("kind", Attr::str(kind)),
-        ]);
-        self.push("hbir.reduce", &[x], attrs);
+        let reduce = Reduce {
+            kind: [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min][self.below(3)],
+            axes: Some(ints(&[axis])),
+            keepdims: self.chance(50),
+        };
+        self.push(&reduce, &[x]);
     }
 
     fn layer_norm(&mut self) {
@@ -427,8 +445,8 @@ impl Generator<'_> {
         let shape = self.b.shape(x);
         let axis = shape.len() - 1;
         let (scale, bias) = (self.operand(&shape[axis..]), self.operand(&shape[axis..]));
-        let attrs = props([("axis", int(axis)), ("epsilon", Attr::float(1e-3))]);
-        self.push("hbir.layer_norm", &[x, scale, bias], attrs);
+        let (axis, epsilon) = (int(axis), 1e-3);
+        self.push(&LayerNorm { axis, epsilon }, &[x, scale, bias]);
     }
 
     fn concat(&mut self) {
@@ -439,7 +457,8 @@ impl Generator<'_> {
         let mut shape = self.b.shape(x);
         shape[axis] = [shape[axis], 2, 3][self.below(3)];
         let y = self.operand(&shape);
-        self.push("hbir.concat", &[x, y], props([("axis", int(axis))]));
+        let axis = int(axis);
+        self.push(&Concat { axis }, &[x, y]);
     }
 
     fn slice(&mut self) {
@@ -461,12 +480,12 @@ impl Generator<'_> {
             1 => (0, size, 2),
             _ => (start, size, 1),
         };
-        let attrs = props([
-            ("starts", Attr::ints(&starts)),
-            ("limits", Attr::ints(&limits)),
-            ("strides", Attr::ints(&strides)),
-        ]);
-        self.push("hbir.slice", &[x], attrs);
+        let slice = Slice {
+            starts: Bounds::of_ints(&starts),
+            limits: Bounds::of_ints(&limits),
+            strides: Some(strides),
+        };
+        self.push(&slice, &[x]);
     }
 
     fn split(&mut self) {
@@ -484,8 +503,8 @@ impl Generator<'_> {
         } else {
             1 + self.rng.below(n - 1)
         };
-        let attrs = props([("axis", int(axis)), ("sizes", ints(&[first, n - first]))]);
-        self.push("hbir.split", &[x], attrs);
+        let (axis, sizes) = (int(axis), ints(&[first, n - first]));
+        self.push(&Split { axis, sizes }, &[x]);
     }
 
     fn pad(&mut self) {
@@ -495,20 +514,17 @@ impl Generator<'_> {
         let (axis, rank) = (self.axis_of(x), self.b.shape(x).len());
         let (mut low, mut high) = (vec![0u64; rank], vec![0u64; rank]);
         (low[axis], high[axis]) = (self.rng.below(3), self.rng.below(3));
-        let attrs = props([
-            ("low", ints(&low)),
-            ("high", ints(&high)),
-            ("mode", Attr::str("constant")),
-            (
-                "value",
-                if self.dtype.is_float() {
-                    Attr::float(0.0)
-                } else {
-                    Attr::int(0)
-                },
-            ),
-        ]);
-        self.push("hbir.pad", &[x], attrs);
+        let pad = Pad {
+            low: Some(ints(&low)),
+            high: Some(ints(&high)),
+            mode: PadMode::Constant,
+            value: if self.dtype.is_float() {
+                PadValue::Float(0.0)
+            } else {
+                PadValue::Int(0)
+            },
+        };
+        self.push(&pad, &[x]);
     }
 
     fn broadcast(&mut self) {
@@ -523,7 +539,7 @@ impl Generator<'_> {
             shape.insert(0, 2);
         }
         if shape.iter().product::<u64>() <= self.max_elements() {
-            self.push("hbir.broadcast", &[x], props([("shape", ints(&shape))]));
+            self.push(&Broadcast::to(&shape), &[x]);
         }
     }
 
@@ -542,19 +558,20 @@ impl Generator<'_> {
         };
         let dims: Vec<u64> = (0..rank).map(|_| 1 + self.below(3) as u64).collect();
         let indices = self.side_arg(&dims, DType::SI64);
-        self.push("hbir.gather", &[x, indices], props([("axis", int(axis))]));
+        let axis = int(axis);
+        self.push(&Gather { axis }, &[x, indices]);
     }
 
     fn select(&mut self) {
         let x = self.pick();
         let shape = self.b.shape(x);
         let y = self.operand(&shape);
-        let less = props([("direction", Attr::str("lt"))]);
-        let Ok(condition) = self.b.try_op("hbir.compare", &[x, y], less) else {
+        let direction = Direction::Lt;
+        let Ok(condition) = self.b.one(&Compare { direction }, &[x, y]) else {
             return;
         };
         let z = self.operand(&shape);
-        self.push("hbir.select", &[condition[0], x, z], AttrDict::new());
+        self.push(&Select {}, &[condition, x, z]);
     }
 
     fn image(&mut self) -> Option<(Value, Vec<u64>)> {
@@ -589,13 +606,16 @@ impl Generator<'_> {
         let groups = if paired && self.chance(50) { 2 } else { 1 };
         let w = self.operand(&[outputs, shape[1] / groups, kernel, kernel]);
         let pad = if kernel == 3 { 1 } else { 0 };
-        let attrs = props([
-            ("strides", ints(&[1, 1])),
-            ("pads", ints(&[pad; 4])),
-            ("dilations", ints(&[1, 1])),
-            ("group", Attr::int(i64::try_from(groups).unwrap_or(1))),
-        ]);
-        self.push("hbir.conv", &[x, w], attrs);
+        let conv = Conv {
+            strides: Some(vec![1, 1]),
+            pads: Some(vec![pad; 4]),
+            dilations: Some(vec![1, 1]),
+            group: i64::try_from(groups).unwrap_or(1),
+            transposed: false,
+            output_padding: None,
+            to: None,
+        };
+        self.push(&conv, &[x, w]);
     }
 
     fn pool_image(&mut self) {
@@ -605,26 +625,26 @@ impl Generator<'_> {
         if shape[2] < 2 || shape[3] < 2 || !self.dtype.is_float() {
             return;
         }
-        let attrs = props([
-            ("kernel", ints(&[2, 2])),
-            ("strides", ints(&[1, 1])),
-            ("pads", ints(&[0; 4])),
-        ]);
-        self.push("hbir.max_pool", &[x], attrs);
+        let pool = MaxPool {
+            kernel: vec![2, 2],
+            strides: Some(vec![1, 1]),
+            dilations: None,
+            pads: Some(vec![0; 4]),
+            ceil_mode: false,
+        };
+        self.push(&pool, &[x]);
     }
 
     fn unit_axes(&mut self) {
         let x = self.pick();
         let shape = self.b.shape(x);
         if let Some(axis) = shape.iter().position(|&n| n == 1) {
-            self.push("hbir.squeeze", &[x], props([("axes", Attr::ints(&[axis]))]));
+            let axes = Some(ints(&[axis]));
+            self.push(&Squeeze { axes }, &[x]);
         } else if shape.len() < 5 {
             let axis = self.below(shape.len() + 1);
-            self.push(
-                "hbir.unsqueeze",
-                &[x],
-                props([("axes", Attr::ints(&[axis]))]),
-            );
+            let axes = ints(&[axis]);
+            self.push(&Unsqueeze { axes }, &[x]);
         }
     }
 
@@ -633,15 +653,11 @@ impl Generator<'_> {
             return;
         };
         if shape[1].is_multiple_of(4) {
-            let mode = ["DCR", "CRD"][self.below(2)];
-            let attrs = props([("blocksize", Attr::int(2)), ("mode", Attr::str(mode))]);
-            self.push("hbir.depth_to_space", &[x], attrs);
+            let mode = [DepthMode::Dcr, DepthMode::Crd][self.below(2)];
+            let blocksize = 2;
+            self.push(&DepthToSpace { blocksize, mode }, &[x]);
         } else if shape[2].is_multiple_of(2) && shape[3].is_multiple_of(2) {
-            self.push(
-                "hbir.space_to_depth",
-                &[x],
-                props([("blocksize", Attr::int(2))]),
-            );
+            self.push(&SpaceToDepth { blocksize: 2 }, &[x]);
         }
     }
 
@@ -656,20 +672,13 @@ impl Generator<'_> {
         let n = [2, 3][self.below(2)];
         let y = self.operand(&[n, shape[1]]);
         let equation = ["ij,kj->ki", "ij,kj->ik", "ij,kj->ikj"][self.below(3)];
-        self.push(
-            "hbir.einsum",
-            &[x, y],
-            props([("equation", Attr::str(equation))]),
-        );
+        let equation = Arc::from(equation);
+        self.push(&Einsum { equation, to: None }, &[x, y]);
     }
 }
 
-fn int(n: usize) -> Attr {
-    Attr::int(i64::try_from(n).expect("axes are small"))
-}
-
-fn ints(numbers: &[u64]) -> Attr {
-    Attr::ints(numbers)
+fn int(n: usize) -> i64 {
+    i64::try_from(n).expect("axes are small")
 }
 
 /// How many elements the largest value of a program has.

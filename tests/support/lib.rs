@@ -1,17 +1,17 @@
 //! What properties, file tests, fuzz targets and benches share: program generators and checkers.
 
-pub mod build;
 pub mod chains;
 pub mod check;
 pub mod door;
 pub mod generate;
+pub mod must;
 pub mod mutate;
 pub mod paths;
 pub mod scale;
 pub mod tamper;
 pub mod transformer;
 
-pub use build::Builder;
 pub use generate::{Profile, program};
+pub use must::Must;
 pub use scale::Scale;
 pub use transformer::Transformer;

@@ -1,10 +1,15 @@
 //! Large programs of different shapes, each of about as many operations as asked for: what takes
 //! time or memory must grow linearly with every one of them.
 
-use crate::build::{Builder, props};
 use crate::generate::{Profile, program_of};
+use crate::must::Must;
 use crate::transformer::Transformer;
-use optc_ir::{Attr, AttrDict, DType, Dim, Module, Registry, Value};
+use optc_ir::op::Operation;
+use optc_ir::{DType, FuncBuilder, Module, Registry, TensorType, Value};
+use optc_ops::{
+    Add, Approximate, Bounds, Concat, Gelu, LayerNorm, Matmul, Neg, Reduce, ReduceKind, Relu,
+    Reshape, Slice, Softmax, Split, Tanh, Transpose, ints,
+};
 
 /// A kind of large program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,59 +98,56 @@ impl Scale {
     }
 }
 
-fn fixed(shape: &[u64]) -> Vec<Dim> {
-    shape.iter().map(|&n| Dim::Fixed(n)).collect()
+fn f32s(shape: &[u64]) -> TensorType {
+    TensorType::fixed(shape, DType::F32)
 }
 
-fn reshape(b: &mut Builder<'_>, x: Value, shape: &[u64]) -> Value {
-    b.op("hbir.reshape", &[x], props([("shape", Attr::ints(shape))]))
+fn reshape(b: &mut FuncBuilder<'_>, x: Value, shape: &[u64]) -> Value {
+    b.must(&Reshape::to(shape), &[x])
 }
 
-fn transpose(b: &mut Builder<'_>, x: Value, perm: &[usize]) -> Value {
-    b.op("hbir.transpose", &[x], props([("perm", Attr::ints(perm))]))
-}
-
-fn plain(b: &mut Builder<'_>, name: &str, operands: &[Value]) -> Value {
-    b.op(name, operands, AttrDict::new())
+fn transpose(b: &mut FuncBuilder<'_>, x: Value, perm: &[usize]) -> Value {
+    let perm = ints(perm);
+    b.must(&Transpose { perm }, &[x])
 }
 
 fn readers(n_ops: usize, registry: &Registry) -> Module {
-    let mut b = Builder::new(registry);
-    let x = b.arg("x", &fixed(&[6, 6]), DType::F32);
-    let x = plain(&mut b, "hbir.relu", &[x]);
+    let mut b = FuncBuilder::new(registry);
+    let x = b.arg("x", f32s(&[6, 6]));
+    let x = b.must(&Relu {}, &[x]);
     let y = transpose(&mut b, x, &[1, 0]);
     let (mut sums, mut k) = ([x, y], 0);
-    while b.len() < n_ops {
+    while b.n_ops() < n_ops {
         let read = [x, y][k];
-        sums[k] = plain(&mut b, "hbir.add", &[sums[k], read]);
+        sums[k] = b.must(&Add {}, &[sums[k], read]);
         k = 1 - k;
     }
     b.finish(&sums)
 }
 
 fn ports(n_ops: usize, registry: &Registry) -> Module {
-    let mut b = Builder::new(registry);
+    let mut b = FuncBuilder::new(registry);
     let mut results = Vec::new();
-    while b.len() < n_ops {
-        let x = b.arg(&format!("x{}", results.len()), &fixed(&[2, 15]), DType::F32);
+    while b.n_ops() < n_ops {
+        let x = b.arg(&format!("x{}", results.len()), f32s(&[2, 15]));
         let y = reshape(&mut b, x, &[6, 5]);
         let y = transpose(&mut b, y, &[1, 0]);
-        let y = plain(&mut b, "hbir.relu", &[y]);
+        let y = b.must(&Relu {}, &[y]);
         results.push(transpose(&mut b, y, &[1, 0]));
     }
     b.finish(&results)
 }
 
 fn concat(n_ops: usize, registry: &Registry) -> Module {
-    let mut b = Builder::new(registry);
-    let x = b.arg("x", &fixed(&[2, 3, 5]), DType::F32);
+    let mut b = FuncBuilder::new(registry);
+    let x = b.arg("x", f32s(&[2, 3, 5]));
     let mut parts = Vec::new();
     for part in 0..n_ops / 2 {
         let weight = b.external("made-up.weights", 120 * part as u64, &[2, 3, 5], DType::F32);
-        let part = plain(&mut b, "hbir.add", &[x, weight]);
+        let part = b.must(&Add {}, &[x, weight]);
         parts.push(transpose(&mut b, part, &[1, 0, 2]));
     }
-    let y = b.op("hbir.concat", &parts, props([("axis", Attr::int(1))]));
+    let y = b.must(&Concat { axis: 1 }, &parts);
     b.finish(&[y])
 }
 
@@ -154,12 +156,12 @@ fn functions(n_ops: usize, registry: &Registry) -> Module {
     let mut ops = 0;
     while ops < n_ops {
         let n = module.funcs.len();
-        let mut b = Builder::new(registry);
-        let x = b.arg("x", &fixed(&[2, 3, 5]), DType::F32);
+        let mut b = FuncBuilder::new(registry);
+        let x = b.arg("x", f32s(&[2, 3, 5]));
         let y = reshape(&mut b, x, &[6, 5]);
         let y = transpose(&mut b, y, &[1, 0]);
-        let y = plain(&mut b, ["hbir.relu", "hbir.neg"][n % 2], &[y]);
-        ops += b.len();
+        let y = b.plain([Relu::NAME, Neg::NAME][n % 2], &[y]);
+        ops += b.n_ops();
         let mut one = b.finish(&[y]);
         for func in &mut one.funcs {
             func.name = format!("f{n}").into();
@@ -170,8 +172,8 @@ fn functions(n_ops: usize, registry: &Registry) -> Module {
 }
 
 fn line(n_ops: usize, registry: &Registry, read: bool) -> Module {
-    let mut b = Builder::new(registry);
-    let mut x = b.arg("x", &fixed(&[2, 3, 5, 7]), DType::F32);
+    let mut b = FuncBuilder::new(registry);
+    let mut x = b.arg("x", f32s(&[2, 3, 5, 7]));
     let mut results = Vec::new();
     let steps = [
         (&[6u64, 35][..], &[1usize, 0][..]),
@@ -180,17 +182,17 @@ fn line(n_ops: usize, registry: &Registry, read: bool) -> Module {
         (&[3, 5, 2, 7], &[2, 0, 1, 3]),
     ];
     let mut at = 0;
-    while b.len() < n_ops {
+    while b.n_ops() < n_ops {
         let (shape, perm) = steps[at % steps.len()];
         x = reshape(&mut b, x, shape);
         x = transpose(&mut b, x, perm);
         if read {
-            let kind = props([
-                ("axes", Attr::ints(&[0])),
-                ("keepdims", Attr::Bool(false)),
-                ("kind", Attr::str("sum")),
-            ]);
-            results.push(b.op("hbir.reduce", &[x], kind));
+            let sum = Reduce {
+                kind: ReduceKind::Sum,
+                axes: Some(vec![0]),
+                keepdims: false,
+            };
+            results.push(b.must(&sum, &[x]));
         }
         at += 1;
     }
@@ -199,18 +201,18 @@ fn line(n_ops: usize, registry: &Registry, read: bool) -> Module {
 }
 
 fn residual(n_ops: usize, registry: &Registry) -> Module {
-    let mut b = Builder::new(registry);
-    let first = b.arg("x", &fixed(&[2, 7, 15]), DType::F32);
+    let mut b = FuncBuilder::new(registry);
+    let first = b.arg("x", f32s(&[2, 7, 15]));
     let w = b.external("made-up.weights", 0, &[7, 7], DType::F32);
     let mut x = first;
-    while b.len() < n_ops {
+    while b.n_ops() < n_ops {
         let y = transpose(&mut b, x, &[0, 2, 1]);
-        let y = plain(&mut b, "hbir.matmul", &[y, w]);
-        let y = plain(&mut b, "hbir.tanh", &[y]);
+        let y = b.must(&Matmul { to: None }, &[y, w]);
+        let y = b.must(&Tanh {}, &[y]);
         let y = transpose(&mut b, y, &[0, 2, 1]);
-        x = plain(&mut b, "hbir.add", &[x, y]);
+        x = b.must(&Add {}, &[x, y]);
     }
-    let x = plain(&mut b, "hbir.add", &[x, first]);
+    let x = b.must(&Add {}, &[x, first]);
     b.finish(&[x])
 }
 
@@ -223,13 +225,13 @@ const HEAD: u64 = 5;
 fn windows(n_ops: usize, registry: &Registry) -> Module {
     let features = HEADS * HEAD;
     let mut blocks = Blocks {
-        b: Builder::new(registry),
+        b: FuncBuilder::new(registry),
         offset: 0,
     };
-    let dims = fixed(&[BATCH, SIDE, SIDE, features]);
-    let mut x = blocks.b.arg("x", &dims, DType::F32);
+    let ty = f32s(&[BATCH, SIDE, SIDE, features]);
+    let mut x = blocks.b.arg("x", ty);
     let mut shifted = false;
-    while blocks.b.len() < n_ops {
+    while blocks.b.n_ops() < n_ops {
         x = blocks.block(x, shifted);
         shifted = !shifted;
     }
@@ -238,7 +240,7 @@ fn windows(n_ops: usize, registry: &Registry) -> Module {
 }
 
 struct Blocks<'a> {
-    b: Builder<'a>,
+    b: FuncBuilder<'a>,
     offset: u64,
 }
 
@@ -255,12 +257,17 @@ impl Blocks<'_> {
             y = self.roll(y, 1, SIDE - WINDOW / 2);
             y = self.roll(y, 2, SIDE - WINDOW / 2);
         }
-        let x = plain(&mut self.b, "hbir.add", &[x, y]);
+        let x = self.b.must(&Add {}, &[x, y]);
         let y = self.norm(x);
         let y = self.linear(y, features, 4 * features);
-        let y = plain(&mut self.b, "hbir.gelu", &[y]);
+        let y = self.b.must(
+            &Gelu {
+                approximate: Approximate::None,
+            },
+            &[y],
+        );
         let y = self.linear(y, 4 * features, features);
-        plain(&mut self.b, "hbir.add", &[x, y])
+        self.b.must(&Add {}, &[x, y])
     }
 
     /// Attention inside of windows of [`WINDOW`] by [`WINDOW`] positions.
@@ -275,8 +282,8 @@ impl Blocks<'_> {
         let b = &mut self.b;
         let y = reshape(b, y, &[windows, positions, 3, HEADS, HEAD]);
         let y = transpose(b, y, &[2, 0, 3, 1, 4]);
-        let split = props([("axis", Attr::int(0)), ("sizes", Attr::ints(&[1, 1, 1]))]);
-        let parts = b.try_op("hbir.split", &[y], split);
+        let (axis, sizes) = (0, vec![1, 1, 1]);
+        let parts = b.op(&Split { axis, sizes }, &[y]);
         let parts = parts.expect("the first axis has three elements");
         let mut heads = parts
             .into_iter()
@@ -289,12 +296,12 @@ impl Blocks<'_> {
             .map(|((q, k), v)| (q, k, v))
             .expect("there are three parts");
         let k = transpose(b, k, &[0, 1, 3, 2]);
-        let scores = plain(b, "hbir.matmul", &[q, k]);
+        let scores = b.must(&Matmul { to: None }, &[q, k]);
         let bias = self.weight(&[HEADS, positions, positions]);
         let b = &mut self.b;
-        let scores = plain(b, "hbir.add", &[scores, bias]);
-        let weights = b.op("hbir.softmax", &[scores], props([("axis", Attr::int(3))]));
-        let mixed = plain(b, "hbir.matmul", &[weights, v]);
+        let scores = b.must(&Add {}, &[scores, bias]);
+        let weights = b.must(&Softmax { axis: 3 }, &[scores]);
+        let mixed = b.must(&Matmul { to: None }, &[weights, v]);
         let mixed = transpose(b, mixed, &[0, 2, 1, 3]);
         let mixed = reshape(b, mixed, &[windows, positions, features]);
         let y = self.linear(mixed, features, features);
@@ -308,35 +315,34 @@ impl Blocks<'_> {
     fn roll(&mut self, x: Value, axis: usize, by: u64) -> Value {
         let tail = self.slice(x, axis, by, SIDE);
         let head = self.slice(x, axis, 0, by);
-        let axis = Attr::int(i64::try_from(axis).expect("axes are small"));
-        self.b
-            .op("hbir.concat", &[tail, head], props([("axis", axis)]))
+        let axis = i64::try_from(axis).expect("axes are small");
+        self.b.must(&Concat { axis }, &[tail, head])
     }
 
     fn slice(&mut self, x: Value, axis: usize, start: u64, limit: u64) -> Value {
         let mut limits = self.b.shape(x);
         let mut starts = vec![0; limits.len()];
         (starts[axis], limits[axis]) = (start, limit);
-        let attrs = props([
-            ("starts", Attr::ints(&starts)),
-            ("limits", Attr::ints(&limits)),
-            ("strides", Attr::ints(&vec![1u64; limits.len()])),
-        ]);
-        self.b.op("hbir.slice", &[x], attrs)
+        let slice = Slice {
+            starts: Bounds::of_ints(&ints(&starts)),
+            limits: Bounds::of_ints(&ints(&limits)),
+            strides: Some(vec![1; limits.len()]),
+        };
+        self.b.must(&slice, &[x])
     }
 
     fn linear(&mut self, x: Value, inputs: u64, outputs: u64) -> Value {
         let (weight, bias) = (self.weight(&[inputs, outputs]), self.weight(&[outputs]));
-        let y = plain(&mut self.b, "hbir.matmul", &[x, weight]);
-        plain(&mut self.b, "hbir.add", &[y, bias])
+        let y = self.b.must(&Matmul { to: None }, &[x, weight]);
+        self.b.must(&Add {}, &[y, bias])
     }
 
     fn norm(&mut self, x: Value) -> Value {
         let (scale, bias) = (self.weight(&[HEADS * HEAD]), self.weight(&[HEADS * HEAD]));
         let axis = self.b.shape(x).len() - 1;
-        let axis = Attr::int(i64::try_from(axis).expect("axes are small"));
-        let attrs = props([("axis", axis), ("epsilon", Attr::float(1e-5))]);
-        self.b.op("hbir.layer_norm", &[x, scale, bias], attrs)
+        let axis = i64::try_from(axis).expect("axes are small");
+        let epsilon = 1e-5;
+        self.b.must(&LayerNorm { axis, epsilon }, &[x, scale, bias])
     }
 
     fn weight(&mut self, shape: &[u64]) -> Value {

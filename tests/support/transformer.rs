@@ -1,8 +1,9 @@
 //! Transformers of any depth, as exporters write them: heads are split and merged by reshapes and
 //! transposes.
 
-use crate::build::{Builder, props};
-use optc_ir::{Attr, AttrDict, DType, Dim, Module, Registry, Value};
+use crate::must::Must;
+use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, Value};
+use optc_ops::{Add, LayerNorm, Matmul, Mul, Pow, Reshape, Softmax, Split, Tanh, Transpose, ints};
 use std::sync::Arc;
 
 /// The sizes of a GPT-2-like model.
@@ -49,7 +50,7 @@ impl Transformer {
     #[must_use]
     pub fn module(&self, registry: &Registry) -> Module {
         let mut layer = Layer {
-            b: Builder::new(registry),
+            b: FuncBuilder::new(registry),
             sizes: self,
             offset: 0,
         };
@@ -59,9 +60,10 @@ impl Transformer {
             Dim::Fixed(self.positions),
             Dim::Fixed(features),
         ];
-        let mut x = layer.b.arg("x", &dims, DType::F32);
-        let square = [Dim::Fixed(self.positions), Dim::Fixed(self.positions)];
-        let mask = layer.b.arg("mask", &square, DType::F32);
+        let ty = TensorType::new(dims.to_vec(), DType::F32);
+        let mut x = layer.b.arg("x", ty);
+        let square = TensorType::fixed(&[self.positions; 2], DType::F32);
+        let mask = layer.b.arg("mask", square);
         for _ in 0..self.layers {
             x = layer.block(x, mask);
         }
@@ -77,7 +79,7 @@ impl Transformer {
 }
 
 struct Layer<'a> {
-    b: Builder<'a>,
+    b: FuncBuilder<'a>,
     sizes: &'a Transformer,
     offset: u64,
 }
@@ -87,18 +89,17 @@ impl Layer<'_> {
         let features = self.sizes.heads * self.sizes.head;
         let y = self.norm(x);
         let y = self.linear(y, features, 3 * features);
-        let sizes = Attr::ints(&[features, features, features]);
-        let split = props([("axis", Attr::int(2)), ("sizes", sizes)]);
-        let parts = self.b.try_op("hbir.split", &[y], split);
+        let (axis, sizes) = (2, ints(&[features; 3]));
+        let parts = self.b.op(&Split { axis, sizes }, &[y]);
         let parts = parts.expect("three equal parts are what the projection made");
         let y = self.attention(&parts, mask);
         let y = self.linear(y, features, features);
-        let x = self.b.op("hbir.add", &[x, y], AttrDict::new());
+        let x = self.b.must(&Add {}, &[x, y]);
         let y = self.norm(x);
         let y = self.linear(y, features, 4 * features);
         let y = self.gelu(y);
         let y = self.linear(y, 4 * features, features);
-        self.b.op("hbir.add", &[x, y], AttrDict::new())
+        self.b.must(&Add {}, &[x, y])
     }
 
     fn attention(&mut self, parts: &[Value], mask: Value) -> Value {
@@ -106,14 +107,12 @@ impl Layer<'_> {
         let k = self.split_heads(parts[1], &[0, 2, 1, 3]);
         let k = self.transpose(k, &[0, 1, 3, 2]);
         let v = self.split_heads(parts[2], &[0, 2, 1, 3]);
-        let scores = self.b.op("hbir.matmul", &[q, k], AttrDict::new());
+        let scores = self.b.must(&Matmul { to: None }, &[q, k]);
         let scale = self.b.floats(&[], &[0.447_213_6]);
-        let scores = self.b.op("hbir.mul", &[scores, scale], AttrDict::new());
-        let scores = self.b.op("hbir.add", &[scores, mask], AttrDict::new());
-        let weights = self
-            .b
-            .op("hbir.softmax", &[scores], props([("axis", Attr::int(3))]));
-        let mixed = self.b.op("hbir.matmul", &[weights, v], AttrDict::new());
+        let scores = self.b.must(&Mul {}, &[scores, scale]);
+        let scores = self.b.must(&Add {}, &[scores, mask]);
+        let weights = self.b.must(&Softmax { axis: 3 }, &[scores]);
+        let mixed = self.b.must(&Matmul { to: None }, &[weights, v]);
         let mixed = self.transpose(mixed, &[0, 2, 1, 3]);
         self.reshape(mixed, &[self.sizes.heads * self.sizes.head])
     }
@@ -125,34 +124,31 @@ impl Layer<'_> {
 
     /// Reshapes to batch, positions and these dimensions.
     fn reshape(&mut self, x: Value, inner: &[u64]) -> Value {
-        let entry = |dim: &Dim| match dim {
-            Dim::Fixed(n) => size(*n),
-            Dim::Symbol(name) => Attr::str(name),
-            Dim::Unknown => Attr::int(-1),
-        };
-        let mut shape = vec![entry(&self.sizes.batch), size(self.sizes.positions)];
-        shape.extend(inner.iter().map(|&n| size(n)));
-        self.b
-            .op("hbir.reshape", &[x], props([("shape", Attr::Array(shape))]))
+        let mut dims = vec![self.sizes.batch.clone(), Dim::Fixed(self.sizes.positions)];
+        dims.extend(inner.iter().map(|&n| Dim::Fixed(n)));
+        self.b.must(&Reshape::of_dims(&dims), &[x])
     }
 
     fn transpose(&mut self, x: Value, perm: &[usize]) -> Value {
-        self.b
-            .op("hbir.transpose", &[x], props([("perm", Attr::ints(perm))]))
+        let perm = ints(perm);
+        self.b.must(&Transpose { perm }, &[x])
     }
 
     fn linear(&mut self, x: Value, inputs: u64, outputs: u64) -> Value {
         let weight = self.weight(&[inputs, outputs]);
         let bias = self.weight(&[outputs]);
-        let y = self.b.op("hbir.matmul", &[x, weight], AttrDict::new());
-        self.b.op("hbir.add", &[y, bias], AttrDict::new())
+        let y = self.b.must(&Matmul { to: None }, &[x, weight]);
+        self.b.must(&Add {}, &[y, bias])
     }
 
     fn norm(&mut self, x: Value) -> Value {
         let features = self.sizes.heads * self.sizes.head;
         let (scale, bias) = (self.weight(&[features]), self.weight(&[features]));
-        let attrs = props([("axis", Attr::int(2)), ("epsilon", Attr::float(1e-5))]);
-        self.b.op("hbir.layer_norm", &[x, scale, bias], attrs)
+        let norm = LayerNorm {
+            axis: 2,
+            epsilon: 1e-5,
+        };
+        self.b.must(&norm, &[x, scale, bias])
     }
 
     /// `0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³)))`, operation by operation as GPT-2 exports it.
@@ -160,14 +156,14 @@ impl Layer<'_> {
         let b = &mut self.b;
         let [three, cubic, outer, one, half] =
             [3.0, 0.044_715, 0.797_884_6, 1.0, 0.5].map(|c| b.floats(&[], &[c]));
-        let y = b.op("hbir.pow", &[x, three], AttrDict::new());
-        let y = b.op("hbir.mul", &[y, cubic], AttrDict::new());
-        let y = b.op("hbir.add", &[x, y], AttrDict::new());
-        let y = b.op("hbir.mul", &[y, outer], AttrDict::new());
-        let y = b.op("hbir.tanh", &[y], AttrDict::new());
-        let y = b.op("hbir.add", &[y, one], AttrDict::new());
-        let x = b.op("hbir.mul", &[x, half], AttrDict::new());
-        b.op("hbir.mul", &[x, y], AttrDict::new())
+        let y = b.must(&Pow {}, &[x, three]);
+        let y = b.must(&Mul {}, &[y, cubic]);
+        let y = b.must(&Add {}, &[x, y]);
+        let y = b.must(&Mul {}, &[y, outer]);
+        let y = b.must(&Tanh {}, &[y]);
+        let y = b.must(&Add {}, &[y, one]);
+        let x = b.must(&Mul {}, &[x, half]);
+        b.must(&Mul {}, &[x, y])
     }
 
     fn weight(&mut self, shape: &[u64]) -> Value {
@@ -177,10 +173,6 @@ impl Layer<'_> {
         self.offset += 4 * shape.iter().product::<u64>();
         value
     }
-}
-
-fn size(n: u64) -> Attr {
-    Attr::int(i64::try_from(n).expect("sizes are small"))
 }
 
 /// A batch of unknown size.

@@ -22,7 +22,7 @@
 //! # Ok::<(), optc::Error>(())
 //! ```
 //!
-//! To build a program instead of reading one, fill a [`Module`] and hand it to
+//! To build a program instead of reading one, add its operations to a [`FuncBuilder`] and hand the [`Module`] to
 //! [`Compiler::program`]. To add an operation, declare its attributes with
 //! [`attributes!`], implement [`Operation`] and add it to [`Compiler::registry_mut`]; to add a pass, implement [`Pass`] and add it to
 //! [`Compiler::passes_mut`]; to add rewrite rules, see [`Compiler::extra_mut`].
@@ -50,10 +50,10 @@ pub use target::{default_target, find_target};
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_ir::{
     Attr, AttrDict, Attributes, Bindings, Call, Code, DType, Data, Dense, Diagnostic, Dim, Effect,
-    EvalContext, EvalError, Example, Freedom, FreedomClass, Func, Inferred, Label, Loc, Module, Op,
-    OpData, OpDecl, OpError, OpRef, Operation, Partial, Port, Registry, Role, Severity, Sign, Size,
-    SizeTable, Span, Structure, Tensor, TensorType, Traffic, Type, Value, ValueData, ValueDef,
-    ViewDims, attributes, words,
+    EvalContext, EvalError, Example, Freedom, FreedomClass, Func, FuncBuilder, Inferred, Label,
+    Loc, Module, NewOp, Op, OpData, OpDecl, OpError, OpRef, Operation, Partial, Port, Registry,
+    Role, Severity, Sign, Size, SizeTable, Span, Structure, Tensor, TensorType, Traffic, Type,
+    Value, ValueData, ValueDef, ViewDims, attributes, words,
 };
 pub use optc_passes::view_fold::FoldReport;
 pub use optc_passes::{Boundary, Changed, Pass, PassContext, PassInfo, PassList, Phase, Stage};

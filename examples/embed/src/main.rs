@@ -3,8 +3,10 @@
 //! The program is one attention block as a front end would give it: the heads are split by a
 //! reshape and a transpose, and merged by a transpose and a reshape.
 
+use optc::ops::{Matmul, Reshape, Softmax, Transpose};
 use optc::{
-    Attr, AttrDict, Compiler, DType, Error, Func, Loc, Module, Program, Stats, Type, Value,
+    Compiler, DType, Error, FuncBuilder, Module, OpError, Program, Registry, Stats, TensorType,
+    Value,
 };
 use std::sync::Arc;
 
@@ -16,7 +18,8 @@ const DEPTH: u64 = 4;
 fn main() -> Result<(), Error> {
     let mut compiler = Compiler::new();
     compiler.target = Some(Arc::new(optc::find_target("cpu")?));
-    let mut program = compiler.program("attention", attention())?;
+    let module = attention(compiler.registry()).expect("the shapes of attention fit");
+    let mut program = compiler.program("attention", module)?;
     let before = compiler.stats(&program);
     let report = compiler.compile(&mut program, "canonicalize,view-fold")?;
     let after = compiler.stats(&program);
@@ -31,73 +34,37 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes functions operation by operation, with the types that follow from the shapes.
-struct Builder {
-    func: Func,
+/// `x · w`, with the heads as a dimension before the sequence.
+fn project(b: &mut FuncBuilder<'_>, x: Value, w: Value) -> Result<Value, OpError> {
+    let flat = b.one(&Matmul { to: None }, &[x, w])?;
+    let split = b.one(&Reshape::to(&[BATCH, LENGTH, HEADS, DEPTH]), &[flat])?;
+    turn(b, split, &[0, 2, 1, 3])
 }
 
-impl Builder {
-    fn op(&mut self, name: &str, operands: &[Value], props: AttrDict, shape: &[u64]) -> Value {
-        let ty = Type::tensor(shape, DType::F32);
-        let loc = Loc::name(name);
-        let op = self
-            .func
-            .push_op(name, operands.to_vec(), props, vec![ty], loc);
-        self.func.ops[op].results[0]
-    }
-
-    fn reshape(&mut self, x: Value, shape: &[u64]) -> Value {
-        let props = AttrDict::new().with("shape", Attr::ints(shape));
-        self.op("hbir.reshape", &[x], props, shape)
-    }
-
-    fn transpose(&mut self, x: Value, perm: &[usize], shape: &[u64]) -> Value {
-        let props = AttrDict::new().with("perm", Attr::ints(perm));
-        self.op("hbir.transpose", &[x], props, shape)
-    }
-
-    fn matmul(&mut self, a: Value, b: Value, shape: &[u64]) -> Value {
-        self.op("hbir.matmul", &[a, b], AttrDict::new(), shape)
-    }
-
-    /// `x · w`, with the heads as a dimension before the sequence.
-    fn project(&mut self, x: Value, w: Value) -> Value {
-        let flat = self.matmul(x, w, &[BATCH, LENGTH, HEADS * DEPTH]);
-        let split = self.reshape(flat, &[BATCH, LENGTH, HEADS, DEPTH]);
-        self.transpose(split, &[0, 2, 1, 3], &[BATCH, HEADS, LENGTH, DEPTH])
-    }
+fn turn(b: &mut FuncBuilder<'_>, x: Value, perm: &[i64]) -> Result<Value, OpError> {
+    let perm = perm.to_vec();
+    b.one(&Transpose { perm }, &[x])
 }
 
 /// Self-attention over `HEADS` heads; the weights of the projections are arguments.
-fn attention() -> Module {
-    let mut b = Builder {
-        func: Func::new("main"),
-    };
+fn attention(registry: &Registry) -> Result<Module, OpError> {
+    let mut b = FuncBuilder::new(registry);
     let width = HEADS * DEPTH;
-    let x = b
-        .func
-        .add_arg(Type::tensor(&[BATCH, LENGTH, width], DType::F32), Some("x"));
+    let x = b.arg("x", TensorType::fixed(&[BATCH, LENGTH, width], DType::F32));
     let mut heads = Vec::new();
     for name in ["wq", "wk", "wv"] {
-        let w = b
-            .func
-            .add_arg(Type::tensor(&[width, width], DType::F32), Some(name));
-        heads.push(b.project(x, w));
+        let w = b.arg(name, TensorType::fixed(&[width, width], DType::F32));
+        heads.push(project(&mut b, x, w)?);
     }
     let (q, k, v) = (heads[0], heads[1], heads[2]);
-    let turned = b.transpose(k, &[0, 1, 3, 2], &[BATCH, HEADS, DEPTH, LENGTH]);
-    let square = [BATCH, HEADS, LENGTH, LENGTH];
-    let scores = b.matmul(q, turned, &square);
-    let axis = AttrDict::new().with("axis", Attr::int(3));
-    let weights = b.op("hbir.softmax", &[scores], axis, &square);
-    let mixed = b.matmul(weights, v, &[BATCH, HEADS, LENGTH, DEPTH]);
-    let rows = b.transpose(mixed, &[0, 2, 1, 3], &[BATCH, LENGTH, HEADS, DEPTH]);
-    let y = b.reshape(rows, &[BATCH, LENGTH, width]);
+    let turned = turn(&mut b, k, &[0, 1, 3, 2])?;
+    let scores = b.one(&Matmul { to: None }, &[q, turned])?;
+    let weights = b.one(&Softmax { axis: 3 }, &[scores])?;
+    let mixed = b.one(&Matmul { to: None }, &[weights, v])?;
+    let rows = turn(&mut b, mixed, &[0, 2, 1, 3])?;
+    let y = b.one(&Reshape::to(&[BATCH, LENGTH, width]), &[rows])?;
     b.func.add_result(y, Some("y"));
-    Module {
-        funcs: vec![b.func],
-        ..Module::default()
-    }
+    Ok(b.finish(&[]))
 }
 
 /// Every operation of a program with the layout of its first result, in the order of execution.
@@ -135,12 +102,17 @@ fn say(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use optc::Attr;
     use optc::interp::{EquivalenceOptions, NoData, equivalent};
+
+    fn built(compiler: &Compiler) -> Module {
+        attention(compiler.registry()).unwrap()
+    }
 
     #[test]
     fn attention_folds_to_views_and_computes_the_same() {
         let compiler = Compiler::new();
-        let original = compiler.program("attention", attention()).unwrap();
+        let original = compiler.program("attention", built(&compiler)).unwrap();
         let mut program = original.clone();
         compiler
             .compile(&mut program, "canonicalize,view-fold")
@@ -167,7 +139,7 @@ mod tests {
     #[test]
     fn the_walk_sees_views_in_other_layouts() {
         let compiler = Compiler::new();
-        let mut program = compiler.program("attention", attention()).unwrap();
+        let mut program = compiler.program("attention", built(&compiler)).unwrap();
         compiler
             .compile(&mut program, "canonicalize,view-fold")
             .unwrap();
@@ -188,13 +160,14 @@ mod tests {
 
     #[test]
     fn a_program_that_is_wrong_is_refused() {
-        let mut module = attention();
+        let compiler = Compiler::new();
+        let mut module = built(&compiler);
         let func = &mut module.funcs[0];
         let op = func.body[1];
         func.ops[op]
             .props
             .set("shape", Attr::ints(&[BATCH, LENGTH, HEADS, DEPTH + 1]));
-        let error = Compiler::new().program("attention", module).unwrap_err();
+        let error = compiler.program("attention", module).unwrap_err();
         assert!(error.to_string().contains("error["), "{error}");
     }
 }
