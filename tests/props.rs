@@ -6,7 +6,7 @@ mod props {
 }
 
 use optc_check::{Certificate, Stats};
-use optc_ir::{Attr, DType, Dim, FuncBuilder, Module, Registry, TensorType, text, verify};
+use optc_ir::{DType, Dim, FuncBuilder, Module, Registry, TensorType, text, verify};
 use optc_ops::{Tanh, Transpose, ints};
 use optc_passes::Boundary;
 use optc_target::Target;

@@ -5,7 +5,12 @@ use crate::entries::Entry;
 use crate::proto::{AttributeProto, NodeProto};
 use crate::tensor::{self, File};
 use indexmap::{IndexMap, IndexSet};
+use optc_ir::op::Operation;
 use optc_ir::{Attr, AttrDict, DType, Dim, Loc, Tensor, TensorType, Type};
+use optc_ops::{
+    Bounds, Broadcast, Cast, Compare, Direction, Einsum, Iota, Reduce, ReduceKind, Reshape, Slice,
+    Unsqueeze, ints,
+};
 use std::sync::Arc;
 
 /// The outcome of a translation.
@@ -200,58 +205,65 @@ impl NodeCx<'_, '_> {
     }
 
     /// Emits an operation of one result.
-    pub(crate) fn emit(
+    pub(crate) fn emit<T: Operation>(&mut self, op: &T, operands: &[Val]) -> Result<Val, Stop> {
+        self.emit_named(T::NAME, operands, op.write())
+    }
+
+    /// Emits an operation of one result by name: the file states some of its attributes, or in its own words.
+    pub(crate) fn emit_named(
         &mut self,
         name: &str,
         operands: &[Val],
         props: AttrDict,
     ) -> Result<Val, Stop> {
-        let results = self.emit_all(name, operands, props)?;
-        let first = results.into_iter().next();
-        first.ok_or_else(|| Stop::opaque(format!("the operation {name} has no result")))
+        only(name, self.add(name, operands, props, None)?)
     }
 
     /// Emits an operation of several results.
-    pub(crate) fn emit_all(
+    pub(crate) fn emit_all<T: Operation>(
+        &mut self,
+        op: &T,
+        operands: &[Val],
+    ) -> Result<Vec<Val>, Stop> {
+        self.add(T::NAME, operands, op.write(), None)
+    }
+
+    /// Emits an operation whose shape rule reads its result type.
+    pub(crate) fn emit_typed<T: Operation>(
+        &mut self,
+        op: &T,
+        operands: &[Val],
+        ty: TensorType,
+    ) -> Result<Val, Stop> {
+        let declared = Some(vec![Type::from(ty)]);
+        only(T::NAME, self.add(T::NAME, operands, op.write(), declared)?)
+    }
+
+    fn add(
         &mut self,
         name: &str,
         operands: &[Val],
         props: AttrDict,
+        declared: Option<Vec<Type>>,
     ) -> Result<Vec<Val>, Stop> {
         let loc = self.loc.clone();
         self.b.emit(NewOp {
             name,
             operands,
             props,
-            declared: None,
+            declared,
             loc,
         })
     }
 
-    /// Emits an operation whose shape rule reads its result type.
-    pub(crate) fn emit_typed(
-        &mut self,
-        name: &str,
-        operands: &[Val],
-        props: AttrDict,
-        ty: TensorType,
-    ) -> Result<Val, Stop> {
-        let loc = self.loc.clone();
-        let declared = Some(vec![Type::from(ty)]);
-        let results = self.b.emit(NewOp {
-            name,
-            operands,
-            props,
-            declared,
-            loc,
-        })?;
-        let first = results.into_iter().next();
-        first.ok_or_else(|| Stop::opaque(format!("the operation {name} has no result")))
+    /// Emits an operation of one result that is output 0.
+    pub(crate) fn finish<T: Operation>(&mut self, op: &T, operands: &[Val]) -> Done {
+        self.finish_named(T::NAME, operands, op.write())
     }
 
-    /// Emits an operation of one result that is output 0.
-    pub(crate) fn finish(&mut self, name: &str, operands: &[Val], props: AttrDict) -> Done {
-        let result = self.emit(name, operands, props)?;
+    /// Emits an operation by name, as [`NodeCx::emit_named`], whose one result is output 0.
+    pub(crate) fn finish_named(&mut self, name: &str, operands: &[Val], props: AttrDict) -> Done {
+        let result = self.emit_named(name, operands, props)?;
         self.set(0, result);
         Ok(())
     }
@@ -267,8 +279,7 @@ impl NodeCx<'_, '_> {
         if self.dtype(val)? == to {
             return Ok(val);
         }
-        let props = AttrDict::new().with("to", Attr::Type(Type::Scalar(to)));
-        self.emit("hbir.cast", &[val], props)
+        self.emit(&Cast { to }, &[val])
     }
 
     /// Writes a constant permutation matrix into the program, so that it is seen to be one.
@@ -282,15 +293,9 @@ impl NodeCx<'_, '_> {
         }
     }
 
-    /// Emits an operation that has no attributes.
-    pub(crate) fn plain(&mut self, name: &str, operands: &[Val]) -> Result<Val, Stop> {
-        self.emit(name, operands, AttrDict::new())
-    }
-
     /// The elements of `val` in these extents, of which one may be -1.
     pub(crate) fn reshape(&mut self, val: Val, shape: &[i64]) -> Result<Val, Stop> {
-        let shape = Attr::ints(shape);
-        self.emit("hbir.reshape", &[val], props([("shape", shape)]))
+        self.emit(&Reshape::to(shape), &[val])
     }
 
     /// `val` with dimensions of extent 1 at these places of the result, sorted.
@@ -298,26 +303,24 @@ impl NodeCx<'_, '_> {
         if axes.is_empty() {
             return Ok(val);
         }
-        let axes = Attr::ints(axes);
-        self.emit("hbir.unsqueeze", &[val], props([("axes", axes)]))
+        let axes = ints(axes);
+        self.emit(&Unsqueeze { axes }, &[val])
     }
 
     /// A sum of products over named indices.
     pub(crate) fn einsum(&mut self, equation: &str, operands: &[Val]) -> Result<Val, Stop> {
-        let equation = Attr::str(equation);
-        self.emit("hbir.einsum", operands, props([("equation", equation)]))
+        let equation = Arc::from(equation);
+        self.emit(&Einsum { equation, to: None }, operands)
     }
 
-    /// Whether `a` is eq, ne, lt, le, gt or ge to `b`.
-    pub(crate) fn compare(&mut self, direction: &str, a: Val, b: Val) -> Result<Val, Stop> {
-        let direction = Attr::str(direction);
-        self.emit("hbir.compare", &[a, b], props([("direction", direction)]))
+    /// Whether `a` is so to `b`.
+    pub(crate) fn compare(&mut self, direction: Direction, a: Val, b: Val) -> Result<Val, Stop> {
+        self.emit(&Compare { direction }, &[a, b])
     }
 
     /// `val` repeated to these extents.
     pub(crate) fn broadcast(&mut self, val: Val, shape: &[i64]) -> Result<Val, Stop> {
-        let shape = Attr::ints(shape);
-        self.emit("hbir.broadcast", &[val], props([("shape", shape)]))
+        self.emit(&Broadcast::to(shape), &[val])
     }
 
     /// `0, 1, …` along the only dimension longer than 1, which is `axis` of `rank`.
@@ -330,9 +333,8 @@ impl NodeCx<'_, '_> {
     ) -> Result<Val, Stop> {
         let mut dims = vec![Dim::Fixed(1); rank];
         dims[axis] = n.clone();
-        let axis = Attr::int(axis as i64);
-        let ty = TensorType::new(dims, dtype);
-        self.emit_typed("hbir.iota", &[], props([("axis", axis)]), ty)
+        let axis = axis as i64;
+        self.emit_typed(&Iota { axis }, &[], TensorType::new(dims, dtype))
     }
 
     /// The part of `val` from `start` to `limit` along `axis`.
@@ -351,12 +353,12 @@ impl NodeCx<'_, '_> {
         let mut limits: Vec<i64> = dims.iter().map(|d| whole(d).unwrap_or(i64::MAX)).collect();
         let mut starts = vec![0; dims.len()];
         (starts[axis], limits[axis]) = (start, limit);
-        let dict = props([
-            ("starts", Attr::ints(&starts)),
-            ("limits", Attr::ints(&limits)),
-            ("strides", Attr::ints(&vec![1i64; dims.len()])),
-        ]);
-        self.emit("hbir.slice", &[val], dict)
+        let slice = Slice {
+            starts: Bounds::of_ints(&starts),
+            limits: Bounds::of_ints(&limits),
+            strides: Some(vec![1; dims.len()]),
+        };
+        self.emit(&slice, &[val])
     }
 
     /// A known extent.
@@ -369,16 +371,17 @@ impl NodeCx<'_, '_> {
     /// Reduction along these axes.
     pub(crate) fn reduce(
         &mut self,
-        kind: &str,
+        kind: ReduceKind,
         val: Val,
         axes: &[usize],
         keepdims: bool,
     ) -> Result<Val, Stop> {
-        let props = AttrDict::new()
-            .with("kind", Attr::str(kind))
-            .with("axes", Attr::ints(axes))
-            .with("keepdims", Attr::Bool(keepdims));
-        self.emit("hbir.reduce", &[val], props)
+        let reduce = Reduce {
+            kind,
+            axes: Some(ints(axes)),
+            keepdims,
+        };
+        self.emit(&reduce, &[val])
     }
 
     /// Makes `val` output `i`.
@@ -388,6 +391,12 @@ impl NodeCx<'_, '_> {
         }
         self.outputs[i] = Some(val);
     }
+}
+
+/// The result of an operation of one.
+fn only(name: &str, results: Vec<Val>) -> Result<Val, Stop> {
+    let first = results.into_iter().next();
+    first.ok_or_else(|| Stop::opaque(format!("the operation {name} has no result")))
 }
 
 /// A node's name in messages.

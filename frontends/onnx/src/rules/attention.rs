@@ -7,6 +7,10 @@ use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
 use crate::tensor::dtype;
 use optc_ir::{Attr, DType, Dim};
+use optc_ops::{
+    Add, And, Concat, Direction, Div, Matmul, Mul, Pad, PadMode, PadValue, ReduceKind, Select,
+    Softmax, Split, Sub, Tanh, Transpose,
+};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -226,7 +230,7 @@ fn with_past(cx: &mut NodeCx<'_, '_>, x: Headed, i: usize) -> Result<Headed, Sto
         return Ok(x);
     };
     let new = outside(cx, x)?;
-    let val = cx.emit("hbir.concat", &[past, new], props([("axis", Attr::int(2))]))?;
+    let val = cx.emit(&Concat { axis: 2 }, &[past, new])?;
     Ok(Headed {
         val,
         heads: Heads::Outside,
@@ -238,8 +242,8 @@ fn outside(cx: &mut NodeCx<'_, '_>, x: Headed) -> Result<Val, Stop> {
     match x.heads {
         Heads::Outside => Ok(x.val),
         Heads::Inside => {
-            let perm = Attr::ints(&[0i64, 2, 1, 3]);
-            cx.emit("hbir.transpose", &[x.val], props([("perm", perm)]))
+            let perm = vec![0, 2, 1, 3];
+            cx.emit(&Transpose { perm }, &[x.val])
         }
     }
 }
@@ -277,8 +281,8 @@ fn attend(cx: &mut NodeCx<'_, '_>, plan: &Plan, operands: &Operands) -> Result<S
     let root = plan.scale.abs().sqrt();
     let left = cx.scalar_like(root * plan.scale.signum(), q.val)?;
     let right = cx.scalar_like(root, q.val)?;
-    let q_scaled = cx.plain("hbir.mul", &[q_split.val, left])?;
-    let k_scaled = cx.plain("hbir.mul", &[k.val, right])?;
+    let q_scaled = cx.emit(&Mul {}, &[q_split.val, left])?;
+    let k_scaled = cx.emit(&Mul {}, &[k.val, right])?;
     let logits = cx.einsum(
         &format!("{q_letters},{k_letters}->{out}"),
         &[q_scaled, k_scaled],
@@ -287,11 +291,11 @@ fn attend(cx: &mut NodeCx<'_, '_>, plan: &Plan, operands: &Operands) -> Result<S
     let capped = soft_cap(cx, logits, plan.softcap)?;
     let bias = bias(cx, plan, operands, element)?;
     let masked = match bias {
-        Some(bias) => cx.plain("hbir.add", &[capped, bias])?,
+        Some(bias) => cx.emit(&Add {}, &[capped, bias])?,
         None => capped,
     };
     let wide = cx.cast(masked, plan.softmax)?;
-    let mut shares = cx.emit("hbir.softmax", &[wide], props([("axis", Attr::int(3))]))?;
+    let mut shares = cx.emit(&Softmax { axis: 3 }, &[wide])?;
     if let Some(bias) = bias.filter(|_| plan.guarded) {
         shares = without_empty_rows(cx, shares, bias)?;
     }
@@ -343,19 +347,19 @@ fn soft_cap(cx: &mut NodeCx<'_, '_>, x: Val, cap: f64) -> Result<Val, Stop> {
         return Ok(x);
     }
     let cap = cx.scalar_like(cap, x)?;
-    let ratio = cx.plain("hbir.div", &[x, cap])?;
-    let bent = cx.plain("hbir.tanh", &[ratio])?;
-    cx.plain("hbir.mul", &[bent, cap])
+    let ratio = cx.emit(&Div {}, &[x, cap])?;
+    let bent = cx.emit(&Tanh {}, &[ratio])?;
+    cx.emit(&Mul {}, &[bent, cap])
 }
 
 /// Zero for rows of which every bias is minus infinity.
 fn without_empty_rows(cx: &mut NodeCx<'_, '_>, shares: Val, bias: Val) -> Result<Val, Stop> {
     let last = cx.rank(bias)? - 1;
-    let greatest = cx.reduce("max", bias, &[last], true)?;
+    let greatest = cx.reduce(ReduceKind::Max, bias, &[last], true)?;
     let nothing = cx.scalar_like(f64::NEG_INFINITY, bias)?;
-    let empty = cx.compare("eq", greatest, nothing)?;
+    let empty = cx.compare(Direction::Eq, greatest, nothing)?;
     let zero = cx.scalar_like(0.0, shares)?;
-    cx.plain("hbir.select", &[empty, zero, shares])
+    cx.emit(&Select {}, &[empty, zero, shares])
 }
 
 /// What is added to the logits: the mask, and minus infinity where a key lies outside of a query's reach.
@@ -377,7 +381,7 @@ fn bias(
     if let Offset::Valid(lengths) = operands.offset {
         let key = cx.iota(&k_dim, 3, 4, DType::SI64)?;
         let lengths = by_batch(cx, lengths)?;
-        let valid = cx.compare("lt", key, lengths)?;
+        let valid = cx.compare(Direction::Lt, key, lengths)?;
         bias = Some(plus_outside(cx, bias, valid, element)?);
     }
     Ok(bias)
@@ -395,10 +399,10 @@ fn plus_outside(
     let nothing = cx.b.scalar(element, f64::NEG_INFINITY, loc);
     match bias {
         Some(bias) => {
-            let more = cx.plain("hbir.select", &[inside, zero, nothing])?;
-            cx.plain("hbir.add", &[bias, more])
+            let more = cx.emit(&Select {}, &[inside, zero, nothing])?;
+            cx.emit(&Add {}, &[bias, more])
         }
-        None => cx.plain("hbir.select", &[inside, zero, nothing]),
+        None => cx.emit(&Select {}, &[inside, zero, nothing]),
     }
 }
 
@@ -413,7 +417,7 @@ fn additive(cx: &mut NodeCx<'_, '_>, mask: Val, keys: &Dim, element: DType) -> R
     if cx.dtype(mask)?.is_bool() {
         let zero = cx.b.scalar(element, 0.0, loc.clone());
         let nothing = cx.b.scalar(element, f64::NEG_INFINITY, loc);
-        mask = cx.plain("hbir.select", &[mask, zero, nothing])?;
+        mask = cx.emit(&Select {}, &[mask, zero, nothing])?;
     }
     let (Some(have), Some(want)) = (last.fixed(), keys.fixed()) else {
         return Ok(mask);
@@ -423,13 +427,13 @@ fn additive(cx: &mut NodeCx<'_, '_>, mask: Val, keys: &Dim, element: DType) -> R
     }
     let mut high = vec![0i64; dims.len()];
     high[dims.len() - 1] = i64::try_from(want - have).unwrap_or(i64::MAX);
-    let dict = props([
-        ("low", Attr::ints(&vec![0i64; dims.len()])),
-        ("high", Attr::ints(&high)),
-        ("mode", Attr::str("constant")),
-        ("value", Attr::float(f64::NEG_INFINITY)),
-    ]);
-    cx.emit("hbir.pad", &[mask], dict)
+    let pad = Pad {
+        low: Some(vec![0; dims.len()]),
+        high: Some(high),
+        mode: PadMode::Constant,
+        value: PadValue::Float(f64::NEG_INFINITY),
+    };
+    cx.emit(&pad, &[mask])
 }
 
 /// Whether a query may look at a key: not at what follows it, nor beyond the window.
@@ -444,7 +448,7 @@ fn reach(
             let query = cx.iota(q_dim, 0, 2, DType::SI64)?;
             let offset = cx.scalar_like(offset as f64, query)?;
             (
-                cx.plain("hbir.add", &[query, offset])?,
+                cx.emit(&Add {}, &[query, offset])?,
                 cx.iota(k_dim, 1, 2, DType::SI64)?,
             )
         }
@@ -454,14 +458,14 @@ fn reach(
             let query = cx.iota(q_dim, 2, 4, DType::SI64)?;
             let lengths = by_batch(cx, lengths)?;
             let queries = cx.scalar_like(queries as f64, query)?;
-            let before = cx.plain("hbir.sub", &[lengths, queries])?;
+            let before = cx.emit(&Sub {}, &[lengths, queries])?;
             (
-                cx.plain("hbir.add", &[query, before])?,
+                cx.emit(&Add {}, &[query, before])?,
                 cx.iota(k_dim, 3, 4, DType::SI64)?,
             )
         }
     };
-    let ahead = cx.plain("hbir.sub", &[key, query])?;
+    let ahead = cx.emit(&Sub {}, &[key, query])?;
     let mut reach = None;
     let right = if plan.causal { 0 } else { i64::MAX };
     let right = if 0 <= plan.right {
@@ -471,13 +475,13 @@ fn reach(
     };
     if right != i64::MAX {
         let bound = cx.scalar_like(right as f64, ahead)?;
-        reach = Some(cx.compare("le", ahead, bound)?);
+        reach = Some(cx.compare(Direction::Le, ahead, bound)?);
     }
     if 0 <= plan.left {
         let bound = cx.scalar_like(-(plan.left as f64), ahead)?;
-        let near = cx.compare("ge", ahead, bound)?;
+        let near = cx.compare(Direction::Ge, ahead, bound)?;
         reach = Some(match reach {
-            Some(reach) => cx.plain("hbir.and", &[reach, near])?,
+            Some(reach) => cx.emit(&And {}, &[reach, near])?,
             None => near,
         });
     }
@@ -533,7 +537,7 @@ fn rotated(cx: &mut NodeCx<'_, '_>, x: Val, cos: Val, sin: Val, positions: Optio
         .into_iter()
         .chain(positions)
         .collect();
-    let mut y = cx.emit("hbir.rotary_embedding", &operands, dict)?;
+    let mut y = cx.emit_named("hbir.rotary_embedding", &operands, dict)?;
     if flat {
         let sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
         y = reshape_to(cx, y, &sizes)?;
@@ -564,7 +568,7 @@ fn multi_head_attention(cx: &mut NodeCx<'_, '_>) -> Done {
             }
             let size = cx.extent(*part, 2)?;
             let piece = cx.cut(bias, 0, start, start.saturating_add(size))?;
-            *part = cx.plain("hbir.add", &[*part, piece])?;
+            *part = cx.emit(&Add {}, &[*part, piece])?;
             start = start.saturating_add(size);
         }
     }
@@ -603,12 +607,11 @@ fn packed_attention(cx: &mut NodeCx<'_, '_>) -> Done {
         Some(_) => return Err(Stop::opaque("its hidden sizes are not three")),
         None => vec![total / 3; 3],
     };
-    let mut product = cx.plain("hbir.matmul", &[x, w])?;
+    let mut product = cx.emit(&Matmul { to: None }, &[x, w])?;
     if let Some(bias) = cx.input(2) {
-        product = cx.plain("hbir.add", &[product, bias])?;
+        product = cx.emit(&Add {}, &[product, bias])?;
     }
-    let dict = props([("axis", Attr::int(2)), ("sizes", Attr::ints(&sizes))]);
-    let parts = cx.emit_all("hbir.split", &[product], dict)?;
+    let parts = cx.emit_all(&Split { axis: 2, sizes }, &[product])?;
     let &[q, k, v] = &parts[..] else {
         return Err(Stop::opaque("its hidden sizes are not three"));
     };

@@ -4,9 +4,10 @@ use super::shape::size_attr;
 use super::{Rule, decomposed, native};
 use crate::builder::Stop;
 use crate::entries::{self, Entry};
-use crate::node::{Done, NodeCx, props};
+use crate::node::{Done, NodeCx};
 use crate::tensor;
-use optc_ir::{Attr, AttrDict, DType, Dim, Size, Tensor, TensorType, Type};
+use optc_ir::{DType, Dim, Size, Tensor, TensorType};
+use optc_ops::{Add, Broadcast, Cast, Direction, Iota, Mul};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -181,8 +182,8 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.b.splat(ty, one, cx.loc.clone())
     } else {
         let scalar = cx.b.literal(one, cx.loc.clone());
-        let shape = Attr::Array(sizes.iter().map(size_attr).collect());
-        cx.emit("hbir.broadcast", &[scalar], props([("shape", shape)]))?
+        let shape = Some(sizes.iter().map(size_attr).collect());
+        cx.emit(&Broadcast { shape }, &[scalar])?
     };
     cx.set(0, value);
     Ok(())
@@ -214,10 +215,10 @@ fn range(cx: &mut NodeCx<'_, '_>) -> Done {
         return Ok(());
     }
     let ty = TensorType::fixed(&[count], dtype);
-    let iota = cx.emit_typed("hbir.iota", &[], props([("axis", Attr::int(0))]), ty)?;
+    let iota = cx.emit_typed(&Iota { axis: 0 }, &[], ty)?;
     let (start, delta) = (cx.need(0)?, cx.need(2)?);
-    let scaled = cx.emit("hbir.mul", &[iota, delta], AttrDict::new())?;
-    cx.finish("hbir.add", &[scaled, start], AttrDict::new())
+    let scaled = cx.emit(&Mul {}, &[iota, delta])?;
+    cx.finish(&Add {}, &[scaled, start])
 }
 
 /// Start, limit and a positive step, where some of them are unknown sizes.
@@ -242,14 +243,14 @@ fn range_of_sizes(cx: &mut NodeCx<'_, '_>, dtype: DType, sizes: &[Size; 3]) -> D
         return Err(Stop::opaque("its bounds are computed at run time"));
     }
     let ty = TensorType::new(vec![dim], dtype);
-    let mut values = cx.emit_typed("hbir.iota", &[], props([("axis", Attr::int(0))]), ty)?;
+    let mut values = cx.emit_typed(&Iota { axis: 0 }, &[], ty)?;
     if delta.as_constant() != Some(1) {
         let delta = cx.need(2)?;
-        values = cx.emit("hbir.mul", &[values, delta], AttrDict::new())?;
+        values = cx.emit(&Mul {}, &[values, delta])?;
     }
     if start.as_constant() != Some(0) {
         let start = cx.need(0)?;
-        values = cx.emit("hbir.add", &[values, start], AttrDict::new())?;
+        values = cx.emit(&Add {}, &[values, start])?;
     }
     cx.set(0, values);
     Ok(())
@@ -293,18 +294,12 @@ fn eye_like(cx: &mut NodeCx<'_, '_>) -> Done {
         return Err(Stop::opaque("its shape is computed at run time"));
     }
     let ty = TensorType::new(like.dims, DType::SI64);
-    let axis = |axis| props([("axis", Attr::int(axis))]);
-    let row = cx.emit_typed("hbir.iota", &[], axis(0), ty.clone())?;
-    let column = cx.emit_typed("hbir.iota", &[], axis(1), ty)?;
+    let row = cx.emit_typed(&Iota { axis: 0 }, &[], ty.clone())?;
+    let column = cx.emit_typed(&Iota { axis: 1 }, &[], ty)?;
     let k = cx.scalar_like(cx.int("k").unwrap_or(0) as f64, row)?;
-    let diagonal = cx.emit("hbir.add", &[row, k], AttrDict::new())?;
-    let equal = props([("direction", Attr::str("eq"))]);
-    let ones = cx.emit("hbir.compare", &[column, diagonal], equal)?;
-    cx.finish(
-        "hbir.cast",
-        &[ones],
-        props([("to", Attr::Type(Type::Scalar(to)))]),
-    )
+    let diagonal = cx.emit(&Add {}, &[row, k])?;
+    let ones = cx.compare(Direction::Eq, column, diagonal)?;
+    cx.finish(&Cast { to }, &[ones])
 }
 
 #[cfg(test)]

@@ -2,8 +2,12 @@
 
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
-use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict, DType};
+use crate::node::{Done, NodeCx};
+use optc_ir::DType;
+use optc_ops::{
+    Add, Clamp, Einsum, HardSigmoid, LeakyRelu, Matmul, Mul, Relu, Sigmoid, Sub, Tanh, Transpose,
+    Unsqueeze, ints,
+};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -23,7 +27,7 @@ pub(super) static MICROSOFT: &[Rule] = &[
 fn matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
     operands.iter().for_each(|&x| cx.show_permutation(x));
-    cx.finish("hbir.matmul", &operands, AttrDict::new())
+    cx.finish(&Matmul { to: None }, &operands)
 }
 
 fn einsum(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -33,9 +37,11 @@ fn einsum(cx: &mut NodeCx<'_, '_>) -> Done {
         equation.ok_or_else(|| Stop::error("attribute-missing", "`equation` is missing"))?;
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     cx.finish(
-        "hbir.einsum",
+        &Einsum {
+            equation: equation.into(),
+            to: None,
+        },
         &operands,
-        props([("equation", Attr::str(&equation))]),
     )
 }
 
@@ -72,32 +78,28 @@ pub(super) fn activated(
             given
         }
     };
-    let (op, dict) = match name {
-        "" => return Ok(x),
-        "Relu" => ("hbir.relu", AttrDict::new()),
-        "Tanh" => ("hbir.tanh", AttrDict::new()),
-        "Sigmoid" => ("hbir.sigmoid", AttrDict::new()),
-        "LeakyRelu" => (
-            "hbir.leaky_relu",
-            props([("alpha", Attr::float(or(alpha, 0.01)))]),
-        ),
-        "Clip" => (
-            "hbir.clamp",
-            props([("min", Attr::float(alpha)), ("max", Attr::float(beta))]),
-        ),
-        "HardSigmoid" => {
-            let parts = [
-                ("alpha", Attr::float(or(alpha, 0.2))),
-                ("beta", Attr::float(or(beta, 0.5))),
-            ];
-            ("hbir.hard_sigmoid", props(parts))
+    match name {
+        "" => Ok(x),
+        "Relu" => cx.emit(&Relu {}, &[x]),
+        "Tanh" => cx.emit(&Tanh {}, &[x]),
+        "Sigmoid" => cx.emit(&Sigmoid {}, &[x]),
+        "LeakyRelu" => {
+            let alpha = or(alpha, 0.01);
+            cx.emit(&LeakyRelu { alpha }, &[x])
         }
-        found => return Err(Stop::opaque(format!("its activation is `{found}`"))),
-    };
-    if op == "hbir.clamp" && (alpha.is_nan() || beta.is_nan()) {
-        return Err(Stop::opaque("its activation lacks a bound"));
+        "Clip" if alpha.is_nan() || beta.is_nan() => {
+            Err(Stop::opaque("its activation lacks a bound"))
+        }
+        "Clip" => {
+            let (min, max) = (Some(alpha), Some(beta));
+            cx.emit(&Clamp { min, max }, &[x])
+        }
+        "HardSigmoid" => {
+            let (alpha, beta) = (or(alpha, 0.2), or(beta, 0.5));
+            cx.emit(&HardSigmoid { alpha, beta }, &[x])
+        }
+        found => Err(Stop::opaque(format!("its activation is `{found}`"))),
     }
-    cx.emit(op, &[x], dict)
 }
 
 fn gemm_value(cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
@@ -116,7 +118,7 @@ fn gemm_value(cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
     let beta = cx.float("beta", 1.0);
     if let Some(c) = cx.input(2).filter(|_| beta != 0.0) {
         let c = scaled(cx, c, beta)?;
-        result = cx.emit("hbir.add", &[result, c], AttrDict::new())?;
+        result = cx.emit(&Add {}, &[result, c])?;
     }
     Ok(result)
 }
@@ -143,7 +145,7 @@ fn product(cx: &mut NodeCx<'_, '_>, a: Val, b: Val) -> Result<Val, Stop> {
     let turned = |(side, &rank): (&Side, &usize)| 2 <= rank && (side.swap || side.batch);
     if !sides.iter().zip(&ranks).any(turned) {
         sides.iter().for_each(|side| cx.show_permutation(side.val));
-        return cx.plain("hbir.matmul", &[sides[0].val, sides[1].val]);
+        return cx.emit(&Matmul { to: None }, &[sides[0].val, sides[1].val]);
     }
     if ranks.iter().any(|r| !(2..=MAX_LETTERS).contains(r)) {
         return Err(Stop::opaque("it transposes an operand of this rank"));
@@ -201,7 +203,7 @@ fn swapped(cx: &mut NodeCx<'_, '_>, x: Val, yes: bool) -> Result<Val, Stop> {
     }
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(rank - 2, rank - 1);
-    cx.emit("hbir.transpose", &[x], props([("perm", Attr::ints(&perm))]))
+    cx.emit(&Transpose { perm: ints(&perm) }, &[x])
 }
 
 fn scaled(cx: &mut NodeCx<'_, '_>, x: Val, factor: f64) -> Result<Val, Stop> {
@@ -209,7 +211,7 @@ fn scaled(cx: &mut NodeCx<'_, '_>, x: Val, factor: f64) -> Result<Val, Stop> {
         return Ok(x);
     }
     let factor = cx.scalar_like(factor, x)?;
-    cx.emit("hbir.mul", &[x, factor], AttrDict::new())
+    cx.emit(&Mul {}, &[x, factor])
 }
 
 fn fused_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -224,7 +226,7 @@ fn fused_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
 fn matmul_integer(cx: &mut NodeCx<'_, '_>) -> Done {
     let a = centred(cx, 0, 2, true)?;
     let b = centred(cx, 1, 3, false)?;
-    cx.finish("hbir.matmul", &[a, b], AttrDict::new())
+    cx.finish(&Matmul { to: None }, &[a, b])
 }
 
 /// Input `x` in `si32` less the zero point in input `zero`, which is one a row if `rows`.
@@ -242,10 +244,11 @@ pub(super) fn centred(
     let mut zero = cx.cast(zero, DType::SI32)?;
     if rows && cx.rank(zero)? == 1 && 1 < cx.rank(wide)? {
         zero = cx.emit(
-            "hbir.unsqueeze",
+            &Unsqueeze {
+                axes: ints(&[1i64]),
+            },
             &[zero],
-            props([("axes", Attr::ints(&[1i64]))]),
         )?;
     }
-    cx.emit("hbir.sub", &[wide, zero], AttrDict::new())
+    cx.emit(&Sub {}, &[wide, zero])
 }

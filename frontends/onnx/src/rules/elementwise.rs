@@ -4,81 +4,89 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::node::{Done, NodeCx, props};
 use crate::tensor::dtype;
-use optc_ir::{Attr, AttrDict, DType, MiniFloat};
+use optc_ir::op::Operation;
+use optc_ir::{Attr, DType, MiniFloat};
+use optc_ops::{
+    Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atanh, BitAnd, BitOr, BitXor, Ceil, Celu, Clamp,
+    Compare, Cos, Cosh, Direction, Div, Elu, Erf, Exp, Floor, HardSigmoid, HardSwish, IsInf, IsNan,
+    LeakyRelu, Log, Max, Min, Mish, Mod, Mul, Neg, Not, Or, Pow, Prelu, Reciprocal, Relu, Round,
+    Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt,
+    Sub, Tan, Tanh, ThresholdedRelu, Xor,
+};
 
 /// The rules of this family.
 #[rustfmt::skip]
 pub(super) static RULES: &[Rule] = &[
-    native("Abs", |cx| unary(cx, "hbir.abs")),
-    native("Acos", |cx| unary(cx, "hbir.acos")),
-    native("Acosh", |cx| unary(cx, "hbir.acosh")),
-    native("Add", |cx| binary(cx, "hbir.add")),
-    native("And", |cx| binary(cx, "hbir.and")),
-    native("Asin", |cx| unary(cx, "hbir.asin")),
-    native("Asinh", |cx| unary(cx, "hbir.asinh")),
-    native("Atan", |cx| unary(cx, "hbir.atan")),
-    native("Atanh", |cx| unary(cx, "hbir.atanh")),
+    native("Abs", |cx| unary(cx, &Abs {})),
+    native("Acos", |cx| unary(cx, &Acos {})),
+    native("Acosh", |cx| unary(cx, &Acosh {})),
+    native("Add", |cx| binary(cx, &Add {})),
+    native("And", |cx| binary(cx, &And {})),
+    native("Asin", |cx| unary(cx, &Asin {})),
+    native("Asinh", |cx| unary(cx, &Asinh {})),
+    native("Atan", |cx| unary(cx, &Atan {})),
+    native("Atanh", |cx| unary(cx, &Atanh {})),
     native("BitShift", bit_shift),
-    native("BitwiseAnd", |cx| binary(cx, "hbir.bit_and")),
+    native("BitwiseAnd", |cx| binary(cx, &BitAnd {})),
     decomposed("BitwiseNot", bitwise_not),
-    native("BitwiseOr", |cx| binary(cx, "hbir.bit_or")),
-    native("BitwiseXor", |cx| binary(cx, "hbir.bit_xor")),
+    native("BitwiseOr", |cx| binary(cx, &BitOr {})),
+    native("BitwiseXor", |cx| binary(cx, &BitXor {})),
     native("Cast", cast),
     native("CastLike", cast_like),
-    native("Ceil", |cx| unary(cx, "hbir.ceil")),
-    native("Celu", |cx| with_floats(cx, "hbir.celu", &[("alpha", 1.0)])),
+    native("Ceil", |cx| unary(cx, &Ceil {})),
+    native("Celu", |cx| with(cx, |cx| Celu { alpha: cx.float("alpha", 1.0) })),
     native("Clip", clip),
-    native("Cos", |cx| unary(cx, "hbir.cos")),
-    native("Cosh", |cx| unary(cx, "hbir.cosh")),
-    native("Div", |cx| binary(cx, "hbir.div")),
-    native("Elu", |cx| with_floats(cx, "hbir.elu", &[("alpha", 1.0)])),
-    native("Equal", |cx| compare(cx, "eq")),
-    native("Erf", |cx| unary(cx, "hbir.erf")),
-    native("Exp", |cx| unary(cx, "hbir.exp")),
-    native("Floor", |cx| unary(cx, "hbir.floor")),
+    native("Cos", |cx| unary(cx, &Cos {})),
+    native("Cosh", |cx| unary(cx, &Cosh {})),
+    native("Div", |cx| binary(cx, &Div {})),
+    native("Elu", |cx| with(cx, |cx| Elu { alpha: cx.float("alpha", 1.0) })),
+    native("Equal", |cx| compare(cx, Direction::Eq)),
+    native("Erf", |cx| unary(cx, &Erf {})),
+    native("Exp", |cx| unary(cx, &Exp {})),
+    native("Floor", |cx| unary(cx, &Floor {})),
     native("Gelu", gelu),
-    native("Greater", |cx| compare(cx, "gt")),
-    native("GreaterOrEqual", |cx| compare(cx, "ge")),
-    native("HardSigmoid", |cx| with_floats(cx, "hbir.hard_sigmoid", &[("alpha", f64::from(0.2f32)), ("beta", 0.5)])),
-    native("HardSwish", |cx| unary(cx, "hbir.hard_swish")),
+    native("Greater", |cx| compare(cx, Direction::Gt)),
+    native("GreaterOrEqual", |cx| compare(cx, Direction::Ge)),
+    native("HardSigmoid", |cx| with(cx, |cx| HardSigmoid { alpha: cx.float("alpha", f64::from(0.2f32)), beta: cx.float("beta", 0.5) })),
+    native("HardSwish", |cx| unary(cx, &HardSwish {})),
     native("IsInf", is_inf),
-    native("IsNaN", |cx| unary(cx, "hbir.is_nan")),
-    native("LeakyRelu", |cx| with_floats(cx, "hbir.leaky_relu", &[("alpha", f64::from(0.01f32))])),
-    native("Less", |cx| compare(cx, "lt")),
-    native("LessOrEqual", |cx| compare(cx, "le")),
-    native("Log", |cx| unary(cx, "hbir.log")),
-    native("Max", |cx| variadic(cx, "hbir.max")),
+    native("IsNaN", |cx| unary(cx, &IsNan {})),
+    native("LeakyRelu", |cx| with(cx, |cx| LeakyRelu { alpha: cx.float("alpha", f64::from(0.01f32)) })),
+    native("Less", |cx| compare(cx, Direction::Lt)),
+    native("LessOrEqual", |cx| compare(cx, Direction::Le)),
+    native("Log", |cx| unary(cx, &Log {})),
+    native("Max", |cx| variadic(cx, &Max {})),
     decomposed("Mean", mean),
-    native("Min", |cx| variadic(cx, "hbir.min")),
-    native("Mish", |cx| unary(cx, "hbir.mish")),
+    native("Min", |cx| variadic(cx, &Min {})),
+    native("Mish", |cx| unary(cx, &Mish {})),
     native("Mod", modulo),
-    native("Mul", |cx| binary(cx, "hbir.mul")),
-    native("Neg", |cx| unary(cx, "hbir.neg")),
-    native("Not", |cx| unary(cx, "hbir.not")),
-    native("Or", |cx| binary(cx, "hbir.or")),
-    native("PRelu", |cx| binary(cx, "hbir.prelu")),
+    native("Mul", |cx| binary(cx, &Mul {})),
+    native("Neg", |cx| unary(cx, &Neg {})),
+    native("Not", |cx| unary(cx, &Not {})),
+    native("Or", |cx| binary(cx, &Or {})),
+    native("PRelu", |cx| binary(cx, &Prelu {})),
     native("Pow", pow),
-    native("Reciprocal", |cx| unary(cx, "hbir.reciprocal")),
-    native("Relu", |cx| unary(cx, "hbir.relu")),
-    native("Round", |cx| unary(cx, "hbir.round")),
-    native("Selu", |cx| with_floats(cx, "hbir.selu", &[("alpha", f64::from(1.673_263_2_f32)), ("gamma", f64::from(1.050_701_f32))])),
+    native("Reciprocal", |cx| unary(cx, &Reciprocal {})),
+    native("Relu", |cx| unary(cx, &Relu {})),
+    native("Round", |cx| unary(cx, &Round {})),
+    native("Selu", |cx| with(cx, |cx| Selu { alpha: cx.float("alpha", f64::from(1.673_263_2_f32)), gamma: cx.float("gamma", f64::from(1.050_701_f32)) })),
     decomposed("Shrink", shrink),
-    native("Sigmoid", |cx| unary(cx, "hbir.sigmoid")),
-    native("Sign", |cx| unary(cx, "hbir.sign")),
-    native("Sin", |cx| unary(cx, "hbir.sin")),
-    native("Sinh", |cx| unary(cx, "hbir.sinh")),
-    native("Softplus", |cx| unary(cx, "hbir.softplus")),
-    native("Softsign", |cx| unary(cx, "hbir.softsign")),
-    native("Sqrt", |cx| unary(cx, "hbir.sqrt")),
-    native("Sub", |cx| binary(cx, "hbir.sub")),
-    native("Sum", |cx| variadic(cx, "hbir.add")),
+    native("Sigmoid", |cx| unary(cx, &Sigmoid {})),
+    native("Sign", |cx| unary(cx, &Sign {})),
+    native("Sin", |cx| unary(cx, &Sin {})),
+    native("Sinh", |cx| unary(cx, &Sinh {})),
+    native("Softplus", |cx| unary(cx, &Softplus {})),
+    native("Softsign", |cx| unary(cx, &Softsign {})),
+    native("Sqrt", |cx| unary(cx, &Sqrt {})),
+    native("Sub", |cx| binary(cx, &Sub {})),
+    native("Sum", |cx| variadic(cx, &Add {})),
     decomposed("SwiGLU", swiglu),
     native("Swish", |cx| swish(cx, 1.0)),
-    native("Tan", |cx| unary(cx, "hbir.tan")),
-    native("Tanh", |cx| unary(cx, "hbir.tanh")),
-    native("ThresholdedRelu", |cx| with_floats(cx, "hbir.thresholded_relu", &[("alpha", 1.0)])),
+    native("Tan", |cx| unary(cx, &Tan {})),
+    native("Tanh", |cx| unary(cx, &Tanh {})),
+    native("ThresholdedRelu", |cx| with(cx, |cx| ThresholdedRelu { alpha: cx.float("alpha", 1.0) })),
     native("Where", select),
-    native("Xor", |cx| binary(cx, "hbir.xor")),
+    native("Xor", |cx| binary(cx, &Xor {})),
 ];
 
 /// The rules of this family in the domain `com.microsoft`.
@@ -89,58 +97,52 @@ pub(super) static MICROSOFT: &[Rule] = &[
     native("QuickGelu", |cx| swish(cx, f64::from(1.702_f32))),
 ];
 
-fn unary(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+fn unary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
     let x = cx.need(0)?;
-    cx.finish(name, &[x], AttrDict::new())
+    cx.finish(op, &[x])
 }
 
-fn binary(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+fn binary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
-    cx.finish(name, &operands, AttrDict::new())
+    cx.finish(op, &operands)
 }
 
-fn variadic(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
-    let result = chain(cx, name)?;
+fn variadic<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
+    let result = chain(cx, op)?;
     cx.set(0, result);
     Ok(())
 }
 
 /// The left-to-right combination of all inputs.
-fn chain(cx: &mut NodeCx<'_, '_>, name: &str) -> Result<Val, Stop> {
+fn chain<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Result<Val, Stop> {
     let inputs = cx.all_inputs()?;
     let mut result = inputs[0];
     for &next in &inputs[1..] {
-        result = cx.emit(name, &[result, next], AttrDict::new())?;
+        result = cx.emit(op, &[result, next])?;
     }
     Ok(result)
 }
 
 fn mean(cx: &mut NodeCx<'_, '_>) -> Done {
-    let sum = chain(cx, "hbir.add")?;
+    let sum = chain(cx, &Add {})?;
     let count = cx.scalar_like(cx.inputs.len() as f64, sum)?;
-    cx.finish("hbir.div", &[sum, count], AttrDict::new())
+    cx.finish(&Div {}, &[sum, count])
 }
 
-/// A unary operator whose float attributes have these names and defaults.
-fn with_floats(cx: &mut NodeCx<'_, '_>, name: &str, attrs: &[(&str, f64)]) -> Done {
-    let x = cx.need(0)?;
-    let attr = |&(key, default): &_| (key, Attr::float(cx.float(key, default)));
-    let dict: AttrDict = attrs.iter().map(attr).collect();
-    cx.finish(name, &[x], dict)
+/// A unary operator whose attributes the node has.
+fn with<T: Operation>(cx: &mut NodeCx<'_, '_>, op: fn(&NodeCx<'_, '_>) -> T) -> Done {
+    let op = op(cx);
+    unary(cx, &op)
 }
 
-fn compare(cx: &mut NodeCx<'_, '_>, direction: &str) -> Done {
+fn compare(cx: &mut NodeCx<'_, '_>, direction: Direction) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
-    cx.finish(
-        "hbir.compare",
-        &operands,
-        props([("direction", Attr::str(direction))]),
-    )
+    cx.finish(&Compare { direction }, &operands)
 }
 
 fn select(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?, cx.need(2)?];
-    cx.finish("hbir.select", &operands, AttrDict::new())
+    cx.finish(&Select {}, &operands)
 }
 
 fn cast(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -175,10 +177,8 @@ pub(super) fn cast_to(cx: &mut NodeCx<'_, '_>, x: Val, to: DType) -> Result<Val,
         cx.cast(x, DType::F32)?
     };
     let greatest = small.greatest();
-    let bounds = AttrDict::new()
-        .with("min", Attr::float(-greatest))
-        .with("max", Attr::float(greatest));
-    let within = cx.emit("hbir.clamp", &[wide], bounds)?;
+    let (min, max) = (Some(-greatest), Some(greatest));
+    let within = cx.emit(&Clamp { min, max }, &[wide])?;
     cx.cast(within, to)
 }
 
@@ -193,19 +193,25 @@ fn cast_like(cx: &mut NodeCx<'_, '_>) -> Done {
 /// `Clip`: constant bounds become attributes of `clamp`, others `max` and `min`.
 fn clip(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
-    let mut dict = AttrDict::new();
+    let mut bounds = [None, None];
     let mut value = x;
-    for (i, key, name) in [(1, "min", "hbir.max"), (2, "max", "hbir.min")] {
+    for (i, key) in [(1, "min"), (2, "max")] {
         let constant = cx.const_floats(i).and_then(|v| v.first().copied());
         let attr = cx.attr(key).and_then(|a| a.f).map(f64::from);
-        match (attr.or(constant), cx.input(i)) {
-            (Some(bound), _) => dict.set(key, Attr::float(bound)),
-            (None, Some(bound)) => value = cx.emit(name, &[value, bound], AttrDict::new())?,
-            (None, None) => {}
-        }
+        let known = attr.or(constant);
+        bounds[i - 1] = known;
+        let Some(bound) = cx.input(i).filter(|_| known.is_none()) else {
+            continue;
+        };
+        let operands = [value, bound];
+        value = match key {
+            "min" => cx.emit(&Max {}, &operands)?,
+            _ => cx.emit(&Min {}, &operands)?,
+        };
     }
-    if !dict.is_empty() {
-        value = cx.emit("hbir.clamp", &[value], dict)?;
+    let [min, max] = bounds;
+    if min.is_some() || max.is_some() {
+        value = cx.emit(&Clamp { min, max }, &[value])?;
     }
     cx.set(0, value);
     Ok(())
@@ -219,13 +225,13 @@ fn pow(cx: &mut NodeCx<'_, '_>) -> Done {
         return integer_pow(cx, x, y, base, exponent);
     }
     let y = cx.cast(y, base)?;
-    cx.finish("hbir.pow", &[x, y], AttrDict::new())
+    cx.finish(&Pow {}, &[x, y])
 }
 
 /// An integer to a float power is computed in floats.
 fn integer_pow(cx: &mut NodeCx<'_, '_>, x: Val, y: Val, base: DType, exponent: DType) -> Done {
     let x = cx.cast(x, exponent)?;
-    let power = cx.emit("hbir.pow", &[x, y], AttrDict::new())?;
+    let power = cx.emit(&Pow {}, &[x, y])?;
     let result = cx.cast(power, base)?;
     cx.set(0, result);
     Ok(())
@@ -234,13 +240,13 @@ fn integer_pow(cx: &mut NodeCx<'_, '_>, x: Val, y: Val, base: DType, exponent: D
 fn modulo(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
     let fmod = cx.flag("fmod", false);
-    cx.finish("hbir.mod", &operands, props([("fmod", Attr::Bool(fmod))]))
+    cx.finish(&Mod { fmod }, &operands)
 }
 
 fn bit_shift(cx: &mut NodeCx<'_, '_>) -> Done {
     match cx.string("direction").as_deref() {
-        Some("LEFT") => binary(cx, "hbir.shift_left"),
-        Some("RIGHT") => binary(cx, "hbir.shift_right"),
+        Some("LEFT") => binary(cx, &ShiftLeft {}),
+        Some("RIGHT") => binary(cx, &ShiftRight {}),
         found => {
             let found = found.unwrap_or_default();
             Err(Stop::error(
@@ -254,7 +260,7 @@ fn bit_shift(cx: &mut NodeCx<'_, '_>) -> Done {
 fn bitwise_not(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let ones = cx.scalar_like(-1.0, x)?;
-    cx.finish("hbir.bit_xor", &[x, ones], AttrDict::new())
+    cx.finish(&BitXor {}, &[x, ones])
 }
 
 fn is_inf(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -264,17 +270,17 @@ fn is_inf(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.flag("detect_positive", true),
     );
     let bound = match signs {
-        (true, true) => return unary(cx, "hbir.is_inf"),
+        (true, true) => return unary(cx, &IsInf {}),
         (true, false) => f64::NEG_INFINITY,
         (false, true) => f64::INFINITY,
         (false, false) => {
-            let never = cx.compare("lt", x, x)?;
+            let never = cx.compare(Direction::Lt, x, x)?;
             cx.set(0, never);
             return Ok(());
         }
     };
     let bound = cx.scalar_like(bound, x)?;
-    let result = cx.compare("eq", x, bound)?;
+    let result = cx.compare(Direction::Eq, x, bound)?;
     cx.set(0, result);
     Ok(())
 }
@@ -283,17 +289,17 @@ fn is_inf(cx: &mut NodeCx<'_, '_>) -> Done {
 fn bias_gelu(cx: &mut NodeCx<'_, '_>, approximate: &str) -> Done {
     let mut x = cx.need(0)?;
     if let Some(bias) = cx.input(1) {
-        x = cx.plain("hbir.add", &[x, bias])?;
+        x = cx.emit(&Add {}, &[x, bias])?;
     }
     let kind = Attr::str(approximate);
-    cx.finish("hbir.gelu", &[x], props([("approximate", kind)]))
+    cx.finish_named("hbir.gelu", &[x], props([("approximate", kind)]))
 }
 
 /// `swish(A) * B`
 fn swiglu(cx: &mut NodeCx<'_, '_>) -> Done {
     let gate = swish_value(cx, 1.0)?;
     let linear = cx.need(1)?;
-    cx.finish("hbir.mul", &[gate, linear], AttrDict::new())
+    cx.finish(&Mul {}, &[gate, linear])
 }
 
 fn gelu(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -303,7 +309,7 @@ fn gelu(cx: &mut NodeCx<'_, '_>) -> Done {
 
 fn gelu_of(cx: &mut NodeCx<'_, '_>, approximate: &str) -> Done {
     let x = cx.need(0)?;
-    cx.finish(
+    cx.finish_named(
         "hbir.gelu",
         &[x],
         props([("approximate", Attr::str(approximate))]),
@@ -321,12 +327,12 @@ fn swish_value(cx: &mut NodeCx<'_, '_>, default: f64) -> Result<Val, Stop> {
     let x = cx.need(0)?;
     let alpha = cx.float("alpha", default);
     if alpha == 1.0 {
-        return cx.plain("hbir.silu", &[x]);
+        return cx.emit(&Silu {}, &[x]);
     }
     let factor = cx.scalar_like(alpha, x)?;
-    let scaled = cx.plain("hbir.mul", &[x, factor])?;
-    let gate = cx.plain("hbir.sigmoid", &[scaled])?;
-    cx.plain("hbir.mul", &[x, gate])
+    let scaled = cx.emit(&Mul {}, &[x, factor])?;
+    let gate = cx.emit(&Sigmoid {}, &[scaled])?;
+    cx.emit(&Mul {}, &[x, gate])
 }
 
 /// `x + bias` below `-lambd`, `x - bias` above `lambd`, else 0.
@@ -335,11 +341,10 @@ fn shrink(cx: &mut NodeCx<'_, '_>) -> Done {
     let (lambd, bias) = (cx.float("lambd", 0.5), cx.float("bias", 0.0));
     let [low, high, bias, zero] = [-lambd, lambd, bias, 0.0].map(|v| cx.scalar_like(v, x));
     let (low, high, bias, zero) = (low?, high?, bias?, zero?);
-    let direction = |d: &str| props([("direction", Attr::str(d))]);
-    let below = cx.emit("hbir.compare", &[x, low], direction("lt"))?;
-    let above = cx.emit("hbir.compare", &[x, high], direction("gt"))?;
-    let up = cx.emit("hbir.add", &[x, bias], AttrDict::new())?;
-    let down = cx.emit("hbir.sub", &[x, bias], AttrDict::new())?;
-    let upper = cx.emit("hbir.select", &[above, down, zero], AttrDict::new())?;
-    cx.finish("hbir.select", &[below, up, upper], AttrDict::new())
+    let below = cx.compare(Direction::Lt, x, low)?;
+    let above = cx.compare(Direction::Gt, x, high)?;
+    let up = cx.emit(&Add {}, &[x, bias])?;
+    let down = cx.emit(&Sub {}, &[x, bias])?;
+    let upper = cx.emit(&Select {}, &[above, down, zero])?;
+    cx.finish(&Select {}, &[below, up, upper])
 }

@@ -5,12 +5,16 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict, DType, Dim, Tensor};
+use optc_ir::{Attr, DType, Dim, Tensor};
+use optc_ops::{
+    Add, ArgMax, ArgMin, Cumprod, Cumsum, Direction, Flatten, Gather, GatherElements, GatherNd,
+    Mod, ScatterElements, ScatterReduction, Select, Sub, TopK,
+};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
-    native("ArgMax", |cx| arg_extreme(cx, "hbir.arg_max")),
-    native("ArgMin", |cx| arg_extreme(cx, "hbir.arg_min")),
+    native("ArgMax", arg_max),
+    native("ArgMin", arg_min),
     decomposed("Compress", compress),
     native("CumProd", cumprod),
     native("CumSum", cumsum),
@@ -28,9 +32,9 @@ pub(super) static RULES: &[Rule] = &[
     native("TopK", top_k),
 ];
 
-fn axis_attr(cx: &NodeCx<'_, '_>, default: i64, rank: usize) -> Result<Attr, Stop> {
+fn axis_attr(cx: &NodeCx<'_, '_>, default: i64, rank: usize) -> Result<i64, Stop> {
     let axis = cx.axis(cx.int("axis").unwrap_or(default), rank)?;
-    Ok(Attr::int(axis as i64))
+    Ok(axis as i64)
 }
 
 /// `Gather`: constant indices that name every element once are written into the program, so that they
@@ -53,8 +57,8 @@ fn gather(cx: &mut NodeCx<'_, '_>) -> Done {
         }
         cx.b.inline(indices);
     }
-    let dict = props([("axis", Attr::int(axis as i64))]);
-    cx.finish("hbir.gather", &[x, indices], dict)
+    let axis = axis as i64;
+    cx.finish(&Gather { axis }, &[x, indices])
 }
 
 /// Indices counted from the front, if they name each of `n` elements once.
@@ -79,21 +83,13 @@ fn permutation(indices: &[i64], n: u64) -> Option<Vec<i64>> {
 fn gather_elements(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, indices) = (cx.need(0)?, cx.need(1)?);
     let axis = axis_attr(cx, 0, cx.rank(x)?)?;
-    cx.finish(
-        "hbir.gather_elements",
-        &[x, indices],
-        props([("axis", axis)]),
-    )
+    cx.finish(&GatherElements { axis }, &[x, indices])
 }
 
 fn gather_nd(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?];
     let batch_dims = cx.int("batch_dims").unwrap_or(0);
-    cx.finish(
-        "hbir.gather_nd",
-        &operands,
-        props([("batch_dims", Attr::int(batch_dims))]),
-    )
+    cx.finish(&GatherNd { batch_dims }, &operands)
 }
 
 fn reduction(cx: &NodeCx<'_, '_>) -> Attr {
@@ -103,53 +99,65 @@ fn reduction(cx: &NodeCx<'_, '_>) -> Attr {
 fn scatter_elements(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?, cx.need(2)?];
     let axis = axis_attr(cx, 0, cx.rank(operands[0])?)?;
-    let dict = props([("axis", axis), ("reduction", reduction(cx))]);
-    cx.finish("hbir.scatter_elements", &operands, dict)
+    let dict = props([("axis", Attr::int(axis)), ("reduction", reduction(cx))]);
+    cx.finish_named("hbir.scatter_elements", &operands, dict)
 }
 
 fn scatter_nd(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?, cx.need(2)?];
-    cx.finish(
+    cx.finish_named(
         "hbir.scatter_nd",
         &operands,
         props([("reduction", reduction(cx))]),
     )
 }
 
-fn arg_extreme(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+fn arg_max(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
-    let dict = props([
-        ("axis", axis_attr(cx, 0, cx.rank(x)?)?),
-        ("keepdims", Attr::Bool(cx.flag("keepdims", true))),
-        (
-            "select_last_index",
-            Attr::Bool(cx.flag("select_last_index", false)),
-        ),
-    ]);
-    cx.finish(name, &[x], dict)
+    let op = ArgMax {
+        axis: axis_attr(cx, 0, cx.rank(x)?)?,
+        keepdims: cx.flag("keepdims", true),
+        select_last_index: cx.flag("select_last_index", false),
+    };
+    cx.finish(&op, &[x])
+}
+
+fn arg_min(cx: &mut NodeCx<'_, '_>) -> Done {
+    let x = cx.need(0)?;
+    let op = ArgMin {
+        axis: axis_attr(cx, 0, cx.rank(x)?)?,
+        keepdims: cx.flag("keepdims", true),
+        select_last_index: cx.flag("select_last_index", false),
+    };
+    cx.finish(&op, &[x])
 }
 
 fn cumprod(cx: &mut NodeCx<'_, '_>) -> Done {
-    running(cx, "hbir.cumprod")
+    let x = cx.need(0)?;
+    let op = Cumprod {
+        axis: running_axis(cx, x)?,
+        exclusive: cx.flag("exclusive", false),
+        reverse: cx.flag("reverse", false),
+    };
+    cx.finish(&op, &[x])
 }
 
 fn cumsum(cx: &mut NodeCx<'_, '_>) -> Done {
-    running(cx, "hbir.cumsum")
+    let x = cx.need(0)?;
+    let op = Cumsum {
+        axis: running_axis(cx, x)?,
+        exclusive: cx.flag("exclusive", false),
+        reverse: cx.flag("reverse", false),
+    };
+    cx.finish(&op, &[x])
 }
 
-/// An operation that runs along the axis of the second input.
-fn running(cx: &mut NodeCx<'_, '_>, name: &'static str) -> Done {
-    let x = cx.need(0)?;
+/// The axis of the second input.
+fn running_axis(cx: &NodeCx<'_, '_>, x: Val) -> Result<i64, Stop> {
     cx.need(1)?;
     let axis = cx.const_ints(1).and_then(|a| a.first().copied());
     let axis = axis.ok_or_else(|| Stop::opaque("its axis is computed at run time"))?;
-    let axis = cx.axis(axis, cx.rank(x)?)?;
-    let dict = props([
-        ("axis", Attr::int(axis as i64)),
-        ("exclusive", Attr::Bool(cx.flag("exclusive", false))),
-        ("reverse", Attr::Bool(cx.flag("reverse", false))),
-    ]);
-    cx.finish(name, &[x], dict)
+    Ok(cx.axis(axis, cx.rank(x)?)? as i64)
 }
 
 fn top_k(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -158,13 +166,13 @@ fn top_k(cx: &mut NodeCx<'_, '_>) -> Done {
         .int("k")
         .or(cx.const_ints(1).and_then(|k| k.first().copied()));
     let k = k.ok_or_else(|| Stop::opaque("its k is computed at run time"))?;
-    let dict = props([
-        ("k", Attr::int(k)),
-        ("axis", axis_attr(cx, -1, cx.rank(x)?)?),
-        ("largest", Attr::Bool(cx.flag("largest", true))),
-        ("sorted", Attr::Bool(cx.flag("sorted", true))),
-    ]);
-    let results = cx.emit_all("hbir.top_k", &[x], dict)?;
+    let op = TopK {
+        k,
+        axis: axis_attr(cx, -1, cx.rank(x)?)?,
+        largest: cx.flag("largest", true),
+        sorted: cx.flag("sorted", true),
+    };
+    let results = cx.emit_all(&op, &[x])?;
     results
         .into_iter()
         .enumerate()
@@ -181,25 +189,25 @@ fn hardmax(cx: &mut NodeCx<'_, '_>) -> Done {
     let axis = cx.axis(axis, dims.len())?;
     let flat = cx.opset < 13 && !dims[axis + 1..].iter().all(Dim::is_one);
     let (rows, along) = if flat {
-        let dict = props([("axis", Attr::int(axis as i64))]);
-        (cx.emit("hbir.flatten", &[x], dict)?, 1)
+        let axis = axis as i64;
+        (cx.emit(&Flatten { axis }, &[x])?, 1)
     } else {
         (x, axis)
     };
     let depth = cx.extent(rows, along)?;
-    let dict = props([
-        ("axis", Attr::int(along as i64)),
-        ("keepdims", Attr::Bool(false)),
-        ("select_last_index", Attr::Bool(false)),
-    ]);
-    let place = cx.emit("hbir.arg_max", &[rows], dict)?;
+    let first = ArgMax {
+        axis: along as i64,
+        keepdims: false,
+        select_last_index: false,
+    };
+    let place = cx.emit(&first, &[rows])?;
     let values = Tensor::from_f64(cx.dtype(x)?, vec![2], [0.0, 1.0]);
     let values = cx.b.literal(values, cx.loc.clone());
     let dict = props([
         ("axis", Attr::int(along as i64)),
         ("depth", Attr::int(depth)),
     ]);
-    let mut marks = cx.emit("hbir.one_hot", &[place, values], dict)?;
+    let mut marks = cx.emit_named("hbir.one_hot", &[place, values], dict)?;
     if flat {
         let sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
         marks = reshape_to(cx, marks, &sizes)?;
@@ -225,11 +233,7 @@ fn compress(cx: &mut NodeCx<'_, '_>) -> Done {
     let places: Vec<i64> = places.map(|(_, i)| i).collect();
     let places = Tensor::from_i64(DType::SI64, vec![places.len()], places);
     let places = cx.b.literal(places, cx.loc.clone());
-    cx.finish(
-        "hbir.gather",
-        &[x, places],
-        props([("axis", Attr::int(axis as i64))]),
-    )
+    cx.finish(&Gather { axis: axis as i64 }, &[x, places])
 }
 
 /// The coordinates of what is not zero in a constant, a row a dimension. Ranges are exported so: of ones.
@@ -275,14 +279,14 @@ fn reverse_sequence(cx: &mut NodeCx<'_, '_>) -> Done {
     let at = cx.iota(&dims[time], time, dims.len(), DType::SI64)?;
     let lengths = along(cx, lengths, batch, dims.len())?;
     let one = cx.scalar_like(1.0, at)?;
-    let last = cx.plain("hbir.sub", &[lengths, one])?;
-    let mirrored = cx.plain("hbir.sub", &[last, at])?;
-    let inside = cx.compare("lt", at, lengths)?;
-    let places = cx.plain("hbir.select", &[inside, mirrored, at])?;
+    let last = cx.emit(&Sub {}, &[lengths, one])?;
+    let mirrored = cx.emit(&Sub {}, &[last, at])?;
+    let inside = cx.compare(Direction::Lt, at, lengths)?;
+    let places = cx.emit(&Select {}, &[inside, mirrored, at])?;
     let shape = extents(cx, x)?;
     let places = cx.broadcast(places, &shape)?;
-    let dict = props([("axis", Attr::int(time as i64))]);
-    cx.finish("hbir.gather_elements", &[x, places], dict)
+    let axis = time as i64;
+    cx.finish(&GatherElements { axis }, &[x, places])
 }
 
 /// A vector of integers along one of `rank` dimensions.
@@ -308,21 +312,20 @@ fn tensor_scatter(cx: &mut NodeCx<'_, '_>) -> Done {
     let mut places = cx.iota(&dims[axis], axis, dims.len(), DType::SI64)?;
     if let Some(first) = cx.input(2) {
         let first = along(cx, first, 0, dims.len())?;
-        places = cx.plain("hbir.add", &[places, first])?;
+        places = cx.emit(&Add {}, &[places, first])?;
     }
     if cx.string("mode").as_deref() == Some("circular") {
         let length = cx.extent(cache, axis)?;
         let length = cx.scalar_like(length as f64, places)?;
-        let dict = props([("fmod", Attr::Bool(false))]);
-        places = cx.emit("hbir.mod", &[places, length], dict)?;
+        places = cx.emit(&Mod { fmod: false }, &[places, length])?;
     }
     let shape = extents(cx, update)?;
     let places = cx.broadcast(places, &shape)?;
-    let dict = props([
-        ("axis", Attr::int(axis as i64)),
-        ("reduction", Attr::str("none")),
-    ]);
-    cx.finish("hbir.scatter_elements", &[cache, places, update], dict)
+    let op = ScatterElements {
+        axis: axis as i64,
+        reduction: ScatterReduction::None,
+    };
+    cx.finish(&op, &[cache, places, update])
 }
 
 /// `OneHot`: the operation takes `[off, on]` as its second operand.
@@ -333,6 +336,9 @@ fn one_hot(cx: &mut NodeCx<'_, '_>) -> Done {
     let depth = depth.ok_or_else(|| Stop::opaque("its depth is computed at run time"))?;
     let axis = axis_attr(cx, -1, cx.rank(indices)? + 1)?;
     let indices = cx.cast(indices, DType::SI64)?;
-    let dict: AttrDict = props([("axis", axis), ("depth", Attr::int(depth as i64))]);
-    cx.finish("hbir.one_hot", &[indices, values], dict)
+    let dict = props([
+        ("axis", Attr::int(axis)),
+        ("depth", Attr::int(depth as i64)),
+    ]);
+    cx.finish_named("hbir.one_hot", &[indices, values], dict)
 }

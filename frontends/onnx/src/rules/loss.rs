@@ -2,8 +2,10 @@
 
 use super::{Rule, decomposed};
 use crate::builder::{Stop, Val};
-use crate::node::{Done, NodeCx, props};
-use optc_ir::Attr;
+use crate::node::{Done, NodeCx};
+use optc_ops::{
+    Direction, Div, Gather, GatherElements, LogSoftmax, Mul, Neg, ReduceKind, Select, Squeeze, ints,
+};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -16,7 +18,7 @@ pub(super) static RULES: &[Rule] = &[
 
 fn cross_entropy(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
-    let x = cx.emit("hbir.log_softmax", &[x], props([("axis", Attr::int(1))]))?;
+    let x = cx.emit(&LogSoftmax { axis: 1 }, &[x])?;
     loss(cx, x)?;
     cx.set(1, x);
     Ok(())
@@ -29,39 +31,39 @@ fn loss(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     let ignored = match cx.int("ignore_index") {
         Some(index) => {
             let index = cx.scalar_like(index as f64, target)?;
-            Some(cx.compare("eq", target, index)?)
+            Some(cx.compare(Direction::Eq, target, index)?)
         }
         None => None,
     };
     let classes = match ignored {
         Some(ignored) => {
             let first = cx.scalar_like(0.0, target)?;
-            cx.plain("hbir.select", &[ignored, first, target])?
+            cx.emit(&Select {}, &[ignored, first, target])?
         }
         None => target,
     };
     let places = cx.unsqueeze(classes, &[1])?;
-    let along = || props([("axis", Attr::int(1))]);
-    let found = cx.emit("hbir.gather_elements", &[x, places], along())?;
+    let found = cx.emit(&GatherElements { axis: 1 }, &[x, places])?;
     let found = cx.emit(
-        "hbir.squeeze",
+        &Squeeze {
+            axes: Some(ints(&[1i64])),
+        },
         &[found],
-        props([("axes", Attr::ints(&[1i64]))]),
     )?;
-    let mut losses = cx.plain("hbir.neg", &[found])?;
+    let mut losses = cx.emit(&Neg {}, &[found])?;
     let weights = weights(cx, x, classes, ignored)?;
     if let Some(weights) = weights {
-        losses = cx.plain("hbir.mul", &[losses, weights])?;
+        losses = cx.emit(&Mul {}, &[losses, weights])?;
     }
     let reduction = cx.string("reduction").unwrap_or_else(|| "mean".into());
     let result = match (reduction.as_str(), weights) {
         ("none", _) => losses,
-        ("sum", _) => cx.reduce("sum", losses, &axes, false)?,
-        ("mean", None) => cx.reduce("mean", losses, &axes, false)?,
+        ("sum", _) => cx.reduce(ReduceKind::Sum, losses, &axes, false)?,
+        ("mean", None) => cx.reduce(ReduceKind::Mean, losses, &axes, false)?,
         ("mean", Some(weights)) => {
-            let sum = cx.reduce("sum", losses, &axes, false)?;
-            let total = cx.reduce("sum", weights, &axes, false)?;
-            cx.plain("hbir.div", &[sum, total])?
+            let sum = cx.reduce(ReduceKind::Sum, losses, &axes, false)?;
+            let total = cx.reduce(ReduceKind::Sum, weights, &axes, false)?;
+            cx.emit(&Div {}, &[sum, total])?
         }
         (found, _) => {
             let message = format!("`reduction` is `{found}`");
@@ -80,10 +82,7 @@ fn weights(
     ignored: Option<Val>,
 ) -> Result<Option<Val>, Stop> {
     let given = match cx.input(2) {
-        Some(weights) => {
-            let dict = props([("axis", Attr::int(0))]);
-            Some(cx.emit("hbir.gather", &[weights, classes], dict)?)
-        }
+        Some(weights) => Some(cx.emit(&Gather { axis: 0 }, &[weights, classes])?),
         None => None,
     };
     let Some(ignored) = ignored else {
@@ -94,5 +93,5 @@ fn weights(
         Some(given) => given,
         None => cx.scalar_like(1.0, x)?,
     };
-    cx.plain("hbir.select", &[ignored, zero, weight]).map(Some)
+    cx.emit(&Select {}, &[ignored, zero, weight]).map(Some)
 }

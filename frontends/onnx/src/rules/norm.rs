@@ -2,8 +2,11 @@
 
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
-use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, AttrDict};
+use crate::node::{Done, NodeCx};
+use optc_ops::{
+    Add, BatchNorm, Compare, Direction, Div, GroupNorm, InstanceNorm, LayerNorm, Mul, ReduceKind,
+    RmsNorm, Rsqrt, Select, Sqrt, Squeeze, Sub, ints,
+};
 
 /// The default `epsilon` of the standard.
 const EPSILON: f64 = 1e-5_f32 as f64;
@@ -23,11 +26,9 @@ pub(super) static RULES: &[Rule] = &[
 /// The rules of this family in the domain `com.microsoft`.
 pub(super) static MICROSOFT: &[Rule] = &[
     native("SimplifiedLayerNormalization", rms_norm),
-    decomposed("SkipLayerNormalization", |cx| {
-        skip_norm(cx, "hbir.layer_norm")
-    }),
+    decomposed("SkipLayerNormalization", |cx| skip_norm(cx, true)),
     decomposed("SkipSimplifiedLayerNormalization", |cx| {
-        skip_norm(cx, "hbir.rms_norm")
+        skip_norm(cx, false)
     }),
 ];
 
@@ -35,34 +36,34 @@ pub(super) static MICROSOFT: &[Rule] = &[
 const SKIP_EPSILON: f64 = 1e-12_f32 as f64;
 
 /// A normalization of `input + skip + bias`; output 3 is this sum.
-fn skip_norm(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+fn skip_norm(cx: &mut NodeCx<'_, '_>, centred: bool) -> Done {
     if cx.is_used(1) || cx.is_used(2) {
         return Err(Stop::opaque("its statistics are used"));
     }
     let (x, skip, scale) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
-    let centred = name == "hbir.layer_norm";
     let (beta, bias) = if centred {
         (cx.input(3), cx.input(4))
     } else {
         (None, cx.input(3))
     };
-    let mut sum = cx.plain("hbir.add", &[x, skip])?;
+    let mut sum = cx.emit(&Add {}, &[x, skip])?;
     if let Some(bias) = bias {
-        sum = cx.plain("hbir.add", &[sum, bias])?;
+        sum = cx.emit(&Add {}, &[sum, bias])?;
     }
     let axis = cx.axis(-1, cx.rank(sum)?)?;
-    let dict = props([
-        ("axis", Attr::int(axis as i64)),
-        ("epsilon", epsilon(cx, SKIP_EPSILON)),
-    ]);
+    let (axis, epsilon) = (axis as i64, epsilon(cx, SKIP_EPSILON));
     let operands: Vec<Val> = [sum, scale].into_iter().chain(beta).collect();
-    cx.finish(name, &operands, dict)?;
+    if centred {
+        cx.finish(&LayerNorm { axis, epsilon }, &operands)?;
+    } else {
+        cx.finish(&RmsNorm { axis, epsilon }, &operands)?;
+    }
     cx.set(3, sum);
     Ok(())
 }
 
-fn epsilon(cx: &NodeCx<'_, '_>, default: f64) -> Attr {
-    Attr::float(cx.float("epsilon", default))
+fn epsilon(cx: &NodeCx<'_, '_>, default: f64) -> f64 {
+    cx.float("epsilon", default)
 }
 
 fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -79,8 +80,8 @@ fn batch_norm(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.need(3)?,
         cx.need(4)?,
     ];
-    let dict = props([("epsilon", epsilon(cx, EPSILON))]);
-    cx.finish("hbir.batch_norm", &operands, dict)
+    let epsilon = epsilon(cx, EPSILON);
+    cx.finish(&BatchNorm { epsilon }, &operands)
 }
 
 /// In training: by the mean and variance of the batch; outputs 1 and 2 are those that run along.
@@ -101,14 +102,13 @@ fn batch_statistics(cx: &mut NodeCx<'_, '_>) -> Done {
     let axes: Vec<usize> = (0..rank).filter(|&d| d != 1).collect();
     let (mean, _, variance) = moments(cx, x, &axes)?;
     let flat = |cx: &mut NodeCx<'_, '_>, value| {
-        let axes: Vec<i64> = axes.iter().map(|&d| d as i64).collect();
-        let dict = props([("axes", Attr::ints(&axes))]);
-        cx.emit("hbir.squeeze", &[value], dict)
+        let axes = Some(ints(&axes));
+        cx.emit(&Squeeze { axes }, &[value])
     };
     let (mean, variance) = (flat(cx, mean)?, flat(cx, variance)?);
-    let dict = props([("epsilon", epsilon(cx, EPSILON))]);
+    let epsilon = epsilon(cx, EPSILON);
     let operands = [x, scale, bias, mean, variance];
-    let normal = cx.emit("hbir.batch_norm", &operands, dict)?;
+    let normal = cx.emit(&BatchNorm { epsilon }, &operands)?;
     cx.set(0, normal);
     let momentum = cx.float("momentum", f64::from(0.9_f32));
     let pairs = [(1, mean_so_far, mean), (2, variance_so_far, variance)];
@@ -118,9 +118,9 @@ fn batch_statistics(cx: &mut NodeCx<'_, '_>) -> Done {
                 cx.scalar_like(momentum, x)?,
                 cx.scalar_like(1.0 - momentum, x)?,
             );
-            let old = cx.plain("hbir.mul", &[so_far, old])?;
-            let new = cx.plain("hbir.mul", &[now, new])?;
-            let value = cx.plain("hbir.add", &[old, new])?;
+            let old = cx.emit(&Mul {}, &[so_far, old])?;
+            let new = cx.emit(&Mul {}, &[now, new])?;
+            let value = cx.emit(&Add {}, &[old, new])?;
             cx.set(output, value);
         }
     }
@@ -129,8 +129,8 @@ fn batch_statistics(cx: &mut NodeCx<'_, '_>) -> Done {
 
 fn instance_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = [cx.need(0)?, cx.need(1)?, cx.need(2)?];
-    let dict = props([("epsilon", epsilon(cx, EPSILON))]);
-    cx.finish("hbir.instance_norm", &operands, dict)
+    let epsilon = epsilon(cx, EPSILON);
+    cx.finish(&InstanceNorm { epsilon }, &operands)
 }
 
 /// `GroupNormalization`; before version 21 scale and bias have one element a group.
@@ -152,11 +152,11 @@ fn group_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     } else {
         (scale, bias)
     };
-    let dict = props([
-        ("epsilon", epsilon(cx, EPSILON)),
-        ("num_groups", Attr::int(groups)),
-    ]);
-    cx.finish("hbir.group_norm", &[x, scale, bias], dict)
+    let op = GroupNorm {
+        num_groups: groups,
+        epsilon: epsilon(cx, EPSILON),
+    };
+    cx.finish(&op, &[x, scale, bias])
 }
 
 /// Repeats each group's element for every channel of the group.
@@ -165,25 +165,20 @@ fn per_channel(cx: &mut NodeCx<'_, '_>, x: Val, groups: i64, channels: i64) -> R
         let message = format!("{channels} channels do not divide into {groups} groups");
         return Err(Stop::error("group-norm-groups", message));
     }
-    let shape = |list: &[i64]| props([("shape", Attr::ints(list))]);
-    let column = cx.emit("hbir.reshape", &[x], shape(&[groups, 1]))?;
-    let wide = cx.emit(
-        "hbir.broadcast",
-        &[column],
-        shape(&[groups, channels / groups]),
-    )?;
-    cx.emit("hbir.reshape", &[wide], shape(&[channels]))
+    let column = cx.reshape(x, &[groups, 1])?;
+    let wide = cx.broadcast(column, &[groups, channels / groups])?;
+    cx.reshape(wide, &[channels])
 }
 
 fn layer_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, scale) = (cx.need(0)?, cx.need(1)?);
     let axis = cx.axis(cx.int("axis").unwrap_or(-1), cx.rank(x)?)?;
-    let dict = props([
-        ("axis", Attr::int(axis as i64)),
-        ("epsilon", epsilon(cx, EPSILON)),
-    ]);
+    let op = LayerNorm {
+        axis: axis as i64,
+        epsilon: epsilon(cx, EPSILON),
+    };
     let operands: Vec<Val> = [x, scale].into_iter().chain(cx.input(2)).collect();
-    cx.finish("hbir.layer_norm", &operands, dict)?;
+    cx.finish(&op, &operands)?;
     if cx.is_used(1) || cx.is_used(2) {
         layer_statistics(cx, x, axis)?;
     }
@@ -195,8 +190,8 @@ fn layer_statistics(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Done {
     let axes: Vec<usize> = (axis..cx.rank(x)?).collect();
     let (mean, _, variance) = moments(cx, x, &axes)?;
     let epsilon = cx.scalar_like(cx.float("epsilon", EPSILON), x)?;
-    let sum = cx.emit("hbir.add", &[variance, epsilon], AttrDict::new())?;
-    let inverse = cx.emit("hbir.rsqrt", &[sum], AttrDict::new())?;
+    let sum = cx.emit(&Add {}, &[variance, epsilon])?;
+    let inverse = cx.emit(&Rsqrt {}, &[sum])?;
     cx.set(1, mean);
     cx.set(2, inverse);
     Ok(())
@@ -204,10 +199,10 @@ fn layer_statistics(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize) -> Done {
 
 /// The mean along `axes`, the distance from it, and the variance; all with these dimensions kept.
 fn moments(cx: &mut NodeCx<'_, '_>, x: Val, axes: &[usize]) -> Result<(Val, Val, Val), Stop> {
-    let mean = cx.reduce("mean", x, axes, true)?;
-    let distance = cx.emit("hbir.sub", &[x, mean], AttrDict::new())?;
-    let square = cx.emit("hbir.mul", &[distance, distance], AttrDict::new())?;
-    let variance = cx.reduce("mean", square, axes, true)?;
+    let mean = cx.reduce(ReduceKind::Mean, x, axes, true)?;
+    let distance = cx.emit(&Sub {}, &[x, mean])?;
+    let square = cx.emit(&Mul {}, &[distance, distance])?;
+    let variance = cx.reduce(ReduceKind::Mean, square, axes, true)?;
     Ok((mean, distance, variance))
 }
 
@@ -217,11 +212,8 @@ fn rms_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     }
     let (x, scale) = (cx.need(0)?, cx.need(1)?);
     let axis = cx.axis(cx.int("axis").unwrap_or(-1), cx.rank(x)?)?;
-    let dict = props([
-        ("axis", Attr::int(axis as i64)),
-        ("epsilon", epsilon(cx, EPSILON)),
-    ]);
-    cx.finish("hbir.rms_norm", &[x, scale], dict)
+    let (axis, epsilon) = (axis as i64, epsilon(cx, EPSILON));
+    cx.finish(&RmsNorm { axis, epsilon }, &[x, scale])
 }
 
 /// `x / max(norm(x), tiny)`; a vector of zeros stays zero.
@@ -229,20 +221,21 @@ fn lp_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let axis = cx.axis(cx.int("axis").unwrap_or(-1), cx.rank(x)?)?;
     let kind = match cx.int("p").unwrap_or(2) {
-        1 => "l1",
-        2 => "l2",
+        1 => ReduceKind::L1,
+        2 => ReduceKind::L2,
         p => return Err(Stop::opaque(format!("its norm is of order {p}"))),
     };
     let norm = cx.reduce(kind, x, &[axis], true)?;
     let zero = cx.scalar_like(0.0, x)?;
     let one = cx.scalar_like(1.0, x)?;
     let vanishes = cx.emit(
-        "hbir.compare",
+        &Compare {
+            direction: Direction::Eq,
+        },
         &[norm, zero],
-        props([("direction", Attr::str("eq"))]),
     )?;
-    let divisor = cx.emit("hbir.select", &[vanishes, one, norm], AttrDict::new())?;
-    cx.finish("hbir.div", &[x, divisor], AttrDict::new())
+    let divisor = cx.emit(&Select {}, &[vanishes, one, norm])?;
+    cx.finish(&Div {}, &[x, divisor])
 }
 
 /// `(x - mean) / (sqrt(variance) + 1e-9)`, as the function body in the standard says.
@@ -251,8 +244,8 @@ fn mean_variance(cx: &mut NodeCx<'_, '_>) -> Done {
     let axes = cx.ints("axes").unwrap_or_else(|| vec![0, 2, 3]);
     let axes = cx.axes(&axes, cx.rank(x)?)?;
     let (_, distance, variance) = moments(cx, x, &axes)?;
-    let deviation = cx.emit("hbir.sqrt", &[variance], AttrDict::new())?;
+    let deviation = cx.emit(&Sqrt {}, &[variance])?;
     let tiny = cx.scalar_like(1e-9, x)?;
-    let divisor = cx.emit("hbir.add", &[deviation, tiny], AttrDict::new())?;
-    cx.finish("hbir.div", &[distance, divisor], AttrDict::new())
+    let divisor = cx.emit(&Add {}, &[deviation, tiny])?;
+    cx.finish(&Div {}, &[distance, divisor])
 }

@@ -9,7 +9,9 @@ use crate::builder::{Stop, Val};
 use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
 use crate::tensor::dtype;
+use optc_ir::op::Operation;
 use optc_ir::{Attr, AttrDict, DType, Type};
+use optc_ops::{Add, Div, LeakyRelu, Matmul, Max, Min, Mul, ReduceKind, Round, Sigmoid, Sub};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
@@ -28,13 +30,11 @@ pub(super) static MICROSOFT: &[Rule] = &[
     decomposed("MatMulIntegerToFloat", |cx| {
         matmul_integer_to_float(cx, 2, 3, 4, 5)
     }),
-    decomposed("QLinearAdd", |cx| qlinear_binary(cx, "hbir.add")),
+    decomposed("QLinearAdd", |cx| qlinear_binary(cx, &Add {})),
     decomposed("QLinearGlobalAveragePool", qlinear_global_pool),
     decomposed("QLinearLeakyRelu", qlinear_leaky_relu),
-    decomposed("QLinearMul", |cx| qlinear_binary(cx, "hbir.mul")),
-    decomposed("QLinearSigmoid", |cx| {
-        qlinear_unary(cx, "hbir.sigmoid", AttrDict::new())
-    }),
+    decomposed("QLinearMul", |cx| qlinear_binary(cx, &Mul {})),
+    decomposed("QLinearSigmoid", |cx| qlinear_unary(cx, &Sigmoid {})),
     native("QuantizeLinear", quantize),
 ];
 
@@ -125,7 +125,7 @@ fn quantize(cx: &mut NodeCx<'_, '_>) -> Done {
         operands[0] = cx.cast(operands[0], scale)?;
     }
     dict.set("to", Attr::Type(Type::Scalar(to)));
-    cx.finish("hbir.quantize", &operands, dict)
+    cx.finish_named("hbir.quantize", &operands, dict)
 }
 
 /// `cast(round(x / scale) + zero)`; the cast saturates.
@@ -134,12 +134,12 @@ fn quantize_blocks(cx: &mut NodeCx<'_, '_>, block: i64, to: DType) -> Done {
     let scale = by_block(cx, x, scale, block)?;
     let dtype = cx.dtype(scale)?;
     let wide = cx.cast(x, dtype)?;
-    let ratio = cx.plain("hbir.div", &[wide, scale])?;
-    let mut result = cx.plain("hbir.round", &[ratio])?;
+    let ratio = cx.emit(&Div {}, &[wide, scale])?;
+    let mut result = cx.emit(&Round {}, &[ratio])?;
     if let Some(zero) = cx.input(2) {
         let zero = by_block(cx, x, zero, block)?;
         let zero = cx.cast(zero, dtype)?;
-        result = cx.plain("hbir.add", &[result, zero])?;
+        result = cx.emit(&Add {}, &[result, zero])?;
     }
     let result = cx.cast(result, to)?;
     cx.set(0, result);
@@ -174,7 +174,7 @@ fn quantize_small(cx: &mut NodeCx<'_, '_>, to: DType) -> Done {
     let scale = small_scale(cx, x)?;
     let dtype = cx.dtype(scale)?;
     let wide = cx.cast(x, dtype)?;
-    let ratio = cx.plain("hbir.div", &[wide, scale])?;
+    let ratio = cx.emit(&Div {}, &[wide, scale])?;
     let result = cast_to(cx, ratio, to)?;
     cx.set(0, result);
     Ok(())
@@ -186,12 +186,12 @@ fn dequantize(cx: &mut NodeCx<'_, '_>) -> Done {
         let scale = small_scale(cx, x)?;
         let dtype = cx.dtype(scale)?;
         let wide = cx.cast(x, dtype)?;
-        return cx.finish("hbir.mul", &[wide, scale], AttrDict::new());
+        return cx.finish(&Mul {}, &[wide, scale]);
     }
     let block = cx.int("block_size").unwrap_or(0);
     if block == 0 {
         let Linear { operands, dict } = Linear::of(cx)?;
-        return cx.finish("hbir.dequantize", &operands, dict);
+        return cx.finish_named("hbir.dequantize", &operands, dict);
     }
     let (x, scale) = (cx.need(0)?, cx.need(1)?);
     let scale = by_block(cx, x, scale, block)?;
@@ -200,9 +200,9 @@ fn dequantize(cx: &mut NodeCx<'_, '_>) -> Done {
     if let Some(zero) = cx.input(2) {
         let zero = by_block(cx, x, zero, block)?;
         let zero = cx.cast(zero, dtype)?;
-        wide = cx.plain("hbir.sub", &[wide, zero])?;
+        wide = cx.emit(&Sub {}, &[wide, zero])?;
     }
-    cx.finish("hbir.mul", &[wide, scale], AttrDict::new())
+    cx.finish(&Mul {}, &[wide, scale])
 }
 
 /// A tensor quantized to `ui8` by its own range.
@@ -217,18 +217,18 @@ fn ranged(cx: &mut NodeCx<'_, '_>, x: Val) -> Result<Ranged, Stop> {
     let axes: Vec<usize> = (0..cx.rank(x)?).collect();
     let zero = cx.scalar_like(0.0, x)?;
     let steps = cx.scalar_like(255.0, x)?;
-    let least = cx.reduce("min", x, &axes, false)?;
-    let least = cx.plain("hbir.min", &[least, zero])?;
-    let greatest = cx.reduce("max", x, &axes, false)?;
-    let greatest = cx.plain("hbir.max", &[greatest, zero])?;
-    let span = cx.plain("hbir.sub", &[greatest, least])?;
-    let scale = cx.plain("hbir.div", &[span, steps])?;
-    let below = cx.plain("hbir.sub", &[zero, least])?;
-    let point = cx.plain("hbir.div", &[below, scale])?;
-    let point = cx.plain("hbir.round", &[point])?;
+    let least = cx.reduce(ReduceKind::Min, x, &axes, false)?;
+    let least = cx.emit(&Min {}, &[least, zero])?;
+    let greatest = cx.reduce(ReduceKind::Max, x, &axes, false)?;
+    let greatest = cx.emit(&Max {}, &[greatest, zero])?;
+    let span = cx.emit(&Sub {}, &[greatest, least])?;
+    let scale = cx.emit(&Div {}, &[span, steps])?;
+    let below = cx.emit(&Sub {}, &[zero, least])?;
+    let point = cx.emit(&Div {}, &[below, scale])?;
+    let point = cx.emit(&Round {}, &[point])?;
     let zero = cx.cast(point, DType::UI8)?;
     let to = props([("to", Attr::Type(Type::Scalar(DType::UI8)))]);
-    let y = cx.emit("hbir.quantize", &[x, scale, zero], to)?;
+    let y = cx.emit_named("hbir.quantize", &[x, scale, zero], to)?;
     Ok(Ranged { y, scale, zero })
 }
 
@@ -256,7 +256,7 @@ fn requantize(cx: &mut NodeCx<'_, '_>, x: Val, scale: usize, zero: usize) -> Don
         }
     }
     let to = props([("to", Attr::Type(Type::Scalar(to)))]);
-    cx.finish("hbir.quantize", &operands, to)
+    cx.finish_named("hbir.quantize", &operands, to)
 }
 
 /// The integers of inputs `a` and `b`, less their zero points, multiplied; in `si32`.
@@ -267,7 +267,7 @@ fn integer_product(
 ) -> Result<Val, Stop> {
     let a = centred(cx, a, a_zero, true)?;
     let b = centred(cx, b, b_zero, false)?;
-    cx.plain("hbir.matmul", &[a, b])
+    cx.emit(&Matmul { to: None }, &[a, b])
 }
 
 /// A scale of a row, or of everything, so that it broadcasts to a product.
@@ -282,10 +282,10 @@ fn row_scale(cx: &mut NodeCx<'_, '_>, scale: Val) -> Result<Val, Stop> {
 fn scaled(cx: &mut NodeCx<'_, '_>, product: Val, scales: [Val; 2]) -> Result<Val, Stop> {
     let left = row_scale(cx, scales[0])?;
     let float = cx.dtype(left)?;
-    let factor = cx.plain("hbir.mul", &[left, scales[1]])?;
+    let factor = cx.emit(&Mul {}, &[left, scales[1]])?;
     let factor = scalar(cx, factor)?;
     let wide = cx.cast(product, float)?;
-    cx.plain("hbir.mul", &[wide, factor])
+    cx.emit(&Mul {}, &[wide, factor])
 }
 
 /// A tensor of one element without its dimensions.
@@ -316,7 +316,7 @@ fn matmul_integer_to_float(
     let product = integer_product(cx, (0, 1), (a_zero, b_zero))?;
     let mut result = scaled(cx, product, scales)?;
     if let Some(bias) = cx.input(6) {
-        result = cx.plain("hbir.add", &[result, bias])?;
+        result = cx.emit(&Add {}, &[result, bias])?;
     }
     cx.set(0, result);
     Ok(())
@@ -327,12 +327,12 @@ fn dynamic_quantize_matmul(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, b_scale) = (cx.need(0)?, cx.need(2)?);
     let Ranged { y, scale, zero } = ranged(cx, x)?;
     let (y, zero) = (cx.cast(y, DType::SI32)?, cx.cast(zero, DType::SI32)?);
-    let a = cx.plain("hbir.sub", &[y, zero])?;
+    let a = cx.emit(&Sub {}, &[y, zero])?;
     let b = centred(cx, 1, 3, false)?;
-    let product = cx.plain("hbir.matmul", &[a, b])?;
+    let product = cx.emit(&Matmul { to: None }, &[a, b])?;
     let mut result = scaled(cx, product, [scale, b_scale])?;
     if let Some(bias) = cx.input(4) {
-        result = cx.plain("hbir.add", &[result, bias])?;
+        result = cx.emit(&Add {}, &[result, bias])?;
     }
     cx.set(0, result);
     Ok(())
@@ -355,7 +355,7 @@ fn distances(cx: &mut NodeCx<'_, '_>, x: Val, zero: Option<Val>) -> Result<Val, 
     let Some(zero) = zero else { return Ok(wide) };
     let zero = cx.cast(zero, DType::SI32)?;
     let zero = by_channel(cx, zero, after)?;
-    cx.plain("hbir.sub", &[wide, zero])
+    cx.emit(&Sub {}, &[wide, zero])
 }
 
 fn conv_integer(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -379,8 +379,8 @@ fn qlinear_conv(cx: &mut NodeCx<'_, '_>) -> Done {
     let wide = cx.cast(y, float)?;
     let x_scale = scalar(cx, x_scale)?;
     let w_scale = by_channel(cx, w_scale, after)?;
-    let factor = cx.plain("hbir.mul", &[x_scale, w_scale])?;
-    let y = cx.plain("hbir.mul", &[wide, factor])?;
+    let factor = cx.emit(&Mul {}, &[x_scale, w_scale])?;
+    let y = cx.emit(&Mul {}, &[wide, factor])?;
     requantize(cx, y, 6, 7)
 }
 
@@ -391,24 +391,24 @@ fn floats(cx: &mut NodeCx<'_, '_>, i: usize) -> Result<Val, Stop> {
     if let Some(zero) = cx.input(i + 2) {
         operands.push(scalar(cx, zero)?);
     }
-    cx.emit("hbir.dequantize", &operands, AttrDict::new())
+    cx.emit_named("hbir.dequantize", &operands, AttrDict::new())
 }
 
-fn qlinear_binary(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+fn qlinear_binary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
     let (a, b) = (floats(cx, 0)?, floats(cx, 3)?);
-    let result = cx.plain(name, &[a, b])?;
+    let result = cx.emit(op, &[a, b])?;
     requantize(cx, result, 6, 7)
 }
 
-fn qlinear_unary(cx: &mut NodeCx<'_, '_>, name: &str, dict: AttrDict) -> Done {
+fn qlinear_unary<T: Operation>(cx: &mut NodeCx<'_, '_>, op: &T) -> Done {
     let x = floats(cx, 0)?;
-    let result = cx.emit(name, &[x], dict)?;
+    let result = cx.emit(op, &[x])?;
     requantize(cx, result, 3, 4)
 }
 
 fn qlinear_leaky_relu(cx: &mut NodeCx<'_, '_>) -> Done {
-    let alpha = Attr::float(cx.float("alpha", f64::from(0.01_f32)));
-    qlinear_unary(cx, "hbir.leaky_relu", props([("alpha", alpha)]))
+    let alpha = cx.float("alpha", f64::from(0.01_f32));
+    qlinear_unary(cx, &LeakyRelu { alpha })
 }
 
 fn qlinear_global_pool(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -419,6 +419,6 @@ fn qlinear_global_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     } else {
         2..rank
     };
-    let mean = cx.reduce("mean", x, &spatial.collect::<Vec<_>>(), true)?;
+    let mean = cx.reduce(ReduceKind::Mean, x, &spatial.collect::<Vec<_>>(), true)?;
     requantize(cx, mean, 3, 4)
 }

@@ -3,29 +3,35 @@
 use super::shape::reshape_to;
 use super::{Rule, decomposed, native};
 use crate::entries::Entry;
-use crate::node::{Done, NodeCx, props};
-use optc_ir::{Attr, Dim};
+use crate::node::{Done, NodeCx};
+use optc_ir::Dim;
+use optc_ir::op::Operation;
+use optc_ops::{Flatten, LogSoftmax, ReduceKind, Softmax};
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
-    decomposed("GlobalAveragePool", |cx| global_pool(cx, "mean")),
-    decomposed("GlobalMaxPool", |cx| global_pool(cx, "max")),
-    native("LogSoftmax", |cx| softmax(cx, "hbir.log_softmax")),
-    native("ReduceL1", |cx| reduce(cx, "l1", 18)),
-    native("ReduceL2", |cx| reduce(cx, "l2", 18)),
-    native("ReduceLogSum", |cx| reduce(cx, "log_sum", 18)),
-    native("ReduceLogSumExp", |cx| reduce(cx, "log_sum_exp", 18)),
-    native("ReduceMax", |cx| reduce(cx, "max", 18)),
-    native("ReduceMean", |cx| reduce(cx, "mean", 18)),
-    native("ReduceMin", |cx| reduce(cx, "min", 18)),
-    native("ReduceProd", |cx| reduce(cx, "prod", 18)),
-    native("ReduceSum", |cx| reduce(cx, "sum", 13)),
-    native("ReduceSumSquare", |cx| reduce(cx, "sum_square", 18)),
-    native("Softmax", |cx| softmax(cx, "hbir.softmax")),
+    decomposed("GlobalAveragePool", |cx| global_pool(cx, ReduceKind::Mean)),
+    decomposed("GlobalMaxPool", |cx| global_pool(cx, ReduceKind::Max)),
+    native("LogSoftmax", |cx| softmax(cx, |axis| LogSoftmax { axis })),
+    native("ReduceL1", |cx| reduce(cx, ReduceKind::L1, 18)),
+    native("ReduceL2", |cx| reduce(cx, ReduceKind::L2, 18)),
+    native("ReduceLogSum", |cx| reduce(cx, ReduceKind::LogSum, 18)),
+    native("ReduceLogSumExp", |cx| {
+        reduce(cx, ReduceKind::LogSumExp, 18)
+    }),
+    native("ReduceMax", |cx| reduce(cx, ReduceKind::Max, 18)),
+    native("ReduceMean", |cx| reduce(cx, ReduceKind::Mean, 18)),
+    native("ReduceMin", |cx| reduce(cx, ReduceKind::Min, 18)),
+    native("ReduceProd", |cx| reduce(cx, ReduceKind::Prod, 18)),
+    native("ReduceSum", |cx| reduce(cx, ReduceKind::Sum, 13)),
+    native("ReduceSumSquare", |cx| {
+        reduce(cx, ReduceKind::SumSquare, 18)
+    }),
+    native("Softmax", |cx| softmax(cx, |axis| Softmax { axis })),
 ];
 
 /// A reduction; `since` is the version in which the axes became an input.
-fn reduce(cx: &mut NodeCx<'_, '_>, kind: &str, since: i64) -> Done {
+fn reduce(cx: &mut NodeCx<'_, '_>, kind: ReduceKind, since: i64) -> Done {
     let x = cx.need(0)?;
     let rank = cx.rank(x)?;
     let axes = if since <= cx.opset {
@@ -35,7 +41,16 @@ fn reduce(cx: &mut NodeCx<'_, '_>, kind: &str, since: i64) -> Done {
     };
     let axes = axes.filter(|a| !a.is_empty());
     let nothing = axes.is_none() && cx.flag("noop_with_empty_axes", false);
-    if nothing && matches!(kind, "sum" | "mean" | "max" | "min" | "prod") {
+    if nothing
+        && matches!(
+            kind,
+            ReduceKind::Sum
+                | ReduceKind::Mean
+                | ReduceKind::Max
+                | ReduceKind::Min
+                | ReduceKind::Prod
+        )
+    {
         cx.set(0, x);
         return Ok(());
     }
@@ -49,7 +64,7 @@ fn reduce(cx: &mut NodeCx<'_, '_>, kind: &str, since: i64) -> Done {
     Ok(())
 }
 
-fn global_pool(cx: &mut NodeCx<'_, '_>, kind: &str) -> Done {
+fn global_pool(cx: &mut NodeCx<'_, '_>, kind: ReduceKind) -> Done {
     let x = cx.need(0)?;
     let axes: Vec<usize> = (2..cx.rank(x)?).collect();
     let result = cx.reduce(kind, x, &axes, true)?;
@@ -58,18 +73,18 @@ fn global_pool(cx: &mut NodeCx<'_, '_>, kind: &str) -> Done {
 }
 
 /// `Softmax`; before version 13 it ran over all dimensions from the axis on.
-fn softmax(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+fn softmax<T: Operation>(cx: &mut NodeCx<'_, '_>, along: fn(i64) -> T) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;
     let axis = cx.int("axis").unwrap_or(if cx.opset < 13 { 1 } else { -1 });
     let axis = cx.axis(axis, dims.len())?;
-    let dict = |axis: usize| props([("axis", Attr::int(axis as i64))]);
     let flat = cx.opset < 13 && !dims[axis + 1..].iter().all(Dim::is_one);
     if !flat {
-        return cx.finish(name, &[x], dict(axis));
+        return cx.finish(&along(axis as i64), &[x]);
     }
-    let rows = cx.emit("hbir.flatten", &[x], dict(axis))?;
-    let result = cx.emit(name, &[rows], dict(1))?;
+    let axis = axis as i64;
+    let rows = cx.emit(&Flatten { axis }, &[x])?;
+    let result = cx.emit(&along(1), &[rows])?;
     let sizes: Vec<Entry> = dims.iter().map(Entry::from).collect();
     let result = reshape_to(cx, result, &sizes)?;
     cx.set(0, result);

@@ -5,6 +5,10 @@ use crate::builder::{NewOp, Stop, Val};
 use crate::entries::{Entry, clamp_slice};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Size, Tensor, TensorType, Type};
+use optc_ops::{
+    Broadcast, Concat, Flatten, Gather, Reshape, SpaceToDepth, Split, Squeeze, Tile, Transpose,
+    Trilu, Unsqueeze, ints,
+};
 
 /// How many elements at the end of an unknown extent are picked by their indices.
 const MAX_TAIL: i64 = 64;
@@ -68,11 +72,7 @@ fn concat(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.set(0, only);
         return Ok(());
     }
-    cx.finish(
-        "hbir.concat",
-        &inputs,
-        props([("axis", Attr::int(axis as i64))]),
-    )
+    cx.finish(&Concat { axis: axis as i64 }, &inputs)
 }
 
 fn transpose(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -83,7 +83,7 @@ fn transpose(cx: &mut NodeCx<'_, '_>) -> Done {
         .ints("perm")
         .filter(|p| !p.is_empty())
         .unwrap_or_else(reversed);
-    cx.finish("hbir.transpose", &[x], props([("perm", Attr::ints(&perm))]))
+    cx.finish(&Transpose { perm: ints(&perm) }, &[x])
 }
 
 fn flatten(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -95,11 +95,7 @@ fn flatten(cx: &mut NodeCx<'_, '_>) -> Done {
     } else {
         cx.axis(axis, rank)?
     };
-    cx.finish(
-        "hbir.flatten",
-        &[x],
-        props([("axis", Attr::int(axis as i64))]),
-    )
+    cx.finish(&Flatten { axis: axis as i64 }, &[x])
 }
 
 /// The length of the list of axes in input 1, where they are computed when the program runs.
@@ -126,7 +122,12 @@ fn squeeze_computed(cx: &mut NodeCx<'_, '_>, x: Val, count: usize) -> Done {
         } else {
             ones
         };
-        return cx.finish("hbir.squeeze", &[x], props([("axes", Attr::ints(&axes))]));
+        return cx.finish(
+            &Squeeze {
+                axes: Some(ints(&axes)),
+            },
+            &[x],
+        );
     }
     reshape_of_rank(cx, x, dims.len().checked_sub(count))
 }
@@ -172,7 +173,12 @@ fn squeeze(cx: &mut NodeCx<'_, '_>) -> Done {
             ));
         }
     };
-    cx.finish("hbir.squeeze", &[x], props([("axes", Attr::ints(&axes))]))
+    cx.finish(
+        &Squeeze {
+            axes: Some(ints(&axes)),
+        },
+        &[x],
+    )
 }
 
 fn unsqueeze(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -183,7 +189,7 @@ fn unsqueeze(cx: &mut NodeCx<'_, '_>) -> Done {
     let axes = cx.ints_or_input("axes", 1)?;
     let axes = axes.ok_or_else(|| Stop::error("missing-input", "the axes are missing"))?;
     let axes = cx.axes(&axes, cx.rank(x)? + axes.len())?;
-    cx.finish("hbir.unsqueeze", &[x], props([("axes", Attr::ints(&axes))]))
+    cx.finish(&Unsqueeze { axes: ints(&axes) }, &[x])
 }
 
 fn reshape(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -209,10 +215,10 @@ fn reshape(cx: &mut NodeCx<'_, '_>) -> Done {
 /// The elements of `x` in these extents, which may be symbols.
 pub(super) fn reshape_to(cx: &mut NodeCx<'_, '_>, x: Val, sizes: &[Entry]) -> Result<Val, Stop> {
     match shape_attr(sizes) {
-        Some(shape) => cx.emit("hbir.reshape", &[x], props([("shape", shape)])),
+        shape @ Some(_) => cx.emit(&Reshape { shape }, &[x]),
         None => {
             let ty = TensorType::new(sizes.iter().map(Entry::dim).collect(), cx.dtype(x)?);
-            cx.emit_typed("hbir.reshape", &[x], AttrDict::new(), ty)
+            cx.emit_typed(&Reshape { shape: None }, &[x], ty)
         }
     }
 }
@@ -228,7 +234,7 @@ fn reshape_declared(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
         return Err(Stop::opaque("its shape is computed at run time"));
     }
     let ty = TensorType::new(ty.dims.clone(), dtype);
-    let result = cx.emit_typed("hbir.reshape", &[x], AttrDict::new(), ty)?;
+    let result = cx.emit_typed(&Reshape { shape: None }, &[x], ty)?;
     cx.set(0, result);
     Ok(())
 }
@@ -286,12 +292,12 @@ fn product(mut factors: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 }
 
 /// The `shape` attribute: numbers, names of symbols and at most one -1.
-fn shape_attr(sizes: &[Entry]) -> Option<Attr> {
+fn shape_attr(sizes: &[Entry]) -> Option<Vec<Attr>> {
     let free = |e: &&Entry| e.is_unknown() || **e == Entry::Int(-1);
     if sizes.iter().filter(free).count() > 1 {
         return None;
     }
-    Some(Attr::Array(sizes.iter().map(size_attr).collect()))
+    Some(sizes.iter().map(size_attr).collect())
 }
 
 /// A size as an attribute: a number, or a named size as text; -1 where it is unknown.
@@ -333,8 +339,8 @@ fn expand(cx: &mut NodeCx<'_, '_>) -> Done {
     if shape.iter().any(Entry::is_unknown) {
         return Err(Stop::opaque("its shape is computed at run time"));
     }
-    let attr = shape_attr(&shape).ok_or_else(|| Stop::opaque("its shape has negative extents"))?;
-    cx.finish("hbir.broadcast", &[x], props([("shape", attr)]))
+    let shape = shape_attr(&shape).ok_or_else(|| Stop::opaque("its shape has negative extents"))?;
+    cx.finish(&Broadcast { shape: Some(shape) }, &[x])
 }
 
 fn common_extent(have: &Entry, want: &Entry) -> Entry {
@@ -353,20 +359,21 @@ fn tile(cx: &mut NodeCx<'_, '_>) -> Done {
         let repeats = cx.entries(1).ok_or_else(computed)?;
         let dims = cx.dims(x)?;
         let [apart, wide, merged] = repeated(&dims, &repeats).ok_or_else(computed)?;
-        let shape = Attr::Array(wide.iter().map(size_attr).collect());
+        let shape = Some(wide.iter().map(size_attr).collect());
         if apart.len() == dims.len() {
-            return cx.finish("hbir.broadcast", &[x], props([("shape", shape)]));
+            return cx.finish(&Broadcast { shape }, &[x]);
         }
         let apart = reshape_to(cx, x, &apart)?;
-        let wide = cx.emit("hbir.broadcast", &[apart], props([("shape", shape)]))?;
+        let wide = cx.emit(&Broadcast { shape }, &[apart])?;
         let tiled = reshape_to(cx, wide, &merged)?;
         cx.set(0, tiled);
         return Ok(());
     };
     cx.finish(
-        "hbir.tile",
+        &Tile {
+            repeats: ints(&repeats),
+        },
         &[x],
-        props([("repeats", Attr::ints(&repeats))]),
     )
 }
 
@@ -421,11 +428,8 @@ fn split(cx: &mut NodeCx<'_, '_>) -> Done {
         cx.set(0, x);
         return Ok(());
     }
-    let dict = props([
-        ("axis", Attr::int(axis as i64)),
-        ("sizes", Attr::ints(&sizes)),
-    ]);
-    let parts = cx.emit_all("hbir.split", &[x], dict)?;
+    let axis = axis as i64;
+    let parts = cx.emit_all(&Split { axis, sizes }, &[x])?;
     parts
         .into_iter()
         .enumerate()
@@ -606,11 +610,7 @@ fn tail_indices(dim: &Dim, start: i64, end: i64, step: i64) -> Option<Vec<i64>> 
 fn pick(cx: &mut NodeCx<'_, '_>, x: Val, axis: usize, indices: Vec<i64>) -> Result<Val, Stop> {
     let indices = Tensor::from_i64(DType::SI64, vec![indices.len()], indices);
     let indices = cx.b.literal(indices, cx.loc.clone());
-    cx.emit(
-        "hbir.gather",
-        &[x, indices],
-        props([("axis", Attr::int(axis as i64))]),
-    )
+    cx.emit(&Gather { axis: axis as i64 }, &[x, indices])
 }
 
 /// Start, limit and stride of one dimension.
@@ -674,7 +674,7 @@ fn emit_slice(cx: &mut NodeCx<'_, '_>, x: Val, bounds: &[Bounds]) -> Result<Val,
         ("limits", list(|b| &b.limit)),
         ("strides", Attr::ints(&strides)),
     ]);
-    cx.emit("hbir.slice", &[x], dict)
+    cx.emit_named("hbir.slice", &[x], dict)
 }
 
 /// `Pad`: negative amounts cut first.
@@ -711,7 +711,7 @@ pub(super) fn padded(
         ("mode", Attr::str(mode)),
         ("value", value),
     ]);
-    cx.emit("hbir.pad", &[x], dict)
+    cx.emit_named("hbir.pad", &[x], dict)
 }
 
 /// The amounts before and after each dimension.
@@ -832,8 +832,11 @@ fn center_crop_pad(cx: &mut NodeCx<'_, '_>) -> Done {
 fn depth_to_space(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let mode = cx.string("mode").unwrap_or_else(|| "DCR".into());
-    let dict = props([("blocksize", blocksize(cx)?), ("mode", Attr::str(&mode))]);
-    cx.finish("hbir.depth_to_space", &[x], dict)
+    let dict = props([
+        ("blocksize", Attr::int(blocksize(cx)?)),
+        ("mode", Attr::str(&mode)),
+    ]);
+    cx.finish_named("hbir.depth_to_space", &[x], dict)
 }
 
 fn space_to_depth(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -841,8 +844,8 @@ fn space_to_depth(cx: &mut NodeCx<'_, '_>) -> Done {
     if cx.string("mode").as_deref() == Some("CRD") {
         return space_to_depth_crd(cx, x);
     }
-    let dict = props([("blocksize", blocksize(cx)?)]);
-    cx.finish("hbir.space_to_depth", &[x], dict)
+    let blocksize = blocksize(cx)?;
+    cx.finish(&SpaceToDepth { blocksize }, &[x])
 }
 
 /// The depth of each channel stands before those of the next.
@@ -855,8 +858,8 @@ fn space_to_depth_crd(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     let [n, c, h, w] = [0, 1, 2, 3].map(|i| cx.extent(x, i));
     let (n, c, h, w) = (n?, c?, h? / b, w? / b);
     let blocks = cx.reshape(x, &[n, c, h, b, w, b])?;
-    let perm = Attr::ints(&[0i64, 1, 3, 5, 2, 4]);
-    let turned = cx.emit("hbir.transpose", &[blocks], props([("perm", perm)]))?;
+    let perm = vec![0, 1, 3, 5, 2, 4];
+    let turned = cx.emit(&Transpose { perm }, &[blocks])?;
     let depth = b.checked_mul(b).and_then(|bb| bb.checked_mul(c));
     let depth = depth.ok_or_else(|| Stop::opaque("its depth is too large"))?;
     let result = cx.reshape(turned, &[n, depth, h, w])?;
@@ -864,8 +867,8 @@ fn space_to_depth_crd(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     Ok(())
 }
 
-fn blocksize(cx: &NodeCx<'_, '_>) -> Result<Attr, Stop> {
-    let size = cx.int("blocksize").map(Attr::int);
+fn blocksize(cx: &NodeCx<'_, '_>) -> Result<i64, Stop> {
+    let size = cx.int("blocksize");
     size.ok_or_else(|| Stop::error("attribute-missing", "`blocksize` is missing"))
 }
 
@@ -876,11 +879,8 @@ fn trilu(cx: &mut NodeCx<'_, '_>) -> Done {
         (Some(_), Some([k, ..])) => *k,
         (Some(_), _) => return Err(Stop::opaque("its diagonal is computed at run time")),
     };
-    let dict = props([
-        ("upper", Attr::Bool(cx.flag("upper", true))),
-        ("k", Attr::int(k)),
-    ]);
-    cx.finish("hbir.trilu", &[x], dict)
+    let upper = cx.flag("upper", true);
+    cx.finish(&Trilu { k, upper }, &[x])
 }
 
 /// `Shape`: a constant where the extents are known, else an opaque operation that is only written

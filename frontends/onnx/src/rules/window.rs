@@ -6,20 +6,24 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, Dim, Tensor, TensorType};
+use optc_ops::{
+    Abs, Add, AvgPool, Div, MaxPool, MaxPoolIndices, Mul, Pow, ReduceKind, ScatterElements,
+    ScatterReduction, Sqrt, Squeeze, ints,
+};
 
 /// The most spatial dimensions that the operations have.
 const MAX_SPATIAL: usize = 3;
 
 /// The rules of this family.
 pub(super) static RULES: &[Rule] = &[
-    native("AveragePool", |cx| pool(cx, "hbir.avg_pool")),
+    native("AveragePool", avg_pool),
     native("Conv", |cx| conv(cx, false)),
     native("ConvTranspose", |cx| conv(cx, true)),
     decomposed("GlobalLpPool", global_lp_pool),
     native("GridSample", grid_sample),
     decomposed("LRN", local_response),
     decomposed("LpPool", lp_pool),
-    native("MaxPool", |cx| pool(cx, "hbir.max_pool")),
+    native("MaxPool", max_pool),
     decomposed("MaxUnpool", max_unpool),
     native("Resize", resize),
     native("Upsample", upsample),
@@ -158,7 +162,7 @@ fn fused_conv(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands: Vec<Val> = operands.into_iter().chain(cx.input(2)).collect();
     let mut result = convolve(cx, &operands, false)?;
     if let Some(more) = cx.input(3) {
-        result = cx.plain("hbir.add", &[result, more])?;
+        result = cx.emit(&Add {}, &[result, more])?;
     }
     let name = cx.string("activation").unwrap_or_default();
     let given = cx.attr("activation_params").map(|a| a.floats.clone());
@@ -209,7 +213,7 @@ pub(super) fn convolve(
         dict.set("transposed", Attr::Bool(true));
         dict.set("output_padding", Attr::ints(&output_padding));
     }
-    cx.emit("hbir.conv", operands, dict)
+    cx.emit_named("hbir.conv", operands, dict)
 }
 
 /// The window of `ConvTranspose` and its output padding; an output shape is met by the pads.
@@ -267,7 +271,8 @@ fn transposed_window(
     ))
 }
 
-fn pool(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
+/// The window of a pooling over the only input, and its input.
+fn pooled(cx: &NodeCx<'_, '_>) -> Result<(Val, Window), Stop> {
     let x = cx.need(0)?;
     let dims = spatial(cx, x)?;
     if cx.ints("kernel_shape").is_none() {
@@ -277,27 +282,45 @@ fn pool(cx: &mut NodeCx<'_, '_>, name: &str) -> Done {
         ));
     }
     let kernel = list(cx, "kernel_shape", dims.len(), 1)?;
-    let window = window(cx, &dims, kernel)?;
-    let mut dict = props([
-        ("kernel", Attr::ints(&window.kernel)),
-        ("strides", Attr::ints(&window.strides)),
-        ("pads", Attr::ints(&window.pads)),
-        ("dilations", Attr::ints(&window.dilations)),
-        ("ceil_mode", Attr::Bool(cx.flag("ceil_mode", false))),
-    ]);
-    if name == "hbir.avg_pool" {
-        dict.set(
-            "count_include_pad",
-            Attr::Bool(cx.flag("count_include_pad", false)),
-        );
-    }
-    if name == "hbir.max_pool" && cx.is_used(1) {
-        let order = Attr::int(cx.int("storage_order").unwrap_or(0));
-        let dict = dict.clone().with("storage_order", order);
-        let indices = cx.emit("hbir.max_pool_indices", &[x], dict)?;
+    Ok((x, window(cx, &dims, kernel)?))
+}
+
+fn avg_pool(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, window) = pooled(cx)?;
+    let op = AvgPool {
+        kernel: window.kernel,
+        strides: Some(window.strides),
+        dilations: Some(window.dilations),
+        pads: Some(window.pads),
+        ceil_mode: cx.flag("ceil_mode", false),
+        count_include_pad: cx.flag("count_include_pad", false),
+    };
+    cx.finish(&op, &[x])
+}
+
+fn max_pool(cx: &mut NodeCx<'_, '_>) -> Done {
+    let (x, window) = pooled(cx)?;
+    let op = MaxPool {
+        kernel: window.kernel,
+        strides: Some(window.strides),
+        dilations: Some(window.dilations),
+        pads: Some(window.pads),
+        ceil_mode: cx.flag("ceil_mode", false),
+    };
+    if cx.is_used(1) {
+        let op = op.clone();
+        let places = MaxPoolIndices {
+            kernel: op.kernel,
+            strides: op.strides,
+            dilations: op.dilations,
+            pads: op.pads,
+            ceil_mode: op.ceil_mode,
+            storage_order: cx.int("storage_order").unwrap_or(0),
+        };
+        let indices = cx.emit(&places, &[x])?;
         cx.set(1, indices);
     }
-    cx.finish(name, &[x], dict)
+    cx.finish(&op, &[x])
 }
 
 /// The sum of a norm's powers over each window, by a convolution of every channel with ones.
@@ -324,7 +347,7 @@ fn lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
         ("dilations", Attr::ints(&window.dilations)),
         ("group", Attr::int(channels)),
     ]);
-    let sum = cx.emit("hbir.conv", &[powers, ones], dict)?;
+    let sum = cx.emit_named("hbir.conv", &[powers, ones], dict)?;
     let result = root(cx, sum, order)?;
     cx.set(0, result);
     Ok(())
@@ -358,13 +381,13 @@ fn reach_over(window: &mut Window, dims: &[Dim]) -> Result<(), Stop> {
 
 /// `|x|^p`
 fn powers(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
-    let size = cx.plain("hbir.abs", &[x])?;
+    let size = cx.emit(&Abs {}, &[x])?;
     match order {
         1 => Ok(size),
-        2 => cx.plain("hbir.mul", &[x, x]),
+        2 => cx.emit(&Mul {}, &[x, x]),
         _ => {
             let order = cx.scalar_like(order as f64, x)?;
-            cx.plain("hbir.pow", &[size, order])
+            cx.emit(&Pow {}, &[size, order])
         }
     }
 }
@@ -373,11 +396,11 @@ fn powers(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
 fn root(cx: &mut NodeCx<'_, '_>, x: Val, order: i64) -> Result<Val, Stop> {
     match order {
         1 => Ok(x),
-        2 => cx.plain("hbir.sqrt", &[x]),
+        2 => cx.emit(&Sqrt {}, &[x]),
         0 => Err(Stop::opaque("its norm is of order 0")),
         _ => {
             let order = cx.scalar_like(1.0 / order as f64, x)?;
-            cx.plain("hbir.pow", &[x, order])
+            cx.emit(&Pow {}, &[x, order])
         }
     }
 }
@@ -387,7 +410,7 @@ fn global_lp_pool(cx: &mut NodeCx<'_, '_>) -> Done {
     let order = cx.int("p").unwrap_or(2);
     let axes: Vec<usize> = (2..cx.rank(x)?).collect();
     let powers = powers(cx, x, order)?;
-    let sum = cx.reduce("sum", powers, &axes, true)?;
+    let sum = cx.reduce(ReduceKind::Sum, powers, &axes, true)?;
     let result = root(cx, sum, order)?;
     cx.set(0, result);
     Ok(())
@@ -412,29 +435,30 @@ fn local_response(cx: &mut NodeCx<'_, '_>) -> Done {
     let mut pads = vec![0i64; 2 * spatial];
     kernel[0] = size;
     (pads[0], pads[spatial]) = ((size - 1) / 2, size / 2);
-    let square = cx.plain("hbir.mul", &[x, x])?;
+    let square = cx.emit(&Mul {}, &[x, x])?;
     let deeper = cx.unsqueeze(square, &[1])?;
-    let dict = props([
-        ("kernel", Attr::ints(&kernel)),
-        ("strides", Attr::ints(&ones)),
-        ("pads", Attr::ints(&pads)),
-        ("dilations", Attr::ints(&ones)),
-        ("ceil_mode", Attr::Bool(false)),
-        ("count_include_pad", Attr::Bool(true)),
-    ]);
-    let mean = cx.emit("hbir.avg_pool", &[deeper], dict)?;
+    let mean = AvgPool {
+        kernel,
+        strides: Some(ones.clone()),
+        dilations: Some(ones),
+        pads: Some(pads),
+        ceil_mode: false,
+        count_include_pad: true,
+    };
+    let mean = cx.emit(&mean, &[deeper])?;
     let mean = cx.emit(
-        "hbir.squeeze",
+        &Squeeze {
+            axes: Some(ints(&[1i64])),
+        },
         &[mean],
-        props([("axes", Attr::ints(&[1i64]))]),
     )?;
     let alpha = cx.scalar_like(cx.float("alpha", f64::from(1e-4_f32)), x)?;
     let bias = cx.scalar_like(cx.float("bias", 1.0), x)?;
     let beta = cx.scalar_like(cx.float("beta", 0.75), x)?;
-    let scaled = cx.plain("hbir.mul", &[mean, alpha])?;
-    let sum = cx.plain("hbir.add", &[scaled, bias])?;
-    let divisor = cx.plain("hbir.pow", &[sum, beta])?;
-    cx.finish("hbir.div", &[x, divisor], AttrDict::new())
+    let scaled = cx.emit(&Mul {}, &[mean, alpha])?;
+    let sum = cx.emit(&Add {}, &[scaled, bias])?;
+    let divisor = cx.emit(&Pow {}, &[sum, beta])?;
+    cx.finish(&Div {}, &[x, divisor])
 }
 
 /// Each element at its place, as a number in the whole result, among zeros.
@@ -467,8 +491,11 @@ fn max_unpool(cx: &mut NodeCx<'_, '_>) -> Done {
     let zeros =
         cx.b.splat(TensorType::fixed(&[whole], dtype), zero, cx.loc.clone());
     let (x, places) = (cx.reshape(x, &[-1])?, cx.reshape(places, &[-1])?);
-    let dict = props([("axis", Attr::int(0)), ("reduction", Attr::str("none"))]);
-    let flat = cx.emit("hbir.scatter_elements", &[zeros, places, x], dict)?;
+    let scatter = ScatterElements {
+        axis: 0,
+        reduction: ScatterReduction::None,
+    };
+    let flat = cx.emit(&scatter, &[zeros, places, x])?;
     let mut result = cx.reshape(flat, &sizes)?;
     if high.iter().any(|&h| h != 0) {
         let low = vec![0i64; high.len()];
@@ -495,7 +522,7 @@ fn grid_sample(cx: &mut NodeCx<'_, '_>) -> Done {
         ("padding_mode", Attr::str(&padding)),
         ("align_corners", Attr::Bool(cx.flag("align_corners", false))),
     ]);
-    cx.finish("hbir.grid_sample", &operands, dict)
+    cx.finish_named("hbir.grid_sample", &operands, dict)
 }
 
 fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
@@ -560,7 +587,7 @@ fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
         let value = cx.float("extrapolation_value", 0.0);
         dict.set("extrapolation_value", Attr::float(value));
     }
-    cx.finish("hbir.resize", &[x], dict)
+    cx.finish_named("hbir.resize", &[x], dict)
 }
 
 /// The part that is resized: where it starts along every dimension, then where it ends, in parts of
@@ -717,5 +744,5 @@ fn upsample(cx: &mut NodeCx<'_, '_>) -> Done {
     dict.set("mode", Attr::str(&mode));
     dict.set("coordinate_transformation_mode", Attr::str("asymmetric"));
     dict.set("nearest_mode", Attr::str("floor"));
-    cx.finish("hbir.resize", &[x], dict)
+    cx.finish_named("hbir.resize", &[x], dict)
 }
