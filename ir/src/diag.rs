@@ -171,6 +171,19 @@ impl Diagnostic {
     pub fn hint(self, hint: impl std::fmt::Display) -> Diagnostic {
         self.note(format!("hint: {hint}"))
     }
+    /// Adds the known name nearest to `name` as a hint, if one is near; `sigil` stands before it.
+    #[must_use]
+    pub fn suggest<'a>(
+        self,
+        sigil: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Diagnostic {
+        match nearest(name, known) {
+            Some(near) => self.hint(format!("did you mean {sigil}{near}?")),
+            None => self,
+        }
+    }
 }
 
 /// A line of the source and where in it something stands; numbers count from 1, columns in
@@ -305,41 +318,22 @@ fn visible(c: char) -> char {
     }
 }
 
-/// The known name nearest to `name`, if one is near.
+/// Characters of the longest name that others are compared with: the time grows with its square.
+const LONGEST_NAME: usize = 128;
+
+/// The known name nearest to `name`, if one is near: a third of its characters may be inserted, deleted,
+/// changed or swapped with a neighbour. Of equally near names it is the first.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = name.chars().count() / 3;
-    let mut best: Option<(usize, &str)> = None;
-    for other in known {
-        let distance = edit_distance(name, other, limit);
-        if distance <= limit && best.is_none_or(|(d, _)| distance < d) {
-            best = Some((distance, other));
-        }
+    let length = name.chars().count();
+    let limit = length / 3;
+    if LONGEST_NAME < length {
+        return None;
     }
-    best.map(|(_, other)| other)
-}
-
-/// The number of insertions, deletions, changes and swaps of neighbours between two words; more
-/// than `limit` counts as `limit + 1`.
-fn edit_distance(a: &str, b: &str, limit: usize) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > limit {
-        return limit + 1;
-    }
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut d = (row[j] + usize::from(x != y))
-                .min(row[j + 1] + 1)
-                .min(next[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                d = d.min(before[j - 1] + 1);
-            }
-            next.push(d);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or(0).min(limit + 1)
+    let near = |other: &&str| other.chars().count().abs_diff(length) <= limit;
+    let known = known.into_iter().filter(near);
+    let distances = known.map(|other| (strsim::osa_distance(name, other), other));
+    let best = distances.min_by_key(|&(distance, _)| distance);
+    best.filter(|&(distance, _)| distance <= limit)
+        .map(|(_, other)| other)
 }

@@ -229,6 +229,13 @@ impl PassList {
         for item in split_top(text) {
             let (name, options) = split_item(item)?;
             if let Some(pipeline) = crate::pipeline::named(name) {
+                if !options.trim().is_empty() {
+                    let message = format!("the pipeline `{name}` takes no options");
+                    let diag = Diagnostic::error("unknown-option", message);
+                    return Err(Box::new(
+                        diag.note("write its passes out and give them theirs"),
+                    ));
+                }
                 for pass in pipeline {
                     stages.push(self.stage(pass, "")?);
                 }
@@ -246,8 +253,10 @@ impl PassList {
             .find(|p| p.info().name == name)
             .ok_or_else(|| {
                 let known: Vec<_> = self.infos().iter().map(|i| i.name).collect();
-                let diag = Diagnostic::error("unknown-pass", format!("found no pass `{name}`"));
-                Box::new(diag.note(format!("wanted one of {}", known.join(", "))))
+                let diag = Diagnostic::error("unknown-pass", format!("found no pass `{name}`"))
+                    .note(format!("wanted one of {}", known.join(", ")));
+                let pipelines = crate::pipeline::NAMED.iter().map(|(name, _)| *name);
+                Box::new(diag.suggest("", name, known.into_iter().chain(pipelines)))
             })?;
         let mut values = IndexMap::new();
         for part in options.split([' ', ',']).filter(|p| !p.is_empty()) {
@@ -255,10 +264,12 @@ impl PassList {
             if !pass.info().options.iter().any(|o| o.name == key) {
                 let known: Vec<_> = pass.info().options.iter().map(|o| o.name).collect();
                 let message = format!("pass `{name}` has no option `{key}`");
-                let diag = Diagnostic::error("unknown-option", message);
-                return Err(Box::new(
-                    diag.note(format!("wanted one of {}", known.join(", "))),
-                ));
+                let wanted = match known.is_empty() {
+                    true => "it takes no options".to_owned(),
+                    false => format!("wanted one of {}", known.join(", ")),
+                };
+                let diag = Diagnostic::error("unknown-option", message).note(wanted);
+                return Err(Box::new(diag.suggest("", key, known)));
             }
             values.insert(key.to_owned(), value.to_owned());
         }

@@ -8,11 +8,12 @@ pub const DEFAULT: &[&str] = &[
     "view-fold",
 ];
 
+/// Every named pipeline with its passes, sorted by name.
+pub const NAMED: &[(&str, &[&str])] = &[("default", DEFAULT)];
+
 /// The passes of a pipeline of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static [&'static str]> {
-    match name {
-        "default" => Some(DEFAULT),
-        _ => None,
-    }
+    let found = NAMED.iter().find(|(known, _)| *known == name);
+    found.map(|(_, passes)| *passes)
 }
