@@ -22,19 +22,28 @@ pub use formats::{Format, tiles_text};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use thiserror::Error;
+use toml::Spanned;
 
 /// One level of memory.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MemoryLevel {
     /// Its name.
     pub name: String,
     /// Its size in bytes; absent for main memory.
-    #[serde(default)]
     pub bytes: Option<u64>,
-    /// Bytes a second.
+    /// Bytes a second, above 0.
     pub bandwidth: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    name: String,
+    #[serde(default)]
+    bytes: Option<u64>,
+    bandwidth: Spanned<f64>,
 }
 
 /// One functional unit.
@@ -110,13 +119,13 @@ struct File {
     #[serde(default)]
     generations: Vec<String>,
     #[serde(default)]
-    generation: Option<String>,
+    generation: Option<Spanned<String>>,
     #[serde(default)]
-    formats: Vec<Format>,
+    formats: Vec<Spanned<Format>>,
     #[serde(default)]
-    memory: Vec<MemoryLevel>,
+    memory: Vec<Memory>,
     units: BTreeMap<String, Unit>,
-    families: BTreeMap<String, FamilyRow>,
+    families: BTreeMap<Spanned<String>, FamilyRow>,
 }
 
 /// Whose rules the blocks of a tiled program keep.
@@ -201,8 +210,30 @@ pub enum TargetError {
         fault: String,
     },
     /// The file is not TOML of the right form.
-    #[error("target file: {0}")]
+    #[error("{}", .0.message())]
     Syntax(#[from] toml::de::Error),
+    /// Something is wrong at this place of the file, in bytes.
+    #[error("{error}")]
+    At {
+        /// The place.
+        span: Range<usize>,
+        /// What is wrong.
+        error: Box<TargetError>,
+    },
+    /// No operation is of the family.
+    #[error("no operation is of the family `{family}`")]
+    UnknownFamily {
+        /// The family.
+        family: String,
+    },
+    /// A bandwidth that nothing has.
+    #[error("memory `{memory}` has a bandwidth of {found}, wanted a number above 0")]
+    Bandwidth {
+        /// The level of memory.
+        memory: String,
+        /// What the file says.
+        found: f64,
+    },
     /// A row names a unit that does not exist.
     #[error("family `{family}` runs on unit `{unit}`, which is not declared under [units]")]
     MissingUnit {
@@ -221,6 +252,33 @@ pub enum TargetError {
         /// The missing key.
         parameter: &'static str,
     },
+}
+
+impl TargetError {
+    fn at(self, span: Range<usize>) -> TargetError {
+        let error = Box::new(self);
+        TargetError::At { span, error }
+    }
+
+    /// The place in the file, in bytes, if it is known.
+    #[must_use]
+    pub fn span(&self) -> Option<Range<usize>> {
+        match self {
+            TargetError::At { span, .. } => Some(span.clone()),
+            TargetError::Syntax(error) => error.span(),
+            _ => None,
+        }
+    }
+
+    /// The family that no operation has, where that is what is wrong.
+    #[must_use]
+    pub fn unknown_family(&self) -> Option<&str> {
+        match self {
+            TargetError::At { error, .. } => error.unknown_family(),
+            TargetError::UnknownFamily { family } => Some(family),
+            _ => None,
+        }
+    }
 }
 
 const BUILTIN: &[(&str, &str)] = &[
@@ -300,33 +358,73 @@ impl Target {
             .map(|(_, text)| *text)
     }
 
+    /// The file of a built-in target, which reads back as that target; one of another generation than the
+    /// first has its name and its generation written into it.
+    #[must_use]
+    pub fn file(name: &str) -> Option<String> {
+        let target = Self::builtin(name).ok()?;
+        let base = name.split_once(':').map_or(name, |(base, _)| base);
+        let mut head = true;
+        let line = |line: &str| {
+            head &= !line.starts_with('[');
+            match line.split_once(" = ").map(|(key, _)| key) {
+                Some("name") if head => format!("name = \"{}\"\n", target.name),
+                Some("generation") if head => format!("generation = \"{}\"\n", target.generation),
+                _ => format!("{line}\n"),
+            }
+        };
+        Some(Self::source(base)?.lines().map(line).collect())
+    }
+
     /// Reads a target file.
     ///
     /// # Errors
-    /// Its syntax, a unit that is missing, a rule without its parameter.
+    /// Its syntax, a unit that is missing, a rule without its parameter, a bandwidth that is not above 0.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
+        Self::read(text, None)
+    }
+
+    /// Reads a target file whose rows may speak of these families alone.
+    ///
+    /// # Errors
+    /// As for [`Target::parse`]; a family that is not among these.
+    pub fn parse_with(text: &str, families: &[&str]) -> Result<Target, TargetError> {
+        Self::read(text, Some(families))
+    }
+
+    fn read(text: &str, known: Option<&[&str]>) -> Result<Target, TargetError> {
         let file: File = toml::from_str(text)?;
-        for (family, row) in &file.families {
-            check_row(family, row, &file.units)?;
-        }
-        for (i, format) in file.formats.iter().enumerate() {
-            if let Some(fault) = format.fault(&file.generations) {
-                return Err(TargetError::Format {
-                    index: i + 1,
-                    fault,
-                });
+        let mut families = BTreeMap::new();
+        for (family, row) in file.families {
+            let span = family.span();
+            let family = family.into_inner();
+            if known.is_some_and(|known| !known.contains(&family.as_str())) {
+                return Err(TargetError::UnknownFamily { family }.at(span));
             }
+            check_row(&family, &row, &file.units).map_err(|error| error.at(span))?;
+            families.insert(family, row);
         }
-        let generation = file
-            .generation
-            .or_else(|| file.generations.first().cloned());
+        let memory: Result<_, _> = file.memory.into_iter().map(memory_level).collect();
+        let mut formats = Vec::with_capacity(file.formats.len());
+        for (i, format) in file.formats.into_iter().enumerate() {
+            if let Some(fault) = format.get_ref().fault(&file.generations) {
+                let index = i + 1;
+                return Err(TargetError::Format { index, fault }.at(format.span()));
+            }
+            formats.push(format.into_inner());
+        }
+        let (generation, place) = match file.generation {
+            Some(stated) => (Some(stated.get_ref().clone()), stated.span()),
+            None => (file.generations.first().cloned(), 0..0),
+        };
         let generation = generation.unwrap_or_default();
         if !generation.is_empty() && !file.generations.contains(&generation) {
-            return Err(TargetError::Generation {
+            let error = TargetError::Generation {
                 name: file.name,
                 generation,
                 known: file.generations.join(", "),
-            });
+            };
+            return Err(error.at(place));
         }
         Ok(Target {
             name: file.name,
@@ -337,10 +435,10 @@ impl Target {
             programs: file.programs,
             generations: file.generations,
             generation,
-            formats: file.formats,
-            memory: file.memory,
+            formats,
+            memory: memory?,
             units: file.units,
-            families: file.families,
+            families,
         })
     }
 
@@ -355,6 +453,19 @@ impl Target {
     pub fn accept(&self, family: &str) -> Accept {
         self.row(family).map_or(NO_ROW, |row| row.accept)
     }
+}
+
+fn memory_level(memory: Memory) -> Result<MemoryLevel, TargetError> {
+    let (found, span) = (*memory.bandwidth.get_ref(), memory.bandwidth.span());
+    if !(found.is_finite() && 0.0 < found) {
+        let memory = memory.name;
+        return Err(TargetError::Bandwidth { memory, found }.at(span));
+    }
+    Ok(MemoryLevel {
+        name: memory.name,
+        bytes: memory.bytes,
+        bandwidth: found,
+    })
 }
 
 fn check_row(
@@ -474,6 +585,45 @@ mod tests {
     }
 
     #[test]
+    fn what_nothing_has_is_refused_at_its_place() {
+        let at = |text: &str, families: &[&str]| {
+            let error = Target::parse_with(text, families).unwrap_err();
+            let span = error.span().unwrap();
+            (text[span].to_owned(), error.to_string())
+        };
+        let head = "name='t'\nsummary=''\nspelling='order'\n";
+        for bandwidth in ["-1.0", "0.0", "nan", "inf"] {
+            let text =
+                format!("{head}[[memory]]\nname='m'\nbandwidth={bandwidth}\n[units]\n[families]\n");
+            let (place, message) = at(&text, &[]);
+            assert_eq!(place, bandwidth);
+            assert!(message.contains("wanted a number above 0"), "{message}");
+        }
+        let text =
+            format!("{head}[units.x]\nsummary=''\n[families]\nconf={{unit='x',accept='any'}}\n");
+        let (place, message) = at(&text, &["conv"]);
+        assert_eq!(
+            (place.as_str(), message.as_str()),
+            ("conf", "no operation is of the family `conf`")
+        );
+        assert!(Target::parse_with(&text, &["conf"]).is_ok());
+    }
+
+    #[test]
+    fn the_file_of_a_target_reads_back() {
+        let names = Target::names().into_iter().chain(["tpu:v3", "tpu:v6e"]);
+        for name in names {
+            let text = Target::file(name).unwrap();
+            assert_eq!(
+                Target::parse(&text).unwrap(),
+                Target::builtin(name).unwrap()
+            );
+        }
+        assert_eq!(Target::file("cpu").as_deref(), Target::source("cpu"));
+        assert_eq!(Target::file("gpu"), None);
+    }
+
+    #[test]
     fn faults_are_named() {
         let text = "name='t'\nsummary=''\nspelling='order'\n[units]\n[families]\nconv={unit='x',accept='any'}";
         let error = Target::parse(text).unwrap_err().to_string();
@@ -487,7 +637,12 @@ mod tests {
             error,
             "family `conv` accepts `last-block`, which needs `block` of at least 1"
         );
-        assert!(Target::parse("name = 3").is_err());
+        let error = Target::parse("name = 3").unwrap_err();
+        assert_eq!(error.span(), Some(7..8));
+        assert_eq!(
+            error.to_string(),
+            "invalid type: integer `3`, expected a string"
+        );
         let error = Target::builtin("gpu").unwrap_err().to_string();
         assert_eq!(
             error,

@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::input::read_file;
 use crate::program::Program;
-use crate::target::default_target;
 use optc_check::stats::Stats;
+use crate::target::{default_target, find_with};
 use optc_interp::DataSource;
 use optc_ir::size::SizeTable;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
@@ -87,6 +87,15 @@ impl Compiler {
     /// Further rewrite rules, to add to.
     pub fn extra_mut(&mut self) -> &mut ExtraRules {
         &mut self.extra
+    }
+
+    /// The target of this name, or the one in this file, whose rows may speak of the families of this
+    /// compiler's operations.
+    ///
+    /// # Errors
+    /// As for [`find_target`](crate::find_target).
+    pub fn find_target(&self, name: &str) -> Result<Target, Error> {
+        find_with(name, &self.registry)
     }
 
     /// Reads and verifies a file; its format is told by its extension unless `from` says it.

@@ -4,28 +4,55 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::input::read_text;
 use crate::program::Program;
-use optc_ir::{Diagnostic, TensorType};
+use optc_ir::{Diagnostic, Registry, Span, TensorType};
 use optc_layout::Spelling;
-use optc_target::Target;
+use optc_target::{Target, TargetError};
 use std::path::Path;
 
 /// The target of this name, or the one in this file when the text ends in `.toml` or holds a path
-/// separator.
+/// separator. The families that a file speaks of are those of the operations that are built in;
+/// [`Compiler::find_target`](crate::Compiler::find_target) knows further ones.
 ///
 /// # Errors
 /// There is no such target; the file cannot be read or is refused.
 pub fn find_target(name: &str) -> Result<Target, Error> {
+    find_with(name, &optc_ops::registry())
+}
+
+/// The same with the families of these operations.
+pub(crate) fn find_with(name: &str, registry: &Registry) -> Result<Target, Error> {
     let path = Path::new(name);
     if !name.contains(['/', '\\']) && path.extension().is_none_or(|e| e != "toml") {
         return Target::builtin(name).map_err(|e| {
             let hint = "a target of your own is given by its file, --target=path/to/target.toml";
             let diag = Diagnostic::error("unknown-target", e.to_string()).note(hint);
-            Error::about("--target", diag)
+            Error::about("--target", diag.suggest("", name, Target::names()))
         });
     }
     let text = read_text(path)?;
-    Target::parse(&text)
-        .map_err(|e| Error::about(name, Diagnostic::error("target-file", e.to_string())))
+    let mut families: Vec<&str> = registry.all().iter().map(|decl| decl.family()).collect();
+    families.sort_unstable();
+    families.dedup();
+    Target::parse_with(&text, &families).map_err(|e| refused(name, text, &e, &families))
+}
+
+/// The refusal of a target file, at its place in the file.
+fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> Error {
+    let mut diag = Diagnostic::error("target-file", error.to_string());
+    if let Some(family) = error.unknown_family() {
+        diag = diag.note(format!("the families are {}", families.join(", ")));
+        diag = diag.suggest("", family, families.iter().copied());
+    }
+    if let Some(span) = error.span() {
+        let place = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (start, end) = (place(span.start), place(span.end));
+        diag = diag.at(Span { start, end }, "");
+    }
+    Error {
+        diagnostics: vec![diag],
+        file: name.to_owned(),
+        source: text.into(),
+    }
 }
 
 /// The target of a program for which none is given: the one that chose its layouts
