@@ -107,6 +107,19 @@ pub const CODES: &[Code] = &[
         "a module built by code, past the verifier, with an `hbir.neg` of type `none`",
         "take such values out of the function before running it",
     ),
+    Code::command(
+        "run-opaque",
+        "an operation that is kept as it is has no semantics to run; `optc verify` takes it for a function of its operands where it has no effect",
+        &[(
+            "in.ir",
+            r#"func.func @main() -> tensor<2xf32> {
+  %0 = "hbir.opaque"() <{kind = "Foo", effect = "pure"}> : () -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}"#,
+        )],
+        "optc run in.ir --output out.npz",
+        r#"leave the operation out of what is run; where it is known to have no effect, say so: `effect = "pure"`"#,
+    ),
     Code::input(
         "run-result-type",
         "a result has another shape or element type, or the operation another number of results, than declared",

@@ -3,15 +3,18 @@
 use crate::compare::{Mismatch, compare, compare_exact};
 use crate::data::DataSource;
 use crate::error::RunError;
-use crate::naive::run_naive;
+use crate::naive::Physical;
 use crate::ports::{argument_keys, result_keys};
 use crate::random::{Fill, random_inputs};
-use crate::reference::run_reference;
+use crate::reference::Logical;
 use crate::scope::{find_func, type_text};
 use crate::sizes::choices;
+use crate::uninterpreted::{Opaque, named_functions};
+use crate::walk::{Program, reachable, run};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Bindings, Func, Module, Registry, Tensor};
-use std::fmt;
+use optc_ir::text::print;
+use optc_ir::{Bindings, Func, Module, Registry, Structure, Tensor};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// How two programs are compared.
@@ -25,6 +28,11 @@ pub struct EquivalenceOptions {
     pub edges: Vec<Fill>,
     /// Whether both programs are also run on their physical layouts.
     pub naive: bool,
+    /// Whether opaque operations without effects stand for functions of their operands that nobody knows;
+    /// otherwise a program with one cannot be run.
+    pub uninterpreted: bool,
+    /// How messages call the two programs.
+    pub names: [String; 2],
     /// The sizes of symbols. What is not bound gets another size for each name, or the same for all
     /// where the first program does not run so: up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) and as far
     /// as all values have no more than [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements.
@@ -43,6 +51,8 @@ impl Default for EquivalenceOptions {
                 Fill::Unique(1),
             ],
             naive: true,
+            uninterpreted: false,
+            names: ["the first program", "the second program"].map(str::to_owned),
             bindings: Bindings::default(),
         }
     }
@@ -61,14 +71,22 @@ pub enum Execution {
     NaiveB,
 }
 
-impl fmt::Display for Execution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Execution::ReferenceA => "the first program",
-            Execution::ReferenceB => "the second program",
-            Execution::NaiveA => "the first program on its layouts",
-            Execution::NaiveB => "the second program on its layouts",
-        })
+impl Execution {
+    /// Whether it is the first program.
+    #[must_use]
+    pub fn is_first(self) -> bool {
+        matches!(self, Execution::ReferenceA | Execution::NaiveA)
+    }
+
+    /// What was run, where the programs are called so.
+    #[must_use]
+    pub fn describe(self, [a, b]: &[String; 2]) -> String {
+        match self {
+            Execution::ReferenceA => a.clone(),
+            Execution::ReferenceB => b.clone(),
+            Execution::NaiveA => format!("{a} on its layouts"),
+            Execution::NaiveB => format!("{b} on its layouts"),
+        }
     }
 }
 
@@ -79,10 +97,12 @@ pub enum NotEquivalent {
     #[error("{0}")]
     Boundary(String),
     /// One of them cannot be run.
-    #[error("{which} cannot be run ({fill:?}, seed {seed}{sizes}): {source}")]
+    #[error("{} cannot be run ({fill:?}, seed {seed}{sizes}): {source}", which.describe(names))]
     Run {
         /// Which program and how.
         which: Execution,
+        /// How the programs are called.
+        names: [String; 2],
         /// What the inputs held.
         fill: Fill,
         /// The seed of the inputs.
@@ -94,13 +114,16 @@ pub enum NotEquivalent {
     },
     /// An output differs.
     #[error(
-        "output `{output}` of {which} differs from {wanted} ({fill:?}, seed {seed}{sizes}): {mismatch}"
+        "output `{output}` of {} differs from {} ({fill:?}, seed {seed}{sizes}): {mismatch}",
+        which.describe(names), wanted.describe(names)
     )]
     Differs {
         /// The key of the output, of the first program.
         output: String,
         /// Which program and how.
         which: Execution,
+        /// How the programs are called.
+        names: [String; 2],
         /// What it was compared with.
         wanted: Execution,
         /// What the inputs held.
@@ -131,17 +154,22 @@ pub fn equivalent(
     data_b: &dyn DataSource,
     options: &EquivalenceOptions,
 ) -> Result<(), NotEquivalent> {
-    let boundary = |e: RunError| NotEquivalent::Boundary(e.to_string());
-    let func_a = find_func(a, &options.func).map_err(boundary)?;
-    let func_b = find_func(b, &options.func).map_err(boundary)?;
-    let matching = Matching::new(func_a, func_b)?;
+    let names = &options.names;
+    let boundary = |name: &str, e: RunError| NotEquivalent::Boundary(format!("{name}: {e}"));
+    let func_a = find_func(a, &options.func).map_err(|e| boundary(&names[0], e))?;
+    let func_b = find_func(b, &options.func).map_err(|e| boundary(&names[1], e))?;
+    let matching = Matching::new(func_a, func_b, names)?;
+    let same = options
+        .uninterpreted
+        .then(|| same_functions(a, b, registry));
     let first = options.seeds.first().copied().unwrap_or(0);
     let (mut sizes, equal) = choices([(a, func_a), (b, func_b)], &options.bindings);
     if let Some(equal) = equal {
         let runs = |sizes: &Bindings| {
             let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
+            let program = program(a, registry, data_a, same.as_ref());
             let (func, given) = (&options.func, &options.bindings);
-            run_reference(a, registry, func, &inputs, data_a, given)
+            run(program, &mut Logical::<false>, func, &inputs, given)
         };
         if runs(&sizes).is_err() {
             sizes = equal;
@@ -156,6 +184,7 @@ pub fn equivalent(
             fill,
             seed,
             sizes: &sizes,
+            same: same.as_ref(),
         };
         let inputs = random_inputs(a, &options.func, fill, seed, &sizes, registry);
         let inputs = inputs.map_err(|e| trial.failed(Execution::ReferenceA, e))?;
@@ -175,6 +204,45 @@ pub fn equivalent(
     Ok(())
 }
 
+fn program<'a>(
+    module: &'a Module,
+    registry: &'a Registry,
+    data: &'a dyn DataSource,
+    same: Option<&'a IndexSet<Arc<str>>>,
+) -> Program<'a> {
+    Program {
+        module,
+        registry,
+        data,
+        opaque: same.map_or(Opaque::Refused, Opaque::Functions),
+    }
+}
+
+/// The functions that opaque operations of the first program name and that both programs have, with the
+/// same text and the same texts of all that they call.
+fn same_functions(a: &Module, b: &Module, registry: &Registry) -> IndexSet<Arc<str>> {
+    let text = |module: &Module, name: &str| {
+        let func = module.funcs.iter().find(|f| &*f.name == name)?;
+        let funcs = reachable(module, func).into_iter().cloned().collect();
+        Some(print(&Module {
+            funcs,
+            ..Module::default()
+        }))
+    };
+    let mut same = IndexSet::new();
+    for func in &a.funcs {
+        let ops = func.body.iter().map(|&op| &func.ops[op]);
+        let opaque = ops.filter(|op| registry.structure(&op.name) == Structure::Opaque);
+        for name in opaque.flat_map(|op| named_functions(&op.props)) {
+            let found = text(a, name);
+            if !same.contains(name) && found.is_some() && found == text(b, name) {
+                same.insert(Arc::from(name));
+            }
+        }
+    }
+    same
+}
+
 /// The keys of the second program for those of the first.
 struct Matching {
     args: IndexMap<String, String>,
@@ -182,16 +250,21 @@ struct Matching {
 }
 
 impl Matching {
-    fn new(a: &Func, b: &Func) -> Result<Matching, NotEquivalent> {
-        let args = pair_keys("argument", argument_keys(a), argument_keys(b))?;
-        let results = pair_keys("result", result_keys(a), result_keys(b))?;
+    fn new(a: &Func, b: &Func, names: &[String; 2]) -> Result<Matching, NotEquivalent> {
+        let args = pair_keys("argument", argument_keys(a), argument_keys(b), names)?;
+        let results = pair_keys("result", result_keys(a), result_keys(b), names)?;
         let matching = Matching { args, results };
-        matching.check_types(a, b)?;
+        matching.check_types(a, b, names)?;
         Ok(matching)
     }
 
     /// The arguments' types must agree but for their layouts.
-    fn check_types(&self, a: &Func, b: &Func) -> Result<(), NotEquivalent> {
+    fn check_types(
+        &self,
+        a: &Func,
+        b: &Func,
+        [name_a, name_b]: &[String; 2],
+    ) -> Result<(), NotEquivalent> {
         let keys_b = argument_keys(b);
         for ((key_a, key_b), &value) in self.args.iter().zip(&a.args) {
             let Some(at) = keys_b.iter().position(|k| k == key_b) else {
@@ -200,7 +273,7 @@ impl Matching {
             let (left, right) = (type_text(a.ty(value)), type_text(b.ty(b.args[at])));
             if left != right {
                 return Err(NotEquivalent::Boundary(format!(
-                    "argument `{key_a}` is {left} in the first program and {right} in the second"
+                    "argument `{key_a}` is {left} in {name_a} and {right} in {name_b}"
                 )));
             }
         }
@@ -219,11 +292,12 @@ fn pair_keys(
     what: &str,
     a: Vec<String>,
     b: Vec<String>,
+    [name_a, name_b]: &[String; 2],
 ) -> Result<IndexMap<String, String>, NotEquivalent> {
     if a.len() != b.len() {
         let (na, nb) = (a.len(), b.len());
         return Err(NotEquivalent::Boundary(format!(
-            "the first program has {na} {what}s, the second has {nb}"
+            "{name_a} has {na} {what}s, {name_b} has {nb}"
         )));
     }
     let (set_a, set_b): (IndexSet<&String>, IndexSet<&String>) =
@@ -242,6 +316,8 @@ struct Trial<'a> {
     seed: u64,
     /// The sizes of all names in the arguments.
     sizes: &'a Bindings,
+    /// The functions that opaque operations may name, where these are functions themselves.
+    same: Option<&'a IndexSet<Arc<str>>>,
 }
 
 impl Trial<'_> {
@@ -261,6 +337,7 @@ impl Trial<'_> {
     fn failed(&self, which: Execution, source: RunError) -> NotEquivalent {
         NotEquivalent::Run {
             which,
+            names: self.options.names.clone(),
             fill: self.fill,
             seed: self.seed,
             sizes: self.chosen(),
@@ -275,12 +352,16 @@ impl Trial<'_> {
         inputs: &IndexMap<String, Tensor>,
         data: &dyn DataSource,
     ) -> Result<IndexMap<String, Tensor>, NotEquivalent> {
-        let execute = match which {
-            Execution::ReferenceA | Execution::ReferenceB => run_reference,
-            Execution::NaiveA | Execution::NaiveB => run_naive,
-        };
+        let program = program(module, self.registry, data, self.same);
         let (func, bindings) = (&self.options.func, &self.options.bindings);
-        let outputs = execute(module, self.registry, func, inputs, data, bindings);
+        let outputs = match which {
+            Execution::ReferenceA | Execution::ReferenceB => {
+                run(program, &mut Logical::<false>, func, inputs, bindings)
+            }
+            Execution::NaiveA | Execution::NaiveB => {
+                run(program, &mut Physical::default(), func, inputs, bindings)
+            }
+        };
         outputs.map_err(|e| self.failed(which, e))
     }
 
@@ -330,6 +411,7 @@ impl Trial<'_> {
         NotEquivalent::Differs {
             output: output.to_owned(),
             which,
+            names: self.options.names.clone(),
             wanted,
             fill,
             seed,

@@ -30,6 +30,14 @@ pub enum RunError {
         /// The limit.
         limit: u64,
     },
+    /// Functions call functions without end, or deeper than a run follows.
+    #[error("@{func}: calls are nested more than {limit} deep")]
+    Depth {
+        /// The function.
+        func: String,
+        /// The limit.
+        limit: usize,
+    },
     /// An operation cannot be executed.
     #[error("`{op}` in @{func}{}: {source}", place(loc))]
     Op {
@@ -64,6 +72,7 @@ impl RunError {
             RunError::NoFunction { .. } => "function-missing",
             RunError::Input(e) => e.code(),
             RunError::Steps { .. } => "run-steps",
+            RunError::Depth { .. } => "run-call",
             RunError::Op { source, .. } | RunError::Boundary { source, .. } => source.code(),
         }
     }
@@ -73,11 +82,21 @@ impl RunError {
     pub fn to_diagnostic(&self) -> Diagnostic {
         let diag = Diagnostic::error(self.code(), self.to_string());
         match self {
-            RunError::Op { span, .. } if *span != Span::default() => {
-                diag.at(*span, "executed here")
+            RunError::Op { span, source, .. } => {
+                let diag = match *span == Span::default() {
+                    true => diag,
+                    false => diag.at(*span, "executed here"),
+                };
+                match &**source {
+                    OpFailure::Opaque { .. } => diag.hint(
+                        "`optc verify` takes opaque operations without effects for functions of their operands",
+                    ),
+                    _ => diag,
+                }
             }
-            RunError::Op { .. }
-            | RunError::Steps { .. }
+            RunError::Steps { .. } => diag
+                .note("functions that each call another one twice double the work at every level"),
+            RunError::Depth { .. }
             | RunError::NoFunction { .. }
             | RunError::Input(_)
             | RunError::Boundary { .. } => diag,
@@ -195,6 +214,14 @@ pub enum OpFailure {
     /// Nothing declares the operation.
     #[error("the operation is not known, so it has no semantics to run")]
     Unknown,
+    /// An operation of another format that is kept as it is.
+    #[error("the operator `{kind}` is opaque: {problem}")]
+    Opaque {
+        /// Its name in its own format.
+        kind: String,
+        /// Why it cannot be run.
+        problem: String,
+    },
     /// The operation is not well formed.
     #[error("the operation is not well formed: {0}")]
     Invalid(#[from] OpError),
@@ -271,9 +298,6 @@ pub enum OpFailure {
     /// The called function failed.
     #[error("{0}")]
     Inner(Box<str>),
-    /// Calls are nested too deeply.
-    #[error("calls are nested more than {0} deep")]
-    Depth(usize),
     /// An operand that nothing defined before.
     #[error("operand {0} is not defined before this operation")]
     Undefined(usize),
@@ -328,7 +352,8 @@ impl OpFailure {
             OpFailure::NotTensor { .. } => "run-not-tensor",
             OpFailure::TooLarge { .. } => "tensor-too-large",
             OpFailure::Data(_) | OpFailure::Constant(_) => "constant-data",
-            OpFailure::NoCallee(_) | OpFailure::Call { .. } | OpFailure::Depth(_) => "run-call",
+            OpFailure::NoCallee(_) | OpFailure::Call { .. } => "run-call",
+            OpFailure::Opaque { .. } => "run-opaque",
             OpFailure::Undefined(_) => "run-undefined",
             OpFailure::Layout(_) => "run-layout",
             OpFailure::Tile(_) => "run-tile",

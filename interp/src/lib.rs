@@ -19,6 +19,7 @@ mod reference;
 mod scope;
 mod sizes;
 mod tiled;
+mod uninterpreted;
 mod walk;
 
 pub use codes::CODES;

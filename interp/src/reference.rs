@@ -2,6 +2,7 @@
 
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
+use crate::uninterpreted::Opaque;
 use crate::walk::{Direct, Memory, Program, run};
 use indexmap::IndexMap;
 use optc_ir::{Bindings, Module, Registry, Structure, Tensor, TensorType};
@@ -25,17 +26,13 @@ pub fn run_reference(
     data: &dyn DataSource,
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
-    run(
-        Program {
-            module,
-            registry,
-            data,
-        },
-        &mut Logical::<false>,
-        func,
-        inputs,
-        bindings,
-    )
+    let program = Program {
+        module,
+        registry,
+        data,
+        opaque: Opaque::Refused,
+    };
+    run(program, &mut Logical::<false>, func, inputs, bindings)
 }
 
 /// Holds values as logical tensors; `TILED`: groups run by their plan.

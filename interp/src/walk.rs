@@ -7,6 +7,7 @@ use crate::ports::{argument_keys, result_keys};
 use crate::scope::well_formed;
 use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
 use crate::tiled::{Schedule, TileFault, run_group, schedule};
+use crate::uninterpreted::{self, Opaque};
 use indexmap::IndexMap;
 use optc_ir::analysis::last_uses;
 use optc_ir::entity::EntityId;
@@ -65,6 +66,7 @@ pub(crate) struct Program<'a> {
     pub(crate) module: &'a Module,
     pub(crate) registry: &'a Registry,
     pub(crate) data: &'a dyn DataSource,
+    pub(crate) opaque: Opaque<'a>,
 }
 
 /// Runs a function of the program on named inputs.
@@ -76,7 +78,7 @@ pub(crate) fn run<M: Memory>(
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
     let func = find_func(program.module, func)?;
-    let found = count_steps(program.module, func);
+    let (found, ends) = count_steps(program.module, func);
     if MAX_STEPS < found {
         return Err(RunError::Steps {
             func: func.name.to_string(),
@@ -84,12 +86,18 @@ pub(crate) fn run<M: Memory>(
             limit: MAX_STEPS,
         });
     }
+    if !ends {
+        return Err(RunError::Depth {
+            func: func.name.to_string(),
+            limit: MAX_CALL_DEPTH,
+        });
+    }
     let scope = bind_inputs(func, inputs, bindings)?;
     let args = argument_keys(func)
         .iter()
         .map(|k| Rc::new(inputs[k].clone()))
         .collect();
-    let results = run_func(program, memory, func, args, scope, 0)?;
+    let results = run_func(program, memory, func, args, scope)?;
     let results = results.into_iter().map(Rc::unwrap_or_clone);
     Ok(result_keys(func).into_iter().zip(results).collect())
 }
@@ -116,8 +124,8 @@ pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func>
 
 /// How many operations a run of a function executes: there is no control flow but calls, so that this
 /// is known before. Calls are counted level by level as deep as they may nest, so that functions which
-/// call themselves have a count too.
-fn count_steps(module: &Module, entry: &Func) -> u64 {
+/// call themselves have a count too; false where calls nest deeper.
+fn count_steps(module: &Module, entry: &Func) -> (u64, bool) {
     let funcs = reachable(module, entry);
     let places: IndexMap<&str, usize> = funcs.iter().map(|f| &*f.name).zip(0..).collect();
     let calls: Vec<Vec<usize>> = funcs
@@ -129,7 +137,7 @@ fn count_steps(module: &Module, entry: &Func) -> u64 {
         })
         .collect();
     let mut counts = vec![0u64; funcs.len()];
-    for _ in 0..=MAX_CALL_DEPTH {
+    for _ in 0..=MAX_CALL_DEPTH + 1 {
         let own = funcs.iter().map(|f| f.body.len() as u64);
         let with_calls = |(own, calls): (u64, &Vec<usize>)| {
             calls
@@ -139,11 +147,11 @@ fn count_steps(module: &Module, entry: &Func) -> u64 {
         };
         let next: Vec<u64> = own.zip(&calls).map(with_calls).collect();
         if next == counts {
-            break;
+            return (counts[0], true);
         }
         counts = next;
     }
-    counts[0]
+    (counts[0], false)
 }
 
 /// Runs a function on tensors that fit its arguments.
@@ -153,7 +161,6 @@ fn run_func<M: Memory>(
     func: &Func,
     args: Vec<Rc<Tensor>>,
     scope: Scope,
-    depth: usize,
 ) -> Result<Vec<Rc<Tensor>>, RunError> {
     let values = (0..func.values.len()).map(|_| None).collect();
     let mut frame = Frame {
@@ -162,7 +169,6 @@ fn run_func<M: Memory>(
         memory,
         values,
         scope,
-        depth,
     };
     for ((key, &value), tensor) in argument_keys(func).iter().zip(&func.args).zip(args) {
         let stored = frame.store_result(0, value, tensor);
@@ -232,7 +238,6 @@ pub(crate) struct Frame<'a, M: Memory> {
     memory: &'a mut M,
     values: Vec<Option<M::Held>>,
     pub(crate) scope: Scope,
-    depth: usize,
 }
 
 impl<M: Memory> Frame<'_, M> {
@@ -362,11 +367,20 @@ impl<M: Memory> Frame<'_, M> {
         let cx = EvalContext {
             bindings: &self.scope.bindings,
         };
-        Ok(decl
-            .eval(&op, &inputs, &cx)?
-            .into_iter()
-            .map(Rc::new)
-            .collect())
+        let outputs = match decl.eval(&op, &inputs, &cx) {
+            Err(_) if decl.structure() == Structure::Opaque => {
+                let shape = |ty: &&Type| ty.as_tensor().and_then(|t| self.scope.shape(t));
+                let shapes: Vec<_> = op.results.iter().map(shape).collect();
+                let opaque = self.program.opaque;
+                let done = uninterpreted::apply(opaque, &op, decl.effect(&op), &inputs, &shapes);
+                done.map_err(|problem| OpFailure::Opaque {
+                    kind: op.props.str("kind").unwrap_or(op.name).to_owned(),
+                    problem,
+                })?
+            }
+            done => done?,
+        };
+        Ok(outputs.into_iter().map(Rc::new).collect())
     }
 
     fn call(
@@ -378,9 +392,6 @@ impl<M: Memory> Frame<'_, M> {
             Some(Attr::Symbol(name)) => &**name,
             _ => return Err(OpFailure::Constant("the call has no `callee`".to_owned())),
         };
-        if self.depth >= MAX_CALL_DEPTH {
-            return Err(OpFailure::Depth(MAX_CALL_DEPTH));
-        }
         let program = self.program;
         let func = program.module.funcs.iter().find(|f| &*f.name == callee);
         let func = func.ok_or_else(|| OpFailure::NoCallee(callee.to_owned()))?;
@@ -398,7 +409,7 @@ impl<M: Memory> Frame<'_, M> {
             bound.map_err(|e| fault(e.to_string()))?;
         }
         scope.inherit(&self.scope);
-        let done = run_func(program, self.memory, func, inputs, scope, self.depth + 1);
+        let done = run_func(program, self.memory, func, inputs, scope);
         done.map_err(|e| OpFailure::Inner(e.to_string().into()))
     }
 

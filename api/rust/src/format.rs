@@ -44,7 +44,7 @@ impl Format {
     /// without one (`-`) are HLO where they start as that does, and else optc's own text.
     ///
     /// # Errors
-    /// The extension belongs to a format that is not read.
+    /// The text is in a dialect of MLIR that is not read.
     pub fn detect(name: &str, bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
         let extension = Path::new(name)
             .extension()
@@ -53,13 +53,10 @@ impl Format {
         match extension {
             "onnx" => Ok(Format::Onnx),
             "hlo" => Ok(Format::Hlo),
-            "mlir" => match foreign_dialect(bytes) {
-                Some(dialect) => Err(unsupported(&format!("the MLIR dialect `{dialect}`"))),
-                None => Ok(Format::Ir),
-            },
             "ir" => Ok(Format::Ir),
+            "mlir" => foreign(bytes).map_or(Ok(Format::Ir), Err),
             _ if starts_hlo(bytes) => Ok(Format::Hlo),
-            _ => Ok(Format::Ir),
+            _ => foreign(bytes).map_or(Ok(Format::Ir), Err),
         }
     }
 }
@@ -74,13 +71,6 @@ impl fmt::Display for Format {
     }
 }
 
-fn unsupported(what: &str) -> Box<Diagnostic> {
-    let message = format!("found {what}, wanted optc's own text, HLO text or an ONNX model");
-    let known = Format::NAMES.join(", ");
-    let hint = format!("the format is told by the extension or by --from, one of {known}");
-    Box::new(Diagnostic::error("format-unsupported", message).note(hint))
-}
-
 /// Whether a text starts with the header of a module of HLO text, after comments.
 fn starts_hlo(bytes: &[u8]) -> bool {
     const HEADER: &[u8] = b"HloModule";
@@ -93,12 +83,19 @@ fn starts_hlo(bytes: &[u8]) -> bool {
     after.is_some_and(|after| after.first().is_none_or(u8::is_ascii_whitespace))
 }
 
-/// Dialects of other tools whose operations make up a program.
-const FOREIGN: [&str; 6] = ["stablehlo", "chlo", "vhlo", "mhlo", "tosa", "linalg"];
+/// Dialects of other tools whose operations make up a program, and how they are called.
+const FOREIGN: [(&str, &str); 6] = [
+    ("stablehlo", "StableHLO"),
+    ("chlo", "CHLO"),
+    ("vhlo", "VHLO"),
+    ("mhlo", "MHLO"),
+    ("tosa", "TOSA"),
+    ("linalg", "Linalg"),
+];
 
-/// The foreign dialect a text is written in: its operations occur outside comments and strings, and
-/// no operation of `hbir` does.
-fn foreign_dialect(bytes: &[u8]) -> Option<&'static str> {
+/// The refusal of a text in a foreign dialect: its operations occur outside comments and strings, and no
+/// operation of `hbir` does. Names of attributes, as in the header that JAX prints, are no operations.
+pub(crate) fn foreign(bytes: &[u8]) -> Option<Box<Diagnostic>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let code = text
         .lines()
@@ -108,16 +105,32 @@ fn foreign_dialect(bytes: &[u8]) -> Option<&'static str> {
         if line.contains("hbir.") {
             return None;
         }
-        let mut uses = FOREIGN.iter().filter(|d| line_uses(line, d));
-        found = found.or(uses.next().copied());
+        found = found.or_else(|| FOREIGN.iter().find(|(dialect, _)| line_uses(line, dialect)));
     }
-    found
+    found.map(|(dialect, name)| unsupported(dialect, name))
 }
 
+fn unsupported(dialect: &str, name: &str) -> Box<Diagnostic> {
+    let message = format!(
+        "found {name} (the MLIR dialect `{dialect}`), wanted optc's own text, HLO text or an ONNX model"
+    );
+    let hint = match dialect {
+        "stablehlo" | "chlo" | "vhlo" | "mhlo" => {
+            "JAX prints HLO text by `jax.jit(f).lower(x).as_text(dialect=\"hlo\")`".to_owned()
+        }
+        _ => {
+            let known = Format::NAMES.join(", ");
+            format!("the format is told by the extension or by --from, one of {known}")
+        }
+    };
+    Box::new(Diagnostic::error("format-unsupported", message).hint(hint))
+}
+
+/// Whether an operation of the dialect stands in the line: at its start or after `=`.
 fn line_uses(line: &str, dialect: &str) -> bool {
     line.match_indices(dialect).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        let starts = before.is_none_or(|c| c.is_whitespace() || c == '"' || c == '=');
+        let before = line[..at].trim_end_matches('"').trim_end();
+        let starts = before.is_empty() || before.ends_with('=');
         starts && line[at + dialect.len()..].starts_with('.')
     })
 }
@@ -153,6 +166,12 @@ mod tests {
             "%0 = \"stablehlo.add\"(%a, %b)",
             Err("`stablehlo`"),
         );
+        let jax = "module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n\
+                   %0 = stablehlo.add %a, %b : tensor<2xf32>";
+        for name in ["a.mlir", "a.txt", "-"] {
+            check(name, jax, Err("found StableHLO"));
+        }
+        check("a.mlir", "%0 = \"mhlo.add\"(%a, %b)", Err("found MHLO"));
         check("a.hlo", "", Ok(Format::Hlo));
         check("-", "// a dump\n\nHloModule m\n", Ok(Format::Hlo));
         check("a.txt", "HloModules", Ok(Format::Ir));

@@ -1,7 +1,7 @@
 //! A module together with where it came from.
 
 use crate::error::{Error, render_all};
-use crate::format::Format;
+use crate::format::{Format, foreign};
 use optc_ir::{Diagnostic, Func, Module, Span};
 use optc_onnx as onnx;
 use std::path::{Path, PathBuf};
@@ -183,14 +183,18 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
             source: source.clone(),
             offset,
         }),
-        Err(diags) => Err(Error {
-            diagnostics: diags
-                .into_iter()
-                .map(|d| place(d, source, offset))
-                .collect(),
-            file: name.to_owned(),
-            source: source.clone(),
-        }),
+        Err(diags) => {
+            let placed = diags.into_iter().map(|d| place(d, source, offset));
+            let diagnostics = match foreign(part.as_bytes()) {
+                Some(diag) => vec![*diag],
+                None => placed.collect(),
+            };
+            Err(Error {
+                diagnostics,
+                file: name.to_owned(),
+                source: source.clone(),
+            })
+        }
     }
 }
 

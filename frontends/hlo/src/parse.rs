@@ -53,6 +53,7 @@ pub fn parse(text: &str, strictness: Strictness) -> (HloModule<'_>, Vec<Diagnost
         module: HloModule::default(),
         shapes: Shapes::default(),
         known: Places::default(),
+        open: "",
         entry: None,
         diags: Vec::new(),
     };
@@ -72,6 +73,8 @@ struct Parser<'a> {
     shapes: Shapes<'a>,
     /// Computations by name.
     known: Places<'a>,
+    /// The name of the computation that is being read.
+    open: &'a str,
     entry: Option<usize>,
     diags: Vec<Diagnostic>,
 }
@@ -237,6 +240,7 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
+        self.open = name;
         let mut computation = self.body(name, start, 0)?;
         if let Some((wanted, at)) = declared
             && !wanted.compatible(&computation.root().shape)
@@ -707,10 +711,37 @@ impl<'a> Parser<'a> {
         let Some((name, _)) = self.cursor.name()? else {
             return Err(self.cursor.wanted("a computation's name"));
         };
-        self.known.get(name).copied().ok_or_else(|| {
+        if let Some(&known) = self.known.get(name) {
+            return Ok(known);
+        }
+        let at = self.cursor.span_from(start);
+        let (message, hint) = if name == self.open {
+            let hint = "HLO has no recursion: a loop is a `while`";
+            (format!("the computation `{name}` calls itself"), Some(hint))
+        } else if self.is_defined_below(name) {
+            let hint =
+                "move it above what uses it; computations that call each other are none in HLO";
+            let message = format!("the computation `{name}` is defined below its use");
+            (message, Some(hint))
+        } else {
             let message = format!("the computation `{name}` is not defined before it is used");
-            let at = self.cursor.span_from(start);
-            HloError::new("hlo-computation-unknown", message, at)
+            (message, None)
+        };
+        let error = HloError::new("hlo-computation-unknown", message, at);
+        Err(match (hint, nearest(name, self.known.keys().copied())) {
+            (Some(hint), _) => error.hint(hint.to_owned()),
+            (None, Some(near)) => error.hint(format!("did you mean {near}?")),
+            (None, None) => error,
+        })
+    }
+
+    /// Whether a computation of this name starts on a later line.
+    fn is_defined_below(&self, name: &str) -> bool {
+        let rest = self.cursor.text().get(self.cursor.position()..);
+        rest.unwrap_or_default().lines().any(|line| {
+            let line = line.trim_start().trim_start_matches("ENTRY ").trim_start();
+            let after = line.trim_start_matches('%').strip_prefix(name);
+            after.is_some_and(|rest| rest.trim_start().starts_with(['{', '(']))
         })
     }
 }

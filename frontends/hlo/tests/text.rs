@@ -132,6 +132,31 @@ fn import_refuses_fusions_that_lack_operands_and_remarks_what_stays_opaque() {
 }
 
 #[test]
+fn recursion_is_named_for_what_it_is() {
+    let calls = |name: &str, callee: &str| {
+        format!(
+            "{name} {{\np = f32[2] parameter(0)\nROOT c = f32[2] call(p), to_apply=%{callee}\n}}\n"
+        )
+    };
+    let said = |text: String| refused(&text).1;
+    let message = said(calls("loop", "loop"));
+    assert!(
+        message.contains("the computation `loop` calls itself"),
+        "{message}"
+    );
+    let message = said(calls("there", "back") + &calls("back", "there"));
+    assert!(
+        message.contains("the computation `back` is defined below its use"),
+        "{message}"
+    );
+    let message = said(calls("there", "nowhere"));
+    assert!(
+        message.contains("`nowhere` is not defined before it is used"),
+        "{message}"
+    );
+}
+
+#[test]
 fn carets_stand_under_what_is_wrong() {
     let text = entry("a = f32[4] parameter(0)\nr = f32[4] negate(%bb)");
     assert_eq!(refused(&text).1, "%bb");

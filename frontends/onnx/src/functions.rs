@@ -96,11 +96,18 @@ pub(crate) fn standard(domain: &str) -> &str {
 /// Domain, name and overload of a function.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
+fn key_of(function: &FunctionProto) -> Key<'_> {
+    let (name, overload) = (function.name.as_str(), function.overload.as_str());
+    (standard(&function.domain), name, overload)
+}
+
 /// Puts functions and branches in the place of their calls.
 pub(crate) struct Inliner<'a> {
     /// Each function and the bytes that a call adds.
     functions: IndexMap<Key<'a>, (&'a FunctionProto, usize)>,
     out: Vec<FlatNode>,
+    /// The functions whose bodies are being put in place, outermost first.
+    open: Vec<Key<'a>>,
     calls: usize,
     bytes: usize,
 }
@@ -116,12 +123,11 @@ pub(crate) struct Branch {
 impl<'a> Inliner<'a> {
     /// The functions of a model.
     pub(crate) fn new(model: &'a ModelProto) -> Inliner<'a> {
-        let key =
-            |f: &'a FunctionProto| (standard(&f.domain), f.name.as_str(), f.overload.as_str());
-        let entry = |f: &'a FunctionProto| (key(f), (f, size(f)));
+        let entry = |f: &'a FunctionProto| (key_of(f), (f, size(f)));
         Inliner {
             functions: model.functions.iter().map(entry).collect(),
             out: Vec::new(),
+            open: Vec::new(),
             calls: 0,
             bytes: 0,
         }
@@ -133,7 +139,7 @@ impl<'a> Inliner<'a> {
         nodes: Vec<NodeProto>,
         opsets: &Rc<Opsets>,
     ) -> Result<Vec<FlatNode>, Diagnostic> {
-        self.add(nodes, opsets, None, 0)?;
+        self.add(nodes, opsets, None)?;
         Ok(std::mem::take(&mut self.out))
     }
 
@@ -156,7 +162,7 @@ impl<'a> Inliner<'a> {
             rest: Rest::Outer(flat.scope.clone()),
         });
         let nodes = graph.node.iter().map(|n| renamed(n, &flat.node, &scope));
-        self.add(nodes.collect(), &flat.opsets, Some(&scope), 0)?;
+        self.add(nodes.collect(), &flat.opsets, Some(&scope))?;
         let nodes = std::mem::take(&mut self.out);
         Ok(Branch { nodes, scope })
     }
@@ -166,11 +172,36 @@ impl<'a> Inliner<'a> {
         if self.bytes <= MAX_BYTES {
             return Ok(());
         }
-        let message = format!("the calls of function `{what}` do not end");
-        let note = format!(
-            "wanted at most {MAX_DEPTH} calls inside one another and {MAX_BYTES} bytes of nodes"
+        let message = format!(
+            "function calls and branches expand to more than {MAX_BYTES} bytes of nodes, at `{what}`"
         );
-        Err(Diagnostic::error("function-expansion", message).note(note))
+        let note = "functions that each call others more than once multiply with every level";
+        Err(expansion(message).note(note))
+    }
+
+    /// Starts with the body of a function, which may neither be started already nor lie too deep.
+    fn enter(&mut self, key: Key<'a>) -> Result<(), Diagnostic> {
+        if let Some(first) = self.open.iter().position(|open| *open == key) {
+            let through: Vec<String> = self.open[first..]
+                .iter()
+                .map(|(_, name, _)| format!("`{name}`"))
+                .collect();
+            let message = format!(
+                "function `{}` calls itself, through {}",
+                key.1,
+                through.join(", ")
+            );
+            return Err(expansion(message).note("an ONNX function may not be recursive"));
+        }
+        if MAX_DEPTH <= self.open.len() {
+            let message = format!(
+                "function calls are nested more than {MAX_DEPTH} deep, at `{}`",
+                key.1
+            );
+            return Err(expansion(message));
+        }
+        self.open.push(key);
+        Ok(())
     }
 
     fn add(
@@ -178,7 +209,6 @@ impl<'a> Inliner<'a> {
         nodes: Vec<NodeProto>,
         opsets: &Rc<Opsets>,
         scope: Option<&Rc<Scope>>,
-        depth: usize,
     ) -> Result<(), Diagnostic> {
         for node in nodes {
             let key = (
@@ -196,12 +226,8 @@ impl<'a> Inliner<'a> {
                 });
                 continue;
             };
-            let bytes = if MAX_DEPTH <= depth {
-                MAX_BYTES + 1
-            } else {
-                size
-            };
-            self.spend(bytes, &function.name)?;
+            self.enter(key_of(function))?;
+            self.spend(size, &function.name)?;
             let scope = self.call_scope(function, &node);
             let instance = |inner: &NodeProto| NodeProto {
                 attribute: inner
@@ -218,7 +244,8 @@ impl<'a> Inliner<'a> {
             } else {
                 &own
             };
-            self.add(body, inner, Some(&scope), depth + 1)?;
+            self.add(body, inner, Some(&scope))?;
+            self.open.pop();
         }
         Ok(())
     }
@@ -241,6 +268,10 @@ impl<'a> Inliner<'a> {
         let rest = Rest::Prefix(format!("{}#{}", function.name, self.calls));
         Rc::new(Scope { names, rest })
     }
+}
+
+fn expansion(message: String) -> Diagnostic {
+    Diagnostic::error("function-expansion", message)
 }
 
 /// A node of a body with the names of its call.

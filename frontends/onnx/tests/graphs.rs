@@ -1090,7 +1090,45 @@ fn functions_that_call_themselves_are_refused() {
         .node(call("Loop", "x", "y", vec![]))
         .output(fixed("y", F32, &[2]));
     graph.functions = vec![function("Loop", vec![call("Loop", "in", "out", vec![])])];
-    refused(&graph, "function-expansion");
+    let diag = refused(&graph, "function-expansion");
+    assert_eq!(diag.message, "function `Loop` calls itself, through `Loop`");
+    graph.functions = vec![
+        function("Loop", vec![call("Back", "in", "out", vec![])]),
+        function("Back", vec![call("Loop", "in", "out", vec![])]),
+    ];
+    let diag = refused(&graph, "function-expansion");
+    assert_eq!(
+        diag.message,
+        "function `Loop` calls itself, through `Loop`, `Back`"
+    );
+}
+
+#[test]
+fn functions_that_nest_too_deep_are_refused() {
+    let name = |i: usize| {
+        if i == 0 {
+            "Loop".to_owned()
+        } else {
+            format!("F{i}")
+        }
+    };
+    let graph = |depth: usize| {
+        let mut graph = Graph::new()
+            .input(fixed("x", F32, &[2]))
+            .node(call("Loop", "x", "y", vec![]))
+            .output(fixed("y", F32, &[2]));
+        let inner = (0..depth - 1)
+            .map(|i| function(&name(i), vec![call(&name(i + 1), "in", "out", vec![])]));
+        let leaf = vec![node("Tanh", &["in"], &["out"], vec![])];
+        graph.functions = inner.chain([function(&name(depth - 1), leaf)]).collect();
+        graph
+    };
+    imported(&graph(32));
+    let diag = refused(&graph(33), "function-expansion");
+    assert_eq!(
+        diag.message,
+        "function calls are nested more than 32 deep, at `F32`"
+    );
 }
 
 #[test]

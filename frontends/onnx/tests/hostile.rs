@@ -116,6 +116,11 @@ fn functions_that_double_are_bounded() {
     for graph in [graph, empty] {
         let diags = import(&graph.bytes(), &Options::default()).expect_err("2^31 calls");
         assert_eq!(diags[0].code, "function-expansion");
+        let message = &diags[0].message;
+        assert!(
+            message.contains("expand to more than 134217728 bytes"),
+            "{message}"
+        );
     }
 }
 

@@ -19,6 +19,7 @@ pub use index::{Formula, IndexError};
 
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
+use crate::uninterpreted::Opaque;
 use crate::walk::{Direct, MAX_ELEMENTS, Memory, Program, elements_within_limit, run};
 use indexmap::IndexMap;
 use optc_ir::tensor::wrap_int;
@@ -53,18 +54,13 @@ pub fn run_naive(
     data: &dyn DataSource,
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
-    let mut memory = Physical::default();
-    run(
-        Program {
-            module,
-            registry,
-            data,
-        },
-        &mut memory,
-        func,
-        inputs,
-        bindings,
-    )
+    let program = Program {
+        module,
+        registry,
+        data,
+        opaque: Opaque::Refused,
+    };
+    run(program, &mut Physical::default(), func, inputs, bindings)
 }
 
 /// Positions of all elements of one layout and shape.
@@ -97,14 +93,14 @@ struct Buffer {
 
 /// A value: a buffer, perhaps shared with other views, and its logical shape.
 #[derive(Clone)]
-struct Held {
+pub(crate) struct Held {
     buffer: Rc<Buffer>,
     shape: Vec<usize>,
 }
 
 /// Holds values as buffers.
 #[derive(Default)]
-struct Physical {
+pub(crate) struct Physical {
     tables: IndexMap<(String, Vec<usize>), Rc<IndexTable>>,
     entries: usize,
 }

@@ -29,6 +29,7 @@ pub(crate) use units::{Schedule, schedule};
 use crate::data::DataSource;
 use crate::error::RunError;
 use crate::reference::Logical;
+use crate::uninterpreted::Opaque;
 use crate::walk::{Program, run};
 use indexmap::IndexMap;
 use optc_ir::{Bindings, Module, Registry, Tensor};
@@ -51,6 +52,7 @@ pub fn run_tiled(
         module,
         registry,
         data,
+        opaque: Opaque::Refused,
     };
     run(program, &mut Logical::<true>, func, inputs, bindings)
 }

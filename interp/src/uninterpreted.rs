@@ -1,0 +1,286 @@
+//! Opaque operations as functions that nobody knows: enough to compare two programs that have the same ones.
+//!
+//! The results are made of the operation (its name, its attributes, the types of its results) and of its
+//! operands, so that one operation gives equal results for equal operands, and other operations, other
+//! attributes or other operands give others. Of floats the results depend continuously: operands that agree
+//! within rounding give results that do.
+
+use indexmap::IndexSet;
+use optc_ir::text::print_attr;
+use optc_ir::{Attr, AttrDict, Data, Effect, OpRef, Tensor, Type};
+use std::sync::Arc;
+
+/// What a run makes of opaque operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opaque<'a> {
+    /// They cannot be run.
+    Refused,
+    /// Those without effects are functions of their operands; of the functions of the program they may name
+    /// these.
+    Functions(&'a IndexSet<Arc<str>>),
+}
+
+/// How many sums over the operands the results are made of.
+const SUMS: usize = 4;
+
+/// The results of an opaque operation whose results have these shapes.
+///
+/// # Errors
+/// Why there are none, in words.
+pub(crate) fn apply(
+    opaque: Opaque<'_>,
+    op: &OpRef<'_>,
+    effect: Effect,
+    inputs: &[&Tensor],
+    shapes: &[Option<Vec<usize>>],
+) -> Result<Vec<Tensor>, String> {
+    let Opaque::Functions(same) = opaque else {
+        return Err("it has no semantics to run".to_owned());
+    };
+    if effect != Effect::Pure {
+        let effect = effect.name();
+        return Err(format!(
+            "its effect is `{effect}`, so that it is no function of its operands"
+        ));
+    }
+    let named = named_functions(op.props);
+    if let Some(name) = named.into_iter().find(|name| !same.contains(*name)) {
+        return Err(format!(
+            "it uses @{name}, which is not the same in both programs"
+        ));
+    }
+    let seed = seed_of(op);
+    let sums = sums(seed, inputs);
+    let mut outputs = Vec::with_capacity(shapes.len());
+    for ((number, ty), shape) in (1..).zip(&op.results).zip(shapes) {
+        let (Some(shape), Some(ty)) = (shape, ty.as_tensor()) else {
+            return Err("only running it tells the size of a result".to_owned());
+        };
+        let count: u64 = shape.iter().map(|&n| n as u64).product();
+        let values = (0..count).map(|j| {
+            let value = element(mixed(seed.wrapping_add(number)), j, &sums);
+            // A truth value, or an index that is in the range of most axes.
+            match ty.dtype.is_int() {
+                true => f64::from(0.0 < value),
+                false => value,
+            }
+        });
+        outputs.push(Tensor::from_f64(ty.dtype, shape.clone(), values));
+    }
+    Ok(outputs)
+}
+
+/// The symbols in an attribute.
+fn symbols<'a>(attr: &'a Attr, found: &mut Vec<&'a str>) {
+    match attr {
+        Attr::Symbol(name) => found.push(name),
+        Attr::Array(items) => items.iter().for_each(|item| symbols(item, found)),
+        Attr::Dict(items) => items.iter().for_each(|(_, item)| symbols(item, found)),
+        Attr::Unit
+        | Attr::Bool(_)
+        | Attr::Int(..)
+        | Attr::Float(..)
+        | Attr::Str(_)
+        | Attr::Type(_)
+        | Attr::Dense(_)
+        | Attr::External { .. }
+        | Attr::Raw(_) => {}
+    }
+}
+
+/// The names of functions that the attributes hold.
+pub(crate) fn named_functions(props: &AttrDict) -> Vec<&str> {
+    let mut found = Vec::new();
+    props.iter().for_each(|(_, attr)| symbols(attr, &mut found));
+    found
+}
+
+/// A number for what the operation is, whatever the order of its attributes: FNV-1a over its text.
+fn seed_of(op: &OpRef<'_>) -> u64 {
+    let mut texts: Vec<String> = op
+        .props
+        .iter()
+        .map(|(name, attr)| format!("{name}={}", print_attr(attr)))
+        .collect();
+    texts.sort();
+    texts.extend(op.results.iter().map(|ty| type_text(ty)));
+    texts.push(op.name.to_owned());
+    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A type without its layout.
+fn type_text(ty: &Type) -> String {
+    match ty.as_tensor() {
+        None => String::new(),
+        Some(tensor) => {
+            let dims = tensor.dims.iter().map(|dim| format!("{dim}x"));
+            dims.chain([tensor.dtype.to_string()]).collect()
+        }
+    }
+}
+
+/// Bits that depend on all bits of a number: the step of SplitMix64.
+fn mixed(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// A number between -1 and 1 for a place.
+#[expect(clippy::cast_precision_loss, reason = "52 bits are kept")]
+fn weight(seed: u64, place: u64) -> f64 {
+    let bits = mixed(seed ^ mixed(place));
+    (bits >> 12) as f64 / (1u64 << 51) as f64 - 1.0
+}
+
+/// Weighted sums over all elements of all operands, each of about the same size whatever their number.
+#[expect(clippy::cast_precision_loss, reason = "a count of elements in memory")]
+fn sums(seed: u64, inputs: &[&Tensor]) -> [f64; SUMS] {
+    let (mut sums, mut scales) = ([0.0; SUMS], [0.0; SUMS]);
+    let mut count = 0u64;
+    for tensor in inputs {
+        let most = most(&tensor.data);
+        for (small, large) in features(&tensor.data, most) {
+            count += 1;
+            for (k, sum) in (0..).zip(&mut sums) {
+                let place = count * 2 * SUMS as u64 + 2 * k;
+                *sum += weight(seed, place) * small + weight(seed, place + 1) * large;
+            }
+        }
+        for (k, scale) in (0..).zip(&mut scales) {
+            *scale += weight(seed ^ k, count) * logarithm(most) / 4.0;
+        }
+    }
+    let whole = 3.0 / (count.max(1) as f64).sqrt();
+    std::array::from_fn(|k| sums[k] * whole + scales[k])
+}
+
+/// The largest finite absolute value of floats; 1 where all are smaller, and of what are no floats.
+fn most(data: &Data) -> f64 {
+    let largest = |most: f64, x: f64| match x.is_finite() {
+        true => most.max(x.abs()),
+        false => most,
+    };
+    match data {
+        Data::F32(values) => values.iter().map(|&x| f64::from(x)).fold(1.0, largest),
+        Data::F64(values) => values.iter().copied().fold(1.0, largest),
+        Data::I64(_) | Data::Bits(_) => 1.0,
+    }
+}
+
+/// About the logarithm to base 2 of a number of at least 1: exact for powers, straight between them.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "52 bits of a mantissa and 11 of an exponent"
+)]
+fn logarithm(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let (exponent, mantissa) = (bits >> 52, bits & ((1 << 52) - 1));
+    exponent as f64 - 1023.0 + mantissa as f64 / (1u64 << 52) as f64
+}
+
+/// Two numbers between -1 and 1 for each element: one tells small numbers apart, the other those that are
+/// large beside 1, up to `most`. Integers and bits that are no numbers are told apart exactly.
+fn features(data: &Data, most: f64) -> Box<dyn Iterator<Item = (f64, f64)> + '_> {
+    let exact = |x: u64| (weight(x, 0), weight(x, 1));
+    let float = move |x: f64| match x {
+        _ if x.is_nan() => (0.37, 0.0),
+        _ if x.is_infinite() => (x.signum(), 0.0),
+        _ => (x / (1.0 + x.abs()), x / most),
+    };
+    match data {
+        Data::F32(values) => Box::new(values.iter().map(move |&x| float(f64::from(x)))),
+        Data::F64(values) => Box::new(values.iter().map(move |&x| float(x))),
+        Data::I64(values) => Box::new(values.iter().map(move |x| exact(x.cast_unsigned()))),
+        Data::Bits(values) => Box::new(values.iter().map(move |x| {
+            let (low, high) = (*x & u128::from(u64::MAX), *x >> 64);
+            let part = |x: u128| u64::try_from(x).unwrap_or(0);
+            exact(part(low) ^ mixed(part(high)))
+        })),
+    }
+}
+
+/// Element `j` of a result: no linear function of the sums.
+fn element(seed: u64, j: u64, sums: &[f64; SUMS]) -> f64 {
+    let places = (j * (SUMS as u64 + 1))..;
+    let terms = places.clone().skip(1).zip(sums);
+    let own = weight(seed, j * (SUMS as u64 + 1));
+    terms.fold(own, |sum, (place, s)| {
+        sum + weight(seed, place) * s / (1.0 + s.abs())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optc_ir::{DType, TensorType};
+
+    fn result(kind: &str, operand: &Tensor) -> Vec<f64> {
+        let props = AttrDict::new().with("kind", Attr::str(kind));
+        let ty = Type::from(TensorType::fixed(&[4], DType::F32));
+        let op = OpRef {
+            name: "hbir.opaque",
+            operands: Vec::new(),
+            results: vec![&ty],
+            props: &props,
+        };
+        let none = IndexSet::new();
+        let opaque = Opaque::Functions(&none);
+        let made = apply(opaque, &op, Effect::Pure, &[operand], &[Some(vec![4])]).unwrap();
+        (0..4).map(|i| made[0].f64_at(i)).collect()
+    }
+
+    fn floats_of(values: &[f64]) -> Tensor {
+        Tensor::from_f64(DType::F64, vec![values.len()], values.iter().copied())
+    }
+
+    fn distance(a: &[f64], b: &[f64]) -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn equal_operations_agree_and_others_do_not() {
+        let x = floats_of(&[1.0, -2.0, 3.0e6, f64::NAN]);
+        let base = result("Foo", &x);
+        assert_eq!(base, result("Foo", &x));
+        assert!(base.iter().all(|v| v.is_finite()));
+        let others = [
+            floats_of(&[-2.0, 1.0, 3.0e6, f64::NAN]),
+            floats_of(&[1.0, -2.0, 3.1e6, f64::NAN]),
+            floats_of(&[1.0, -2.0, 3.0e6, f64::INFINITY]),
+            floats_of(&[1.0, -2.0, 3.0e6]),
+        ];
+        for other in others {
+            assert!(distance(&base, &result("Foo", &other)) > 1e-3, "{other:?}");
+        }
+        assert!(distance(&base, &result("Bar", &x)) > 1e-3);
+        let ints = |n| Tensor::from_i64(DType::SI32, vec![2], [7, n]);
+        assert!(distance(&result("Foo", &ints(8)), &result("Foo", &ints(9))) > 1e-3);
+    }
+
+    #[test]
+    fn rounding_of_operands_stays_rounding() {
+        let values: Vec<f64> = (0..1000).map(|i| f64::from(i) - 500.0).collect();
+        let near: Vec<f64> = values.iter().map(|x| x * (1.0 + 1e-7)).collect();
+        let (a, b) = (
+            result("Foo", &floats_of(&values)),
+            result("Foo", &floats_of(&near)),
+        );
+        assert!(distance(&a, &b) < 1e-5);
+    }
+
+    #[test]
+    fn it_is_not_linear() {
+        let at = |x: f64| result("Foo", &floats_of(&[x]));
+        let (zero, half, one) = (at(0.0), at(0.5), at(1.0));
+        let middle: Vec<f64> = zero.iter().zip(&one).map(|(a, b)| (a + b) / 2.0).collect();
+        assert!(distance(&half, &middle) > 1e-3);
+    }
+}
