@@ -4,10 +4,11 @@
 //! The commands are one test, since each works in a folder of its own and a process has one current
 //! folder.
 
+use optc_cli::explain::{AREAS, Language};
 use optc_cli::filetest::words;
 use optc_cli::{Streams, run_command};
 use optc_ir::{Code, Diagnostic, Example, text, verify};
-use optc_xtask::diagnostics::{AREAS, Language};
+
 use std::path::{Path, PathBuf};
 
 fn codes() -> impl Iterator<Item = &'static Code> {

@@ -5,9 +5,9 @@ mod tidy {
 }
 
 use indexmap::{IndexMap, IndexSet};
+use optc_cli::explain::AREAS;
 use optc_ir::{Code, Example};
 use optc_tests::paths::{files, relative, root};
-use optc_xtask::diagnostics::AREAS;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

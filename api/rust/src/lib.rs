@@ -61,9 +61,21 @@ pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError
 
 /// Text: parsing, printing and rendering of diagnostics.
 pub mod text {
-    pub use optc_ir::diag::render;
+    pub use optc_ir::diag::{nearest, render};
     pub use optc_ir::text::{parse, print, split};
     pub use optc_ir::verify::verify;
+}
+
+/// The codes that the parts report, each a list sorted by name.
+pub mod codes {
+    pub use optc_check::CODES as FOLDS;
+    pub use optc_hlo::CODES as HLO;
+    pub use optc_interp::CODES as RUNNING;
+    pub use optc_ir::CODES as PROGRAMS;
+    pub use optc_onnx::CODES as ONNX;
+    pub use optc_ops::codes as operations;
+    pub use optc_passes::CODES as PASSES;
+    pub use optc_tile::CODES as PLANS;
 }
 
 /// The operations of the `hbir` dialect, each a struct of its attributes.
@@ -116,7 +128,7 @@ pub mod passes {
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
     pub use optc_passes::pass::{OptionInfo, Options, PassInfo};
     pub use optc_passes::tile_propagate::{GroupReport, TileReport};
-    pub use optc_passes::{pipeline, rules, tile_propagate, view_fold};
+    pub use optc_passes::{canonicalize, pipeline, rules, tile_propagate, view_fold};
 }
 
 /// The two oracles: programs run slowly and plainly, on logical tensors or on poisoned buffers.

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::usage;
 use clap::builder::PossibleValue;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -16,7 +17,6 @@ use std::sync::LazyLock;
     version,
     subcommand_negates_reqs = true,
     override_usage = "optc [OPTIONS] <IN>\n       optc <COMMAND> …",
-    disable_help_subcommand = true,
     after_help = "IN is a file or - for standard input. \
         Exit status: 0 done, 1 the input was refused or a check failed, 2 wrong usage.\n\
         Inputs are at most 2 GiB, from a pipe or a device 512 MiB. An output takes its place whole, \
@@ -49,14 +49,22 @@ impl Cli {
         I: IntoIterator<Item = T>,
         T: Into<OsString> + Clone,
     {
-        let matches = Cli::command().try_get_matches_from(args)?;
+        let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+        let command = Cli::command();
+        let matches = command
+            .try_get_matches_from(&args)
+            .map_err(|error| usage::with_tip(error, &args))?;
         if let Some(name) = matches.subcommand_name()
             && given_before(&matches)
         {
             let message = format!("arguments of `{name}` stand after it");
             return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
         }
-        Cli::from_arg_matches(&matches)
+        let cli = Cli::from_arg_matches(&matches)?;
+        match usage::absent_input(&cli, &args) {
+            Some(message) => Err(Cli::command().error(ErrorKind::UnknownArgument, message)),
+            None => Ok(cli),
+        }
     }
 }
 
@@ -83,6 +91,8 @@ pub(crate) enum Command {
     Spec(SpecArgs),
     /// List the built-in targets, or explain one
     Targets(TargetsArgs),
+    /// Say what a code in a diagnostic means, with an example and what to do about it
+    Explain(ExplainArgs),
     /// Time a program: not in this version
     Bench(BenchArgs),
     /// Write a script that completes the command line in a shell
@@ -120,6 +130,9 @@ pub(crate) struct CompileArgs {
     /// Sizes of symbols that costs are compared at (and, for `run` and `verify`, what they are)
     #[arg(long, value_name = "B=1,S=128", value_delimiter = ',')]
     pub(crate) bind: Vec<String>,
+    /// Look for external weights in this folder instead of the one of the program
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
     /// Rewrite rules of view-fold: none, all, or their names
     #[arg(long, value_name = "none|all|a,b")]
     pub(crate) rules: Option<String>,
@@ -131,7 +144,7 @@ pub(crate) struct CompileArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RewriteArgs {
     /// The program: a file, or - for standard input
-    #[arg(value_name = "IN", required_unless_present = "list_passes")]
+    #[arg(value_name = "IN", required_unless_present_any = ["list_passes", "list_rules"])]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
@@ -144,19 +157,35 @@ pub(crate) struct RewriteArgs {
     /// What a picture shows: the program before the passes, after them, or both (with passes)
     #[arg(long, value_name = "before|after|both", value_enum)]
     pub(crate) emit_stage: Option<EmitStage>,
+    /// Print the program before this pass, or before every one
+    #[arg(
+        long,
+        value_name = "P|all",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        value_delimiter = ','
+    )]
+    pub(crate) print_ir_before: Vec<String>,
     /// Print the program after this pass, or after every one
     #[arg(long, value_name = "P|all", value_delimiter = ',')]
     pub(crate) print_ir_after: Vec<String>,
+    /// Write the input and the program after each pass into this folder, a numbered file each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) print_ir_dir: Option<PathBuf>,
     /// Print what each pass changed
     #[arg(long)]
     pub(crate) print_ir_diff: bool,
     /// Print how long each pass took
     #[arg(long)]
     pub(crate) timing: bool,
-    /// List all passes and their options
+    /// List all passes with their options, and the named pipelines
     #[arg(long)]
     pub(crate) list_passes: bool,
-    /// Treat the modules between `// -----` apart
+    /// List the rewrite rules of all passes with their equations
+    #[arg(long)]
+    pub(crate) list_rules: bool,
+    /// Treat the modules between `// -----` apart; those that are refused do not keep others from being printed
     #[arg(long)]
     pub(crate) split_input_file: bool,
     /// Compare diagnostics with the `expected-error` comments of the input
@@ -445,7 +474,9 @@ pub(crate) enum Exec {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  optc verify model.onnx folded.ir\n  optc verify --seeds=8 a.ir b.ir\n  optc verify --certificate fold.cert canonical.ir"
+    after_help = "An opaque operation without effects (effect = \"pure\") is a function that nobody knows: \
+        it gives equal results for equal operands.\n\n\
+        Examples:\n  optc verify model.onnx folded.ir\n  optc verify --seeds=8 a.ir b.ir\n  optc verify --certificate fold.cert canonical.ir"
 )]
 pub(crate) struct VerifyArgs {
     /// The two programs; with --certificate one: the program the certificate is about
@@ -466,6 +497,9 @@ pub(crate) struct VerifyOptions {
     /// Run on logical tensors alone, not also on the layouts
     #[arg(long)]
     pub(crate) reference_only: bool,
+    /// Look for external weights in this folder instead of the one of the program
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
     /// Invent the numbers of weights whose files are absent
     #[arg(long)]
     pub(crate) random_weights: bool,
@@ -503,10 +537,22 @@ pub(crate) struct SpecArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  optc targets\n  optc targets journey6")]
+#[command(
+    after_help = "Examples:\n  optc targets\n  optc targets journey6\n  optc targets cpu --toml > mine.toml"
+)]
 pub(crate) struct TargetsArgs {
     /// A built-in target, or the path of a target's .toml file
     pub(crate) name: Option<String>,
+    /// Print the target's file, to be changed and read with --target
+    #[arg(long, requires = "name")]
+    pub(crate) toml: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  optc explain reshape-volume-mismatch")]
+pub(crate) struct ExplainArgs {
+    /// The code, as it stands in brackets after error, warning or remark
+    pub(crate) code: String,
 }
 
 #[derive(Args, Debug)]

@@ -1,5 +1,6 @@
 //! How a command ends when it does not do what it was asked.
 
+use optc::text::nearest;
 use optc::{Diagnostic, Error};
 use std::any::Any;
 
@@ -42,6 +43,24 @@ impl Failure {
         }
     }
 
+    /// A name in an option that does not exist; `advice` says which there are.
+    pub(crate) fn unknown<'a>(
+        option: &str,
+        what: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+        advice: &str,
+    ) -> Failure {
+        let near = nearest(name, known).map(|near| format!("  hint: did you mean {near}?\n"));
+        Failure {
+            status: Status::Usage,
+            text: format!(
+                "error: {option}: found no {what} `{name}`: {advice}\n{}",
+                near.unwrap_or_default()
+            ),
+        }
+    }
+
     /// A check that did not hold; its findings are already written.
     pub(crate) fn check(text: impl Into<String>) -> Failure {
         Failure {
@@ -71,8 +90,33 @@ pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
         .note("this is a defect of optc, not of the input; please report it")
 }
 
+/// The option that a diagnostic is about, where it is not about the program.
+fn option_of(diag: &Diagnostic) -> Option<&'static str> {
+    match diag.code {
+        "option-value" => Some("--pass"),
+        "unknown-rule" => Some("--rules"),
+        "pin-layout" => Some("--pin"),
+        _ => None,
+    }
+}
+
+/// Whether an error of a pass is about an option and not about the program.
+pub(crate) fn blames_option(error: &Error) -> bool {
+    error
+        .diagnostics
+        .iter()
+        .any(|diag| option_of(diag).is_some())
+}
+
 impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+    fn from(mut error: Error) -> Failure {
+        let option = error
+            .diagnostics
+            .iter()
+            .find_map(|d| Some((option_of(d)?, d.clone())));
+        if let Some((option, diag)) = option {
+            error = Error::about(option, diag);
+        }
         // Names in a pipeline and targets are part of the command, not of the input.
         let usage = error.file.starts_with("--");
         let status = if usage {

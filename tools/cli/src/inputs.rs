@@ -5,10 +5,11 @@ use crate::boundary;
 use crate::failure::Failure;
 use crate::streams::Streams;
 use crate::terminal;
+use indexmap::IndexSet;
 use optc::interp::{DataSource, FallbackSource, FolderSource, RandomSource};
 use optc::{
-    Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, Stage, read_file,
-    read_stream,
+    Bindings, Compiler, Diagnostic, Error, Format, PassContext, Program, SizeTable, Stage,
+    bound_sizes, read_file, read_stream,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -134,6 +135,27 @@ pub(crate) fn bindings(texts: &[String]) -> Result<Bindings, Failure> {
     Ok(bindings)
 }
 
+/// Every name that `--bind` gives a size is one of an unknown size in some of these programs.
+pub(crate) fn check_bindings(compiler: &Compiler, programs: &[&Program]) -> Result<(), Failure> {
+    let Some(first) = programs.first() else {
+        return Ok(());
+    };
+    let mut known = IndexSet::new();
+    for program in programs {
+        known.extend(bound_sizes(&program.module, &SizeTable::default()).into_keys());
+    }
+    let bound = compiler.bindings.0.keys();
+    let Some(name) = bound.into_iter().find(|name| !known.contains(*name)) else {
+        return Ok(());
+    };
+    let known: Vec<&str> = known.iter().map(|name| &**name).collect();
+    let advice = match known.is_empty() {
+        true => format!("{} has no unknown sizes", first.name),
+        false => format!("wanted one of {}", known.join(", ")),
+    };
+    Err(Failure::unknown("--bind", "size", name, known, &advice))
+}
+
 /// Reads numbers apart by commas; brackets around them are allowed.
 pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Vec<T>, Failure> {
     let inner = text.trim();
@@ -147,6 +169,21 @@ pub(crate) fn numbers<T: std::str::FromStr>(what: &str, text: &str) -> Result<Ve
         _ => parts.map(|p| p.parse().ok()).collect(),
     };
     all.ok_or_else(|| Failure::usage(format!("found {what} `{text}`, wanted numbers and commas")))
+}
+
+/// The folder of a program's data is this one instead of its own.
+pub(crate) fn set_data(program: &mut Program, folder: Option<&Path>) -> Result<(), Failure> {
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    if !folder.is_dir() {
+        let folder = folder.display();
+        return Err(Failure::usage(format!(
+            "--data wants a folder, found `{folder}`"
+        )));
+    }
+    program.folder = folder.to_path_buf();
+    Ok(())
 }
 
 /// Where the weights of a program come from: its folder, and where asked for invented numbers for
@@ -165,9 +202,21 @@ pub(crate) fn weights(program: &Program, invent: bool) -> Box<dyn DataSource> {
 
 /// The name of the function to run: the one asked for, else `main`, else the first.
 pub(crate) fn function(program: &Program, asked: Option<&str>) -> Result<String, Failure> {
-    let name = asked.or_else(|| program.entry().map(|f| &*f.name));
-    name.map(str::to_owned).ok_or_else(|| {
-        let diag = Diagnostic::error("function-missing", "found no function to run");
-        program.error(vec![diag]).into()
-    })
+    let Some(asked) = asked else {
+        let entry = program.entry().map(|f| f.name.to_string());
+        return entry.ok_or_else(|| {
+            let diag = Diagnostic::error("function-missing", "found no function to run");
+            program.error(vec![diag]).into()
+        });
+    };
+    let name = asked.strip_prefix('@').unwrap_or(asked);
+    let known: Vec<&str> = program.module.funcs.iter().map(|f| &*f.name).collect();
+    if known.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    let advice = match known.is_empty() {
+        true => format!("{} has no functions", program.name),
+        false => format!("{} has {}", program.name, known.join(", ")),
+    };
+    Err(Failure::unknown("--func", "function", name, known, &advice))
 }

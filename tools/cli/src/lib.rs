@@ -6,10 +6,13 @@ mod boundary;
 mod certificate;
 mod codes;
 mod condition;
+mod dump;
+pub mod explain;
 mod failure;
 pub mod filetest;
 mod inputs;
 mod layout;
+mod lists;
 pub mod logging;
 mod manual;
 mod rewrite;
@@ -20,6 +23,7 @@ mod streams;
 mod targets;
 pub mod terminal;
 mod test;
+mod usage;
 mod verify;
 mod verify_diagnostics;
 
@@ -100,6 +104,7 @@ fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
         Some(Command::Test(args)) => test::command(args, streams),
         Some(Command::Spec(args)) => spec::command(args, streams),
         Some(Command::Targets(args)) => targets::command(args, streams),
+        Some(Command::Explain(args)) => explain::command(args, streams),
         Some(Command::Bench(_)) => Err(Failure::usage(NO_BENCH)),
         Some(Command::Completions(args)) => {
             streams.print(&manual::completions(args.shell));

@@ -1,6 +1,6 @@
 //! Logging of the process: quiet unless `OPTC_LOG` or `-v` asks for it.
 
-use std::io::IsTerminal as _;
+use crate::terminal;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
@@ -17,9 +17,8 @@ pub fn start(args: impl IntoIterator<Item = String>) {
     let filter: Targets = filter
         .parse()
         .unwrap_or_else(|_| Targets::new().with_default(Level::WARN));
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let layer = tracing_subscriber::fmt::layer()
-        .with_ansi(colours)
+        .with_ansi(terminal::takes_colours())
         .without_time()
         .with_writer(std::io::stderr)
         .with_filter(filter);

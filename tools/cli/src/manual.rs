@@ -27,7 +27,8 @@ fn section(text: &mut String, command: &Command, name: &str) {
         "## `{name}`\n\n```text\n{}\n```\n",
         lines.join("\n").trim_end()
     );
-    for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
+    let told = |s: &&Command| !s.is_hide_set() && s.get_name() != "help";
+    for sub in command.get_subcommands().filter(told) {
         section(text, sub, &format!("{name} {}", sub.get_name()));
     }
     while text.ends_with("\n\n") {

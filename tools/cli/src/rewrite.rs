@@ -2,11 +2,11 @@
 
 use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
-use crate::failure::{Failure, Status, internal_error};
+use crate::dump::{self, Dump};
+use crate::failure::{Failure, Status, blames_option, internal_error};
 use crate::inputs::{self, Input, weights};
 use crate::streams::Streams;
-use crate::{stats, terminal, verify_diagnostics};
-use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
+use crate::{lists, stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing};
 use optc::{
     Attr, Compiler, DType, Diagnostic, Error, Module, PassContext, Program, Registry, Severity,
@@ -42,8 +42,13 @@ pub(crate) fn command(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<S
 
 pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<Rewritten, Failure> {
     let compiler = inputs::compiler(&args.compile)?;
-    if args.list_passes {
-        list_passes(&compiler, streams);
+    if args.list_passes || args.list_rules {
+        if args.list_passes {
+            lists::passes(&compiler, streams);
+        }
+        if args.list_rules {
+            lists::rules(streams);
+        }
         return Ok(Rewritten {
             status: Status::Done,
             parts: Vec::new(),
@@ -56,7 +61,8 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     check_outputs(args)?;
     let stages = inputs::stages(&compiler, &args.compile)?;
     let stage = stage_of(args, emit, &stages)?;
-    check_pass_names(&compiler, &args.print_ir_after)?;
+    dump::check_names(&compiler, "--print-ir-before", &args.print_ir_before)?;
+    dump::check_names(&compiler, "--print-ir-after", &args.print_ir_after)?;
     let input = Input::read(path, streams)?;
     let (parts, errors) = transform_all(&compiler, &stages, &input, args, streams)?;
     for part in &parts {
@@ -69,15 +75,39 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
             return Err(Failure::check(faults.join("\n")));
         }
     } else if !errors.is_empty() {
-        return Err(Failure::check(
-            errors.iter().map(Error::render).collect::<String>(),
-        ));
+        return Err(refused(&parts, errors, (emit, stage), args, streams));
     }
     write_all(&parts, (emit, stage), args, streams)?;
     Ok(Rewritten {
         status: Status::Done,
         parts,
     })
+}
+
+/// The failure of an input that is refused, or parts of it. What became of the other parts goes to standard
+/// output; a file is not written, so that it holds the whole or what it held before.
+fn refused(
+    parts: &[Part],
+    errors: Vec<Error>,
+    emit: (Emit, EmitStage),
+    args: &RewriteArgs,
+    streams: &mut Streams<'_>,
+) -> Failure {
+    if let Some(option) = errors.iter().position(blames_option) {
+        return errors
+            .into_iter()
+            .nth(option)
+            .map_or_else(|| Failure::check(""), Failure::from);
+    }
+    let mut text: String = errors.iter().map(Error::render).collect();
+    let plain = args.explain.is_none() && args.certificate.is_none();
+    if plain && !parts.is_empty() && output_file(args).is_none() {
+        match emitted(parts, emit, args.compile.pass.as_deref(), streams) {
+            Ok(emitted) => streams.print(&emitted),
+            Err(failure) => text.push_str(&failure.text),
+        }
+    }
+    Failure::check(text)
 }
 
 /// The file that the program is written to; nothing for standard output.
@@ -152,30 +182,6 @@ fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStag
     }
 }
 
-fn check_pass_names(compiler: &Compiler, names: &[String]) -> Result<(), Failure> {
-    let infos = compiler.passes().infos();
-    for name in names.iter().filter(|n| *n != "all") {
-        if !infos.iter().any(|i| i.name == name) {
-            let known: Vec<_> = infos.iter().map(|i| i.name).collect();
-            let wanted = known.join(", ");
-            let message =
-                format!("--print-ir-after: found no pass `{name}`, wanted all or {wanted}");
-            return Err(Failure::usage(message));
-        }
-    }
-    Ok(())
-}
-
-fn list_passes(compiler: &Compiler, streams: &mut Streams<'_>) {
-    for info in compiler.passes().infos() {
-        streams.line(&format!("{:<16} {}", info.name, info.summary));
-        for option in info.options {
-            let head = format!("{}={}", option.name, option.default);
-            streams.line(&format!("  {head:<24} {}", option.summary));
-        }
-    }
-}
-
 /// Runs the passes on every module of the input; a module that is refused does not stop the others.
 fn transform_all(
     compiler: &Compiler,
@@ -186,12 +192,16 @@ fn transform_all(
 ) -> Result<(Vec<Part>, Vec<Error>), Failure> {
     let (mut parts, mut errors) = (Vec::new(), Vec::new());
     let from = args.compile.from.as_deref();
-    for program in input.programs(compiler, from, args.split_input_file) {
+    let programs = input.programs(compiler, from, args.split_input_file);
+    inputs::check_bindings(compiler, &programs.iter().flatten().collect::<Vec<_>>())?;
+    for (number, program) in programs.into_iter().enumerate() {
         match program {
             Err(error) => errors.push(error),
-            Ok(program) => {
+            Ok(mut program) => {
+                inputs::set_data(&mut program, args.compile.data.as_deref())?;
                 let cx = inputs::context(compiler, &program, &args.compile)?;
-                match transform(compiler, stages, program, cx, args, streams) {
+                let dump = Dump::new(args, args.split_input_file.then_some(number))?;
+                match transform(compiler, stages, program, cx, &dump, streams) {
                     Ok(part) => parts.push(part),
                     Err(error) => errors.push(error),
                 }
@@ -206,31 +216,35 @@ fn transform(
     stages: &[Stage],
     before: Program,
     mut cx: PassContext,
-    args: &RewriteArgs,
+    dump: &Dump<'_>,
     streams: &mut Streams<'_>,
 ) -> Result<Part, Error> {
+    let args = dump.args;
     let mut after = before.clone();
     let mut canonical = None;
-    let mut log = String::new();
     let (first, last) = stages.split_at(stages.len().saturating_sub(1));
     cx.explain = args.explain.is_some();
+    dump.input(&before.module);
     let done = catch_unwind(AssertUnwindSafe(|| {
-        let mut hooks = hooks(args, &mut log);
+        let mut hooks = dump.hooks();
         let mut timings = Vec::new();
         for stage in first {
+            dump.before(stage, &after.module);
             timings.extend(run_one(compiler, stage, &mut after, &mut cx, &mut hooks)?);
         }
         canonical = args.certificate.is_some().then(|| after.module.clone());
         for stage in last {
+            dump.before(stage, &after.module);
             timings.extend(run_one(compiler, stage, &mut after, &mut cx, &mut hooks)?);
         }
         Ok(timings)
     }));
-    streams.error_text(&log);
+    streams.error_text(&dump.take_log());
     let timings = done.unwrap_or_else(|panic| {
         let diag = internal_error(&*panic);
         Err(before.error(vec![with_reproducer(diag, &before, &cx, args)]))
     })?;
+    dump.take_failure()?;
     Ok(Part {
         before,
         after,
@@ -249,55 +263,6 @@ fn run_one(
 ) -> Result<Vec<Timing>, Error> {
     terminal::doing(|| format!("{}: {}", program.name, stage.pass.info().name));
     compiler.run_passes(program, std::slice::from_ref(stage), cx, hooks)
-}
-
-/// What the manager prints after each pass, into a log that is written when the passes have run.
-fn hooks<'a>(args: &'a RewriteArgs, log: &'a mut String) -> Hooks<'a> {
-    let after = move |pass: &str, before: Option<&str>, module: &Module| {
-        if args.print_ir_after.iter().any(|p| p == pass || p == "all") {
-            let text = optc::text::print(module);
-            let _ = writeln!(log, "// ----- IR after `{pass}` -----\n{}", text.trim_end());
-        }
-        if let Some(before) = before.filter(|_| args.print_ir_diff) {
-            let text = optc::text::print(module);
-            let diff = unified_diff(before, &text, &format!("after {pass}"));
-            log.push_str(&if terminal::colours() {
-                terminal::coloured(&diff)
-            } else {
-                diff
-            });
-        }
-    };
-    Hooks {
-        verify_each: args.compile.verify_each,
-        after: Some(Box::new(after)),
-        keep_before: args.print_ir_diff,
-        limit: None,
-    }
-}
-
-/// The unified diff of two programs; empty when they are equal. What stands in a module is not
-/// indented, so that a module that gets attributes does not differ in every line.
-pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
-    let (before, after) = (without_indent(before), without_indent(after));
-    if before == after {
-        return String::new();
-    }
-    let input = InternedInput::new(before.as_str(), after.as_str());
-    let diff = Diff::compute(Algorithm::Myers, &input);
-    let printer = BasicLineDiffPrinter(&input.interner);
-    let hunks = diff.unified_diff(&printer, UnifiedDiffConfig::default(), &input);
-    format!("--- before\n+++ {title}\n{hunks}")
-}
-
-fn without_indent(text: &str) -> String {
-    if !text.starts_with("module") {
-        return text.to_owned();
-    }
-    let lines = text.split_inclusive('\n');
-    lines
-        .map(|line| line.strip_prefix("  ").unwrap_or(line))
-        .collect()
 }
 
 /// Writes the program and the command that failed on it, where the user asked for that.
@@ -594,7 +559,8 @@ mod tests {
             output: &mut output,
             errors: &mut errors,
         };
-        let done = transform(&compiler, &stages, program.clone(), cx, &args, &mut streams);
+        let dump = Dump::new(&args, None).unwrap();
+        let done = transform(&compiler, &stages, program.clone(), cx, &dump, &mut streams);
         (program, done.err().unwrap())
     }
 

@@ -19,6 +19,8 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     let stages = inputs::stages(&compiler, &args.compile)?;
     let input = Input::read(&args.input, streams)?;
     let mut program = input.program(&compiler, args.compile.from.as_deref())?;
+    inputs::set_data(&mut program, args.compile.data.as_deref())?;
+    inputs::check_bindings(&compiler, &[&program])?;
     let mut cx = inputs::context(&compiler, &program, &args.compile)?;
     let mut hooks = Hooks {
         verify_each: args.compile.verify_each,

@@ -35,7 +35,10 @@ pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Sta
     let Some(path) = &args.input else {
         return Err(Failure::usage("an input is missing"));
     };
-    let measured = measure(path, &args.compile, streams)?;
+    let compiler = inputs::compiler(&args.compile)?;
+    let program = load(&compiler, path, &args.compile, streams)?;
+    inputs::check_bindings(&compiler, &[&program])?;
+    let measured = measure(&compiler, program, &args.compile)?;
     let text = if args.json {
         json_of(&measured)
     } else {
@@ -74,14 +77,12 @@ fn fail_if(conditions: &[Condition], figures: &Figures) -> Result<Status, Failur
 }
 
 fn measure(
-    path: &Path,
+    compiler: &Compiler,
+    mut program: Program,
     args: &CompileArgs,
-    streams: &mut Streams<'_>,
 ) -> Result<Measured, Failure> {
-    let compiler = inputs::compiler(args)?;
-    let stages = inputs::stages(&compiler, args)?;
-    let mut program = load(&compiler, path, args, streams)?;
-    let mut cx = inputs::context(&compiler, &program, args)?;
+    let stages = inputs::stages(compiler, args)?;
+    let mut cx = inputs::context(compiler, &program, args)?;
     let before = compiler.stats(&program);
     let bound = bound_sizes(&program.module, &SizeTable::new(&compiler.bindings.0));
     if args.pass.is_none() {
@@ -311,9 +312,13 @@ fn compare(
     let [a, b] = paths else {
         return Err(Failure::usage("--compare wants two programs"));
     };
+    let compiler = inputs::compiler(&args.compile)?;
+    let a = load(&compiler, a, &args.compile, streams)?;
+    let b = load(&compiler, b, &args.compile, streams)?;
+    inputs::check_bindings(&compiler, &[&a, &b])?;
     let (a, b) = (
-        measure(a, &args.compile, streams)?,
-        measure(b, &args.compile, streams)?,
+        measure(&compiler, a, &args.compile)?,
+        measure(&compiler, b, &args.compile)?,
     );
     let (bound_a, bound_b) = (a.bound, b.bound);
     let (a, b) = (a.after, b.after);

@@ -3,12 +3,21 @@
 use crate::args::TargetsArgs;
 use crate::failure::{Failure, Status};
 use crate::streams::Streams;
-use optc::{Accept, FamilyRow, MemoryLevel, Style, Target, find_target};
+use optc::{Accept, FamilyRow, MemoryLevel, Style, Target, find_target, read_text};
 use std::fmt::Write as _;
+use std::path::Path;
 
 pub(crate) fn command(args: &TargetsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &args.name {
-        Some(name) => streams.print(&explain(&find_target(name)?)),
+        Some(name) => {
+            let target = find_target(name)?;
+            let text = match (args.toml, Target::file(name)) {
+                (false, _) => explain(&target),
+                (true, Some(file)) => file,
+                (true, None) => read_text(Path::new(name))?,
+            };
+            streams.print(&text);
+        }
         None => {
             for name in Target::names() {
                 let target = find_target(name)?;

@@ -24,13 +24,18 @@ struct Terminal {
 /// `--quiet` or `-v` is among the arguments, and colour differences, unless `NO_COLOR` is set.
 pub fn start(args: impl IntoIterator<Item = String>) {
     let is_terminal = std::io::stderr().is_terminal();
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let progress = (is_terminal && !is_quiet(args)).then(line);
     // A second start in the same process keeps what the first one found.
     let _ = TERMINAL.set(Terminal {
         progress,
-        colours: is_terminal && !no_colour,
+        colours: takes_colours(),
     });
+}
+
+/// Whether the error stream of the process is a terminal, and `NO_COLOR` not set.
+pub(crate) fn takes_colours() -> bool {
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    std::io::stderr().is_terminal() && !no_colour
 }
 
 fn line() -> ProgressBar {

@@ -6,8 +6,9 @@ use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
+use indexmap::IndexSet;
 use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
-use optc::{Compiler, Diagnostic, Program, default_target, find_target, read_text};
+use optc::{Compiler, Diagnostic, Program, Structure, default_target, find_target, read_text};
 use std::path::Path;
 
 pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
@@ -16,8 +17,11 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
     let mut programs = Vec::new();
     for path in &args.inputs {
         let input = Input::read(path, streams)?;
-        programs.push(input.program(&compiler, args.options.from.as_deref())?);
+        let mut program = input.program(&compiler, args.options.from.as_deref())?;
+        inputs::set_data(&mut program, args.options.data.as_deref())?;
+        programs.push(program);
     }
+    inputs::check_bindings(&compiler, &programs.iter().collect::<Vec<_>>())?;
     match (&args.certificate, programs.as_slice()) {
         (Some(path), programs) => {
             let read = check_certificate(&compiler, path, programs, args)?;
@@ -27,6 +31,11 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
         (None, [a, b]) => {
             test(&compiler, a, b, &args.options)?;
             streams.line("equivalent");
+            let opaque = opaque_kinds(&compiler, b);
+            if !opaque.is_empty() {
+                let note = "note: taken for functions of their operands";
+                streams.error_text(&format!("{note}: {}", opaque.join(", ")));
+            }
         }
         (None, _) => {
             return Err(Failure::usage(
@@ -37,6 +46,30 @@ pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<St
     Ok(Status::Done)
 }
 
+/// How messages call two programs: by their files, told apart where it is one file.
+fn names(a: &Program, b: &Program) -> [String; 2] {
+    match a.name == b.name {
+        true => [
+            format!("{} (first)", a.name),
+            format!("{} (second)", b.name),
+        ],
+        false => [a.name.clone(), b.name.clone()],
+    }
+}
+
+/// The opaque operations of a program by their names in their own format, each once.
+fn opaque_kinds(compiler: &Compiler, program: &Program) -> Vec<String> {
+    let mut kinds = IndexSet::new();
+    for func in &program.module.funcs {
+        for op in func.body.iter().map(|&op| &func.ops[op]) {
+            if compiler.registry().structure(&op.name) == Structure::Opaque {
+                kinds.insert(op.props.str("kind").unwrap_or(&op.name).to_owned());
+            }
+        }
+    }
+    kinds.into_iter().collect()
+}
+
 /// Runs both programs on seeded inputs and edge values, on logical tensors and on their layouts.
 fn test(
     compiler: &Compiler,
@@ -44,10 +77,16 @@ fn test(
     b: &Program,
     args: &VerifyOptions,
 ) -> Result<(), Failure> {
+    let func = inputs::function(a, args.func.as_deref())?;
+    if args.func.is_some() {
+        inputs::function(b, args.func.as_deref())?;
+    }
     let options = EquivalenceOptions {
-        func: inputs::function(a, args.func.as_deref())?,
+        func,
         seeds: (0..args.seeds).collect(),
         naive: !args.reference_only,
+        uninterpreted: true,
+        names: names(a, b),
         bindings: compiler.bindings.clone(),
         ..EquivalenceOptions::default()
     };
@@ -55,14 +94,37 @@ fn test(
     let (data_a, data_b) = (inputs::weights(a, invent), inputs::weights(b, invent));
     terminal::doing(|| format!("{}, {}: running both", a.name, b.name));
     let (registry, modules) = (compiler.registry(), (&a.module, &b.module));
-    equivalent(modules.0, modules.1, registry, &*data_a, &*data_b, &options).map_err(|error| {
-        let code = match &error {
-            NotEquivalent::Boundary(_) => "boundary-differs",
-            NotEquivalent::Run { source, .. } => source.code(),
-            NotEquivalent::Differs { .. } => "not-equivalent",
-        };
-        Failure::about(&b.name, Diagnostic::error(code, error.to_string()))
-    })
+    equivalent(modules.0, modules.1, registry, &*data_a, &*data_b, &options)
+        .map_err(|error| refusal(&error, a, b, &options.names))
+}
+
+/// The failure of a comparison, at the program that it is about.
+fn refusal(error: &NotEquivalent, a: &Program, b: &Program, names: &[String; 2]) -> Failure {
+    match error {
+        NotEquivalent::Boundary(_) => Failure::about(
+            &b.name,
+            Diagnostic::error("boundary-differs", error.to_string()),
+        ),
+        NotEquivalent::Differs { .. } => Failure::about(
+            &b.name,
+            Diagnostic::error("not-equivalent", error.to_string()),
+        ),
+        NotEquivalent::Run {
+            which,
+            fill,
+            seed,
+            sizes,
+            source,
+            ..
+        } => {
+            let program = if which.is_first() { a } else { b };
+            let run = format!(
+                "running {}: {fill:?}, seed {seed}{sizes}",
+                which.describe(names)
+            );
+            program.error(vec![source.to_diagnostic().note(run)]).into()
+        }
+    }
 }
 
 /// Checks a certificate. One program is what the passes were given or what they gave; two are both. Says

@@ -81,7 +81,8 @@ fn run_refuses_inputs_that_do_not_fit_and_writes_nothing() {
     run(&broken).fails(1, "error[npz-input]");
     run(&folder.path("absent.npz")).fails(1, "error[io-read]");
     optc(&["run", &program, "--output", &output]).fails(1, "no input for argument `x`");
-    optc(&["run", &program, "--func=f", "--output", &output]).fails(1, "there is no function @f");
+    optc(&["run", &program, "--func=f", "--output", &output])
+        .fails(2, "--func: found no function `f`");
     optc(&["run", &program]).fails(2, "--output");
     let empty = folder.write("empty.ir", "");
     optc(&["run", &empty, "--output", &output]).fails(1, "error[function-missing]");
@@ -120,6 +121,152 @@ fn external_weights_are_read_from_the_programs_folder() {
 }
 
 #[test]
+fn the_folder_of_weights_may_be_another() {
+    let (folder, data) = (Folder::new("weights_here"), Folder::new("weights_there"));
+    let program = folder.write("w.ir", WEIGHTED);
+    let bytes: Vec<u8> = (0..7).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    fs::write(data.path("w.bin"), bytes).unwrap();
+    let option = format!("--data={}", data.path(""));
+    let inputs = write_npz(&folder, "in.npz", &[("x", counting(&[2, 3]))]);
+    let output = folder.path("out.npz");
+    let run = ["run", &program, "--inputs", &inputs, "--output", &output];
+    optc(&run).fails(1, "`w.bin` does not exist");
+    optc(&[&run[..], &[&option]].concat()).ok();
+    optc(&["verify", &program, &program]).fails(1, "`w.bin` does not exist");
+    optc(&["verify", &option, &program, &program]).ok();
+    optc(&["--emit=hlo", &option, &program]).ok();
+    optc(&["verify", "--data=nowhere", &program, &program]).fails(2, "--data wants a folder");
+}
+
+/// A program with an opaque operation of this name, attributes and operand.
+fn opaque(kind: &str, attrs: &str, operand: &str) -> String {
+    format!(
+        "func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {{\n\
+         %0 = \"hbir.opaque\"({operand}) <{{kind = \"{kind}\"{attrs}}}> : (tensor<2x3xf32>) -> tensor<2x3xf32>\n\
+         %1 = \"hbir.relu\"(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>\n\
+         return %1 : tensor<2x3xf32>\n}}\n"
+    )
+}
+
+#[test]
+fn opaque_operations_without_effects_are_functions_of_their_operands() {
+    let folder = Folder::new("opaque");
+    let write = |name: &str, text: String| folder.write(name, &text);
+    let pure = ", effect = \"pure\"";
+    let a = write("a.ir", opaque("Foo", pure, "%x"));
+    let ran = optc(&["verify", &a, &a]);
+    assert_eq!(
+        ran.errors,
+        "note: taken for functions of their operands: Foo\n"
+    );
+    assert_eq!(ran.ok(), "equivalent\n");
+    let others = [
+        opaque("Bar", pure, "%x"),
+        opaque("Foo", ", effect = \"pure\", a = 1", "%x"),
+        opaque("Foo", pure, "%y"),
+    ];
+    for (i, text) in others.into_iter().enumerate() {
+        let other = write(&format!("other{i}.ir"), text);
+        optc(&["verify", &a, &other]).fails(1, "error[not-equivalent]");
+    }
+    for (name, effect) in [("w.ir", ""), ("r.ir", ", effect = \"random\"")] {
+        let path = write(name, opaque("Foo", effect, "%x"));
+        let place = format!("{name}:2:6: error[run-opaque]");
+        let errors = optc(&["verify", &path, &path]).fails(1, &place);
+        assert!(
+            errors.contains("the operator `Foo` is opaque: its effect is"),
+            "{errors}"
+        );
+    }
+    let out = folder.path("out.npz");
+    let inputs = [("x", counting(&[2, 3])), ("y", counting(&[2, 3]))];
+    let inputs = write_npz(&folder, "in.npz", &inputs);
+    let run = ["run", &a, "--inputs", &inputs, "--output", &out];
+    optc(&run).fails(
+        1,
+        "a.ir:2:6: error[run-opaque]: `hbir.opaque` in @main: the operator `Foo` is opaque",
+    );
+}
+
+#[test]
+fn what_passes_do_around_an_opaque_operation_is_verified() {
+    let folder = Folder::new("opaque_folded");
+    let text = r#"func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "hbir.relu"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %2 = "hbir.opaque"(%1) <{kind = "Foo", effect = "pure"}> : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %3 = "hbir.transpose"(%2) <{perm = [1, 0]}> : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  return %3 : tensor<2x3xf32>
+}
+"#;
+    let (program, folded) = (folder.write("a.ir", text), folder.path("b.ir"));
+    optc(&["--pass=default", &program, "-o", &folded]).ok();
+    assert_ne!(folder.read("b.ir"), text);
+    assert_eq!(optc(&["verify", &program, &folded]).ok(), "equivalent\n");
+}
+
+#[test]
+fn functions_that_an_opaque_operation_names_must_be_the_same() {
+    let folder = Folder::new("opaque_functions");
+    let text = |inner: &str| {
+        format!(
+            r#"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  %0 = "hbir.opaque"(%x) <{{kind = "sort", effect = "pure", "hlo.to_apply" = @f}}> : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}}
+func.func private @f(%x: tensor<f32>) -> tensor<f32> {{
+  %0 = "hbir.{inner}"(%x) : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}}
+"#
+        )
+    };
+    let a = folder.write("a.ir", &text("relu"));
+    let b = folder.write("b.ir", &text("tanh"));
+    assert_eq!(optc(&["verify", &a, &a]).ok(), "equivalent\n");
+    optc(&["verify", &a, &b]).fails(1, "it uses @f, which is not the same in both programs");
+}
+
+#[test]
+fn calls_are_named_for_what_they_are() {
+    let folder = Folder::new("calls");
+    let chain = |count: usize, calls: usize| {
+        let func = |i: usize| {
+            let name = if i == count {
+                "main".to_owned()
+            } else {
+                format!("f{i}")
+            };
+            let mut text = format!("func.func @{name}(%x: tensor<2xf32>) -> tensor<2xf32> {{\n");
+            let mut last = "%x".to_owned();
+            for j in 0..calls {
+                let op = match i {
+                    0 => format!("\"hbir.relu\"({last})"),
+                    _ => format!("\"hbir.call\"({last}) <{{callee = @f{}}}>", i - 1),
+                };
+                text += &format!("  %{j} = {op} : (tensor<2xf32>) -> tensor<2xf32>\n");
+                last = format!("%{j}");
+            }
+            text + &format!("  return {last} : tensor<2xf32>\n}}\n")
+        };
+        (0..=count).map(func).collect::<String>()
+    };
+    let bomb = folder.write("bomb.ir", &chain(40, 2));
+    let errors = optc(&["verify", &bomb, &bomb]).fails(1, "error[run-steps]");
+    assert!(
+        errors.contains("double the work at every level"),
+        "{errors}"
+    );
+    let deep = folder.write("deep.ir", &chain(100, 1));
+    optc(&["verify", &deep, &deep]).fails(
+        1,
+        "deep.ir: error[run-call]: @main: calls are nested more than 64 deep",
+    );
+    let fits = folder.write("fits.ir", &chain(64, 1));
+    optc(&["verify", &fits, &fits]).ok();
+}
+
+#[test]
 fn weights_outside_the_folder_are_refused() {
     let folder = Folder::new("weights_outside");
     let program = folder.write("w.ir", &WEIGHTED.replace("w.bin", "../w.bin"));
@@ -147,9 +294,17 @@ fn verify_tells_equal_programs_from_different_ones() {
         "equivalent\n"
     );
     let other = folder.write("c.ir", &CANCEL.replace("hbir.relu", "hbir.abs"));
-    optc(&["verify", &program, &other]).fails(1, "error[not-equivalent]: output `y`");
+    let errors = optc(&["verify", &program, &other]).fails(1, "error[not-equivalent]: output `y`");
+    assert!(errors.contains("c.ir differs from "), "{errors}");
     let fewer = folder.write("d.ir", TRANSPOSE);
-    optc(&["verify", &program, &fewer]).fails(1, "error[boundary-differs]");
+    let errors = optc(&["verify", &program, &fewer]).fails(1, "error[boundary-differs]");
+    assert!(
+        errors.contains("a.ir and ") && errors.contains("d.ir"),
+        "{errors}"
+    );
+    let absent = folder.write("e.ir", &CANCEL.replace("hbir.relu", "my.op"));
+    optc(&["verify", &absent, &program]).fails(1, "e.ir:3:8: error[run-unknown-op]");
+    optc(&["verify", &program, &absent]).fails(1, "e.ir:3:8: error[run-unknown-op]");
     optc(&["verify", &program]).fails(2, "wanted two");
     optc(&["verify"]).fails(2, "IN");
 }

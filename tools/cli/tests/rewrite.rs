@@ -154,14 +154,22 @@ fn boundary_options_name_what_exists() {
     optc_with(&[FOLD, "--pin", "x={order = [0, 0, 1]}", "-"], TRANSPOSE).fails(2, "--pin:1:");
     optc_with(&[FOLD, "--bind", "B", "-"], TRANSPOSE).fails(2, "wanted NAME=SIZE");
     optc_with(&[FOLD, "--bind", "B=0", "-"], TRANSPOSE).fails(2, "wanted NAME=SIZE");
-    optc_with(&[FOLD, "--bind", "B=1,S=128", "-"], TRANSPOSE).ok();
+    let named = r#"%0 = "hbir.relu"(%x) : (tensor<?x3xf32, {dims = ["batch", 3]}>) -> tensor<?x3xf32, {dims = ["batch", 3]}>"#;
+    optc_with(&[FOLD, "--bind", "batch=1", "-"], named).ok();
+    let args = [FOLD, "--bind", "batch=1,S=128", "-"];
+    optc_with(&args, named).fails(2, "--bind: found no size `S`: wanted one of batch");
+    optc_with(&args, TRANSPOSE).fails(2, "has no unknown sizes");
+    let near = ["--bind=batsh=1", "-"];
+    let errors = optc_with(&near, named).fails(2, "--bind: found no size `batsh`");
+    assert!(errors.contains("did you mean batch?"), "{errors}");
 }
 
 #[test]
 fn rules_are_an_option_of_view_fold() {
     optc_with(&[FOLD, "--rules=none", "-"], CANCEL).ok();
     optc_with(&[FOLD, "--rules=all", "-"], CANCEL).ok();
-    optc_with(&[FOLD, "--rules=no-such-rule", "-"], CANCEL).fails(1, "error[unknown-rule]");
+    optc_with(&[FOLD, "--rules=no-such-rule", "-"], CANCEL)
+        .fails(2, "--rules: error[unknown-rule]");
     optc_with(&["--pass=canonicalize", "--rules=none", "-"], CANCEL).fails(2, "--rules wants");
 }
 
@@ -169,9 +177,15 @@ fn rules_are_an_option_of_view_fold() {
 fn names_in_a_pipeline_are_checked() {
     optc_with(&["--pass=no-such-pass", "-"], CANCEL).fails(2, "error[unknown-pass]");
     optc_with(&["--pass=view-fold{no-such=1}", "-"], CANCEL).fails(2, "error[unknown-option]");
-    optc_with(&["--pass=view-fold{max-layouts=0}", "-"], CANCEL).fails(1, "error[option-value]");
+    optc_with(&["--pass=view-fold{max-layouts=0}", "-"], CANCEL)
+        .fails(2, "--pass: error[option-value]");
+    optc_with(&["--pass=default{max-layouts=8}", "-"], CANCEL).fails(2, "takes no options");
     optc_with(&["--pass=view-fold{max-layouts=8", "-"], CANCEL).fails(2, "error[pipeline-syntax]");
-    optc_with(&["--print-ir-after=no-such-pass", "-"], CANCEL).fails(2, "no pass `no-such-pass`");
+    for option in ["--print-ir-after", "--print-ir-before"] {
+        let args = [format!("{option}=no-such-pass"), "-".to_owned()];
+        let wanted = format!("{option}: found no pass `no-such-pass`");
+        optc_with(&args, CANCEL).fails(2, &wanted);
+    }
     optc_with(&[FOLD, "--target=gpu", "-"], CANCEL).fails(2, "error[unknown-target]");
     let laid = format!("module attributes {{hbir.target = \"gpu\"}} {{\n{CANCEL}}}\n");
     optc_with(&[FOLD, "-"], &laid).fails(1, "error[unknown-target]");
@@ -188,7 +202,22 @@ fn a_target_may_be_a_file() {
     let text = optc_with(&[FOLD, &format!("--target={target}"), "-"], CANCEL).ok();
     assert!(text.contains("hbir.target = \"mine\""), "{text}");
     let wrong = folder.write("wrong.toml", "name = 3\n");
-    optc_with(&[FOLD, &format!("--target={wrong}"), "-"], CANCEL).fails(1, "error[target-file]");
+    optc_with(&[FOLD, &format!("--target={wrong}"), "-"], CANCEL)
+        .fails(1, "wrong.toml:1:8: error[target-file]");
+    let family = source.replacen("softmax =", "softmaks =", 1);
+    let family = folder.write("family.toml", &family);
+    let line = source
+        .lines()
+        .position(|l| l.starts_with("softmax ="))
+        .unwrap()
+        + 1;
+    let errors = optc_with(&[FOLD, &format!("--target={family}"), "-"], CANCEL)
+        .fails(1, &format!("family.toml:{line}:1: error[target-file]"));
+    assert!(errors.contains("did you mean softmax?"), "{errors}");
+    let slow = source.replacen("bandwidth = ", "bandwidth = -", 1);
+    let slow = folder.write("slow.toml", &slow);
+    optc_with(&[FOLD, &format!("--target={slow}"), "-"], CANCEL)
+        .fails(1, "wanted a number above 0");
     let absent = format!("--target={}", folder.path("absent.toml"));
     optc_with(&[FOLD, &absent, "-"], CANCEL).fails(1, "error[io-read]");
 }
@@ -199,6 +228,24 @@ fn passes_are_listed_without_an_input() {
     for name in ["canonicalize", "view-fold", "max-layouts=", "rules="] {
         assert!(list.contains(name), "{list}");
     }
+    let pipeline = "\npipelines:\ndefault          canonicalize,view-fold\n";
+    assert!(list.ends_with(pipeline), "{list}");
+    let rules = optc(&["--list-rules"]).ok();
+    let of = |pass: &str| {
+        let at = rules.find(&format!("{pass}:\n")).unwrap();
+        let lines = rules[at..].lines().skip(1);
+        lines.take_while(|l| l.starts_with("  ")).count()
+    };
+    assert_eq!(
+        of("canonicalize"),
+        optc::passes::canonicalize::rule_names().len()
+    );
+    assert_eq!(
+        of("view-fold"),
+        optc::passes::view_fold::builtin_rules().len()
+    );
+    let line = "  identity                         identity(x) = x\n";
+    assert!(rules.contains(line), "{rules}");
 }
 
 #[test]
@@ -274,9 +321,89 @@ fn modules_of_one_file_are_treated_apart() {
     let both = format!("{TRANSPOSE}// -----\n{CANCEL}");
     let text = optc_with(&["--split-input-file", "-"], &both).ok();
     assert_eq!(text, both);
-    let wrong = format!("{TRANSPOSE}// -----\n\nnonsense here\n// -----\n%1 = nonsense\n");
-    let errors = optc_with(&["--split-input-file", "-"], &wrong).fails(1, "<stdin>:7:1: error[");
+    let wrong = format!(
+        "{TRANSPOSE}// -----\n\nnonsense here\n// -----\n%1 = nonsense\n// -----\n{CANCEL}"
+    );
+    let ran = optc_with(&["--split-input-file", "-"], &wrong);
+    assert_eq!(ran.output, both);
+    let errors = ran.fails(1, "<stdin>:7:1: error[");
+    assert!(errors.contains("<stdin>:9:6: error["), "{errors}");
     assert_eq!(errors.matches("error[").count(), 2, "{errors}");
+}
+
+#[test]
+fn a_file_is_written_only_where_all_parts_are_good() {
+    let folder = Folder::new("split");
+    let input = folder.write("in.ir", &format!("{TRANSPOSE}// -----\nnonsense\n"));
+    let out = folder.write("out.ir", "before");
+    optc(&["--split-input-file", &input, "-o", &out]).fails(1, "in.ir:6:1: error[");
+    assert_eq!(folder.read("out.ir"), "before");
+}
+
+#[test]
+fn the_program_is_printed_before_passes() {
+    let headings = |args: &[&str]| {
+        let ran = optc_with(&[&[FOLD, "-"], args].concat(), CANCEL);
+        let lines = ran.errors.lines().filter(|l| l.contains("-----"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (first, second) = (
+        "// ----- IR before `canonicalize` -----",
+        "// ----- IR before `view-fold` -----",
+    );
+    assert_eq!(headings(&["--print-ir-before"]), [first, second]);
+    assert_eq!(headings(&["--print-ir-before=all"]), [first, second]);
+    assert_eq!(headings(&["--print-ir-before=view-fold"]), [second]);
+    // What a refusing pass was given is shown as well.
+    let ran = optc_with(
+        &["--pass=view-fold{rules=x}", "--print-ir-before", "-"],
+        CANCEL,
+    );
+    assert!(ran.errors.contains(second), "{}", ran.errors);
+}
+
+#[test]
+fn the_program_is_written_into_a_folder_after_each_pass() {
+    let folder = Folder::new("print_ir_dir");
+    let program = folder.write("a.ir", CANCEL);
+    let (dir, deeper) = (folder.path("dump"), Folder::new("print_ir_dir/dump/more"));
+    drop(deeper);
+    let dir = format!("{dir}/more");
+    let option = format!("--print-ir-dir={dir}");
+    let output = optc(&[FOLD, &option, &program]).ok();
+    let files = || {
+        let entries = std::fs::read_dir(&dir).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        files(),
+        ["00-input.ir", "01-canonicalize.ir", "02-view-fold.ir"]
+    );
+    let read = |name: &str| std::fs::read_to_string(format!("{dir}/{name}")).unwrap();
+    assert_eq!(
+        (read("00-input.ir"), read("02-view-fold.ir")),
+        (CANCEL.to_owned(), output)
+    );
+    assert_eq!(
+        optc(&["--pass=view-fold", &format!("{dir}/01-canonicalize.ir")]).ok(),
+        read("02-view-fold.ir")
+    );
+    std::fs::remove_dir_all(&dir).unwrap();
+    let both = folder.write("b.ir", &format!("{CANCEL}// -----\n{TRANSPOSE}"));
+    optc(&["--pass=canonicalize", "--split-input-file", &option, &both]).ok();
+    let wanted = [
+        "00-00-input.ir",
+        "00-01-canonicalize.ir",
+        "01-00-input.ir",
+        "01-01-canonicalize.ir",
+    ];
+    assert_eq!(files(), wanted);
+    let blocked = format!("--print-ir-dir={program}");
+    optc(&[FOLD, &blocked, &program]).fails(1, "error[io-write]");
 }
 
 #[test]
@@ -350,7 +477,8 @@ fn the_process_has_the_same_statuses() {
     assert!(refused.stdout.is_empty() && !refused.stderr.is_empty());
     assert_eq!(run(&["--wrong"], "").status.code(), Some(2));
     let logged = run(&["-v", FOLD, "-"], TRANSPOSE);
-    assert!(String::from_utf8(logged.stderr).unwrap().contains("INFO"));
+    let log = String::from_utf8(logged.stderr).unwrap();
+    assert!(log.contains("INFO") && !log.contains('\u{1b}'), "{log}");
 }
 
 /// Every format of the output has a word for elements that nothing computes with.

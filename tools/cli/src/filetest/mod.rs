@@ -23,7 +23,7 @@ mod header;
 use crate::args::Cli;
 use crate::condition::Figures;
 use crate::rewrite::{self, Part};
-use crate::{Status, Streams};
+use crate::{Status, Streams, dump};
 use header::Header;
 pub use header::command as words;
 use optc::{Severity, SizeTable, Stats, read_file};
@@ -237,7 +237,7 @@ fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut O
     let (before, after) = (part.before.text(), part.after.text());
     outcome
         .diff
-        .push_str(&rewrite::unified_diff(&before, &after, "after"));
+        .push_str(&dump::unified_diff(&before, &after, "after"));
     let said = part.before.diagnostics.iter().chain(&part.cx.remarks);
     for diag in said {
         let kind = match diag.severity {
