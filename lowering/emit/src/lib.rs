@@ -1,5 +1,6 @@
 //! Emitters: one a format.
 
+mod build;
 pub mod dot;
 mod graph;
 pub mod hlo;

@@ -1,9 +1,8 @@
 //! Operations that become several instructions: activations, reductions, softmax, norms, products.
 
-use super::constant::number_text;
 use super::func::{Outcome, Writer, list};
-use super::ops::{one, shaped, sizes};
-use super::shape::{dtype_name, tensor_text};
+use super::number::{limits, number_text};
+use super::shape::{dtype_name, shaped, sizes, tensor_text};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{
@@ -333,27 +332,6 @@ pub(super) fn reduced(
     w.put(ty, "reduce", &[x.to_owned(), init], &attrs)
 }
 
-/// The least and the greatest number of an element type, as text.
-pub(super) fn limits(dtype: DType) -> (String, String) {
-    match dtype {
-        DType::Int {
-            bits: 1,
-            sign: Sign::Signless,
-        } => ("false".into(), "true".into()),
-        DType::Int {
-            bits,
-            sign: Sign::Unsigned,
-        } => ("0".into(), ((1u128 << bits) - 1).to_string()),
-        DType::Int { bits, .. } => {
-            let half = 1i128 << (bits - 1);
-            ((-half).to_string(), (half - 1).to_string())
-        }
-        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => ("-inf".into(), "inf".into()),
-        // Nothing computes with them, so that nothing asks.
-        DType::Mini(_) | DType::Complex64 | DType::Complex128 => ("-inf".into(), "inf".into()),
-    }
-}
-
 /// No bit and every bit of an integer or truth type, as text.
 fn bits(dtype: DType) -> (String, String) {
     match dtype {
@@ -521,7 +499,7 @@ fn norm(
     };
     let flat = shaped(&wide, &shape[..about.axis]);
     let back = format!(", dimensions={}", list(&others));
-    let mut x = one(w, "convert", data.operands[0], &wide, "")?;
+    let mut x = w.one("convert", data.operands[0], &wide, "")?;
     let mean = |w: &mut Writer<'_>, x: &str| -> Outcome<String> {
         let sum = reduced(w, x, ("add", "0"), &axes, &flat)?;
         let mut e = Elementwise { w, ty: &flat };

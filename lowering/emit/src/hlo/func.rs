@@ -1,16 +1,18 @@
 //! One function as a computation.
 
-use super::Shared;
 use super::shape::{dtype_name, shape_text, tensor_text};
+use super::shared::{Shared, sanitized};
 use super::tuple::{Tree, boundary, parameters, result};
-use super::{ops, sanitized};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation, Structure, ViewDims};
-use optc_ir::{Attr, AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, TensorType, Value};
+use optc_ir::{AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, TensorType, Value};
 use std::fmt::Write;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// Writes one operation and names its results.
+pub(super) type WriteOp = fn(&mut Writer<'_>, Op) -> Outcome<()>;
 
 /// A computation that is being written.
 pub(super) struct Writer<'a> {
@@ -27,6 +29,8 @@ pub(super) struct Writer<'a> {
     taken: IndexSet<String>,
     /// The attributes of the operation that is being written; its last instruction gets them.
     op: Option<Op>,
+    /// Writes an operation, also one that waited until its result was asked for.
+    write_op: WriteOp,
 }
 
 enum Later {
@@ -41,7 +45,12 @@ enum Later {
 const MAX_RUN: u32 = 64;
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(func: &'a Func, shared: &'a mut Shared, entry: bool) -> Self {
+    pub(super) fn new(
+        func: &'a Func,
+        shared: &'a mut Shared,
+        entry: bool,
+        write_op: WriteOp,
+    ) -> Self {
         Self {
             func,
             shared,
@@ -52,6 +61,7 @@ impl<'a> Writer<'a> {
             tuples: IndexMap::new(),
             taken: IndexSet::new(),
             op: None,
+            write_op,
         }
     }
 
@@ -290,7 +300,7 @@ impl<'a> Writer<'a> {
     fn write(&mut self, op: Op) -> Outcome<()> {
         let outer = self.op.replace(op);
         let before = self.lines.len();
-        let done = ops::write(self, op);
+        let done = (self.write_op)(self, op);
         self.op = outer;
         done?;
         self.mark(before, op);
@@ -450,6 +460,18 @@ impl<'a> Writer<'a> {
         Ok(self.raw(&shape, opcode, operands, attrs))
     }
 
+    /// One instruction of one operand.
+    pub(super) fn one(
+        &mut self,
+        opcode: &str,
+        x: Value,
+        ty: &TensorType,
+        attrs: &str,
+    ) -> Outcome<String> {
+        let name = self.name(x)?;
+        self.put(ty, opcode, &[name], attrs)
+    }
+
     /// A scalar constant.
     pub(super) fn scalar(&mut self, text: &str, dtype: DType) -> String {
         self.payload(&format!("{}[]", dtype_name(dtype)), "constant", text, "")
@@ -599,19 +621,4 @@ fn plain(shape: &str) -> String {
 pub(super) fn list<T: ToString>(items: &[T]) -> String {
     let texts: Vec<String> = items.iter().map(T::to_string).collect();
     format!("{{{}}}", texts.join(","))
-}
-
-/// The symbols an attribute names, as computations.
-pub(super) fn computations(shared: &Shared, attr: &Attr) -> Option<String> {
-    let name = |attr: &Attr| match attr {
-        Attr::Symbol(name) => shared.names.get(&**name).map(|n| format!("%{n}")),
-        _ => None,
-    };
-    match attr {
-        Attr::Array(items) => {
-            let names: Vec<String> = items.iter().map(name).collect::<Option<_>>()?;
-            Some(format!("{{{}}}", names.join(", ")))
-        }
-        single => name(single),
-    }
 }

@@ -1,9 +1,9 @@
 //! Parts, padding, and reading by index.
 
-use super::constant::element_text;
+use super::custom::custom_call;
 use super::func::{Outcome, Writer, list};
-use super::ops::{one, shaped, sizes};
-use super::shape::tensor_text;
+use super::number::element_text;
+use super::shape::{shaped, sizes, tensor_text};
 use optc_ir::op::{Operation, Structure};
 use optc_ir::{Attr, DType, Op, OpData, TensorType, Value};
 use optc_ops::{
@@ -89,7 +89,7 @@ fn part(
         w.started(data.results[0], start, "slice", &to);
         return Ok(Some(String::new()));
     }
-    let name = one(w, "slice", data.operands[0], ty, &attrs)?;
+    let name = w.one("slice", data.operands[0], ty, &attrs)?;
     if backward.is_empty() {
         return Ok(Some(name));
     }
@@ -122,7 +122,7 @@ pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         .map(|&v| w.func.ty(v).as_tensor().and_then(TensorType::shape))
         .collect();
     let (Some(shapes), Some(axis)) = (shapes, axis) else {
-        return super::ops::custom_call(w, op);
+        return custom_call(w, op);
     };
     let mut at = 0u64;
     for (&value, shape) in data.results.iter().zip(shapes) {
@@ -133,7 +133,7 @@ pub(super) fn split(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         let parts: Vec<String> = shape.iter().enumerate().map(part).collect();
         let ty = w.tensor(value)?.clone();
         let attrs = format!(", slice={{{}}}", parts.join(", "));
-        let name = one(w, "slice", data.operands[0], &ty, &attrs)?;
+        let name = w.one("slice", data.operands[0], &ty, &attrs)?;
         w.called(value, name);
         at += shape.get(axis).copied().unwrap_or(0);
     }
@@ -168,13 +168,7 @@ fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     }
     let dims: Vec<usize> = (0..shape.len()).map(|d| 2 * d + 1).collect();
     let attrs = format!(", dimensions={}", list(&dims));
-    let y = one(
-        w,
-        "broadcast",
-        data.operands[0],
-        &shaped(&from, &wide),
-        &attrs,
-    )?;
+    let y = w.one("broadcast", data.operands[0], &shaped(&from, &wide), &attrs)?;
     w.put(ty, "reshape", &[y], "").map(Some)
 }
 

@@ -10,21 +10,26 @@
 
 mod compose;
 mod constant;
+mod custom;
+mod files;
 mod forms;
 mod func;
 mod index;
+mod number;
 mod ops;
 mod shape;
+mod shared;
 mod tuple;
 mod windows;
 
 use crate::entry;
-use constant::Files;
-pub use constant::ReadData;
+use files::Files;
+pub use files::ReadData;
 pub use forms::FORMS;
 use func::Writer;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, DType, Diagnostic, Func, Module, Registry};
+use optc_ir::{Attr, DType, Diagnostic, Func, Module};
+use shared::{Shared, sanitized};
 use std::fmt::Write;
 
 /// HLO text, and what is to be known about it.
@@ -66,7 +71,12 @@ pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Di
     };
     let mut texts = Vec::new();
     for index in order {
-        let writer = Writer::new(&module.funcs[index], &mut shared, index == entry);
+        let writer = Writer::new(
+            &module.funcs[index],
+            &mut shared,
+            index == entry,
+            ops::write,
+        );
         texts.push(writer.text()?);
     }
     let mut out = header(module, &module.funcs[entry])?;
@@ -78,33 +88,6 @@ pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Di
         text: out,
         warnings: shared.warnings,
     })
-}
-
-/// What all functions share.
-struct Shared {
-    registry: Registry,
-    /// The computation that each function becomes.
-    names: IndexMap<String, String>,
-    /// Reducers by name.
-    reducers: IndexMap<String, String>,
-    /// The data of constants.
-    files: Files,
-    warnings: Vec<Diagnostic>,
-}
-
-impl Shared {
-    /// The name of the computation that combines two numbers of an element type.
-    fn reducer(&mut self, opcode: &str, dtype: &str) -> String {
-        let name = format!("{opcode}_{dtype}");
-        self.reducers.entry(name.clone()).or_insert_with(|| {
-            format!(
-                "%{name} (lhs: {dtype}[], rhs: {dtype}[]) -> {dtype}[] {{\n  \
-                 %lhs = {dtype}[] parameter(0)\n  %rhs = {dtype}[] parameter(1)\n  \
-                 ROOT %{opcode} = {dtype}[] {opcode}(%lhs, %rhs)\n}}\n"
-            )
-        });
-        name
-    }
 }
 
 /// Names of computations: those of the HLO they came from, unique.
@@ -123,23 +106,6 @@ fn names(module: &Module) -> IndexMap<String, String> {
         names.insert(func.name.to_string(), name);
     }
     names
-}
-
-/// A name of HLO text.
-fn sanitized(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    let mut out: String = name
-        .chars()
-        .map(|c| if fits(c) { c } else { '_' })
-        .collect();
-    if !out.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        out.insert(0, '_');
-    }
-    let dtype = shape::is_dtype(&out);
-    if dtype || out.ends_with('-') {
-        out.push('_');
-    }
-    out
 }
 
 /// The functions that the entry needs, callees first.

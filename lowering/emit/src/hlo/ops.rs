@@ -2,13 +2,14 @@
 
 use super::compose;
 use super::constant::constant;
-use super::func::{Outcome, Writer, computations, escaped, list};
+use super::custom::{custom_call, result_shape};
+use super::func::{Outcome, Writer, list};
 use super::index;
-use super::shape::{shape_text, tensor_text};
+use super::shape::tensor_text;
 use super::tuple::Tree;
 use super::windows;
-use optc_ir::op::{AttrValue, Effect, Operation, Structure};
-use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign as Signedness, TensorType, Value};
+use optc_ir::op::{AttrValue, Operation, Structure};
+use optc_ir::{Attr, DType, Diagnostic, Op, OpData, Sign as Signedness, TensorType, Value};
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan2, Atanh, BitAnd, BitOr, BitXor, BitcastConvert,
     Broadcast, CallOp, Cast, Cbrt, Ceil, Compare, Concat, Constant, Cos, Cosh, Direction, Div,
@@ -108,7 +109,7 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         Select::NAME => direct(w, "select", args, &ty)?,
         View::NAME => view(w, data, &ty)?,
         Reshape::NAME | Squeeze::NAME | Unsqueeze::NAME | Flatten::NAME => {
-            one(w, "reshape", args[0], &ty, "")?
+            w.one("reshape", args[0], &ty, "")?
         }
         LayoutConvert::NAME if data.attrs.str("hlo.async") == Some("copy") => {
             start_copy(w, data, &ty)?
@@ -135,18 +136,6 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     Ok(Some(done))
 }
 
-/// One instruction of one operand.
-pub(super) fn one(
-    w: &mut Writer<'_>,
-    opcode: &str,
-    x: Value,
-    ty: &TensorType,
-    attrs: &str,
-) -> Outcome<String> {
-    let name = w.name(x)?;
-    w.put(ty, opcode, &[name], attrs)
-}
-
 fn shift_right(dtype: DType) -> &'static str {
     match dtype {
         DType::Int {
@@ -163,7 +152,7 @@ fn transpose(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Opti
         return Ok(None);
     };
     let attrs = format!(", dimensions={}", list(&perm));
-    one(w, "transpose", data.operands[0], ty, &attrs).map(Some)
+    w.one("transpose", data.operands[0], ty, &attrs).map(Some)
 }
 
 fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -179,7 +168,7 @@ fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
 fn view(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     if tensor_text(ty).is_ok() {
         let root = w.root(data.operands[0]);
-        return one(w, "bitcast", root, ty, "");
+        return w.one("bitcast", root, ty, "");
     }
     rearranged(w, data, &ty.without_layout())
 }
@@ -191,7 +180,7 @@ fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String
         Some(seen) if !w.expressible(operand) && w.structure(seen) == Structure::View => {
             rearranged(w, seen, ty)
         }
-        _ => one(w, "copy", operand, ty, ""),
+        _ => w.one("copy", operand, ty, ""),
     }
 }
 
@@ -239,7 +228,7 @@ fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
         cut.trim_end_matches([':', '"']).to_owned()
     };
     let near = from.spelling != ty.spelling && layout(from) == layout(ty);
-    one(w, if near { "bitcast" } else { "copy" }, x, ty, "")
+    w.one(if near { "bitcast" } else { "copy" }, x, ty, "")
 }
 
 fn compare(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
@@ -309,7 +298,7 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     let data = &w.func.ops[op];
     let callee = w.typed::<CallOp>(data).map(|call| call.callee);
     let callee = callee.or_else(|| w.typed::<MlirCall>(data).map(|call| call.callee));
-    let Some(callee) = callee.and_then(|c| computations(w.shared, &c.to_attr())) else {
+    let Some(callee) = callee.and_then(|c| w.shared.computations(&c.to_attr())) else {
         return custom_call(w, op);
     };
     let mut names = Vec::new();
@@ -333,14 +322,6 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
     };
     let name = w.raw(&shape, opcode, &names, &attrs);
     w.results(op, tree, &name)
-}
-
-fn result_shape(w: &Writer<'_>, data: &OpData, tree: &Tree) -> Outcome<String> {
-    let mut shapes = Vec::with_capacity(data.results.len());
-    for &value in &data.results {
-        shapes.push(shape_text(w.func.ty(value))?);
-    }
-    Ok(tree.shape(&mut shapes.into_iter()))
 }
 
 /// How the operands are put together; apart where nothing else is stated.
@@ -377,7 +358,7 @@ fn opaque(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
         };
         let text = match value {
             Attr::Str(text) => Some(text.to_string()),
-            other => computations(w.shared, other),
+            other => w.shared.computations(other),
         };
         if let Some(text) = text {
             let _ = write!(attrs, ", {key}={text}");
@@ -405,52 +386,4 @@ fn elided(w: &mut Writer<'_>, data: &OpData, name: &str, shape: &str) {
     let diag =
         diag.hint("print the module with `print_large_constants`, so that its text holds them");
     w.shared.warnings.push(diag);
-}
-
-/// What an operation says in HLO text besides what it computes: a custom call whose effect is not none
-/// may not be removed.
-fn side_effect(w: &Writer<'_>, data: &OpData) -> &'static str {
-    match w.shared.registry.effect(&w.op_ref(data)) {
-        Effect::Pure => "",
-        _ => ", custom_call_has_side_effect=true",
-    }
-}
-
-/// An operation without instructions: a custom call that names it.
-pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
-    let data = &w.func.ops[op];
-    let mut names = Vec::with_capacity(data.operands.len());
-    for &value in &data.operands {
-        names.push(w.name(value)?);
-    }
-    let tree = Tree::flat(data.results.len());
-    let shape = result_shape(w, data, &tree)?;
-    let target = match w.typed::<Opaque>(data) {
-        Some(made) => format!("{}.{}", made.domain.as_deref().unwrap_or(""), made.kind),
-        None => data.name.to_string(),
-    };
-    let fields: Vec<String> = data
-        .props
-        .iter()
-        .filter(|(key, _)| *key != "effect")
-        .map(|(key, value)| format!("{key} = {}", optc_ir::text::print_attr(value)))
-        .collect();
-    let config = escaped(&fields.join(", "));
-    let attrs = format!(
-        ", custom_call_target=\"{}\"{}, backend_config=\"{config}\"",
-        escaped(target.trim_start_matches('.')),
-        side_effect(w, data)
-    );
-    let name = w.raw(&shape, "custom-call", &names, &attrs);
-    w.results(op, tree, &name)
-}
-
-/// The extents that are numbers.
-pub(super) fn sizes(ty: &TensorType) -> Option<Vec<u64>> {
-    ty.shape()
-}
-
-/// A type of the same element type with these extents, row-major.
-pub(super) fn shaped(ty: &TensorType, shape: &[u64]) -> TensorType {
-    TensorType::new(shape.iter().map(|&n| Dim::Fixed(n)).collect(), ty.dtype)
 }

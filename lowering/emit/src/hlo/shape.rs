@@ -129,3 +129,13 @@ fn refuse(ty: &TensorType, why: &str) -> Box<Diagnostic> {
     let diag = Diagnostic::error("hlo-layout-inexpressible", message);
     Box::new(diag.hint("a target that lays values out in XLA's tiles, or --pass= (none)"))
 }
+
+/// The extents that are numbers.
+pub(super) fn sizes(ty: &TensorType) -> Option<Vec<u64>> {
+    ty.shape()
+}
+
+/// A type of the same element type with these extents, row-major.
+pub(super) fn shaped(ty: &TensorType, shape: &[u64]) -> TensorType {
+    TensorType::new(shape.iter().map(|&n| Dim::Fixed(n)).collect(), ty.dtype)
+}

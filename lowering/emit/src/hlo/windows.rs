@@ -1,10 +1,8 @@
 //! Convolution, pooling and running sums.
 
-use super::compose::limits;
-use super::constant::float_text;
 use super::func::{Outcome, Writer};
-use super::ops::{shaped, sizes};
-use super::shape::dtype_name;
+use super::number::{float_text, limits};
+use super::shape::{dtype_name, shaped, sizes};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType};
 use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};

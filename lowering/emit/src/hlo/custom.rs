@@ -1,0 +1,55 @@
+//! Operations without instructions of their own: custom calls.
+
+use super::func::{Outcome, Writer, escaped};
+use super::shape::shape_text;
+use super::tuple::Tree;
+use optc_ir::op::Effect;
+use optc_ir::{Op, OpData};
+use optc_ops::Opaque;
+
+/// The shape of the results of an operation, put together.
+pub(super) fn result_shape(w: &Writer<'_>, data: &OpData, tree: &Tree) -> Outcome<String> {
+    let mut shapes = Vec::with_capacity(data.results.len());
+    for &value in &data.results {
+        shapes.push(shape_text(w.func.ty(value))?);
+    }
+    Ok(tree.shape(&mut shapes.into_iter()))
+}
+
+/// What an operation says in HLO text besides what it computes: a custom call whose effect is not none
+/// may not be removed.
+fn side_effect(w: &Writer<'_>, data: &OpData) -> &'static str {
+    match w.shared.registry.effect(&w.op_ref(data)) {
+        Effect::Pure => "",
+        _ => ", custom_call_has_side_effect=true",
+    }
+}
+
+/// An operation without instructions: a custom call that names it.
+pub(super) fn custom_call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
+    let data = &w.func.ops[op];
+    let mut names = Vec::with_capacity(data.operands.len());
+    for &value in &data.operands {
+        names.push(w.name(value)?);
+    }
+    let tree = Tree::flat(data.results.len());
+    let shape = result_shape(w, data, &tree)?;
+    let target = match w.typed::<Opaque>(data) {
+        Some(made) => format!("{}.{}", made.domain.as_deref().unwrap_or(""), made.kind),
+        None => data.name.to_string(),
+    };
+    let fields: Vec<String> = data
+        .props
+        .iter()
+        .filter(|(key, _)| *key != "effect")
+        .map(|(key, value)| format!("{key} = {}", optc_ir::text::print_attr(value)))
+        .collect();
+    let config = escaped(&fields.join(", "));
+    let attrs = format!(
+        ", custom_call_target=\"{}\"{}, backend_config=\"{config}\"",
+        escaped(target.trim_start_matches('.')),
+        side_effect(w, data)
+    );
+    let name = w.raw(&shape, "custom-call", &names, &attrs);
+    w.results(op, tree, &name)
+}

@@ -1,0 +1,82 @@
+//! The files that hold the elements of constants.
+
+use indexmap::IndexMap;
+use optc_ir::analysis::Uses;
+use optc_ir::op::{OpRef, Operation};
+use optc_ir::{Attr, DType, Diagnostic, Func, Module, OpData};
+use optc_ops::Constant;
+
+/// Reads `length` bytes of a file from `offset` on, elements of a type: those that
+/// `#hbir.external<"file", offset, length>` refers to. What it says of a failure names the file.
+pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
+
+/// A file, an offset and a length.
+pub(super) type Place = (String, u64, u64);
+
+/// The bytes of the files that constants refer to, by place.
+#[derive(Default)]
+pub(super) struct Files(pub(super) IndexMap<Place, Vec<u8>>);
+
+impl Files {
+    /// What the constants of these functions refer to, if anything reads them.
+    pub(super) fn read(
+        module: &Module,
+        funcs: &[usize],
+        data: &ReadData<'_>,
+    ) -> Result<Files, Box<Diagnostic>> {
+        let mut files = Files::default();
+        for &index in funcs {
+            files.read_func(&module.funcs[index], data)?;
+        }
+        Ok(files)
+    }
+
+    fn read_func(&mut self, func: &Func, data: &ReadData<'_>) -> Result<(), Box<Diagnostic>> {
+        let uses = Uses::of(func);
+        for &op in &func.body {
+            let made = &func.ops[op];
+            let place = elements(made).as_ref().and_then(place);
+            let Some((place, &[result])) = place.zip(made.results.first_chunk::<1>()) else {
+                continue;
+            };
+            let Some(ty) = func.ty(result).as_tensor().filter(|_| uses.is_used(result)) else {
+                continue;
+            };
+            if self.0.contains_key(&place) {
+                continue;
+            }
+            let read = data(&place.0, place.1, place.2, ty.dtype);
+            let bytes = read.map_err(|problem| {
+                let message = format!("the data of a constant cannot be read: {problem}");
+                let diag = Diagnostic::error("hlo-constant-data", message);
+                let hint = format!("put `{}` where the program looks for it: HLO text holds the numbers themselves", place.0);
+                Box::new(diag.at(made.span, "this constant").hint(hint))
+            })?;
+            self.0.insert(place, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// The elements of an operation, or where they lie.
+pub(super) fn elements(made: &OpData) -> Option<Constant> {
+    let op = OpRef {
+        name: &made.name,
+        operands: Vec::new(),
+        results: Vec::new(),
+        props: &made.props,
+    };
+    Constant::of(&op).ok()
+}
+
+/// Where the elements of a constant lie, if that is a file.
+pub(super) fn place(made: &Constant) -> Option<Place> {
+    match &made.data {
+        Some(Attr::External {
+            file,
+            offset,
+            length,
+        }) => Some((file.to_string(), *offset, *length)),
+        _ => None,
+    }
+}
