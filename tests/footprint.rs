@@ -159,7 +159,7 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
     let group = &plan.groups[number];
     let grid = group.grid();
     let programs = programs(&grid);
-    let escapes = Plan::escapes(Some(plan), func);
+    let live_outs = plan.live_outs(func);
     let tensor = |v: Value| func.ty(v).as_tensor().expect("a tensor");
     let shape = |v: Value| tensor(v).shape().expect("known sizes");
     let member = |v: Value| func.def_op(v).filter(|op| group.ops.contains(op));
@@ -188,17 +188,17 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
         let tile = &plan.tiles[&op];
         let cut = tile.reduce.iter().zip(access.sums());
         let cut = cut.filter(|(span, size)| !span.is_whole(*size)).count() != 0;
-        for piece in tile.pieces() {
-            let steps = access.steps(&piece.results, &piece.reduce, &shapes, &grid);
+        for part in tile.parts() {
+            let steps = access.steps(&part.results, &part.reduce, &shapes, &grid);
             let steps = steps.expect("a plan that is one");
             for (i, &value) in data.operands.iter().enumerate() {
                 let own = access.operand(i, &steps, &shape(value), &grid).tile;
-                let read = piece.reads.get(i).cloned().flatten().unwrap_or(own);
+                let read = part.reads.get(i).cloned().flatten().unwrap_or(own);
                 if member(value).is_none() && !read.is_outside(&shape(value), &grid) {
                     fetched.insert((value, read));
                 }
             }
-            for (&value, tile) in data.results.iter().zip(&piece.results) {
+            for (&value, tile) in data.results.iter().zip(&part.results) {
                 if tile.is_outside(&shape(value), &grid) {
                     continue;
                 }
@@ -206,7 +206,7 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
                     |tile: &Tile, bits| bytes_of(target, tensor(value), tile, bits, &programs);
                 let bits = tensor(value).dtype.bits();
                 let runs = cut && access.running().is_some();
-                if escapes[value.index()] {
+                if live_outs[value.index()] {
                     standing += buffers(tile) * bytes(tile, bits);
                 } else if !name_of(op) {
                     made[at] += bytes(tile, if runs { wide(value) } else { bits });

@@ -140,17 +140,17 @@ fn exhaustive(
     limit: usize,
 ) -> Option<u64> {
     let func = &module.funcs[0];
-    let escapes = {
+    let live_outs = {
         let mut plan = Plan {
             groups: vec![Group::default()],
             ..Plan::default()
         };
         plan.tiles
             .extend(members.iter().map(|&op| (op, OpTile::default())));
-        Plan::escapes(Some(&plan), func)
+        plan.live_outs(func)
     };
     use optc_ir::entity::EntityId;
-    let leaves = |op: &&Op| func.ops[**op].results.iter().any(|v| escapes[v.index()]);
+    let leaves = |op: &&Op| func.ops[**op].results.iter().any(|v| live_outs[v.index()]);
     let last = *members.iter().rev().find(leaves)?;
     let first = exhaustive_from(module, (last, members), memory, target, registry, limit)?;
     let mut best = first;

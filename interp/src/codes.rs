@@ -17,16 +17,10 @@ pub const CODES: &[Code] = &[
         "optc run in.ir --output out.npz",
         "put the file beside the program; `optc verify --random-weights` invents what is absent",
     ),
-    Code::command(
+    Code::input(
         "function-missing",
         "there is no function of the name that was asked for",
-        &[(
-            "in.ir",
-            r#"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
-  return %x : tensor<3xf32>
-}"#,
-        )],
-        "optc run in.ir --func=other --output out.npz",
+        "a call of the library that asks for a function which the module does not have; the command blames `--func` itself",
         "ask for a function of the module; `main` is the default",
     ),
     Code::input(

@@ -2,8 +2,7 @@
 
 use crate::data::DataSource;
 use crate::error::OpFailure;
-use crate::scope::shape_text;
-use crate::walk::elements_within_limit;
+use crate::limit::{elements_within_limit, shape_text};
 use optc_ir::tensor::storage_bytes;
 use optc_ir::{Attr, AttrDict, Dense, EvalError, Tensor, TensorType};
 

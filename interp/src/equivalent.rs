@@ -3,6 +3,7 @@
 use crate::compare::{Mismatch, compare, compare_exact};
 use crate::data::DataSource;
 use crate::error::RunError;
+use crate::frame::{Program, UNSCHEDULED};
 use crate::naive::Physical;
 use crate::ports::{argument_keys, result_keys};
 use crate::random::{Fill, random_inputs};
@@ -10,7 +11,7 @@ use crate::reference::Logical;
 use crate::scope::{find_func, type_text};
 use crate::sizes::choices;
 use crate::uninterpreted::{Opaque, named_functions};
-use crate::walk::{Program, reachable, run};
+use crate::walk::{reachable, run};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::text::print;
 use optc_ir::{Bindings, Func, Module, Registry, Structure, Tensor};
@@ -169,7 +170,7 @@ pub fn equivalent(
             let inputs = random_inputs(a, &options.func, Fill::Normal, first, sizes, registry)?;
             let program = program(a, registry, data_a, same.as_ref());
             let (func, given) = (&options.func, &options.bindings);
-            run(program, &mut Logical::<false>, func, &inputs, given)
+            run(program, &mut Logical, func, &inputs, given)
         };
         if runs(&sizes).is_err() {
             sizes = equal;
@@ -214,6 +215,7 @@ fn program<'a>(
         module,
         registry,
         data,
+        schedules: &UNSCHEDULED,
         opaque: same.map_or(Opaque::Refused, Opaque::Functions),
     }
 }
@@ -356,7 +358,7 @@ impl Trial<'_> {
         let (func, bindings) = (&self.options.func, &self.options.bindings);
         let outputs = match which {
             Execution::ReferenceA | Execution::ReferenceB => {
-                run(program, &mut Logical::<false>, func, inputs, bindings)
+                run(program, &mut Logical, func, inputs, bindings)
             }
             Execution::NaiveA | Execution::NaiveB => {
                 run(program, &mut Physical::default(), func, inputs, bindings)

@@ -2,9 +2,9 @@
 
 use crate::data::{DataError, DataSource};
 use crate::error::{InputError, RunError};
+use crate::limit::MAX_ELEMENTS;
 use crate::ports::argument_keys;
 use crate::scope::{find_func, shape_or_default, type_text};
-use crate::walk::MAX_ELEMENTS;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::tensor::{bits_of_float, storage_bytes, wrap_int};
 use optc_ir::{Bindings, DType, Func, Module, Op, OpData, Registry, Sign, Tensor, Type, Value};

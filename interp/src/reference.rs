@@ -2,8 +2,9 @@
 
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
+use crate::frame::{Direct, Memory, Program, UNSCHEDULED};
 use crate::uninterpreted::Opaque;
-use crate::walk::{Direct, Memory, Program, run};
+use crate::walk::run;
 use indexmap::IndexMap;
 use optc_ir::{Bindings, Module, Registry, Structure, Tensor, TensorType};
 use std::rc::Rc;
@@ -26,21 +27,26 @@ pub fn run_reference(
     data: &dyn DataSource,
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
-    let program = Program {
-        module,
-        registry,
-        data,
-        opaque: Opaque::Refused,
-    };
-    run(program, &mut Logical::<false>, func, inputs, bindings)
+    run(
+        Program {
+            module,
+            registry,
+            data,
+            schedules: &UNSCHEDULED,
+            opaque: Opaque::Refused,
+        },
+        &mut Logical,
+        func,
+        inputs,
+        bindings,
+    )
 }
 
-/// Holds values as logical tensors; `TILED`: groups run by their plan.
-pub(crate) struct Logical<const TILED: bool>;
+/// Holds values as logical tensors.
+pub(crate) struct Logical;
 
-impl<const TILED: bool> Memory for Logical<TILED> {
+impl Memory for Logical {
     type Held = Rc<Tensor>;
-    const TILED: bool = TILED;
 
     fn store(&mut self, tensor: Rc<Tensor>, _: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
         Ok(tensor)

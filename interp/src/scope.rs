@@ -1,8 +1,8 @@
 //! Sizes of symbols, and the check of tensors against types.
 
 use crate::error::{InputError, RunError};
+use crate::limit::{MAX_ELEMENTS, elements_within_limit, shape_text};
 use crate::ports::argument_keys;
-use crate::walk::{MAX_ELEMENTS, elements_within_limit};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::size::NAMELESS;
 use optc_ir::{Bindings, DType, Data, Dim, Func, Tensor, TensorType, Type};
@@ -307,16 +307,6 @@ pub(crate) fn shape_or_default(
     let shape = shape.ok_or_else(too_large)?;
     elements_within_limit(&shape).map_err(|_| too_large())?;
     Ok(shape)
-}
-
-/// `2x3x5`; `scalar` for rank 0.
-pub(crate) fn shape_text(shape: &[usize]) -> String {
-    let parts: Vec<String> = shape.iter().map(usize::to_string).collect();
-    if parts.is_empty() {
-        "scalar".to_owned()
-    } else {
-        parts.join("x")
-    }
 }
 
 /// `Bx3x?`; `scalar` for rank 0.

@@ -1,26 +1,16 @@
-//! Executes a function operation by operation; how values are held is left to a [`Memory`].
+//! Executes a function unit by unit; how values are held is left to a [`Memory`].
 
-use crate::constant::constant;
-use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
+use crate::frame::{Frame, Memory, Program};
 use crate::ports::{argument_keys, result_keys};
-use crate::scope::well_formed;
-use crate::scope::{Clash, Scope, bind_inputs, dims_text, find_func, shape_text, type_text};
-use crate::tiled::{Schedule, TileFault, run_group, schedule};
-use crate::uninterpreted::{self, Opaque};
+use crate::scope::{Scope, bind_inputs, find_func};
+use crate::tiled::run_group;
 use indexmap::IndexMap;
 use optc_ir::analysis::last_uses;
 use optc_ir::entity::EntityId;
-use optc_ir::{
-    Attr, Bindings, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure,
-    Tensor, TensorType, Type, Value, ValueDef,
-};
-use optc_tile::{Plan, Unit};
+use optc_ir::{Attr, Bindings, Func, Module, Op, OpData, Structure, Tensor};
+use optc_tile::{Schedule, Unit};
 use std::rc::Rc;
-
-/// The most elements one tensor may have; a program that declares more is refused before anything
-/// is allocated.
-pub const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// How deep `hbir.call` may nest.
 pub const MAX_CALL_DEPTH: usize = 64;
@@ -28,46 +18,6 @@ pub const MAX_CALL_DEPTH: usize = 64;
 /// The most operations that one run executes, those of called functions counted for every call. It is
 /// some forty times what the largest models have, and takes seconds where the tensors are small.
 pub const MAX_STEPS: u64 = 1 << 22;
-
-/// How one interpreter holds values.
-pub(crate) trait Memory {
-    /// A value as it is held.
-    type Held: Clone;
-
-    /// Whether the groups of a plan run tile by tile; otherwise their operations run one by one.
-    const TILED: bool = false;
-
-    /// Puts a logical tensor into memory as its type says.
-    fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
-
-    /// Reads a value as a logical tensor.
-    fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
-
-    /// Whether this memory executes operations of this name itself, without the declared semantics.
-    fn handles(&self, structure: Structure) -> bool;
-
-    /// Executes an operation that this memory handles.
-    fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Self::Held, OpFailure>;
-}
-
-/// What [`Memory::direct`] sees of an operation with one operand and one result.
-pub(crate) struct Direct<'a, H> {
-    pub(crate) structure: Structure,
-    pub(crate) operand: &'a H,
-    pub(crate) from: &'a TensorType,
-    pub(crate) to: &'a TensorType,
-    /// The result's extents.
-    pub(crate) shape: Vec<usize>,
-}
-
-/// What stays the same during a run.
-#[derive(Clone, Copy)]
-pub(crate) struct Program<'a> {
-    pub(crate) module: &'a Module,
-    pub(crate) registry: &'a Registry,
-    pub(crate) data: &'a dyn DataSource,
-    pub(crate) opaque: Opaque<'a>,
-}
 
 /// Runs a function of the program on named inputs.
 pub(crate) fn run<M: Memory>(
@@ -174,16 +124,17 @@ fn run_func<M: Memory>(
         let stored = frame.store_result(0, value, tensor);
         stored.map_err(|e| frame.boundary(&format!("argument `{key}`"), e))?;
     }
-    let plan = if M::TILED { plan_of(func)? } else { None };
-    let Schedule { units, escapes } = schedule(func, plan.as_ref(), program.registry)
-        .map_err(|(op, fault)| failed(func, op, fault.into()))?;
-    let steps = units.iter().map(|unit| ops_of(unit, plan.as_ref()));
-    let dying = last_uses(func, steps);
+    let schedule = program.schedules.get(&*func.name);
+    let body = || func.body.iter().map(|&op| Unit::Op(op)).collect();
+    let units: Vec<Unit> = schedule.map_or_else(body, |s| s.units.clone());
+    let steps: Vec<Vec<Op>> = units.iter().map(|&unit| ops_of(unit, schedule)).collect();
+    let dying = last_uses(func, steps.iter().map(Vec::as_slice));
     for (&unit, dead) in units.iter().zip(&dying) {
-        match (unit, &plan) {
+        match (unit, schedule) {
             (Unit::Op(op), _) => frame.execute(op).map_err(|e| failed(func, op, e))?,
-            (Unit::Group(group), Some(plan)) => run_group(&mut frame, plan, group, &escapes)
-                .map_err(|(op, e)| failed(func, op, e))?,
+            (Unit::Group(number), Some(schedule)) => {
+                run_group(&mut frame, schedule, number).map_err(|(op, e)| failed(func, op, e))?
+            }
             (Unit::Group(_), None) => {}
         }
         for value in dead {
@@ -210,51 +161,19 @@ fn failed(func: &Func, op: Op, failure: OpFailure) -> RunError {
     }
 }
 
-/// The plan in the attributes of a function.
-fn plan_of(func: &Func) -> Result<Option<Plan>, RunError> {
-    Plan::read(func).map_err(|diags| {
-        let text = diags.first().map_or("", |d| &d.message);
-        RunError::Boundary {
-            func: func.name.to_string(),
-            what: "the plan".to_owned(),
-            source: Box::new(TileFault::Plan(text.to_owned()).into()),
-        }
-    })
-}
-
 /// The operations of a unit.
-fn ops_of<'f>(unit: &'f Unit, plan: Option<&'f Plan>) -> &'f [Op] {
-    match (unit, plan) {
-        (Unit::Op(op), _) => std::slice::from_ref(op),
-        (Unit::Group(group), Some(plan)) => &plan.groups[*group].ops,
-        (Unit::Group(_), None) => &[],
+fn ops_of(unit: Unit, schedule: Option<&Schedule>) -> Vec<Op> {
+    match (unit, schedule) {
+        (Unit::Op(op), _) => vec![op],
+        (Unit::Group(number), Some(schedule)) => {
+            let group = schedule.groups.get(number);
+            group.map_or(Vec::new(), |g| g.ops.iter().map(|o| o.op).collect())
+        }
+        (Unit::Group(_), None) => Vec::new(),
     }
-}
-
-/// One call in progress.
-pub(crate) struct Frame<'a, M: Memory> {
-    pub(crate) program: Program<'a>,
-    pub(crate) func: &'a Func,
-    memory: &'a mut M,
-    values: Vec<Option<M::Held>>,
-    pub(crate) scope: Scope,
 }
 
 impl<M: Memory> Frame<'_, M> {
-    fn boundary(&self, what: &str, failure: OpFailure) -> RunError {
-        let func = self.func.name.to_string();
-        RunError::Boundary {
-            func,
-            what: what.to_owned(),
-            source: Box::new(failure),
-        }
-    }
-
-    /// What the compiler makes of an operation.
-    pub(crate) fn structure(&self, op: Op) -> Structure {
-        self.program.registry.structure(&self.func.ops[op].name)
-    }
-
     /// Runs one operation and stores its results. A constant is read when it is first used.
     fn execute(&mut self, op: Op) -> Result<(), OpFailure> {
         let func = self.func;
@@ -283,104 +202,6 @@ impl<M: Memory> Frame<'_, M> {
             self.store_result(i, value, tensor)?;
         }
         Ok(())
-    }
-
-    fn inputs(&mut self, data: &OpData) -> Result<Vec<Rc<Tensor>>, OpFailure> {
-        data.operands
-            .iter()
-            .enumerate()
-            .map(|(i, &v)| self.load(i, v))
-            .collect()
-    }
-
-    /// An operation of one operand and one result that the memory executes itself.
-    fn direct(&mut self, op: Op) -> Result<Option<M::Held>, OpFailure> {
-        let func = self.func;
-        let data = &func.ops[op];
-        let ([operand], [result]) = (&data.operands[..], &data.results[..]) else {
-            return Ok(None);
-        };
-        let (Some(from), Some(to)) = (func.ty(*operand).as_tensor(), func.ty(*result).as_tensor())
-        else {
-            return Ok(None);
-        };
-        let structure = self.structure(op);
-        if !self.memory.handles(structure) {
-            return Ok(None);
-        }
-        self.declaration(&func.op_ref(op))?;
-        let held = self.held(0, *operand)?;
-        let shape = match self.scope.shape(to) {
-            Some(shape) => shape,
-            None => self.computed_shape(op, *operand, to)?,
-        };
-        elements_within_limit(&shape)?;
-        self.memory
-            .direct(&Direct {
-                structure,
-                operand: &held,
-                from,
-                to,
-                shape,
-            })
-            .map(Some)
-    }
-
-    /// The shape of a result that its type leaves open: what the declared semantics give.
-    fn computed_shape(
-        &mut self,
-        op: Op,
-        operand: Value,
-        ty: &TensorType,
-    ) -> Result<Vec<usize>, OpFailure> {
-        let input = self.load(0, operand)?;
-        let results = self.eval(op, &[input])?;
-        let result = results.first().ok_or(OpFailure::ResultCount {
-            found: 0,
-            wanted: 1,
-        })?;
-        self.bind_result(0, self.func.ops[op].results[0], ty, &result.shape)?;
-        Ok(result.shape.clone())
-    }
-
-    /// The declaration of an operation that is well formed by it.
-    pub(crate) fn declaration(&self, op: &OpRef<'_>) -> Result<&dyn OpDecl, OpFailure> {
-        let decl = self
-            .program
-            .registry
-            .get(op.name)
-            .ok_or(OpFailure::Unknown)?;
-        decl.infer(op)?;
-        Ok(decl)
-    }
-
-    /// The declared semantics, on operands that have the declared shapes.
-    fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
-        let op = self.func.op_ref(op);
-        let decl = self.declaration(&op)?;
-        for ty in &op.results {
-            if let Some(shape) = ty.as_tensor().and_then(|t| self.scope.shape(t)) {
-                elements_within_limit(&shape)?;
-            }
-        }
-        let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
-        let cx = EvalContext {
-            bindings: &self.scope.bindings,
-        };
-        let outputs = match decl.eval(&op, &inputs, &cx) {
-            Err(_) if decl.structure() == Structure::Opaque => {
-                let shape = |ty: &&Type| ty.as_tensor().and_then(|t| self.scope.shape(t));
-                let shapes: Vec<_> = op.results.iter().map(shape).collect();
-                let opaque = self.program.opaque;
-                let done = uninterpreted::apply(opaque, &op, decl.effect(&op), &inputs, &shapes);
-                done.map_err(|problem| OpFailure::Opaque {
-                    kind: op.props.str("kind").unwrap_or(op.name).to_owned(),
-                    problem,
-                })?
-            }
-            done => done?,
-        };
-        Ok(outputs.into_iter().map(Rc::new).collect())
     }
 
     fn call(
@@ -412,112 +233,4 @@ impl<M: Memory> Frame<'_, M> {
         let done = run_func(program, self.memory, func, inputs, scope);
         done.map_err(|e| OpFailure::Inner(e.to_string().into()))
     }
-
-    pub(crate) fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {
-        match self.func.ty(value) {
-            Type::Tensor(ty) => Ok(ty),
-            other @ (Type::Scalar(_) | Type::Other(_)) => Err(OpFailure::NotTensor {
-                found: type_text(other),
-            }),
-        }
-    }
-
-    /// Checks a tensor against the type of the value it is for, and stores it.
-    pub(crate) fn store_result(
-        &mut self,
-        index: usize,
-        value: Value,
-        tensor: Rc<Tensor>,
-    ) -> Result<(), OpFailure> {
-        let func = self.func;
-        let Type::Tensor(ty) = func.ty(value) else {
-            return Err(OpFailure::NotTensor {
-                found: type_text(func.ty(value)),
-            });
-        };
-        well_formed(&tensor).map_err(|problem| OpFailure::Malformed { index, problem })?;
-        if tensor.dtype != ty.dtype {
-            let (found, wanted) = (tensor.dtype.to_string(), ty.dtype.to_string());
-            return Err(OpFailure::ResultDType {
-                index,
-                found,
-                wanted,
-            });
-        }
-        self.bind_result(index, value, ty, &tensor.shape)?;
-        let held = self.memory.store(tensor, ty)?;
-        self.values[value.index()] = Some(held);
-        Ok(())
-    }
-
-    /// Checks the shape of a result against its type.
-    fn bind_result(
-        &mut self,
-        index: usize,
-        value: Value,
-        ty: &TensorType,
-        shape: &[usize],
-    ) -> Result<(), OpFailure> {
-        let by = || format!("from {value}");
-        self.scope.bind(&ty.dims, shape, by).map_err(|clash| {
-            let wanted = match clash {
-                Clash::Shape => dims_text(&ty.dims),
-                Clash::Symbol {
-                    symbol, bound, by, ..
-                } => {
-                    format!("{} with {symbol} = {bound} ({by})", dims_text(&ty.dims))
-                }
-            };
-            OpFailure::ResultShape {
-                index,
-                found: shape_text(shape),
-                wanted,
-            }
-        })
-    }
-
-    /// How a value is held; a constant that was not needed before is read now.
-    fn held(&mut self, operand: usize, value: Value) -> Result<M::Held, OpFailure> {
-        if let Some(held) = &self.values[value.index()] {
-            return Ok(held.clone());
-        }
-        let ValueDef::Result(op, 0) = self.func.values[value].def else {
-            return Err(OpFailure::Undefined(operand));
-        };
-        let data = &self.func.ops[op];
-        if self.structure(op) != Structure::Constant {
-            return Err(OpFailure::Undefined(operand));
-        }
-        let ty = self.tensor_type(value)?;
-        let tensor = constant(&data.props, ty, self.scope.shape(ty), self.program.data)?;
-        self.store_result(0, value, Rc::new(tensor))?;
-        self.values[value.index()]
-            .clone()
-            .ok_or(OpFailure::Undefined(operand))
-    }
-
-    pub(crate) fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
-        let held = self.held(operand, value)?;
-        let func = self.func;
-        let Type::Tensor(ty) = func.ty(value) else {
-            return Err(OpFailure::NotTensor {
-                found: type_text(func.ty(value)),
-            });
-        };
-        self.memory.load(&held, ty)
-    }
-}
-
-/// The number of elements of a shape.
-pub(crate) fn elements_within_limit(shape: &[usize]) -> Result<u64, OpFailure> {
-    if shape.contains(&0) {
-        return Ok(0);
-    }
-    let count = shape.iter().try_fold(1u64, |a, &n| a.checked_mul(n as u64));
-    count
-        .filter(|&n| n <= MAX_ELEMENTS)
-        .ok_or_else(|| OpFailure::TooLarge {
-            shape: shape_text(shape),
-            limit: MAX_ELEMENTS,
-        })
 }

@@ -9,19 +9,23 @@ pub mod block;
 mod check;
 mod codes;
 mod expr;
+mod online;
 pub mod plan;
 mod region;
-mod running;
+mod resolve;
+mod schedule;
 mod span;
 mod sum;
 mod units;
 
-pub use check::check;
 pub use codes::CODES;
 pub use expr::{Expr, ExprError};
-pub use plan::{Axis, Group, OpTile, Order, Piece, Plan};
+pub use plan::{Axis, Group, OpTile, Order, Part, Plan};
 pub use region::{Region, RegionError, Steps, Tiling};
-pub use running::{AddsUp, adds_up};
+pub use resolve::check;
+pub use schedule::{
+    GroupSchedule, OpSchedule, OperandSchedule, PartSchedule, Rescale, Schedule, Source,
+};
 pub use span::{Span, SpanError, Tile};
 pub use sum::{Sum, SumError};
 pub use units::{Cycle, Unit, readers, units};

@@ -87,12 +87,12 @@ pub struct OpTile {
     /// empty when there is none.
     pub reads: Vec<Option<Tile>>,
     /// What it makes besides, part by part.
-    pub more: Vec<Piece>,
+    pub more: Vec<Part>,
 }
 
 /// One more part of what an operation makes in a program.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Piece {
+pub struct Part {
     /// The tile of each result.
     pub results: Vec<Tile>,
     /// See [`OpTile::reads`].
@@ -111,7 +111,7 @@ impl OpTile {
     }
 
     /// Each part as the tile of an operation that makes it alone.
-    pub fn pieces(&self) -> impl Iterator<Item = OpTile> + '_ {
+    pub fn parts(&self) -> impl Iterator<Item = OpTile> + '_ {
         let first = (&self.results, &self.reads);
         let all = std::iter::once(first).chain(self.more.iter().map(|p| (&p.results, &p.reads)));
         all.take(self.count()).map(|(results, reads)| OpTile {
@@ -229,8 +229,8 @@ impl Plan {
     /// The values that something outside of their own group uses, by number: what leaves the function
     /// and what is in no group count as outside.
     #[must_use]
-    pub fn escapes(plan: Option<&Plan>, func: &Func) -> Vec<bool> {
-        let group_of = |op: Op| plan.and_then(|p| Some(p.tiles.get(&op)?.group));
+    pub fn live_outs(&self, func: &Func) -> Vec<bool> {
+        let group_of = |op: Op| Some(self.tiles.get(&op)?.group);
         let outs = live_outs(func, group_of);
         func.values.ids().map(|value| outs[value]).collect()
     }
@@ -320,7 +320,7 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
     if let Some(reduce) = dict.get("reduce") {
         tile.reduce = read_spans(reduce)?;
     }
-    let first = read_piece(dict, operands, results)?;
+    let first = read_part(dict, operands, results)?;
     (tile.results, tile.reads) = (first.results, first.reads);
     let Some(more) = dict.get("more") else {
         return Ok(tile);
@@ -334,18 +334,18 @@ fn read_tile(attr: &Attr, operands: usize, results: usize) -> Result<OpTile, Str
             return Err(wanted.to_owned());
         };
         known_names(dict, &["read", "result"])?;
-        let piece = read_piece(dict, operands, results)?;
-        if piece.results.is_empty() && results != 0 {
+        let part = read_part(dict, operands, results)?;
+        if part.results.is_empty() && results != 0 {
             return Err(wanted.to_owned());
         }
-        tile.more.push(piece);
+        tile.more.push(part);
     }
     Ok(tile)
 }
 
 /// The `result` and the `read` of one part.
-fn read_piece(dict: &AttrDict, operands: usize, results: usize) -> Result<Piece, String> {
-    let mut piece = Piece::default();
+fn read_part(dict: &AttrDict, operands: usize, results: usize) -> Result<Part, String> {
+    let mut part = Part::default();
     if let Some(read) = dict.get("read") {
         let list = read
             .as_array()
@@ -358,28 +358,28 @@ fn read_piece(dict: &AttrDict, operands: usize, results: usize) -> Result<Piece,
         }
         for item in list {
             let spans = read_spans(item)?;
-            piece.reads.push((!spans.is_empty()).then_some(Tile(spans)));
+            part.reads.push((!spans.is_empty()).then_some(Tile(spans)));
         }
     }
     let Some(result) = dict.get("result") else {
-        return Ok(piece);
+        return Ok(part);
     };
     let list = result
         .as_array()
         .ok_or("`result` wants a list of spans, `[\"16 @ g0 * 16\", \"128\"]`")?;
     let nested = list.iter().all(|a| a.as_array().is_some());
     if results == 1 && !(nested && list.len() == 1) {
-        piece.results.push(Tile(read_spans(result)?));
-        return Ok(piece);
+        part.results.push(Tile(read_spans(result)?));
+        return Ok(part);
     }
     if list.len() != results {
         let found = list.len();
         return Err(format!("found {found} results, wanted {results}"));
     }
     for item in list {
-        piece.results.push(Tile(read_spans(item)?));
+        part.results.push(Tile(read_spans(item)?));
     }
-    Ok(piece)
+    Ok(part)
 }
 
 fn read_spans(attr: &Attr) -> Result<Vec<Span>, String> {
@@ -425,14 +425,14 @@ fn write_tile(tile: &OpTile) -> Attr {
     let group = i64::try_from(tile.group).unwrap_or(i64::MAX);
     let mut dict = AttrDict::new().with("group", Attr::int(group));
     if !tile.more.is_empty() {
-        let piece = |piece: &Piece| {
+        let part = |part: &Part| {
             let mut dict = AttrDict::new();
-            read_into(&mut dict, &piece.reads);
-            result_into(&mut dict, &piece.results);
+            read_into(&mut dict, &part.reads);
+            result_into(&mut dict, &part.results);
             Attr::Dict(dict)
         };
-        let pieces = tile.more.iter().map(piece);
-        dict.set("more", Attr::Array(pieces.collect()));
+        let parts = tile.more.iter().map(part);
+        dict.set("more", Attr::Array(parts.collect()));
     }
     read_into(&mut dict, &tile.reads);
     if !tile.reduce.is_empty() {
@@ -481,11 +481,11 @@ mod tests {
         let mut module = text::parse(&program).unwrap();
         let plan = Plan::read(&module.funcs[0]).unwrap().unwrap();
         let first = &plan.tiles[&plan.groups[0].ops[0]];
-        assert_eq!((first.count(), first.pieces().count()), (2, 2));
-        let piece = first.pieces().nth(1).unwrap();
-        assert_eq!(piece.results[0].to_string(), "[16 @ g0 * 16 + 1, 32]");
-        assert_eq!(piece.reads[0].as_ref().unwrap().to_string(), "[64, 64]");
-        assert_eq!(piece.reduce, first.reduce);
+        assert_eq!((first.count(), first.parts().count()), (2, 2));
+        let part = first.parts().nth(1).unwrap();
+        assert_eq!(part.results[0].to_string(), "[16 @ g0 * 16 + 1, 32]");
+        assert_eq!(part.reads[0].as_ref().unwrap().to_string(), "[64, 64]");
+        assert_eq!(part.reduce, first.reduce);
         plan.write(&mut module.funcs[0]);
         assert_eq!(text::print(&module), program);
         for wrong in [

@@ -76,10 +76,7 @@ pub fn readers(func: &Func, plan: &Plan, registry: &Registry) -> (Vec<Unit>, Vec
 ///
 /// # Errors
 /// A group needs a value that is computed from its own results.
-pub fn units(func: &Func, plan: Option<&Plan>, registry: &Registry) -> Result<Vec<Unit>, Cycle> {
-    let Some(plan) = plan else {
-        return Ok(func.body.iter().map(|&op| Unit::Op(op)).collect());
-    };
+pub fn units(func: &Func, plan: &Plan, registry: &Registry) -> Result<Vec<Unit>, Cycle> {
     let (all, readers) = readers(func, plan, registry);
     let mut waits: Vec<usize> = vec![0; all.len()];
     readers.iter().flatten().for_each(|&r| waits[r] += 1);

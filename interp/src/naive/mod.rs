@@ -12,15 +12,19 @@
 //! - Every other operation, a `reshape` or `transpose` that is still there included, gathers its
 //!   operands to logical tensors, computes by its declared semantics and scatters the results.
 
-pub mod index;
+pub mod error;
+mod index;
 mod text;
 
-pub use index::{Formula, IndexError};
+pub use error::IndexError;
+pub use index::Formula;
 
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
+use crate::frame::{Direct, Memory, Program, UNSCHEDULED};
+use crate::limit::{MAX_ELEMENTS, elements_within_limit, shape_text};
 use crate::uninterpreted::Opaque;
-use crate::walk::{Direct, MAX_ELEMENTS, Memory, Program, elements_within_limit, run};
+use crate::walk::run;
 use indexmap::IndexMap;
 use optc_ir::tensor::wrap_int;
 use optc_ir::{Bindings, DType, Data, Module, Registry, Structure, Tensor, TensorType};
@@ -54,13 +58,20 @@ pub fn run_naive(
     data: &dyn DataSource,
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
-    let program = Program {
-        module,
-        registry,
-        data,
-        opaque: Opaque::Refused,
-    };
-    run(program, &mut Physical::default(), func, inputs, bindings)
+    let mut memory = Physical::default();
+    run(
+        Program {
+            module,
+            registry,
+            data,
+            schedules: &UNSCHEDULED,
+            opaque: Opaque::Refused,
+        },
+        &mut memory,
+        func,
+        inputs,
+        bindings,
+    )
 }
 
 /// Positions of all elements of one layout and shape.
@@ -132,7 +143,7 @@ impl IndexTable {
         let extents: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
         let formula = Formula::parse(layout, &extents)?;
         let too_large = || OpFailure::TooLarge {
-            shape: format!("{} in the layout {layout}", crate::scope::shape_text(shape)),
+            shape: format!("{} in the layout {layout}", shape_text(shape)),
             limit: MAX_ELEMENTS,
         };
         if formula.positions() > MAX_ELEMENTS {

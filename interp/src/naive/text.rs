@@ -1,6 +1,6 @@
 //! Reads the text of an encoding: `key = value` pairs, nothing more.
 
-use super::index::IndexError;
+use super::error::IndexError;
 
 /// The value of one key.
 #[derive(Clone, Debug, PartialEq)]

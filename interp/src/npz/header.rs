@@ -1,8 +1,7 @@
 //! The header of a `.npy` array: magic, version, and a Python dictionary as text.
 
 use super::Kind as ArrayKind;
-use crate::scope::shape_text;
-use crate::walk::elements_within_limit;
+use crate::limit::{elements_within_limit, shape_text};
 use optc_ir::Tensor;
 use std::cmp::Ordering;
 use std::fmt;

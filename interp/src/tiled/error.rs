@@ -5,7 +5,7 @@ use thiserror::Error;
 /// What is illegal or missing in a plan.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TileFault {
-    /// The attributes are not read.
+    /// The plan does not hold, whatever the numbers are.
     #[error("{0}")]
     Plan(String),
     /// The operation has no tile of its own yet.
@@ -13,24 +13,6 @@ pub enum TileFault {
     Unplanned {
         /// The group.
         group: usize,
-    },
-    /// A group and what stands outside of it need each other.
-    #[error(
-        "group {group} cannot run as one: it needs a value that is computed from its own results"
-    )]
-    Cycle {
-        /// The group.
-        group: usize,
-    },
-    /// Another rank than the value has.
-    #[error("result {result} has rank {wanted}, and its tile {found} spans")]
-    Rank {
-        /// Which result.
-        result: usize,
-        /// Spans of the tile.
-        found: usize,
-        /// Dimensions of the value.
-        wanted: usize,
     },
     /// A tile without elements.
     #[error(

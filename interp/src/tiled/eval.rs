@@ -27,6 +27,8 @@ pub(super) struct Step<'a> {
     pub(super) regions: &'a [Region],
     /// The shape and element type of each result as a whole.
     pub(super) results: &'a [(Vec<usize>, DType)],
+    /// The operands that enter the first step of a reduction alone.
+    pub(super) epilogue: &'a [usize],
 }
 
 /// The types of tensors of these shapes.

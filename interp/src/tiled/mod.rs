@@ -8,31 +8,32 @@
 //! - A tile that runs past its value is computed whole on poison, and the rest is dropped.
 //! - An operation whose reduction is cut starts anew at the first step, adds up, and is there for
 //!   others at the last step.
-//! - A softmax whose axis is cut gives numbers that are right up to a factor a row, and what adds them
-//!   up is scaled as the factor changes.
+//! - A softmax whose axis is cut is online: it gives numbers that are right up to a factor a row, and what
+//!   accumulates them is scaled as the factor changes.
 //! - A value that is used outside of its group is written to memory tile by tile; every element
 //!   must be written, and what is written twice must be the same.
 
 mod error;
 mod eval;
 mod group;
+mod online;
 mod part;
 mod poison;
 mod reduce;
-mod running;
-mod units;
 
 pub use error::TileFault;
 pub(crate) use group::run_group;
-pub(crate) use units::{Schedule, schedule};
 
 use crate::data::DataSource;
 use crate::error::RunError;
+use crate::frame::{Program, Schedules};
 use crate::reference::Logical;
+use crate::scope::find_func;
 use crate::uninterpreted::Opaque;
-use crate::walk::{Program, run};
+use crate::walk::{reachable, run};
 use indexmap::IndexMap;
-use optc_ir::{Bindings, Module, Registry, Tensor};
+use optc_ir::{Bindings, Diagnostic, Func, Module, Registry, Tensor};
+use optc_tile::Schedule;
 
 /// Runs a function as its plan says ([`optc_tile::Plan`]); what no group has runs as in
 /// [`run_reference`](crate::run_reference), and a function without a plan runs so altogether.
@@ -48,11 +49,44 @@ pub fn run_tiled(
     data: &dyn DataSource,
     bindings: &Bindings,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
+    let mut schedules = Schedules::new();
+    for func in reachable(module, find_func(module, func)?) {
+        let schedule = Schedule::read(func, registry).map_err(|diags| refused(func, &diags))?;
+        schedules.extend(schedule.map(|schedule| (func.name.to_string(), schedule)));
+    }
+    run_scheduled(module, registry, func, inputs, data, bindings, &schedules)
+}
+
+/// Runs a function as the schedules say, each that of the function of its name. They are taken as they are: a
+/// wrong one is an error, or gives what the operations give.
+///
+/// # Errors
+/// As [`run_tiled`].
+pub fn run_scheduled(
+    module: &Module,
+    registry: &Registry,
+    func: &str,
+    inputs: &IndexMap<String, Tensor>,
+    data: &dyn DataSource,
+    bindings: &Bindings,
+    schedules: &Schedules,
+) -> Result<IndexMap<String, Tensor>, RunError> {
     let program = Program {
         module,
         registry,
         data,
+        schedules,
         opaque: Opaque::Refused,
     };
-    run(program, &mut Logical::<true>, func, inputs, bindings)
+    run(program, &mut Logical, func, inputs, bindings)
+}
+
+/// A plan that does not resolve: the first reason.
+fn refused(func: &Func, diags: &[Diagnostic]) -> RunError {
+    let text = diags.first().map_or("", |d| &d.message);
+    RunError::Boundary {
+        func: func.name.to_string(),
+        what: "the plan".to_owned(),
+        source: Box::new(TileFault::Plan(text.to_owned()).into()),
+    }
 }

@@ -6,13 +6,12 @@ use super::part::{Part, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
 use optc_ir::op::access::Index;
-use optc_ir::{DType, OpDecl, OpRef, Partial as Combine, Tensor};
+use optc_ir::{DType, Partial as Combine, Tensor};
 use std::ops::Range;
 
-/// How partial results of an operation become one.
-pub(super) fn combine(decl: &dyn OpDecl, op: &OpRef<'_>) -> Result<Combine, TileFault> {
-    decl.partial(op)
-        .ok_or_else(|| TileFault::Reduction(format!("parts of {} do not combine", op.name)))
+/// The combination of partial results, where there is one.
+pub(super) fn combine(combine: Option<Combine>, name: &str) -> Result<Combine, TileFault> {
+    combine.ok_or_else(|| TileFault::Reduction(format!("parts of {name} do not combine")))
 }
 
 /// Partial results, in wide numbers.
@@ -33,13 +32,12 @@ fn widened(tensor: Tensor) -> Tensor {
 
 impl Step<'_> {
     /// One more step of a cut reduction: `reduced` has the part of each loop, `so_far` the steps
-    /// before, `None` at the first. Operands that no cut loop runs over, such as a bias, enter at
-    /// the first step.
+    /// before, `None` at the first.
     pub(super) fn accumulate(
         &self,
         combine: Combine,
         reduced: &[Range<i64>],
-        sizes: &[i64],
+        sizes: &[u64],
         so_far: Option<Partial>,
     ) -> Result<Partial, OpFailure> {
         let refuse = |why: &str| OpFailure::Tile(TileFault::Reduction(why.to_owned()));
@@ -48,7 +46,7 @@ impl Step<'_> {
         };
         let first = so_far.is_none();
         let done = match self.cut(self.regions, reduced) {
-            Some(cut) => self.cropped(&cut, first, reduced, sizes)?,
+            Some(cut) => self.cropped(&cut, first)?,
             None if combine == Combine::Add => {
                 let done = self.zeroed(first, reduced, Poison::Nan)?;
                 let other = self.zeroed(first, reduced, Poison::Small)?;
@@ -87,23 +85,14 @@ impl Step<'_> {
 
 impl Step<'_> {
     /// A partial result from the parts of the operands that it needs.
-    fn cropped(
-        &self,
-        cut: &Cut,
-        first: bool,
-        reduced: &[Range<i64>],
-        sizes: &[i64],
-    ) -> Result<Vec<Tensor>, OpFailure> {
+    fn cropped(&self, cut: &Cut, first: bool) -> Result<Vec<Tensor>, OpFailure> {
         let refuse = |why: &str| OpFailure::Tile(TileFault::Reduction(why.to_owned()));
         self.missing(cut)?;
-        let whole = self.cut(self.regions, &[]);
         let mut inputs: Vec<Tensor> = self.crops(&cut.operands).into_iter().map(widened).collect();
-        if let Some(whole) = whole.filter(|_| !first) {
-            for (i, input) in inputs.iter_mut().enumerate() {
-                if whole.operands[i] == cut.operands[i] && reduced_somewhere(reduced, sizes) {
-                    let zeros = std::iter::repeat_n(0.0, input.len());
-                    *input = Tensor::from_f64(input.dtype, input.shape.clone(), zeros);
-                }
+        for (i, input) in inputs.iter_mut().enumerate() {
+            if !first && self.epilogue.contains(&i) {
+                let zeros = std::iter::repeat_n(0.0, input.len());
+                *input = Tensor::from_f64(input.dtype, input.shape.clone(), zeros);
             }
         }
         let done = self.evaluate(&inputs, &cut.results);
@@ -143,7 +132,7 @@ impl Step<'_> {
                     }
                 }
             }
-            if !first && access.first_only.contains(&i) {
+            if !first && self.epilogue.contains(&i) {
                 kept.iter_mut().for_each(|r| r.end = r.start);
             }
             let zeros = std::iter::repeat_n(0.0, tensor.len());
@@ -171,12 +160,6 @@ impl Step<'_> {
         };
         Ok(done.into_iter().zip(self.regions).map(crop).collect())
     }
-}
-
-/// Whether some loop is really cut.
-fn reduced_somewhere(reduced: &[Range<i64>], sizes: &[i64]) -> bool {
-    let cut = |(r, &n): (&Range<i64>, &i64)| r.end - r.start < n;
-    reduced.iter().zip(sizes).any(cut)
 }
 
 impl Partial {

@@ -1,7 +1,8 @@
 //! The least that a group can move: what it needs of each input once, and what leaves it once.
 
 use crate::tile_propagate::carry::{Carried, Given, carry};
-use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, bytes_of};
+use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
+use crate::tile_propagate::stored::bytes_of;
 use optc_ir::op::access::{Access, Index};
 use optc_tile::Tiling;
 use optc_tile::{Steps, Tile};

@@ -8,7 +8,7 @@ use crate::tile_propagate::legal::{check, check_order, widen};
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, Source};
 use optc_tile::Tiling;
-use optc_tile::{Axis, Expr, OpTile, Order, Piece, Span, Steps, Tile};
+use optc_tile::{Axis, Expr, OpTile, Order, Part, Span, Steps, Tile};
 use rustc_hash::FxBuildHasher;
 use std::cell::Cell;
 
@@ -637,7 +637,7 @@ pub(crate) fn op_tiles(
     let mut tiles = Vec::with_capacity(local.ops.len());
     let all = carried.results.into_iter().zip(carried.steps).zip(given);
     for (op, ((results, steps), given)) in local.ops.iter().zip(all) {
-        let piece = |(results, steps): (Vec<Tile>, Steps)| {
+        let part = |(results, steps): (Vec<Tile>, Steps)| {
             let read = |(i, source): (usize, &Source)| {
                 let Source::Outside(id) = *source else {
                     return None;
@@ -652,16 +652,16 @@ pub(crate) fn op_tiles(
             if reads.iter().all(Option::is_none) {
                 reads.clear();
             }
-            Piece { results, reads }
+            Part { results, reads }
         };
-        let mut pieces = results.into_iter().zip(steps).map(piece);
-        let first = pieces.next().unwrap_or_default();
+        let mut parts = results.into_iter().zip(steps).map(part);
+        let first = parts.next().unwrap_or_default();
         tiles.push(OpTile {
             group: 0,
             results: first.results,
             reduce: given.reduce,
             reads: first.reads,
-            more: pieces.collect(),
+            more: parts.collect(),
         });
     }
     tiles

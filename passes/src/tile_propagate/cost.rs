@@ -2,7 +2,8 @@
 
 use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
-use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, WIDE, bytes_of};
+use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, WIDE};
+use crate::tile_propagate::stored::bytes_of;
 use optc_ir::op::access::Loop;
 use optc_tile::{Axis, Order, Span, Steps, Tile};
 

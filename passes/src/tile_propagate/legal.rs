@@ -45,22 +45,8 @@ pub(crate) fn check(
     limits: &Limits,
 ) -> Result<(), (Option<usize>, String)> {
     let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-    let mut partial: Vec<Vec<usize>> = Vec::with_capacity(local.ops.len());
+    let completion = completion(local, given, &grid);
     for (at, op) in local.ops.iter().enumerate() {
-        let mut sums: Vec<usize> = Vec::new();
-        for source in &op.operands {
-            if let Source::Inside(from, _) = source {
-                sums.extend(&partial[*from]);
-            }
-        }
-        // What runs on is there at every step.
-        if op.kind.access.running().is_none() {
-            for span in &given[at].reduce {
-                span.start.axes(&mut |axis| sums.push(axis));
-            }
-        }
-        sums.sort_unstable();
-        sums.dedup();
         let pieces = &carried.results[at];
         if 1 < pieces.len() && (runs_on(local, given, at) || reads_running(local, given, at)) {
             let reason = "it runs on, and several parts of it are wanted".to_owned();
@@ -76,7 +62,8 @@ pub(crate) fn check(
             }
         }
         for (r, tile) in pieces.iter().flat_map(|piece| piece.iter().enumerate()) {
-            if let Some(axis) = sums.iter().find(|&&a| tile.depends_on(a)) {
+            let mut axes = completion[at].results.iter();
+            if let Some(axis) = axes.find(|&&a| tile.depends_on(a)) {
                 let reason =
                     format!("its tile {tile} depends on g{axis}, along which it is added up");
                 return Err((Some(at), reason));
@@ -98,7 +85,6 @@ pub(crate) fn check(
                 .legal(tile, &shape.dims, shape.bits)
                 .map_err(|e| (Some(at), format!("result {r} in blocks {tile}: {e}")))?;
         }
-        partial.push(sums);
     }
     for (tiles, shape) in carried.inputs.iter().zip(&local.inputs) {
         for tile in tiles {
@@ -108,6 +94,33 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// The sum of an operation, and the completion axes of its operands and of its results: these are whole at the
+/// last step of these axes alone.
+struct Completion {
+    operands: Vec<usize>,
+    sum: Sum,
+    results: Vec<usize>,
+}
+
+fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
+    let mut all: Vec<Completion> = Vec::with_capacity(local.ops.len());
+    for (op, given) in local.ops.iter().zip(given) {
+        let makers = op.operands.iter().filter_map(|source| match *source {
+            Source::Inside(from, _) => Some(&all[from].results),
+            Source::Outside(_) => None,
+        });
+        let operands: Vec<usize> = makers.flatten().copied().collect();
+        let sum = Sum::of(&given.reduce, grid);
+        let results = sum.complete_after(&op.kind.access, operands.clone());
+        all.push(Completion {
+            operands,
+            sum,
+            results,
+        });
+    }
+    all
 }
 
 /// Whether the operation runs on along a part of its axis.
@@ -133,17 +146,11 @@ pub(crate) fn check_order(
     limits: &Limits,
 ) -> Result<(), (Option<usize>, String)> {
     let grid: Vec<u64> = axes.iter().map(|a| a.extent).collect();
-    let mut waits: Vec<Vec<usize>> = Vec::with_capacity(local.ops.len());
+    let completion = completion(local, given, &grid);
     for (at, (op, pieces)) in local.ops.iter().zip(&carried.results).enumerate() {
-        let makers = op.operands.iter().filter_map(|source| match *source {
-            Source::Inside(from, _) => Some(&waits[from]),
-            Source::Outside(_) => None,
-        });
-        let before: Vec<usize> = makers.flatten().copied().collect();
-        let sum = Sum::of(&given[at].reduce, &grid);
-        sum.check_order(run, &before, &grid)
+        let Completion { operands, sum, .. } = &completion[at];
+        sum.check_order(run, operands, &grid)
             .map_err(|e| (Some(at), e.to_string()))?;
-        waits.push(sum.complete_after(&op.kind.access, before));
         for (r, shape) in op.leaving() {
             let tiles = pieces.iter().map(|piece| &piece[r]);
             tiles

@@ -1,6 +1,6 @@
 //! A group by itself: its operations in order, where their operands come from, what leaves it.
 
-use crate::tile_propagate::stored::Stored;
+use crate::tile_propagate::stored::{Stored, bytes_of};
 use optc_ir::analysis::{self, Order};
 use optc_ir::op::access::Access;
 use optc_ir::op::access_of;
@@ -66,12 +66,6 @@ impl Shape {
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.dims, self.bits)
     }
-}
-
-/// The bytes of so many elements.
-pub(crate) fn bytes_of(dims: &[u64], bits: u32) -> u64 {
-    let elements = dims.iter().fold(1u64, |a, &n| a.saturating_mul(n));
-    elements.saturating_mul(u64::from(bits)).div_ceil(8)
 }
 
 /// The kinds of a function's operations, one entry an operation of the body.

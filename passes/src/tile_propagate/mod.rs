@@ -236,9 +236,9 @@ fn complete(
         .iter()
         .map(|&at| {
             let tile = given.tiles.get(&func.body[at]).cloned().unwrap_or_default();
-            let pieces: Vec<OpTile> = tile.pieces().collect();
+            let parts: Vec<OpTile> = tile.parts().collect();
             let (results, mut reads): (Vec<_>, Vec<_>) =
-                pieces.into_iter().map(|p| (p.results, p.reads)).unzip();
+                parts.into_iter().map(|p| (p.results, p.reads)).unzip();
             if reads.is_empty() {
                 reads.push(tile.reads);
             }

@@ -121,5 +121,11 @@ pub(crate) fn bytes_on_chip(
             extents.extend(tile);
         }
     }
-    crate::tile_propagate::local::bytes_of(&extents, bits)
+    bytes_of(&extents, bits)
+}
+
+/// The bytes of so many elements.
+pub(crate) fn bytes_of(dims: &[u64], bits: u32) -> u64 {
+    let elements = dims.iter().fold(1u64, |a, &n| a.saturating_mul(n));
+    elements.saturating_mul(u64::from(bits)).div_ceil(8)
 }

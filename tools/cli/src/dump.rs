@@ -142,7 +142,8 @@ pub(crate) fn unified_diff(before: &str, after: &str, title: &str) -> String {
         return String::new();
     }
     let input = InternedInput::new(before.as_str(), after.as_str());
-    let diff = Diff::compute(Algorithm::Myers, &input);
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
+    diff.postprocess_lines(&input);
     let printer = BasicLineDiffPrinter(&input.interner);
     let hunks = diff.unified_diff(&printer, UnifiedDiffConfig::default(), &input);
     format!("--- before\n+++ {title}\n{hunks}")

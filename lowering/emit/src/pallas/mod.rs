@@ -8,25 +8,40 @@
 //! - A group that has no kernel is written operation by operation, under a comment that says why.
 //! - Constants stand in the module, or are read from the files that hold them, beside the module.
 
+mod accumulate;
+mod cx;
+mod elementwise;
+mod expression;
+mod form;
 mod forms;
 mod group;
 mod helpers;
 mod index;
+mod member;
+mod movement;
 mod ops;
+mod products;
+mod rearrange;
+mod reductions;
+mod store;
 mod words;
+mod writer;
 
 use crate::entry;
+use cx::Cx;
+use form::Site;
 pub use forms::FORMS;
-use group::{Cx, Kernel, kernel};
+use group::{Kernel, kernel};
 use helpers::HELPERS;
-use ops::{Site, write};
+use ops::write;
 use optc_ir::entity::EntityId;
 use optc_ir::{
     Attr, DType, Diagnostic, Func, Module, Op, OpRef, Operation, Registry, Structure, Tensor, Type,
     Value,
 };
 use optc_ops::{CallOp, Constant, MlirCall, Symbol};
-use optc_tile::{Cycle, Plan, Unit, units};
+use optc_tile::{Schedule, Unit};
+use rearrange::rearrangement;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -156,7 +171,7 @@ fn function(
         let wide = |d: DType| d.complex_part().unwrap_or(d).bits() == 64;
         parts.wide |= func.ty(value).as_tensor().is_some_and(|t| wide(t.dtype));
     }
-    let plan = Plan::read(func).map_err(|mut diags| {
+    let schedule = Schedule::read(func, registry).map_err(|mut diags| {
         let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
         Box::new(first.unwrap_or_else(|| Diagnostic::error("tile-syntax", "the plan is not read")))
     })?;
@@ -173,7 +188,7 @@ fn function(
         names: names.collect(),
         lines: Vec::new(),
     };
-    writer.body(plan.as_ref(), parts)?;
+    writer.body(schedule.as_ref(), parts)?;
     let name = &functions[&*func.name];
     let args: Vec<&str> = func.args.iter().map(|&v| writer.name(v)).collect();
     let mut params = args.join(", ");
@@ -198,49 +213,34 @@ impl Function<'_> {
     }
 
     /// Operations and groups so that each comes after what it needs.
-    fn body(&mut self, plan: Option<&Plan>, parts: &mut Parts) -> Result<(), Box<Diagnostic>> {
+    fn body(
+        &mut self,
+        schedule: Option<&Schedule>,
+        parts: &mut Parts,
+    ) -> Result<(), Box<Diagnostic>> {
         let func = self.func;
-        let escapes = Plan::escapes(plan, func);
-        let mut kernels: BTreeMap<usize, Result<Kernel, String>> = BTreeMap::new();
-        if let Some(plan) = plan {
-            for number in (0..plan.groups.len()).filter(|&g| !plan.groups[g].ops.is_empty()) {
-                let name = parts.names.fresh(&format!("group_{number}"));
-                let found = {
-                    let cx = Cx {
-                        func,
-                        registry: self.registry,
-                        escapes: &|v| escapes[v.index()],
-                        name: &|v| self.names[v.index()].clone(),
-                    };
-                    kernel(&cx, plan, number, &name)
-                };
-                kernels.insert(number, found);
-            }
-        }
-        let units = units(func, plan, self.registry).map_err(|Cycle { op, .. }| {
-            let message = format!("{} waits for a group that waits for it", func.ops[op].name);
-            let diag = Diagnostic::error("tile-cycle", message);
-            Box::new(diag.at(func.ops[op].span, "this operation"))
-        })?;
-        for unit in units {
-            let (group, plan) = match (unit, plan) {
-                (Unit::Op(op), _) => {
+        let Some(schedule) = schedule else {
+            return func
+                .body
+                .iter()
+                .try_for_each(|&op| self.operation(op, parts));
+        };
+        let kernels = self.kernels(schedule, parts);
+        for &unit in &schedule.units {
+            let group = match unit {
+                Unit::Op(op) => {
                     self.operation(op, parts)?;
                     continue;
                 }
-                (Unit::Group(group), Some(plan)) => (group, plan),
-                (Unit::Group(_), None) => continue,
+                Unit::Group(group) => group,
             };
             match kernels.get(&group) {
                 Some(Ok(kernel)) => self.call_kernel(kernel),
                 Some(Err(why)) => {
                     let line = format!("# group {group} has no kernel: {why}");
                     self.lines.push(line);
-                    // Constants are units of their own.
-                    for &op in &plan.groups[group].ops {
-                        if self.structure(op) != Structure::Constant {
-                            self.operation(op, parts)?;
-                        }
+                    for op in &schedule.groups[group].ops {
+                        self.operation(op.op, parts)?;
                     }
                 }
                 None => {}
@@ -251,6 +251,27 @@ impl Function<'_> {
             parts.kernels.push(kernel.text);
         }
         Ok(())
+    }
+
+    /// The kernel of each group, or why it has none.
+    fn kernels(
+        &self,
+        schedule: &Schedule,
+        parts: &mut Parts,
+    ) -> BTreeMap<usize, Result<Kernel, String>> {
+        let cx = Cx {
+            func: self.func,
+            registry: self.registry,
+            schedule,
+            name: &|v| self.names[v.index()].clone(),
+        };
+        let groups = schedule.groups.iter().enumerate();
+        let groups = groups.filter(|(_, group)| !group.ops.is_empty());
+        let kernel = |(number, _)| {
+            let name = parts.names.fresh(&format!("group_{number}"));
+            (number, kernel(&cx, number, &name))
+        };
+        groups.map(kernel).collect()
     }
 
     fn call_kernel(&mut self, kernel: &Kernel) {
@@ -357,7 +378,7 @@ fn view(registry: &Registry, op: &OpRef<'_>, x: &str) -> Option<String> {
     let view = registry.rearrangement(op).ok()?;
     let shape: Option<Vec<u64>> = view.shape.iter().map(optc_ir::Dim::fixed).collect();
     let (from, to) = (op.operand(0).ok()?.shape()?, op.result(0).ok()?.shape()?);
-    Some(group::rearrangement(x, &from, &shape?, &view.perm, &to))
+    Some(rearrangement(x, &from, &shape?, &view.perm, &to))
 }
 
 /// A constant: in the module, or read from its file.

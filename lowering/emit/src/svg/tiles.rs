@@ -8,11 +8,8 @@
 //! two axes share a dimension, the faster one is drawn over its first round.
 
 use crate::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
-use optc_ir::op::access::Access;
-use optc_ir::op::access_of;
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
-use optc_tile::Tiling;
-use optc_tile::{Group as TileGroup, OpTile, Plan, Tile};
+use optc_tile::{GroupSchedule, Schedule, Tile};
 use std::collections::{BTreeMap, BTreeSet};
 
 use svg::node::element::{Group, Path};
@@ -77,15 +74,13 @@ const INDEX: Style = Style {
 pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String> {
     let mut panels = Vec::new();
     for func in &module.funcs {
-        let Ok(Some(plan)) = Plan::read(func) else {
+        let Ok(Some(schedule)) = Schedule::read(func, registry) else {
             continue;
         };
-        for (number, group) in plan.groups.iter().enumerate() {
+        for (number, group) in schedule.groups.iter().enumerate() {
             if !group.ops.is_empty() {
                 let picture = Picture {
                     func,
-                    registry,
-                    plan: &plan,
                     group,
                     grid: group.grid(),
                 };
@@ -129,7 +124,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     Some(format!("{document}\n"))
 }
 
-fn heading(func: &Func, group: &TileGroup, number: usize) -> String {
+fn heading(func: &Func, group: &GroupSchedule, number: usize) -> String {
     let axes = group.axes.iter().enumerate();
     let axes = axes.map(|(i, a)| format!("g{i} = {} {}", a.extent, a.order.word()));
     let axes: Vec<String> = axes.collect();
@@ -188,9 +183,7 @@ fn head(tip: (f64, f64), way: (f64, f64), colour: &str) -> Path {
 /// A group that is drawn.
 struct Picture<'a> {
     func: &'a Func,
-    registry: &'a Registry,
-    plan: &'a Plan,
-    group: &'a TileGroup,
+    group: &'a GroupSchedule,
     grid: Vec<u64>,
 }
 
@@ -198,7 +191,7 @@ impl Picture<'_> {
     /// Rows of boxes: what is read from memory, then each operation below those that it reads.
     fn levels(&self) -> Vec<Vec<Shown>> {
         let func = self.func;
-        let inner: BTreeSet<Op> = self.group.ops.iter().copied().collect();
+        let inner: BTreeSet<Op> = self.group.ops.iter().map(|op| op.op).collect();
         let mut level: BTreeMap<Value, usize> = BTreeMap::new();
         let mut rows: Vec<Vec<Shown>> = Vec::new();
         let mut put = |row: usize, shown: Shown| {
@@ -207,10 +200,8 @@ impl Picture<'_> {
             }
             rows[row].push(shown);
         };
-        for &op in &self.group.ops {
-            let data = &func.ops[op];
-            let tile = &self.plan.tiles[&op];
-            let regions = self.regions(op);
+        for op in &self.group.ops {
+            let data = &func.ops[op.op];
             let above = data.operands.iter().filter_map(|v| level.get(v));
             let row = above
                 .max()
@@ -219,7 +210,8 @@ impl Picture<'_> {
                 let local = func.def_op(operand).is_some_and(|d| inner.contains(&d));
                 if !local && !level.contains_key(&operand) {
                     level.insert(operand, row.saturating_sub(1));
-                    let read = regions.iter().filter_map(|r| r.get(i).cloned());
+                    let read = op.parts.iter().map(|part| part.operands.get(i));
+                    let read = read.filter_map(|operand| operand?.tile.clone());
                     let shown = self.shown(operand, read.collect(), Vec::new(), "from memory");
                     put(row.saturating_sub(1), shown);
                 }
@@ -228,34 +220,12 @@ impl Picture<'_> {
             for (i, &value) in data.results.iter().enumerate() {
                 level.insert(value, row);
                 let reads = data.operands.clone();
-                let made = tile.tiles_of(i).cloned().collect();
+                let made = op.parts.iter().filter_map(|part| part.results.get(i));
+                let made = made.cloned().collect();
                 put(row, self.shown(value, made, reads, name));
             }
         }
         rows
-    }
-
-    /// What each part of an operation reads of its operands.
-    fn regions(&self, op: Op) -> Vec<Vec<Tile>> {
-        let pieces = self.plan.tiles[&op].pieces();
-        pieces.filter_map(|tile| self.region(op, &tile)).collect()
-    }
-
-    fn region(&self, op: Op, tile: &OpTile) -> Option<Vec<Tile>> {
-        let func = self.func;
-        let data = &func.ops[op];
-        let access: Access = access_of(self.registry.get(&data.name), &func.op_ref(op));
-        let shapes = |values: &[Value]| -> Option<Vec<Vec<u64>>> {
-            let shape = |v: &Value| func.ty(*v).as_tensor()?.shape();
-            values.iter().map(shape).collect()
-        };
-        let (operands, results) = (shapes(&data.operands)?, shapes(&data.results)?);
-        let results: Vec<&[u64]> = results.iter().map(Vec::as_slice).collect();
-        let steps = access.steps(&tile.results, &tile.reduce, &results, &self.grid);
-        let steps = steps.ok()?;
-        let region =
-            |(i, shape): (usize, &Vec<u64>)| access.operand(i, &steps, shape, &self.grid).tile;
-        Some(operands.iter().enumerate().map(region).collect())
     }
 
     fn shown(&self, value: Value, tiles: Vec<Tile>, reads: Vec<Value>, name: &str) -> Shown {

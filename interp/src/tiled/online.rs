@@ -8,7 +8,7 @@ use super::poison::{Poison, poisoned};
 use optc_ir::{DType, Tensor};
 
 /// What is known of each row after some steps.
-pub(super) struct Running {
+pub(super) struct Online {
     /// The rows: the region of the result, one element along the axis.
     rows: Region,
     axis: usize,
@@ -18,24 +18,24 @@ pub(super) struct Running {
     factor: Vec<f64>,
 }
 
-/// How the rows of a running softmax lie in the result of what adds them up.
+/// How the rows of an online softmax lie in the result of what accumulates them.
 pub(super) struct Rows<'a> {
-    pub(super) running: &'a Running,
+    pub(super) online: &'a Online,
     /// Of each dimension of the softmax its place in the result; none along the axis and where
     /// there is one element.
     pub(super) kept: &'a [Option<usize>],
 }
 
-impl Running {
+impl Online {
     /// One more step: the numbers of a region of the result, and what is known then.
     pub(super) fn step(
-        before: Option<Running>,
+        before: Option<Online>,
         x: &Part,
         region: &Region,
         (shape, dtype): &(Vec<usize>, DType),
         axis: usize,
         program: &[i64],
-    ) -> Result<(Tensor, Running), TileFault> {
+    ) -> Result<(Tensor, Online), TileFault> {
         let mut rows = region.clone();
         rows[axis] = 0..1;
         let count: usize = extents(&rows).iter().product();
@@ -51,7 +51,7 @@ impl Running {
                     to: starts(&rows),
                 });
             }
-            None => Running {
+            None => Online {
                 rows,
                 axis,
                 greatest: blank(f64::NEG_INFINITY),
@@ -134,21 +134,21 @@ impl Rows<'_> {
         let strides = tensor.strides();
         let mut values = tensor.to_f64();
         for_each(region, |at| {
-            let place = self.kept.iter().zip(&self.running.rows);
+            let place = self.kept.iter().zip(&self.online.rows);
             let place: Vec<i64> = place.map(|(d, r)| d.map_or(r.start, |d| at[d])).collect();
             let i = offset(at, region, &strides);
-            values[i] = with(values[i], self.running.row(&place));
+            values[i] = with(values[i], self.online.row(&place));
         });
         Tensor::from_f64(tensor.dtype, tensor.shape.clone(), values)
     }
 
     /// What was added up before, under the greatest that is known now.
     pub(super) fn scaled(&self, tensor: &Tensor, region: &Region) -> Tensor {
-        self.map(tensor, region, |x, row| x * self.running.factor[row])
+        self.map(tensor, region, |x, row| x * self.online.factor[row])
     }
 
     /// What is added up, under the sum of all.
     pub(super) fn divided(&self, tensor: &Tensor, region: &Region) -> Tensor {
-        self.map(tensor, region, |x, row| x / self.running.sum[row])
+        self.map(tensor, region, |x, row| x / self.online.sum[row])
     }
 }

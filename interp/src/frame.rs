@@ -1,0 +1,279 @@
+//! One call in progress; how values are held is left to a [`Memory`].
+
+use crate::constant::constant;
+use crate::data::DataSource;
+use crate::error::{OpFailure, RunError};
+use crate::limit::{elements_within_limit, shape_text};
+use crate::scope::{Clash, Scope, dims_text, type_text, well_formed};
+use crate::uninterpreted::{self, Opaque};
+use optc_ir::entity::EntityId;
+use optc_ir::{
+    EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure, Tensor, TensorType,
+    Type, Value, ValueDef,
+};
+use optc_tile::Schedule;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The schedules of functions, by their names.
+pub type Schedules = BTreeMap<String, Schedule>;
+
+/// No function runs tile by tile.
+pub(crate) static UNSCHEDULED: Schedules = BTreeMap::new();
+
+/// How one interpreter holds values.
+pub(crate) trait Memory {
+    /// A value as it is held.
+    type Held: Clone;
+
+    /// Puts a logical tensor into memory as its type says.
+    fn store(&mut self, tensor: Rc<Tensor>, ty: &TensorType) -> Result<Self::Held, OpFailure>;
+
+    /// Reads a value as a logical tensor.
+    fn load(&mut self, held: &Self::Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure>;
+
+    /// Whether this memory executes operations of this name itself, without the declared semantics.
+    fn handles(&self, structure: Structure) -> bool;
+
+    /// Executes an operation that this memory handles.
+    fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Self::Held, OpFailure>;
+}
+
+/// What [`Memory::direct`] sees of an operation with one operand and one result.
+pub(crate) struct Direct<'a, H> {
+    pub(crate) structure: Structure,
+    pub(crate) operand: &'a H,
+    pub(crate) from: &'a TensorType,
+    pub(crate) to: &'a TensorType,
+    /// The result's extents.
+    pub(crate) shape: Vec<usize>,
+}
+
+/// What stays the same during a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Program<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) registry: &'a Registry,
+    pub(crate) data: &'a dyn DataSource,
+    /// The schedules of the functions whose groups run tile by tile; of the others every operation runs
+    /// by itself.
+    pub(crate) schedules: &'a Schedules,
+    pub(crate) opaque: Opaque<'a>,
+}
+
+/// One call in progress.
+pub(crate) struct Frame<'a, M: Memory> {
+    pub(crate) program: Program<'a>,
+    pub(crate) func: &'a Func,
+    pub(crate) memory: &'a mut M,
+    pub(crate) values: Vec<Option<M::Held>>,
+    pub(crate) scope: Scope,
+}
+
+impl<M: Memory> Frame<'_, M> {
+    pub(crate) fn boundary(&self, what: &str, failure: OpFailure) -> RunError {
+        let func = self.func.name.to_string();
+        RunError::Boundary {
+            func,
+            what: what.to_owned(),
+            source: Box::new(failure),
+        }
+    }
+
+    /// What the compiler makes of an operation.
+    pub(crate) fn structure(&self, op: Op) -> Structure {
+        self.program.registry.structure(&self.func.ops[op].name)
+    }
+
+    pub(crate) fn inputs(&mut self, data: &OpData) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        data.operands
+            .iter()
+            .enumerate()
+            .map(|(i, &v)| self.load(i, v))
+            .collect()
+    }
+
+    /// An operation of one operand and one result that the memory executes itself.
+    pub(crate) fn direct(&mut self, op: Op) -> Result<Option<M::Held>, OpFailure> {
+        let func = self.func;
+        let data = &func.ops[op];
+        let ([operand], [result]) = (&data.operands[..], &data.results[..]) else {
+            return Ok(None);
+        };
+        let (Some(from), Some(to)) = (func.ty(*operand).as_tensor(), func.ty(*result).as_tensor())
+        else {
+            return Ok(None);
+        };
+        let structure = self.structure(op);
+        if !self.memory.handles(structure) {
+            return Ok(None);
+        }
+        self.declaration(&func.op_ref(op))?;
+        let held = self.held(0, *operand)?;
+        let shape = match self.scope.shape(to) {
+            Some(shape) => shape,
+            None => self.computed_shape(op, *operand, to)?,
+        };
+        elements_within_limit(&shape)?;
+        self.memory
+            .direct(&Direct {
+                structure,
+                operand: &held,
+                from,
+                to,
+                shape,
+            })
+            .map(Some)
+    }
+
+    /// The shape of a result that its type leaves open: what the declared semantics give.
+    fn computed_shape(
+        &mut self,
+        op: Op,
+        operand: Value,
+        ty: &TensorType,
+    ) -> Result<Vec<usize>, OpFailure> {
+        let input = self.load(0, operand)?;
+        let results = self.eval(op, &[input])?;
+        let result = results.first().ok_or(OpFailure::ResultCount {
+            found: 0,
+            wanted: 1,
+        })?;
+        self.bind_result(0, self.func.ops[op].results[0], ty, &result.shape)?;
+        Ok(result.shape.clone())
+    }
+
+    /// The declaration of an operation that is well formed by it.
+    pub(crate) fn declaration(&self, op: &OpRef<'_>) -> Result<&dyn OpDecl, OpFailure> {
+        let decl = self
+            .program
+            .registry
+            .get(op.name)
+            .ok_or(OpFailure::Unknown)?;
+        decl.infer(op)?;
+        Ok(decl)
+    }
+
+    /// The declared semantics, on operands that have the declared shapes.
+    pub(crate) fn eval(&self, op: Op, inputs: &[Rc<Tensor>]) -> Result<Vec<Rc<Tensor>>, OpFailure> {
+        let op = self.func.op_ref(op);
+        let decl = self.declaration(&op)?;
+        for ty in &op.results {
+            if let Some(shape) = ty.as_tensor().and_then(|t| self.scope.shape(t)) {
+                elements_within_limit(&shape)?;
+            }
+        }
+        let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
+        let cx = EvalContext {
+            bindings: &self.scope.bindings,
+        };
+        let outputs = match decl.eval(&op, &inputs, &cx) {
+            Err(_) if decl.structure() == Structure::Opaque => {
+                let shape = |ty: &&Type| ty.as_tensor().and_then(|t| self.scope.shape(t));
+                let shapes: Vec<_> = op.results.iter().map(shape).collect();
+                let opaque = self.program.opaque;
+                let done = uninterpreted::apply(opaque, &op, decl.effect(&op), &inputs, &shapes);
+                done.map_err(|problem| OpFailure::Opaque {
+                    kind: op.props.str("kind").unwrap_or(op.name).to_owned(),
+                    problem,
+                })?
+            }
+            done => done?,
+        };
+        Ok(outputs.into_iter().map(Rc::new).collect())
+    }
+
+    pub(crate) fn tensor_type(&self, value: Value) -> Result<&TensorType, OpFailure> {
+        match self.func.ty(value) {
+            Type::Tensor(ty) => Ok(ty),
+            other @ (Type::Scalar(_) | Type::Other(_)) => Err(OpFailure::NotTensor {
+                found: type_text(other),
+            }),
+        }
+    }
+
+    /// Checks a tensor against the type of the value it is for, and stores it.
+    pub(crate) fn store_result(
+        &mut self,
+        index: usize,
+        value: Value,
+        tensor: Rc<Tensor>,
+    ) -> Result<(), OpFailure> {
+        let func = self.func;
+        let Type::Tensor(ty) = func.ty(value) else {
+            return Err(OpFailure::NotTensor {
+                found: type_text(func.ty(value)),
+            });
+        };
+        well_formed(&tensor).map_err(|problem| OpFailure::Malformed { index, problem })?;
+        if tensor.dtype != ty.dtype {
+            let (found, wanted) = (tensor.dtype.to_string(), ty.dtype.to_string());
+            return Err(OpFailure::ResultDType {
+                index,
+                found,
+                wanted,
+            });
+        }
+        self.bind_result(index, value, ty, &tensor.shape)?;
+        let held = self.memory.store(tensor, ty)?;
+        self.values[value.index()] = Some(held);
+        Ok(())
+    }
+
+    /// Checks the shape of a result against its type.
+    fn bind_result(
+        &mut self,
+        index: usize,
+        value: Value,
+        ty: &TensorType,
+        shape: &[usize],
+    ) -> Result<(), OpFailure> {
+        let by = || format!("from {value}");
+        self.scope.bind(&ty.dims, shape, by).map_err(|clash| {
+            let wanted = match clash {
+                Clash::Shape => dims_text(&ty.dims),
+                Clash::Symbol {
+                    symbol, bound, by, ..
+                } => {
+                    format!("{} with {symbol} = {bound} ({by})", dims_text(&ty.dims))
+                }
+            };
+            OpFailure::ResultShape {
+                index,
+                found: shape_text(shape),
+                wanted,
+            }
+        })
+    }
+
+    /// How a value is held; a constant that was not needed before is read now.
+    fn held(&mut self, operand: usize, value: Value) -> Result<M::Held, OpFailure> {
+        if let Some(held) = &self.values[value.index()] {
+            return Ok(held.clone());
+        }
+        let ValueDef::Result(op, 0) = self.func.values[value].def else {
+            return Err(OpFailure::Undefined(operand));
+        };
+        let data = &self.func.ops[op];
+        if self.structure(op) != Structure::Constant {
+            return Err(OpFailure::Undefined(operand));
+        }
+        let ty = self.tensor_type(value)?;
+        let tensor = constant(&data.props, ty, self.scope.shape(ty), self.program.data)?;
+        self.store_result(0, value, Rc::new(tensor))?;
+        self.values[value.index()]
+            .clone()
+            .ok_or(OpFailure::Undefined(operand))
+    }
+
+    pub(crate) fn load(&mut self, operand: usize, value: Value) -> Result<Rc<Tensor>, OpFailure> {
+        let held = self.held(operand, value)?;
+        let func = self.func;
+        let Type::Tensor(ty) = func.ty(value) else {
+            return Err(OpFailure::NotTensor {
+                found: type_text(func.ty(value)),
+            });
+        };
+        self.memory.load(&held, ty)
+    }
+}

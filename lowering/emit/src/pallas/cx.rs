@@ -1,0 +1,35 @@
+//! What the kernel of a group is written from.
+
+use optc_ir::{Func, Op, Operation, Registry, TensorType, Value};
+use optc_tile::Schedule;
+
+/// Why a group has no kernel, in words.
+pub(super) type Reason = String;
+
+/// What does not change while one group is written.
+pub(super) struct Cx<'a> {
+    pub(super) func: &'a Func,
+    pub(super) registry: &'a Registry,
+    pub(super) schedule: &'a Schedule,
+    /// The name of a value.
+    pub(super) name: &'a dyn Fn(Value) -> String,
+}
+
+pub(super) fn shape_of(ty: &TensorType) -> Result<Vec<u64>, Reason> {
+    ty.shape()
+        .ok_or_else(|| "a size is not a number".to_owned())
+}
+
+impl Cx<'_> {
+    pub(super) fn tensor(&self, value: Value) -> Result<&TensorType, Reason> {
+        let ty = self.func.ty(value).as_tensor();
+        ty.ok_or_else(|| format!("{value} is no tensor"))
+    }
+    pub(super) fn shape(&self, value: Value) -> Result<Vec<u64>, Reason> {
+        shape_of(self.tensor(value)?)
+    }
+    /// The attributes of an operation that is a `T`.
+    pub(super) fn typed<T: Operation>(&self, op: Op) -> Option<T> {
+        T::of(&self.func.op_ref(op)).ok()
+    }
+}

@@ -1,0 +1,214 @@
+//! One operation on tiles.
+
+use super::cx::Reason;
+use super::form::Site;
+use super::member::{Member, padded};
+use super::ops::write;
+use super::rearrange::rearrangement;
+use super::words::tuple;
+use super::writer::Writer;
+use optc_ir::{Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
+use optc_ops::{Broadcast, Concat, Conv, Iota, Slice, Split};
+use optc_tile::Tile;
+
+impl Writer<'_> {
+    /// One operation on its tile.
+    pub(super) fn lines(&mut self, member: &Member) -> Result<Vec<String>, Reason> {
+        let args = self.arguments(member, &[])?;
+        let texts = self.expressions(member, &args, None)?;
+        let results = &self.cx.func.ops[member.schedule.op].results;
+        let mut lines = Vec::with_capacity(texts.len());
+        for ((&value, text), _) in results
+            .iter()
+            .zip(texts)
+            .zip(&member.part.outside)
+            .filter(|(_, absent)| !**absent)
+        {
+            let name = self.names.fresh(&(self.cx.name)(value));
+            lines.push(format!("{name} = {text}"));
+            self.local.insert((value, member.number), name);
+        }
+        Ok(lines)
+    }
+
+    /// The operation on its arguments, which are tiles; with another element type of the result.
+    pub(super) fn expressions(
+        &mut self,
+        member: &Member<'_>,
+        args: &[String],
+        held: Option<DType>,
+    ) -> Result<Vec<String>, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.schedule.op];
+        let extents = |t: &Tile| -> Vec<u64> { t.0.iter().map(|s| s.extent).collect() };
+        let results: Vec<Vec<u64>> = member.part.results.iter().map(extents).collect();
+        let mut operands: Vec<Vec<u64>> =
+            member.operands.iter().map(|o| extents(&o.tile)).collect();
+        let mut args = args.to_vec();
+        if let Some(concat) = cx.typed::<Concat>(member.schedule.op)
+            && let Some(text) = self.joined(member, &concat, &args)?
+        {
+            return Ok(vec![text]);
+        }
+        if member.operands.iter().any(|o| o.absent) {
+            return Err("a program has nothing of one of its operands".to_owned());
+        }
+        let split = cx.typed::<Split>(member.schedule.op).is_some();
+        if split && operands[0] != cx.shape(data.operands[0])? {
+            let same = results.iter().all(|r| *r == operands[0]);
+            let refuse = || "its parts have other extents than its tile".to_owned();
+            return same
+                .then(|| vec![args[0].clone(); results.len()])
+                .ok_or_else(refuse);
+        }
+        if let Some((inner, perm)) = &member.inner {
+            return Ok(vec![rearrangement(
+                &args[0],
+                &operands[0],
+                inner,
+                perm,
+                &results[0],
+            )]);
+        }
+        let op = cx.func.op_ref(member.schedule.op);
+        let mut types: Vec<Type> = op.results.iter().map(|t| (*t).clone()).collect();
+        let mut props = data.props.clone();
+        if let Some(mut conv) = cx
+            .typed::<Conv>(member.schedule.op)
+            .filter(|conv| 1 < conv.group)
+        {
+            let groups = conv.groups().map_err(|e| e.message)?;
+            let each = cx.shape(data.results[0])?[1] / groups;
+            let here = (results[0][1] / each.max(1)).max(1);
+            conv.group = here.cast_signed();
+            props = conv.write();
+            // A part of the channels of every group: in the operand they lie apart.
+            let (channels, part) = (operands[0][1], operands[1][1]);
+            let all = cx.shape(data.operands[1])?[1];
+            if part < all && channels == (here - 1) * all + part {
+                self.helpers.insert("_parts");
+                args[0] = format!("_parts({}, {here}, {all}, {part})", args[0]);
+                operands[0][1] = here * part;
+            }
+        }
+        if let Some(held) = held {
+            types = vec![Type::tensor(&cx.shape(data.results[0])?, held)];
+        }
+        let op = OpRef {
+            name: op.name,
+            operands: op.operands.clone(),
+            results: types.iter().collect(),
+            props: &props,
+        };
+        if let Some(decl) = cx.registry.get(op.name) {
+            self.fits(member, decl, &op, &operands, &results)?;
+        }
+        let site = Site {
+            op: &op,
+            operands,
+            results,
+            tile: true,
+            pads: member.pads.clone(),
+        };
+        let written = write(&site, &args).ok_or("it has no form on a tile yet")?;
+        self.helpers.extend(&written.helpers);
+        let mut texts = written.results;
+        if let Ok(iota) = Iota::of(&op) {
+            let axis = iota.along(&op).map_err(|e| e.message)?;
+            let start = self.python(&member.part.results[0].0[axis].start);
+            texts = vec![format!("{} + ({start})", texts[0])];
+        }
+        Ok(texts)
+    }
+
+    /// A part of a concat that is cut along its axis: of each operand what lies in the part. None where
+    /// it is not cut so.
+    fn joined(
+        &mut self,
+        member: &Member<'_>,
+        concat: &Concat,
+        args: &[String],
+    ) -> Result<Option<String>, Reason> {
+        let cx = self.cx;
+        let data = &cx.func.ops[member.schedule.op];
+        let shape = cx.shape(data.results[0])?;
+        let tile = member.part.results[0].clone();
+        let axis = concat.along(&cx.func.op_ref(member.schedule.op));
+        let axis = axis.map_err(|e| e.message)?;
+        if tile.0[axis].is_whole(shape[axis]) && !member.operands.iter().any(|o| o.absent) {
+            return Ok(None);
+        }
+        let extents = |t: &Tile| -> Vec<u64> { t.0.iter().map(|s| s.extent).collect() };
+        let mut parts = Vec::with_capacity(args.len());
+        let mut before = 0u64;
+        for (operand, arg) in member.operands.iter().zip(args) {
+            let size = cx.shape(operand.value)?[axis];
+            if !operand.absent {
+                if extents(&operand.tile) != extents(&tile) {
+                    return Err("an operand has other extents than its tile".to_owned());
+                }
+                parts.push(tuple([
+                    arg.clone(),
+                    before.to_string(),
+                    (before + size).to_string(),
+                ]));
+            }
+            before += size;
+        }
+        let start = self.python(&tile.0[axis].start);
+        match parts.as_slice() {
+            [] => Err("a program has nothing of its operands".to_owned()),
+            [_] => Ok(args.iter().find(|arg| !arg.is_empty()).cloned()),
+            parts => {
+                self.helpers.insert("_joined");
+                Ok(Some(format!(
+                    "_joined({axis}, {start}, {})",
+                    parts.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Whether the operation on its tiles gives the tiles of its results.
+    fn fits(
+        &self,
+        member: &Member<'_>,
+        decl: &dyn OpDecl,
+        op: &OpRef<'_>,
+        operands: &[Vec<u64>],
+        results: &[Vec<u64>],
+    ) -> Result<(), Reason> {
+        // The attributes of these say what becomes of the whole operand, or there is none.
+        if Broadcast::of(op).is_ok() || Slice::of(op).is_ok() || Iota::of(op).is_ok() {
+            return Ok(());
+        }
+        let types: Vec<Type> = operands
+            .iter()
+            .zip(&op.operands)
+            .map(|(shape, ty)| Type::tensor(shape, ty.as_tensor().map_or(DType::F32, |t| t.dtype)))
+            .collect();
+        let ends: Vec<Type> = results
+            .iter()
+            .zip(&op.results)
+            .map(|(shape, ty)| Type::tensor(shape, ty.as_tensor().map_or(DType::F32, |t| t.dtype)))
+            .collect();
+        let pads = member.pads.as_ref().and_then(|pads| padded(op, pads));
+        let props = pads.as_ref().unwrap_or(op.props);
+        let here = OpRef {
+            name: op.name,
+            operands: types.iter().collect(),
+            results: ends.iter().collect(),
+            props,
+        };
+        let inferred = decl.infer(&here).map_err(|e| e.message)?;
+        let found: Vec<Option<Vec<u64>>> = inferred
+            .iter()
+            .map(|i| i.dims.iter().map(Dim::fixed).collect())
+            .collect();
+        let wanted: Vec<Option<Vec<u64>>> = results.iter().cloned().map(Some).collect();
+        if found == wanted {
+            return Ok(());
+        }
+        Err("on tiles it gives other extents than its tile".to_owned())
+    }
+}

@@ -1,0 +1,227 @@
+//! Operations in `jnp`: elements put elsewhere, and made of nothing.
+
+use super::form::{Form, pairs};
+use super::words::{dtype, element, float, tuple};
+use optc_ir::{Dim, Operation};
+use optc_ops::{
+    Concat, Gather, GatherElements, GatherNd, Iota, OneHot, Pad, PadAmounts, PadMode, PadValue,
+    ScatterElements, ScatterNd, ScatterReduction, Slice, SlicePart, Split, Tile, TopK, Transpose,
+    Trilu,
+};
+
+impl Form<'_> {
+    pub(super) fn reshape(&self) -> Option<String> {
+        Some(format!("{}.reshape{}", self.arg(0)?, self.extents()?))
+    }
+
+    pub(super) fn transpose(&self) -> Option<String> {
+        let perm = self.typed::<Transpose>()?.permutation(self.op()).ok()?;
+        Some(format!("jnp.transpose({}, {})", self.arg(0)?, tuple(perm)))
+    }
+
+    pub(super) fn broadcast(&self) -> Option<String> {
+        let (x, extents) = (self.arg(0)?, self.extents()?);
+        Some(format!("jnp.broadcast_to({x}, {extents})"))
+    }
+
+    pub(super) fn tile(&self) -> Option<String> {
+        let repeats = tuple(self.typed::<Tile>()?.repeats);
+        Some(format!("jnp.tile({}, {repeats})", self.arg(0)?))
+    }
+
+    pub(super) fn concat(&self) -> Option<String> {
+        let axis = self.typed::<Concat>()?.along(self.op()).ok()?;
+        let all = self.args.join(", ");
+        Some(format!("jnp.concatenate([{all}], axis={axis})"))
+    }
+
+    pub(super) fn slice(&self) -> Option<String> {
+        let parts = self.typed::<Slice>()?.parts(self.op()).ok()?;
+        let texts = parts.iter().enumerate();
+        let texts = texts.map(|(d, part)| self.slice_part(d, part));
+        let texts: Vec<String> = texts.collect::<Option<_>>()?;
+        if texts.iter().all(|text| text == ":") {
+            return Some(self.arg(0)?.to_owned());
+        }
+        Some(format!("{}[{}]", self.arg(0)?, texts.join(", ")))
+    }
+
+    /// The slice of one dimension; `None` where its start is not a number.
+    pub(super) fn slice_part(&self, d: usize, part: &SlicePart) -> Option<String> {
+        let extent = |shape: &[u64]| shape.get(d).map(|n| n.cast_signed());
+        let size = extent(self.site.operands.first()?)?;
+        let count = extent(self.site.results.first()?)?;
+        let full = extent(&self.operand(0)?.shape()?)?;
+        let all = extent(&self.ty()?.shape()?)?;
+        let stride = part.stride;
+        let (start, limit) = if self.site.tile && (size != full || count != all) {
+            // On a tile the operand has what the slice takes, from its first element to its last.
+            if (count - 1) * stride.abs() + 1 != size {
+                return None;
+            }
+            match stride < 0 {
+                true => (size - 1, -1),
+                false => (0, size),
+            }
+        } else {
+            let start = i64::try_from(part.start.as_constant()?).ok()?;
+            let end = start + count * stride;
+            (start, end.clamp(-1, size))
+        };
+        Some(match (start, limit, stride) {
+            (0, n, 1) if n == size => ":".to_owned(),
+            (0, n, s) if n == size => format!("::{s}"),
+            (a, b, 1) => format!("{a}:{b}"),
+            (a, -1, s) => format!("{a}::{s}"),
+            (a, b, s) => format!("{a}:{b}:{s}"),
+        })
+    }
+
+    pub(super) fn split(&self) -> Option<Vec<String>> {
+        let split = self.typed::<Split>()?;
+        let axis = split.along(self.op()).ok()?;
+        let x = self.arg(0)?;
+        let mut start = 0;
+        let mut all = Vec::new();
+        for size in split.sizes {
+            let stop = start + size;
+            all.push(format!(
+                "lax.slice_in_dim({x}, {start}, {stop}, axis={axis})"
+            ));
+            start = stop;
+        }
+        Some(all)
+    }
+
+    /// The greatest along the last axis; `lax` has no other.
+    pub(super) fn top_k(&self) -> Option<Vec<String>> {
+        let top_k = self.typed::<TopK>()?;
+        let axis = top_k.along(self.op()).ok()?;
+        if axis + 1 != self.operand(0)?.rank() || !top_k.largest {
+            return None;
+        }
+        let (x, k) = (self.arg(0)?, top_k.k);
+        let to = dtype(self.op().result(1).ok()?.dtype);
+        Some(vec![
+            format!("lax.top_k({x}, {k})[0]"),
+            format!("lax.top_k({x}, {k})[1].astype({to})"),
+        ])
+    }
+
+    pub(super) fn pad(&self) -> Option<String> {
+        let pad = self.typed::<Pad>()?;
+        let PadAmounts { low, high } = pad.amounts(self.op()).ok()?;
+        let (x, to) = (self.arg(0)?, self.ty()?.dtype);
+        if pad.mode != PadMode::Constant {
+            let amounts: Vec<(i64, i64)> = low.into_iter().zip(high).collect();
+            let (amounts, mode) = (pairs(&amounts), pad.mode.word());
+            return Some(format!("jnp.pad({x}, {amounts}, mode=\"{mode}\")"));
+        }
+        let value = match pad.value {
+            PadValue::Float(value) if to.is_float() => float(value),
+            value => element(&value.element(to), 0)?,
+        };
+        let config = low.iter().zip(&high).map(|(a, b)| tuple([*a, *b, 0]));
+        let (config, to) = (tuple(config), dtype(to));
+        Some(format!(
+            "lax.pad({x}, jnp.asarray({value}, {to}), {config})"
+        ))
+    }
+
+    pub(super) fn gather(&self) -> Option<String> {
+        let axis = self.typed::<Gather>()?.along(self.op()).ok()?;
+        let (x, i) = (self.arg(0)?, self.arg(1)?);
+        Some(format!("jnp.take({x}, {i}, axis={axis})"))
+    }
+
+    pub(super) fn gather_elements(&self) -> Option<String> {
+        let axis = self.typed::<GatherElements>()?.along(self.op()).ok()?;
+        let (x, i) = (self.arg(0)?, self.arg(1)?);
+        Some(format!("jnp.take_along_axis({x}, {i}, axis={axis})"))
+    }
+
+    pub(super) fn gather_nd(&mut self) -> Option<String> {
+        let (batch, _) = self.typed::<GatherNd>()?.extents(self.op()).ok()?;
+        let gather = self.helper("_gather_nd");
+        let (x, i) = (self.arg(0)?, self.arg(1)?);
+        Some(format!("{gather}({x}, {i}, {batch})"))
+    }
+
+    pub(super) fn dynamic_update_slice(&self) -> Option<String> {
+        let (x, update, starts) = (self.arg(0)?, self.arg(1)?, self.args.get(2..)?);
+        let starts = starts
+            .iter()
+            .map(|start| format!("jnp.maximum({start}, 0)"));
+        let starts = starts.collect::<Vec<String>>().join(", ");
+        Some(format!(
+            "lax.dynamic_update_slice({x}, {update}, [{starts}])"
+        ))
+    }
+
+    pub(super) fn scatter_nd(&self) -> Option<String> {
+        let places = format!("tuple(jnp.moveaxis({}, -1, 0))", self.arg(1)?);
+        self.scatter(&places, self.typed::<ScatterNd>()?.reduction)
+    }
+
+    pub(super) fn scatter_elements(&mut self) -> Option<String> {
+        let scatter = self.typed::<ScatterElements>()?;
+        let axis = scatter.along(self.op()).ok()?;
+        let places = self.helper("_element_places");
+        let places = format!("{places}({}, {axis})", self.arg(1)?);
+        self.scatter(&places, scatter.reduction)
+    }
+
+    /// A copy of the first operand with the updates at these places.
+    pub(super) fn scatter(&self, places: &str, reduction: ScatterReduction) -> Option<String> {
+        let method = match reduction {
+            ScatterReduction::None => "set",
+            ScatterReduction::Add => "add",
+            ScatterReduction::Mul => "multiply",
+            ScatterReduction::Max => "max",
+            ScatterReduction::Min => "min",
+        };
+        let (x, updates) = (self.arg(0)?, self.arg(2)?);
+        Some(format!("{x}.at[{places}].{method}({updates})"))
+    }
+
+    /// Blocks that change places, as a reshape, a transpose and a reshape.
+    pub(super) fn blocks(&self, typed: &impl Operation) -> Option<String> {
+        let map = typed.rearrangement(self.op()).ok()?;
+        let shape: Option<Vec<u64>> = map.shape.iter().map(Dim::fixed).collect();
+        let (x, inner, perm) = (self.arg(0)?, tuple(shape?), tuple(map.perm));
+        let extents = self.extents()?;
+        Some(format!(
+            "jnp.transpose({x}.reshape{inner}, {perm}).reshape{extents}"
+        ))
+    }
+
+    pub(super) fn one_hot(&self) -> Option<String> {
+        let one_hot = self.typed::<OneHot>()?;
+        let (axis, depth) = (one_hot.along(self.op()).ok()?, one_hot.depth);
+        let (x, extents) = (self.arg(0)?, self.extents()?);
+        let marked = format!(
+            "jnp.expand_dims({x} % {depth}, {axis}) == lax.broadcasted_iota({x}.dtype, {extents}, {axis})"
+        );
+        let inside = format!("jnp.expand_dims((-{depth} <= {x}) & ({x} < {depth}), {axis})");
+        let (off, on) = match self.arg(1) {
+            Some(values) => (format!("{values}[0]"), format!("{values}[1]")),
+            None => ("0".to_owned(), "1".to_owned()),
+        };
+        let to = dtype(self.ty()?.dtype);
+        Some(format!(
+            "jnp.where(({marked}) & {inside}, {on}, {off}).astype({to})"
+        ))
+    }
+
+    pub(super) fn iota(&self) -> Option<String> {
+        let axis = self.typed::<Iota>()?.along(self.op()).ok()?;
+        let (to, extents) = (dtype(self.ty()?.dtype), self.extents()?);
+        Some(format!("lax.broadcasted_iota({to}, {extents}, {axis})"))
+    }
+
+    pub(super) fn trilu(&self) -> Option<String> {
+        let (x, Trilu { k, upper }) = (self.arg(0)?, self.typed()?);
+        let triangle = if upper { "jnp.triu" } else { "jnp.tril" };
+        Some(format!("{triangle}({x}, {k})"))
+    }
+}

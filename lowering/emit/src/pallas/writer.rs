@@ -1,0 +1,200 @@
+//! A kernel while it is written: its names, and the operands of its operations.
+
+use super::cx::{Cx, Reason};
+use super::index::python;
+use super::member::{Member, Operand};
+use super::words::{Names, tuple};
+use optc_ir::Value;
+use optc_tile::{Expr, GroupSchedule, Tile};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A value that the kernel writes.
+pub(super) struct Output {
+    pub(super) value: Value,
+    /// The block of a program; none of one that is written in several parts.
+    pub(super) tile: Option<Tile>,
+    pub(super) name: String,
+}
+
+/// The names of what is kept of a value that is computed online.
+pub(super) struct Online {
+    pub(super) factor: String,
+    pub(super) sum: String,
+    /// Where its rows lie: a number each.
+    pub(super) rows: Tile,
+    /// The dimension that the rows run along.
+    pub(super) axis: usize,
+}
+
+/// The kernel of a group while it is written.
+pub(super) struct Writer<'a> {
+    pub(super) cx: &'a Cx<'a>,
+    pub(super) group: &'a GroupSchedule,
+    pub(super) members: &'a [Member<'a>],
+    pub(super) names: Names,
+    /// Values that a program has computed, part by part.
+    pub(super) local: BTreeMap<(Value, usize), String>,
+    /// References to values in memory, by value and part.
+    pub(super) refs: BTreeMap<(Value, Tile), String>,
+    pub(super) inputs: Vec<(Value, Tile)>,
+    pub(super) scratch: Vec<(String, String)>,
+    pub(super) online: BTreeMap<Value, Online>,
+    pub(super) helpers: BTreeSet<&'static str>,
+    /// Whether an index of the program is used in the kernel.
+    pub(super) programs: BTreeSet<usize>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(cx: &'a Cx<'a>, group: &'a GroupSchedule, members: &'a [Member<'a>]) -> Self {
+        let mut names = Names::default();
+        for axis in 0..group.axes.len() {
+            names.fresh(&format!("g{axis}"));
+        }
+        Writer {
+            cx,
+            group,
+            members,
+            names,
+            local: BTreeMap::new(),
+            refs: BTreeMap::new(),
+            inputs: Vec::new(),
+            scratch: Vec::new(),
+            online: BTreeMap::new(),
+            helpers: BTreeSet::new(),
+            programs: BTreeSet::new(),
+        }
+    }
+
+    /// The operands as they are on this tile, but for those in `without`.
+    pub(super) fn arguments(
+        &mut self,
+        member: &Member<'_>,
+        without: &[usize],
+    ) -> Result<Vec<String>, Reason> {
+        let mut args = Vec::with_capacity(member.operands.len());
+        for (i, operand) in member.operands.iter().enumerate() {
+            if !without.contains(&i) {
+                args.push(self.argument(operand)?);
+            }
+        }
+        Ok(args)
+    }
+
+    pub(super) fn argument(&mut self, operand: &Operand) -> Result<String, Reason> {
+        if operand.absent {
+            return Ok(String::new());
+        }
+        let mut text = match &operand.local {
+            None => {
+                let reference = self.refs[&operand.fetched()].clone();
+                match &operand.block {
+                    Some(block) => self.piece(&reference, block, operand)?,
+                    // A TPU has no blocks without dimensions.
+                    None if operand.tile.0.is_empty() => format!("{reference}[0, 0]"),
+                    None => format!("{reference}[...]"),
+                }
+            }
+            Some((piece, tile)) => {
+                let name = self.local.get(&(operand.value, *piece)).cloned();
+                let name = name.ok_or("it needs what is not computed yet")?;
+                self.part(&name, tile, &operand.tile, &self.cx.shape(operand.value)?)?
+            }
+        };
+        if let Some((fill, dims)) = &operand.fill {
+            let shape = self.cx.shape(operand.value)?;
+            let fill = if self.cx.tensor(operand.value)?.dtype.is_float() || !fill.contains("inf") {
+                (*fill).to_owned()
+            } else {
+                return Err("integers have no infinity to fill with".to_owned());
+            };
+            for &d in dims {
+                let start = self.python(&operand.tile.0[d].start);
+                text = format!("_inside({text}, {fill}, ({d}, {start}, {}))", shape[d]);
+            }
+            self.helpers.insert("_inside");
+        }
+        Ok(text)
+    }
+
+    /// An expression over the indices of the program.
+    pub(super) fn python(&mut self, expr: &Expr) -> String {
+        expr.axes(&mut |axis| {
+            self.programs.insert(axis);
+        });
+        python(expr)
+    }
+
+    /// The part of a block from memory that an operation reads.
+    fn piece(&mut self, name: &str, block: &Tile, operand: &Operand) -> Result<String, Reason> {
+        let grid = self.group.grid();
+        let mut parts = Vec::with_capacity(block.0.len());
+        for (have, need) in block.0.iter().zip(&operand.tile.0) {
+            let offset = need.start.minus(&have.start);
+            let (low, high) = offset.range(&grid);
+            let room = have.extent.cast_signed() - need.extent.cast_signed();
+            if low < 0 || room < high {
+                let shape = self.cx.shape(operand.value)?;
+                return self.part(&format!("{name}[...]"), block, &operand.tile, &shape);
+            }
+            parts.push(if room == 0 {
+                ":".to_owned()
+            } else if low == high {
+                format!("{low}:{}", low + need.extent.cast_signed())
+            } else {
+                format!("pl.ds({}, {})", self.python(&offset), need.extent)
+            });
+        }
+        Ok(format!("{name}[{}]", parts.join(", ")))
+    }
+
+    /// The part of a tile in the group that an operation reads.
+    pub(super) fn part(
+        &mut self,
+        name: &str,
+        have: &Tile,
+        need: &Tile,
+        shape: &[u64],
+    ) -> Result<String, Reason> {
+        let grid = self.group.grid();
+        let mut parts = Vec::with_capacity(shape.len());
+        let mut starts = Vec::with_capacity(shape.len());
+        let mut ends = Vec::with_capacity(shape.len());
+        let (mut all, mut fixed) = (true, true);
+        let mut name = name.to_owned();
+        for (d, (have, need)) in have.0.iter().zip(&need.0).enumerate() {
+            let mut offset = need.start.minus(&have.start);
+            let (mut low, mut high) = offset.range(&grid);
+            let mut room = have.extent.cast_signed() - need.extent.cast_signed();
+            // What is beyond a tile that has the whole dimension lies outside of the value.
+            let (before, behind) = ((-low).max(0), (high - room).max(0));
+            if (before != 0 || behind != 0) && !have.is_whole(shape[d]) {
+                return Err(format!("it needs `{need}` of `{have}`"));
+            }
+            ends.push(tuple([before, behind]));
+            offset = offset.offset(before);
+            (low, high, room) = (low + before, high + before, room + before + behind);
+            all &= room == 0;
+            fixed &= low == high;
+            parts.push(if room == 0 {
+                ":".to_owned()
+            } else {
+                format!("{low}:{}", low + need.extent.cast_signed())
+            });
+            starts.push(format!("jnp.int32({})", self.python(&offset)));
+        }
+        if ends.iter().any(|e| e != "(0, 0)") {
+            name = format!("jnp.pad({name}, {})", tuple(&ends));
+        }
+        if all {
+            return Ok(name);
+        }
+        if fixed {
+            return Ok(format!("{name}[{}]", parts.join(", ")));
+        }
+        let extents = tuple(need.0.iter().map(|s| s.extent));
+        Ok(format!(
+            "lax.dynamic_slice({name}, {}, {extents})",
+            tuple(starts)
+        ))
+    }
+}
