@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::LayoutError;
 use crate::notation::block::BlockSpelling;
 use crate::notation::fields::permutation;
-use crate::notation::{self, Notation, Spelling};
+use crate::notation::{Notation, Spelling, simplest};
 use crate::pieces::Piece;
 use crate::placement::Placement;
 
@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// A layout with this function, spelled like `hint` where that can be, else as simply as it can.
+    /// A layout with this function, written like `hint` where that can be, else as simply as it can.
     ///
     /// # Errors
     /// No notation writes the function.
@@ -69,7 +69,7 @@ impl Layout {
         placement: Placement,
         hint: Option<&Spelling>,
     ) -> Result<Layout, LayoutError> {
-        let spelling = notation::simplest(&placement, hint)?;
+        let spelling = simplest(&placement, hint)?;
         Ok(Self::from_parts(placement, spelling))
     }
 
@@ -106,7 +106,7 @@ impl Layout {
     /// The layout whose physical digits are `pieces`, major to minor: the inverse of
     /// [`Placement::pieces`].
     ///
-    /// Spelled as an order where the pieces are whole dimensions, else as a block, else in digits.
+    /// Written as an order where the pieces are whole dimensions, else as a block, else in digits.
     ///
     /// # Errors
     /// The pieces of a dimension are no mixed radix of its size, or the size overflows.
@@ -148,8 +148,8 @@ impl Layout {
     /// The same elements at the same offsets of a buffer in another memory space.
     ///
     /// # Errors
-    /// A spelling in block or strided notation has no memory space other than 0, and no other
-    /// notation writes the function.
+    /// Block and strided notation have no memory space other than 0, and no other notation writes
+    /// the function.
     pub fn in_space(&self, space: u32) -> Result<Layout, LayoutError> {
         if space == self.space() {
             return Ok(self.clone());
@@ -176,7 +176,7 @@ impl Layout {
         let spelling = match self.spelling() {
             Spelling::Xla(xla) => Spelling::Xla(xla.clone().stored(storage)),
             _ => {
-                let write = |notation| Spelling::RowMajor.convert(&placement, notation);
+                let write = |kind| Spelling::RowMajor.convert(&placement, kind);
                 write(Notation::Xla).or_else(|_| write(Notation::Digits))?
             }
         };
@@ -187,8 +187,8 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] says why the notation cannot write this function.
-    pub fn respell(&self, notation: Notation) -> Result<Layout, LayoutError> {
-        let spelling = self.spelling().convert(self, notation)?;
+    pub fn respell(&self, kind: Notation) -> Result<Layout, LayoutError> {
+        let spelling = self.spelling().convert(self, kind)?;
         Ok(Self::from_parts(Placement::clone(self), spelling))
     }
 

@@ -5,7 +5,7 @@ use crate::compare::decide;
 use crate::layout::Layout;
 use crate::map::ViewMap;
 use crate::not_view::{NotView, NotViewReason};
-use crate::notation::{self, Notation};
+use crate::notation::{Notation, across_padding};
 use crate::placement::Placement;
 use crate::propagate::pull_function;
 
@@ -63,7 +63,7 @@ fn pull_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
         return match renamed {
             _ if same => Ok(input.clone()),
             Some(spelling) => Layout::new(spelling, &map.result, input.storage().type_bits),
-            None => Err(notation::across_padding(Notation::Xla)),
+            None => Err(across_padding(Notation::Xla)),
         }
         .map_err(NotViewReason::Unwritable);
     }

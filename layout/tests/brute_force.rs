@@ -155,7 +155,7 @@ fn notations_read_what_they_write_and_lead_back() {
                 continue;
             };
             written[place] += 1;
-            assert_eq!(own.spelling().notation(), Some(notation), "{}", case.text);
+            assert_eq!(own.spelling().kind(), Some(notation), "{}", case.text);
             let read = Spelling::from_fields(&own.spelling().fields(), shape.len());
             assert_eq!(read.as_ref(), Ok(own.spelling()), "{}", case.text);
             let read = Layout::new(own.spelling().clone(), &shape, 8);

@@ -386,7 +386,7 @@ impl CuteLayout {
     }
 
     /// The layout of a tensor whose dimensions are the top-level modes, with elements of
-    /// `elem_bits` bits; spelled as an order, a block, digits or strides.
+    /// `elem_bits` bits; written as an order, a block, digits or strides.
     ///
     /// # Errors
     /// No notation of tensors writes it, or a size is 2^63 and more.

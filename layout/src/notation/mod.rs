@@ -36,7 +36,7 @@ pub use tensor::{TensorText, cute_modes, mlir_bits, parse_tensor, xla_bits};
 /// Declares the notations and how one is found by its name.
 macro_rules! notations {
     ($($(#[$doc:meta])* $notation:ident($written:ty),)*) => {
-        /// How a layout is written; the same function may have many spellings.
+        /// How a layout is written; the same function may be written in many ways.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Spelling {
             /// No encoding: row-major and dense.
@@ -78,9 +78,9 @@ macro_rules! notations {
         }
 
         impl Spelling {
-            /// The notation that this spelling uses; `None` for row-major without an encoding.
+            /// Which notation it is; `None` for row-major without an encoding.
             #[must_use]
-            pub fn notation(&self) -> Option<Notation> {
+            pub fn kind(&self) -> Option<Notation> {
                 match self {
                     Spelling::RowMajor => None,
                     $(Spelling::$notation(_) => Some(Notation::$notation),)*
@@ -166,18 +166,18 @@ impl Notation {
 }
 
 /// The error for tiles that only XLA's notation writes.
-pub(crate) fn across_padding(notation: Notation) -> LayoutError {
+pub(crate) fn across_padding(kind: Notation) -> LayoutError {
     let reason = "a tile with combined dimensions cuts across the padding of an earlier one";
     LayoutError::Inexpressible {
-        notation: notation.name(),
+        notation: kind.name(),
         reason: reason.to_owned(),
     }
 }
 
 /// The keys of all notations, in words.
 fn all_keys() -> String {
-    let keys = |notation: &Notation| {
-        let Rules { own, others, .. } = notation.rules();
+    let keys = |kind: &Notation| {
+        let Rules { own, others, .. } = kind.rules();
         own.iter().chain(*others)
     };
     let mut keys: Vec<&str> = Notation::ALL.iter().flat_map(keys).copied().collect();
@@ -195,8 +195,8 @@ pub(crate) fn simplest(
     hint: Option<&Spelling>,
 ) -> Result<Spelling, LayoutError> {
     let admitted = |hint: &&Spelling| {
-        let notation = hint.notation();
-        notation.is_some_and(|notation| notation.admit(placement).is_ok())
+        let kind = hint.kind();
+        kind.is_some_and(|kind| kind.admit(placement).is_ok())
     };
     if let Some(like) = hint.filter(admitted).and_then(|hint| hint.like(placement)) {
         return Ok(like);
@@ -204,10 +204,10 @@ pub(crate) fn simplest(
     if placement.is_row_major() {
         return Ok(Spelling::RowMajor);
     }
-    let mut notations = Notation::ALL.to_vec();
-    notations.sort_by_key(|notation| notation.rules().choice);
-    let write = |notation: &Notation| Spelling::RowMajor.convert(placement, *notation);
-    let found = notations.iter().find_map(|notation| write(notation).ok());
+    let mut kinds = Notation::ALL.to_vec();
+    kinds.sort_by_key(|kind| kind.rules().choice);
+    let write = |kind: &Notation| Spelling::RowMajor.convert(placement, *kind);
+    let found = kinds.iter().find_map(|kind| write(kind).ok());
     // Digits write the most, so that their reason is the one that counts.
     found.map_or_else(|| write(&Notation::Digits), Ok)
 }
@@ -223,11 +223,11 @@ impl Spelling {
         if fields.is_empty() {
             return Ok(Spelling::RowMajor);
         }
-        let has_own = |notation: &&Notation| {
-            let mut own = notation.rules().own.iter();
+        let has_own = |kind: &&Notation| {
+            let mut own = kind.rules().own.iter();
             own.any(|key| fields.get(key).is_some())
         };
-        let Some(&notation) = Notation::ALL.iter().rev().find(has_own) else {
+        let Some(&kind) = Notation::ALL.iter().rev().find(has_own) else {
             fields.only(|_| false, &all_keys())?;
             return Ok(Spelling::RowMajor);
         };
@@ -236,9 +236,9 @@ impl Spelling {
             others,
             wanted,
             ..
-        } = notation.rules();
+        } = kind.rules();
         fields.only(|key| own.contains(&key) || others.contains(&key), wanted)?;
-        notation.read(&fields, rank)
+        kind.read(&fields, rank)
     }
 
     /// The canonical keys and values, in alphabetical order; none for row-major.
@@ -263,21 +263,21 @@ impl Spelling {
         }
     }
 
-    /// The function that this spelling means, in another notation.
+    /// The function that this means, in another notation.
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] with the reason.
     pub(crate) fn convert(
         &self,
         placement: &Placement,
-        notation: Notation,
+        kind: Notation,
     ) -> Result<Spelling, LayoutError> {
-        if self.notation() == Some(notation) {
+        if self.kind() == Some(kind) {
             return Ok(self.clone());
         }
-        notation.admit(placement)?;
+        kind.admit(placement)?;
         let hints = self.written().map(Written::hints);
-        notation.write(placement, &hints.unwrap_or_default())
+        kind.write(placement, &hints.unwrap_or_default())
     }
 
     /// Dimensions that are cut into parts in different memories.
