@@ -1,4 +1,4 @@
-//! A builder of functions: operation by operation, with the result types that the operations' own shape rules give.
+//! The builder of functions: operation by operation, with the result types that their own shape rules give.
 //!
 //! ```
 //! # use optc_ir::{DType, FuncBuilder, Registry, TensorType};
@@ -147,16 +147,29 @@ impl<'r> FuncBuilder<'r> {
     /// # Errors
     /// As [`FuncBuilder::add`].
     pub fn result_types(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
-        let view = OpRef {
+        match (&op.results, self.registry.get(op.name)) {
+            (None, _) => self.inferred(op),
+            (Some(stated), Some(decl)) => {
+                check_results(&self.view(op), decl).map(|()| stated.clone())
+            }
+            (Some(stated), None) => Ok(stated.clone()),
+        }
+    }
+
+    /// The types that the shape rule gives an operation, row-major, whatever it states.
+    ///
+    /// # Errors
+    /// The registry does not know the operation (`hbir-op-unknown`), or its shape rule refuses it.
+    pub fn inferred(&self, op: &NewOp<'_>) -> Result<Vec<Type>, OpError> {
+        self.registry.result_types(&self.view(op))
+    }
+
+    fn view<'a>(&'a self, op: &'a NewOp<'_>) -> OpRef<'a> {
+        OpRef {
             name: op.name,
             operands: op.operands.iter().map(|&v| self.func.ty(v)).collect(),
             results: op.results.iter().flatten().collect(),
             props: &op.props,
-        };
-        match (&op.results, self.registry.get(op.name)) {
-            (None, _) => self.registry.result_types(&view),
-            (Some(stated), Some(decl)) => check_results(&view, decl).map(|()| stated.clone()),
-            (Some(stated), None) => Ok(stated.clone()),
         }
     }
 

@@ -1,4 +1,6 @@
-//! What the operations of a module do besides giving results, calls included.
+//! Effects of functions: what their operations do besides giving results, calls included.
+//!
+//! An operation's own effect is in its declaration; that of a call is the module's to say.
 
 use crate::module::{Func, Module, Op};
 use crate::op::{Effect, Registry, Structure};

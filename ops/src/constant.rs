@@ -31,7 +31,12 @@ impl Constant {
         let ty = Type::tensor(shape, DType::F32);
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let splat = values.len() == 1 && shape.iter().product::<u64>() != 1;
-        let dense = Dense { ty, bytes, splat };
+        Constant::dense(Dense { ty, bytes, splat })
+    }
+
+    /// These elements.
+    #[must_use]
+    pub fn dense(dense: Dense) -> Constant {
         Constant {
             value: Some(Attr::Dense(Arc::new(dense))),
             data: None,

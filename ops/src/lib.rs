@@ -134,7 +134,7 @@ pub use layer_norm::LayerNorm;
 pub use layout_convert::LayoutConvert;
 pub use leaky_relu::LeakyRelu;
 pub use linear::Linear;
-pub use lists::ints;
+pub use lists::{ints, sizes};
 pub use log_softmax::LogSoftmax;
 pub use matmul::Matmul;
 pub use max_pool::MaxPool;

@@ -52,7 +52,7 @@ pub fn ints<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<i64> {
 }
 
 /// Numbers as the entries of an attribute `shape`.
-pub(crate) fn sizes<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<Attr> {
+pub fn sizes<T: Copy + TryInto<i64>>(items: &[T]) -> Vec<Attr> {
     ints(items).into_iter().map(Attr::int).collect()
 }
 

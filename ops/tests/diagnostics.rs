@@ -1,10 +1,9 @@
 //! Every code of the parser and the verifier: a text that is refused with it, and one that is not.
 
-use optc_ir::CODES;
 use optc_ir::diag::{Code, position, render};
 use optc_ir::text::parse;
 use optc_ir::verify::{Verified, verify};
-use optc_ir::{Attr, AttrDict, DType, Diagnostic, Func, Loc, Module, Operation, Type};
+use optc_ir::{Attr, AttrDict, CODES, DType, Diagnostic, Func, Loc, Module, Operation, Type};
 
 /// A code, a text that is refused with it at the place marked by the text that follows, and the
 /// text put right.

@@ -5,10 +5,12 @@ use crate::entries::{self, Entry};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage, usize_shape};
 use indexmap::IndexSet;
 use optc_ir::entity::Table;
+use optc_ir::op::Operation;
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, Func, Loc, OpDecl,
+    Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, FuncBuilder, Loc, OpDecl,
     OpError, OpRef, Registry, Size, Tensor, TensorType, Type, Value,
 };
+use optc_ops::{Bound, Bounds, Concat, Constant, Iota, Reshape, Slice};
 use std::sync::Arc;
 
 /// The most floats that are believed to describe a shape.
@@ -119,8 +121,8 @@ pub(crate) struct NewOp<'a> {
 /// Builds one function.
 #[derive(Debug)]
 pub(crate) struct Builder<'r> {
-    pub(crate) func: Func,
-    registry: &'r Registry,
+    /// The function so far.
+    pub(crate) out: FuncBuilder<'r>,
     file: &'r File,
     lazies: Table<LazyId, Lazy>,
     recipes: Table<RecipeId, Recipe>,
@@ -130,8 +132,7 @@ impl<'r> Builder<'r> {
     /// An empty function.
     pub(crate) fn new(registry: &'r Registry, file: &'r File, name: &str) -> Builder<'r> {
         Builder {
-            func: Func::new(name),
-            registry,
+            out: FuncBuilder::named(name, registry),
             file,
             lazies: Table::new(),
             recipes: Table::new(),
@@ -141,7 +142,7 @@ impl<'r> Builder<'r> {
     /// The type of a value.
     pub(crate) fn ty(&self, val: Val) -> &Type {
         match val {
-            Val::Ssa(v) => self.func.ty(v),
+            Val::Ssa(v) => self.out.func.ty(v),
             Val::Lazy(id) => &self.lazies[id].ty,
         }
     }
@@ -293,14 +294,8 @@ impl<'r> Builder<'r> {
 
     fn emit_now(&mut self, op: NewOp<'_>, types: Vec<Type>) -> Vec<Val> {
         let operands = op.operands.iter().map(|&v| self.value(v)).collect();
-        let made = self
-            .func
-            .push_op(op.name, operands, op.props, types, op.loc);
-        self.func.ops[made]
-            .results
-            .iter()
-            .map(|&v| Val::Ssa(v))
-            .collect()
+        let results = self.write(op.name, operands, op.props, types, op.loc);
+        results.into_iter().map(Val::Ssa).collect()
     }
 
     fn recipe(
@@ -333,7 +328,7 @@ impl<'r> Builder<'r> {
     }
 
     fn infer(&self, op: &NewOp<'_>) -> Result<Vec<Type>, Stop> {
-        let Some(decl) = self.registry.get(op.name) else {
+        let Some(decl) = self.out.registry().get(op.name) else {
             return Err(Stop::opaque(format!(
                 "the operation {} is not declared",
                 op.name
@@ -350,16 +345,13 @@ impl<'r> Builder<'r> {
             results,
             props: &op.props,
         };
-        let inferred = decl.infer(&op_ref).map_err(|e| refusal(decl, &op_ref, e))?;
-        Ok(inferred
-            .into_iter()
-            .map(|x| Type::from(TensorType::from(x)))
-            .collect())
+        let types = self.out.registry().result_types(&op_ref);
+        types.map_err(|e| refusal(decl, &op_ref, e))
     }
 
     /// The results of an operation whose operands are all known and small.
     fn fold(&self, op: &NewOp<'_>, types: &[Type]) -> Option<Vec<Tensor>> {
-        let decl = self.registry.get(op.name)?;
+        let decl = self.out.registry().get(op.name)?;
         let elements = types.iter().map(|t| t.as_tensor()?.elements());
         let total = elements
             .into_iter()
@@ -458,24 +450,22 @@ impl<'r> Builder<'r> {
     fn push_sizes(&mut self, sizes: &[Size], counts: &[Size], ty: &TensorType, loc: &Loc) -> Value {
         let list = |dims: Vec<Dim>| Type::from(TensorType::new(dims, ty.dtype));
         let one = || vec![Dim::Fixed(1)];
-        let text = |size: &Size| Attr::Array(vec![Attr::str(&size.to_text())]);
+        let at = |size: &Size| Bounds(vec![Bound::At(size.clone())]);
         let mut parts = Vec::with_capacity(sizes.len());
         for (size, count) in sizes.iter().zip(counts) {
-            let axis = AttrDict::new().with("axis", Attr::int(0));
             let all = list(vec![Dim::of_size(count)]);
-            let all = self.push("hbir.iota", Vec::new(), axis, all, loc);
-            let bounds = AttrDict::new()
-                .with("starts", bound(size).unwrap_or_else(|| text(size)))
-                .with("limits", bound(count).unwrap_or_else(|| text(count)));
-            parts.push(self.push("hbir.slice", vec![all], bounds, list(one()), loc));
+            let all = self.push(&Iota { axis: 0 }, Vec::new(), all, loc);
+            let last = Slice {
+                starts: at(size),
+                limits: at(count),
+                strides: None,
+            };
+            parts.push(self.push(&last, vec![all], list(one()), loc));
         }
         let n = parts.len() as u64;
         let joined = match parts[..] {
             [only] => only,
-            _ => {
-                let axis = AttrDict::new().with("axis", Attr::int(0));
-                self.push("hbir.concat", parts, axis, list(vec![Dim::Fixed(n)]), loc)
-            }
+            _ => self.push(&Concat { axis: 0 }, parts, list(vec![Dim::Fixed(n)]), loc),
         };
         if ty.rank() == 1 {
             return joined;
@@ -486,28 +476,30 @@ impl<'r> Builder<'r> {
             .filter_map(Dim::fixed)
             .map(|n| n as i64)
             .collect();
-        let shape = AttrDict::new().with("shape", Attr::ints(&shape));
-        self.push(
-            "hbir.reshape",
-            vec![joined],
-            shape,
-            list(ty.dims.clone()),
-            loc,
-        )
+        let ty = list(ty.dims.clone());
+        self.push(&Reshape::to(&shape), vec![joined], ty, loc)
     }
 
-    fn push(
+    fn push<T: Operation>(&mut self, op: &T, operands: Vec<Value>, ty: Type, loc: &Loc) -> Value {
+        let props = op.write();
+        self.write(T::NAME, operands, props, vec![ty], loc.clone())[0]
+    }
+
+    /// Adds an operation with results of these types to the program.
+    fn write(
         &mut self,
         name: &str,
         operands: Vec<Value>,
         props: AttrDict,
-        ty: Type,
-        loc: &Loc,
-    ) -> Value {
-        let op = self
-            .func
-            .push_op(name, operands, props, vec![ty], loc.clone());
-        self.func.ops[op].results[0]
+        types: Vec<Type>,
+        loc: Loc,
+    ) -> Vec<Value> {
+        let op = optc_ir::NewOp {
+            operands,
+            loc,
+            ..optc_ir::NewOp::new(name, &[], props)
+        };
+        self.out.push(op, types)
     }
 
     fn unwritten(&self, recipe: RecipeId) -> Vec<LazyId> {
@@ -537,11 +529,9 @@ impl<'r> Builder<'r> {
             .map(|&r| self.lazies[r].ty.clone())
             .collect();
         let (name, props) = (recipe.name.clone(), recipe.props.clone());
-        let op = self
-            .func
-            .push_op(&name, operands, props, types, recipe.loc.clone());
-        for (i, &lazy) in self.recipes[id].results.iter().enumerate() {
-            let value = self.func.ops[op].results[i];
+        let loc = recipe.loc.clone();
+        let values = self.write(&name, operands, props, types, loc);
+        for (&lazy, value) in self.recipes[id].results.iter().zip(values) {
             self.lazies[lazy].emitted.get_or_insert(value);
         }
     }
@@ -549,10 +539,8 @@ impl<'r> Builder<'r> {
     fn write_constant(&mut self, id: LazyId, props: AttrDict) {
         let lazy = &self.lazies[id];
         let (ty, loc) = (lazy.ty.clone(), lazy.loc.clone());
-        let op = self
-            .func
-            .push_op("hbir.constant", Vec::new(), props, vec![ty], loc);
-        self.lazies[id].emitted = Some(self.func.ops[op].results[0]);
+        let values = self.write(Constant::NAME, Vec::new(), props, vec![ty], loc);
+        self.lazies[id].emitted = values.first().copied();
     }
 
     /// The `value` attribute of a known tensor that is small or has one value everywhere.
@@ -576,14 +564,14 @@ impl<'r> Builder<'r> {
     /// Takes back what a translation wrote since `start` before it gave up; constants stay if they
     /// were written before.
     pub(crate) fn abandon(&mut self, start: usize) {
-        if self.func.body.len() <= start {
+        if self.out.func.body.len() <= start {
             return;
         }
-        let dropped: IndexSet<Value> = self.func.body[start..]
+        let dropped: IndexSet<Value> = self.out.func.body[start..]
             .iter()
-            .flat_map(|&op| self.func.ops[op].results.iter().copied())
+            .flat_map(|&op| self.out.func.ops[op].results.iter().copied())
             .collect();
-        self.func.body.truncate(start);
+        self.out.func.body.truncate(start);
         for id in self.lazies.ids() {
             let emitted = &mut self.lazies[id].emitted;
             if emitted.is_some_and(|v| dropped.contains(&v)) {
@@ -597,7 +585,7 @@ impl<'r> Builder<'r> {
         let Some(found) = self.ty(val).as_tensor() else {
             return;
         };
-        let argument = matches!(val, Val::Ssa(v) if self.func.def_op(v).is_none());
+        let argument = matches!(val, Val::Ssa(v) if self.out.func.def_op(v).is_none());
         if argument || found.rank() != declared.rank() || !found.dims.contains(&Dim::Unknown) {
             return;
         }
@@ -605,7 +593,7 @@ impl<'r> Builder<'r> {
         let dims = found.dims.iter().zip(&declared.dims).map(pick).collect();
         let ty = Type::from(TensorType::new(dims, found.dtype));
         match val {
-            Val::Ssa(v) => self.func.values[v].ty = ty,
+            Val::Ssa(v) => self.out.func.values[v].ty = ty,
             Val::Lazy(id) => self.lazies[id].ty = ty,
         }
     }
@@ -642,12 +630,6 @@ fn refusal(decl: &dyn OpDecl, op: &OpRef<'_>, error: OpError) -> Stop {
     }
     let diag = Diagnostic::error(error.code, error.message);
     Stop::from(error.hint.into_iter().fold(diag, Diagnostic::note))
-}
-
-/// A known bound as an attribute.
-fn bound(size: &Size) -> Option<Attr> {
-    let n = i64::try_from(size.as_constant()?).ok()?;
-    Some(Attr::ints(&[n]))
 }
 
 fn dense_props(ty: Type, bytes: Vec<u8>, splat: bool) -> AttrDict {

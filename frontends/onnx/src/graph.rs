@@ -62,7 +62,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
         ..
     } = importer;
     diags.extend(tally.remarks());
-    module.funcs.push(b.func);
+    module.funcs.push(b.out.func);
     module.attrs.set("hbir.source", Attr::str("onnx"));
     if let Some(opset) = opset {
         module.attrs.set("hbir.onnx_opset", Attr::int(opset));
@@ -248,8 +248,8 @@ impl<'a> Importer<'a> {
                         Type::Tensor(tensor) => with_expressions(tensor, &self.sizes).into(),
                         Type::Scalar(_) | Type::Other(_) => ty,
                     };
-                    let value = self.b.func.add_arg(ty, Some(&input.name));
-                    if let Some(port) = self.b.func.arg_ports.last_mut() {
+                    let value = self.b.out.func.add_arg(ty, Some(&input.name));
+                    if let Some(port) = self.b.out.func.arg_ports.last_mut() {
                         port.attrs.set("hbir.name", Attr::str(&input.name));
                     }
                     self.names.insert(input.name.clone(), Val::Ssa(value));
@@ -273,8 +273,8 @@ impl<'a> Importer<'a> {
                 continue;
             };
             let value = self.b.value(val);
-            self.b.func.add_result(value, Some(&port));
-            if let Some(last) = self.b.func.result_ports.last_mut() {
+            self.b.out.func.add_result(value, Some(&port));
+            if let Some(last) = self.b.out.func.result_ports.last_mut() {
                 last.attrs.set("hbir.name", Attr::str(&port));
             }
         }
@@ -372,7 +372,7 @@ impl<'a> Importer<'a> {
             inputs,
             outputs: vec![None; node.output.len()],
         };
-        let start = cx.b.func.body.len();
+        let start = cx.b.out.func.body.len();
         let done = rule.map_or_else(
             || Err(Stop::opaque("no operation stands for it")),
             |r| (r.apply)(&mut cx),

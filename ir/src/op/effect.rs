@@ -1,4 +1,4 @@
-//! What running an operation does besides giving its results.
+//! Effects: what running an operation does besides giving its results.
 
 /// What running an operation does besides giving its results, from the least to the most.
 ///

@@ -1,4 +1,4 @@
-//! What an operation declares of itself: attributes, shape rule, constraints, semantics, effects, layout
+//! Operations as they declare themselves: attributes, shape rule, constraints, semantics, effects, layout
 //! freedom, loops.
 //!
 //! An operation is a struct of its attributes that implements [`Operation`]; the registry holds it with its

@@ -1,4 +1,4 @@
-//! What an operation declares: a typed struct of its attributes and everything the compiler asks of it.
+//! The trait of operations: a typed struct of attributes and everything the compiler asks of it.
 
 use crate::diag::Code;
 use crate::op::access::{Access, Partial};

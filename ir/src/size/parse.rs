@@ -1,4 +1,4 @@
-//! Reads sizes: `2*B*(S+1)`, `(S+1)//2`, `ceil(S/128)`, `min(S,1024)`, `S%7`.
+//! The grammar of sizes: `2*B*(S+1)`, `(S+1)//2`, `ceil(S/128)`, `min(S,1024)`, `S%7`.
 
 use super::{MAX_DEPTH, Size, is_plain};
 

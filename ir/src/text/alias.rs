@@ -1,4 +1,6 @@
-//! Reads aliases, and resolves them where they are used.
+//! Aliases: where a text defines them, and what they stand for where they are used.
+//!
+//! They may stand behind their uses, so their places are found first and their values are read at the first use.
 
 use super::lexer::line_end;
 use super::parser::{Alias, Fail, PResult, Parser};

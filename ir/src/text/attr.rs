@@ -1,4 +1,6 @@
-//! Reads attributes.
+//! The grammar of attributes.
+//!
+//! What the IR has no form for is kept as its text, so that attributes of other dialects survive.
 
 use super::lexer::hex_value;
 use super::number::{self, NumberText, all_equal};

@@ -1,4 +1,4 @@
-//! Reads functions, in their own form and in the generic one.
+//! The grammar of functions, in their own form and in the generic one.
 
 use super::parser::{Fail, PResult, Parser};
 use super::print::print_type;

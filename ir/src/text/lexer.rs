@@ -1,4 +1,6 @@
-//! Reads characters, words, numbers and strings; skips white space and comments.
+//! Tokens: characters, words, numbers and strings; white space and comments are skipped.
+//!
+//! There is no list of tokens: what a character starts depends on what the grammar expects there.
 
 use super::number::NumberText;
 use super::parser::{Fail, PResult, Parser};

@@ -1,4 +1,4 @@
-//! Reads locations.
+//! The grammar of locations.
 
 use super::parser::{Fail, PResult, Parser};
 use crate::module::Loc;

@@ -1,4 +1,4 @@
-//! Reads modules.
+//! The grammar of modules: functions, or bare operations that stand for one function.
 
 use super::Parsed;
 use super::parser::{Fail, PResult, Parser};

@@ -1,4 +1,4 @@
-//! Reads operations and the values that they name.
+//! The grammar of operations, and the values that they name.
 
 use super::parser::{Fail, PResult, Parser};
 use super::print::print_type;

@@ -1,4 +1,4 @@
-//! Writes the canonical text.
+//! The printer: one canonical text of a module, which the parser reads back.
 
 use super::lexer::{is_word, is_word_start};
 use super::number::{self, all_equal};

@@ -1,4 +1,4 @@
-//! Reads types, and the layout in a tensor type's encoding.
+//! The grammar of types, and of the layout in a tensor type's encoding.
 
 use super::lexer::is_word;
 use super::parser::{Fail, PResult, Parser};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What all functions of a module share.
 pub(super) struct ModuleCx<'a> {
     pub(super) hlo: &'a HloModule<'a>,
-    pub(super) registry: Registry,
+    pub(super) registry: &'a Registry,
     /// Computations that became functions, with their names, in the order in which they are needed.
     pub(super) names: IndexMap<usize, Arc<str>>,
     pub(super) taken: IndexSet<Arc<str>>,

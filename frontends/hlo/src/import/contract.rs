@@ -218,7 +218,7 @@ impl FuncCx<'_, '_> {
         if self.tensor_of(a)?.dtype != ty.dtype {
             props.set("to", Attr::Type(Type::Scalar(ty.dtype)));
         }
-        self.emit("hbir.dot_general", &[a, b], props, ty.clone())
+        self.emit_named("hbir.dot_general", &[a, b], props, ty.clone())
     }
 
     pub(super) fn convolution(
@@ -242,13 +242,13 @@ impl FuncCx<'_, '_> {
         {
             return None;
         }
-        let before = self.func.body.len();
+        let before = self.b.func.body.len();
         if groups == 1
             && let Some(value) = self.conv_as_dot(&labels, &window, [x, w], ty)
         {
             return Some(value);
         }
-        self.func.body.truncate(before);
+        self.b.func.body.truncate(before);
         self.sliding(&labels, &window, groups, [x, w], ty)
     }
 
@@ -487,7 +487,7 @@ impl FuncCx<'_, '_> {
             dtype: ty.dtype,
             spelling,
         };
-        let value = self.emit(name, args, props, inner)?;
+        let value = self.emit_named(name, args, props, inner)?;
         let map = there.inverse(&shape).ok()?;
         self.rearranged(value, &map, ty)
     }

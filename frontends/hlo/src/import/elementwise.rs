@@ -5,9 +5,12 @@ use super::types::dtype;
 use crate::cursor::Cursor;
 use crate::literal::{Literal, literal};
 use crate::module::{Computation, Instruction};
-use optc_ir::{Attr, AttrDict, DType, Dense, Dim, Sign, TensorType, Type, Value};
+use optc_ir::{Attr, AttrDict, DType, Dense, Dim, Sign, TensorType, Value};
 use optc_layout::Spelling;
-use std::sync::Arc;
+use optc_ops::{
+    BitcastConvert, Broadcast, Cast, Constant, Identity, Iota, IsInf, IsNan, Max, Min, Not, Or,
+    Select,
+};
 
 /// Instructions of one operand that have an operation of the same meaning.
 const UNARY: &[(&str, &str)] = &[
@@ -116,13 +119,8 @@ impl FuncCx<'_, '_> {
         if from.dtype == like.dtype {
             return self.placed(x, like);
         }
-        let to = Attr::Type(Type::Scalar(like.dtype));
-        self.emit(
-            "hbir.cast",
-            &[x],
-            AttrDict::new().with("to", to),
-            like.clone(),
-        )
+        let to = like.dtype;
+        self.emit(&Cast { to }, &[x], like.clone())
     }
 
     /// The bits of the elements as elements of another type of the same width.
@@ -130,9 +128,8 @@ impl FuncCx<'_, '_> {
         if self.tensor_of(x)?.dtype == ty.dtype {
             return self.placed(x, ty);
         }
-        let to = Attr::Type(Type::Scalar(ty.dtype));
-        let props = AttrDict::new().with("to", to);
-        self.emit("hbir.bitcast_convert", &[x], props, ty.clone())
+        let to = ty.dtype;
+        self.emit(&BitcastConvert { to }, &[x], ty.clone())
     }
 
     /// A copy; inside a fusion it may change the element type as well.
@@ -147,7 +144,7 @@ impl FuncCx<'_, '_> {
         if self.tensor_of(x)? == *like {
             return Some(x);
         }
-        self.emit("hbir.identity", &[x], AttrDict::new(), like.clone())
+        self.emit(&Identity {}, &[x], like.clone())
     }
 
     /// An element-wise operation in the operands' element type, then in the result's.
@@ -160,10 +157,10 @@ impl FuncCx<'_, '_> {
     ) -> Option<Value> {
         let dtype = self.tensor_of(*args.first()?)?.dtype;
         if dtype == ty.dtype {
-            return self.emit(name, args, props, ty.clone());
+            return self.emit_named(name, args, props, ty.clone());
         }
         let own = retyped(ty, dtype);
-        let value = self.emit(name, args, props, own)?;
+        let value = self.emit_named(name, args, props, own)?;
         self.cast(value, ty)
     }
 
@@ -193,7 +190,7 @@ impl FuncCx<'_, '_> {
             let like = retyped(&self.tensor_of(x)?, changed);
             operands.push(self.cast(x, &like)?);
         }
-        let shifted = self.emit(name, &operands, props, retyped(ty, changed))?;
+        let shifted = self.emit_named(name, &operands, props, retyped(ty, changed))?;
         self.cast(shifted, ty)
     }
 
@@ -212,10 +209,10 @@ impl FuncCx<'_, '_> {
     }
 
     fn is_finite(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
-        let nan = self.emit("hbir.is_nan", &[x], AttrDict::new(), ty.clone())?;
-        let infinite = self.emit("hbir.is_inf", &[x], AttrDict::new(), ty.clone())?;
-        let either = self.emit("hbir.or", &[nan, infinite], AttrDict::new(), ty.clone())?;
-        self.emit("hbir.not", &[either], AttrDict::new(), ty.clone())
+        let nan = self.emit(&IsNan {}, &[x], ty.clone())?;
+        let infinite = self.emit(&IsInf {}, &[x], ty.clone())?;
+        let either = self.emit(&Or {}, &[nan, infinite], ty.clone())?;
+        self.emit(&Not {}, &[either], ty.clone())
     }
 
     fn compare(
@@ -231,20 +228,20 @@ impl FuncCx<'_, '_> {
         let (a, b) = self.common(a, b)?;
         let direction = made.attrs.get("direction")?.to_ascii_lowercase();
         let props = AttrDict::new().with("direction", Attr::str(&direction));
-        self.emit("hbir.compare", &[a, b], props, ty.clone())
+        self.emit_named("hbir.compare", &[a, b], props, ty.clone())
     }
 
     fn select(&mut self, cond: Value, a: Value, b: Value, ty: &TensorType) -> Option<Value> {
         let (a, b) = self.common(a, b)?;
         let own = retyped(ty, self.tensor_of(a)?.dtype);
-        let value = self.emit("hbir.select", &[cond, a, b], AttrDict::new(), own)?;
+        let value = self.emit(&Select {}, &[cond, a, b], own)?;
         self.cast(value, ty)
     }
 
     fn clamp(&mut self, low: Value, x: Value, high: Value, ty: &TensorType) -> Option<Value> {
         let own = retyped(ty, self.tensor_of(x)?.dtype);
-        let above = self.emit("hbir.max", &[x, low], AttrDict::new(), own.clone())?;
-        let within = self.emit("hbir.min", &[above, high], AttrDict::new(), own)?;
+        let above = self.emit(&Max {}, &[x, low], own.clone())?;
+        let within = self.emit(&Min {}, &[above, high], own)?;
         self.cast(within, ty)
     }
 
@@ -258,18 +255,12 @@ impl FuncCx<'_, '_> {
             bytes,
             splat: false,
         };
-        let props = AttrDict::new().with("value", Attr::Dense(Arc::new(dense)));
-        self.emit("hbir.constant", &[], props, ty.clone())
+        self.emit(&Constant::dense(dense), &[], ty.clone())
     }
 
     fn iota(&mut self, made: &Instruction, ty: &TensorType) -> Option<Value> {
         let axis = made.attrs.int("iota_dimension")?;
-        self.emit(
-            "hbir.iota",
-            &[],
-            AttrDict::new().with("axis", Attr::int(axis)),
-            ty.clone(),
-        )
+        self.emit(&Iota { axis }, &[], ty.clone())
     }
 
     fn reduce(
@@ -301,14 +292,14 @@ impl FuncCx<'_, '_> {
         let own = retyped(ty, dtype);
         let start = self.known_scalar(init);
         if start.is_some_and(|start| kind.starts_from(start, dtype)) {
-            let value = self.emit("hbir.reduce", &[x], props, own)?;
+            let value = self.emit_named("hbir.reduce", &[x], props, own)?;
             return self.cast(value, ty);
         }
         if self.tensor_of(init)?.dtype != dtype {
             return None;
         }
-        let value = self.emit("hbir.reduce", &[x], props, own.clone())?;
-        let value = self.emit(kind.binary(), &[value, init], AttrDict::new(), own)?;
+        let value = self.emit_named("hbir.reduce", &[x], props, own.clone())?;
+        let value = self.emit_named(kind.binary(), &[value, init], AttrDict::new(), own)?;
         self.cast(value, ty)
     }
 
@@ -341,8 +332,7 @@ impl FuncCx<'_, '_> {
         let x = self.reshaped(x, &spread)?;
         let own = retyped(ty, self.tensor_of(x)?.dtype);
         let sizes = ty.shape()?;
-        let props = AttrDict::new().with("shape", Attr::ints(&sizes));
-        let value = self.emit("hbir.broadcast", &[x], props, own)?;
+        let value = self.emit(&Broadcast::to(&sizes), &[x], own)?;
         self.cast(value, ty)
     }
 }

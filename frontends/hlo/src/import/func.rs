@@ -4,11 +4,13 @@ use super::context::ModuleCx;
 use super::types::{tensor, value_type};
 use crate::module::{Computation, Instruction};
 use indexmap::{IndexMap, IndexSet};
+use optc_ir::op::Operation;
 use optc_ir::{
-    Attr, AttrDict, Diagnostic, Dim, Func, Inferred, Loc, OpRef, TensorType, Type, Value,
+    Attr, AttrDict, Diagnostic, Dim, Func, FuncBuilder, Loc, NewOp, TensorType, Type, Value,
 };
 use optc_layout::XlaShape;
 use optc_layout::{Layout, Notation, Spelling, ViewMap, is_view, pull};
+use optc_ops::{LayoutConvert, Reshape, Transpose, View, ints, sizes};
 use std::sync::Arc;
 
 /// A function that is being built.
@@ -16,13 +18,13 @@ pub(super) struct FuncCx<'m, 'a> {
     pub(super) cx: &'m mut ModuleCx<'a>,
     pub(super) computation: &'a Computation<'a>,
     pub(super) index: usize,
-    pub(super) func: Func,
+    /// The function so far.
+    pub(super) b: FuncBuilder<'m>,
     /// The values of each instruction, one a leaf of its shape; a leaf that stands for nothing in
     /// the IR (the context of an asynchronous copy) has none.
     pub(super) values: Vec<Vec<Option<Value>>>,
     /// How many instructions read each one; the root counts once more.
     pub(super) users: Vec<Vec<usize>>,
-    pub(super) loc: Loc,
     /// Arguments that are a known number.
     numbers: IndexMap<Value, f64>,
     /// What the arguments are called.
@@ -38,6 +40,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     pub(super) fn new(cx: &'m mut ModuleCx<'a>, index: usize) -> Self {
         let computation = &cx.hlo.computations[index];
         let name = cx.function_name(index);
+        let registry = cx.registry;
         let mut users = vec![Vec::new(); computation.instructions.len()];
         for (i, instruction) in computation.instructions.iter().enumerate() {
             for &operand in &instruction.operands {
@@ -48,10 +51,9 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             cx,
             computation,
             index,
-            func: Func::new(&name),
+            b: FuncBuilder::named(&name, registry),
             values: Vec::new(),
             users,
-            loc: Loc::Unknown,
             numbers: IndexMap::new(),
             arg_names: IndexSet::new(),
             starts: IndexMap::new(),
@@ -65,17 +67,23 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         wanted: &[XlaShape],
         result: &XlaShape,
     ) -> Result<Func, Box<Diagnostic>> {
-        self.func.span = self.computation.span;
+        self.b.func.span = self.computation.span;
         let entry = self.index == self.cx.hlo.entry;
         if !entry {
-            self.func.attrs.set("sym_visibility", Attr::str("private"));
+            self.b
+                .func
+                .attrs
+                .set("sym_visibility", Attr::str("private"));
         }
-        if *self.computation.name != *self.func.name {
+        if *self.computation.name != *self.b.func.name {
             let name = Attr::str(self.computation.name);
-            self.func.attrs.set("hlo.name", name);
+            self.b.func.attrs.set("hlo.name", name);
         }
         for (key, value) in self.computation.attrs.iter() {
-            self.func.attrs.set(&format!("hlo.{key}"), Attr::str(value));
+            self.b
+                .func
+                .attrs
+                .set(&format!("hlo.{key}"), Attr::str(value));
         }
         self.values = vec![Vec::new(); self.computation.instructions.len()];
         for (number, (&parameter, shape)) in parameters.iter().zip(wanted).enumerate() {
@@ -88,18 +96,20 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let tuples = wanted.iter().any(|s| matches!(s, XlaShape::Tuple(_)));
         if tuples {
             let texts = wanted.iter().map(|s| Attr::str(&s.to_string())).collect();
-            self.func
+            self.b
+                .func
                 .attrs
                 .set("hlo.operand_shapes", Attr::Array(texts));
         }
         if matches!(result, XlaShape::Tuple(_)) {
-            self.func
+            self.b
+                .func
                 .attrs
                 .set("hlo.result_shape", Attr::str(&result.to_string()));
         }
         for (i, instruction) in self.computation.instructions.iter().enumerate() {
             if instruction.opcode != "parameter" {
-                self.loc = location(instruction);
+                self.b.loc = location(instruction);
                 self.values[i] = self.instruction(i, instruction)?;
             }
         }
@@ -110,9 +120,9 @@ impl<'m, 'a> FuncCx<'m, 'a> {
                 return Err(self.refuse("the result is the context of an asynchronous copy"));
             };
             let value = self.coerce(value, &ty)?;
-            self.func.add_result(value, None);
+            self.b.func.add_result(value, None);
         }
-        Ok(self.func)
+        Ok(self.b.func)
     }
 
     fn parameter(&mut self, index: usize, shape: &XlaShape) {
@@ -134,7 +144,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             while !self.arg_names.insert(name.clone()) {
                 name.push('_');
             }
-            let value = self.func.add_arg(value_type(leaf), Some(&name));
+            let value = self.b.func.add_arg(value_type(leaf), Some(&name));
             if i == 0 {
                 self.parameter_attrs(instruction);
             }
@@ -150,7 +160,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     }
 
     fn parameter_attrs(&mut self, instruction: &Instruction) {
-        let Some(port) = self.func.arg_ports.last_mut() else {
+        let Some(port) = self.b.func.arg_ports.last_mut() else {
             return;
         };
         for (key, value) in instruction.attrs.iter() {
@@ -194,12 +204,12 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if let Some(values) = self.calls(made, &operands)? {
             return Ok(values);
         }
-        let before = self.func.body.len();
+        let before = self.b.func.body.len();
         if let Some(value) = self.native(made, &operands) {
             self.mark(before, made);
             return Ok(vec![Some(value)]);
         }
-        self.func.body.truncate(before);
+        self.b.func.body.truncate(before);
         self.opaque(index, made, &operands)
     }
 
@@ -288,14 +298,16 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let mut plain = made.clone();
         plain.opcode = base;
         plain.shape = Arc::new(shape.clone());
-        let before = self.func.body.len();
+        let before = self.b.func.body.len();
         let Some(value) = self.native(&plain, operands) else {
-            self.func.body.truncate(before);
+            self.b.func.body.truncate(before);
             return Ok(None);
         };
         self.mark(before, made);
-        if let Some(&last) = self.func.body[before..].last() {
-            self.func.ops[last].attrs.set("hlo.async", Attr::str(base));
+        if let Some(&last) = self.b.func.body[before..].last() {
+            self.b.func.ops[last]
+                .attrs
+                .set("hlo.async", Attr::str(base));
         }
         let mut values = vec![Some(value)];
         if base == "copy" {
@@ -306,10 +318,10 @@ impl<'m, 'a> FuncCx<'m, 'a> {
 
     /// Writes the attributes that every instruction may have to the last operation it became.
     fn mark(&mut self, before: usize, made: &Instruction) {
-        let Some(&last) = self.func.body.get(before..).and_then(<[_]>::last) else {
+        let Some(&last) = self.b.func.body.get(before..).and_then(<[_]>::last) else {
             return;
         };
-        let attrs = &mut self.func.ops[last].attrs;
+        let attrs = &mut self.b.func.ops[last].attrs;
         for (key, value) in kept_attrs(made) {
             attrs.set(&format!("hlo.{key}"), Attr::str(value));
         }
@@ -318,7 +330,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     // ---- helpers of the rules ----
 
     pub(super) fn tensor_of(&self, value: Value) -> Option<TensorType> {
-        self.func.ty(value).as_tensor().cloned()
+        self.b.func.ty(value).as_tensor().cloned()
     }
 
     pub(super) fn layout_of(&self, value: Value) -> Option<Layout> {
@@ -326,57 +338,52 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     }
 
     /// The operation, if it is well formed and gives what `ty` says.
-    pub(super) fn emit(
+    pub(super) fn emit<T: Operation>(
+        &mut self,
+        op: &T,
+        operands: &[Value],
+        ty: TensorType,
+    ) -> Option<Value> {
+        self.emit_named(T::NAME, operands, op.write(), ty)
+    }
+
+    /// The same by name: the text gives some of its attributes, or in its own words.
+    pub(super) fn emit_named(
         &mut self,
         name: &str,
         operands: &[Value],
         props: AttrDict,
         ty: TensorType,
     ) -> Option<Value> {
-        let result = Type::from(ty.clone());
-        let op_ref = OpRef {
-            name,
-            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
-            results: vec![&result],
-            props: &props,
-        };
-        let decl = self.cx.registry.get(name)?;
-        let inferred = decl.infer(&op_ref).ok()?;
-        let [Inferred { dims, dtype }] = &inferred[..] else {
+        let op = NewOp::new(name, operands, props).typed(vec![Type::from(ty.clone())]);
+        let inferred = self.b.inferred(&op).ok()?;
+        let [Type::Tensor(found)] = &inferred[..] else {
             return None;
         };
-        if *dims != ty.dims || *dtype != ty.dtype {
+        if found.dims != ty.dims || found.dtype != ty.dtype {
             return None;
         }
-        let loc = self.loc.clone();
-        let op = self
-            .func
-            .push_op(name, operands.to_vec(), props, vec![result], loc);
-        Some(self.func.ops[op].results[0])
+        Some(self.b.push(op, vec![ty.into()])[0])
     }
 
     /// The operation with a row-major result of the shape that its rule gives.
-    pub(super) fn emit_inferred(
+    pub(super) fn emit_inferred<T: Operation>(
         &mut self,
-        name: &str,
+        op: &T,
         operands: &[Value],
-        props: AttrDict,
     ) -> Option<Value> {
-        let op_ref = OpRef {
-            name,
-            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
-            results: Vec::new(),
-            props: &props,
-        };
-        let inferred = self.cx.registry.get(name)?.infer(&op_ref).ok()?;
-        let [only] = &inferred[..] else { return None };
-        let ty = TensorType::new(only.dims.clone(), only.dtype);
-        self.emit(name, operands, props, ty)
+        self.b.one(op, operands).ok()
+    }
+
+    /// The same by name, without attributes.
+    pub(super) fn emit_inferred_named(&mut self, name: &str, operands: &[Value]) -> Option<Value> {
+        let op = NewOp::new(name, operands, AttrDict::new());
+        self.b.add_one(op).ok()
     }
 
     /// A value as another type: the same numbers in another layout or memory space.
     pub(super) fn coerce(&mut self, value: Value, wanted: &Type) -> Result<Value, Box<Diagnostic>> {
-        if self.func.ty(value) == wanted {
+        if self.b.func.ty(value) == wanted {
             return Ok(value);
         }
         let converted = match wanted {
@@ -399,14 +406,16 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             result: b.shape().to_vec(),
         };
         if a.shape() == b.shape() && from.dtype == wanted.dtype && is_view(&a, &map, &b).is_ok() {
-            return self.emit("hbir.view", &[value], AttrDict::new(), wanted.clone());
+            return self.emit(
+                &View {
+                    shape: None,
+                    perm: None,
+                },
+                &[value],
+                wanted.clone(),
+            );
         }
-        self.emit(
-            "hbir.layout_convert",
-            &[value],
-            AttrDict::new(),
-            wanted.clone(),
-        )
+        self.emit(&LayoutConvert {}, &[value], wanted.clone())
     }
 
     /// A view through this map into the layout that follows.
@@ -429,7 +438,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
             dtype: from.dtype,
             spelling,
         };
-        self.emit("hbir.view", &[value], view_props(map), ty)
+        self.emit(&view_of(map), &[value], ty)
     }
 
     /// A rearrangement into a type with a layout of its own: a view where no element moves, else a
@@ -443,15 +452,15 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         let (a, b) = (self.layout_of(value)?, wanted.layout()?.ok()?);
         map.check(a.shape()).ok()?;
         if is_view(&a, map, &b).is_ok() {
-            return self.emit("hbir.view", &[value], view_props(map), wanted.clone());
+            return self.emit(&view_of(map), &[value], wanted.clone());
         }
-        let before = self.func.body.len();
+        let before = self.b.func.body.len();
         if let Some(view) = self.view(value, map)
             && let Some(value) = self.relaid(view, wanted)
         {
             return Some(value);
         }
-        self.func.body.truncate(before);
+        self.b.func.body.truncate(before);
         let dtype = wanted.dtype;
         let mut at = value;
         if let Some(shape) = &map.shape {
@@ -460,13 +469,9 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if let Some(perm) = &map.perm {
             let shape = self.tensor_of(at)?.shape()?;
             let permuted: Vec<u64> = perm.iter().map(|&p| shape[p]).collect();
-            let props = AttrDict::new().with("perm", Attr::ints(perm));
-            at = self.emit(
-                "hbir.transpose",
-                &[at],
-                props,
-                TensorType::fixed(&permuted, dtype),
-            )?;
+            let perm = ints(perm);
+            let permuted = TensorType::fixed(&permuted, dtype);
+            at = self.emit(&Transpose { perm }, &[at], permuted)?;
         }
         if self.tensor_of(at)?.dims != wanted.dims {
             at = self.reshape(at, TensorType::new(wanted.dims.clone(), dtype))?;
@@ -475,8 +480,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     }
 
     fn reshape(&mut self, value: Value, ty: TensorType) -> Option<Value> {
-        let props = AttrDict::new().with("shape", Attr::ints(&ty.shape()?));
-        self.emit("hbir.reshape", &[value], props, ty)
+        self.emit(&Reshape::to(&ty.shape()?), &[value], ty)
     }
 
     /// A view that permutes, or the value itself.
@@ -506,8 +510,8 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if let Some(&number) = self.numbers.get(&value) {
             return Some(number);
         }
-        let op = self.func.def_op(value)?;
-        let data = &self.func.ops[op];
+        let op = self.b.func.def_op(value)?;
+        let data = &self.b.func.ops[op];
         match &*data.name {
             "hbir.constant" => {
                 let Some(Attr::Dense(dense)) = data.props.get("value") else {
@@ -529,16 +533,12 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     }
 }
 
-/// The attributes of a view.
-pub(super) fn view_props(map: &ViewMap) -> AttrDict {
-    let mut props = AttrDict::new();
-    if let Some(shape) = &map.shape {
-        props.set("shape", Attr::ints(shape));
+/// The view through a map.
+pub(super) fn view_of(map: &ViewMap) -> View {
+    View {
+        shape: map.shape.as_deref().map(sizes),
+        perm: map.perm.as_deref().map(ints),
     }
-    if let Some(perm) = &map.perm {
-        props.set("perm", Attr::ints(perm));
-    }
-    props
 }
 
 /// Attributes of an instruction that mean nothing to the dataflow and are kept as they are.

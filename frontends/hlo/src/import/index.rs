@@ -3,7 +3,9 @@
 use super::elementwise::retyped;
 use super::func::FuncCx;
 use crate::module::Instruction;
+use optc_ir::op::Attributes;
 use optc_ir::{Attr, AttrDict, DType, TensorType, Value};
+use optc_ops::{Add, DynamicUpdateSlice, Gather, Identity, Iota, Max, Min};
 
 impl FuncCx<'_, '_> {
     /// A gather that takes slices along one dimension, whole in the others. HLO moves indices that are out of
@@ -69,12 +71,13 @@ impl FuncCx<'_, '_> {
         }
         let before = kept.get(..axis)?;
         let order = [before, &batch, &run, &kept[axis..]].concat();
-        let props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
+        let axis = i64::try_from(axis).ok()?;
         let own = retyped(ty, self.tensor_of(x)?.dtype);
         let value = if order.len() == ty.rank() {
+            let props = Gather { axis }.write();
             self.seen_as("hbir.gather", &[x, indices], props, &order, &own)?
         } else {
-            let value = self.emit_inferred("hbir.gather", &[x, indices], props)?;
+            let value = self.emit_inferred(&Gather { axis }, &[x, indices])?;
             self.spread(value, &order, &own)?
         };
         self.cast(value, ty)
@@ -123,10 +126,10 @@ impl FuncCx<'_, '_> {
         let zeros = self.numbers(vec![0; last.len()], limits.clone())?;
         let last = self.numbers(last, limits)?;
         let own = self.tensor_of(indices)?;
-        let above = self.emit("hbir.max", &[indices, zeros], AttrDict::new(), own.clone())?;
-        let places = self.emit("hbir.min", &[above, last], AttrDict::new(), own)?;
+        let above = self.emit(&Max {}, &[indices, zeros], own.clone())?;
+        let places = self.emit(&Min {}, &[above, last], own)?;
         let x = self.permuted(x, &[mapped, &others].concat())?;
-        let value = self.emit_inferred("hbir.gather_nd", &[x, places], AttrDict::new())?;
+        let value = self.emit_inferred_named("hbir.gather_nd", &[x, places])?;
         // Where the operand's dimensions that are not dropped lie in the result.
         let stays = (0..shape.len()).filter(|d| !collapsed.contains(d));
         let mut order: Vec<usize> = (0..ty.rank()).filter(|d| !offsets.contains(d)).collect();
@@ -166,7 +169,7 @@ impl FuncCx<'_, '_> {
         let props = AttrDict::new()
             .with("min", Attr::int(0))
             .with("max", Attr::int(i64::try_from(last).ok()?));
-        self.emit("hbir.clamp", &[indices], props, ty)
+        self.emit_named("hbir.clamp", &[indices], props, ty)
     }
 
     /// A slice of given sizes: along each dimension that is not taken whole, a gather of as many
@@ -196,10 +199,10 @@ impl FuncCx<'_, '_> {
                 1 => self.reshaped(start, &[1])?,
                 _ => self.run(start, size)?,
             };
-            let props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
             let mut own = self.tensor_of(at)?;
             own.dims[axis] = optc_ir::Dim::Fixed(size);
-            at = self.emit("hbir.gather", &[at, index], props, retyped(&own, own.dtype))?;
+            let axis = i64::try_from(axis).ok()?;
+            at = self.emit(&Gather { axis }, &[at, index], retyped(&own, own.dtype))?;
         }
         if self.tensor_of(at)?.dims != ty.dims {
             return None;
@@ -208,7 +211,7 @@ impl FuncCx<'_, '_> {
         let placed = if self.tensor_of(at)? == own {
             at
         } else {
-            self.emit("hbir.identity", &[at], AttrDict::new(), own)?
+            self.emit(&Identity {}, &[at], own)?
         };
         self.cast(placed, ty)
     }
@@ -222,7 +225,7 @@ impl FuncCx<'_, '_> {
         let update = self.cast(*update, &retyped(&part, from.dtype))?;
         let operands = [&[*x, update], starts].concat();
         let own = retyped(ty, from.dtype);
-        let value = self.emit("hbir.dynamic_update_slice", &operands, AttrDict::new(), own)?;
+        let value = self.emit(&DynamicUpdateSlice {}, &operands, own)?;
         self.cast(value, ty)
     }
 
@@ -239,17 +242,12 @@ impl FuncCx<'_, '_> {
         let mut shape = from.shape()?;
         shape.push(1);
         let starts = self.reshaped(starts, &shape)?;
-        let axis = AttrDict::new().with("axis", Attr::int(0));
-        let steps = self.emit(
-            "hbir.iota",
-            &[],
-            axis,
-            TensorType::fixed(&[size], from.dtype),
-        )?;
+        let steps = TensorType::fixed(&[size], from.dtype);
+        let steps = self.emit(&Iota { axis: 0 }, &[], steps)?;
         if let Some(last) = shape.last_mut() {
             *last = size;
         }
         let ty = TensorType::fixed(&shape, from.dtype);
-        self.emit("hbir.add", &[starts, steps], AttrDict::new(), ty)
+        self.emit(&Add {}, &[starts, steps], ty)
     }
 }

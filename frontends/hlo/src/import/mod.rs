@@ -66,9 +66,10 @@ pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
 /// A fusion or call whose operands do not fit the computation, computations that call each other
 /// in a circle.
 pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
+    let registry = optc_ops::registry();
     let mut cx = ModuleCx {
         hlo,
-        registry: optc_ops::registry(),
+        registry: &registry,
         names: IndexMap::new(),
         taken: IndexSet::new(),
         opaque: IndexMap::new(),

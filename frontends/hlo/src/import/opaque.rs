@@ -48,17 +48,20 @@ impl<'a> FuncCx<'_, 'a> {
         if effect != Effect::Pure {
             props.set("effect", Attr::str(effect.name()));
         }
-        let loc = self.loc.clone();
-        let op = self.func.push_op("hbir.call", values, props, results, loc);
+        let loc = self.b.loc.clone();
+        let op = self
+            .b
+            .func
+            .push_op("hbir.call", values, props, results, loc);
         for (key, value) in made.attrs.iter().filter(|(key, _)| *key != attr) {
             let key = if key == "kind" { "fusion" } else { key };
-            self.func.ops[op]
+            self.b.func.ops[op]
                 .attrs
                 .set(&format!("hlo.{key}"), Attr::str(value));
         }
         let mut leaves = Vec::new();
         let own: Vec<Type> = made.shape.parts().into_iter().map(value_type).collect();
-        for (value, ty) in self.func.ops[op].results.clone().into_iter().zip(&own) {
+        for (value, ty) in self.b.func.ops[op].results.clone().into_iter().zip(&own) {
             leaves.push(Some(self.coerce(value, ty)?));
         }
         Ok(Some(leaves))
@@ -105,11 +108,16 @@ impl<'a> FuncCx<'_, 'a> {
             return Err(self.refuse("the context of an asynchronous copy is used as a value"));
         };
         let results: Vec<Type> = made.shape.parts().into_iter().map(value_type).collect();
-        let loc = self.loc.clone();
+        let loc = self.b.loc.clone();
         let op = self
+            .b
             .func
             .push_op("hbir.opaque", values, props, results, loc);
-        Ok(self.func.ops[op].results.iter().map(|&v| Some(v)).collect())
+        Ok(self.b.func.ops[op]
+            .results
+            .iter()
+            .map(|&v| Some(v))
+            .collect())
     }
 
     fn symbols(&mut self, key: &str, list: &[usize]) -> Attr {

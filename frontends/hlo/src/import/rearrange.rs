@@ -1,12 +1,13 @@
 //! Transposes, reshapes, bitcasts, slices and other parts.
 
 use super::elementwise::retyped;
-use super::func::{FuncCx, view_props};
+use super::func::{FuncCx, view_of};
 use super::types::{in_space, space};
 use crate::infer::{padding, slice_bounds};
 use crate::module::Instruction;
 use optc_ir::{Attr, AttrDict, TensorType, Value};
 use optc_layout::{Layout, ViewMap, deduce};
+use optc_ops::{Bounds, Concat, Identity, Slice, ints};
 
 impl FuncCx<'_, '_> {
     pub(super) fn transpose(
@@ -56,24 +57,24 @@ impl FuncCx<'_, '_> {
         for map in others {
             at = self.view(at, map)?;
         }
-        at = self.emit("hbir.view", &[at], view_props(last), near.clone())?;
+        at = self.emit(&view_of(last), &[at], near.clone())?;
         if near == *ty {
             return Some(at);
         }
-        self.emit("hbir.identity", &[at], AttrDict::new(), ty.clone())
+        self.emit(&Identity {}, &[at], ty.clone())
     }
 
     pub(super) fn slice(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
         let bounds = slice_bounds(made.attrs.get("slice")?)?;
-        let list = |i: usize| Attr::ints(&bounds.iter().map(|b| b[i]).collect::<Vec<i64>>());
-        let mut props = AttrDict::new()
-            .with("starts", list(0))
-            .with("limits", list(1));
-        if bounds.iter().any(|b| b[2] != 1) {
-            props.set("strides", list(2));
-        }
+        let list = |i: usize| bounds.iter().map(|b| b[i]).collect::<Vec<i64>>();
+        let strided = bounds.iter().any(|b| b[2] != 1);
+        let slice = Slice {
+            starts: Bounds::of_ints(&list(0)),
+            limits: Bounds::of_ints(&list(1)),
+            strides: strided.then(|| list(2)),
+        };
         let own = self.own(x, ty)?;
-        let value = self.emit("hbir.slice", &[x], props, own)?;
+        let value = self.emit(&slice, &[x], own)?;
         self.cast(value, ty)
     }
 
@@ -100,12 +101,13 @@ impl FuncCx<'_, '_> {
             let back = axes.contains(&d) && 0 < n;
             bounds.push(if back { [n - 1, -1, -1] } else { [0, n, 1] });
         }
-        let list = |i: usize| Attr::ints(&bounds.iter().map(|b| b[i]).collect::<Vec<i64>>());
-        let props = AttrDict::new()
-            .with("starts", list(0))
-            .with("limits", list(1))
-            .with("strides", list(2));
-        self.emit("hbir.slice", &[x], props, ty.clone())
+        let list = |i: usize| bounds.iter().map(|b| b[i]).collect::<Vec<i64>>();
+        let slice = Slice {
+            starts: Bounds::of_ints(&list(0)),
+            limits: Bounds::of_ints(&list(1)),
+            strides: Some(list(2)),
+        };
+        self.emit(&slice, &[x], ty.clone())
     }
 
     pub(super) fn pad(
@@ -139,7 +141,7 @@ impl FuncCx<'_, '_> {
         if fill != 0.0 || fill.is_sign_negative() {
             props.set("value", Attr::float(fill));
         }
-        self.emit("hbir.pad", &[x], props, ty)
+        self.emit_named("hbir.pad", &[x], props, ty)
     }
 
     /// `gaps[d]` elements between each two neighbours of a dimension: every element gets a
@@ -175,15 +177,12 @@ impl FuncCx<'_, '_> {
         let wide = TensorType::fixed(&widened, from.dtype);
         let padded = self.padded(alone, &none, &high, fill, wide)?;
         let joined = self.reshaped(padded, &merged)?;
-        let props = AttrDict::new()
-            .with("starts", Attr::ints(&vec![0i64; kept.len()]))
-            .with("limits", Attr::ints(&kept));
-        self.emit(
-            "hbir.slice",
-            &[joined],
-            props,
-            TensorType::fixed(&kept, from.dtype),
-        )
+        let slice = Slice {
+            starts: Bounds::of_ints(&vec![0; kept.len()]),
+            limits: Bounds::of_ints(&ints(&kept)),
+            strides: None,
+        };
+        self.emit(&slice, &[joined], TensorType::fixed(&kept, from.dtype))
     }
 
     pub(super) fn concatenate(
@@ -195,9 +194,8 @@ impl FuncCx<'_, '_> {
         let &[axis] = &made.attrs.ints("dimensions")?[..] else {
             return None;
         };
-        let props = AttrDict::new().with("axis", Attr::int(axis));
         let own = self.own(*parts.first()?, ty)?;
-        let value = self.emit("hbir.concat", parts, props, own)?;
+        let value = self.emit(&Concat { axis }, parts, own)?;
         self.cast(value, ty)
     }
 
@@ -242,8 +240,8 @@ impl FuncCx<'_, '_> {
         if !(0..whole.len()).all(alike) || bytes != ty.layout()?.ok()?.bytes() {
             return None;
         }
-        let props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));
-        self.emit("hbir.concat", parts, props, ty.clone())
+        let axis = i64::try_from(axis).ok()?;
+        self.emit(&Concat { axis }, parts, ty.clone())
     }
 }
 

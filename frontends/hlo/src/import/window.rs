@@ -5,7 +5,7 @@ use super::elementwise::{Reducer, retyped};
 use super::func::FuncCx;
 use crate::module::Instruction;
 use optc_ir::{Attr, AttrDict, DType, Dense, Dim, TensorType, Value};
-use std::sync::Arc;
+use optc_ops::{Bounds, Broadcast, Constant, Mul, Slice, Sub};
 
 impl FuncCx<'_, '_> {
     pub(super) fn reduce_window(
@@ -21,12 +21,12 @@ impl FuncCx<'_, '_> {
         if window.len() != shape.len() || ty.rank() != shape.len() {
             return None;
         }
-        let before = self.func.body.len();
+        let before = self.b.func.body.len();
         for way in [Self::blocks, Self::whole, Self::running, Self::pool] {
             if let Some(value) = way(self, kind, &window, x, init, ty) {
                 return Some(value);
             }
-            self.func.body.truncate(before);
+            self.b.func.body.truncate(before);
         }
         // What lies outside the operand counts for nothing: it may be the value that changes nothing.
         let start = self.known_scalar(init)?;
@@ -36,12 +36,12 @@ impl FuncCx<'_, '_> {
         }
         let places: Vec<usize> = (0..window.len()).collect();
         let (x, window) = self.filled(x, &places, &window, start, |_| true)?;
-        let before = self.func.body.len();
+        let before = self.b.func.body.len();
         for way in [Self::blocks, Self::pool, Self::differences, Self::shifted] {
             if let Some(value) = way(self, kind, &window, x, init, ty) {
                 return Some(value);
             }
-            self.func.body.truncate(before);
+            self.b.func.body.truncate(before);
         }
         None
     }
@@ -120,8 +120,7 @@ impl FuncCx<'_, '_> {
         let flat = TensorType::fixed(&dropped, own.dtype);
         let reduced = self.reduced(kind, x, init, &axes, &flat)?;
         let spread = self.reshaped(reduced, &sums)?;
-        let props = AttrDict::new().with("shape", Attr::ints(&out));
-        let value = self.emit("hbir.broadcast", &[spread], props, retyped(ty, own.dtype))?;
+        let value = self.emit(&Broadcast::to(&out), &[spread], retyped(ty, own.dtype))?;
         self.cast(value, ty)
     }
 
@@ -164,7 +163,7 @@ impl FuncCx<'_, '_> {
         if reverse {
             props.set("reverse", Attr::Bool(true));
         }
-        let value = self.emit(name, &[x], props, retyped(ty, from.dtype))?;
+        let value = self.emit_named(name, &[x], props, retyped(ty, from.dtype))?;
         self.cast(value, ty)
     }
 
@@ -191,11 +190,11 @@ impl FuncCx<'_, '_> {
             low[run.axis] = 1;
             let x = cx.padded(x, &low, &high, 0.0, more.clone())?;
             let props = AttrDict::new().with("axis", Attr::int(i64::try_from(run.axis).ok()?));
-            let sums = cx.emit("hbir.cumsum", &[x], props, more)?;
+            let sums = cx.emit_named("hbir.cumsum", &[x], props, more)?;
             let ends = cx.every(sums, run, run.dim.size)?;
             let starts = cx.every(sums, run, 0)?;
             let ty = cx.tensor_of(ends)?;
-            cx.emit("hbir.sub", &[ends, starts], AttrDict::new(), ty)
+            cx.emit(&Sub {}, &[ends, starts], ty)
         })
     }
 
@@ -216,7 +215,7 @@ impl FuncCx<'_, '_> {
             for i in 1..run.dim.size {
                 let next = cx.every(x, run, i)?;
                 let ty = cx.tensor_of(all)?;
-                all = cx.emit(kind.binary(), &[all, next], AttrDict::new(), ty)?;
+                all = cx.emit_named(kind.binary(), &[all, next], AttrDict::new(), ty)?;
             }
             Some(all)
         })
@@ -263,11 +262,12 @@ impl FuncCx<'_, '_> {
         limits[run.axis] = offset.checked_add(last)?.checked_add(1)?;
         strides[run.axis] = run.dim.stride;
         ty.dims[run.axis] = Dim::Fixed(u64::try_from(run.count).ok()?);
-        let props = AttrDict::new()
-            .with("starts", Attr::ints(&starts))
-            .with("limits", Attr::ints(&limits))
-            .with("strides", Attr::ints(&strides));
-        self.emit("hbir.slice", &[x], props, ty)
+        let slice = Slice {
+            starts: Bounds::of_ints(&starts),
+            limits: Bounds::of_ints(&limits),
+            strides: Some(strides),
+        };
+        self.emit(&slice, &[x], ty)
     }
 
     /// The greatest or least element or the sum of windows over up to three dimensions.
@@ -324,10 +324,10 @@ impl FuncCx<'_, '_> {
             Reducer::Min => {
                 // What turns the order round, of every integer too.
                 let turn = if float { "hbir.neg" } else { "hbir.not" };
-                let x = self.emit(turn, &[x], none(), from)?;
+                let x = self.emit_named(turn, &[x], none(), from)?;
                 let x = self.permuted(x, &places)?;
                 let greatest = self.seen_as("hbir.max_pool", &[x], props, &places, ty)?;
-                self.emit(turn, &[greatest], none(), ty.clone())
+                self.emit_named(turn, &[greatest], none(), ty.clone())
             }
             _ => {
                 let sizes = list(|d| d.size);
@@ -338,7 +338,7 @@ impl FuncCx<'_, '_> {
                 let x = self.permuted(x, &places)?;
                 let mean = self.seen_as("hbir.avg_pool", &[x], props, &places, ty)?;
                 let count = self.scalar(f32::from(count), ty.dtype)?;
-                self.emit("hbir.mul", &[mean, count], none(), ty.clone())
+                self.emit(&Mul {}, &[mean, count], ty.clone())
             }
         }
     }
@@ -374,8 +374,7 @@ impl FuncCx<'_, '_> {
             bytes,
             splat: false,
         };
-        let props = AttrDict::new().with("value", Attr::Dense(Arc::new(dense)));
-        self.emit("hbir.constant", &[], props, ty)
+        self.emit(&Constant::dense(dense), &[], ty)
     }
 }
 
