@@ -121,25 +121,18 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// The operation is unknown or its operands do not fit.
     pub fn op<T: Operation>(&mut self, op: &T, operands: &[Value]) -> Result<Value, Refusal> {
-        let (name, props) = (T::NAME, op.write());
-        let decl = self
-            .registry
-            .get(name)
-            .ok_or(Refusal("an operation of the patch is unknown"))?;
-        let types: Vec<&Type> = operands.iter().map(|&v| self.func.ty(v)).collect();
+        let props = op.write();
         let view = OpRef {
-            name,
-            operands: types,
+            name: T::NAME,
+            operands: operands.iter().map(|&v| self.func.ty(v)).collect(),
             results: Vec::new(),
             props: &props,
         };
-        let inferred = decl
-            .infer(&view)
-            .map_err(|_| Refusal("the shape rule refuses the patch"))?;
-        let types: Vec<Type> = inferred
-            .into_iter()
-            .map(|i| Type::from(optc_ir::TensorType::from(i)))
-            .collect();
+        if self.registry.get(T::NAME).is_none() {
+            return Err(Refusal("an operation of the patch is unknown"));
+        }
+        let types = self.registry.result_types(&view);
+        let types = types.map_err(|_| Refusal("the shape rule refuses the patch"))?;
         Ok(self.op_typed(op, operands, types)[0])
     }
 
