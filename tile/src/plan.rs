@@ -14,16 +14,16 @@
 //!   result. Without it the tile is still to be found.
 //! - `reduce` has a span for each loop that the operation reduces over, in the order of its
 //!   declaration ([`optc_ir::op::access::Access`]); without it no reduction is cut.
-//! - `reduce` of a softmax is the part of its axis that a program has: it runs on with the greatest
-//!   element and the sum so far, and the product that reads it adds up over the same part.
+//! - `reduce` of a softmax is the part of its axis that a program has: it is computed online, with the
+//!   greatest element and the sum so far, and the product that reads it accumulates over the same part.
 //! - `read` has a list of spans for each operand that a program reads from memory: the block that is
 //!   fetched where that is more than the tile needs, as the rules of a target may want it. The list
 //!   is empty for the others.
 //! - `more` has further parts that an operation makes in a program, each with a `result` and, where it
 //!   needs one, a `read` of its own: what different readers want of one value is no single box. Each
 //!   reader takes the first part that holds what it needs. Parts share the `reduce`.
-//! - An operation with a cut reduction adds up over the axes of `reduce`: it is complete at the last
-//!   step of them, and what needs it in the group runs at that step only.
+//! - An operation with a cut reduction accumulates along the axes of `reduce`: these are its completion
+//!   axes, and what needs it in the group runs at their last step only.
 
 use crate::span::{Span, Tile};
 use optc_ir::analysis::live_outs;
@@ -70,7 +70,7 @@ pub enum Order {
     /// Any order, at the same time too.
     #[default]
     Parallel,
-    /// One after the other: a reduction adds up along it.
+    /// One after the other: a reduction accumulates along it.
     Arbitrary,
 }
 

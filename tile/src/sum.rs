@@ -4,10 +4,10 @@ use crate::span::Span;
 use optc_ir::op::access::Access;
 use thiserror::Error;
 
-/// The axes along which an operation adds up, ascending.
+/// The axes along which an operation accumulates, ascending.
 ///
-/// An operation whose operands are sums themselves waits for the last step of their axes. It adds up at
-/// those steps alone, so that one sum runs inside of another.
+/// An operation whose operands are sums themselves starts at the last step of their completion axes. It
+/// accumulates at those steps alone, so that one sum runs inside of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// The axes that have more than one step.
@@ -70,8 +70,7 @@ impl Sum {
         Sum { axes }
     }
 
-    /// The axes at whose last step the sum is complete, of an operation that waits for the last step of
-    /// `before`.
+    /// The completion axes of the sum, of an operation whose operands have those of `before`.
     #[must_use]
     pub fn after(&self, mut before: Vec<usize>) -> Vec<usize> {
         before.extend(&self.axes);
@@ -80,9 +79,8 @@ impl Sum {
         before
     }
 
-    /// The axes at whose last step alone the results of an operation with these loops are complete, if it
-    /// is cut along the axes of the sum and waits for the last step of `before`: what runs on is there at
-    /// every step.
+    /// The completion axes of the results of an operation with these loops, if it is cut along the axes
+    /// of the sum and its operands have those of `before`: what is computed online is there at every step.
     #[must_use]
     pub fn complete_after(&self, access: &Access, before: Vec<usize>) -> Vec<usize> {
         match access.running() {
@@ -91,8 +89,8 @@ impl Sum {
         }
     }
 
-    /// Whether no axis but those of the sum and those that it waits for (`before`) runs faster than its
-    /// outermost one. `run` has all axes, the outermost first.
+    /// Whether no axis but those of the sum and the completion axes of its operands (`before`) runs faster
+    /// than its outermost one. `run` has all axes, the outermost first.
     ///
     /// # Errors
     /// One does.

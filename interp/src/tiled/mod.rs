@@ -6,7 +6,7 @@
 //! outside of a tile is poison, NaN or the least integer, so a tile that is too small shows.
 //!
 //! - A tile that runs past its value is computed whole on poison, and the rest is dropped.
-//! - An operation whose reduction is cut starts anew at the first step, adds up, and is there for
+//! - An operation whose reduction is cut starts anew at the first step, accumulates, and is there for
 //!   others at the last step.
 //! - A softmax whose axis is cut is online: it gives numbers that are right up to a factor a row, and what
 //!   accumulates them is scaled as the factor changes.

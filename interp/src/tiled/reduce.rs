@@ -1,4 +1,4 @@
-//! Reductions that are cut: partial results that add up over programs.
+//! Reductions that are cut: partial results that accumulate over programs.
 
 use super::error::TileFault;
 use super::eval::{Cut, Step};

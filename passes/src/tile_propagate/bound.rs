@@ -15,7 +15,7 @@ pub(crate) fn lower_bound(local: &Local, whole: Option<&Carried>) -> u64 {
         Some(carried) => needed_inputs(local, carried),
         None => local.inputs.iter().map(Shape::bytes).collect(),
     };
-    let leaving = local.ops.iter().flat_map(LocalOp::leaving);
+    let leaving = local.ops.iter().flat_map(LocalOp::live_outs);
     let leaving = leaving.map(|(_, shape)| shape.bytes());
     inputs
         .into_iter()
@@ -28,7 +28,7 @@ pub(crate) fn whole(local: &Local) -> Option<(Vec<Given>, Carried)> {
     let whole = |op: &LocalOp| {
         let results = op.kind.results.iter().map(|s| Tile::whole(&s.dims));
         Given {
-            results: op.leaves.contains(&true).then(|| vec![results.collect()]),
+            results: op.live_out.contains(&true).then(|| vec![results.collect()]),
             ..Given::default()
         }
     };
@@ -42,7 +42,10 @@ pub(crate) fn whole(local: &Local) -> Option<(Vec<Given>, Carried)> {
 /// What is counted is never more than what is needed: of what several operations read in ways that are not
 /// followed, the largest part counts alone.
 fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
-    let results = local.ops.iter().map(|op| vec![Vec::new(); op.leaves.len()]);
+    let results = local
+        .ops
+        .iter()
+        .map(|op| vec![Vec::new(); op.live_out.len()]);
     let mut reads: Vec<Vec<Vec<Read>>> = results.collect();
     let mut inputs: Vec<Vec<Read>> = vec![Vec::new(); local.inputs.len()];
     for (at, op) in local.ops.iter().enumerate().rev() {
@@ -57,7 +60,7 @@ fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
                 inside(&made, &shape.dims)
             });
             let all = made.fold(0, u64::saturating_add).max(1);
-            let part = match op.leaves[r] {
+            let part = match op.live_out[r] {
                 true => all,
                 false => union(&reads[at][r], &shape.dims).min(all),
             };

@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
     fn new(local: &'a Local, grid: &'a [u64], beside: bool) -> Walk<'a> {
         let n = local.ops.len();
         let needs = local.ops.iter();
-        let needs = needs.map(|op| vec![Need::default(); op.leaves.len()]);
+        let needs = needs.map(|op| vec![Need::default(); op.live_out.len()]);
         Walk {
             local,
             grid,
@@ -346,7 +346,7 @@ impl<'a> Walk<'a> {
         }
         for (r, shape) in shapes.iter().enumerate() {
             let tiles: Vec<&Tile> = parts.iter().map(|p| &p[r]).collect();
-            if op.leaves[r] && !covers(&tiles, shape, self.grid) {
+            if op.live_out[r] && !covers(&tiles, shape, self.grid) {
                 return None;
             }
         }
@@ -383,7 +383,7 @@ impl<'a> Walk<'a> {
             match need.tiles().split_first() {
                 Some((first, rest)) => {
                     let tile = rest.iter().fold(first.clone(), union);
-                    if op.leaves[r] {
+                    if op.live_out[r] {
                         covering(&tile, &shape.dims, self.grid)
                     } else {
                         tile
@@ -489,7 +489,7 @@ impl<'a> Walk<'a> {
 
     /// The parts as they are, if they have all of each result that leaves the group; else one part.
     fn covering(&self, op: &LocalOp, pieces: Vec<Vec<Tile>>) -> Vec<Vec<Tile>> {
-        let shapes = op.kind.results.iter().zip(&op.leaves).enumerate();
+        let shapes = op.kind.results.iter().zip(&op.live_out).enumerate();
         let mut leaving = shapes.filter(|(_, (_, leaves))| **leaves);
         let covered = leaving.all(|(r, (shape, _))| {
             let tiles: Vec<&Tile> = pieces.iter().map(|p| &p[r]).collect();
@@ -498,7 +498,7 @@ impl<'a> Walk<'a> {
         if covered {
             return pieces;
         }
-        let results = op.kind.results.iter().zip(&op.leaves).enumerate();
+        let results = op.kind.results.iter().zip(&op.live_out).enumerate();
         let one = results.map(|(r, (shape, &leaves))| {
             let tiles = pieces.iter().map(|p| p[r].clone());
             let union = |a: Tile, b: Tile| a.union(&b, self.grid).bounded(&shape.dims, self.grid);

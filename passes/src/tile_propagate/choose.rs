@@ -34,8 +34,8 @@ struct Place {
     sizes: Vec<u64>,
     /// More of them, ascending, for a plan that is not kept whole.
     fine: Vec<u64>,
-    /// The operation whose result runs on along the same part: a softmax that the sum reads.
-    running: Option<usize>,
+    /// The operation that is computed online along the same part: a softmax that the sum reads.
+    online: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(crate) fn choose(
 ) -> Option<LocalPlan> {
     let last = (0..local.ops.len())
         .rev()
-        .find(|&at| local.ops[at].leaves.iter().any(|&l| l))?;
+        .find(|&at| local.ops[at].live_out.iter().any(|&l| l))?;
     let whole = whole(local);
     let aims = Aims {
         work: work_untiled(local),
@@ -503,7 +503,7 @@ impl Search<'_> {
                         reduce.extend(all);
                     }
                     reduce[which] = span.clone();
-                    if let Some(from) = place.running {
+                    if let Some(from) = place.online {
                         given[from].reduce = vec![span];
                     }
                     Order::Arbitrary
@@ -671,7 +671,12 @@ pub(crate) fn op_tiles(
 /// block: they run one after the other.
 fn in_order(local: &Local, carried: &Carried, axes: &mut [Axis]) {
     for (op, pieces) in local.ops.iter().zip(&carried.results) {
-        for (r, _) in op.leaves.iter().enumerate().filter(|(_, leaves)| **leaves) {
+        for (r, _) in op
+            .live_out
+            .iter()
+            .enumerate()
+            .filter(|(_, leaves)| **leaves)
+        {
             for (a, axis) in axes.iter_mut().enumerate() {
                 if 1 < axis.extent && !pieces.iter().any(|tiles| tiles[r].depends_on(a)) {
                     axis.order = Order::Arbitrary;
@@ -702,7 +707,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
                 extent,
                 sizes,
                 fine,
-                running: None,
+                online: None,
             });
         }
     }
@@ -721,7 +726,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
                     extent,
                     sizes,
                     fine,
-                    running: running(local, at, which),
+                    online: online(local, at, which),
                 });
             }
         }
@@ -729,9 +734,9 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
     places
 }
 
-/// The softmax that a sum reads alone, along the axis that it adds up over: it can run on along the
-/// parts of the sum.
-fn running(local: &Local, at: usize, which: usize) -> Option<usize> {
+/// The softmax that a sum reads alone, along the axis that it accumulates over: it can be computed online,
+/// along the parts of the sum.
+fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
     let access = &local.ops[at].kind.access;
     let sources = local.ops[at].operands.iter().enumerate();
     sources
@@ -743,7 +748,7 @@ fn running(local: &Local, at: usize, which: usize) -> Option<usize> {
             let op = &local.ops[from];
             let reads = |s: &&Source| matches!(**s, Source::Inside(f, _) if f == from);
             let users = local.ops.iter().flat_map(|o| &o.operands);
-            let alone = users.filter(reads).count() == 1 && !op.leaves[0];
+            let alone = users.filter(reads).count() == 1 && !op.live_out[0];
             let along = op.kind.access.running_dim();
             alone
                 && along.is_some_and(|dim| {

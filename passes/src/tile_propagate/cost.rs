@@ -182,7 +182,7 @@ pub(crate) fn bytes_moved(
     let inputs = inputs.flat_map(|(tiles, shape)| tiles.iter().map(move |tile| (tile, shape)));
     let pieces = |(op, pieces): (&'_ LocalOp, &'_ Vec<Vec<Tile>>)| {
         let mut bytes = 0u64;
-        for (r, shape) in op.leaving() {
+        for (r, shape) in op.live_outs() {
             for tile in pieces.iter().map(|piece| &piece[r]) {
                 if !tile.is_outside(&shape.dims, &grid) {
                     bytes = bytes.saturating_add(moved(tile, shape, axes, run, limits));
@@ -221,7 +221,7 @@ pub(crate) fn cost(
 }
 
 /// The most bytes that a program has on chip at once: the blocks of what it reads and writes, sums that are
-/// not complete, what runs on, and what the group makes for itself, until its last use.
+/// not complete, what is computed online, and what the group makes for itself, until its last use.
 fn footprint(
     local: &Local,
     carried: &Carried,
@@ -250,14 +250,14 @@ fn footprint(
         let mut own = 0u64;
         let pieces = carried.results[at].iter().zip(&carried.steps[at]);
         for (tiles, steps) in pieces {
-            let runs = runs_along(op, steps);
+            let runs = online_dim(op, steps);
             for (r, tile) in tiles.iter().enumerate() {
                 let shape = &kind.results[r];
                 if tile.is_outside(&shape.dims, grid) {
                     continue;
                 }
                 let bytes = |tile: &Tile, bits: u32| limits.bytes(shape, tile, bits, grid);
-                if op.leaves[r] {
+                if op.live_out[r] {
                     let bytes = bytes(tile, shape.bits);
                     standing = standing.saturating_add(buffers(tile).saturating_mul(bytes));
                 } else if !kind.free {
@@ -269,8 +269,8 @@ fn footprint(
                     own = own.saturating_add(bytes(tile, bits));
                 }
                 // A sum of parts stays from program to program until it is complete, and so do the greatest
-                // and the sum of each row of what runs on.
-                if adds_up(op, steps) {
+                // and the sum of each row of what is computed online.
+                if accumulates(op, steps) {
                     standing = standing.saturating_add(bytes(tile, shape.wide));
                 }
                 if let Some(dim) = runs {
@@ -289,13 +289,13 @@ fn footprint(
 }
 
 /// Whether a program has a part alone of a sum that the operation is.
-fn adds_up(op: &LocalOp, steps: &Steps) -> bool {
+fn accumulates(op: &LocalOp, steps: &Steps) -> bool {
     let mut sums = op.kind.access.reductions();
     sums.any(|(id, size, _)| !steps.spans[id].is_whole(size))
 }
 
-/// The dimension along which an operation runs on from program to program, if it does.
-fn runs_along(op: &LocalOp, steps: &Steps) -> Option<usize> {
+/// The dimension along which an operation is computed online, from program to program, if it is.
+fn online_dim(op: &LocalOp, steps: &Steps) -> Option<usize> {
     let (id, size) = op.kind.access.running()?;
     let dim = op.kind.access.running_dim()?;
     (!steps.spans[id].is_whole(size)).then_some(dim)

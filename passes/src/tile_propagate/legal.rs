@@ -48,11 +48,11 @@ pub(crate) fn check(
     let completion = completion(local, given, &grid);
     for (at, op) in local.ops.iter().enumerate() {
         let pieces = &carried.results[at];
-        if 1 < pieces.len() && (runs_on(local, given, at) || reads_running(local, given, at)) {
+        if 1 < pieces.len() && (is_online(local, given, at) || reads_online(local, given, at)) {
             let reason = "it runs on, and several parts of it are wanted".to_owned();
             return Err((Some(at), reason));
         }
-        for (r, shape) in op.leaving() {
+        for (r, shape) in op.live_outs() {
             let tiles: Vec<&Tile> = pieces.iter().map(|piece| &piece[r]).collect();
             if !covers(&tiles, &shape.dims, &grid) {
                 let tiles: Vec<String> = tiles.iter().map(ToString::to_string).collect();
@@ -69,7 +69,7 @@ pub(crate) fn check(
                 return Err((Some(at), reason));
             }
             let shape = &op.kind.results[r];
-            if !op.leaves[r] || tile.is_outside(&shape.dims, &grid) {
+            if !op.live_out[r] || tile.is_outside(&shape.dims, &grid) {
                 continue;
             }
             let outside = |(span, &size): (&Span, &u64)| {
@@ -123,15 +123,15 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
     all
 }
 
-/// Whether the operation runs on along a part of its axis.
-fn runs_on(local: &Local, given: &[Given], at: usize) -> bool {
+/// Whether the operation is computed online, part by part of its axis.
+fn is_online(local: &Local, given: &[Given], at: usize) -> bool {
     local.ops[at].kind.access.running().is_some() && !given[at].reduce.is_empty()
 }
 
-/// Whether it reads what runs on.
-fn reads_running(local: &Local, given: &[Given], at: usize) -> bool {
+/// Whether it reads what is computed online.
+fn reads_online(local: &Local, given: &[Given], at: usize) -> bool {
     let mut sources = local.ops[at].operands.iter();
-    sources.any(|s| matches!(*s, Source::Inside(from, _) if runs_on(local, given, from)))
+    sources.any(|s| matches!(*s, Source::Inside(from, _) if is_online(local, given, from)))
 }
 
 /// Whether programs that write one block run directly after one another, and nothing runs faster than a sum
@@ -151,7 +151,7 @@ pub(crate) fn check_order(
         let Completion { operands, sum, .. } = &completion[at];
         sum.check_order(run, operands, &grid)
             .map_err(|e| (Some(at), e.to_string()))?;
-        for (r, shape) in op.leaving() {
+        for (r, shape) in op.live_outs() {
             let tiles = pieces.iter().map(|piece| &piece[r]);
             tiles
                 .filter(|tile| !tile.is_outside(&shape.dims, &grid))

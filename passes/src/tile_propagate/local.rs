@@ -1,4 +1,4 @@
-//! A group by itself: its operations in order, where their operands come from, what leaves it.
+//! A group by itself: its operations in order, where their operands come from, and its live-outs.
 
 use crate::tile_propagate::stored::{Stored, bytes_of};
 use optc_ir::analysis::{self, Order};
@@ -41,7 +41,7 @@ pub(crate) struct Shape {
 }
 
 /// Sums of narrower floating-point numbers are held in elements of this width, and so is what is kept of
-/// each row of a softmax that runs on.
+/// each row of an online softmax.
 pub(crate) const WIDE: u32 = 32;
 
 impl Shape {
@@ -145,16 +145,16 @@ pub(crate) struct LocalOp {
     pub(crate) kind: Rc<Kind>,
     pub(crate) operands: Vec<Source>,
     /// Of each result whether it is used outside of the group.
-    pub(crate) leaves: Vec<bool>,
+    pub(crate) live_out: Vec<bool>,
     /// Of each result whether it is used in the group.
     pub(crate) used: Vec<bool>,
 }
 
 impl LocalOp {
     /// The results that are used outside of the group, by number.
-    pub(crate) fn leaving(&self) -> impl Iterator<Item = (usize, &Shape)> {
+    pub(crate) fn live_outs(&self) -> impl Iterator<Item = (usize, &Shape)> {
         let results = self.kind.results.iter().enumerate();
-        results.filter(|(r, _)| self.leaves[*r])
+        results.filter(|(r, _)| self.live_out[*r])
     }
 }
 
@@ -226,18 +226,18 @@ impl Local {
                     }
                 });
             }
-            let mut leaves = Vec::with_capacity(data.results.len());
+            let mut live_out = Vec::with_capacity(data.results.len());
             let mut used = Vec::with_capacity(data.results.len());
             for &result in &data.results {
                 let (outside, inside) = uses.outside_and_inside(result, places);
-                leaves.push(outside);
+                live_out.push(outside);
                 used.push(inside);
             }
-            key.extend(leaves.iter().map(|&l| u32::from(l)));
+            key.extend(live_out.iter().map(|&l| u32::from(l)));
             ops.push(LocalOp {
                 kind: kind.clone(),
                 operands,
-                leaves,
+                live_out,
                 used,
             });
         }

@@ -131,7 +131,7 @@ impl TileReport {
             }
             let read = matches!(op.operands[..], [Source::Outside(_)]);
             let at_edge = if read { operand.bytes() } else { 0 };
-            let at_edge = at_edge + if op.leaves[0] { result.bytes() } else { 0 };
+            let at_edge = at_edge + if op.live_out[0] { result.bytes() } else { 0 };
             group.conversions += 1;
             group.conversion_bytes += operand.bytes().saturating_add(result.bytes());
             group.conversion_bytes_at_edges += at_edge;

@@ -75,7 +75,7 @@ impl Writer<'_> {
                     .map_err(|why| format!("{}: {why}", (cx.name)(*value)))?;
             }
         }
-        // What waits for a reduction that is cut stands under the last step of its axes.
+        // Lines stand under the last step of their completion axes.
         let mut starts: BTreeMap<Vec<usize>, Vec<String>> = BTreeMap::new();
         let mut stages: BTreeMap<BTreeSet<usize>, Vec<String>> = BTreeMap::new();
         stages.insert(BTreeSet::new(), Vec::new());

@@ -3,7 +3,7 @@
 //! - A kernel has one line an operation, on the tile that the plan gives it; values keep their names.
 //! - Each value that a group reads, and each that it writes, has a `pl.BlockSpec` for the part that
 //!   a program needs. A tile that is no block in some dimension names elements in all of them.
-//! - A reduction that is cut adds up in scratch memory: cleared at the first step, and what needs
+//! - A reduction that is cut accumulates in scratch memory: cleared at the first step, and what needs
 //!   the sum stands under the last step.
 //! - A group that has no kernel is written operation by operation, under a comment that says why.
 //! - Constants stand in the module, or are read from the files that hold them, beside the module.
