@@ -6,7 +6,7 @@ use optc_interp::{
     Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
 use optc_ir::entity::EntityId;
-use optc_ir::op::access::Access;
+use optc_ir::op::access::{Access, Index};
 use optc_ir::op::access_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
 use optc_passes::manager::Hooks;
@@ -16,7 +16,10 @@ use optc_tests::check::cases;
 use optc_tests::generate::{Profile, program, program_of};
 use optc_tests::paths::{files, root};
 use optc_tile::Tiling;
-use optc_tile::{Axis, Expr, Group, OpTile, Order, Plan, Span, Tile};
+use optc_tile::{
+    Axis, Expr, Group, GroupSchedule, OpSchedule, OpTile, Order, PartSchedule, Plan, Schedule,
+    Source, Span, Tile, Unit,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -412,4 +415,279 @@ fn plans_become_the_same_kernels() {
         let text = String::from_utf8_lossy(&output);
         settings.bind(|| insta::assert_snapshot!(&*stem, text));
     }
+}
+
+/// All indices within these extents, the last one fastest: the programs of a grid as they run.
+fn indices(grid: &[u64]) -> Vec<Vec<i64>> {
+    let mut all = vec![Vec::new()];
+    for &n in grid {
+        let longer = all.iter().flat_map(|head: &Vec<i64>| {
+            (0..n.cast_signed()).map(move |i| [head.as_slice(), &[i]].concat())
+        });
+        all = longer.collect();
+    }
+    all
+}
+
+/// What is found of the facts of schedules, so that a test can say that it has seen some of each.
+#[derive(Default)]
+struct Seen {
+    /// Steps of loops whose reads were compared.
+    steps: u64,
+    /// Operands that the group makes.
+    made: u64,
+    /// Programs in which a value was not complete.
+    incomplete: u64,
+    /// Elements of live-outs.
+    written: u64,
+}
+
+/// Parts of reductions that a program adds: a range of each.
+fn reduced(op: &OpSchedule, program: &[i64]) -> Vec<std::ops::Range<u64>> {
+    let spans = op.reduce.iter().zip(&op.reduced);
+    spans.map(|(span, &n)| span.clipped(program, n)).collect()
+}
+
+/// Whether each operation is complete in each program: with what is added up one program after the other,
+/// from the first part on until every element was there.
+fn completion(
+    group: &GroupSchedule,
+    number: usize,
+    complete: &mut BTreeMap<Op, Vec<bool>>,
+    programs: &[Vec<i64>],
+) {
+    let op = &group.ops[number];
+    let makers: Vec<Op> = op.parts[0]
+        .operands
+        .iter()
+        .filter_map(|operand| match operand.source {
+            Source::Made { op, .. } => Some(op),
+            Source::Memory => None,
+        })
+        .collect();
+    let sizes: u64 = op.reduced.iter().take(op.reduce.len()).product();
+    let mut parts: Vec<Vec<std::ops::Range<u64>>> = Vec::new();
+    let mut out = Vec::with_capacity(programs.len());
+    for (p, program) in programs.iter().enumerate() {
+        let runs = makers.iter().all(|maker| complete[maker][p]);
+        if !runs || op.sequential.is_empty() || op.online.is_some() {
+            out.push(runs);
+            continue;
+        }
+        parts.push(reduced(op, program));
+        let volume = |part: &Vec<std::ops::Range<u64>>| -> u64 {
+            part.iter().map(|r| r.end - r.start).product()
+        };
+        let whole = parts.iter().map(volume).sum::<u64>() == sizes;
+        for (i, a) in parts.iter().enumerate().filter(|_| whole) {
+            let apart = |b: &Vec<std::ops::Range<u64>>| {
+                let mut pairs = a.iter().zip(b);
+                volume(a) == 0
+                    || volume(b) == 0
+                    || pairs.any(|(a, b)| a.end <= b.start || b.end <= a.start)
+            };
+            assert!(parts[..i].iter().all(apart), "{op:?} adds a part twice");
+        }
+        out.push(whole);
+        if whole {
+            parts.clear();
+        }
+    }
+    assert!(parts.is_empty(), "{op:?} is not complete at the end");
+    complete.insert(op.op, out);
+}
+
+/// The reads of one part in one program, step by step of its loops: each lies in the tile that the schedule
+/// has of the operand, and in that of its source.
+fn reads(
+    func: &Func,
+    access: &Access,
+    group: &GroupSchedule,
+    part: &PartSchedule,
+    program: &[i64],
+    seen: &mut Seen,
+) {
+    let steps = part.steps.spans.iter().zip(&access.loops);
+    let ranges: Vec<_> = steps.map(|(s, l)| s.clipped(program, l.extent)).collect();
+    let volume: u64 = ranges.iter().map(|r| r.end - r.start).product();
+    if 512 < volume {
+        return;
+    }
+    let extents: Vec<u64> = ranges.iter().map(|r| r.end - r.start).collect();
+    for (operand, dims) in part.operands.iter().zip(&access.operands) {
+        let shape = shape_of(func, operand.value).expect("known sizes");
+        let mut tiles: Vec<&Tile> = operand.tile.iter().chain(&operand.fetched).collect();
+        if let Source::Made { op, result, part } = operand.source {
+            let maker = group.ops.iter().find(|o| o.op == op).expect("a maker");
+            tiles.push(&maker.parts[part].results[result]);
+            seen.made += 1;
+        }
+        for step in indices(&extents) {
+            let at = |id: usize| step[id] + ranges[id].start.cast_signed();
+            let place = dims.iter().zip(&shape).map(|(index, &n)| match index {
+                Index::Sum { terms, offset } => {
+                    Some(terms.iter().map(|&(id, by)| at(id) * by).sum::<i64>() + offset)
+                }
+                Index::Digit { of, by, extent } => {
+                    Some(at(*of) / by.cast_signed() % extent.cast_signed())
+                }
+                // All of it is read: the ends stand for it.
+                Index::Whole => n.checked_sub(1).map(u64::cast_signed),
+            });
+            let place: Option<Vec<i64>> = place.collect();
+            let inside = |place: &Vec<i64>| {
+                let mut pairs = place.iter().zip(&shape);
+                pairs.all(|(&i, &n)| 0 <= i && i < n.cast_signed())
+            };
+            let Some(place) = place.filter(inside) else {
+                continue;
+            };
+            seen.steps += 1;
+            for tile in &tiles {
+                let mut spans = tile.0.iter().zip(&shape).zip(&place);
+                let holds = spans.all(|((span, &n), &i)| {
+                    let range = span.clipped(program, n);
+                    range.contains(&i.unsigned_abs())
+                });
+                assert!(
+                    holds,
+                    "{part:?} reads {place:?} in {program:?}, not in {tile}"
+                );
+            }
+        }
+    }
+}
+
+/// The elements of a live-out that no complete program writes.
+fn unwritten(
+    shape: &[u64],
+    op: &OpSchedule,
+    result: usize,
+    programs: &[Vec<i64>],
+    complete: &[bool],
+) -> u64 {
+    let elements: u64 = shape.iter().product();
+    let mut written = vec![false; usize::try_from(elements).expect("few elements")];
+    for (program, _) in programs.iter().zip(complete).filter(|(_, done)| **done) {
+        for tile in op.parts.iter().map(|part| &part.results[result]) {
+            let ranges: Vec<_> = tile.0.iter().zip(shape).collect();
+            let ranges: Vec<_> = ranges
+                .iter()
+                .map(|(s, n)| s.clipped(program, **n))
+                .collect();
+            let extents: Vec<u64> = ranges.iter().map(|r| r.end - r.start).collect();
+            for at in indices(&extents) {
+                let places = at.iter().zip(&ranges).zip(shape);
+                let number = places.fold(0, |n, ((&i, r), &size)| {
+                    n * size + r.start + i.unsigned_abs()
+                });
+                written[usize::try_from(number).expect("an element")] = true;
+            }
+        }
+    }
+    written.iter().filter(|done| !**done).count() as u64
+}
+
+/// Compares a schedule with what is counted program by program.
+fn check_schedule(func: &Func, registry: &Registry, schedule: &Schedule, seen: &mut Seen) {
+    let mut done: Vec<Op> = Vec::new();
+    let mut group_of: BTreeMap<Op, usize> = BTreeMap::new();
+    for &unit in &schedule.units {
+        let ops: Vec<Op> = match unit {
+            Unit::Op(op) => vec![op],
+            Unit::Group(g) => schedule.groups[g].ops.iter().map(|o| o.op).collect(),
+        };
+        if let Unit::Group(g) = unit {
+            group_of.extend(ops.iter().map(|&op| (op, g)));
+        }
+        for op in ops {
+            let makers = func.ops[op].operands.iter().filter_map(|&v| func.def_op(v));
+            assert!(makers.clone().all(|maker| done.contains(&maker)));
+            done.push(op);
+        }
+    }
+    assert_eq!(done.len(), func.body.len(), "each operation runs once");
+    for (number, group) in schedule.groups.iter().enumerate() {
+        let programs = indices(&group.grid());
+        let mut complete: BTreeMap<Op, Vec<bool>> = BTreeMap::new();
+        for (i, op) in group.ops.iter().enumerate() {
+            completion(group, i, &mut complete, &programs);
+            let last = |axes: &[usize], program: &[i64]| {
+                let mut axes = axes.iter();
+                axes.all(|&a| program[a] + 1 == group.axes[a].extent.cast_signed())
+            };
+            for (program, &found) in programs.iter().zip(&complete[&op.op]) {
+                assert_eq!(
+                    found,
+                    last(&op.completes_after, program),
+                    "{op:?} in {program:?}"
+                );
+                seen.incomplete += u64::from(!found);
+            }
+            let access = access_of(registry.get(&func.ops[op.op].name), &func.op_ref(op.op));
+            for part in &op.parts {
+                for program in programs.iter().step_by(1 + programs.len() / 16) {
+                    reads(func, &access, group, part, program, seen);
+                }
+            }
+            for (r, &value) in func.ops[op.op].results.iter().enumerate() {
+                let outside = func
+                    .body
+                    .iter()
+                    .filter(|o| group_of.get(*o) != Some(&number));
+                let mut outside = outside.map(|&o| &func.ops[o].operands);
+                let leaves =
+                    func.results.contains(&value) || outside.any(|all| all.contains(&value));
+                assert_eq!(leaves, schedule.is_live_out(value), "{value}");
+                if leaves {
+                    let shape = shape_of(func, value).expect("known sizes");
+                    let missing = unwritten(&shape, op, r, &programs, &complete[&op.op]);
+                    assert_eq!(missing, 0, "{op:?}: elements of result {r}");
+                    seen.written += shape.iter().product::<u64>();
+                }
+            }
+        }
+    }
+}
+
+/// Each fact of a schedule is what happens, of random plans and of those of the project: which operation runs
+/// after which, when a sum is complete, what is read of an operand, and which elements are written.
+#[test]
+fn schedules_say_what_programs_do() {
+    let registry = optc_ops::registry();
+    let mut seen = Seen::default();
+    let mut modules: Vec<(String, Module)> = Vec::new();
+    for path in files(&root().join("tests/plans"), "ir") {
+        let source = std::fs::read_to_string(&path).expect("a program");
+        modules.push((
+            path.display().to_string(),
+            text::parse(&source).expect("it reads"),
+        ));
+    }
+    for seed in 0..cases(600) {
+        if let Some((case, _)) = case(seed, &registry) {
+            modules.push((format!("seed {seed}"), case.module));
+        }
+    }
+    let mut checked = 0;
+    for (name, module) in &modules {
+        let func = &module.funcs[0];
+        let schedule = Schedule::read(func, &registry);
+        let schedule =
+            schedule.unwrap_or_else(|e| panic!("{name}: {e:?}\n{}", text::print(module)));
+        let Some(schedule) = schedule else { continue };
+        let few = |g: &GroupSchedule| g.programs() <= 1 << 12;
+        if schedule.groups.iter().all(few) {
+            check_schedule(func, &registry, &schedule, &mut seen);
+            checked += 1;
+        }
+    }
+    let counts = [
+        checked,
+        seen.steps,
+        seen.made,
+        seen.incomplete,
+        seen.written,
+    ];
+    assert!(counts.iter().all(|&n| cases(100) < n), "{counts:?}");
 }

@@ -167,6 +167,31 @@ fn axes_of_slices_and_gathers_are_cut() {
     check(AXES);
 }
 
+/// Both factors of the product come right row by row, so that what is added up takes both.
+#[test]
+fn two_operands_are_computed_online() {
+    check(
+        r#"func.func @main(%x: tensor<4x6xf32>, %y: tensor<6x5xf32>) -> tensor<4x5xf32> attributes {hbir.groups = [{grid = [3], order = ["arbitrary"]}]} {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> {tile = {group = 0, reduce = ["2 @ g0 * 2"], result = ["4", "2 @ g0 * 2"]}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = "hbir.softmax"(%y) <{axis = 0}> {tile = {group = 0, reduce = ["2 @ g0 * 2"], result = ["2 @ g0 * 2", "5"]}} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %2 = "hbir.matmul"(%0, %1) {tile = {group = 0, reduce = ["2 @ g0 * 2"], result = ["4", "5"]}} : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  return %2 : tensor<4x5xf32>
+}"#,
+    );
+}
+
+/// A constant runs by itself, also where it has a tile: its readers take it from memory.
+#[test]
+fn constants_are_read_from_memory() {
+    check(
+        r#"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {hbir.groups = [{grid = [2]}]} {
+  %0 = "hbir.constant"() <{value = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>}> {tile = {group = 0, result = ["4"]}} : () -> tensor<4xf32>
+  %1 = "hbir.add"(%x, %0) {tile = {group = 0, read = [[], ["4"]], result = ["2 @ g0 * 2"]}} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}"#,
+    );
+}
+
 #[test]
 fn a_tile_that_is_too_small_is_named() {
     missed(

@@ -287,3 +287,19 @@ fn text_stays_apart_and_inside() {
         }
     }
 }
+
+/// A program whose part of an operand lies outside of it has nothing to be drawn of the axis there.
+#[test]
+fn tiles_outside_of_a_value_are_drawn() {
+    let text = r#"func.func @main(%x: tensor<2x3x1x1xf32>, %y: tensor<2x3x1x1xf32>) -> tensor<2x6x1x1xf32> attributes {hbir.groups = [{grid = [1, 2]}]} {
+  %0 = "hbir.relu"(%x) {tile = {group = 0, result = ["2", "3 @ g1 * 3", "1", "1"]}} : (tensor<2x3x1x1xf32>) -> tensor<2x3x1x1xf32>
+  %1 = "hbir.relu"(%y) {tile = {group = 0, result = ["2", "3 @ g1 * 3 - 3", "1", "1"]}} : (tensor<2x3x1x1xf32>) -> tensor<2x3x1x1xf32>
+  %2 = "hbir.neg"(%0) {tile = {group = 0, result = ["2", "3 @ g1 * 3 + 3", "1", "1"]}} : (tensor<2x3x1x1xf32>) -> tensor<2x3x1x1xf32>
+  %3 = "hbir.concat"(%0, %1) <{axis = 1}> {tile = {group = 0, result = ["2", "3 @ g1 * 3", "1", "1"]}} : (tensor<2x3x1x1xf32>, tensor<2x3x1x1xf32>) -> tensor<2x6x1x1xf32>
+  return %3 : tensor<2x6x1x1xf32>
+}"#;
+    let module = optc_ir::text::parse(text).unwrap();
+    let drawn = svg::tiles::write("plan", &module, &optc_ops::registry()).unwrap();
+    says(&drawn, "[2, 3 @ g1 * 3 + 3, 1, 1]");
+    assert!(Document::parse(&drawn).is_ok());
+}

@@ -557,7 +557,7 @@ impl Tensor {
                     .iter()
                     .map(Cuts::count)
                     .product();
-                let last = origin((arrow.segments.end - 1) * stride).0 + page.0;
+                let last = origin(arrow.segments.end.saturating_sub(1) * stride).0 + page.0;
                 group = group.add(direction((first.0 + 2.0, y), (last - 2.0, y), axis));
             }
         }
