@@ -2,7 +2,7 @@
 //! types, and with nothing of the planner.
 
 use optc_ir::entity::EntityId;
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value, text};
 use optc_layout::Spelling;
 use optc_passes::manager::{Hooks, run};
@@ -182,17 +182,17 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
     let mut made: Vec<u64> = vec![0; group.ops.len()];
     for (at, &op) in group.ops.iter().enumerate() {
         let data = &func.ops[op];
-        let access = access_of(registry.get(&data.name), &func.op_ref(op));
+        let domain = iteration_domain_of(registry.get(&data.name), &func.op_ref(op));
         let shapes: Vec<Vec<u64>> = data.results.iter().map(|&v| shape(v)).collect();
         let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
         let tile = &plan.tiles[&op];
-        let cut = tile.reduce.iter().zip(access.sums());
+        let cut = tile.reduce.iter().zip(domain.sums());
         let cut = cut.filter(|(span, size)| !span.is_whole(*size)).count() != 0;
         for part in tile.parts() {
-            let steps = access.steps(&part.results, &part.reduce, &shapes, &grid);
+            let steps = domain.steps(&part.results, &part.reduce, &shapes, &grid);
             let steps = steps.expect("a plan that is one");
             for (i, &value) in data.operands.iter().enumerate() {
-                let own = access.operand(i, &steps, &shape(value), &grid).tile;
+                let own = domain.operand(i, &steps, &shape(value), &grid).tile;
                 let read = part.reads.get(i).cloned().flatten().unwrap_or(own);
                 if member(value).is_none() && !read.is_outside(&shape(value), &grid) {
                     fetched.insert((value, read));
@@ -205,7 +205,7 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
                 let bytes =
                     |tile: &Tile, bits| bytes_of(target, tensor(value), tile, bits, &programs);
                 let bits = tensor(value).dtype.bits();
-                let runs = cut && access.running().is_some();
+                let runs = cut && domain.online().is_some();
                 if live_outs[value.index()] {
                     standing += buffers(tile) * bytes(tile, bits);
                 } else if !name_of(op) {
@@ -213,7 +213,7 @@ fn recounted(func: &Func, registry: &Registry, plan: &Plan, number: usize, targe
                 }
                 if runs {
                     let mut rows = tile.clone();
-                    rows.0[access.running_dim().expect("it runs on")] = Span::whole(1);
+                    rows.0[domain.online_dim().expect("it runs on")] = Span::whole(1);
                     standing += 2 * bytes(&rows, 32);
                 } else if cut {
                     standing += bytes(tile, wide(value));

@@ -4,7 +4,7 @@
 use optc_interp::{
     Fill, RandomSource, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Value, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::{GroupReport, TileReport};
@@ -157,9 +157,9 @@ fn exhaustive(
     for &op in members.iter().filter(|&&op| op != last) {
         let readers = members.iter().filter(|&&reader| {
             let data = &func.ops[reader];
-            let access = access_of(registry.get(&data.name), &func.op_ref(reader));
+            let domain = iteration_domain_of(registry.get(&data.name), &func.op_ref(reader));
             let whole = Steps {
-                spans: access.loops.iter().map(|l| Span::whole(l.extent)).collect(),
+                spans: domain.loops.iter().map(|l| Span::whole(l.extent)).collect(),
                 exact: true,
             };
             let mut operands = data.operands.iter().enumerate();
@@ -167,7 +167,7 @@ fn exhaustive(
                 let shape = func.ty(v).as_tensor().and_then(|t| t.shape());
                 func.def_op(v) == Some(op)
                     && shape.is_some_and(|shape| {
-                        let read = access.operand(i, &whole, &shape, &[]).tile;
+                        let read = domain.operand(i, &whole, &shape, &[]).tile;
                         !read.0.iter().zip(&shape).all(|(s, &n)| s.is_whole(n))
                     })
             })
@@ -214,8 +214,8 @@ fn exhaustive_from(
     }
     let mut sums: Vec<Option<Place>> = vec![None];
     for &op in members {
-        let access = access_of(registry.get(&func.ops[op].name), &func.op_ref(op));
-        for (which, (_, extent, _)) in access.reductions().enumerate() {
+        let domain = iteration_domain_of(registry.get(&func.ops[op].name), &func.op_ref(op));
+        for (which, (_, extent, _)) in domain.reductions().enumerate() {
             let mut sizes = sizes(extent, if tpu { 128 } else { 1 });
             sizes.retain(|b| *b < extent);
             if !sizes.is_empty() {
@@ -312,11 +312,11 @@ fn bytes_of(
         match place.which {
             Which::Dim(d) => results.iter_mut().for_each(|t| t.0[d] = span.clone()),
             Which::Sum(which) => {
-                let access = access_of(
+                let domain = iteration_domain_of(
                     registry.get(&func.ops[place.op].name),
                     &func.op_ref(place.op),
                 );
-                let all = access.reductions().map(|(_, n, _)| Span::whole(n));
+                let all = domain.reductions().map(|(_, n, _)| Span::whole(n));
                 let reduce = &mut tiles[at(place.op)?].reduce;
                 *reduce = all.collect();
                 reduce[which] = span;

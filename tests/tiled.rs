@@ -6,8 +6,8 @@ use optc_interp::{
     Fill, RandomSource, RunError, SplitMix64, compare, random_inputs, run_reference, run_tiled,
 };
 use optc_ir::entity::EntityId;
-use optc_ir::op::access::{Access, Index};
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
 use optc_passes::manager::Hooks;
 use optc_passes::{PassContext, PassList};
@@ -34,10 +34,10 @@ fn shape_of(func: &Func, value: Value) -> Option<Vec<u64>> {
 /// A random plan of one group: a random operation in random blocks, perhaps with a reduction that is
 /// cut, and with it some of the operations before it, each on what is needed of it.
 fn plan(func: &Func, registry: &Registry, rng: &mut SplitMix64) -> Option<Plan> {
-    let access: Vec<Access> = func
+    let domain: Vec<IterationDomain> = func
         .body
         .iter()
-        .map(|&op| access_of(registry.get(&func.ops[op].name), &func.op_ref(op)))
+        .map(|&op| iteration_domain_of(registry.get(&func.ops[op].name), &func.op_ref(op)))
         .collect();
     let count = func.body.len() as u64;
     let back = if below(rng, 4) == 0 { count } else { 3 };
@@ -68,7 +68,7 @@ fn plan(func: &Func, registry: &Registry, rng: &mut SplitMix64) -> Option<Plan> 
             order: Order::Parallel,
         });
     }
-    let reductions: Vec<(usize, u64)> = access[root].reductions().map(|r| (r.0, r.1)).collect();
+    let reductions: Vec<(usize, u64)> = domain[root].reductions().map(|r| (r.0, r.1)).collect();
     if below(rng, 2) == 0 && !reductions.is_empty() {
         reduce = reductions.iter().map(|&(_, n)| Span::whole(n)).collect();
         let i = usize::try_from(below(rng, reductions.len() as u64)).ok()?;
@@ -112,14 +112,14 @@ fn plan(func: &Func, registry: &Registry, rng: &mut SplitMix64) -> Option<Plan> 
         } else {
             Vec::new()
         };
-        let Ok(steps) = access[i].steps(&results, &reduce, &shapes, &grid) else {
+        let Ok(steps) = domain[i].steps(&results, &reduce, &shapes, &grid) else {
             if i == root {
                 return None;
             }
             continue;
         };
         for (k, &operand) in data.operands.iter().enumerate() {
-            let region = access[i].operand(k, &steps, &shape_of(func, operand)?, &grid);
+            let region = domain[i].operand(k, &steps, &shape_of(func, operand)?, &grid);
             let tile = match needs.get(&operand) {
                 Some(known) => known.union(&region.tile, &grid),
                 None => region.tile,
@@ -501,20 +501,20 @@ fn completion(
 /// has of the operand, and in that of its source.
 fn reads(
     func: &Func,
-    access: &Access,
+    domain: &IterationDomain,
     group: &GroupSchedule,
     part: &PartSchedule,
     program: &[i64],
     seen: &mut Seen,
 ) {
-    let steps = part.steps.spans.iter().zip(&access.loops);
+    let steps = part.steps.spans.iter().zip(&domain.loops);
     let ranges: Vec<_> = steps.map(|(s, l)| s.clipped(program, l.extent)).collect();
     let volume: u64 = ranges.iter().map(|r| r.end - r.start).product();
     if 512 < volume {
         return;
     }
     let extents: Vec<u64> = ranges.iter().map(|r| r.end - r.start).collect();
-    for (operand, dims) in part.operands.iter().zip(&access.operands) {
+    for (operand, dims) in part.operands.iter().zip(&domain.operands) {
         let shape = shape_of(func, operand.value).expect("known sizes");
         let mut tiles: Vec<&Tile> = operand.tile.iter().chain(&operand.fetched).collect();
         if let Source::Made { op, result, part } = operand.source {
@@ -525,14 +525,14 @@ fn reads(
         for step in indices(&extents) {
             let at = |id: usize| step[id] + ranges[id].start.cast_signed();
             let place = dims.iter().zip(&shape).map(|(index, &n)| match index {
-                Index::Sum { terms, offset } => {
+                IndexExpr::Sum { terms, offset } => {
                     Some(terms.iter().map(|&(id, by)| at(id) * by).sum::<i64>() + offset)
                 }
-                Index::Digit { of, by, extent } => {
+                IndexExpr::Digit { of, by, extent } => {
                     Some(at(*of) / by.cast_signed() % extent.cast_signed())
                 }
                 // All of it is read: the ends stand for it.
-                Index::Whole => n.checked_sub(1).map(u64::cast_signed),
+                IndexExpr::Whole => n.checked_sub(1).map(u64::cast_signed),
             });
             let place: Option<Vec<i64>> = place.collect();
             let inside = |place: &Vec<i64>| {
@@ -624,10 +624,11 @@ fn check_schedule(func: &Func, registry: &Registry, schedule: &Schedule, seen: &
                 );
                 seen.incomplete += u64::from(!found);
             }
-            let access = access_of(registry.get(&func.ops[op.op].name), &func.op_ref(op.op));
+            let domain =
+                iteration_domain_of(registry.get(&func.ops[op.op].name), &func.op_ref(op.op));
             for part in &op.parts {
                 for program in programs.iter().step_by(1 + programs.len() / 16) {
-                    reads(func, &access, group, part, program, seen);
+                    reads(func, &domain, group, part, program, seen);
                 }
             }
             for (r, &value) in func.ops[op.op].results.iter().enumerate() {

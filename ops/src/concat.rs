@@ -2,7 +2,7 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic, unify,
 };
@@ -106,25 +106,25 @@ impl Operation for Concat {
     }
 
     /// Operand i lies in the result from the sum of the extents before it on.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let result = op.result(0)?;
         let axis = self.along(op)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, dim) in result.dims.iter().enumerate() {
-            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            access.results[0][d] = Index::of(id);
-            access
+            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            domain.results[0][d] = IndexExpr::of(id);
+            domain
                 .operands
                 .iter_mut()
-                .for_each(|dims| dims[d] = Index::of(id));
+                .for_each(|dims| dims[d] = IndexExpr::of(id));
         }
         let mut before = 0i64;
         for i in 0..op.operands.len() {
-            access.operands[i][axis] = Index::shifted(axis, 1, -before);
+            domain.operands[i][axis] = IndexExpr::shifted(axis, 1, -before);
             let extent = op.operand(i)?.dims[axis].fixed().unwrap_or(0);
             before = before.saturating_add_unsigned(extent);
         }
-        Ok(access)
+        Ok(domain)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -10,7 +10,7 @@ use crate::contract::permuted;
 use crate::labels::{Labels, marks, or_barrier};
 use crate::shape::{common_dtype, computed, one, show};
 use crate::window::{Slide, Stated, sizes, slides, spatial_dims, three};
-use optc_ir::op::access::{Access, Combine, Index, LoopKind};
+use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
     unify,
@@ -212,44 +212,44 @@ impl Operation for Conv {
 
     /// Batch, group, output channel in the group, spatial positions; input channels in the group and the
     /// kernel are summed over. Transposed, only batch and group are loops.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let config = self.config(op)?;
         let (x, w, y) = (op.operand(0)?, op.operand(1)?, op.result(0)?);
         let extent = |dim: &Dim| dim.fixed().unwrap_or(0);
         let groups = config.group;
-        let mut access = Access::whole(op);
-        let batch = access.add(extent(&x.dims[0]), LoopKind::Parallel);
-        let group = access.add(groups, LoopKind::Parallel);
-        let outputs = access.add(extent(&y.dims[1]) / groups, LoopKind::Parallel);
+        let mut domain = IterationDomain::whole(op);
+        let batch = domain.add(extent(&x.dims[0]), LoopKind::Parallel);
+        let group = domain.add(groups, LoopKind::Parallel);
+        let outputs = domain.add(extent(&y.dims[1]) / groups, LoopKind::Parallel);
         let sum = LoopKind::Reduce(Combine::Add);
-        let inputs = access.add(extent(&x.dims[1]) / groups, sum);
-        let digits = |a: &Access, low: usize| Index::merged(&[group, low], &a.loops);
-        let (output, input) = (digits(&access, outputs), digits(&access, inputs));
-        access.operands[0][..2].clone_from_slice(&[Index::of(batch), input.clone()]);
-        access.results[0][..2].clone_from_slice(&[Index::of(batch), output.clone()]);
+        let inputs = domain.add(extent(&x.dims[1]) / groups, sum);
+        let digits = |a: &IterationDomain, low: usize| IndexExpr::merged(&[group, low], &a.loops);
+        let (output, input) = (digits(&domain, outputs), digits(&domain, inputs));
+        domain.operands[0][..2].clone_from_slice(&[IndexExpr::of(batch), input.clone()]);
+        domain.results[0][..2].clone_from_slice(&[IndexExpr::of(batch), output.clone()]);
         let weights = if config.transposed {
-            [input, Index::of(outputs)]
+            [input, IndexExpr::of(outputs)]
         } else {
-            [output.clone(), Index::of(inputs)]
+            [output.clone(), IndexExpr::of(inputs)]
         };
-        access.operands[1][..2].clone_from_slice(&weights);
+        domain.operands[1][..2].clone_from_slice(&weights);
         if 2 < op.operands.len() {
-            access.operands[2][0] = output;
-            access.first_only.push(2);
+            domain.operands[2][0] = output;
+            domain.epilogue.push(2);
         }
         if config.transposed {
-            return Ok(access);
+            return Ok(domain);
         }
         for (s, slide) in config.slides.iter().enumerate() {
             let d = 2 + s;
-            let at = access.add(extent(&y.dims[d]), LoopKind::Parallel);
-            let (x_index, w_index) = slide.index(&mut access, at);
-            access.operands[0][d] = x_index;
-            access.operands[1][d] = w_index;
-            access.results[0][d] = Index::of(at);
+            let at = domain.add(extent(&y.dims[d]), LoopKind::Parallel);
+            let (x_index, w_index) = slide.index(&mut domain, at);
+            domain.operands[0][d] = x_index;
+            domain.operands[1][d] = w_index;
+            domain.results[0][d] = IndexExpr::of(at);
         }
         debug_assert_eq!(w.rank(), x.rank(), "checked by `config`");
-        Ok(access)
+        Ok(domain)
     }
 
     fn partial(&self, _: &OpRef<'_>) -> Option<Partial> {

@@ -3,7 +3,7 @@
 
 use crate::shape::one;
 use optc_ir::attributes;
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic};
 use optc_ir::tensor::{EvalError, Tensor};
 
@@ -33,15 +33,15 @@ impl Operation for LayoutConvert {
         Effect::Pure
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let dims = &op.result(0)?.dims;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, dim) in dims.iter().enumerate() {
-            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            access.operands[0][d] = Index::of(id);
-            access.results[0][d] = Index::of(id);
+            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            domain.operands[0][d] = IndexExpr::of(id);
+            domain.results[0][d] = IndexExpr::of(id);
         }
-        Ok(access)
+        Ok(domain)
     }
 
     fn traffic(&self, _: &OpRef<'_>) -> Traffic {

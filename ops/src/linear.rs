@@ -5,7 +5,7 @@
 use crate::contract::{Extents, partial, permuted, products};
 use crate::labels::{marks, or_barrier};
 use crate::shape::{common_dtype, one, show, wants_rank};
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Partial, Role,
     unify,
@@ -93,10 +93,10 @@ impl Operation for Linear {
     }
 
     /// The bias counts once.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        let mut access = Access::of_freedom(op, &self.freedom(op));
-        access.first_only = (2..op.operands.len()).collect();
-        Ok(access)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        let mut domain = IterationDomain::of_freedom(op, &self.freedom(op));
+        domain.epilogue = (2..op.operands.len()).collect();
+        Ok(domain)
     }
 
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {

@@ -4,7 +4,7 @@
 use crate::cast::int_range;
 use crate::pool::{self, each_window};
 use crate::window::{Slide, Stated};
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
@@ -87,7 +87,7 @@ impl Operation for MaxPool {
         pool::freedom(op, self.slides(op))
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        pool::access(op, &self.slides(op)?)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        pool::iteration_domain(op, &self.slides(op)?)
     }
 }

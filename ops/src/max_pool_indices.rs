@@ -9,7 +9,7 @@ use crate::labels::{marks, or_barrier};
 use crate::pool::{self, each_window};
 use crate::shape::one;
 use crate::window::{Slide, Stated};
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
@@ -106,8 +106,8 @@ impl Operation for MaxPoolIndices {
         })
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        Ok(Access::whole(op))
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        Ok(IterationDomain::whole(op))
     }
 }
 

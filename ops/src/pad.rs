@@ -9,7 +9,7 @@ use crate::labels::{marks, or_barrier};
 use crate::lists::per_axis;
 use crate::shape::{computed, one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
     AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
     Traffic,
@@ -238,20 +238,20 @@ impl Operation for Pad {
 
     /// Element p of the result is p - low of the operand; what is mirrored, repeated or wrapped comes from
     /// anywhere.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let y = op.result(0)?;
         let pads = self.amounts(op)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, dim) in y.dims.iter().enumerate() {
             let (low, high) = (pads.low[d], pads.high[d]);
             if (low, high) != (0, 0) && self.mode != PadMode::Constant {
                 continue;
             }
-            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            access.results[0][d] = Index::of(id);
-            access.operands[0][d] = Index::shifted(id, 1, low.saturating_neg());
+            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            domain.results[0][d] = IndexExpr::of(id);
+            domain.operands[0][d] = IndexExpr::shifted(id, 1, low.saturating_neg());
         }
-        Ok(access)
+        Ok(domain)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -6,7 +6,7 @@ use crate::labels::{marks, or_barrier};
 use crate::shape::{one, show};
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
 use optc_ir::Code;
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role};
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
@@ -113,18 +113,21 @@ pub(crate) fn freedom(op: &OpRef<'_>, slides: Result<Vec<Slide>, OpError>) -> Fr
 }
 
 /// Windows slide over the spatial dimensions.
-pub(crate) fn access(op: &OpRef<'_>, slides: &[Slide]) -> Result<Access, OpError> {
+pub(crate) fn iteration_domain(
+    op: &OpRef<'_>,
+    slides: &[Slide],
+) -> Result<IterationDomain, OpError> {
     let y = op.result(0)?;
-    let mut access = Access::whole(op);
+    let mut domain = IterationDomain::whole(op);
     for (d, dim) in y.dims.iter().enumerate() {
-        let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-        access.results[0][d] = Index::of(id);
-        access.operands[0][d] = match d.checked_sub(2).and_then(|s| slides.get(s)) {
-            None => Index::of(id),
-            Some(slide) => slide.index(&mut access, id).0,
+        let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+        domain.results[0][d] = IndexExpr::of(id);
+        domain.operands[0][d] = match d.checked_sub(2).and_then(|s| slides.get(s)) {
+            None => IndexExpr::of(id),
+            Some(slide) => slide.index(&mut domain, id).0,
         };
     }
-    Ok(access)
+    Ok(domain)
 }
 
 pub(crate) const CODES: &[Code] = &[

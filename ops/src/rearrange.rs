@@ -1,7 +1,7 @@
 //! What operations that only rename elements share: each is the view that does the same.
 
 use crate::shape::Volume;
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, ViewDims, not_a_rearrangement};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -70,14 +70,17 @@ pub(crate) fn freedom(op: &OpRef<'_>) -> Freedom {
     }
 }
 
-/// The loops are the digits that operand, `shape` and result share; see [`Access::rearranged`].
-pub(crate) fn access(op: &OpRef<'_>, view: &ViewDims) -> Result<Access, OpError> {
+/// The loops are the digits that operand, `shape` and result share; see [`IterationDomain::rearranged`].
+pub(crate) fn iteration_domain(
+    op: &OpRef<'_>,
+    view: &ViewDims,
+) -> Result<IterationDomain, OpError> {
     let (x, y) = (op.operand(0)?, op.result(0)?);
     let sizes =
         |dims: &[Dim]| -> Vec<u64> { dims.iter().map(|d| d.fixed().unwrap_or(0)).collect() };
     let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
     let shape = shape.ok_or_else(|| not_a_rearrangement(op))?;
-    Ok(Access::rearranged(
+    Ok(IterationDomain::rearranged(
         &sizes(&x.dims),
         &shape,
         &view.perm,

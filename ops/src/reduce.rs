@@ -7,7 +7,7 @@ use crate::cast::int_range;
 use crate::labels::or_barrier;
 use crate::lists::distinct_axes;
 use crate::shape::one;
-use optc_ir::op::access::{Access, Combine, Index, LoopKind};
+use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Partial, Role,
 };
@@ -152,29 +152,29 @@ impl Operation for Reduce {
     }
 
     /// A kind whose parts combine reduces in loops; of the others the reduced dimensions are whole.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let axes = self.reduced(op)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         let mut result = Vec::new();
         for (d, dim) in x.dims.iter().enumerate() {
             let extent = dim.fixed().unwrap_or(0);
             if !axes.contains(&d) {
-                let id = access.add(extent, LoopKind::Parallel);
-                access.operands[0][d] = Index::of(id);
-                result.push(Index::of(id));
+                let id = domain.add(extent, LoopKind::Parallel);
+                domain.operands[0][d] = IndexExpr::of(id);
+                result.push(IndexExpr::of(id));
                 continue;
             }
             if let Some(combine) = self.kind.combine() {
-                let id = access.add(extent, LoopKind::Reduce(combine));
-                access.operands[0][d] = Index::of(id);
+                let id = domain.add(extent, LoopKind::Reduce(combine));
+                domain.operands[0][d] = IndexExpr::of(id);
             }
             if self.keepdims {
-                result.push(Index::zero());
+                result.push(IndexExpr::zero());
             }
         }
-        access.results = vec![result];
-        Ok(access)
+        domain.results = vec![result];
+        Ok(domain)
     }
 
     /// Means of floats combine too, weighted, though no loop says so.

@@ -14,7 +14,7 @@
 use crate::labels::{marks, or_barrier};
 use crate::lanes::Lanes;
 use crate::shape::{computed, one, show};
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -247,22 +247,22 @@ impl Operation for Resize {
     }
 
     /// A dimension that keeps its size is a loop, unless a region of interest says otherwise.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let (x, y) = (op.operand(0)?, op.result(0)?);
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         if self.roi.is_some() {
-            return Ok(access);
+            return Ok(domain);
         }
         for (d, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
             // Outer dimensions alone: an inner one of the same size may still be scaled.
             if !a.same(b) || 2 <= d || x.rank() <= 2 {
                 continue;
             }
-            let id = access.add(b.fixed().unwrap_or(0), LoopKind::Parallel);
-            access.operands[0][d] = Index::of(id);
-            access.results[0][d] = Index::of(id);
+            let id = domain.add(b.fixed().unwrap_or(0), LoopKind::Parallel);
+            domain.operands[0][d] = IndexExpr::of(id);
+            domain.results[0][d] = IndexExpr::of(id);
         }
-        Ok(access)
+        Ok(domain)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::labels::{Labels, marks, or_barrier};
 use crate::lists::per_axis;
 use crate::shape::{one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
     AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
     Traffic,
@@ -54,8 +54,8 @@ impl Operation for Slice {
         self.cut().freedom(op)
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        self.cut().access(op)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        self.cut().iteration_domain(op)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
@@ -242,9 +242,9 @@ impl Cut<'_> {
     }
 
     /// Element p of the result is start + p * stride of the operand.
-    pub(crate) fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    pub(crate) fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, (part, dim)) in self.parts(op)?.iter().zip(&x.dims).enumerate() {
             let start = match (part.start.as_constant(), part.is_whole(dim)) {
                 (_, true) => Some(0),
@@ -257,11 +257,11 @@ impl Cut<'_> {
                 continue;
             };
             let extent = op.result(0)?.dims[d].fixed().unwrap_or(0);
-            let id = access.add(extent, LoopKind::Parallel);
-            access.results[0][d] = Index::of(id);
-            access.operands[0][d] = Index::shifted(id, part.stride, start);
+            let id = domain.add(extent, LoopKind::Parallel);
+            domain.results[0][d] = IndexExpr::of(id);
+            domain.operands[0][d] = IndexExpr::shifted(id, part.stride, start);
         }
-        Ok(access)
+        Ok(domain)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::labels::broadcasting_along;
 use crate::lanes::Lanes;
 use crate::shape::{as_axis, one, wants_float};
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
@@ -51,22 +51,22 @@ impl Operation for Softmax {
         freedom(op, self.axis)
     }
 
-    /// A loop a dimension; the one along the axis runs on with the sum of what was read so far.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    /// A loop a dimension; the one along the axis can be computed online, with the sum of what was read so far.
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, dim) in x.dims.iter().enumerate() {
             let kind = if d == axis {
-                LoopKind::Running
+                LoopKind::Online
             } else {
                 LoopKind::Parallel
             };
-            let id = access.add(dim.fixed().unwrap_or(0), kind);
-            access.operands[0][d] = Index::of(id);
-            access.results[0][d] = Index::of(id);
+            let id = domain.add(dim.fixed().unwrap_or(0), kind);
+            domain.operands[0][d] = IndexExpr::of(id);
+            domain.results[0][d] = IndexExpr::of(id);
         }
-        Ok(access)
+        Ok(domain)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, operand_bytes, result_bytes, show};
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
 };
@@ -88,24 +88,24 @@ impl Operation for Split {
     }
 
     /// One loop runs along the axis; each result is its part of it.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
         let axis = self.along(op)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, dim) in x.dims.iter().enumerate() {
-            let id = access.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
-            access.operands[0][d] = Index::of(id);
-            access
+            let id = domain.add(dim.fixed().unwrap_or(0), LoopKind::Parallel);
+            domain.operands[0][d] = IndexExpr::of(id);
+            domain
                 .results
                 .iter_mut()
-                .for_each(|dims| dims[d] = Index::of(id));
+                .for_each(|dims| dims[d] = IndexExpr::of(id));
         }
         let mut before = 0i64;
-        for (result, size) in access.results.iter_mut().zip(self.extents()?) {
-            result[axis] = Index::shifted(axis, 1, -before);
+        for (result, size) in domain.results.iter_mut().zip(self.extents()?) {
+            result[axis] = IndexExpr::shifted(axis, 1, -before);
             before = before.saturating_add_unsigned(size);
         }
-        Ok(access)
+        Ok(domain)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -5,7 +5,7 @@ use crate::broadcast;
 use crate::labels::broadcasting;
 use crate::slice::{self, Bounds, Cut, SlicePart};
 use optc_ir::attr::Attr;
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, missing};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
@@ -65,11 +65,11 @@ impl Operation for Subview {
         }
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         if self.broadcast {
-            Ok(Access::of_freedom(op, &broadcasting(op)))
+            Ok(IterationDomain::of_freedom(op, &broadcasting(op)))
         } else {
-            self.cut(op)?.access(op)
+            self.cut(op)?.iteration_domain(op)
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::labels::{marks, or_barrier};
 use crate::rearrange::{self, permutation};
 use crate::shape::{moves, one};
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
 };
@@ -75,8 +75,8 @@ impl Operation for Transpose {
         })
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        rearrange::access(op, &self.rearrangement(op)?)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        rearrange::iteration_domain(op, &self.rearrangement(op)?)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

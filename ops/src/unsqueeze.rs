@@ -3,7 +3,7 @@
 use crate::lists::distinct_axes;
 use crate::rearrange;
 use crate::shape::one;
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
@@ -53,8 +53,8 @@ impl Operation for Unsqueeze {
         rearrange::freedom(op)
     }
 
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        rearrange::access(op, &self.rearrangement(op)?)
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        rearrange::iteration_domain(op, &self.rearrangement(op)?)
     }
 
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {

@@ -1,7 +1,7 @@
 //! What conv and pooling share: windows that slide over up to three spatial dimensions.
 
 use crate::shape::computed;
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{OpError, OpRef};
 use optc_ir::size::Size;
 use optc_ir::types::Dim;
@@ -83,12 +83,12 @@ impl Slide {
     }
 
     /// The operand's index of output position `at`, and that of the kernel: `at * stride + k * dilation - low`.
-    pub(crate) fn index(&self, access: &mut Access, at: usize) -> (Index, Index) {
+    pub(crate) fn index(&self, domain: &mut IterationDomain, at: usize) -> (IndexExpr, IndexExpr) {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let k = access.add(self.kernel as u64, LoopKind::Inner);
+        let k = domain.add(self.kernel as u64, LoopKind::Inner);
         let terms = vec![(at, number(self.stride)), (k, number(self.dilation))];
         let offset = -number(self.low);
-        (Index::Sum { terms, offset }, Index::of(k))
+        (IndexExpr::Sum { terms, offset }, IndexExpr::of(k))
     }
 
     /// Where element `offset` of window `at` lies, if it is no padding.

@@ -89,5 +89,5 @@ fn no_dimension_is_cut() {
     let freedom = decl.freedom(&op);
     assert_eq!(freedom.class, FreedomClass::Window);
     assert!(freedom.labels.iter().all(|label| label.granule == 1));
-    assert!(decl.access(&op).loops.is_empty());
+    assert!(decl.iteration_domain(&op).loops.is_empty());
 }

@@ -1,8 +1,8 @@
 //! The loops that operations declare, against their reference semantics: what lies outside of the part
 //! of an operand that a tile reads does not change the tile, and every element of the part does.
 
-use optc_ir::op::access::Access;
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{Bindings, DType, EvalContext, Func, OpRef, Registry, Tensor, text};
 use optc_tile::Tiling;
 use optc_tile::{Expr, Region, Span, Tile};
@@ -92,7 +92,7 @@ struct Case {
     func: Func,
     inputs: Vec<Tensor>,
     whole: Tensor,
-    access: Access,
+    domain: IterationDomain,
 }
 
 impl Case {
@@ -115,12 +115,12 @@ impl Case {
         };
         let inputs: Vec<Tensor> = op.operands.iter().enumerate().map(tensor).collect();
         let whole = eval(&registry, &op, &inputs);
-        let access = access_of(registry.get(op.name), &op);
+        let domain = iteration_domain_of(registry.get(op.name), &op);
         Case {
             func: func.clone(),
             inputs,
             whole,
-            access,
+            domain,
         }
     }
 
@@ -137,12 +137,12 @@ impl Case {
         let mut tile = Tile::whole(&shape);
         tile.0[dim] = Span::new(Expr::axis(0).times(extent as i64), extent);
         let found = self
-            .access
+            .domain
             .steps(std::slice::from_ref(&tile), &[], &[&shape], &grid);
         let loops = found.ok()?;
         let regions = self.inputs.iter().enumerate().map(|(i, t)| {
             let shape: Vec<u64> = t.shape.iter().map(|&n| n as u64).collect();
-            self.access.operand(i, &loops, &shape, &grid)
+            self.domain.operand(i, &loops, &shape, &grid)
         });
         Some((tile, regions.collect(), steps, loops.exact))
     }

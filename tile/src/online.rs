@@ -8,8 +8,8 @@ use crate::sum::Sum;
 use optc_ir::diag::Diagnostic;
 use optc_ir::module::{Func, Op, Value};
 use optc_ir::op::Registry;
-use optc_ir::op::access::Access;
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::iteration_domain_of;
 use std::collections::BTreeMap;
 
 /// The values of a plan that are computed online.
@@ -32,8 +32,8 @@ impl<'p> Online<'p> {
         let mut values = BTreeMap::new();
         for (&op, tile) in plan.tiles.iter().filter(|(_, t)| !t.reduce.is_empty()) {
             let data = &func.ops[op];
-            let access = access_of(registry.get(&data.name), &func.op_ref(op));
-            let (Some(dim), Some(&value)) = (access.running_dim(), data.results.first()) else {
+            let domain = iteration_domain_of(registry.get(&data.name), &func.op_ref(op));
+            let (Some(dim), Some(&value)) = (domain.online_dim(), data.results.first()) else {
                 continue;
             };
             let (group, span) = (tile.group, &tile.reduce[0]);
@@ -66,7 +66,7 @@ impl<'p> Online<'p> {
         func: &Func,
         plan: &Plan,
         op: Op,
-        access: &dyn Fn() -> Access,
+        domain: &dyn Fn() -> IterationDomain,
     ) -> Result<Vec<Rescale>, Diagnostic> {
         let data = &func.ops[op];
         let streamed = |v: &Value| self.values.get(v);
@@ -99,12 +99,12 @@ impl<'p> Online<'p> {
             else {
                 continue;
             };
-            let access = access();
+            let domain = domain();
             let tile = plan.tiles.get(&op).filter(|t| t.group == group);
-            let which = access.reduction_along(i, dim);
+            let which = domain.reduction_along(i, dim);
             let part = tile.and_then(|t| t.reduce.get(which?));
             let once = data.operands.iter().filter(|v| **v == value).count() == 1;
-            let kept = access.kept(i, dim).filter(|_| part == Some(span) && once);
+            let kept = domain.kept(i, dim).filter(|_| part == Some(span) && once);
             let Some(kept) = kept else {
                 return refuse(format!(
                     "operand {i} of {} runs on along `{span}` of dimension {dim}, and it does not add up over that",

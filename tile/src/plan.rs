@@ -13,7 +13,7 @@
 //! - `result` has a list of spans for each result, or that list itself of an operation with one
 //!   result. Without it the tile is still to be found.
 //! - `reduce` has a span for each loop that the operation reduces over, in the order of its
-//!   declaration ([`optc_ir::op::access::Access`]); without it no reduction is cut.
+//!   declaration ([`optc_ir::op::iteration_domain::IterationDomain`]); without it no reduction is cut.
 //! - `reduce` of a softmax is the part of its axis that a program has: it is computed online, with the
 //!   greatest element and the sum so far, and the product that reads it accumulates over the same part.
 //! - `read` has a list of spans for each operand that a program reads from memory: the block that is

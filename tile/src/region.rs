@@ -3,7 +3,7 @@
 
 use crate::expr::Expr;
 use crate::span::{Span, Tile};
-use optc_ir::op::access::{Access, Index, LoopKind};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use thiserror::Error;
 
 /// The part of each loop that one program runs.
@@ -18,7 +18,7 @@ pub struct Steps {
 /// Why an operation cannot make a tile.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RegionError {
-    /// The dimension is worked along.
+    /// The dimension is sequential.
     #[error(
         "dimension {dim} of result {result} is worked along: found `{span}`, wanted {size}, all of it"
     )]
@@ -102,7 +102,7 @@ pub trait Tiling {
         grid: &[u64],
     ) -> Option<Vec<Tile>>;
 
-    /// The tiles of the results that the operation can make and that hold these: what is worked along
+    /// The tiles of the results that the operation can make and that hold these: what is sequential
     /// is made whole, and where two ask for different steps of one loop both get the steps of both.
     /// All of the results where that is still not possible.
     #[must_use]
@@ -129,7 +129,7 @@ pub trait Tiling {
     ) -> Option<Steps>;
 }
 
-impl Tiling for Access {
+impl Tiling for IterationDomain {
     fn steps(
         &self,
         results: &[Tile],
@@ -177,14 +177,14 @@ impl Tiling for Access {
             })?;
         }
         let mut reductions: Vec<usize> = self.reductions().map(|(id, ..)| id).collect();
-        if let Some((id, size)) = self.running() {
+        if let Some((id, size)) = self.online() {
             let asked = steps[id].clone().unwrap_or_else(|| Span::whole(size));
             let given = reduce.first().cloned();
             let given = given.unwrap_or_else(|| Span::whole(size));
             if asked != given && !(asked.is_whole(size) && given.is_whole(size)) {
                 return Err(RegionError::Whole {
                     result: 0,
-                    dim: self.running_dim().unwrap_or(0),
+                    dim: self.online_dim().unwrap_or(0),
                     span: Box::new(asked),
                     size,
                 });
@@ -215,11 +215,11 @@ impl Tiling for Access {
         shapes: &[&[u64]],
         grid: &[u64],
     ) -> Option<Vec<Tile>> {
-        let one = Access {
+        let one = IterationDomain {
             loops: self.loops.clone(),
             operands: Vec::new(),
             results: vec![self.results.get(result)?.clone()],
-            first_only: Vec::new(),
+            epilogue: Vec::new(),
         };
         let shape = *shapes.get(result)?;
         let steps = one
@@ -249,7 +249,7 @@ impl Tiling for Access {
             };
             let _ = self.inverse(dims, &tile.0, shape, grid, set);
         }
-        if let Some((id, _)) = self.running() {
+        if let Some((id, _)) = self.online() {
             steps[id] = None;
         }
         let all = steps.into_iter().zip(&self.loops);
@@ -292,8 +292,8 @@ impl Tiling for Access {
     ) -> Option<Steps> {
         let dims = self.operands.get(operand)?;
         let mut steps: Vec<Option<Span>> = vec![None; self.loops.len()];
-        let plain: Vec<(usize, Index, Span)> = self.narrowed(dims, tile, shape, grid)?;
-        let indices: Vec<Index> = plain.iter().map(|(_, i, _)| i.clone()).collect();
+        let plain: Vec<(usize, IndexExpr, Span)> = self.narrowed(dims, tile, shape, grid)?;
+        let indices: Vec<IndexExpr> = plain.iter().map(|(_, i, _)| i.clone()).collect();
         let spans: Vec<Span> = plain.iter().map(|(.., s)| s.clone()).collect();
         let sizes: Vec<u64> = plain.iter().map(|&(d, ..)| shape[d]).collect();
         let set = &mut |_: usize, id: Option<usize>, span: Span| match id {
@@ -308,7 +308,7 @@ impl Tiling for Access {
         };
         let exact = self.inverse(&indices, &spans, &sizes, grid, set).ok()?;
         let cut = |(id, size): (usize, u64)| steps[id].as_ref().is_some_and(|s| !s.is_whole(size));
-        if self.running().is_some_and(cut) {
+        if self.online().is_some_and(cut) {
             return None;
         }
         let all = steps.into_iter().zip(&self.loops);
@@ -328,38 +328,38 @@ trait Boxes {
     /// dimension that is never cut is cut. Returns whether the steps make the box and no more.
     fn inverse<E>(
         &self,
-        dims: &[Index],
+        dims: &[IndexExpr],
         tile: &[Span],
         shape: &[u64],
         grid: &[u64],
         set: &mut dyn FnMut(usize, Option<usize>, Span) -> Result<(), E>,
     ) -> Result<bool, E>;
 
-    fn forward(&self, dims: &[Index], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region;
+    fn forward(&self, dims: &[IndexExpr], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region;
 
     /// The span of one dimension and how many of its elements are needed.
-    fn dimension(&self, index: &Index, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64);
+    fn dimension(&self, index: &IndexExpr, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64);
 
     /// The dimensions of an operand without what windows reach around: of `p * stride + k - low`
     /// over a part of the dimension, the part of `p` for which all `k` lie in it. A dimension that
     /// is read whole tells nothing.
     fn narrowed(
         &self,
-        dims: &[Index],
+        dims: &[IndexExpr],
         tile: &Tile,
         shape: &[u64],
         grid: &[u64],
-    ) -> Option<Vec<(usize, Index, Span)>>;
+    ) -> Option<Vec<(usize, IndexExpr, Span)>>;
 }
 
-impl Boxes for Access {
+impl Boxes for IterationDomain {
     fn are_parts(&self, one: usize, other: usize, dim: usize) -> bool {
         one != other && self.results[one].get(dim) != self.results[other].get(dim)
     }
 
     fn inverse<E>(
         &self,
-        dims: &[Index],
+        dims: &[IndexExpr],
         tile: &[Span],
         shape: &[u64],
         grid: &[u64],
@@ -370,7 +370,7 @@ impl Boxes for Access {
         let mut digits: Vec<Digits> = Vec::new();
         for (d, (index, span)) in dims.iter().zip(tile).enumerate() {
             match index {
-                Index::Sum { terms, offset } => {
+                IndexExpr::Sum { terms, offset } => {
                     let mut rest = Span::new(span.start.offset(-offset), span.extent);
                     for (n, &(id, stride)) in terms.iter().enumerate() {
                         let last = n + 1 == terms.len();
@@ -387,7 +387,7 @@ impl Boxes for Access {
                         rest = inner;
                     }
                 }
-                Index::Digit { of, by, .. } => {
+                IndexExpr::Digit { of, by, .. } => {
                     let part = (*by, span.clone());
                     match digits.iter_mut().find(|known| known.id == *of) {
                         Some(known) => known.parts.push(part),
@@ -398,7 +398,7 @@ impl Boxes for Access {
                         }),
                     }
                 }
-                Index::Whole => {
+                IndexExpr::Whole => {
                     let size = shape.get(d).copied().unwrap_or(1);
                     if !span.is_whole(size) {
                         set(d, None, span.clone())?;
@@ -422,7 +422,7 @@ impl Boxes for Access {
         Ok(exact)
     }
 
-    fn forward(&self, dims: &[Index], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
+    fn forward(&self, dims: &[IndexExpr], steps: &[Span], shape: &[u64], grid: &[u64]) -> Region {
         let mut spans = Vec::with_capacity(dims.len());
         let mut needed = 1u64;
         for (index, &size) in dims.iter().zip(shape) {
@@ -435,10 +435,10 @@ impl Boxes for Access {
         Region { tile, needed }
     }
 
-    fn dimension(&self, index: &Index, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64) {
+    fn dimension(&self, index: &IndexExpr, steps: &[Span], size: u64, grid: &[u64]) -> (Span, u64) {
         match index {
-            Index::Whole => (Span::whole(size), size),
-            Index::Sum { terms, offset } => {
+            IndexExpr::Whole => (Span::whole(size), size),
+            IndexExpr::Sum { terms, offset } => {
                 let mut start = Expr::number(*offset);
                 let (mut extent, mut needed) = (1u64, 1u64);
                 for &(id, stride) in terms {
@@ -456,7 +456,7 @@ impl Boxes for Access {
                 }
                 (Span::new(start, extent), needed)
             }
-            Index::Digit { of, by, extent } => {
+            IndexExpr::Digit { of, by, extent } => {
                 let step = steps.get(*of).cloned().unwrap_or_else(|| Span::whole(1));
                 let (quotient, _, _) = step.divide(*by, grid);
                 let total = self.loops.get(*of).map_or(1, |l| l.extent);
@@ -471,17 +471,17 @@ impl Boxes for Access {
 
     fn narrowed(
         &self,
-        dims: &[Index],
+        dims: &[IndexExpr],
         tile: &Tile,
         shape: &[u64],
         grid: &[u64],
-    ) -> Option<Vec<(usize, Index, Span)>> {
+    ) -> Option<Vec<(usize, IndexExpr, Span)>> {
         let mut out = Vec::with_capacity(dims.len());
         for (d, ((index, span), &size)) in dims.iter().zip(&tile.0).zip(shape).enumerate() {
             if span.is_whole(size) {
                 continue;
             }
-            let Index::Sum { terms, offset } = index else {
+            let IndexExpr::Sum { terms, offset } = index else {
                 out.push((d, index.clone(), span.clone()));
                 continue;
             };
@@ -497,7 +497,7 @@ impl Boxes for Access {
             if reach == 0 && *offset == 0 && outer.iter().all(|t| 0 < t.1) {
                 out.push((
                     d,
-                    Index::Sum {
+                    IndexExpr::Sum {
                         terms: outer,
                         offset: 0,
                     },
@@ -525,7 +525,7 @@ impl Boxes for Access {
             } else {
                 first
             };
-            out.push((d, Index::of(id), Span::new(first, extent)));
+            out.push((d, IndexExpr::of(id), Span::new(first, extent)));
         }
         Some(out)
     }

@@ -10,8 +10,8 @@ use crate::sum::Sum;
 use crate::units::{Unit, units};
 use optc_ir::diag::Diagnostic;
 use optc_ir::module::{Func, Op, Value};
-use optc_ir::op::access::Access;
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::iteration_domain_of;
 use optc_ir::op::{Registry, Structure};
 use optc_ir::types::TensorType;
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ struct Resolving<'p> {
     op: Op,
     name: &'p str,
     tile: &'p OpTile,
-    access: Access,
+    domain: IterationDomain,
     grid: Vec<u64>,
 }
 
@@ -139,19 +139,19 @@ impl<'p> Resolver<'p> {
     ) -> Result<Option<(usize, OpSchedule)>, Diagnostic> {
         let (func, registry) = (self.func, self.registry);
         let name = &*func.ops[op].name;
-        let access = || access_of(registry.get(name), &func.op_ref(op));
-        let rescales = self.online.rescales(func, self.plan, op, &access)?;
+        let domain = || iteration_domain_of(registry.get(name), &func.op_ref(op));
+        let rescales = self.online.rescales(func, self.plan, op, &domain)?;
         let Some(tile) = self.plan.tiles.get(&op) else {
             return Ok(None);
         };
         let grid = self.plan.groups[tile.group].grid();
         check_tile(func, op, tile, &grid, limit)?;
-        let access = access();
+        let domain = domain();
         let resolving = Resolving {
             op,
             name,
             tile,
-            access,
+            domain,
             grid,
         };
         let mut resolved = self.accumulation(&resolving)?;
@@ -177,7 +177,7 @@ impl<'p> Resolver<'p> {
     /// The parts of an operation, and how it accumulates: the parts of each sum are all of it, along axes that
     /// are sequential, and nothing starts a sum again or is read before it is complete.
     fn accumulation(&self, of: &Resolving<'p>) -> Result<OpSchedule, Diagnostic> {
-        let (tile, access) = (of.tile, &of.access);
+        let (tile, domain) = (of.tile, &of.domain);
         let (parts, starts_after) = self.parts(of)?;
         let sum = Sum::of(&tile.reduce, &of.grid);
         let run: Vec<usize> = (0..of.grid.len()).collect();
@@ -188,7 +188,7 @@ impl<'p> Resolver<'p> {
                     Diagnostic::error("tile-order", format!("{} {fault}", of.name)).hint(hint)
                 })?;
         }
-        let completes_after = sum.complete_after(access, starts_after.clone());
+        let completes_after = sum.complete_after(domain, starts_after.clone());
         let results = || parts.iter().flat_map(|part| &part.results);
         let depends = |axis: &&usize| results().any(|t| t.depends_on(**axis));
         if let Some(axis) = completes_after.iter().find(depends) {
@@ -205,14 +205,14 @@ impl<'p> Resolver<'p> {
             decl.partial(&self.func.op_ref(of.op))
         };
         let epilogue = match accumulates {
-            true => access.first_only.clone(),
+            true => domain.epilogue.clone(),
             false => Vec::new(),
         };
         Ok(OpSchedule {
             op: of.op,
             parts,
             reduce: tile.reduce.clone(),
-            reduced: access.sums(),
+            reduced: domain.sums(),
             combine: accumulates.then(combine).flatten(),
             sequential: sum.axes,
             online,
@@ -235,7 +235,7 @@ impl<'p> Resolver<'p> {
         let mut starts_after = Vec::new();
         for tile in of.tile.parts() {
             let steps = of
-                .access
+                .domain
                 .steps(&tile.results, &tile.reduce, &shapes, &of.grid)
                 .map_err(|fault| Diagnostic::error("tile-cut", format!("{}: {fault}", of.name)))?;
             if parts.is_empty() {
@@ -259,7 +259,7 @@ impl<'p> Resolver<'p> {
     /// Whether the parts of each sum are all of it, over axes that are sequential.
     fn check_sum(&self, of: &Resolving<'p>) -> Result<(), Diagnostic> {
         let reduce = &of.tile.reduce;
-        Sum::check_parts(reduce, &of.access.sums(), &of.grid)
+        Sum::check_parts(reduce, &of.domain.sums(), &of.grid)
             .map_err(|fault| Diagnostic::error("tile-sum", format!("{} {fault}", of.name)))?;
         let axes = &self.plan.groups[of.tile.group].axes;
         let loose = |axis: &usize| axes[*axis].order == Order::Parallel;
@@ -288,7 +288,7 @@ impl<'p> Resolver<'p> {
         for (i, &value) in operands.iter().enumerate() {
             let known = self.shape(value);
             let shape = known.clone().unwrap_or_default();
-            let wanted = of.access.operand(i, steps, &shape, &of.grid).tile;
+            let wanted = of.domain.operand(i, steps, &shape, &of.grid).tile;
             let made = self.made.get(&value);
             let made = made.filter(|m| m.tile.group == tile.group);
             let fetched = tile.reads.get(i).cloned().flatten();

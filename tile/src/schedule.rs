@@ -109,7 +109,7 @@ pub struct Rescale {
     /// The value.
     pub value: Value,
     /// Of each dimension of it its place in the result that accumulates
-    /// ([`kept`](optc_ir::op::access::Access::kept)).
+    /// ([`kept`](optc_ir::op::iteration_domain::IterationDomain::kept)).
     pub kept: Vec<Option<usize>>,
 }
 

@@ -1,7 +1,7 @@
 //! A sum that is cut into parts: the axes of the grid that it runs along, and what must hold of them.
 
 use crate::span::Span;
-use optc_ir::op::access::Access;
+use optc_ir::op::iteration_domain::IterationDomain;
 use thiserror::Error;
 
 /// The axes along which an operation accumulates, ascending.
@@ -82,8 +82,8 @@ impl Sum {
     /// The completion axes of the results of an operation with these loops, if it is cut along the axes
     /// of the sum and its operands have those of `before`: what is computed online is there at every step.
     #[must_use]
-    pub fn complete_after(&self, access: &Access, before: Vec<usize>) -> Vec<usize> {
-        match access.running() {
+    pub fn complete_after(&self, domain: &IterationDomain, before: Vec<usize>) -> Vec<usize> {
+        match domain.online() {
             Some(_) => before,
             None => self.after(before),
         }

@@ -97,8 +97,8 @@ pub mod layout {
 
 /// Grids and blocks: which part of each value one program works on.
 pub mod tile {
-    pub use optc_ir::op::access::{Access, Combine, Index, Loop, LoopKind};
-    pub use optc_ir::op::access_of;
+    pub use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, Loop, LoopKind};
+    pub use optc_ir::op::iteration_domain_of;
     pub use optc_tile::*;
 }
 

@@ -1,6 +1,6 @@
 //! A reduction: tiles may cut what it adds up, and the parts are added.
 
-use optc::tile::{Access, Combine, Index, LoopKind};
+use optc::tile::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc::{
     Call, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation,
     Role, Tensor, attributes,
@@ -65,9 +65,9 @@ impl Operation for Energy {
     }
 
     /// A loop a dimension; the last one adds up. How the parts become one follows from that.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         let x = op.operand(0)?;
-        let mut access = Access::whole(op);
+        let mut domain = IterationDomain::whole(op);
         for (d, dim) in x.dims.iter().enumerate() {
             let adds_up = d + 1 == x.rank();
             let kind = if adds_up {
@@ -75,12 +75,12 @@ impl Operation for Energy {
             } else {
                 LoopKind::Parallel
             };
-            let id = access.add(dim.fixed().unwrap_or(0), kind);
-            access.operands[0][d] = Index::of(id);
+            let id = domain.add(dim.fixed().unwrap_or(0), kind);
+            domain.operands[0][d] = IndexExpr::of(id);
             if !adds_up {
-                access.results[0][d] = Index::of(id);
+                domain.results[0][d] = IndexExpr::of(id);
             }
         }
-        Ok(access)
+        Ok(domain)
     }
 }

@@ -4,8 +4,8 @@ use super::error::TileFault;
 use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
-use optc_ir::op::access::{Access, Index};
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{
     Attr, AttrDict, Bindings, DType, EvalContext, Freedom, FreedomClass, OpDecl, OpRef, Role,
     Structure, Tensor, Type,
@@ -191,9 +191,9 @@ impl Step<'_> {
     }
 
     /// The loops of the operation.
-    pub(super) fn access(&self) -> Access {
+    pub(super) fn iteration_domain(&self) -> IterationDomain {
         let (operands, results) = self.whole_types();
-        access_of(Some(self.decl), &self.op(&operands, &results, self.props))
+        iteration_domain_of(Some(self.decl), &self.op(&operands, &results, self.props))
     }
 
     /// The parts of the operands that the regions of the results need, by the labels that the
@@ -232,13 +232,13 @@ impl Step<'_> {
             }
         }
         if !reduced.is_empty() {
-            let access = self.access();
-            let loops: Vec<usize> = access.reductions().map(|r| r.0).collect();
+            let domain = self.iteration_domain();
+            let loops: Vec<usize> = domain.reductions().map(|r| r.0).collect();
             if loops.len() < reduced.len() {
                 return None;
             }
             for (&id, range) in loops.iter().zip(reduced) {
-                let label = label_of(&access, id, &freedom)?;
+                let label = label_of(&domain, id, &freedom)?;
                 if in_result[label] {
                     return None;
                 }
@@ -437,22 +437,22 @@ fn index_of(number: i64, shape: &[usize]) -> Vec<i64> {
 
 /// The label of the dimensions that a loop runs along, an element a step; `None` where it runs along others,
 /// or with another loop.
-fn label_of(access: &Access, id: usize, freedom: &Freedom) -> Option<usize> {
+fn label_of(domain: &IterationDomain, id: usize, freedom: &Freedom) -> Option<usize> {
     let mut found = None;
-    for (indices, labels) in access.operands.iter().zip(&freedom.operands) {
+    for (indices, labels) in domain.operands.iter().zip(&freedom.operands) {
         for (index, label) in indices.iter().zip(labels) {
             let runs = match index {
-                Index::Sum { terms, .. } => terms.iter().any(|(of, _)| *of == id),
-                Index::Digit { of, .. } => *of == id,
-                Index::Whole => false,
+                IndexExpr::Sum { terms, .. } => terms.iter().any(|(of, _)| *of == id),
+                IndexExpr::Digit { of, .. } => *of == id,
+                IndexExpr::Whole => false,
             };
             if !runs {
                 continue;
             }
-            let Index::Sum { terms, offset: 0 } = index else {
+            let IndexExpr::Sum { terms, offset: 0 } = index else {
                 return None;
             };
-            let mut long = terms.iter().filter(|(of, _)| 1 < access.loops[*of].extent);
+            let mut long = terms.iter().filter(|(of, _)| 1 < domain.loops[*of].extent);
             let alone = long.all(|&(of, stride)| of == id && stride == 1);
             if !alone || found.is_some_and(|known| Some(known) != *label) {
                 return None;

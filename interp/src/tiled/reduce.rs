@@ -5,7 +5,7 @@ use super::eval::{Cut, Step};
 use super::part::{Part, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
-use optc_ir::op::access::Index;
+use optc_ir::op::iteration_domain::IndexExpr;
 use optc_ir::{DType, Partial as Combine, Tensor};
 use std::ops::Range;
 
@@ -107,22 +107,22 @@ impl Step<'_> {
         reduced: &[Range<i64>],
         poison: Poison,
     ) -> Result<Vec<Tensor>, OpFailure> {
-        let access = self.access();
-        let loops: Vec<usize> = access.reductions().map(|r| r.0).collect();
+        let domain = self.iteration_domain();
+        let loops: Vec<usize> = domain.reductions().map(|r| r.0).collect();
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for (i, (part, shape)) in self.inputs.iter().zip(self.shapes).enumerate() {
             let all = whole(shape);
             let tensor = widened(part.crop(&all, poison));
             let there = intersection(&part.region, &all);
             let mut kept = all.clone();
-            for (dim, index) in access.operands[i].iter().enumerate() {
-                let Index::Sum { terms, .. } = index else {
+            for (dim, index) in domain.operands[i].iter().enumerate() {
+                let IndexExpr::Sum { terms, .. } = index else {
                     continue;
                 };
                 for (at, range) in loops.iter().zip(reduced) {
                     if terms.iter().any(|(id, _)| id == at) {
                         let mut others = terms.iter().filter(|(id, _)| id != at);
-                        let alone = others.all(|(id, _)| access.loops[*id].extent <= 1);
+                        let alone = others.all(|(id, _)| domain.loops[*id].extent <= 1);
                         // With another loop: all that is there; the other operands are zero for the rest.
                         kept[dim] = if alone {
                             range.clone()

@@ -2,13 +2,13 @@
 
 use crate::attr::AttrDict;
 use crate::diag::Code;
-use crate::op::access::Access;
-use crate::op::access::Partial;
 use crate::op::attributes::Field;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::EvalContext;
 use crate::op::freedom::Freedom;
+use crate::op::iteration_domain::IterationDomain;
+use crate::op::iteration_domain::Partial;
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Structure};
 use crate::op::rearrangement::ViewDims;
@@ -68,8 +68,8 @@ pub trait OpDecl: Send + Sync {
 
     /// The loops; every dimension whole where the operation is not well formed.
     ///
-    /// Read it by [`access_of`].
-    fn access(&self, op: &OpRef<'_>) -> Access;
+    /// Read it by [`iteration_domain_of`].
+    fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain;
 
     /// What executing it moves.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic;
@@ -95,18 +95,18 @@ pub trait OpDecl: Send + Sync {
 
 /// The access of an operation by its declaration; whole where a size is not known.
 #[must_use]
-pub fn access_of(decl: Option<&dyn OpDecl>, op: &OpRef<'_>) -> Access {
+pub fn iteration_domain_of(decl: Option<&dyn OpDecl>, op: &OpRef<'_>) -> IterationDomain {
     let known = |ty: &&Type| ty.as_tensor().is_none_or(|t| t.shape().is_some());
     let all_known = op.operands.iter().chain(&op.results).all(known);
     match decl {
         Some(decl) if all_known => {
-            let access = decl.access(op);
+            let access = decl.iteration_domain(op);
             if access.fits(op) {
                 access
             } else {
-                Access::whole(op)
+                IterationDomain::whole(op)
             }
         }
-        _ => Access::whole(op),
+        _ => IterationDomain::whole(op),
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::attr::AttrDict;
 use crate::diag::{Code, nearest};
-use crate::op::access::{Access, Partial};
 use crate::op::attributes::Field;
 use crate::op::decl::OpDecl;
 use crate::op::effect::Effect;
@@ -10,6 +9,7 @@ use crate::op::error::OpError;
 use crate::op::eval::{Call, EvalContext, Target, believable, bind_dims};
 use crate::op::extents::compatible;
 use crate::op::freedom::Freedom;
+use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Operation, Structure};
 use crate::op::rearrangement::ViewDims;
@@ -92,9 +92,11 @@ impl<T: Operation> OpDecl for Declared<T> {
             None => Freedom::barrier(op),
         }
     }
-    fn access(&self, op: &OpRef<'_>) -> Access {
-        let access = self.well_formed(op).and_then(|t| t.access(op).ok());
-        access.unwrap_or_else(|| Access::whole(op))
+    fn iteration_domain(&self, op: &OpRef<'_>) -> IterationDomain {
+        let access = self
+            .well_formed(op)
+            .and_then(|t| t.iteration_domain(op).ok());
+        access.unwrap_or_else(|| IterationDomain::whole(op))
     }
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         T::read(op).map_or(Traffic::None, |typed| typed.traffic(op))

@@ -4,7 +4,6 @@
 //! An operation is a struct of its attributes that implements [`Operation`]; the registry holds it with its
 //! type erased, as [`OpDecl`]. A user of the library adds an operation by registering one more.
 
-pub mod access;
 mod attributes;
 mod decl;
 mod declared;
@@ -13,6 +12,7 @@ mod error;
 mod eval;
 mod extents;
 mod freedom;
+pub mod iteration_domain;
 mod op_ref;
 mod operation;
 mod rearranged;
@@ -21,14 +21,14 @@ mod registry;
 mod results;
 mod traffic;
 
-pub use access::Partial;
 pub use attributes::{AttrValue, Attributes, Field, FieldValue, missing, read_field};
-pub use decl::{OpDecl, access_of};
+pub use decl::{OpDecl, iteration_domain_of};
 pub use effect::Effect;
 pub use error::OpError;
 pub use eval::{Bindings, Call, EvalContext, Target};
 pub use extents::{compatible, missing_extent, unify};
 pub use freedom::{Freedom, FreedomClass, Label, Role};
+pub use iteration_domain::Partial;
 pub use op_ref::{Inferred, OpRef};
 pub use operation::{Known, Operation, Structure, not_a_rearrangement};
 pub use rearrangement::ViewDims;

@@ -1,12 +1,12 @@
 //! The trait of operations: a typed struct of attributes and everything the compiler asks of it.
 
 use crate::diag::Code;
-use crate::op::access::{Access, Partial};
 use crate::op::attributes::Attributes;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::Call;
 use crate::op::freedom::Freedom;
+use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
@@ -97,8 +97,8 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     ///
     /// # Errors
     /// A constraint does not hold; then every dimension is touched whole.
-    fn access(&self, op: &OpRef<'_>) -> Result<Access, OpError> {
-        Ok(Access::of_freedom(op, &self.freedom(op)))
+    fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
+        Ok(IterationDomain::of_freedom(op, &self.freedom(op)))
     }
 
     /// What executing it moves.
@@ -118,7 +118,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// How partial results become one, if it may be cut along what it adds up: by default as its
     /// loops say.
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial> {
-        self.access(op).ok()?.partial()
+        self.iteration_domain(op).ok()?.partial()
     }
 
     /// The operand that it only rearranges, given the operands that are constants: the other side of a

@@ -1,6 +1,6 @@
 //! The loops of reshapes and transposes: the digits that both sides share.
 
-use crate::op::access::{Access, Index, LoopKind};
+use crate::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 
 /// A run of positions of a row-major shape: those of stride `low` to below `high`.
 #[derive(Clone, Copy, Debug)]
@@ -84,32 +84,37 @@ fn common(a: &[Place], b: &[Place]) -> Vec<Digit> {
     digits
 }
 
-impl Access {
+impl IterationDomain {
     /// The loops of: reshape `operand` to `shape`, transpose by `perm`, reshape to `result`.
     ///
     /// A dimension that one side splits and the other merges has a loop a digit. Where a reshape
     /// cuts in ways that have no common refinement (3, 4 to 4, 3), one loop runs over the elements
     /// in row-major order; with a transpose beside it such dimensions are whole.
     #[must_use]
-    pub fn rearranged(operand: &[u64], shape: &[u64], perm: &[usize], result: &[u64]) -> Access {
-        let mut access = Access {
-            operands: vec![vec![Index::Whole; operand.len()]],
-            results: vec![vec![Index::Whole; result.len()]],
-            ..Access::default()
+    pub fn rearranged(
+        operand: &[u64],
+        shape: &[u64],
+        perm: &[usize],
+        result: &[u64],
+    ) -> IterationDomain {
+        let mut domain = IterationDomain {
+            operands: vec![vec![IndexExpr::Whole; operand.len()]],
+            results: vec![vec![IndexExpr::Whole; result.len()]],
+            ..IterationDomain::default()
         };
         let volume = |dims: &[u64]| dims.iter().try_fold(1u64, |a, &n| a.checked_mul(n));
         let total = volume(operand).filter(|&n| 0 < n);
         let same = total.is_some() && volume(shape) == total && volume(result) == total;
         if !same || perm.len() != shape.len() || perm.iter().any(|&p| shape.len() <= p) {
-            return access;
+            return domain;
         }
         let long: Vec<usize> = perm.iter().copied().filter(|&p| shape[p] != 1).collect();
         if long.is_sorted() {
-            access.reshaped(operand, result);
+            domain.reshaped(operand, result);
         } else {
-            access.permuted(operand, shape, perm, result);
+            domain.permuted(operand, shape, perm, result);
         }
-        access
+        domain
     }
 
     fn reshaped(&mut self, operand: &[u64], result: &[u64]) {
@@ -118,14 +123,14 @@ impl Access {
         for digit in &digits {
             self.add(digit.extent(), LoopKind::Parallel);
         }
-        let index = |place: Place, size: u64, loops: &[crate::op::access::Loop]| {
+        let index = |place: Place, size: u64, loops: &[crate::op::iteration_domain::Loop]| {
             if size == 1 {
-                return Index::zero();
+                return IndexExpr::zero();
             }
             let torn = digits.iter().position(|d| d.torn && d.holds(place));
             if let Some(id) = torn {
                 let by = place.low / digits[id].low;
-                return Index::Digit {
+                return IndexExpr::Digit {
                     of: id,
                     by,
                     extent: size,
@@ -133,7 +138,7 @@ impl Access {
             }
             let own = digits.iter().enumerate().filter(|(_, d)| d.is_in(place));
             let ids: Vec<usize> = own.map(|(id, _)| id).collect();
-            Index::merged(&ids, loops)
+            IndexExpr::merged(&ids, loops)
         };
         for (d, (&place, &size)) in x.iter().zip(operand).enumerate() {
             self.operands[0][d] = index(place, size, &self.loops);
@@ -179,9 +184,9 @@ impl Access {
             let whole = digits.iter().any(|d| d.torn && d.holds(place));
             let ids: Option<Vec<Vec<usize>>> = own.map(|(_, part)| part.clone()).collect();
             self.operands[0][d] = match ids {
-                _ if size == 1 => Index::zero(),
-                Some(ids) if !whole => Index::merged(&ids.concat(), &self.loops),
-                _ => Index::Whole,
+                _ if size == 1 => IndexExpr::zero(),
+                Some(ids) if !whole => IndexExpr::merged(&ids.concat(), &self.loops),
+                _ => IndexExpr::Whole,
             };
         }
         for (d, (&place, &size)) in y.iter().zip(result).enumerate() {
@@ -189,9 +194,9 @@ impl Access {
             let whole = fine.iter().any(|d| d.torn && d.holds(place));
             let ids: Option<Vec<usize>> = own.map(|(_, id)| *id).collect();
             self.results[0][d] = match ids {
-                _ if size == 1 => Index::zero(),
-                Some(ids) if !whole => Index::merged(&ids, &self.loops),
-                _ => Index::Whole,
+                _ if size == 1 => IndexExpr::zero(),
+                Some(ids) if !whole => IndexExpr::merged(&ids, &self.loops),
+                _ => IndexExpr::Whole,
             };
         }
     }

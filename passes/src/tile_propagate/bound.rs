@@ -3,7 +3,7 @@
 use crate::tile_propagate::carry::{Carried, Given, carry};
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source};
 use crate::tile_propagate::stored::bytes_of;
-use optc_ir::op::access::{Access, Index};
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_tile::Tiling;
 use optc_tile::{Steps, Tile};
 use std::collections::BTreeMap;
@@ -49,14 +49,14 @@ fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
     let mut reads: Vec<Vec<Vec<Read>>> = results.collect();
     let mut inputs: Vec<Vec<Read>> = vec![Vec::new(); local.inputs.len()];
     for (at, op) in local.ops.iter().enumerate().rev() {
-        let access = &op.kind.access;
+        let domain = &op.kind.domain;
         let pieces = &carried.steps[at];
         // The largest share that is needed of what the steps make of a result: of the operands as large a
         // share is.
         let mut share = (0u64, 1u64);
         for (r, shape) in op.kind.results.iter().enumerate() {
             let made = pieces.iter().map(|steps| {
-                let made = access.result(r, steps, &shape.dims, &[]).tile;
+                let made = domain.result(r, steps, &shape.dims, &[]).tile;
                 inside(&made, &shape.dims)
             });
             let all = made.fold(0, u64::saturating_add).max(1);
@@ -71,7 +71,7 @@ fn needed_inputs(local: &Local, carried: &Carried) -> Vec<u64> {
         for (i, source) in op.operands.iter().enumerate() {
             let dims = &op.kind.operands[i].dims;
             for steps in pieces {
-                let read = Read::of(access, i, steps, dims, share);
+                let read = Read::of(domain, i, steps, dims, share);
                 match *source {
                     Source::Inside(from, r) => reads[from][r].push(read),
                     Source::Outside(id) => inputs[id].push(read),
@@ -108,14 +108,20 @@ struct Read {
 
 impl Read {
     /// What the steps read, of which a share is needed.
-    fn of(access: &Access, operand: usize, steps: &Steps, dims: &[u64], share: (u64, u64)) -> Read {
-        let region = access.operand(operand, steps, dims, &[]);
+    fn of(
+        domain: &IterationDomain,
+        operand: usize,
+        steps: &Steps,
+        dims: &[u64],
+        share: (u64, u64),
+    ) -> Read {
+        let region = domain.operand(operand, steps, dims, &[]);
         let box_of = |d: usize| {
             let span = &region.tile.0[d];
             Some((span.start.as_number()?, span.extent, 1))
         };
-        let set = |(d, index): (usize, &Index)| match index {
-            Index::Sum { terms, offset } => match terms.as_slice() {
+        let set = |(d, index): (usize, &IndexExpr)| match index {
+            IndexExpr::Sum { terms, offset } => match terms.as_slice() {
                 [] => Some((*offset, 1, 1)),
                 &[(id, stride)] if 0 < stride => {
                     let step = steps.spans.get(id)?;
@@ -124,11 +130,11 @@ impl Read {
                 }
                 _ => None,
             },
-            Index::Whole => Some((0, dims[d], 1)),
-            Index::Digit { .. } => None,
+            IndexExpr::Whole => Some((0, dims[d], 1)),
+            IndexExpr::Digit { .. } => None,
         };
         let full = region.needed == region.tile.elements();
-        let index = access.operands.get(operand).map_or(&[][..], Vec::as_slice);
+        let index = domain.operands.get(operand).map_or(&[][..], Vec::as_slice);
         let sets = index.iter().enumerate();
         let sets = sets.map(|(d, i)| {
             let elements = if full { box_of(d) } else { set((d, i)) };

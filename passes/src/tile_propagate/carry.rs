@@ -193,11 +193,11 @@ impl<'a> Walk<'a> {
             let mut results: Vec<Vec<Tile>> = Vec::with_capacity(pieces.len());
             let mut all_steps = Vec::with_capacity(pieces.len());
             for (number, mut piece) in pieces.into_iter().enumerate() {
-                let mut steps = kind.access.steps(&piece, reduce, &shapes, self.grid);
+                let mut steps = kind.domain.steps(&piece, reduce, &shapes, self.grid);
                 if steps.is_err() && given[at].results.is_none() {
                     // More than is asked for: what cannot be cut so.
-                    piece = kind.access.around(&piece, &shapes, self.grid);
-                    steps = kind.access.steps(&piece, reduce, &shapes, self.grid);
+                    piece = kind.domain.around(&piece, &shapes, self.grid);
+                    steps = kind.domain.steps(&piece, reduce, &shapes, self.grid);
                 }
                 let steps = steps.map_err(|fault| Stuck {
                     op: at,
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
         let op = &self.local.ops[at];
         for (i, source) in op.operands.iter().enumerate() {
             let shape = &op.kind.operands[i].dims;
-            let region = op.kind.access.operand(i, steps, shape, self.grid).tile;
+            let region = op.kind.domain.operand(i, steps, shape, self.grid).tile;
             if MAX_TERMS < terms(&region) {
                 return Err(Stuck {
                     op: at,
@@ -328,7 +328,7 @@ impl<'a> Walk<'a> {
                 }
                 let made = match shapes.len() {
                     1 => vec![tile.clone()],
-                    _ => op.kind.access.made_for(r, tile, &shapes, self.grid)?,
+                    _ => op.kind.domain.made_for(r, tile, &shapes, self.grid)?,
                 };
                 let holds = |big: &[Tile], small: &[Tile]| {
                     let mut pairs = big.iter().zip(small).zip(&shapes);
@@ -359,7 +359,7 @@ impl<'a> Walk<'a> {
             return false;
         }
         let count = |tiles: &[Tile]| {
-            let steps = op.kind.access.steps(tiles, &[], shapes, self.grid).ok()?;
+            let steps = op.kind.domain.steps(tiles, &[], shapes, self.grid).ok()?;
             let extents = steps.spans.iter().map(|s| s.extent);
             Some(extents.fold(1u64, u64::saturating_mul))
         };
@@ -427,11 +427,11 @@ impl<'a> Walk<'a> {
             };
             for piece in known[from].iter().flatten() {
                 let shape = &kind.operands[i].dims;
-                let steps = kind.access.steps_within(i, &piece[r], shape, self.grid);
+                let steps = kind.domain.steps_within(i, &piece[r], shape, self.grid);
                 let Some(steps) = steps else { continue };
                 let results = shapes.iter().enumerate();
                 let results =
-                    results.map(|(r, s)| kind.access.result(r, &steps, s, self.grid).tile);
+                    results.map(|(r, s)| kind.domain.result(r, &steps, s, self.grid).tile);
                 let results: Vec<Tile> = results.collect();
                 if results.iter().any(|tile| MAX_TERMS < terms(tile)) {
                     continue;
@@ -471,7 +471,7 @@ impl<'a> Walk<'a> {
             };
             let needed = op
                 .kind
-                .access
+                .domain
                 .operand(i, steps, &shape.dims, self.grid)
                 .tile;
             if needed.is_outside(&shape.dims, self.grid) {

@@ -157,15 +157,15 @@ impl Aims {
 fn read_in_parts(local: &Local) -> impl Iterator<Item = usize> + '_ {
     let mut readers = vec![0usize; local.ops.len()];
     for op in &local.ops {
-        let access = &op.kind.access;
+        let domain = &op.kind.domain;
         let all = Steps {
-            spans: access.loops.iter().map(|l| Span::whole(l.extent)).collect(),
+            spans: domain.loops.iter().map(|l| Span::whole(l.extent)).collect(),
             exact: true,
         };
         for (i, source) in op.operands.iter().enumerate() {
             if let Source::Inside(from, 0) = *source {
                 let dims = &op.kind.operands[i].dims;
-                let read = access.operand(i, &all, dims, &[]).tile;
+                let read = domain.operand(i, &all, dims, &[]).tile;
                 let part = read.0.iter().zip(dims).any(|(s, &n)| !s.is_whole(n));
                 readers[from] += usize::from(part);
             }
@@ -498,8 +498,8 @@ impl Search<'_> {
                 Which::Sum(which) => {
                     let reduce = &mut given[place.op].reduce;
                     if reduce.is_empty() {
-                        let access = &self.local.ops[place.op].kind.access;
-                        let all = access.reductions().map(|(_, n, _)| Span::whole(n));
+                        let domain = &self.local.ops[place.op].kind.domain;
+                        let all = domain.reductions().map(|(_, n, _)| Span::whole(n));
                         reduce.extend(all);
                     }
                     reduce[which] = span.clone();
@@ -643,7 +643,7 @@ pub(crate) fn op_tiles(
                     return None;
                 };
                 let shape = &op.kind.operands[i].dims;
-                let needed = op.kind.access.operand(i, &steps, shape, grid).tile;
+                let needed = op.kind.domain.operand(i, &steps, shape, grid).tile;
                 let mut blocks = carried.inputs[id].iter();
                 let block = blocks.find(|block| block.holds(&needed, shape, grid))?;
                 (*block != needed).then(|| block.clone())
@@ -713,7 +713,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
     }
     let mut sums = 0;
     for (at, op) in local.ops.iter().enumerate().rev() {
-        for (which, (_, extent, _)) in op.kind.access.reductions().enumerate() {
+        for (which, (_, extent, _)) in op.kind.domain.reductions().enumerate() {
             let (mut sizes, mut fine) = block_sizes(extent, limits.padding.1, limits);
             for list in [&mut sizes, &mut fine] {
                 list.retain(|&size| extent.div_ceil(size) <= MOST_PARTS);
@@ -737,7 +737,7 @@ fn places(local: &Local, root: usize, limits: &Limits) -> Vec<Place> {
 /// The softmax that a sum reads alone, along the axis that it accumulates over: it can be computed online,
 /// along the parts of the sum.
 fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
-    let access = &local.ops[at].kind.access;
+    let domain = &local.ops[at].kind.domain;
     let sources = local.ops[at].operands.iter().enumerate();
     sources
         .filter_map(|(i, source)| match *source {
@@ -749,10 +749,10 @@ fn online(local: &Local, at: usize, which: usize) -> Option<usize> {
             let reads = |s: &&Source| matches!(**s, Source::Inside(f, _) if f == from);
             let users = local.ops.iter().flat_map(|o| &o.operands);
             let alone = users.filter(reads).count() == 1 && !op.live_out[0];
-            let along = op.kind.access.running_dim();
+            let along = op.kind.domain.online_dim();
             alone
                 && along.is_some_and(|dim| {
-                    access.reduction_along(i, dim) == Some(which) && access.kept(i, dim).is_some()
+                    domain.reduction_along(i, dim) == Some(which) && domain.kept(i, dim).is_some()
                 })
         })
         .map(|(_, from)| from)

@@ -4,7 +4,7 @@ use crate::tile_propagate::carry::Carried;
 use crate::tile_propagate::limits::Limits;
 use crate::tile_propagate::local::{Local, LocalOp, Shape, Source, WIDE};
 use crate::tile_propagate::stored::bytes_of;
-use optc_ir::op::access::Loop;
+use optc_ir::op::iteration_domain::Loop;
 use optc_tile::{Axis, Order, Span, Steps, Tile};
 
 /// What a plan costs.
@@ -23,7 +23,7 @@ pub(crate) struct Cost {
 /// The steps of all loops of a group without tiles.
 pub(crate) fn work_untiled(local: &Local) -> u64 {
     let loops = |op: &crate::tile_propagate::local::LocalOp| {
-        let extents = op.kind.access.loops.iter().map(|l| l.extent);
+        let extents = op.kind.domain.loops.iter().map(|l| l.extent);
         extents.fold(1u64, u64::saturating_mul)
     };
     local.ops.iter().map(loops).fold(0, u64::saturating_add)
@@ -213,7 +213,7 @@ pub(crate) fn cost(
     };
     for (op, steps) in local.ops.iter().zip(&carried.steps) {
         let work = steps.iter();
-        let work = work.map(|steps| work_of(steps, &op.kind.access.loops, &grid));
+        let work = work.map(|steps| work_of(steps, &op.kind.domain.loops, &grid));
         out.work = work.fold(out.work, u64::saturating_add);
     }
     out.footprint = footprint(local, carried, axes, &grid, limits);
@@ -290,14 +290,14 @@ fn footprint(
 
 /// Whether a program has a part alone of a sum that the operation is.
 fn accumulates(op: &LocalOp, steps: &Steps) -> bool {
-    let mut sums = op.kind.access.reductions();
+    let mut sums = op.kind.domain.reductions();
     sums.any(|(id, size, _)| !steps.spans[id].is_whole(size))
 }
 
 /// The dimension along which an operation is computed online, from program to program, if it is.
 fn online_dim(op: &LocalOp, steps: &Steps) -> Option<usize> {
-    let (id, size) = op.kind.access.running()?;
-    let dim = op.kind.access.running_dim()?;
+    let (id, size) = op.kind.domain.online()?;
+    let dim = op.kind.domain.online_dim()?;
     (!steps.spans[id].is_whole(size)).then_some(dim)
 }
 

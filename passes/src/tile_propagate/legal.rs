@@ -113,7 +113,7 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
         });
         let operands: Vec<usize> = makers.flatten().copied().collect();
         let sum = Sum::of(&given.reduce, grid);
-        let results = sum.complete_after(&op.kind.access, operands.clone());
+        let results = sum.complete_after(&op.kind.domain, operands.clone());
         all.push(Completion {
             operands,
             sum,
@@ -125,7 +125,7 @@ fn completion(local: &Local, given: &[Given], grid: &[u64]) -> Vec<Completion> {
 
 /// Whether the operation is computed online, part by part of its axis.
 fn is_online(local: &Local, given: &[Given], at: usize) -> bool {
-    local.ops[at].kind.access.running().is_some() && !given[at].reduce.is_empty()
+    local.ops[at].kind.domain.online().is_some() && !given[at].reduce.is_empty()
 }
 
 /// Whether it reads what is computed online.

@@ -2,8 +2,8 @@
 
 use crate::tile_propagate::stored::{Stored, bytes_of};
 use optc_ir::analysis::{self, Order};
-use optc_ir::op::access::Access;
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::IterationDomain;
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{Func, Op, Registry, Structure, TensorType, Type, Value};
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ type FastMap<K, V> = indexmap::IndexMap<K, V, FxBuildHasher>;
 pub(crate) struct Kind {
     /// A number of its own for each spelling.
     pub(crate) id: u32,
-    pub(crate) access: Access,
+    pub(crate) domain: IterationDomain,
     pub(crate) operands: Vec<Shape>,
     pub(crate) results: Vec<Shape>,
     /// Whether it moves nothing by itself: its result is the operand under another name.
@@ -112,7 +112,7 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
     let view = renames && decl.is_some_and(|d| d.traffic(&op_ref) == optc_ir::Traffic::None);
     Kind {
         id,
-        access: access_of(decl, &op_ref),
+        domain: iteration_domain_of(decl, &op_ref),
         operands: operands.unwrap_or_default(),
         results: results.unwrap_or_default(),
         free: view,

@@ -21,7 +21,7 @@
 //!    cut, into what blocks, in which order, by what the plan costs (`cost`) where the target takes it
 //!    (`legal`, `limits`).
 //! 3. The tile of the last result is carried through the group (`carry`), from results to operands and back,
-//!    by the loops that the operations declare ([`optc_ir::op::access::Access`]).
+//!    by the loops that the operations declare ([`optc_ir::op::iteration_domain::IterationDomain`]).
 //! 4. An axis of the grid that is cut finer than a digit of a reshape becomes two nested axes, so that
 //!    every tile starts at a sum.
 //! 5. The plan is written as attributes ([`optc_tile::plan`]).
@@ -30,7 +30,7 @@
 //! operations of them without a tile get the one that follows.
 //!
 //! # Soundness
-//! 1. A tile of an operand holds all that the tiles of its users read ([`optc_ir::op::access::Access::steps`]).
+//! 1. A tile of an operand holds all that the tiles of its users read ([`optc_tile::Tiling::steps`]).
 //! 2. What leaves a group is covered by the tiles of its programs, and a sum is read when it is complete;
 //!    the verifier checks the second by itself.
 //! 3. A group waits for nothing that waits for it.

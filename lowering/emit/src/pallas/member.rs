@@ -3,8 +3,8 @@
 use super::cx::{Cx, Reason};
 use super::form::stated_pads;
 use super::rearrange::rearranged;
-use optc_ir::op::access::{Access, Index, LoopKind};
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{AttrDict, Attributes, Op, OpRef, Operation, Partial, Value};
 use optc_ops::{AvgPool, Concat, Conv, MaxPool, Pad, Reduce, ReduceKind};
 use optc_tile::{
@@ -87,19 +87,19 @@ fn member<'s>(
         }
     }
     let op_ref = cx.func.op_ref(schedule.op);
-    let access = access_of(cx.registry.get(&data.name), &op_ref);
+    let domain = iteration_domain_of(cx.registry.get(&data.name), &op_ref);
     let Regions {
         tiles,
         inner,
         window,
         pads,
-    } = regions(cx, grid, schedule.op, part, &access)?;
+    } = regions(cx, grid, schedule.op, part, &domain)?;
     let mut operands = Vec::with_capacity(tiles.len());
     for ((i, tile), read) in tiles.into_iter().enumerate().zip(&part.operands) {
         let shape = cx.shape(read.value)?;
         let window = window.as_ref().filter(|_| i == 0);
         let fill = match window {
-            _ if access.running().is_some() => Some("-jnp.inf"),
+            _ if domain.online().is_some() => Some("-jnp.inf"),
             Some(window) => Some(window.fill),
             None => fill_of(&op_ref, schedule.combine),
         };
@@ -109,7 +109,7 @@ fn member<'s>(
             low < 0 || shape[d].cast_signed() < end
         };
         let dims: Vec<usize> = (0..shape.len())
-            .filter(|&d| reaches(d) && counts(&access, &part.steps, i, d, window.is_some()))
+            .filter(|&d| reaches(d) && counts(&domain, &part.steps, i, d, window.is_some()))
             .collect();
         let fill = fill.filter(|_| !dims.is_empty()).map(|f| (f, dims));
         operands.push(operand(read, makers, tile, &shape, grid, fill));
@@ -169,7 +169,7 @@ fn regions(
     grid: &[u64],
     op: Op,
     part: &PartSchedule,
-    access: &Access,
+    domain: &IterationDomain,
 ) -> Result<Regions, Reason> {
     let data = &cx.func.ops[op];
     let op_ref = cx.func.op_ref(op);
@@ -192,8 +192,8 @@ fn regions(
     let mut tiles = Vec::with_capacity(data.operands.len());
     for (i, &operand) in data.operands.iter().enumerate() {
         let shape = cx.shape(operand)?;
-        let mut tile = access.operand(i, &part.steps, &shape, grid).tile;
-        for (span, index) in tile.0.iter_mut().zip(&access.operands[i]) {
+        let mut tile = domain.operand(i, &part.steps, &shape, grid).tile;
+        for (span, index) in tile.0.iter_mut().zip(&domain.operands[i]) {
             *span = unclipped(index, &part.steps).unwrap_or_else(|| span.clone());
         }
         if outer {
@@ -221,8 +221,8 @@ fn regions(
 }
 
 /// The elements that steps address, also those outside of the dimension.
-fn unclipped(index: &Index, steps: &Steps) -> Option<Span> {
-    let Index::Sum { terms, offset } = index else {
+fn unclipped(index: &IndexExpr, steps: &Steps) -> Option<Span> {
+    let IndexExpr::Sum { terms, offset } = index else {
         return None;
     };
     let (mut start, mut extent) = (Expr::number(*offset), 1);
@@ -309,16 +309,22 @@ fn fill_of(op: &OpRef<'_>, combine: Option<Partial>) -> Option<&'static str> {
 
 /// Whether what lies outside along a dimension would count: a cut reduction runs over it, or a
 /// window.
-fn counts(access: &Access, steps: &Steps, operand: usize, dim: usize, window: bool) -> bool {
-    let Some(Index::Sum { terms, .. }) = access.operands.get(operand).and_then(|o| o.get(dim))
+fn counts(
+    domain: &IterationDomain,
+    steps: &Steps,
+    operand: usize,
+    dim: usize,
+    window: bool,
+) -> bool {
+    let Some(IndexExpr::Sum { terms, .. }) = domain.operands.get(operand).and_then(|o| o.get(dim))
     else {
         return false;
     };
-    terms.iter().any(|(id, _)| match access.loops[*id].kind {
-        LoopKind::Reduce(_) | LoopKind::Running => steps
+    terms.iter().any(|(id, _)| match domain.loops[*id].kind {
+        LoopKind::Reduce(_) | LoopKind::Online => steps
             .spans
             .get(*id)
-            .is_some_and(|s| s.start.as_number() != Some(0) || access.loops[*id].extent < s.extent),
+            .is_some_and(|s| s.start.as_number() != Some(0) || domain.loops[*id].extent < s.extent),
         LoopKind::Inner => window,
         LoopKind::Parallel => false,
     })

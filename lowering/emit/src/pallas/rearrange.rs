@@ -2,7 +2,7 @@
 
 use super::cx::{Cx, Reason, shape_of};
 use super::words::tuple;
-use optc_ir::op::access_of;
+use optc_ir::op::iteration_domain_of;
 use optc_ir::{Attributes, DType, Dim, Op, OpRef, Operation, Registry, Type};
 use optc_ops::Reshape;
 use optc_tile::{Span, Tile, Tiling};
@@ -59,11 +59,11 @@ fn reshaped(
         results: vec![&b],
         props: &props,
     };
-    let access = access_of(registry.get(Reshape::NAME), &op);
-    let steps = access
+    let domain = iteration_domain_of(registry.get(Reshape::NAME), &op);
+    let steps = domain
         .steps(std::slice::from_ref(tile), &[], &[to], grid)
         .map_err(|e| e.to_string())?;
-    let region = access.operand(0, &steps, from, grid);
+    let region = domain.operand(0, &steps, from, grid);
     let (found, wanted) = (region.tile.elements(), tile.elements());
     if found != wanted {
         return Err(format!(

@@ -1,23 +1,24 @@
-//! The iteration space of an operation: its loops, and what they touch of each operand and result.
+//! The iteration domain of an operation: its loops, and the indexing maps by which they touch each operand
+//! and result.
 
 use crate::op::freedom::{Freedom, FreedomClass, Label, Role};
 use crate::op::op_ref::OpRef;
 use crate::types::Type;
 
-/// The loops of an operation and how each dimension of its operands and results is addressed.
+/// The loops of an operation and the indexing map of each operand and result: an expression a dimension.
 ///
 /// One step of all loops reads one element of each operand and writes one of each result. A result
 /// element is written by one step for each step of the loops that are no [`LoopKind::Parallel`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Access {
+pub struct IterationDomain {
     /// The loops.
     pub loops: Vec<Loop>,
-    /// Per operand, per dimension.
-    pub operands: Vec<Vec<Index>>,
-    /// Per result, per dimension.
-    pub results: Vec<Vec<Index>>,
-    /// Operands that count in the first step of a cut reduction alone, as a bias does.
-    pub first_only: Vec<usize>,
+    /// The indexing map of each operand.
+    pub operands: Vec<Vec<IndexExpr>>,
+    /// The indexing map of each result.
+    pub results: Vec<Vec<IndexExpr>>,
+    /// Operands that are added once to a reduction, however it is cut, as a bias is.
+    pub epilogue: Vec<usize>,
 }
 
 /// One loop.
@@ -36,12 +37,12 @@ pub enum LoopKind {
     Parallel,
     /// The steps are combined; may be cut if the parts are combined too.
     Reduce(Combine),
-    /// Never cut: the steps of a window, an axis that is worked along.
+    /// Sequential, never cut: the steps of a window, an axis that an operation needs whole.
     Inner,
-    /// Worked along, and may be cut where what reads the result adds up over the same part: with the
+    /// Sequential, and may be cut where what reads the result accumulates over the same part: with the
     /// greatest and the sum of what was read so far a softmax gives parts that are right up to a
     /// factor, which the sum makes good.
-    Running,
+    Online,
 }
 
 /// How the parts of a cut reduction are combined.
@@ -85,7 +86,7 @@ impl From<Combine> for Partial {
 
 /// The element of one dimension that a step of the loops touches.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Index {
+pub enum IndexExpr {
     /// The sum of `loop * stride` and a number; outside of the dimension there is no element. No
     /// term: the element `offset`.
     Sum {
@@ -107,17 +108,17 @@ pub enum Index {
     Whole,
 }
 
-impl Index {
+impl IndexExpr {
     /// The step of one loop.
     #[must_use]
-    pub fn of(id: usize) -> Index {
-        Index::shifted(id, 1, 0)
+    pub fn of(id: usize) -> IndexExpr {
+        IndexExpr::shifted(id, 1, 0)
     }
 
     /// `loop * stride + offset`.
     #[must_use]
-    pub fn shifted(id: usize, stride: i64, offset: i64) -> Index {
-        Index::Sum {
+    pub fn shifted(id: usize, stride: i64, offset: i64) -> IndexExpr {
+        IndexExpr::Sum {
             terms: vec![(id, stride)],
             offset,
         }
@@ -125,8 +126,8 @@ impl Index {
 
     /// Always element 0.
     #[must_use]
-    pub fn zero() -> Index {
-        Index::Sum {
+    pub fn zero() -> IndexExpr {
+        IndexExpr::Sum {
             terms: Vec::new(),
             offset: 0,
         }
@@ -135,7 +136,7 @@ impl Index {
     /// Several loops as the digits of one number, the first one most significant; their extents are
     /// looked up.
     #[must_use]
-    pub fn merged(ids: &[usize], loops: &[Loop]) -> Index {
+    pub fn merged(ids: &[usize], loops: &[Loop]) -> IndexExpr {
         let mut stride = 1i64;
         let mut terms = Vec::with_capacity(ids.len());
         for &id in ids.iter().rev() {
@@ -144,24 +145,24 @@ impl Index {
             stride = stride.saturating_mul(i64::try_from(extent).unwrap_or(i64::MAX));
         }
         terms.reverse();
-        Index::Sum { terms, offset: 0 }
+        IndexExpr::Sum { terms, offset: 0 }
     }
 }
 
-impl Access {
+impl IterationDomain {
     /// Every dimension whole.
     #[must_use]
-    pub fn whole(op: &OpRef<'_>) -> Access {
-        let blank = |types: &[&Type]| -> Vec<Vec<Index>> {
+    pub fn whole(op: &OpRef<'_>) -> IterationDomain {
+        let blank = |types: &[&Type]| -> Vec<Vec<IndexExpr>> {
             let rank = |t: &&Type| t.as_tensor().map_or(0, |t| t.rank());
             let all = types.iter().map(rank);
-            all.map(|rank| vec![Index::Whole; rank]).collect()
+            all.map(|rank| vec![IndexExpr::Whole; rank]).collect()
         };
-        Access {
+        IterationDomain {
             loops: Vec::new(),
             operands: blank(&op.operands),
             results: blank(&op.results),
-            first_only: Vec::new(),
+            epilogue: Vec::new(),
         }
     }
 
@@ -175,7 +176,7 @@ impl Access {
     pub fn reductions(&self) -> impl Iterator<Item = (usize, u64, Combine)> + '_ {
         let reduce = |(id, l): (usize, &Loop)| match l.kind {
             LoopKind::Reduce(combine) => Some((id, l.extent, combine)),
-            LoopKind::Parallel | LoopKind::Inner | LoopKind::Running => None,
+            LoopKind::Parallel | LoopKind::Inner | LoopKind::Online => None,
         };
         self.loops.iter().enumerate().filter_map(reduce)
     }
@@ -189,37 +190,34 @@ impl Access {
         agree.then(|| first.into())
     }
 
-    /// The loop that runs on, and its extent.
+    /// The loop that may be computed online, and its extent.
     #[must_use]
-    pub fn running(&self) -> Option<(usize, u64)> {
-        let at = self
-            .loops
-            .iter()
-            .position(|l| l.kind == LoopKind::Running)?;
+    pub fn online(&self) -> Option<(usize, u64)> {
+        let at = self.loops.iter().position(|l| l.kind == LoopKind::Online)?;
         Some((at, self.loops[at].extent))
     }
 
-    /// The elements of each sum that may be cut, as `reduce` of a tile has them: of the loop that runs on,
-    /// or of the reductions.
+    /// The elements of each sum that may be cut, as `reduce` of a tile has them: of the loop that may be computed
+    /// online, or of the reductions.
     #[must_use]
     pub fn sums(&self) -> Vec<u64> {
-        match self.running() {
+        match self.online() {
             Some((_, size)) => vec![size],
             None => self.reductions().map(|(_, size, _)| size).collect(),
         }
     }
 
-    /// The dimension of the first result that the loop which runs on goes along.
+    /// The dimension of the first result along which it may be computed online.
     #[must_use]
-    pub fn running_dim(&self) -> Option<usize> {
-        let (id, _) = self.running()?;
+    pub fn online_dim(&self) -> Option<usize> {
+        let (id, _) = self.online()?;
         self.results
             .first()?
             .iter()
-            .position(|i| *i == Index::of(id))
+            .position(|i| *i == IndexExpr::of(id))
     }
 
-    /// Where the dimensions of an operand stand in the only result, if the operation adds up along
+    /// Where the dimensions of an operand stand in the only result, if the operation accumulates along
     /// `along` of it and along nothing else of it: none for `along` itself and for extents of 1. Then
     /// a factor for each row of the operand is a factor for each element of the result.
     #[must_use]
@@ -228,12 +226,12 @@ impl Access {
             return None;
         };
         // A bias would be scaled with the sum.
-        if !self.first_only.is_empty() {
+        if !self.epilogue.is_empty() {
             return None;
         }
         let mut out = Vec::new();
         for (d, index) in self.operands.get(operand)?.iter().enumerate() {
-            let Index::Sum { terms, offset: 0 } = index else {
+            let IndexExpr::Sum { terms, offset: 0 } = index else {
                 return None;
             };
             out.push(match terms.as_slice() {
@@ -242,7 +240,7 @@ impl Access {
                     LoopKind::Reduce(Combine::Add) => None,
                     _ => return None,
                 },
-                &[(id, 1)] => Some(result.iter().position(|i| *i == Index::of(id))?),
+                &[(id, 1)] => Some(result.iter().position(|i| *i == IndexExpr::of(id))?),
                 _ => return None,
             });
         }
@@ -254,26 +252,26 @@ impl Access {
     pub fn reduction_along(&self, operand: usize, dim: usize) -> Option<usize> {
         let index = self.operands.get(operand)?.get(dim)?;
         self.reductions()
-            .position(|(id, ..)| *index == Index::of(id))
+            .position(|(id, ..)| *index == IndexExpr::of(id))
     }
 
     /// What the layout freedom of an operation says: parallel labels with one extent are loops, what
     /// a contraction sums over is a reduction, and everything else is whole.
     #[must_use]
-    pub fn of_freedom(op: &OpRef<'_>, freedom: &Freedom) -> Access {
-        let mut access = Access::whole(op);
+    pub fn of_freedom(op: &OpRef<'_>, freedom: &Freedom) -> IterationDomain {
+        let mut domain = IterationDomain::whole(op);
         let class = freedom.class;
         if !matches!(class, FreedomClass::Ordered | FreedomClass::Contract) {
-            return access;
+            return domain;
         }
         let loops = label_loops(op, freedom);
         let ids: Vec<Option<usize>> = loops
             .iter()
-            .map(|l| l.map(|l| access.add(l.extent, l.kind)))
+            .map(|l| l.map(|l| domain.add(l.extent, l.kind)))
             .collect();
         let sides = [
-            (&op.operands, &freedom.operands, &mut access.operands),
-            (&op.results, &freedom.results, &mut access.results),
+            (&op.operands, &freedom.operands, &mut domain.operands),
+            (&op.results, &freedom.results, &mut domain.results),
         ];
         for (types, marks, indices) in sides {
             for ((ty, marks), indices) in types.iter().zip(marks).zip(indices) {
@@ -282,14 +280,14 @@ impl Access {
                 };
                 for ((dim, mark), index) in tensor.dims.iter().zip(marks).zip(indices) {
                     match mark.and_then(|label| ids.get(label).copied().flatten()) {
-                        Some(id) => *index = Index::of(id),
-                        None if mark.is_none() && dim.is_one() => *index = Index::zero(),
+                        Some(id) => *index = IndexExpr::of(id),
+                        None if mark.is_none() && dim.is_one() => *index = IndexExpr::zero(),
                         None => {}
                     }
                 }
             }
         }
-        access
+        domain
     }
 }
 
@@ -334,7 +332,7 @@ fn label_loops(op: &OpRef<'_>, freedom: &Freedom) -> Vec<Option<Loop>> {
     pairs.map(of).collect()
 }
 
-impl Access {
+impl IterationDomain {
     /// Whether there is an index for each dimension and every loop exists.
     pub(super) fn fits(&self, op: &OpRef<'_>) -> bool {
         let rank = |t: &Type| t.as_tensor().map_or(0, |t| t.rank());
@@ -347,11 +345,11 @@ impl Access {
         })
     }
 
-    fn has_loops(&self, index: &Index) -> bool {
+    fn has_loops(&self, index: &IndexExpr) -> bool {
         match index {
-            Index::Sum { terms, .. } => terms.iter().all(|(id, _)| *id < self.loops.len()),
-            Index::Digit { of, .. } => *of < self.loops.len(),
-            Index::Whole => true,
+            IndexExpr::Sum { terms, .. } => terms.iter().all(|(id, _)| *id < self.loops.len()),
+            IndexExpr::Digit { of, .. } => *of < self.loops.len(),
+            IndexExpr::Whole => true,
         }
     }
 }
