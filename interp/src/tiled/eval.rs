@@ -1,7 +1,7 @@
 //! One operation in one program: its tile from the tiles of its operands.
 
 use super::error::TileFault;
-use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
+use super::fragment::{Fragment, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use crate::error::OpFailure;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
@@ -20,7 +20,7 @@ pub(super) struct Step<'a> {
     pub(super) bindings: &'a Bindings,
     pub(super) program: &'a [i64],
     /// What there is of each operand.
-    pub(super) inputs: &'a [Part],
+    pub(super) inputs: &'a [Fragment],
     /// The shape of each operand as a whole.
     pub(super) shapes: &'a [Vec<usize>],
     /// What to compute of each result.
@@ -95,7 +95,7 @@ impl Step<'_> {
                 if from == to {
                     return tensor;
                 }
-                let part = Part {
+                let part = Fragment {
                     region: from.clone(),
                     tensor: tensor.into(),
                 };
@@ -405,7 +405,7 @@ impl Step<'_> {
         };
         let done = self.decl.eval(&op, &inputs, &cx)?;
         let crop = |(tensor, region): (Tensor, &Region)| {
-            Part::of_memory(tensor.into()).crop(region, Poison::Nan)
+            Fragment::of_memory(tensor.into()).crop(region, Poison::Nan)
         };
         Ok(done.into_iter().zip(self.regions).map(crop).collect())
     }

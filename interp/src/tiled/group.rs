@@ -2,8 +2,8 @@
 
 use super::error::TileFault;
 use super::eval::Step;
+use super::fragment::{Fragment, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::online::{Online, Rows};
-use super::part::{Part, Region, extents, for_each, intersection, is_empty, offset, whole};
 use super::poison::{Poison, copy_element, poisoned, same_element};
 use super::reduce::{Partial, combine};
 use crate::error::OpFailure;
@@ -45,7 +45,7 @@ struct Kept {
 }
 
 /// What there is of each value in one program, part by part; of a value in memory part 0.
-type Parts = BTreeMap<(Value, usize), Part>;
+type Fragments = BTreeMap<(Value, usize), Fragment>;
 
 /// Runs the group of this number and stores the values that are used outside of it.
 pub(crate) fn run_group<M: Memory>(
@@ -207,8 +207,8 @@ fn check_form(
 fn outer_values<M: Memory>(
     frame: &mut Frame<'_, M>,
     members: &[Member<'_>],
-) -> Result<Parts, (Op, OpFailure)> {
-    let mut parts = Parts::new();
+) -> Result<Fragments, (Op, OpFailure)> {
+    let mut parts = Fragments::new();
     for member in members {
         for (i, operand) in member.part.operands.iter().enumerate() {
             let value = operand.value;
@@ -217,7 +217,7 @@ fn outer_values<M: Memory>(
             }
             let tensor = frame.load(i, value);
             let tensor = tensor.map_err(|e| (member.schedule.op, e))?;
-            parts.insert((value, 0), Part::of_memory(tensor));
+            parts.insert((value, 0), Fragment::of_memory(tensor));
         }
     }
     Ok(parts)
@@ -250,14 +250,17 @@ fn range(span: &Span, program: &[i64]) -> Range<i64> {
 }
 
 /// The tiles of one operation; `None` where it is not complete yet, or what it needs is not.
+///
+/// The body goes through the cases in their order: operands that are not there, tiles with nothing of their
+/// values, and the three ways to compute; what they need of each other is too much for functions of their own.
 fn run_member<M: Memory>(
     frame: &Frame<'_, M>,
     group: &GroupSchedule,
     member: &Member<'_>,
     program: &[i64],
-    parts: &Parts,
+    parts: &Fragments,
     kept: &mut Kept,
-) -> Result<Option<Vec<Part>>, OpFailure> {
+) -> Result<Option<Vec<Fragment>>, OpFailure> {
     let func = frame.func;
     let (schedule, data) = (member.schedule, &func.ops[member.schedule.op]);
     let Some(inputs) = inputs(member, program, parts) else {
@@ -270,7 +273,7 @@ fn run_member<M: Memory>(
     });
     if all_empty && schedule.sequential.is_empty() {
         let parts = regions.into_iter().zip(&member.results);
-        let nothing = |(region, (_, dtype)): (Region, &(Vec<usize>, DType))| Part {
+        let nothing = |(region, (_, dtype)): (Region, &(Vec<usize>, DType))| Fragment {
             tensor: poisoned(*dtype, &extents(&region), Poison::Nan).into(),
             region,
         };
@@ -308,7 +311,7 @@ fn run_member<M: Memory>(
         }
     };
     let done = regions.into_iter().zip(tensors);
-    let part = |(region, tensor): (Region, Tensor)| Part {
+    let part = |(region, tensor): (Region, Tensor)| Fragment {
         region,
         tensor: tensor.into(),
     };
@@ -316,7 +319,7 @@ fn run_member<M: Memory>(
 }
 
 /// What there is of each operand in a program; `None` where one is not complete yet.
-fn inputs(member: &Member<'_>, program: &[i64], parts: &Parts) -> Option<Vec<Part>> {
+fn inputs(member: &Member<'_>, program: &[i64], parts: &Fragments) -> Option<Vec<Fragment>> {
     let operand = |operand: &OperandSchedule| {
         let number = match operand.source {
             Source::Memory => 0,
@@ -330,7 +333,7 @@ fn inputs(member: &Member<'_>, program: &[i64], parts: &Parts) -> Option<Vec<Par
         let region: Region = block.0.iter().map(|s| range(s, program)).collect();
         let region = intersection(&region, &part.region);
         let tensor = part.crop(&region, Poison::Nan).into();
-        Some(Part { region, tensor })
+        Some(Fragment { region, tensor })
     };
     member.part.operands.iter().map(operand).collect()
 }
@@ -418,7 +421,7 @@ fn regions(member: &Member<'_>, program: &[i64]) -> Result<Vec<Region>, TileFaul
 /// Writes a tile to memory.
 fn write(
     written: &mut Written,
-    part: &Part,
+    part: &Fragment,
     program: &[i64],
     result: usize,
 ) -> Result<(), TileFault> {

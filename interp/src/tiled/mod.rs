@@ -15,9 +15,9 @@
 
 mod error;
 mod eval;
+mod fragment;
 mod group;
 mod online;
-mod part;
 mod poison;
 mod reduce;
 

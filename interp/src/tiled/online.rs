@@ -3,7 +3,7 @@
 //! changes, and divided by the sum at the last step.
 
 use super::error::TileFault;
-use super::part::{Part, Region, extents, for_each, intersection, offset, whole};
+use super::fragment::{Fragment, Region, extents, for_each, intersection, offset, whole};
 use super::poison::{Poison, poisoned};
 use optc_ir::{DType, Tensor};
 
@@ -30,7 +30,7 @@ impl Online {
     /// One more step: the numbers of a region of the result, and what is known then.
     pub(super) fn step(
         before: Option<Online>,
-        x: &Part,
+        x: &Fragment,
         region: &Region,
         (shape, dtype): &(Vec<usize>, DType),
         axis: usize,

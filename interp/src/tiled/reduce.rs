@@ -2,7 +2,7 @@
 
 use super::error::TileFault;
 use super::eval::{Cut, Step};
-use super::part::{Part, Region, intersection, whole};
+use super::fragment::{Fragment, Region, intersection, whole};
 use super::poison::Poison;
 use crate::error::OpFailure;
 use optc_ir::op::iteration_domain::IndexExpr;
@@ -137,11 +137,11 @@ impl Step<'_> {
             }
             let zeros = std::iter::repeat_n(0.0, tensor.len());
             let mut zero = Tensor::from_f64(tensor.dtype, tensor.shape.clone(), zeros);
-            let part = Part {
+            let part = Fragment {
                 region: all,
                 tensor: tensor.into(),
             };
-            let inner = Part {
+            let inner = Fragment {
                 tensor: part.crop(&kept, Poison::Nan).into(),
                 region: kept,
             };
@@ -156,7 +156,7 @@ impl Step<'_> {
             ))
         })??;
         let crop = |(tensor, region): (Tensor, &Region)| {
-            Part::of_memory(tensor.into()).crop(region, Poison::Nan)
+            Fragment::of_memory(tensor.into()).crop(region, Poison::Nan)
         };
         Ok(done.into_iter().zip(self.regions).map(crop).collect())
     }

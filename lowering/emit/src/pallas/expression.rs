@@ -32,6 +32,9 @@ impl Writer<'_> {
     }
 
     /// The operation on its arguments, which are tiles; with another element type of the result.
+    ///
+    /// The body is a list of the operations whose form on a tile is another one than on a whole value, in
+    /// the order in which they are told apart: each returns, or changes what the general form is given.
     pub(super) fn expressions(
         &mut self,
         member: &Member<'_>,

@@ -2,7 +2,7 @@
 
 use super::cx::{Cx, Reason, shape_of};
 use super::index::block_spec;
-use super::member::{Makers, Operand, members};
+use super::member::{Makers, Member, Operand, members};
 use super::store::written_once;
 use super::words::{dtype, tuple};
 use super::writer::{Output, Writer};
@@ -34,28 +34,54 @@ pub(super) fn kernel(cx: &Cx<'_>, number: usize, name: &str) -> Result<Kernel, R
     Writer::new(cx, group, &all).text(name)
 }
 
+/// The lines of a kernel.
+struct Stages {
+    /// Those of the first step along some axes.
+    starts: BTreeMap<Vec<usize>, Vec<String>>,
+    /// Those of the last step along some axes, none for every step; each has the axes of those before it.
+    stages: Vec<(BTreeSet<usize>, Vec<String>)>,
+}
+
 impl Writer<'_> {
     fn text(mut self, name: &str) -> Result<Kernel, Reason> {
-        let cx = self.cx;
-        let grid = self.group.grid();
+        self.references();
+        let outputs = self.outputs()?;
+        let lines = self.stages(&outputs)?;
+        let text = self.body(name, &outputs, &lines);
+        let call = self.call(name, &outputs)?;
+        Ok(Kernel {
+            text,
+            call,
+            inputs: self.inputs.iter().map(|i| i.0).collect(),
+            outputs: outputs.into_iter().map(|o| o.value).collect(),
+            helpers: self.helpers,
+        })
+    }
+
+    /// Names the blocks of the values that are read from memory, each once.
+    fn references(&mut self) {
         for member in self.members {
             let read = |o: &&Operand| o.local.is_none() && !o.absent;
             for operand in member.operands.iter().filter(read) {
                 let key = operand.fetched();
                 if !self.refs.contains_key(&key) {
-                    let reference = self
-                        .names
-                        .fresh(&format!("{}_ref", (cx.name)(operand.value)));
+                    let wanted = format!("{}_ref", (self.cx.name)(operand.value));
+                    let reference = self.names.fresh(&wanted);
                     self.refs.insert(key.clone(), reference);
                     self.inputs.push(key);
                 }
             }
         }
+    }
+
+    /// The live-outs of the group, each of whose blocks is written by programs directly after one another.
+    fn outputs(&mut self) -> Result<Vec<Output>, Reason> {
+        let cx = self.cx;
         let mut outputs: Vec<Output> = Vec::new();
         for member in self.members {
             let results = cx.func.ops[member.schedule.op].results.iter();
             let results = results.zip(&member.part.results).zip(&member.part.outside);
-            for ((&value, tile), _) in results.filter(|(_, absent)| !**absent) {
+            for ((&value, tile), _) in results.filter(|(_, outside)| !**outside) {
                 if !cx.schedule.is_live_out(value) {
                     continue;
                 }
@@ -75,69 +101,85 @@ impl Writer<'_> {
                     .map_err(|why| format!("{}: {why}", (cx.name)(*value)))?;
             }
         }
-        // Lines stand under the last step of their completion axes.
+        Ok(outputs)
+    }
+
+    /// The lines of each operation, under the last step of their completion axes.
+    fn stages(&mut self, outputs: &[Output]) -> Result<Stages, Reason> {
+        let cx = self.cx;
         let mut starts: BTreeMap<Vec<usize>, Vec<String>> = BTreeMap::new();
         let mut stages: BTreeMap<BTreeSet<usize>, Vec<String>> = BTreeMap::new();
         stages.insert(BTreeSet::new(), Vec::new());
         for member in self.members {
             let schedule = member.schedule;
-            let data = &cx.func.ops[schedule.op];
-            let named = |why: Reason| format!("{}: {why}", data.name);
+            let name = &cx.func.ops[schedule.op].name;
             let before: BTreeSet<usize> = schedule.starts_after.iter().copied().collect();
             let after: BTreeSet<usize> = schedule.completes_after.iter().copied().collect();
-            let results = &data.results;
-            let [start, each, last] = if let Some(axis) = schedule.online {
-                let [start, each] = self.online(member, axis).map_err(&named)?;
-                [start, each, Vec::new()]
-            } else if !schedule.sequential.is_empty() {
-                let lines = self.reduction(member).map_err(&named)?;
-                lines.map(|line| vec![line])
-            } else {
-                let each = self.lines(member).map_err(&named)?;
-                [Vec::new(), each, Vec::new()]
-            };
+            let [start, each, last] = self
+                .operation(member)
+                .map_err(|why| format!("{name}: {why}"))?;
             if !start.is_empty() {
                 let first = starts.entry(schedule.sequential.clone()).or_default();
                 first.extend(start);
             }
             stages.entry(before).or_default().extend(each);
-            let stage = stages.entry(after.clone()).or_default();
+            let stage = stages.entry(after).or_default();
             stage.extend(last);
-            for (r, value) in results
-                .iter()
-                .enumerate()
-                .filter(|(r, _)| !member.part.outside[*r])
-            {
-                let Some(output) = outputs.iter().find(|o| o.value == *value) else {
-                    continue;
-                };
-                let text = self.local[&(*value, member.number)].clone();
-                let lines = match &output.tile {
-                    None => self.stores(output, &member.part.results[r], &text)?,
-                    Some(tile) if tile.0.is_empty() => {
-                        vec![format!("{}[0, 0] = {text}", output.name)]
-                    }
-                    Some(_) => vec![format!("{}[...] = {text}", output.name)],
-                };
-                stages.entry(after.clone()).or_default().extend(lines);
-            }
+            stage.extend(self.written(member, outputs)?);
         }
-        // The steps that are waited for are nested, so that what one stage computes the next ones see.
         let mut stages: Vec<(BTreeSet<usize>, Vec<String>)> = stages.into_iter().collect();
         stages.sort_by_key(|(axes, _)| axes.len());
         if !stages.is_sorted_by(|(a, _), (b, _)| a.is_subset(b)) {
             return Err("its reductions run over axes that are not nested".to_owned());
         }
+        Ok(Stages { starts, stages })
+    }
+
+    /// The first, every and the last step of an operation.
+    fn operation(&mut self, member: &Member<'_>) -> Result<[Vec<String>; 3], Reason> {
+        if let Some(axis) = member.schedule.online {
+            let [start, each] = self.online(member, axis)?;
+            return Ok([start, each, Vec::new()]);
+        }
+        if member.schedule.sequential.is_empty() {
+            return Ok([Vec::new(), self.lines(member)?, Vec::new()]);
+        }
+        let lines = self.reduction(member)?;
+        Ok(lines.map(|line| vec![line]))
+    }
+
+    /// Writes the live-outs of an operation.
+    fn written(&mut self, member: &Member<'_>, outputs: &[Output]) -> Result<Vec<String>, Reason> {
+        let mut lines = Vec::new();
+        let results = self.cx.func.ops[member.schedule.op].results.iter();
+        let results = results.zip(&member.part.results).zip(&member.part.outside);
+        for ((value, part), _) in results.filter(|(_, outside)| !**outside) {
+            let Some(output) = outputs.iter().find(|o| o.value == *value) else {
+                continue;
+            };
+            let text = self.local[&(*value, member.number)].clone();
+            match &output.tile {
+                None => lines.extend(self.stores(output, part, &text)?),
+                Some(tile) if tile.0.is_empty() => {
+                    lines.push(format!("{}[0, 0] = {text}", output.name));
+                }
+                Some(_) => lines.push(format!("{}[...] = {text}", output.name)),
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The function of the kernel. The stages are nested, so that what one computes the next ones see.
+    fn body(&self, name: &str, outputs: &[Output], lines: &Stages) -> String {
+        let Stages { starts, stages } = lines;
+        let grid = self.group.grid();
         let mut params: Vec<String> = self.inputs.iter().map(|k| self.refs[k].clone()).collect();
         params.extend(outputs.iter().map(|o| o.name.clone()));
         params.extend(self.scratch.iter().map(|s| s.0.clone()));
         let mut text = format!("def {name}({}):\n", params.join(", "));
-        let programs = self.programs.iter();
-        let programs = programs.chain(starts.keys().flatten());
-        for axis in programs
-            .chain(stages.iter().flat_map(|s| &s.0))
-            .collect::<BTreeSet<_>>()
-        {
+        let programs = self.programs.iter().chain(starts.keys().flatten());
+        let programs = programs.chain(stages.iter().flat_map(|s| &s.0));
+        for axis in programs.collect::<BTreeSet<_>>() {
             let _ = writeln!(text, "    g{axis} = pl.program_id({axis})");
         }
         let at = |axes: &[usize], end: &dyn Fn(usize) -> u64| {
@@ -147,13 +189,12 @@ impl Writer<'_> {
                 all => format!("({})", all.join(") & (")),
             }
         };
-        for (axes, lines) in &starts {
+        for (axes, lines) in starts {
             block(&mut text, 1, &at(axes, &|_| 0), "first");
             write_lines(&mut text, 2, lines);
             text.push('\n');
         }
         let mut known: &BTreeSet<usize> = &BTreeSet::new();
-        let depth = stages.len();
         for (depth, (axes, lines)) in stages.iter().enumerate() {
             let more: Vec<usize> = axes.difference(known).copied().collect();
             if !more.is_empty() {
@@ -162,17 +203,10 @@ impl Writer<'_> {
             write_lines(&mut text, depth + 1, lines);
             known = axes;
         }
-        if 1 < depth {
+        if 1 < stages.len() {
             text.push('\n');
         }
-        let call = self.call(name, &outputs)?;
-        Ok(Kernel {
-            text,
-            call,
-            inputs: self.inputs.iter().map(|i| i.0).collect(),
-            outputs: outputs.into_iter().map(|o| o.value).collect(),
-            helpers: self.helpers,
-        })
+        text
     }
 
     fn call(&self, name: &str, outputs: &[Output]) -> Result<String, Reason> {

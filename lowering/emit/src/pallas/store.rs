@@ -79,6 +79,9 @@ fn clips(span: &Span, size: u64, grid: &[u64]) -> Result<Vec<Clip>, Reason> {
 impl Writer<'_> {
     /// Copies a part of an output to where it lies: one copy for each way in which it is clipped at the
     /// ends of the value.
+    ///
+    /// The cases of all dimensions are multiplied in one loop over these, each with the condition, the
+    /// part that is copied and its place; apart the three would have to be kept in step.
     pub(super) fn stores(
         &mut self,
         output: &Output,

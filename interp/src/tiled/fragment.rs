@@ -36,16 +36,16 @@ pub(super) fn is_empty(region: &Region) -> bool {
 
 /// The elements of a value that lie in a box.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct Fragment {
     pub(super) region: Region,
     /// As large as the region.
     pub(super) tensor: Rc<Tensor>,
 }
 
-impl Part {
+impl Fragment {
     /// A value in memory.
-    pub(super) fn of_memory(tensor: Rc<Tensor>) -> Part {
-        Part {
+    pub(super) fn of_memory(tensor: Rc<Tensor>) -> Fragment {
+        Fragment {
             region: whole(&tensor.shape),
             tensor,
         }
