@@ -30,10 +30,8 @@ fn main() {
         for target in ["cpu", "journey6"] {
             let fold = |pipeline: &str| {
                 let ran = run_passes(&module, pipeline, target, &Boundary::default(), &registry);
-                ran.expect("the models fold")
-                    .cx
-                    .fold
-                    .expect("view-fold reports")
+                let ran = ran.expect("the models fold");
+                ran.fold().expect("view-fold reports").clone()
             };
             let (time, all) = best(RUNS, || fold("canonicalize,view-fold"));
             let none = fold("canonicalize,view-fold{rules=none}");

@@ -18,6 +18,7 @@ use optc_bench::{peak_memory, processor_time};
 use optc_check::Stats;
 use optc_ir::{text, verify};
 use optc_passes::manager::{Hooks, run};
+use optc_passes::view_fold::FoldReport;
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
 use optc_tests::Scale;
@@ -228,7 +229,7 @@ fn child(is_model: bool) {
     let peak = peak_memory().unwrap_or(0);
     drop(printed);
     verify::verify(&module, &registry).expect("the folded program verifies");
-    let report = cx.fold.as_ref().expect("view-fold reports");
+    let report = cx.reports.get::<FoldReport>().expect("view-fold reports");
     let certificate = report.certificate(&canonical, &module, &registry);
     optc_check::check(&canonical, &module, &certificate, &registry, &target)
         .expect("the checker accepts what view-fold did");

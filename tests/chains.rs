@@ -30,7 +30,7 @@ fn folds(
     for (what, boundary, pass) in runs {
         let say = |e: String| format!("{what}: {e}");
         let ran = run_passes(module, pass, target, boundary, registry).map_err(say)?;
-        let report = ran.cx.fold.as_ref().ok_or("no report")?;
+        let report = ran.fold().ok_or("no report")?;
         if report.bytes_before < report.bytes_after {
             let (before, after) = (report.bytes_before, report.bytes_after);
             return Err(say(format!("{before} bytes became {after}")));

@@ -28,7 +28,8 @@ fn planned(
     let mut cx = PassContext::new(registry, target.clone());
     let mut module = module.clone();
     run(&mut module, &stages, &mut cx, &mut Hooks::default()).map_err(|d| words(&d))?;
-    Ok((module, cx.tiles.unwrap_or_default()))
+    let report = cx.reports.get::<TileReport>().cloned();
+    Ok((module, report.unwrap_or_default()))
 }
 
 fn built_in(name: &str) -> Arc<Target> {

@@ -54,7 +54,8 @@ fn planned(
     let mut module = module.clone();
     let done = run(&mut module, &stages, &mut cx, &mut Hooks::default());
     done.map_err(|d| words(&d))?;
-    Ok((module, cx.tiles.unwrap_or_default()))
+    let report = cx.reports.get::<TileReport>().cloned();
+    Ok((module, report.unwrap_or_default()))
 }
 
 fn run_both(name: &str, module: &Module, registry: &Registry) {

@@ -164,7 +164,7 @@ fn folded_models_have_no_rearrangements_and_the_same_numbers() {
                 (0, 0),
                 "{name} on {target}"
             );
-            let report = ran.cx.fold.expect("view-fold reports");
+            let report = ran.fold().expect("view-fold reports");
             assert!(
                 report.bytes_after <= report.bytes_before,
                 "{name} on {target}"

@@ -4,7 +4,8 @@ use optc_check::{Certificate, Digest, Witness};
 use optc_ir::{Attr, Diagnostic, Func, Module, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{
-    Boundary, Changed, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage, pipeline,
+    Boundary, Changed, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Stage,
+    pipeline,
 };
 use optc_target::Target;
 use optc_tests::check::{parse, round_trip, run_passes, words};
@@ -50,9 +51,9 @@ impl Pass for DropsLast {
     fn info(&self) -> &'static PassInfo {
         &DROPS_LAST
     }
-    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         module.funcs[0].body.pop();
-        Ok(self.0)
+        Ok(self.0.into())
     }
 }
 
@@ -119,9 +120,9 @@ impl Pass for ClaimsTarget {
     fn info(&self) -> &'static PassInfo {
         &CLAIMS_TARGET
     }
-    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         module.attrs.set("hbir.target", Attr::str("cpu"));
-        Ok(Changed::Yes)
+        Ok(Changed::Yes.into())
     }
 }
 
@@ -327,7 +328,8 @@ fn dense_blocks_fold_exactly() {
     for n in [4, 16] {
         let module = parse(&dense_block(n));
         let ran = run_passes(&module, "view-fold", "cpu", &Boundary::default(), &registry);
-        let report = ran.expect("it folds").cx.fold.expect("a report");
+        let ran = ran.expect("it folds");
+        let report = ran.fold().expect("a report");
         assert!(report.bytes_after < report.bytes_before, "{n} convolutions");
         assert_eq!(report.proof.name(), "optimal", "{n} convolutions");
     }

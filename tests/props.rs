@@ -138,10 +138,8 @@ fn view_fold_is_never_worse() {
     for target in TARGETS {
         for boundary in [Boundary::default(), free()] {
             for_programs(0..300, Profile::Mixed, |module, registry| {
-                let report = fold(module, target, &boundary, registry)?
-                    .cx
-                    .fold
-                    .ok_or("no report")?;
+                let ran = fold(module, target, &boundary, registry)?;
+                let report = ran.fold().ok_or("no report")?;
                 let (before, after) = (report.bytes_before, report.bytes_after);
                 if report.lower_bound_bytes <= after && after <= before {
                     Ok(())
@@ -359,7 +357,7 @@ fn against_all_layouts(
             };
             let ran = fold(&module, "cpu", &boundary, &registry).expect("folds");
             let stats = Stats::of(&ran.module, &registry);
-            let report = ran.cx.fold.expect("a report");
+            let report = ran.fold().expect("a report");
             let bound = report.lower_bound_bytes - stats.copy_bytes;
             let found = stats.movement_bytes;
             let free = boundary.free_all;

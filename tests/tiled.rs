@@ -10,6 +10,7 @@ use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
 use optc_ir::op::iteration_domain_of;
 use optc_ir::{Bindings, Func, Module, Op, Registry, Tensor, Value, text, verify};
 use optc_passes::manager::Hooks;
+use optc_passes::tile_propagate::TileReport;
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
 use optc_tests::check::cases;
@@ -314,7 +315,7 @@ fn plans_of_the_planner_give_what_the_operations_give() {
             .unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{}", text::print(&module)));
         verify::verify(&module, &registry)
             .unwrap_or_else(|e| panic!("seed {seed}: {e:?}\n{}", text::print(&module)));
-        let report = cx.tiles.expect("the pass reports");
+        let report = cx.reports.get::<TileReport>().expect("the pass reports");
         for group in &report.groups {
             let (moved, bound) = (group.tiled_bytes, group.lower_bound_bytes);
             assert!(

@@ -29,7 +29,7 @@
 //! # Source
 //! ONNX operators `DepthToSpace`, `SpaceToDepth`, `Einsum`; composition of permutations as in numpy.
 
-use crate::pass::{Changed, Pass, PassContext, PassInfo, Phase};
+use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
@@ -44,6 +44,7 @@ use optc_ops::{
     ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
 };
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 static INFO: PassInfo = PassInfo {
@@ -54,16 +55,28 @@ static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
-pub(crate) struct Canonicalize;
+/// The pass.
+#[derive(Clone, Default)]
+pub struct Canonicalize {
+    /// Rules of a library user; they are tried after the built-in ones.
+    pub rules: Vec<Arc<dyn LocalRule>>,
+}
+
+impl fmt::Debug for Canonicalize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.rules.iter().map(|r| r.name());
+        f.debug_list().entries(names).finish()
+    }
+}
 
 impl Pass for Canonicalize {
     fn info(&self) -> &'static PassInfo {
         &INFO
     }
 
-    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let mut rules: Vec<Arc<dyn LocalRule>> = local_rules();
-        rules.extend(cx.extra.local.iter().cloned());
+        rules.extend(self.rules.iter().cloned());
         let mut by_root: IndexMap<String, Vec<Arc<dyn LocalRule>>> = IndexMap::new();
         for rule in rules {
             by_root
@@ -80,7 +93,11 @@ impl Pass for Canonicalize {
         for func in &mut module.funcs {
             changed |= sweep(func, &effects);
         }
-        Ok(if changed { Changed::Yes } else { Changed::No })
+        Ok(Outcome::from(if changed {
+            Changed::Yes
+        } else {
+            Changed::No
+        }))
     }
 }
 

@@ -1,28 +1,44 @@
 //! Passes: `canonicalize`, `view-fold`, `tile-propagate`, and their manager.
 
+mod boundary;
 pub mod canonicalize;
 mod codes;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;
 mod plans;
+mod report;
 pub mod rules;
 pub mod tile_propagate;
 pub mod view_fold;
 
 use std::sync::Arc;
 
+pub use boundary::Boundary;
 pub use codes::CODES;
 pub use pass::{
-    Boundary, Changed, OptionInfo, Options, Pass, PassContext, PassInfo, PassList, Phase, Stage,
+    Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Stage,
 };
+pub use report::{Report, Reports};
 
 /// The built-in passes, alphabetically.
 #[must_use]
 pub fn registry() -> Vec<Arc<dyn Pass>> {
     vec![
-        Arc::new(canonicalize::Canonicalize),
+        Arc::new(canonicalize::Canonicalize::default()),
         Arc::new(tile_propagate::TilePropagate),
-        Arc::new(view_fold::ViewFold),
+        Arc::new(view_fold::ViewFold::default()),
     ]
+}
+
+impl PassList {
+    /// The built-in passes.
+    #[must_use]
+    pub fn builtin() -> PassList {
+        let mut list = PassList::default();
+        for pass in registry() {
+            list.add(pass);
+        }
+        list
+    }
 }

@@ -1,6 +1,6 @@
 //! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
 
-use crate::pass::{Changed, Options, PassContext, Phase, Stage};
+use crate::pass::{Changed, Options, Outcome, PassContext, Phase, Stage};
 use optc_check::check_target;
 use optc_ir::{Diagnostic, Module, text, verify};
 use std::time::{Duration, Instant};
@@ -77,10 +77,13 @@ fn run_one(
     let span = tracing::info_span!("pass", pass = %info.name, ops);
     let start = Instant::now();
     cx.options = stage.options.clone();
-    let changed = span
+    let Outcome { changed, report } = span
         .in_scope(|| stage.pass.run(module, cx))
         .map_err(|d| vec![*d])?;
     cx.options = Options::default();
+    if let Some(report) = report {
+        cx.reports.add(info.name, report);
+    }
     if changed == Changed::Yes {
         cx.remarks
             .extend(crate::plans::keep(module, &cx.registry, info.name));

@@ -1,8 +1,11 @@
 //! What a pass is, and the list of all passes.
 
+use crate::boundary::Boundary;
+use crate::report::{Report, Reports};
 use indexmap::IndexMap;
 use optc_ir::{Diagnostic, Module, Registry};
 use optc_target::Target;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,20 +69,6 @@ pub enum Changed {
     Yes,
 }
 
-/// What is said about the boundary of the functions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Boundary {
-    /// `--free-boundary`: every argument and result may have any layout, but for an argument that shares
-    /// its memory with results (`hbir.alias` of its port, their numbers), and these.
-    pub free_all: bool,
-    /// `--free-boundary=x,y`: these may.
-    pub free: Vec<String>,
-    /// `--pin-boundary`: also the boundary of a bare-op file keeps its layouts.
-    pub pin_bare: bool,
-    /// `--pin x='{…}'`: the layout of a port, as its encoding's spelling.
-    pub pins: IndexMap<String, optc_layout::Spelling>,
-}
-
 /// The values of a pass's options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options(pub IndexMap<String, String>);
@@ -96,6 +85,16 @@ impl Options {
         self.0.get(name).map_or(default, String::as_str)
     }
 
+    /// Whether an option is `true`.
+    ///
+    /// # Errors
+    /// It is neither that nor `false`.
+    pub fn flag(&self, info: &PassInfo, name: &str) -> Result<bool, Box<Diagnostic>> {
+        let text = self.get(info, name);
+        text.parse()
+            .map_err(|_| refused(info, name, text, "true or false"))
+    }
+
     /// The value of an option as a positive number.
     ///
     /// # Errors
@@ -104,15 +103,17 @@ impl Options {
         let text = self.get(info, name);
         match text.parse::<u64>() {
             Ok(n) if n > 0 => Ok(n),
-            Ok(_) | Err(_) => Err(Box::new(Diagnostic::error(
-                "option-value",
-                format!(
-                    "option `{name}` of `{}` is `{text}`, wanted a positive number",
-                    info.name
-                ),
-            ))),
+            Ok(_) | Err(_) => Err(refused(info, name, text, "a positive number")),
         }
     }
+}
+
+fn refused(info: &PassInfo, name: &str, text: &str, wanted: &str) -> Box<Diagnostic> {
+    let message = format!(
+        "option `{name}` of `{}` is `{text}`, wanted {wanted}",
+        info.name
+    );
+    Box::new(Diagnostic::error("option-value", message))
 }
 
 /// What a pass works with besides the module.
@@ -126,18 +127,12 @@ pub struct PassContext {
     pub boundary: Boundary,
     /// The options of the pass that runs.
     pub options: Options,
-    /// Further search rules and local rules of library users.
-    pub extra: crate::rules::ExtraRules,
     /// Sizes of symbols that costs are compared at; 128 where none is given.
     pub bindings: IndexMap<Arc<str>, u64>,
-    /// Whether `view-fold` keeps the reasons that `explain` prints.
-    pub explain: bool,
     /// Remarks, in the order in which they were made.
     pub remarks: Vec<Diagnostic>,
-    /// The report of the last `view-fold`.
-    pub fold: Option<crate::view_fold::FoldReport>,
-    /// The report of the last `tile-propagate`.
-    pub tiles: Option<crate::tile_propagate::TileReport>,
+    /// The reports of the passes that ran in this context; the manager adds them.
+    pub reports: Reports,
 }
 
 impl PassContext {
@@ -149,18 +144,44 @@ impl PassContext {
             target,
             boundary: Boundary::default(),
             options: Options::default(),
-            extra: crate::rules::ExtraRules::default(),
             bindings: IndexMap::new(),
-            explain: false,
             remarks: Vec::new(),
-            fold: None,
-            tiles: None,
+            reports: Reports::default(),
+        }
+    }
+}
+
+/// What a run of a pass came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Whether the module changed.
+    pub changed: Changed,
+    /// What the pass has to say about the run, in a type of its own.
+    pub report: Option<Arc<dyn Report>>,
+}
+
+impl Outcome {
+    /// An outcome with a report.
+    pub fn with(changed: Changed, report: impl Report) -> Outcome {
+        Outcome {
+            changed,
+            report: Some(Arc::new(report)),
+        }
+    }
+}
+
+impl From<Changed> for Outcome {
+    /// An outcome without a report.
+    fn from(changed: Changed) -> Outcome {
+        Outcome {
+            changed,
+            report: None,
         }
     }
 }
 
 /// A pass.
-pub trait Pass: Send + Sync {
+pub trait Pass: Any + Send + Sync {
     /// What it is.
     fn info(&self) -> &'static PassInfo;
 
@@ -168,7 +189,7 @@ pub trait Pass: Send + Sync {
     ///
     /// # Errors
     /// The module cannot be handled; it may then be half changed and must be dropped.
-    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>>;
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>>;
 }
 
 /// One entry of a pipeline: a pass and its options.
@@ -199,10 +220,20 @@ impl fmt::Debug for PassList {
 }
 
 impl PassList {
-    /// The built-in passes.
+    /// The pass of this type.
     #[must_use]
-    pub fn builtin() -> PassList {
-        PassList(crate::registry())
+    pub fn get<P: Pass>(&self) -> Option<&P> {
+        self.0.iter().find_map(|pass| as_any(pass).downcast_ref())
+    }
+
+    /// The pass of this type, to change for the pipelines that are read from now on.
+    pub fn get_mut<P: Pass + Clone>(&mut self) -> Option<&mut P> {
+        self.0.iter_mut().find_map(|pass| {
+            let own: P = as_any(pass).downcast_ref::<P>()?.clone();
+            *pass = Arc::new(own);
+            let pass: &mut dyn Any = Arc::get_mut(pass)?;
+            pass.downcast_mut()
+        })
     }
 
     /// Adds a pass, in place of one of the same name.
@@ -278,6 +309,10 @@ impl PassList {
             options: Options(values),
         })
     }
+}
+
+fn as_any(pass: &Arc<dyn Pass>) -> &dyn Any {
+    &**pass
 }
 
 fn split_top(text: &str) -> Vec<&str> {

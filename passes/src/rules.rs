@@ -1,8 +1,6 @@
-//! Rules that users of the library add, and what a local rule is.
+//! What a local rule is: what it sees of an operation, and how it writes down what it wants done.
 
-use crate::view_fold::SearchRule;
 use optc_ir::{AttrDict, Func, Op, OpRef, Operation, Registry, Type, Value};
-use std::fmt;
 use std::sync::Arc;
 
 /// Why a rule does not apply, in words.
@@ -183,21 +181,3 @@ pub trait LocalRule: Send + Sync {
 
 /// What a rule decided; it then writes it down in a [`Patch`].
 pub type Plan = Box<dyn FnOnce(&mut Patch<'_>) -> Result<(), Refusal>>;
-
-/// Rules that a user of the library adds.
-#[derive(Clone, Default)]
-pub struct ExtraRules {
-    /// For `canonicalize`.
-    pub local: Vec<Arc<dyn LocalRule>>,
-    /// For `view-fold`.
-    pub search: Vec<Arc<dyn SearchRule>>,
-}
-
-impl fmt::Debug for ExtraRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let local = self.local.iter().map(|r| r.name());
-        f.debug_list()
-            .entries(local.chain(self.search.iter().map(|r| r.name())))
-            .finish()
-    }
-}

@@ -148,9 +148,9 @@ impl optc_passes::Pass for Liar {
         &self,
         module: &mut Module,
         _cx: &mut PassContext,
-    ) -> Result<optc_passes::Changed, Box<Diagnostic>> {
+    ) -> Result<optc_passes::Outcome, Box<Diagnostic>> {
         module.attrs.set("hbir.note", optc_ir::Attr::str("changed"));
-        Ok(optc_passes::Changed::No)
+        Ok(optc_passes::Changed::No.into())
     }
 }
 

@@ -4,6 +4,7 @@ use optc_check::Certificate;
 use optc_interp::{EquivalenceOptions, Fill, RandomSource, equivalent};
 use optc_ir::{Bindings, Diagnostic, Module, Registry, text, verify};
 use optc_passes::manager::{Hooks, run};
+use optc_passes::view_fold::FoldReport;
 use optc_passes::{Boundary, PassContext, PassList};
 use optc_target::Target;
 use std::collections::BTreeMap;
@@ -35,18 +36,24 @@ pub fn target(name: &str) -> Arc<Target> {
 pub struct Ran {
     /// The program afterwards.
     pub module: Module,
-    /// The context: remarks and the report of `view-fold`.
+    /// The context: remarks and reports.
     pub cx: PassContext,
 }
 
 impl Ran {
+    /// The report of `view-fold`.
+    #[must_use]
+    pub fn fold(&self) -> Option<&FoldReport> {
+        self.cx.reports.get()
+    }
+
     /// The certificate that `view-fold` gives for what it made of `original`.
     ///
     /// # Panics
     /// No fold was run.
     #[must_use]
     pub fn certificate(&self, original: &Module) -> Certificate {
-        let report = self.cx.fold.as_ref().expect("view-fold was run");
+        let report = self.fold().expect("view-fold was run");
         report.certificate(original, &self.module, &self.cx.registry)
     }
 }

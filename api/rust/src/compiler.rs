@@ -10,9 +10,7 @@ use optc_interp::DataSource;
 use optc_ir::size::SizeTable;
 use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor};
 use optc_passes::manager::{Hooks, Timing};
-use optc_passes::rules::ExtraRules;
-use optc_passes::view_fold::FoldReport;
-use optc_passes::{Boundary, PassContext, PassList, Stage};
+use optc_passes::{Boundary, PassContext, PassList, Reports, Stage};
 use optc_target::Target;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +20,6 @@ use std::sync::Arc;
 pub struct Compiler {
     registry: Arc<Registry>,
     passes: PassList,
-    extra: ExtraRules,
     /// The target; `None` leaves the choice to [`default_target`].
     pub target: Option<Arc<Target>>,
     /// Which arguments and results may change their layouts.
@@ -38,8 +35,8 @@ pub struct Report {
     pub timings: Vec<Timing>,
     /// What the passes did or could not do.
     pub remarks: Vec<Diagnostic>,
-    /// The figures of `view-fold`, if it ran.
-    pub fold: Option<FoldReport>,
+    /// What the passes report, each in a type of its own: [`crate::FoldReport`] is that of `view-fold`.
+    pub reports: Reports,
 }
 
 impl Default for Compiler {
@@ -55,7 +52,6 @@ impl Compiler {
         Compiler {
             registry: Arc::new(optc_ops::registry()),
             passes: PassList::builtin(),
-            extra: ExtraRules::default(),
             target: None,
             boundary: Boundary::default(),
             bindings: Bindings::default(),
@@ -79,14 +75,10 @@ impl Compiler {
         &self.passes
     }
 
-    /// The known passes, to add to.
+    /// The known passes, to add to, or to change: `passes_mut().get_mut::<Canonicalize>()` has the rules of
+    /// `canonicalize`.
     pub fn passes_mut(&mut self) -> &mut PassList {
         &mut self.passes
-    }
-
-    /// Further rewrite rules, to add to.
-    pub fn extra_mut(&mut self) -> &mut ExtraRules {
-        &mut self.extra
     }
 
     /// The target of this name, or the one in this file, whose rows may speak of the families of this
@@ -197,7 +189,6 @@ impl Compiler {
         let mut cx = PassContext::new(self.registry.clone(), target);
         cx.boundary = self.boundary.clone();
         cx.bindings = self.bindings.0.clone();
-        cx.extra = self.extra.clone();
         Ok(cx)
     }
 
@@ -212,7 +203,7 @@ impl Compiler {
         Ok(Report {
             timings,
             remarks: cx.remarks,
-            fold: cx.fold,
+            reports: cx.reports,
         })
     }
 

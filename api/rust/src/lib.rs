@@ -25,7 +25,8 @@
 //! To build a program instead of reading one, add its operations to a [`FuncBuilder`] and hand the [`Module`] to
 //! [`Compiler::program`]. To add an operation, declare its attributes with
 //! [`attributes!`], implement [`Operation`] and add it to [`Compiler::registry_mut`]; to add a pass, implement [`Pass`] and add it to
-//! [`Compiler::passes_mut`]; to add rewrite rules, see [`Compiler::extra_mut`].
+//! [`Compiler::passes_mut`]; to add rewrite rules, see [`passes::canonicalize::Canonicalize`] and
+//! [`passes::view_fold::ViewFold`].
 
 mod compiler;
 mod error;
@@ -56,7 +57,9 @@ pub use optc_ir::{
     Value, ValueData, ValueDef, ViewDims, attributes, words,
 };
 pub use optc_passes::view_fold::FoldReport;
-pub use optc_passes::{Boundary, Changed, Pass, PassContext, PassInfo, PassList, Phase, Stage};
+pub use optc_passes::{
+    Boundary, Changed, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Reports, Stage,
+};
 pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError, Unit};
 
 /// Text: parsing, printing and rendering of diagnostics.
@@ -128,6 +131,7 @@ pub mod passes {
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
     pub use optc_passes::pass::{OptionInfo, Options, PassInfo};
     pub use optc_passes::tile_propagate::{GroupReport, TileReport};
+    pub use optc_passes::{Report, Reports};
     pub use optc_passes::{canonicalize, pipeline, rules, tile_propagate, view_fold};
 }
 

@@ -5,8 +5,8 @@
 
 use optc::ops::{Matmul, Reshape, Softmax, Transpose};
 use optc::{
-    Compiler, DType, Error, FuncBuilder, Module, OpError, Program, Registry, Stats, TensorType,
-    Value,
+    Compiler, DType, Error, FoldReport, FuncBuilder, Module, OpError, Program, Registry, Stats,
+    TensorType, Value,
 };
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
     let report = compiler.compile(&mut program, "canonicalize,view-fold")?;
     let after = compiler.stats(&program);
     print(&program, &before, &after);
-    if let Some(fold) = report.fold {
+    if let Some(fold) = report.reports.get::<FoldReport>() {
         say(&format!(
             "proof: {}, at least {} bytes move",
             fold.proof.name(),

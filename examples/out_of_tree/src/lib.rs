@@ -10,11 +10,12 @@ mod make_gates;
 mod shuffle;
 
 use optc::Compiler;
+use optc::passes::canonicalize::Canonicalize;
 use std::sync::Arc;
 
 pub use energy::Energy;
 pub use gate::Gate;
-pub use lower_gates::LowerGates;
+pub use lower_gates::{GateReport, LowerGates};
 pub use make_gates::MakeGates;
 pub use shuffle::Shuffle;
 
@@ -26,7 +27,10 @@ pub fn compiler() -> Compiler {
     registry.add::<Energy>();
     registry.add::<Gate>();
     registry.add::<Shuffle>();
-    compiler.extra_mut().local.push(Arc::new(MakeGates));
+    let canonicalize = compiler.passes_mut().get_mut::<Canonicalize>();
+    if let Some(canonicalize) = canonicalize {
+        canonicalize.rules.push(Arc::new(MakeGates));
+    }
     compiler.passes_mut().add(Arc::new(LowerGates));
     compiler
 }

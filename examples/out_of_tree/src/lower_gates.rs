@@ -3,7 +3,9 @@
 use crate::Gate;
 use optc::ops::{Mul, Sigmoid};
 use optc::passes::PassInfo;
-use optc::{AttrDict, Changed, Diagnostic, Func, Module, Op, Operation, Pass, PassContext, Phase};
+use optc::{
+    AttrDict, Changed, Diagnostic, Func, Module, Op, Operation, Outcome, Pass, PassContext, Phase,
+};
 use std::sync::Arc;
 
 static INFO: PassInfo = PassInfo {
@@ -14,6 +16,13 @@ static INFO: PassInfo = PassInfo {
     options: &[],
 };
 
+/// What a run of the pass did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateReport {
+    /// The gates that were written out.
+    pub gates: usize,
+}
+
 /// `acme.gate(x, g) -> mul(x, sigmoid(g))`, in the layouts the gate has.
 #[derive(Clone, Copy, Debug)]
 pub struct LowerGates;
@@ -23,20 +32,25 @@ impl Pass for LowerGates {
         &INFO
     }
 
-    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
-        let mut changed = Changed::No;
+    fn run(&self, module: &mut Module, _: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let mut gates = 0;
         for func in &mut module.funcs {
             let mut body = Vec::with_capacity(func.body.len());
             for op in std::mem::take(&mut func.body) {
                 if &*func.ops[op].name == Gate::NAME {
                     body.push(sigmoid_of(func, op));
-                    changed = Changed::Yes;
+                    gates += 1;
                 }
                 body.push(op);
             }
             func.body = body;
         }
-        Ok(changed)
+        let changed = if gates == 0 {
+            Changed::No
+        } else {
+            Changed::Yes
+        };
+        Ok(Outcome::with(changed, GateReport { gates }))
     }
 }
 

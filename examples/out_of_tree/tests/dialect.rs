@@ -1,8 +1,10 @@
 //! The operation, the rule and the pass, used as optc's own are.
 
 use optc::interp::{EquivalenceOptions, NoData, equivalent, run_tiled};
-use optc::{Bindings, Compiler, DType, Program, Tensor};
-use optc_example_out_of_tree::compiler;
+use optc::passes::canonicalize::Canonicalize;
+use optc::{Bindings, Compiler, DType, FoldReport, Program, Tensor};
+use optc_example_out_of_tree::{GateReport, compiler};
+use std::sync::Arc;
 
 const GATE: &str = "acme.gate";
 
@@ -182,7 +184,7 @@ fn the_pass_lowers_before_and_after_layouts_are_chosen() {
     ] {
         let mut compiler = compiler();
         // The rule would make the gate again.
-        compiler.extra_mut().local.clear();
+        compiler.passes_mut().add(Arc::new(Canonicalize::default()));
         let program = compiled(&compiler, BETWEEN_TRANSPOSES, pipeline);
         assert_eq!(count(&program, GATE), 0, "{pipeline}");
         assert_eq!(
@@ -190,4 +192,20 @@ fn the_pass_lowers_before_and_after_layouts_are_chosen() {
             (1, 1)
         );
     }
+}
+
+#[test]
+fn the_report_of_the_pass_is_kept_beside_those_of_optc() {
+    let compiler = compiler();
+    let mut program = compiler.parse("test.ir", BETWEEN_TRANSPOSES).unwrap();
+    let pipeline = "canonicalize,view-fold,lower-gates,lower-gates";
+    let reports = compiler.compile(&mut program, pipeline).unwrap().reports;
+    // The second run finds none; its report is the last of its type.
+    assert_eq!(reports.get::<GateReport>(), Some(&GateReport { gates: 0 }));
+    let passes: Vec<&str> = reports.iter().map(|(pass, _)| pass).collect();
+    assert_eq!(passes, ["view-fold", "lower-gates", "lower-gates"]);
+    let gates = reports.all::<GateReport>().map(|report| report.gates);
+    assert_eq!(gates.collect::<Vec<_>>(), [1, 0]);
+    let fold = reports.get::<FoldReport>();
+    assert_eq!(fold.map(|fold| fold.bytes_after), Some(0));
 }

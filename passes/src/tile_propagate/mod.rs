@@ -59,7 +59,7 @@ mod local;
 mod report;
 mod stored;
 
-use crate::pass::{Changed, OptionInfo, Pass, PassContext, PassInfo, Phase};
+use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use carry::{Given, Stuck, carry};
 use choose::op_tiles;
 use cost::{cost, in_turn};
@@ -100,7 +100,7 @@ impl Pass for TilePropagate {
         &INFO
     }
 
-    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let limits = limits(cx)?;
         let mut report = TileReport::default();
         let mut changed = Changed::No;
@@ -113,8 +113,7 @@ impl Pass for TilePropagate {
             }
         }
         cx.remarks.extend(report.remarks());
-        cx.tiles = Some(report);
-        Ok(changed)
+        Ok(Outcome::with(changed, report))
     }
 }
 

@@ -19,11 +19,12 @@
 
 use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
+use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
 use super::signature::{
     ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_contract,
     accepts_pointwise, channel_orders, default_layout, is_unpadded, label_order, restrict,
 };
-use super::solve::{Cost, Factor, INFEASIBLE, Problem, cost, movement, solve};
+use super::solve::solve;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
 use optc_ir::entity::{EntityId, SideTable};

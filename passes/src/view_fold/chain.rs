@@ -1,7 +1,7 @@
 //! Why a conversion stays: the chains of operations to what fixes the two orders.
 
-use super::FastMap;
 use super::groups::{Graph, Group, Node, NodeKind};
+use super::maps::FastMap;
 use super::search::Choice;
 use super::signature::Signatures;
 use optc_ir::entity::EntityId;

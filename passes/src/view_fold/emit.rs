@@ -1,14 +1,15 @@
 //! Writes the program that a choice stands for: operations in their layouts, views, conversions.
 
-use super::FastMap;
+use super::conversion::Conversion;
 use super::groups::{Graph, Group, Member, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
+use super::maps::FastMap;
 use super::search::{Choice, Need};
 use super::spelling::spell;
 use indexmap::IndexSet;
 use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
-use optc_ir::size::{Size, SizeTable};
+use optc_ir::size::SizeTable;
 use optc_ir::{
     Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
 };
@@ -17,33 +18,6 @@ use optc_ops::{LayoutConvert, Reshape, View};
 use optc_target::Target;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// One conversion that stays.
-#[derive(Clone, Debug)]
-pub struct Conversion {
-    /// The operation in the new function.
-    pub op: Op,
-    /// The value of the old function whose storage is converted.
-    pub of: Value,
-    /// Bytes read plus written, at the sizes that costs are compared at.
-    pub bytes: u64,
-    /// The bytes as a polynomial in unknown sizes, where there is one.
-    pub polynomial: Option<Size>,
-    /// The bytes in words.
-    pub words: String,
-    /// Whether it is of a constant and happens at compile time.
-    pub constant: bool,
-    /// The layouts, as texts.
-    pub from: String,
-    /// See `from`.
-    pub to: String,
-    /// The operations of the old function that read the converted copy; `None` is the boundary.
-    pub readers: Vec<Option<Op>>,
-    /// The chain of operations to what fixes the order it is in.
-    pub forced_by: Option<String>,
-    /// The chain of operations to what fixes the order it is read in.
-    pub wanted_by: Option<String>,
-}
 
 /// The result of lowering a choice.
 pub(crate) struct Emitted {

@@ -5,8 +5,9 @@
 //! is follows from it, or provably does not exist.
 
 use super::layouts::{LayoutId, Layouts, MapId};
+use super::maps::{FastMap, FastSet};
+use super::names::name_of;
 use super::signature::{Signature, SignatureId, Signatures};
-use super::{FastMap, FastSet};
 use crate::pass::PassContext;
 use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
@@ -513,7 +514,7 @@ impl Builder<'_> {
             "`{}` has the size {size} in dimension {last} of {}, target `{target}` pads it to \
              {least} and wants it known",
             data.name,
-            super::name_of(self.func, value)
+            name_of(self.func, value)
         );
         let diag = Diagnostic::error("target-wants-sizes", message).at(data.span, "here");
         Err(Box::new(diag))

@@ -9,7 +9,7 @@
 //! Bytes are counted in units of their greatest common divisor, so that the solver's floating-point
 //! numbers are small integers; what it returns is evaluated again in integers by the caller.
 
-use super::solve::{Cost, Factor, INFEASIBLE, Limits, Problem, movement};
+use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, movement};
 use indexmap::IndexMap;
 use microlp::{
     ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, SolveOutcome, Variable,

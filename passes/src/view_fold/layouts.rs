@@ -1,6 +1,6 @@
 //! Interned layouts: equal functions have equal ids, and every question about one is asked once.
 
-use super::FastMap;
+use super::maps::FastMap;
 use super::spelling::spell;
 use indexmap::IndexMap;
 use optc_check::amount::{Amount, layout_bytes};

@@ -12,8 +12,8 @@
 //! `(as P L)`; a rule looks at one and adds the `run` term that its equation allows. Without rules
 //! only the base form, every port in its default layout, is there.
 
-use super::FastMap;
 use super::layouts::{LayoutId, Layouts};
+use super::maps::FastMap;
 use super::signature::{
     ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_layout,
     accepts_pointwise, channel_orders, common_orders, default_layout, is_unpadded, label_order,

@@ -2,10 +2,11 @@
 
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
+use super::maps::{FastMap, FastSet};
+use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
 use super::rules::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::{SignatureId, Signatures, channel_orders};
-use super::solve::{Cost, INFEASIBLE, Problem, Solution, cost, movement, solve};
-use super::{FastMap, FastSet};
+use super::solve::{Solution, solve};
 use optc_check::amount::Amount;
 use optc_ir::entity::{EntityId, SideTable};
 use optc_ir::size::SizeTable;

@@ -4,7 +4,7 @@
 //! and the shapes at its ports. Which orders fit together is decided here, in terms of labels.
 
 use super::layouts::{LayoutId, Layouts};
-use super::{FastMap, FastSet};
+use super::maps::{FastMap, FastSet};
 use optc_ir::entity::EntityId;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};

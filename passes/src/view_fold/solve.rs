@@ -7,55 +7,11 @@
 //! one at a time; what it cannot go below is then the larger of the programme's bound and that of
 //! mini-buckets: elimination in which a variable may take another state in each of several tables.
 
-use super::{FastMap, integer};
+use super::integer;
+use super::maps::FastMap;
+use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, add, movement};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Movement bytes in the upper half; in the lower half what breaks ties (compile-time bytes, then
-/// departures from the default). Sums saturate at [`INFEASIBLE`].
-pub(crate) type Cost = u128;
-
-/// An assignment that cannot be lowered.
-pub(crate) const INFEASIBLE: Cost = 1 << 126;
-
-/// A cost of movement bytes and a tie breaker.
-pub(crate) fn cost(bytes: u64, tie: u64) -> Cost {
-    (u128::from(bytes) << 64) | u128::from(tie)
-}
-
-/// The movement bytes of a cost.
-pub(crate) fn movement(cost: Cost) -> u64 {
-    u64::try_from(cost >> 64).unwrap_or(u64::MAX)
-}
-
-fn add(a: Cost, b: Cost) -> Cost {
-    a.saturating_add(b).min(INFEASIBLE)
-}
-
-/// A table over some variables, row-major in their order.
-#[derive(Clone, Debug)]
-pub(crate) struct Factor {
-    pub(crate) vars: Vec<usize>,
-    pub(crate) table: Vec<Cost>,
-}
-
-/// A sum of factors over variables with finite domains.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Problem {
-    pub(crate) domains: Vec<usize>,
-    pub(crate) factors: Vec<Factor>,
-}
-
-impl Problem {
-    /// Adds a factor over variables whose domains are known, unless it says nothing: no costs, and no
-    /// two variables that have a choice.
-    pub(crate) fn add(&mut self, vars: Vec<usize>, table: Vec<Cost>) {
-        let open = vars.iter().filter(|&&v| self.domains[v] != 1).count();
-        if 1 < open || table.iter().any(|&c| c != 0) {
-            self.factors.push(Factor { vars, table });
-        }
-    }
-}
 
 /// A choice of one state a variable.
 #[derive(Clone, Debug)]
@@ -68,22 +24,6 @@ pub(crate) struct Solution {
     pub(crate) proven: bool,
 }
 
-/// How far the search for a minimum goes; everything counts, nothing is timed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Entries of the largest table that elimination may make.
-    pub(crate) table: usize,
-    /// Entries of all tables that one elimination may make, for each variable of the problem; never
-    /// fewer in all than one of the largest tables has sixteen times.
-    pub(crate) work: usize,
-    /// The same where what is left becomes an integer programme: its columns are table entries.
-    pub(crate) core: usize,
-    /// Columns of an integer programme.
-    pub(crate) columns: usize,
-    /// Nodes of its branch and bound.
-    pub(crate) nodes: u64,
-}
-
 /// A table entry takes 20 bytes, so the largest table 80 MiB. A dense block of 24 values that are each
 /// read by all later nodes stays within the columns and nodes (see the tests).
 const LIMITS: Limits = Limits {
@@ -93,15 +33,6 @@ const LIMITS: Limits = Limits {
     columns: 6_000,
     nodes: 400,
 };
-
-impl Limits {
-    /// Entries of all tables that one elimination of a problem of `n` variables may make.
-    fn work_of(self, n: usize) -> usize {
-        self.work
-            .saturating_mul(n)
-            .max(self.table.saturating_mul(16))
-    }
-}
 
 /// Rounds of improving one variable after another.
 const ROUNDS: usize = 16;
@@ -177,7 +108,7 @@ fn solve_part(problem: &Problem, limits: Limits) -> Solution {
     let programme = integer::minimise(problem, start, limits);
     let mut bound = mini_buckets(problem, guard.min(limits.table >> 4));
     if let Some(found) = programme {
-        bound = bound.max(self::cost(found.bound, 0));
+        bound = bound.max(super::problem::cost(found.bound, 0));
         if let Some(mut better) = found.states {
             improve(problem, &mut better);
             let now = evaluate(problem, &better);
@@ -626,6 +557,7 @@ fn strides_of(factor: &Factor, domains: &[usize], scope: &[usize]) -> Vec<usize>
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::cost;
     use super::*;
 
     fn random(seed: &mut u64) -> u64 {

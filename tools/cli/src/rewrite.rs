@@ -7,11 +7,11 @@ use crate::failure::{Failure, Status, blames_option, internal_error};
 use crate::inputs::{self, Input, weights};
 use crate::streams::Streams;
 use crate::{lists, stats, terminal, verify_diagnostics};
-use optc::passes::{Hooks, Timing};
+use optc::passes::{Hooks, Timing, view_fold};
 use optc::{
-    Attr, Compiler, DType, Diagnostic, Error, Module, PassContext, Program, Registry, Severity,
-    SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, output_place, write_aside,
-    write_files,
+    Attr, Compiler, DType, Diagnostic, Error, FoldReport, Module, PassContext, Program, Registry,
+    Severity, SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, output_place,
+    write_aside, write_files,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -59,7 +59,10 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     };
     let emit = emit_of(args)?;
     check_outputs(args)?;
-    let stages = inputs::stages(&compiler, &args.compile)?;
+    let mut stages = inputs::stages(&compiler, &args.compile)?;
+    if args.explain.is_some() {
+        explaining(&mut stages);
+    }
     let stage = stage_of(args, emit, &stages)?;
     dump::check_names(&compiler, "--print-ir-before", &args.print_ir_before)?;
     dump::check_names(&compiler, "--print-ir-after", &args.print_ir_after)?;
@@ -211,6 +214,18 @@ fn transform_all(
     Ok((parts, errors))
 }
 
+/// Asks the passes that can explain what they do to keep their reasons.
+fn explaining(stages: &mut [Stage]) {
+    let explains = |stage: &&mut Stage| {
+        let options = stage.pass.info().options;
+        options.iter().any(|o| o.name == "explain")
+    };
+    for stage in stages.iter_mut().filter(explains) {
+        let options = &mut stage.options.0;
+        options.insert("explain".to_owned(), "true".to_owned());
+    }
+}
+
 fn transform(
     compiler: &Compiler,
     stages: &[Stage],
@@ -223,7 +238,6 @@ fn transform(
     let mut after = before.clone();
     let mut canonical = None;
     let (first, last) = stages.split_at(stages.len().saturating_sub(1));
-    cx.explain = args.explain.is_some();
     dump.input(&before.module);
     let done = catch_unwind(AssertUnwindSafe(|| {
         let mut hooks = dump.hooks();
@@ -303,7 +317,7 @@ fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
         let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
         let (before, after) = (of(&part.before), of(&part.after));
         let bound = bound_sizes(&part.before.module, &sizes);
-        let fold = part.cx.fold.as_ref();
+        let fold = part.cx.reports.get::<FoldReport>();
         streams.error_text(&stats::figures(&before, &after, fold, &bound));
     }
     if args.timing {
@@ -399,10 +413,16 @@ fn write_all(
 
 /// How a value of the result came to its form.
 fn explain(parts: &[Part], value: &str) -> Result<String, Failure> {
-    let explain = |p: &Part| optc::passes::view_fold::explain(&p.cx, &p.after.module, value);
+    let explain = |p: &Part| {
+        let report = p.cx.reports.get::<FoldReport>()?;
+        view_fold::explain(report, &p.cx.registry, &p.after.module, value)
+    };
     match parts.iter().find_map(explain) {
         Some(text) => Ok(text + "\n"),
-        None if parts.iter().all(|p| p.cx.fold.is_none()) => {
+        None if parts
+            .iter()
+            .all(|p| p.cx.reports.get::<FoldReport>().is_none()) =>
+        {
             Err(Failure::usage("--explain wants a pipeline with view-fold"))
         }
         None => {
@@ -420,7 +440,7 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
         return Err(Failure::usage("--certificate wants one program"));
     };
     let pipeline = args.pass.as_deref().unwrap_or("");
-    match (&part.cx.fold, &part.canonical) {
+    match (part.cx.reports.get::<FoldReport>(), &part.canonical) {
         (Some(fold), Some(original)) => Ok(CertificateFile {
             certificate: fold.certificate(original, &part.after.module, &part.cx.registry),
             pipeline: pipeline.to_owned(),
@@ -520,7 +540,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
     use optc::passes::PassInfo;
-    use optc::{Changed, Pass, Phase};
+    use optc::{Outcome, Pass, Phase};
     use std::sync::Arc;
 
     static INFO: PassInfo = PassInfo {
@@ -538,7 +558,7 @@ mod tests {
             &INFO
         }
 
-        fn run(&self, _: &mut Module, _: &mut PassContext) -> Result<Changed, Box<Diagnostic>> {
+        fn run(&self, _: &mut Module, _: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
             std::panic::panic_any("table 7 is empty".to_owned())
         }
     }

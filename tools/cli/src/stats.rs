@@ -8,7 +8,9 @@ use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
 use optc::passes::{Hooks, TileReport};
-use optc::{Compiler, FoldReport, Polynomials, Program, Size, SizeTable, Stats, bound_sizes};
+use optc::{
+    Compiler, FoldReport, Polynomials, Program, Reports, Size, SizeTable, Stats, bound_sizes,
+};
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,8 +23,7 @@ const SCHEMA: u64 = 1;
 struct Measured {
     before: Option<Stats>,
     after: Stats,
-    fold: Option<FoldReport>,
-    tiles: Option<TileReport>,
+    reports: Reports,
     /// The sizes that the names of the program have in the figures.
     bound: IndexMap<Arc<str>, u64>,
 }
@@ -46,7 +47,8 @@ pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Sta
     };
     streams.print(&text);
     let mut figures = Figures::default();
-    let bound = measured.fold.as_ref().map(|f| f.lower_bound_bytes);
+    let fold = measured.reports.get::<FoldReport>();
+    let bound = fold.map(|f| f.lower_bound_bytes);
     figures.add(&measured.after, measured.before.as_ref(), bound);
     fail_if(&conditions, &figures)
 }
@@ -89,8 +91,7 @@ fn measure(
         return Ok(Measured {
             before: None,
             after: before,
-            fold: None,
-            tiles: None,
+            reports: Reports::default(),
             bound,
         });
     }
@@ -104,8 +105,7 @@ fn measure(
     Ok(Measured {
         before: Some(before),
         after,
-        fold: cx.fold,
-        tiles: cx.tiles,
+        reports: cx.reports,
         bound,
     })
 }
@@ -155,7 +155,7 @@ fn json_of(measured: &Measured) -> String {
             "after".to_owned(),
             Json::Object(object(&measured.after, bound)),
         );
-        let fold = measured.fold.as_ref();
+        let fold = measured.reports.get::<FoldReport>();
         let mut put = |name: &str, value: Json| root.insert(name.to_owned(), value);
         put("bytes_before", json!(fold.map(|f| f.bytes_before)));
         put("bytes_after", json!(fold.map(|f| f.bytes_after)));
@@ -171,7 +171,7 @@ fn json_of(measured: &Measured) -> String {
             let text = all.map(|(name, size)| ((*name).to_owned(), polynomial(size.as_ref())));
             put("fold_polynomials", Json::Object(text.collect()));
         }
-        if let Some(tiles) = &measured.tiles {
+        if let Some(tiles) = measured.reports.get::<TileReport>() {
             put("tiles", tiles_of(tiles));
         }
     }
@@ -224,9 +224,9 @@ fn table_of(measured: &Measured) -> String {
         symbols(&mut text, &[&measured.after], &measured.bound);
         return text;
     };
-    let fold = measured.fold.as_ref();
+    let fold = measured.reports.get::<FoldReport>();
     text.push_str(&figures(before, &measured.after, fold, &measured.bound));
-    if let Some(tiles) = &measured.tiles {
+    if let Some(tiles) = measured.reports.get::<TileReport>() {
         let rows = [
             ("unfused_bytes", tiles.unfused_bytes),
             ("untiled_bytes", tiles.untiled_bytes),

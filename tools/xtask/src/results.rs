@@ -3,7 +3,7 @@
 use optc_check::Stats;
 use optc_ir::{Module, Registry};
 use optc_passes::tile_propagate::TileReport;
-use optc_passes::view_fold::builtin_rules;
+use optc_passes::view_fold::{FoldReport, builtin_rules};
 use optc_passes::{Boundary, PassContext, PassList, manager};
 use optc_target::Target;
 use std::fmt::Write as _;
@@ -134,7 +134,8 @@ fn tiles_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<TileReport>
     for target in TILED {
         let pipeline = "canonicalize,view-fold,tile-propagate";
         let (_, cx) = fold(module.clone(), registry, pipeline, target)?;
-        tiles.push(cx.tiles.unwrap_or_default());
+        let report = cx.reports.get::<TileReport>();
+        tiles.push(report.cloned().unwrap_or_default());
     }
     Ok(tiles)
 }
@@ -148,22 +149,17 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
     let plain = "canonicalize,view-fold{rules=none}";
     let (none, _) =
         fold(module.clone(), &registry, plain, target).map_err(|e| format!("{path}: {e}"))?;
-    let proof = cx.fold.as_ref().map_or("", |f| f.proof.name());
+    let report = cx.reports.get::<FoldReport>();
+    let proof = report.map_or("", |f| f.proof.name());
     let copies = before.copy_bytes;
-    let naive = cx
-        .fold
-        .as_ref()
-        .map_or(0, |f| f.bytes_before.saturating_sub(copies));
-    let bound = cx
-        .fold
-        .as_ref()
-        .map_or(0, |f| f.lower_bound_bytes.saturating_sub(after.copy_bytes));
+    let naive = report.map_or(0, |f| f.bytes_before.saturating_sub(copies));
+    let bound = report.map_or(0, |f| f.lower_bound_bytes.saturating_sub(after.copy_bytes));
     let mut rules = Vec::new();
     let written = (
         "constant-any-layout".to_owned(),
         after.constant_movement_ops,
     );
-    let fired = cx.fold.iter().flat_map(|f| f.rules_fired.clone());
+    let fired = report.iter().flat_map(|f| f.rules_fired.clone());
     for (name, fired) in fired.chain([written]).filter(|r| r.1 != 0) {
         let without = format!("canonicalize,view-fold{{rules={}}}", all_but(&name));
         let (stats, _) = fold(module.clone(), &registry, &without, target)

@@ -26,7 +26,7 @@ use crate::rewrite::{self, Part};
 use crate::{Status, Streams, dump};
 use header::Header;
 pub use header::command as words;
-use optc::{Severity, SizeTable, Stats, read_file};
+use optc::{FoldReport, Severity, SizeTable, Stats, read_file};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -254,7 +254,11 @@ fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut O
     let sizes = SizeTable::new(&part.cx.bindings);
     let of = |module| Stats::at(module, &part.cx.registry, &sizes);
     let (before, after) = (of(&part.before.module), of(&part.after.module));
-    let bound = part.cx.fold.as_ref().map(|f| f.lower_bound_bytes);
+    let bound = part
+        .cx
+        .reports
+        .get::<FoldReport>()
+        .map(|f| f.lower_bound_bytes);
     figures.add(&after, Some(&before), bound);
     let sum = outcome
         .stats

@@ -1,0 +1,179 @@
+//! Sums over the functions of a module, and the report that is made of them.
+
+use super::conversion::Conversion;
+use super::function::{Folded, Shared};
+use super::report::{FoldReport, Proof};
+use crate::pass::PassContext;
+use optc_check::Witness;
+use optc_check::amount::{Amount, amount};
+use optc_check::stats::{Stats, fixed_movement};
+use optc_ir::size::SizeTable;
+use optc_ir::{Diagnostic, Module, Value};
+
+/// Sums over functions.
+#[derive(Default)]
+pub(crate) struct Totals {
+    /// What naive lowering moves.
+    pub(crate) naive: Amount,
+    stands_in: bool,
+    bound: u64,
+    unproven: bool,
+    /// A function that is called, whose boundary is not laid out.
+    pub(crate) kept: Option<String>,
+    dropped: u64,
+    groups: usize,
+    nodes: usize,
+    conversions: Vec<(usize, Conversion)>,
+    why: Vec<(usize, Value, String)>,
+    freed: Vec<Option<u64>>,
+    witness: Witness,
+}
+
+impl Totals {
+    /// Bytes of the conversions at run time.
+    fn converted(&self, sizes: &SizeTable) -> Amount {
+        let mut sum = Amount::default();
+        for (_, conversion) in self.conversions.iter().filter(|(_, c)| !c.constant) {
+            sum.add(
+                &amount(conversion.polynomial.clone(), conversion.bytes),
+                sizes,
+            );
+        }
+        sum
+    }
+
+    pub(crate) fn add(&mut self, index: usize, folded: &Folded, sizes: &SizeTable) {
+        self.naive.add(&folded.naive, sizes);
+        self.stands_in |= folded.stands_in;
+        self.bound = self.bound.saturating_add(folded.bound);
+        self.unproven |= !folded.proven;
+        self.dropped += folded.dropped;
+        self.groups += folded.groups;
+        self.nodes += folded.nodes;
+        self.conversions
+            .extend(folded.conversions.iter().map(|c| (index, c.clone())));
+        self.why
+            .extend(folded.why.iter().map(|(v, t)| (index, *v, t.clone())));
+        self.freed.push(folded.freed);
+        self.witness.funcs.push(folded.witness.clone());
+    }
+
+    /// Adds to naive lowering what operations move by themselves, and checks that the result moves no more.
+    ///
+    /// # Errors
+    /// It does.
+    pub(crate) fn compare(
+        &mut self,
+        after: &Stats,
+        sizes: &SizeTable,
+    ) -> Result<(), Box<Diagnostic>> {
+        let moved = amount(after.polynomials.movement.clone(), after.movement_bytes);
+        // What an operation that stays moves by itself (a space to depth, a gather that permutes)
+        // it moves in any lowering.
+        let stays = moved.minus(&self.converted(sizes), sizes);
+        self.naive.add(&stays, sizes);
+        let naive = self.naive.at(sizes);
+        // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.
+        if self.stands_in || after.movement_bytes <= naive {
+            return Ok(());
+        }
+        let message = format!(
+            "the result moves {} bytes, naive lowering {naive}",
+            after.movement_bytes
+        );
+        Err(Box::new(Diagnostic::error("worse-than-naive", message)))
+    }
+
+    /// Remarks on what kept the search from all candidates and forms.
+    fn remark_limits(&self, shared: &Shared, moves: bool, cx: &mut PassContext) {
+        if 0 < self.dropped && moves {
+            let message = format!(
+                "{} candidate layouts were left out at the cap; max-layouts={} may save bytes",
+                self.dropped,
+                shared.cap.saturating_mul(2)
+            );
+            cx.remarks
+                .push(Diagnostic::remark("layouts-dropped", message));
+        }
+        if 0 < shared.rules.unsaturated {
+            let message = format!("{} operations were not saturated", shared.rules.unsaturated);
+            cx.remarks
+                .push(Diagnostic::remark("not-saturated", message));
+        }
+    }
+
+    /// The report on the folded module.
+    pub(crate) fn report(
+        self,
+        after: &Stats,
+        shared: Shared,
+        cx: &mut PassContext,
+        folded: &Module,
+    ) -> FoldReport {
+        self.remark_limits(&shared, after.movement_bytes != 0, cx);
+        let sizes = SizeTable::new(&cx.bindings);
+        let bound = self
+            .bound
+            .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
+            .min(after.movement_bytes);
+        // What nothing moves no other boundary makes better.
+        let kept = self.kept.as_ref().filter(|_| after.movement_bytes != 0);
+        if let Some(name) = kept {
+            remark_kept(name, cx);
+        }
+        let proof = if after.movement_bytes == bound && kept.is_none() {
+            Proof::Optimal
+        } else if self.unproven {
+            Proof::Bound
+        } else {
+            Proof::OptimalInCandidates
+        };
+        let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
+        left.add(
+            &amount(after.polynomials.copy.clone(), after.copy_bytes),
+            &sizes,
+        );
+        let bytes_after = left.at(&sizes);
+        let left = left.polynomial();
+        // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
+        let least = match bound {
+            0 => after.polynomials.copy.clone(),
+            n if n == after.movement_bytes => left.clone(),
+            _ => None,
+        };
+        FoldReport {
+            bytes_before: self.naive.at(&sizes),
+            bytes_after,
+            lower_bound_bytes: bound.saturating_add(after.copy_bytes),
+            polynomials: [
+                ("bytes_before", self.naive.polynomial()),
+                ("bytes_after", left),
+                ("lower_bound_bytes", least),
+            ],
+            proof,
+            rules_fired: shared.rules.fired,
+            dropped: self.dropped,
+            sizes: [
+                self.groups,
+                self.nodes,
+                shared.signatures.len(),
+                shared.layouts.len(),
+            ],
+            conversions: self.conversions,
+            freed: self.freed,
+            target: cx.target.name.clone(),
+            witness: self.witness,
+            why: self.why,
+        }
+    }
+}
+
+fn remark_kept(name: &str, cx: &mut PassContext) {
+    let message = format!(
+        "@{name} is called: its arguments and results keep the layouts it declares, and what is \
+         proven is so for these"
+    );
+    let diag = Diagnostic::remark("called-boundary-kept", message);
+    cx.remarks
+        .push(diag.note("a function put in place of its calls is laid out with them"));
+}
