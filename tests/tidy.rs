@@ -7,9 +7,11 @@ mod tidy {
 use indexmap::{IndexMap, IndexSet};
 use optc_cli::explain::AREAS;
 use optc_ir::{Code, Example};
+use optc_passes::{Pass, RuleInfo};
 use optc_tests::paths::{files, relative, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Who may use whom: crate, then the crates of this workspace its library and binaries depend on.
 /// `ARCHITECTURE.md` states the same with reasons.
@@ -333,14 +335,13 @@ fn is_other_name(name: &str) -> bool {
         "row-major",
     ];
     let passes = optc_passes::registry();
-    let is_rule = |rules: Vec<(&str, &str)>| rules.iter().any(|r| r.0 == name);
+    let is_rule = |pass: &Arc<dyn Pass>| pass.list_rules().iter().any(|r| r.name == name);
     WORDS.contains(&name)
         || passes.iter().any(|p| p.info().name == name)
         || passes
             .iter()
             .any(|p| p.info().options.iter().any(|o| o.name == name))
-        || is_rule(optc_passes::canonicalize::rule_names())
-        || is_rule(optc_passes::view_fold::builtin_rules())
+        || passes.iter().any(is_rule)
 }
 
 /// Codes that say that the compiler itself is at fault or at a limit; no program is known that
@@ -576,13 +577,17 @@ fn every_pass_has_its_names_and_cases() {
 /// Each rule has a firing and a refusing case, named after it.
 #[test]
 fn every_rule_has_a_firing_and_a_refusing_case() {
-    let local = optc_passes::canonicalize::rule_names();
-    let search = optc_passes::view_fold::builtin_rules();
-    for (pass, rules) in [("canonicalize", local), ("view-fold", search)] {
-        let folder = root().join("tests/cases/passes").join(pass);
-        for (rule, equation) in rules {
+    for pass in optc_passes::registry() {
+        let folder = root().join("tests/cases/passes").join(pass.info().name);
+        for RuleInfo {
+            name: rule,
+            equation,
+            summary,
+        } in pass.list_rules()
+        {
             assert!(is_kebab(rule), "{rule}");
             assert!(equation.contains('='), "{rule} is no equation: {equation}");
+            assert!(!summary.is_empty(), "{rule} says nothing");
             let stem = rule.replace('-', "_");
             for name in [format!("{stem}.ir"), format!("{stem}_refused.ir")] {
                 assert!(

@@ -29,7 +29,7 @@
 //! # Source
 //! ONNX operators `DepthToSpace`, `SpaceToDepth`, `Einsum`; composition of permutations as in numpy.
 
-use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
+use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo};
 use crate::rules::{LocalRule, Patch, Plan, Refusal, Site, ensure};
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
@@ -74,8 +74,17 @@ impl Pass for Canonicalize {
         &INFO
     }
 
+    fn list_rules(&self) -> Vec<RuleInfo<'_>> {
+        let own = self.rules.iter().map(|rule| RuleInfo {
+            name: rule.name(),
+            equation: rule.equation(),
+            summary: rule.summary(),
+        });
+        builtin_rules().into_iter().chain(own).collect()
+    }
+
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
-        let mut rules: Vec<Arc<dyn LocalRule>> = local_rules();
+        let mut rules = local_rules();
         rules.extend(self.rules.iter().cloned());
         let mut by_root: IndexMap<String, Vec<Arc<dyn LocalRule>>> = IndexMap::new();
         for rule in rules {
@@ -287,19 +296,23 @@ fn sweep(func: &mut Func, effects: &Effects<'_>) -> bool {
 
 type PlanFn = fn(Site<'_>) -> Result<Plan, Refusal>;
 
+/// A built-in rule: its equation and its code.
+#[derive(Clone, Copy)]
 struct Rule {
-    name: &'static str,
-    equation: &'static str,
+    info: RuleInfo<'static>,
     root: &'static str,
     plan: PlanFn,
 }
 
 impl LocalRule for Rule {
     fn name(&self) -> &str {
-        self.name
+        self.info.name
     }
     fn equation(&self) -> &str {
-        self.equation
+        self.info.equation
+    }
+    fn summary(&self) -> &str {
+        self.info.summary
     }
     fn root(&self) -> &str {
         self.root
@@ -309,62 +322,171 @@ impl LocalRule for Rule {
     }
 }
 
-#[rustfmt::skip]
 const RULES: &[Rule] = &[
-    // Pattern: squeeze(x) = reshape(x, shape of the result)
-    Rule { name: "squeeze-is-reshape", equation: "squeeze(x) = reshape(x, shape of the result)", root: Squeeze::NAME, plan: to_reshape },
-    // Pattern: unsqueeze(x) = reshape(x, shape of the result)
-    Rule { name: "unsqueeze-is-reshape", equation: "unsqueeze(x) = reshape(x, shape of the result)", root: Unsqueeze::NAME, plan: to_reshape },
-    // Pattern: flatten(x) = reshape(x, shape of the result)
-    Rule { name: "flatten-is-reshape", equation: "flatten(x) = reshape(x, shape of the result)", root: Flatten::NAME, plan: to_reshape },
-    // Pattern: broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1
-    Rule { name: "broadcast-by-one", equation: "broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1", root: Broadcast::NAME, plan: flat_to_reshape },
-    // Pattern: tile(x, 1) = x
-    Rule { name: "tile-by-one", equation: "tile(x, 1) = x", root: Tile::NAME, plan: flat_to_reshape },
-    // Pattern: identity(x) = x
-    Rule { name: "identity", equation: "identity(x) = x", root: Identity::NAME, plan: forward },
-    // Pattern: cast(x, type of x) = x
-    Rule { name: "cast-to-same", equation: "cast(x, type of x) = x", root: Cast::NAME, plan: forward },
-    // Pattern: concat(x) = x
-    Rule { name: "concat-of-one", equation: "concat(x) = x", root: Concat::NAME, plan: forward_single },
-    // Pattern: slice(x, all) = x
-    Rule { name: "slice-of-all", equation: "slice(x, all) = x", root: Slice::NAME, plan: slice_all },
-    // Pattern: pad(x, 0) = x
-    Rule { name: "pad-by-nothing", equation: "pad(x, 0) = x", root: Pad::NAME, plan: pad_nothing },
-    // Pattern: reshape(x, shape of x) = x
-    Rule { name: "reshape-identity", equation: "reshape(x, shape of x) = x", root: Reshape::NAME, plan: forward },
-    // Pattern: reshape(reshape(x, s), t) = reshape(x, t)
-    Rule { name: "reshape-compose", equation: "reshape(reshape(x, s), t) = reshape(x, t)", root: Reshape::NAME, plan: reshape_compose },
-    // Pattern: transpose(x, identity) = x
-    Rule { name: "transpose-identity", equation: "transpose(x, identity) = x", root: Transpose::NAME, plan: transpose_identity },
-    // Pattern: transpose(transpose(x, p), q) = transpose(x, p.then(q))
-    Rule { name: "transpose-compose", equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))", root: Transpose::NAME, plan: transpose_compose },
-    // Pattern: depth_to_space(x) = reshape(transpose(reshape(x)))
-    Rule { name: "depth-to-space-is-rearrangement", equation: "depth_to_space(x) = reshape(transpose(reshape(x)))", root: DepthToSpace::NAME, plan: blocks },
-    // Pattern: space_to_depth(x) = reshape(transpose(reshape(x)))
-    Rule { name: "space-to-depth-is-rearrangement", equation: "space_to_depth(x) = reshape(transpose(reshape(x)))", root: SpaceToDepth::NAME, plan: blocks },
-    // Pattern: einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))
-    Rule { name: "einsum-is-contraction", equation: "einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))", root: Einsum::NAME, plan: einsum },
+    Rule {
+        info: RuleInfo {
+            name: "squeeze-is-reshape",
+            equation: "squeeze(x) = reshape(x, shape of the result)",
+            summary: "a squeeze is the reshape to its result",
+        },
+        root: Squeeze::NAME,
+        plan: to_reshape,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "unsqueeze-is-reshape",
+            equation: "unsqueeze(x) = reshape(x, shape of the result)",
+            summary: "an unsqueeze is the reshape to its result",
+        },
+        root: Unsqueeze::NAME,
+        plan: to_reshape,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "flatten-is-reshape",
+            equation: "flatten(x) = reshape(x, shape of the result)",
+            summary: "a flatten is the reshape to its result",
+        },
+        root: Flatten::NAME,
+        plan: to_reshape,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "broadcast-by-one",
+            equation: "broadcast(x, s) = reshape(x, s), if s only adds dimensions of extent 1",
+            summary: "a broadcast that repeats nothing is a reshape",
+        },
+        root: Broadcast::NAME,
+        plan: flat_to_reshape,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "tile-by-one",
+            equation: "tile(x, 1) = x",
+            summary: "a tile that repeats nothing is its operand",
+        },
+        root: Tile::NAME,
+        plan: flat_to_reshape,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "identity",
+            equation: "identity(x) = x",
+            summary: "an identity is its operand",
+        },
+        root: Identity::NAME,
+        plan: forward,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "cast-to-same",
+            equation: "cast(x, type of x) = x",
+            summary: "a cast to the type that is there is its operand",
+        },
+        root: Cast::NAME,
+        plan: forward,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "concat-of-one",
+            equation: "concat(x) = x",
+            summary: "a concatenation of one value is that value",
+        },
+        root: Concat::NAME,
+        plan: forward_single,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "slice-of-all",
+            equation: "slice(x, all) = x",
+            summary: "a slice of the whole is the whole",
+        },
+        root: Slice::NAME,
+        plan: slice_all,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "pad-by-nothing",
+            equation: "pad(x, 0) = x",
+            summary: "a pad by nothing is its operand",
+        },
+        root: Pad::NAME,
+        plan: pad_nothing,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "reshape-identity",
+            equation: "reshape(x, shape of x) = x",
+            summary: "a reshape to the shape that is there is its operand",
+        },
+        root: Reshape::NAME,
+        plan: forward,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "reshape-compose",
+            equation: "reshape(reshape(x, s), t) = reshape(x, t)",
+            summary: "two reshapes are the second",
+        },
+        root: Reshape::NAME,
+        plan: reshape_compose,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "transpose-identity",
+            equation: "transpose(x, identity) = x",
+            summary: "a transpose that moves no dimension is its operand",
+        },
+        root: Transpose::NAME,
+        plan: transpose_identity,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "transpose-compose",
+            equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))",
+            summary: "two transposes are one by their product",
+        },
+        root: Transpose::NAME,
+        plan: transpose_compose,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "depth-to-space-is-rearrangement",
+            equation: "depth_to_space(x) = reshape(transpose(reshape(x)))",
+            summary: "depth to space is a reshape, a transpose and a reshape",
+        },
+        root: DepthToSpace::NAME,
+        plan: blocks,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "space-to-depth-is-rearrangement",
+            equation: "space_to_depth(x) = reshape(transpose(reshape(x)))",
+            summary: "space to depth is a reshape, a transpose and a reshape",
+        },
+        root: SpaceToDepth::NAME,
+        plan: blocks,
+    },
+    Rule {
+        info: RuleInfo {
+            name: "einsum-is-contraction",
+            equation: "einsum(x, y) = transpose(dot_general(reduce(x), reduce(y)))",
+            summary: "an einsum is a contraction of what its operands keep, transposed",
+        },
+        root: Einsum::NAME,
+        plan: einsum,
+    },
 ];
 
-/// The names and equations of the local rules.
+/// The built-in rules, in the order in which they are tried.
 #[must_use]
-pub fn rule_names() -> Vec<(&'static str, &'static str)> {
-    RULES.iter().map(|r| (r.name, r.equation)).collect()
+pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
+    RULES.iter().map(|rule| rule.info).collect()
 }
 
 fn local_rules() -> Vec<Arc<dyn LocalRule>> {
-    RULES
-        .iter()
-        .map(|r| -> Arc<dyn LocalRule> {
-            Arc::new(Rule {
-                name: r.name,
-                equation: r.equation,
-                root: r.root,
-                plan: r.plan,
-            })
-        })
-        .collect()
+    let shared = |rule: &Rule| -> Arc<dyn LocalRule> { Arc::new(*rule) };
+    RULES.iter().map(shared).collect()
 }
 
 fn tensor<'a>(site: &Site<'a>, value: Value) -> Result<&'a TensorType, Refusal> {

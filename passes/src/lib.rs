@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub use boundary::Boundary;
 pub use codes::CODES;
 pub use pass::{
-    Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Stage,
+    Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, PassList, Phase, RuleInfo,
+    Stage,
 };
 pub use report::{Report, Reports};
 

@@ -60,6 +60,17 @@ pub struct PassInfo {
     pub options: &'static [OptionInfo],
 }
 
+/// What `--list-rules` and the documentation know of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleInfo<'a> {
+    /// Its kebab-case name.
+    pub name: &'a str,
+    /// The equation it stands for.
+    pub equation: &'a str,
+    /// What it says, in a line; empty where a user's rule says nothing.
+    pub summary: &'a str,
+}
+
 /// Whether a pass changed the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
@@ -185,6 +196,11 @@ pub trait Pass: Any + Send + Sync {
     /// What it is.
     fn info(&self) -> &'static PassInfo;
 
+    /// The rules that it applies, in the order in which they are tried.
+    fn list_rules(&self) -> Vec<RuleInfo<'_>> {
+        Vec::new()
+    }
+
     /// Changes the module.
     ///
     /// # Errors
@@ -220,6 +236,13 @@ impl fmt::Debug for PassList {
 }
 
 impl PassList {
+    /// The passes, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Pass> {
+        let mut all: Vec<&dyn Pass> = self.0.iter().map(|p| &**p).collect();
+        all.sort_by_key(|p| p.info().name);
+        all.into_iter()
+    }
+
     /// The pass of this type.
     #[must_use]
     pub fn get<P: Pass>(&self) -> Option<&P> {
@@ -245,9 +268,7 @@ impl PassList {
     /// All passes, sorted by name.
     #[must_use]
     pub fn infos(&self) -> Vec<&'static PassInfo> {
-        let mut infos: Vec<_> = self.0.iter().map(|p| p.info()).collect();
-        infos.sort_by_key(|i| i.name);
-        infos
+        self.iter().map(Pass::info).collect()
     }
 
     /// Reads `canonicalize,view-fold{max-layouts=8 rules=none}`; the name of a pipeline stands for

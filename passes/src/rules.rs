@@ -170,6 +170,10 @@ pub trait LocalRule: Send + Sync {
     fn name(&self) -> &str;
     /// The equation it stands for, as documentation prints it.
     fn equation(&self) -> &str;
+    /// What it says, in a line.
+    fn summary(&self) -> &str {
+        ""
+    }
     /// The name of the operations it looks at.
     fn root(&self) -> &str;
     /// Looks at the operation; says what to do, or why it does not apply.

@@ -129,7 +129,7 @@ pub mod check {
 pub mod passes {
     pub use optc_check::stats;
     pub use optc_passes::manager::{AfterHook, Hooks, Timing, run};
-    pub use optc_passes::pass::{OptionInfo, Options, PassInfo};
+    pub use optc_passes::pass::{OptionInfo, Options, PassInfo, RuleInfo};
     pub use optc_passes::tile_propagate::{GroupReport, TileReport};
     pub use optc_passes::{Report, Reports};
     pub use optc_passes::{canonicalize, pipeline, rules, tile_propagate, view_fold};

@@ -17,13 +17,15 @@
 //! padding; from the other state to itself nothing. Every lowering is an assignment of the relaxation
 //! that costs no more, so its minimum, or what the solver proves of it, is a bound.
 
+use super::accepts::{
+    accepts_contract, accepts_pointwise, channel_orders, default_layout, is_unpadded,
+};
 use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
+use super::orders::{label_order, restrict};
 use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
-use super::signature::{
-    ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_contract,
-    accepts_pointwise, channel_orders, default_layout, is_unpadded, label_order, restrict,
-};
+use super::signature::{ContractRole, LabelDigit, Signature, SignatureId};
+use super::signatures::Signatures;
 use super::solve::solve;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;

@@ -3,7 +3,7 @@
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::maps::FastMap;
 use super::search::Choice;
-use super::signature::Signatures;
+use super::signatures::Signatures;
 use optc_ir::entity::EntityId;
 use optc_ir::{FreedomClass, Func, Value};
 use petgraph::graph::{NodeIndex, UnGraph};

@@ -7,7 +7,8 @@
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::names::name_of;
-use super::signature::{Signature, SignatureId, Signatures};
+use super::signature::{Signature, SignatureId};
+use super::signatures::Signatures;
 use crate::pass::PassContext;
 use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};

@@ -313,3 +313,9 @@ fn invert(operand: &[u64], map: &ViewMap) -> ViewMap {
         result: operand.to_vec(),
     }
 }
+
+impl std::fmt::Debug for Layouts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} layouts", self.len())
+    }
+}

@@ -12,7 +12,7 @@
 //! 2. Layouts come by demand: each operation, the target and the boundary ask for theirs, and each
 //!    operation hands a demand at one port on to the others (`search`).
 //! 3. The forms of an operation that compute the same value come from equality saturation
-//!    (`rules`); without rules there is the default form alone.
+//!    (`builtin`, `saturate`); without rules there is the default form alone.
 //! 4. Variable elimination, past its limits an integer programme, chooses one layout a group and one
 //!    form an operation, with the fewest bytes converted (`solve`, `integer`); what no choice goes
 //!    below is computed apart (`bound`).
@@ -38,7 +38,9 @@
 //! # Source
 //! `docs/view-fold.md` has the measurements behind this shape.
 
+mod accepts;
 mod bound;
+mod builtin;
 mod chain;
 mod conversion;
 mod emit;
@@ -49,17 +51,23 @@ mod integer;
 mod layouts;
 mod maps;
 mod names;
+mod orders;
 mod problem;
 mod remarks;
 mod report;
-mod rules;
+mod rule;
+mod saturate;
 mod search;
 mod signature;
+mod signatures;
 mod solve;
 mod spelling;
 mod totals;
 
-use crate::pass::{Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, Phase};
+use crate::pass::{
+    Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo,
+};
+pub use builtin::builtin_rules;
 pub use conversion::Conversion;
 pub use explain::explain;
 use function::{Shared, fold};
@@ -71,10 +79,10 @@ use optc_ir::size::SizeTable;
 use optc_ir::{Attr, Diagnostic, Module, name_sizes};
 use remarks::remark_conversions;
 pub use report::{FoldReport, Proof};
-use rules::RuleSet;
-pub use rules::{RuleContext, SearchRule, builtin_rules};
+pub use rule::{RuleContext, SearchRule};
+use saturate::RuleSet;
 pub use signature::Signature;
-use signature::Signatures;
+use signatures::Signatures;
 use std::fmt;
 use std::sync::Arc;
 use totals::Totals;
@@ -123,7 +131,7 @@ impl ViewFold {
     fn shared(&self, options: &Options) -> Result<Shared, Box<Diagnostic>> {
         let cap = usize::try_from(options.number(&INFO, "max-layouts")?).unwrap_or(usize::MAX);
         let rules = RuleSet::new(options.get(&INFO, "rules"), &self.rules).map_err(|name| {
-            let known: Vec<&str> = builtin_rules().iter().map(|r| r.0).collect();
+            let known: Vec<&str> = builtin_rules().iter().map(|r| r.name).collect();
             let message = format!("found no rule `{name}`");
             let diag = Diagnostic::error("unknown-rule", message);
             Box::new(diag.note(format!(
@@ -144,6 +152,15 @@ impl ViewFold {
 impl Pass for ViewFold {
     fn info(&self) -> &'static PassInfo {
         &INFO
+    }
+
+    fn list_rules(&self) -> Vec<RuleInfo<'_>> {
+        let own = self.rules.iter().map(|rule| RuleInfo {
+            name: rule.name(),
+            equation: rule.equation(),
+            summary: rule.summary(),
+        });
+        builtin_rules().into_iter().chain(own).collect()
     }
 
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {

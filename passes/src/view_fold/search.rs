@@ -1,11 +1,13 @@
 //! Which layouts each storage group may have, which forms each operation, and what each pair costs.
 
+use super::accepts::channel_orders;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
-use super::rules::{Forms, Mode, ModeKey, RuleSet};
-use super::signature::{SignatureId, Signatures, channel_orders};
+use super::saturate::{Forms, Mode, ModeKey, RuleSet};
+use super::signature::SignatureId;
+use super::signatures::Signatures;
 use super::solve::{Solution, solve};
 use optc_check::amount::Amount;
 use optc_ir::entity::{EntityId, SideTable};

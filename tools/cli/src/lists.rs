@@ -2,7 +2,7 @@
 
 use crate::streams::Streams;
 use optc::Compiler;
-use optc::passes::{canonicalize, pipeline, view_fold};
+use optc::passes::pipeline;
 
 /// The passes with their options, then the named pipelines.
 pub(crate) fn passes(compiler: &Compiler, streams: &mut Streams<'_>) {
@@ -19,17 +19,17 @@ pub(crate) fn passes(compiler: &Compiler, streams: &mut Streams<'_>) {
     }
 }
 
-/// The rules of each pass that has some, each with its equation.
-pub(crate) fn rules(streams: &mut Streams<'_>) {
-    let lists = [
-        ("canonicalize", canonicalize::rule_names()),
-        ("view-fold", view_fold::builtin_rules()),
-    ];
-    for (pass, rules) in lists {
-        streams.line(&format!("{pass}:"));
-        let width = rules.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, equation) in rules {
-            streams.line(&format!("  {name:<width$}  {equation}"));
+/// The rules of each pass that has some, a user's among them, each with its equation.
+pub(crate) fn rules(compiler: &Compiler, streams: &mut Streams<'_>) {
+    for pass in compiler.passes().iter() {
+        let rules = pass.list_rules();
+        if rules.is_empty() {
+            continue;
+        }
+        streams.line(&format!("{}:", pass.info().name));
+        let width = rules.iter().map(|r| r.name.len()).max().unwrap_or(0);
+        for rule in rules {
+            streams.line(&format!("  {:<width$}  {}", rule.name, rule.equation));
         }
     }
 }

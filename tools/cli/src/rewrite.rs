@@ -47,7 +47,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
             lists::passes(&compiler, streams);
         }
         if args.list_rules {
-            lists::rules(streams);
+            lists::rules(&compiler, streams);
         }
         return Ok(Rewritten {
             status: Status::Done,

@@ -236,14 +236,13 @@ fn passes_are_listed_without_an_input() {
         let lines = rules[at..].lines().skip(1);
         lines.take_while(|l| l.starts_with("  ")).count()
     };
-    assert_eq!(
-        of("canonicalize"),
-        optc::passes::canonicalize::rule_names().len()
-    );
-    assert_eq!(
-        of("view-fold"),
-        optc::passes::view_fold::builtin_rules().len()
-    );
+    let compiler = optc::Compiler::new();
+    for pass in compiler.passes().iter() {
+        let known = pass.list_rules().len();
+        if known != 0 {
+            assert_eq!(of(pass.info().name), known);
+        }
+    }
     let line = "  identity                         identity(x) = x\n";
     assert!(rules.contains(line), "{rules}");
 }

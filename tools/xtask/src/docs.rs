@@ -5,7 +5,7 @@ use optc_emit::{hlo, pallas};
 use optc_ir::op::Field;
 use optc_ir::text::print_attr;
 use optc_ir::{Attr, AttrDict, DType, OpDecl, OpRef, Structure, Type};
-use optc_passes::{PassList, canonicalize, view_fold};
+use optc_passes::PassList;
 use optc_target::Target;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,9 @@ fn pages() -> Vec<(&'static str, String)> {
 
 fn passes() -> String {
     let mut text = format!("# Passes and rules\n\n{NOTE}");
-    for info in PassList::builtin().infos() {
+    let passes = PassList::builtin();
+    for pass in passes.iter() {
+        let info = pass.info();
         let _ = writeln!(text, "## `{}`\n\n{}.\n", info.name, capital(info.summary));
         let _ = writeln!(
             text,
@@ -78,14 +80,10 @@ fn passes() -> String {
         if !info.options.is_empty() {
             text.push('\n');
         }
-        let rules = match info.name {
-            "canonicalize" => canonicalize::rule_names(),
-            "view-fold" => view_fold::builtin_rules(),
-            _ => Vec::new(),
-        };
-        text.push_str("| rule | equation |\n|---|---|\n");
-        for (name, equation) in rules {
-            let _ = writeln!(text, "| `{name}` | `{equation}` |");
+        text.push_str("| rule | equation | what it says |\n|---|---|---|\n");
+        for rule in pass.list_rules() {
+            let (name, equation, summary) = (rule.name, rule.equation, rule.summary);
+            let _ = writeln!(text, "| `{name}` | `{equation}` | {summary} |");
         }
         text.push('\n');
     }

@@ -187,8 +187,8 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
 
 /// The names of all built-in rules but one.
 fn all_but(name: &str) -> String {
-    let others = builtin_rules().into_iter().filter(|r| r.0 != name);
-    others.map(|r| r.0).collect::<Vec<_>>().join("+")
+    let others = builtin_rules().into_iter().filter(|r| r.name != name);
+    others.map(|r| r.name).collect::<Vec<_>>().join("+")
 }
 
 fn fold(
@@ -286,7 +286,8 @@ fn rule_table(text: &mut String, rows: &[Row]) {
          contractions. `block-grid-any-order` is for targets with blocks.\n\n\
          | rule | fired | in models | MB more without it |\n|---|---|---|---|\n",
     );
-    for (name, _) in builtin_rules() {
+    for rule in builtin_rules() {
+        let name = rule.name;
         let of = |row: &Row| row.rules.iter().find(|r| r.0 == name).map(|r| (r.1, r.2));
         let all: Vec<(u64, u64)> = rows.iter().filter_map(of).collect();
         let fired: u64 = all.iter().map(|r| r.0).sum();

@@ -12,23 +12,23 @@
 //! `(as P L)`; a rule looks at one and adds the `run` term that its equation allows. Without rules
 //! only the base form, every port in its default layout, is there.
 
+use super::accepts::default_layout;
+use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts_pixels, is_data_port};
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastMap;
-use super::signature::{
-    ContractRole, LabelDigit, Signature, SignatureId, Signatures, accepts_layout,
-    accepts_pointwise, channel_orders, common_orders, default_layout, is_unpadded, label_order,
-    restrict,
-};
+use super::orders::{label_order, restrict};
+use super::rule::{Form, RuleContext, SearchRule};
+use super::signature::{ContractRole, LabelDigit, Signature, SignatureId};
+use super::signatures::Signatures;
 use egg::{
     Analysis, Applier, DidMerge, EGraph, Id, Language, Pattern, PatternAst, Rewrite, Runner,
 };
 use egg::{SearchMatches, Searcher, Subst, Symbol, Var};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::EntityId;
-use optc_layout::Layout;
 use optc_target::Accept;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 egg::define_language! {
@@ -47,313 +47,6 @@ egg::define_language! {
 pub(crate) struct Mode {
     /// Per port, acceptable layouts; the first is what the rule names.
     pub(crate) ports: Vec<Vec<LayoutId>>,
-}
-
-/// A rule of the search, built in or added by a user of the library.
-///
-/// It looks at one layout that is asked for at one port of an operation and adds forms of the
-/// operation that go with it.
-pub trait SearchRule: Send + Sync {
-    /// Its kebab-case name.
-    fn name(&self) -> &str;
-    /// The equation it stands for, as documentation prints it.
-    fn equation(&self) -> &str;
-    /// Whether the rule may add a form for some layout at this port. Where it says no, it is not
-    /// applied, and nothing is held for it: an operation may have some hundred thousand ports.
-    fn concerns(&self, signature: &Signature, port: usize) -> bool {
-        let _ = (signature, port);
-        true
-    }
-    /// Adds forms for the layout at the port.
-    fn apply(&self, cx: &mut RuleContext<'_>);
-}
-
-/// What a rule sees and does.
-#[derive(Debug)]
-pub struct RuleContext<'a> {
-    signature: &'a Signature,
-    layouts: &'a mut Layouts,
-    port: usize,
-    layout: LayoutId,
-    forms: Vec<Form>,
-}
-
-#[derive(Clone, Debug)]
-enum Form {
-    /// Exactly these layouts, one a port.
-    Exact(Vec<LayoutId>),
-    /// The layout at the port belongs to the form `key`.
-    Member(Vec<LabelDigit>),
-}
-
-impl std::fmt::Debug for Layouts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} layouts", self.len())
-    }
-}
-
-impl RuleContext<'_> {
-    /// What is known of the operation.
-    #[must_use]
-    pub fn signature(&self) -> &Signature {
-        self.signature
-    }
-    /// The port the layout is asked for at; operands come before results.
-    #[must_use]
-    pub fn port(&self) -> usize {
-        self.port
-    }
-    /// The layout that is asked for.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        self.layouts.get(self.layout)
-    }
-    /// Adds the form that has these layouts at the ports; `None` is the default layout. Ignored if a
-    /// layout does not fit its port's shape or the number of ports differs.
-    pub fn add_form(&mut self, ports: &[Option<Layout>]) {
-        if ports.len() != self.signature.n_ports() {
-            return;
-        }
-        let mut ids = Vec::with_capacity(ports.len());
-        for (port, layout) in ports.iter().enumerate() {
-            ids.push(match layout {
-                None => default_layout(self.signature, self.layouts, port),
-                Some(l) if l.shape() == self.signature.shapes[port] => {
-                    self.layouts.intern(l.clone())
-                }
-                Some(_) => return,
-            });
-        }
-        self.forms.push(Form::Exact(ids));
-    }
-}
-
-/// A built-in rule.
-#[derive(Clone, Copy)]
-struct Builtin {
-    name: &'static str,
-    equation: &'static str,
-    concerns: fn(&Signature, usize, &str) -> bool,
-    apply: fn(&mut RuleContext<'_>, &str),
-}
-
-impl SearchRule for Builtin {
-    fn name(&self) -> &str {
-        self.name
-    }
-    fn equation(&self) -> &str {
-        self.equation
-    }
-    fn concerns(&self, signature: &Signature, port: usize) -> bool {
-        (self.concerns)(signature, port, self.name)
-    }
-    fn apply(&self, cx: &mut RuleContext<'_>) {
-        (self.apply)(cx, self.name);
-    }
-}
-
-/// The rule that constants are written in any layout; it acts on storage groups, not on forms.
-pub(crate) const CONSTANT_ANY_LAYOUT: &str = "constant-any-layout";
-
-#[rustfmt::skip]
-const BUILTIN: &[Builtin] = &[
-    // Pattern: convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))
-    Builtin { name: "elementwise-any-order", equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))", concerns: of_family, apply: common_order },
-    // Pattern: convert(softmax(x), o) = softmax(convert(x, o))
-    Builtin { name: "softmax-any-order", equation: "convert(softmax(x), o) = softmax(convert(x, o))", concerns: of_family, apply: common_order },
-    // Pattern: convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))
-    Builtin { name: "norm-any-order", equation: "convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))", concerns: of_family, apply: common_order },
-    // Pattern: reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)
-    Builtin { name: "reduce-any-order", equation: "reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)", concerns: of_family, apply: common_order },
-    // Pattern: convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))
-    Builtin { name: "concat-any-order", equation: "convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))", concerns: of_family, apply: common_order },
-    // Pattern: slice(convert(x, o)) = convert(slice(x), o)
-    Builtin { name: "slice-any-order", equation: "slice(convert(x, o)) = convert(slice(x), o)", concerns: of_family, apply: common_order },
-    // Pattern: convert(broadcast(x), o) = broadcast(convert(x, o restricted))
-    Builtin { name: "broadcast-any-order", equation: "convert(broadcast(x), o) = broadcast(convert(x, o restricted))", concerns: of_family, apply: common_order },
-    // Pattern: convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))
-    Builtin { name: "gather-any-order", equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))", concerns: of_family, apply: common_order },
-    // Pattern: matmul(convert(a, batch moved), b) = matmul(a, b)
-    Builtin { name: "matmul-batch-anywhere", equation: "matmul(convert(a, batch moved), b) = matmul(a, b)", concerns: is_contraction, apply: contraction },
-    // Pattern: convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))
-    Builtin { name: "matmul-transposed", equation: "convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))", concerns: is_contraction, apply: contraction },
-    // Pattern: matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))
-    Builtin { name: "matmul-permuted-k", equation: "matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))", concerns: is_contraction, apply: contraction },
-    // Pattern: convert(conv(x, w), nhwc) = conv_nhwc(convert(x, nhwc), convert(w, ohwi))
-    Builtin { name: "window-channels-last", equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))", concerns: is_window, apply: channels_last },
-    // Pattern: conv_1x1(x, w) = matmul(pixels(x), w)
-    Builtin { name: "conv1x1-as-matmul", equation: "conv_1x1(x, w) = matmul(pixels(x), w)", concerns: is_pixels, apply: pointwise },
-    // Pattern: tensor_op(convert(x, grid order)) = tensor_op(x)
-    Builtin { name: "block-grid-any-order", equation: "tensor_op(convert(x, grid order)) = tensor_op(x)", concerns: is_blocked, apply: blocks },
-];
-
-/// The names and equations of the built-in rules, in the order in which they are tried.
-#[must_use]
-pub fn builtin_rules() -> Vec<(&'static str, &'static str)> {
-    let constant = (
-        CONSTANT_ANY_LAYOUT,
-        "convert(constant, o) = constant written in o",
-    );
-    BUILTIN
-        .iter()
-        .map(|r| (r.name, r.equation))
-        .chain([constant])
-        .collect()
-}
-
-/// Which family each rule about common orders speaks of.
-fn order_rule(family: &str) -> &'static str {
-    match family {
-        "softmax" => "softmax-any-order",
-        "norm" => "norm-any-order",
-        "reduce" => "reduce-any-order",
-        "concat" => "concat-any-order",
-        "slice" => "slice-any-order",
-        "broadcast" => "broadcast-any-order",
-        "gather" => "gather-any-order",
-        _ => "elementwise-any-order",
-    }
-}
-
-fn of_family(sig: &Signature, port: usize, name: &str) -> bool {
-    let elsewhere = sig.hub.is_some_and(|hub| hub != port);
-    sig.is_common_order() && order_rule(sig.family) == name && !elsewhere
-}
-
-fn common_order(cx: &mut RuleContext<'_>, _name: &str) {
-    let sig = cx.signature;
-    for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
-        if let Some(form) = follow(sig, cx.layouts, &order, cx.port) {
-            cx.forms.push(Form::Exact(form));
-        }
-    }
-}
-
-/// All ports in one order; where runs are long, a broadcast operand whose part of it the target refuses
-/// keeps its default.
-fn follow(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    order: &[LabelDigit],
-    source: usize,
-) -> Option<Vec<LayoutId>> {
-    let full = sig.fullest;
-    let n_full = sig.labels(full).iter().flatten().count();
-    let mut form = Vec::with_capacity(sig.n_ports());
-    for port in 0..sig.n_ports() {
-        let layout = restrict(sig, layouts, port, order, source);
-        let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
-        let broadcast = sig.accept == Accept::MinRun
-            && port < sig.n_operands
-            && sig.labels(port).iter().flatten().count() < n_full;
-        form.push(match accepted {
-            Some(l) => l,
-            None if broadcast => default_layout(sig, layouts, port),
-            None => return None,
-        });
-    }
-    Some(form)
-}
-
-fn is_contraction(sig: &Signature, port: usize, _name: &str) -> bool {
-    sig.accept == Accept::ContractRuns && port <= 2
-}
-
-/// The rule a layout at a port of a contraction needs, and the order of K it goes with.
-fn contraction(cx: &mut RuleContext<'_>, name: &str) {
-    let sig = cx.signature;
-    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
-        return;
-    };
-    if !accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
-        return;
-    }
-    let logical = default_layout(sig, cx.layouts, cx.port);
-    let Some(logical) = label_order(sig, cx.layouts, cx.port, logical) else {
-        return;
-    };
-    let of = |order: &[LabelDigit], roles: &[ContractRole]| -> Vec<LabelDigit> {
-        let wanted = |d: &&LabelDigit| roles.contains(&sig.contract_role(d.label));
-        order.iter().filter(wanted).copied().collect()
-    };
-    let k = of(&order, &[ContractRole::K]);
-    let others = [ContractRole::M, ContractRole::N, ContractRole::K];
-    let needs = if natural_k(sig, &k) && of(&order, &others) == of(&logical, &others) {
-        "matmul-batch-anywhere"
-    } else if natural_k(sig, &k) {
-        "matmul-transposed"
-    } else {
-        "matmul-permuted-k"
-    };
-    if needs == name {
-        cx.forms.push(Form::Member(if natural_k(sig, &k) {
-            Vec::new()
-        } else {
-            k
-        }));
-    }
-}
-
-/// Whether K's digits are in the order that the operands have by default, each label whole.
-fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
-    let place = |d: &LabelDigit| sig.reference_k.iter().position(|l| *l == d.label);
-    k.windows(2).all(|w| place(&w[0]) < place(&w[1])) && k.iter().all(|d| d.div == 1)
-}
-
-fn is_window(sig: &Signature, _port: usize, _name: &str) -> bool {
-    sig.accept == Accept::ChannelOrders
-}
-
-fn channels_last(cx: &mut RuleContext<'_>, _name: &str) {
-    let sig = cx.signature;
-    let last = |layouts: &mut Layouts, port| channel_orders(sig, layouts, port).last().copied();
-    if last(cx.layouts, cx.port) != Some(cx.layout) {
-        return;
-    }
-    let form: Option<Vec<LayoutId>> = (0..sig.n_ports()).map(|p| last(cx.layouts, p)).collect();
-    cx.forms.extend(form.map(Form::Exact));
-}
-
-fn is_pixels(sig: &Signature, port: usize, _name: &str) -> bool {
-    sig.accept == Accept::ChannelOrders && sig.is_pointwise_conv() && is_data_port(sig, port)
-}
-
-fn pointwise(cx: &mut RuleContext<'_>, _name: &str) {
-    let sig = cx.signature;
-    if !contracts_pixels(sig, cx.layouts, cx.port, cx.layout) {
-        return;
-    }
-    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
-        return;
-    };
-    let k = sig.k_digits(cx.port, &order);
-    cx.forms.push(Form::Member(if natural_k(sig, &k) {
-        Vec::new()
-    } else {
-        k
-    }));
-}
-
-fn is_data_port(sig: &Signature, port: usize) -> bool {
-    port == 0 || port == sig.n_operands
-}
-
-/// Whether a pointwise convolution takes a layout as a contraction. Channels last are taken by the
-/// convolution itself, even where groups are innermost, and then only with the other ports alike.
-fn contracts_pixels(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> bool {
-    let pieces = layouts.pieces(layout);
-    pieces.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
-}
-
-fn is_blocked(sig: &Signature, _port: usize, _name: &str) -> bool {
-    sig.accept == Accept::LastBlock
-}
-
-fn blocks(cx: &mut RuleContext<'_>, _name: &str) {
-    let sig = cx.signature;
-    if accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
-        cx.forms.push(Form::Member(Vec::new()));
-    }
 }
 
 /// Everything an e-graph knows besides its terms.
@@ -388,12 +81,28 @@ impl Analysis<Alt> for Knowledge {
     }
 }
 
-/// Finds the `(as ?p ?l)` at the ports that one rule concerns. A pass holds the matches of all
-/// rules at once, and most rules concern no port of most operations.
-struct At {
+/// The term that every rule looks at: a port in a layout.
+struct AskedFor {
     pattern: Pattern<Alt>,
-    rule: Arc<dyn SearchRule>,
+    port: Var,
+    layout: Var,
 }
+
+static ASKED_FOR: LazyLock<AskedFor> = LazyLock::new(|| {
+    let var = |name: &str| {
+        name.parse()
+            .expect("a variable begins with a question mark")
+    };
+    AskedFor {
+        pattern: "(as ?p ?l)".parse().expect("a term of the language"),
+        port: var("?p"),
+        layout: var("?l"),
+    }
+});
+
+/// Finds what is asked for at the ports that one rule concerns. A pass holds the matches of all
+/// rules at once, and most rules concern no port of most operations.
+struct At(Arc<dyn SearchRule>);
 
 impl Searcher<Alt, Knowledge> for At {
     fn search_eclass_with_limit(
@@ -407,10 +116,10 @@ impl Searcher<Alt, Knowledge> for At {
             .signature
             .as_ref()
             .zip(egraph[eclass].data)?;
-        if !self.rule.concerns(signature, port as usize) {
+        if !self.0.concerns(signature, port as usize) {
             return None;
         }
-        let pattern = &self.pattern;
+        let pattern = &ASKED_FOR.pattern;
         let mut found = pattern.search_eclass_with_limit(egraph, eclass, limit)?;
         // A class has few terms, while the list grows by fours.
         found.substs.shrink_to_fit();
@@ -437,15 +146,15 @@ impl Searcher<Alt, Knowledge> for At {
     }
 
     fn get_pattern_ast(&self) -> Option<&PatternAst<Alt>> {
-        Some(&self.pattern.ast)
+        Some(&ASKED_FOR.pattern.ast)
     }
 
     fn vars(&self) -> Vec<Var> {
-        self.pattern.vars()
+        ASKED_FOR.pattern.vars()
     }
 }
 
-/// Applies one rule to one `(as ?p ?l)`.
+/// Applies one rule to one layout that is asked for.
 struct Apply(Arc<dyn SearchRule>);
 
 impl Applier<Alt, Knowledge> for Apply {
@@ -457,14 +166,16 @@ impl Applier<Alt, Knowledge> for Apply {
         _ast: Option<&PatternAst<Alt>>,
         _rule: Symbol,
     ) -> Vec<Id> {
-        let number = |egraph: &EGraph<Alt, Knowledge>, var: &str| {
-            let var: Var = var.parse().ok()?;
+        let number = |egraph: &EGraph<Alt, Knowledge>, var: Var| {
             egraph[subst[var]].nodes.iter().find_map(|n| match n {
                 Alt::Num(n) => Some(*n),
                 Alt::Op | Alt::As(_) | Alt::Only(_) | Alt::Any(_) | Alt::Run(_) => None,
             })
         };
-        let (Some(port), Some(layout)) = (number(egraph, "?p"), number(egraph, "?l")) else {
+        let (Some(port), Some(layout)) = (
+            number(egraph, ASKED_FOR.port),
+            number(egraph, ASKED_FOR.layout),
+        ) else {
             return Vec::new();
         };
         let Some(signature) = egraph.analysis.signature.clone() else {
@@ -648,7 +359,7 @@ impl RuleSet {
         let names: Vec<&str> = choice.split([',', '+', ':']).map(str::trim).collect();
         let known = builtin_rules();
         let is_known =
-            |n: &&str| known.iter().any(|(k, _)| k == n) || extra.iter().any(|r| r.name() == *n);
+            |n: &&str| known.iter().any(|k| k.name == *n) || extra.iter().any(|r| r.name() == *n);
         let all = choice == "all";
         if !all
             && choice != "none"
@@ -665,16 +376,10 @@ impl RuleSet {
             .filter(|r| on(r.name()));
         let mut rewrites = Vec::new();
         for rule in rules {
-            let pattern: Pattern<Alt> = "(as ?p ?l)".parse().map_err(|_| "pattern".to_owned())?;
             let name = rule.name().to_owned();
-            let at = At {
-                pattern,
-                rule: rule.clone(),
-            };
-            let rewrite = Rewrite::new(name, at, Apply(rule));
-            rewrites.push(rewrite?);
+            rewrites.push(Rewrite::new(name, At(rule.clone()), Apply(rule))?);
         }
-        let constants = on(CONSTANT_ANY_LAYOUT);
+        let constants = on(CONSTANT_ANY_LAYOUT.name);
         Ok(RuleSet {
             rewrites,
             constants,
@@ -817,12 +522,11 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_name_and_an_equation() {
-        for (name, equation) in builtin_rules() {
-            assert!(
-                name.chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            );
-            assert!(equation.contains('='));
+        for rule in builtin_rules() {
+            let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(rule.name.chars().all(kebab), "{}", rule.name);
+            assert!(rule.equation.contains(" = "), "{}", rule.equation);
+            assert!(!rule.summary.is_empty(), "{}", rule.name);
         }
     }
 

@@ -1,0 +1,219 @@
+//! Which layouts the target lets an operation have at a port, the other ports left aside.
+
+use super::layouts::{LayoutId, Layouts};
+use super::signature::{ContractRole, Signature};
+use optc_ir::Role;
+use optc_layout::{Layout, Piece};
+use optc_target::Accept;
+
+/// The layout a value has where nothing is chosen: what naive lowering uses at this port.
+pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
+    if let Some(&layout) = sig.declared.get(port) {
+        return layout;
+    }
+    if sig.accept == Accept::ContractRuns
+        && let Some(order) = contract_default(sig, port)
+    {
+        return layouts.ordered(&sig.shapes[port], sig.bits[port], &order);
+    }
+    let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
+    let wanted = match sig.accept {
+        Accept::MinRun | Accept::LastBlock => sig.parameter,
+        Accept::RowMajor
+        | Accept::CommonOrder
+        | Accept::ContractRuns
+        | Accept::ChannelOrders
+        | Accept::Any => 1,
+    };
+    let Some(&last) = shape.last() else {
+        return layouts.row_major(shape, bits);
+    };
+    let fits = match sig.accept {
+        Accept::LastBlock => last.is_multiple_of(wanted),
+        _ => wanted <= last || shape.iter().all(|&n| n <= 1),
+    };
+    if fits {
+        return layouts.row_major(shape, bits);
+    }
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (dim, &count) in shape.iter().enumerate() {
+        let is_last = dim + 1 == shape.len();
+        let extent = if is_last {
+            count.div_ceil(wanted).saturating_mul(wanted)
+        } else {
+            count
+        };
+        if 1 < extent {
+            pieces.push(Piece {
+                dim,
+                div: 1,
+                count,
+                extent,
+            });
+        }
+    }
+    match Layout::from_pieces(shape, bits, &pieces) {
+        Ok(layout) => layouts.intern(layout),
+        Err(_) => layouts.row_major(shape, bits),
+    }
+}
+
+/// The order of a contraction's port by default, where row-major is none that the kernel takes:
+/// batch, then M and N, then K in one run in the order of [`reference_k`].
+fn contract_default(sig: &Signature, port: usize) -> Option<Vec<usize>> {
+    let labels = sig.labels(port);
+    let role = |dim: usize| labels[dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
+    let long: Vec<usize> = (0..labels.len())
+        .filter(|&d| sig.shapes[port].get(d).is_some_and(|&n| 1 < n))
+        .collect();
+    let k: Vec<usize> = long
+        .iter()
+        .copied()
+        .filter(|&d| role(d) == ContractRole::K)
+        .collect();
+    let place = |dim: &usize| {
+        sig.reference_k
+            .iter()
+            .position(|l| labels[*dim] == Some(*l))
+    };
+    let in_order = k.windows(2).all(|w| place(&w[0]) < place(&w[1]));
+    let one_run = long
+        .iter()
+        .skip_while(|d| role(**d) != ContractRole::K)
+        .take_while(|d| role(**d) == ContractRole::K)
+        .count()
+        == k.len();
+    let ends_in_batch = long.last().is_some_and(|&d| role(d) == ContractRole::Batch)
+        && long.iter().any(|&d| role(d) != ContractRole::Batch);
+    if in_order && one_run && !ends_in_batch {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_by_key(|&dim| match role(dim) {
+        ContractRole::Batch => (0, 0),
+        ContractRole::M | ContractRole::N | ContractRole::Other => (1, 0),
+        ContractRole::K => (2, place(&dim).unwrap_or(0)),
+    });
+    Some(order)
+}
+
+pub(crate) fn accepts_layout(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    if layout == default_layout(sig, layouts, port) {
+        return true;
+    }
+    let Some(pieces) = layouts.pieces(layout) else {
+        return false;
+    };
+    match sig.accept {
+        Accept::RowMajor => false,
+        Accept::Any => true,
+        Accept::CommonOrder => is_unpadded(&pieces),
+        Accept::ContractRuns => is_unpadded(&pieces) && accepts_contract(sig, port, &pieces),
+        Accept::ChannelOrders => {
+            channel_orders(sig, layouts, port).contains(&layout)
+                || (sig.is_pointwise_conv()
+                    && is_unpadded(&pieces)
+                    && accepts_pointwise(sig, port, &pieces))
+        }
+        Accept::MinRun => pieces
+            .last()
+            .is_some_and(|p| p.div == 1 && layouts.is_at_least(p.extent, sig.parameter)),
+        Accept::LastBlock => accepts_last_block(sig, port, &pieces),
+    }
+}
+
+pub(crate) fn is_unpadded(pieces: &[Piece]) -> bool {
+    pieces.iter().all(|p| p.extent == p.count)
+}
+
+/// M, N and batch in any digits, K in one run, batch not innermost.
+pub(crate) fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    let labels = sig.labels(port);
+    let role = |p: &Piece| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
+    let long: Vec<ContractRole> = pieces.iter().filter(|p| 1 < p.count).map(role).collect();
+    if long.last() == Some(&ContractRole::Batch) && long.iter().any(|r| *r != ContractRole::Batch) {
+        return false;
+    }
+    let first = long.iter().position(|r| *r == ContractRole::K);
+    let last = long.iter().rposition(|r| *r == ContractRole::K);
+    match (first, last) {
+        (Some(a), Some(b)) => long[a..=b].iter().all(|r| *r == ContractRole::K),
+        _ => true,
+    }
+}
+
+/// A pointwise convolution contracts the channels of a group: they are one run, batch and spatial
+/// are M, the groups are a batch and not innermost.
+pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    if port != 0 && port != sig.n_operands {
+        return true;
+    }
+    let Some(digits) = sig.grouped_digits(port, pieces) else {
+        return false;
+    };
+    let long: Vec<&(Piece, bool)> = digits.iter().filter(|(p, _)| 1 < p.extent).collect();
+    let ends_in_groups = long.last().is_some_and(|(_, across)| *across);
+    if ends_in_groups && long.iter().any(|(_, across)| !across) {
+        return false;
+    }
+    if port != 0 {
+        return true;
+    }
+    let is_k = |(p, across): &&(Piece, bool)| p.dim == 1 && !across;
+    let first = long.iter().position(is_k);
+    let last = long.iter().rposition(is_k);
+    match (first, last) {
+        (Some(a), Some(b)) => long[a..=b].iter().all(is_k),
+        _ => true,
+    }
+}
+
+/// Other dimensions whole, in any order; the last one in blocks, a block innermost.
+fn accepts_last_block(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+    let shape = &sig.shapes[port];
+    let Some(last_dim) = shape.len().checked_sub(1) else {
+        return true;
+    };
+    let Some(inner) = pieces.last() else {
+        return false;
+    };
+    if inner.dim != last_dim || inner.div != 1 || !inner.extent.is_multiple_of(sig.parameter) {
+        return false;
+    }
+    let outer = &pieces[..pieces.len() - 1];
+    let mut seen = vec![false; shape.len()];
+    outer.iter().all(|p| {
+        let fresh = !std::mem::replace(&mut seen[p.dim], true);
+        let whole = p.dim == last_dim || (p.div == 1 && p.extent == shape[p.dim]);
+        let cut = p.dim != last_dim || inner.extent == sig.parameter;
+        fresh && whole && cut
+    })
+}
+
+/// The layouts of a window operation's port: channels before spatial, or after.
+pub(crate) fn channel_orders(sig: &Signature, layouts: &mut Layouts, port: usize) -> Vec<LayoutId> {
+    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    let is_weight = port == 1 && 1 < sig.n_operands;
+    let place = |dim: usize| -> (usize, usize) {
+        let rank = match labels[dim].map(|l| sig.freedom.labels[l].role) {
+            Some(Role::Batch) => 0,
+            Some(Role::Channel) if is_weight && dim == 0 => 0,
+            Some(Role::Spatial | Role::Axis) => 1,
+            Some(Role::Channel) => 2,
+            Some(Role::Parallel) | None => 1,
+        };
+        (rank, dim)
+    };
+    let mut last: Vec<usize> = (0..shape.len()).collect();
+    last.sort_by_key(|&dim| place(dim));
+    let first = layouts.row_major(shape, sig.bits[port]);
+    match Layout::from_order(shape, sig.bits[port], &last) {
+        Ok(layout) => vec![first, layouts.intern(layout)],
+        Err(_) => vec![first],
+    }
+}

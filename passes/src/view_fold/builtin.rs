@@ -1,0 +1,325 @@
+//! The built-in rules of the search: each is declared in one place, its equation beside its code.
+
+use super::accepts::{
+    accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded,
+};
+use super::layouts::{LayoutId, Layouts};
+use super::orders::{common_orders, label_order, restrict};
+use super::rule::{Form, RuleContext, SearchRule};
+use super::signature::{ContractRole, LabelDigit, Signature};
+use crate::pass::RuleInfo;
+use optc_target::Accept;
+
+/// A built-in rule: its equation and its code.
+#[derive(Clone, Copy)]
+pub(super) struct Builtin {
+    name: &'static str,
+    equation: &'static str,
+    summary: &'static str,
+    /// The operations and ports that it is about.
+    concerns: fn(&Signature, usize) -> bool,
+    apply: fn(&mut RuleContext<'_>),
+}
+
+impl SearchRule for Builtin {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn equation(&self) -> &str {
+        self.equation
+    }
+    fn summary(&self) -> &str {
+        self.summary
+    }
+    fn concerns(&self, signature: &Signature, port: usize) -> bool {
+        (self.concerns)(signature, port)
+    }
+    fn apply(&self, cx: &mut RuleContext<'_>) {
+        (self.apply)(cx);
+    }
+}
+
+/// The rule that constants are written in any layout; it acts on storage groups, not on forms.
+pub(super) const CONSTANT_ANY_LAYOUT: RuleInfo<'static> = RuleInfo {
+    name: "constant-any-layout",
+    equation: "convert(constant, o) = constant written in o",
+    summary: "a constant is written in the layout that its readers want, at compile time",
+};
+
+/// The rules about operations, in the order in which they are tried.
+pub(super) const BUILTIN: &[Builtin] = &[
+    Builtin {
+        name: "elementwise-any-order",
+        equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))",
+        summary: "element-wise work is done in any order that all operands share",
+        concerns: |sig, port| common(sig, port) && !FAMILIES.contains(&sig.family),
+        apply: common_order,
+    },
+    Builtin {
+        name: "softmax-any-order",
+        equation: "convert(softmax(x), o) = softmax(convert(x, o))",
+        summary: "a softmax runs along its axis wherever that lies",
+        concerns: |sig, port| common(sig, port) && sig.family == SOFTMAX,
+        apply: common_order,
+    },
+    Builtin {
+        name: "norm-any-order",
+        equation: "convert(norm(x, s), o) = norm(convert(x, o), convert(s, o))",
+        summary: "a normalization runs along its axes wherever they lie",
+        concerns: |sig, port| common(sig, port) && sig.family == NORM,
+        apply: common_order,
+    },
+    Builtin {
+        name: "reduce-any-order",
+        equation: "reduce(convert(x, o)) = convert(reduce(x), o without the reduced digits)",
+        summary: "a reduction leaves the order of what it keeps",
+        concerns: |sig, port| common(sig, port) && sig.family == REDUCE,
+        apply: common_order,
+    },
+    Builtin {
+        name: "concat-any-order",
+        equation: "convert(concat(x, y), o) = concat(convert(x, o), convert(y, o))",
+        summary: "parts in one order are joined in that order",
+        concerns: |sig, port| common(sig, port) && sig.family == CONCAT,
+        apply: common_order,
+    },
+    Builtin {
+        name: "slice-any-order",
+        equation: "slice(convert(x, o)) = convert(slice(x), o)",
+        summary: "a part has the order of the whole",
+        concerns: |sig, port| common(sig, port) && sig.family == SLICE,
+        apply: common_order,
+    },
+    Builtin {
+        name: "broadcast-any-order",
+        equation: "convert(broadcast(x), o) = broadcast(convert(x, o restricted))",
+        summary: "a broadcast reads what it has of the order it writes",
+        concerns: |sig, port| common(sig, port) && sig.family == BROADCAST,
+        apply: common_order,
+    },
+    Builtin {
+        name: "gather-any-order",
+        equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))",
+        summary: "a gather leaves the order of what it does not index",
+        concerns: |sig, port| common(sig, port) && sig.family == GATHER,
+        apply: common_order,
+    },
+    Builtin {
+        name: "matmul-batch-anywhere",
+        equation: "matmul(convert(a, batch moved), b) = matmul(a, b)",
+        summary: "a contraction is repeated over its batch in any order",
+        concerns: is_contraction,
+        apply: |cx| contraction(cx, Departure::Batch),
+    },
+    Builtin {
+        name: "matmul-transposed",
+        equation: "convert(matmul(a, b), transposed) = matmul(transpose(b), transpose(a))",
+        summary: "a contraction writes its transpose when its operands change places",
+        concerns: is_contraction,
+        apply: |cx| contraction(cx, Departure::Transposed),
+    },
+    Builtin {
+        name: "matmul-permuted-k",
+        equation: "matmul(convert(a, k permuted), b) = matmul(a, convert(b, k permuted))",
+        summary: "a contraction sums in any order that both operands share",
+        concerns: is_contraction,
+        apply: |cx| contraction(cx, Departure::PermutedK),
+    },
+    Builtin {
+        name: "window-channels-last",
+        equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))",
+        summary: "a convolution or a pool has its channels last at all ports, or first",
+        concerns: |sig, _| sig.accept == Accept::ChannelOrders,
+        apply: channels_last,
+    },
+    Builtin {
+        name: "conv1x1-as-matmul",
+        equation: "conv_1x1(x, w) = matmul(pixels(x), w)",
+        summary: "a convolution that mixes channels alone is a contraction of each pixel",
+        concerns: |sig, port| {
+            sig.accept == Accept::ChannelOrders
+                && sig.is_pointwise_conv()
+                && is_data_port(sig, port)
+        },
+        apply: pointwise,
+    },
+    Builtin {
+        name: "block-grid-any-order",
+        equation: "tensor_op(convert(x, grid order)) = tensor_op(x)",
+        summary: "an operation on blocks reads them in any order",
+        concerns: |sig, _| sig.accept == Accept::LastBlock,
+        apply: blocks,
+    },
+];
+
+const SOFTMAX: &str = "softmax";
+const NORM: &str = "norm";
+const REDUCE: &str = "reduce";
+const CONCAT: &str = "concat";
+const SLICE: &str = "slice";
+const BROADCAST: &str = "broadcast";
+const GATHER: &str = "gather";
+
+/// The families that a rule about common orders of their own speaks of.
+const FAMILIES: &[&str] = &[SOFTMAX, NORM, REDUCE, CONCAT, SLICE, BROADCAST, GATHER];
+
+/// The built-in rules, in the order in which they are tried.
+#[must_use]
+pub fn builtin_rules() -> Vec<RuleInfo<'static>> {
+    let info = |rule: &'static Builtin| RuleInfo {
+        name: rule.name,
+        equation: rule.equation,
+        summary: rule.summary,
+    };
+    BUILTIN
+        .iter()
+        .map(info)
+        .chain([CONSTANT_ANY_LAYOUT])
+        .collect()
+}
+
+/// An operation of one order for all ports, at the port that hears of orders.
+fn common(sig: &Signature, port: usize) -> bool {
+    sig.is_common_order() && sig.hub.is_none_or(|hub| hub == port)
+}
+
+fn is_contraction(sig: &Signature, port: usize) -> bool {
+    sig.accept == Accept::ContractRuns && port <= 2
+}
+
+/// How a layout of a contraction's port departs from the default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// The batch alone lies elsewhere.
+    Batch,
+    /// M, N and K are in another order, K in its own.
+    Transposed,
+    /// K is in another order.
+    PermutedK,
+}
+
+fn common_order(cx: &mut RuleContext<'_>) {
+    let sig = cx.signature;
+    for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
+        if let Some(form) = follow(sig, cx.layouts, &order, cx.port) {
+            cx.forms.push(Form::Exact(form));
+        }
+    }
+}
+
+/// All ports in one order; where runs are long, a broadcast operand whose part of it the target refuses
+/// keeps its default.
+fn follow(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    order: &[LabelDigit],
+    source: usize,
+) -> Option<Vec<LayoutId>> {
+    let full = sig.fullest;
+    let n_full = sig.labels(full).iter().flatten().count();
+    let mut form = Vec::with_capacity(sig.n_ports());
+    for port in 0..sig.n_ports() {
+        let layout = restrict(sig, layouts, port, order, source);
+        let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
+        let broadcast = sig.accept == Accept::MinRun
+            && port < sig.n_operands
+            && sig.labels(port).iter().flatten().count() < n_full;
+        form.push(match accepted {
+            Some(l) => l,
+            None if broadcast => default_layout(sig, layouts, port),
+            None => return None,
+        });
+    }
+    Some(form)
+}
+
+/// The form of a layout that departs from the default so, with the order of K that it goes with.
+fn contraction(cx: &mut RuleContext<'_>, departure: Departure) {
+    let sig = cx.signature;
+    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
+        return;
+    };
+    if !accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
+        return;
+    }
+    let logical = default_layout(sig, cx.layouts, cx.port);
+    let Some(logical) = label_order(sig, cx.layouts, cx.port, logical) else {
+        return;
+    };
+    let of = |order: &[LabelDigit], roles: &[ContractRole]| -> Vec<LabelDigit> {
+        let wanted = |d: &&LabelDigit| roles.contains(&sig.contract_role(d.label));
+        order.iter().filter(wanted).copied().collect()
+    };
+    let k = of(&order, &[ContractRole::K]);
+    let others = [ContractRole::M, ContractRole::N, ContractRole::K];
+    let needs = if natural_k(sig, &k) && of(&order, &others) == of(&logical, &others) {
+        Departure::Batch
+    } else if natural_k(sig, &k) {
+        Departure::Transposed
+    } else {
+        Departure::PermutedK
+    };
+    if needs == departure {
+        cx.forms.push(Form::Member(if natural_k(sig, &k) {
+            Vec::new()
+        } else {
+            k
+        }));
+    }
+}
+
+/// Whether K's digits are in the order that the operands have by default, each label whole.
+fn natural_k(sig: &Signature, k: &[LabelDigit]) -> bool {
+    let place = |d: &LabelDigit| sig.reference_k.iter().position(|l| *l == d.label);
+    k.windows(2).all(|w| place(&w[0]) < place(&w[1])) && k.iter().all(|d| d.div == 1)
+}
+
+fn channels_last(cx: &mut RuleContext<'_>) {
+    let sig = cx.signature;
+    let last = |layouts: &mut Layouts, port| channel_orders(sig, layouts, port).last().copied();
+    if last(cx.layouts, cx.port) != Some(cx.layout) {
+        return;
+    }
+    let form: Option<Vec<LayoutId>> = (0..sig.n_ports()).map(|p| last(cx.layouts, p)).collect();
+    cx.forms.extend(form.map(Form::Exact));
+}
+
+fn pointwise(cx: &mut RuleContext<'_>) {
+    let sig = cx.signature;
+    if !contracts_pixels(sig, cx.layouts, cx.port, cx.layout) {
+        return;
+    }
+    let Some(order) = label_order(sig, cx.layouts, cx.port, cx.layout) else {
+        return;
+    };
+    let k = sig.k_digits(cx.port, &order);
+    cx.forms.push(Form::Member(if natural_k(sig, &k) {
+        Vec::new()
+    } else {
+        k
+    }));
+}
+
+/// Whether a port of a convolution is that of its data or its result.
+pub(super) fn is_data_port(sig: &Signature, port: usize) -> bool {
+    port == 0 || port == sig.n_operands
+}
+
+/// Whether a pointwise convolution takes a layout as a contraction. Channels last are taken by the
+/// convolution itself, even where groups are innermost, and then only with the other ports alike.
+pub(super) fn contracts_pixels(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    let pieces = layouts.pieces(layout);
+    pieces.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
+}
+
+fn blocks(cx: &mut RuleContext<'_>) {
+    let sig = cx.signature;
+    if accepts_layout(sig, cx.layouts, cx.port, cx.layout) {
+        cx.forms.push(Form::Member(Vec::new()));
+    }
+}

@@ -1,0 +1,325 @@
+//! Which orders fit together at the ports of an operation, in terms of labels.
+
+use super::accepts::channel_orders;
+use super::layouts::{LayoutId, Layouts};
+use super::maps::FastSet;
+use super::signature::{LabelDigit, LabelOrder, Signature};
+use optc_layout::{Layout, Piece};
+use optc_target::Accept;
+
+/// The order of labels that a layout at a port spells, if it is one.
+pub(crate) fn label_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Option<LabelOrder> {
+    let labels = sig.labels(port);
+    let pieces = layouts.pieces(layout)?;
+    let digit = |p: &Piece| {
+        let label = labels.get(p.dim).copied().flatten()?;
+        Some(LabelDigit {
+            label,
+            div: p.div,
+            extent: p.extent,
+        })
+    };
+    let shape = &sig.shapes[port];
+    let long = |p: &&Piece| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
+    pieces.iter().filter(long).map(digit).collect()
+}
+
+/// The layout at a port that follows an order of labels: what the port lacks drops out.
+pub(crate) fn restrict(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    order: &[LabelDigit],
+    source: usize,
+) -> Option<LayoutId> {
+    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    let mut pieces: Vec<Piece> = Vec::with_capacity(order.len());
+    let mut covered = vec![false; shape.len()];
+    for (at, digit) in order.iter().enumerate() {
+        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
+            continue;
+        };
+        let size = shape[dim];
+        let granule = sig.freedom.labels[digit.label].granule;
+        let from = extent_of(sig, source, digit.label).unwrap_or(size);
+        let outermost = is_outermost(order, at);
+        if from != size && digit.div != 1 && (granule == 0 || !granule.is_multiple_of(digit.div)) {
+            return None;
+        }
+        covered[dim] = true;
+        let whole = if from == size {
+            None
+        } else {
+            Some(size.div_ceil(digit.div))
+        };
+        let (count, extent) = match (outermost, whole) {
+            (true, Some(count)) => (count, count),
+            (false, Some(_)) => (digit.extent.min(size), digit.extent),
+            (_, None) => {
+                let upper = size.div_ceil(digit.div);
+                (upper.min(digit.extent), digit.extent)
+            }
+        };
+        if 1 < extent {
+            pieces.push(Piece {
+                dim,
+                div: digit.div,
+                count,
+                extent,
+            });
+        }
+    }
+    let complete = (0..shape.len()).all(|d| covered[d] || shape[d] == 1);
+    if !complete {
+        return None;
+    }
+    if from_differs_with_inner_cut(sig, port, source, order) {
+        return None;
+    }
+    Layout::from_pieces(shape, sig.bits[port], &pieces)
+        .ok()
+        .map(|l| layouts.intern(l))
+}
+
+fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
+    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
+    Some(sig.shapes[port][dim])
+}
+
+fn is_outermost(order: &[LabelDigit], at: usize) -> bool {
+    order
+        .iter()
+        .all(|d| d.label != order[at].label || d.div <= order[at].div)
+}
+
+/// Whether a cut label has another extent at the two ports while the smaller one ends inside a cut.
+fn from_differs_with_inner_cut(
+    sig: &Signature,
+    port: usize,
+    source: usize,
+    order: &[LabelDigit],
+) -> bool {
+    order.iter().any(|d| {
+        let (a, b) = (
+            extent_of(sig, port, d.label),
+            extent_of(sig, source, d.label),
+        );
+        match (a, b) {
+            (Some(a), Some(b)) if a != b => !a.is_multiple_of(d.div) || !b.is_multiple_of(d.div),
+            _ => false,
+        }
+    })
+}
+
+/// All labels of the operation in an order: those of the fullest port that `order` lacks, and those that
+/// only other ports have (the axis of a gather), put beside their logical neighbour, innermost, or
+/// outermost.
+pub(crate) fn extend(sig: &Signature, order: &LabelOrder) -> Vec<LabelOrder> {
+    let mut all = with_labels_of(sig, order, sig.fullest);
+    for &port in &sig.besides {
+        let mut longer: Vec<LabelOrder> = Vec::new();
+        for known in &all {
+            for option in with_labels_of(sig, known, port) {
+                if !longer.contains(&option) {
+                    longer.push(option);
+                }
+            }
+        }
+        all = longer;
+    }
+    all
+}
+
+/// The labels of a port that an order lacks.
+fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit> {
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    dims.filter_map(|(label, &n)| {
+        let label = (*label)?;
+        let known = order.iter().any(|d| d.label == label);
+        (1 < n && !known).then_some(LabelDigit {
+            label,
+            div: 1,
+            extent: n,
+        })
+    })
+    .collect()
+}
+
+/// An order with the labels of a port that it lacks beside their logical neighbour there, innermost,
+/// and outermost.
+fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<LabelOrder> {
+    let missing = lacking(sig, order, port);
+    if missing.is_empty() {
+        return vec![order.clone()];
+    }
+    let mut beside = order.clone();
+    for digit in &missing {
+        let labels = sig.labels(port);
+        let at = labels
+            .iter()
+            .position(|l| *l == Some(digit.label))
+            .unwrap_or(0);
+        let before = labels[..at].iter().rev().flatten();
+        let neighbour = before
+            .copied()
+            .find_map(|l| beside.iter().rposition(|d| d.label == l));
+        beside.insert(neighbour.map_or(0, |n| n + 1), *digit);
+    }
+    let inner: LabelOrder = order.iter().chain(&missing).copied().collect();
+    let outer: LabelOrder = missing.iter().chain(order).copied().collect();
+    let mut all = vec![beside];
+    for option in [inner, outer] {
+        if !all.contains(&option) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+/// Layouts at other ports that go well with this layout at this port.
+pub(crate) fn transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    match sig.accept {
+        Accept::CommonOrder | Accept::MinRun if sig.is_common_order() => {
+            ordered_transfers(sig, layouts, port, layout)
+        }
+        Accept::ContractRuns => contract_transfers(sig, layouts, port, layout),
+        Accept::ChannelOrders => channel_transfers(sig, layouts, port, layout),
+        Accept::LastBlock
+        | Accept::CommonOrder
+        | Accept::MinRun
+        | Accept::RowMajor
+        | Accept::Any => Vec::new(),
+    }
+}
+
+/// The orders of all labels that agree with this layout at this port.
+pub(crate) fn common_orders(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<LabelOrder> {
+    let full = sig.fullest;
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return Vec::new();
+    };
+    let lacks = missing_labels(sig, port, full);
+    let is_broadcast_operand =
+        port < sig.n_operands && !matches!(sig.family, "broadcast" | "gather");
+    if 0 < lacks && is_broadcast_operand {
+        return Vec::new();
+    }
+    extend(sig, &order)
+}
+
+fn missing_labels(sig: &Signature, port: usize, full: usize) -> usize {
+    let dims = sig.labels(full).iter().zip(&sig.shapes[full]);
+    dims.filter(|(l, n)| l.is_some_and(|l| !sig.has_label(port, l)) && 1 < **n)
+        .count()
+}
+
+fn ordered_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let others = match sig.hub {
+        Some(hub) if hub != port => hub..hub + 1,
+        _ => 0..sig.n_ports(),
+    };
+    let mut out = FastSet::default();
+    for order in common_orders(sig, layouts, port, layout) {
+        for other in others.clone().filter(|&o| o != port) {
+            if let Some(l) = restrict(sig, layouts, other, &order, port) {
+                out.insert((other, l));
+            }
+        }
+    }
+    out.into_iter().collect()
+}
+
+/// From an operand of a contraction to the result, from the result to the operands, and the order
+/// of K from one operand to the other.
+fn contract_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for other in (0..sig.n_ports().min(3)).filter(|&o| o != port) {
+        for full in splice(sig, &order, other) {
+            if let Some(l) = restrict(sig, layouts, other, &full, port)
+                && !out.contains(&(other, l))
+            {
+                out.push((other, l));
+            }
+        }
+    }
+    out
+}
+
+/// `order` restricted to the labels of `other`, its missing labels as one run: in the place of what
+/// drops out, innermost, and outermost.
+fn splice(sig: &Signature, order: &LabelOrder, other: usize) -> Vec<LabelOrder> {
+    let labels = sig.labels(other);
+    let run: LabelOrder = labels
+        .iter()
+        .zip(&sig.shapes[other])
+        .filter_map(|(l, &n)| {
+            let label = (*l)?;
+            let known = order.iter().any(|d| d.label == label);
+            (!known && 1 < n).then_some(LabelDigit {
+                label,
+                div: 1,
+                extent: n,
+            })
+        })
+        .collect();
+    let keeps = |d: &&LabelDigit| labels.contains(&Some(d.label));
+    let kept: LabelOrder = order.iter().filter(keeps).copied().collect();
+    let gap = order.iter().position(|d| !labels.contains(&Some(d.label)));
+    let before = gap.map_or(kept.len(), |g| order[..g].iter().filter(keeps).count());
+    let mut all: Vec<LabelOrder> = Vec::new();
+    for at in [before, kept.len(), 0] {
+        let mut option = kept.clone();
+        option.splice(at..at, run.iter().copied());
+        if !all.contains(&option) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+fn channel_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let mine = channel_orders(sig, layouts, port);
+    let Some(style) = mine.iter().position(|&l| l == layout) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for other in (0..sig.n_ports()).filter(|&o| o != port) {
+        if let Some(&l) = channel_orders(sig, layouts, other).get(style) {
+            out.push((other, l));
+        }
+    }
+    out
+}

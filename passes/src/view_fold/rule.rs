@@ -1,0 +1,84 @@
+//! What a rule of the search is: what it sees of an operation, and the forms it adds.
+
+use super::accepts::default_layout;
+use super::layouts::{LayoutId, Layouts};
+use super::signature::{LabelDigit, Signature};
+use optc_layout::Layout;
+
+/// A rule of the search, built in or added by a user of the library.
+///
+/// It looks at one layout that is asked for at one port of an operation and adds forms of the
+/// operation that go with it.
+pub trait SearchRule: Send + Sync {
+    /// Its kebab-case name.
+    fn name(&self) -> &str;
+    /// The equation it stands for, as documentation prints it.
+    fn equation(&self) -> &str;
+    /// What it says, in a line.
+    fn summary(&self) -> &str {
+        ""
+    }
+    /// Whether the rule may add a form for some layout at this port. Where it says no, it is not
+    /// applied, and nothing is held for it: an operation may have some hundred thousand ports.
+    fn concerns(&self, signature: &Signature, port: usize) -> bool {
+        let _ = (signature, port);
+        true
+    }
+    /// Adds forms for the layout at the port.
+    fn apply(&self, cx: &mut RuleContext<'_>);
+}
+
+/// What a rule sees and does.
+#[derive(Debug)]
+pub struct RuleContext<'a> {
+    pub(super) signature: &'a Signature,
+    pub(super) layouts: &'a mut Layouts,
+    pub(super) port: usize,
+    pub(super) layout: LayoutId,
+    pub(super) forms: Vec<Form>,
+}
+
+/// What a rule adds.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    /// Exactly these layouts, one a port.
+    Exact(Vec<LayoutId>),
+    /// The layout at the port belongs to the form `key`.
+    Member(Vec<LabelDigit>),
+}
+
+impl RuleContext<'_> {
+    /// What is known of the operation.
+    #[must_use]
+    pub fn signature(&self) -> &Signature {
+        self.signature
+    }
+    /// The port the layout is asked for at; operands come before results.
+    #[must_use]
+    pub fn port(&self) -> usize {
+        self.port
+    }
+    /// The layout that is asked for.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        self.layouts.get(self.layout)
+    }
+    /// Adds the form that has these layouts at the ports; `None` is the default layout. Ignored if a
+    /// layout does not fit its port's shape or the number of ports differs.
+    pub fn add_form(&mut self, ports: &[Option<Layout>]) {
+        if ports.len() != self.signature.n_ports() {
+            return;
+        }
+        let mut ids = Vec::with_capacity(ports.len());
+        for (port, layout) in ports.iter().enumerate() {
+            ids.push(match layout {
+                None => default_layout(self.signature, self.layouts, port),
+                Some(l) if l.shape() == self.signature.shapes[port] => {
+                    self.layouts.intern(l.clone())
+                }
+                Some(_) => return,
+            });
+        }
+        self.forms.push(Form::Exact(ids));
+    }
+}

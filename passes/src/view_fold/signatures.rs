@@ -1,0 +1,98 @@
+//! Interned signatures, and what was asked of them.
+
+use super::accepts::{accepts_layout, default_layout};
+use super::layouts::{LayoutId, Layouts};
+use super::maps::{FastMap, FastSet};
+use super::orders::transfers;
+use super::signature::{Signature, SignatureId};
+use optc_ir::entity::EntityId;
+use std::sync::Arc;
+
+/// Interned signatures and their answered questions.
+#[derive(Default)]
+pub(crate) struct Signatures {
+    known: FastSet<Arc<Signature>>,
+    defaults: Vec<Vec<Option<LayoutId>>>,
+    transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
+    accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
+}
+
+impl Signatures {
+    /// Answers about layouts of a function with unknown sizes do not hold for another.
+    pub(crate) fn forget(&mut self) {
+        self.transfers.clear();
+        self.accepts.clear();
+    }
+
+    pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
+        SignatureId::from_index(self.known.insert_full(Arc::new(signature)).0)
+    }
+
+    pub(crate) fn get(&self, id: SignatureId) -> &Signature {
+        &self.known[id.index()]
+    }
+
+    /// A signature, to keep without a copy of what it has of each port.
+    pub(crate) fn shared(&self, id: SignatureId) -> Arc<Signature> {
+        self.known[id.index()].clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// [`default_layout`], asked once a signature and port.
+    pub(crate) fn default_at(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+    ) -> LayoutId {
+        if self.defaults.len() <= id.index() {
+            self.defaults.resize(id.index() + 1, Vec::new());
+        }
+        let known = &mut self.defaults[id.index()];
+        if known.len() <= port {
+            known.resize(port + 1, None);
+        }
+        let sig = &self.known[id.index()];
+        *known[port].get_or_insert_with(|| default_layout(sig, layouts, port))
+    }
+
+    /// Whether the target lets the operation read or write this layout at this port, the other
+    /// ports left aside.
+    pub(crate) fn accepts(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+        layout: LayoutId,
+    ) -> bool {
+        if let Some(&known) = self.accepts.get(&(id, port, layout)) {
+            return known;
+        }
+        let answer = accepts_layout(self.get(id), layouts, port, layout);
+        self.accepts.insert((id, port, layout), answer);
+        answer
+    }
+
+    /// Layouts at other ports that go well with this layout at this port.
+    pub(crate) fn transfers(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+        layout: LayoutId,
+    ) -> Vec<(usize, LayoutId)> {
+        if let Some(known) = self.transfers.get(&(id, port, layout)) {
+            return known.clone();
+        }
+        let answer = if self.accepts(layouts, id, port, layout) {
+            transfers(self.get(id), layouts, port, layout)
+        } else {
+            Vec::new()
+        };
+        self.transfers.insert((id, port, layout), answer.clone());
+        answer
+    }
+}
