@@ -3,7 +3,6 @@
 //! A note that starts with `hint: ` says what might help; every other note is a further fact.
 
 use crate::span::Span;
-use std::fmt::Write;
 
 /// What is known of a code: its entry in the reference of diagnostics.
 ///
@@ -216,105 +215,6 @@ pub fn position(source: &str, byte: u32) -> Position<'_> {
         column: before.get(start..).unwrap_or_default().chars().count() + 1,
         text: text.strip_suffix('\r').unwrap_or(text),
         start,
-    }
-}
-
-/// The diagnostic as text: `file:line:column: error[code]: message`, the source line with a caret
-/// under the place, further places, then the notes. Ends with a line break.
-#[must_use]
-pub fn render(diag: &Diagnostic, file: &str, source: &str) -> String {
-    let mut out = String::new();
-    let word = diag.severity.word();
-    let Some((span, label)) = diag.labels.first() else {
-        let _ = writeln!(out, "{file}: {word}[{}]: {}", diag.code, diag.message);
-        render_notes(&mut out, diag);
-        return out;
-    };
-    let at = position(source, span.start);
-    let _ = writeln!(
-        out,
-        "{file}:{}:{}: {word}[{}]: {}",
-        at.line, at.column, diag.code, diag.message
-    );
-    render_place(&mut out, &at, *span, label);
-    for (span, label) in diag.labels.iter().skip(1) {
-        let at = position(source, span.start);
-        let _ = writeln!(out, "{file}:{}:{}: {label}", at.line, at.column);
-        render_place(&mut out, &at, *span, "");
-    }
-    render_notes(&mut out, diag);
-    out
-}
-
-fn render_notes(out: &mut String, diag: &Diagnostic) {
-    for note in &diag.notes {
-        let word = if note.starts_with("hint: ") {
-            ""
-        } else {
-            "note: "
-        };
-        let _ = writeln!(out, "  {word}{note}");
-    }
-}
-
-/// How many characters of a long line are shown.
-const LINE_WIDTH: usize = 160;
-
-/// How many characters before the caret a long line keeps.
-const LINE_BEFORE: usize = 80;
-
-/// The line and a caret a character of the place, cut at the end of the line.
-fn render_place(out: &mut String, at: &Position<'_>, span: Span, label: &str) {
-    let column = at.column - 1;
-    let skip = if at.text.chars().nth(LINE_WIDTH).is_some() {
-        column.saturating_sub(LINE_BEFORE)
-    } else {
-        0
-    };
-    let shown: String = at
-        .text
-        .chars()
-        .skip(skip)
-        .take(LINE_WIDTH)
-        .map(visible)
-        .collect();
-    let pad: String = at
-        .text
-        .chars()
-        .skip(skip)
-        .take(column - skip)
-        .map(|c| if c == '\t' { '\t' } else { ' ' })
-        .collect();
-    let from = (span.start as usize)
-        .saturating_sub(at.start)
-        .min(at.text.len());
-    let to = (span.end as usize)
-        .saturating_sub(at.start)
-        .min(at.text.len())
-        .max(from);
-    let under = at.text.get(from..to).map_or(1, |t| t.chars().count());
-    let room = LINE_WIDTH.saturating_sub(column - skip).max(1);
-    let carets = "^".repeat(under.clamp(1, room));
-    let space = if label.is_empty() { "" } else { " " };
-    let (left, right) = (
-        if skip > 0 { "…" } else { "" },
-        if left_out(at.text, skip) { "…" } else { "" },
-    );
-    let shift = if skip > 0 { " " } else { "" };
-    let _ = writeln!(out, "  {left}{shown}{right}");
-    let _ = writeln!(out, "  {shift}{pad}{carets}{space}{label}");
-}
-
-fn left_out(text: &str, skip: usize) -> bool {
-    text.chars().nth(skip + LINE_WIDTH).is_some()
-}
-
-/// Control characters would disturb a terminal.
-fn visible(c: char) -> char {
-    if c.is_control() && c != '\t' {
-        '\u{FFFD}'
-    } else {
-        c
     }
 }
 

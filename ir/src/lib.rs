@@ -12,6 +12,7 @@ pub mod entity;
 mod mini_float;
 pub mod module;
 pub mod op;
+mod render;
 pub mod size;
 pub mod size_flow;
 mod span;
@@ -31,6 +32,7 @@ pub use op::{
     Attributes, Bindings, Call, Effect, EvalContext, Freedom, FreedomClass, Inferred, Label,
     OpDecl, OpError, OpRef, Operation, Partial, Registry, Role, Structure, Traffic, ViewDims,
 };
+pub use render::render;
 pub use size::{Size, SizeTable};
 pub use size_flow::{name_sizes, named_sizes};
 pub use span::Span;

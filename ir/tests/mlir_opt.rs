@@ -120,7 +120,7 @@ fn read(text: &str) -> Module {
     parse(text).unwrap_or_else(|diags| {
         let shown: Vec<String> = diags
             .iter()
-            .map(|d| optc_ir::diag::render(d, "text", text))
+            .map(|d| optc_ir::render(d, "text", text))
             .collect();
         panic!("{}\n{text}", shown.join(""))
     })

@@ -1,6 +1,7 @@
 //! Every code of the parser and the verifier: a text that is refused with it, and one that is not.
 
-use optc_ir::diag::{Code, position, render};
+use optc_ir::diag::{Code, position};
+use optc_ir::render;
 use optc_ir::text::parse;
 use optc_ir::verify::{Verified, verify};
 use optc_ir::{Attr, AttrDict, CODES, DType, Diagnostic, Func, Loc, Module, Operation, Type};

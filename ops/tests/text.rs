@@ -1,6 +1,6 @@
 //! Reading and printing: sugar, names, constants, and whatever bytes there may be.
 
-use optc_ir::diag::render;
+use optc_ir::render;
 use optc_ir::text::{parse, parse_partial, print, print_attr, print_func, print_type, split};
 use optc_ir::verify::verify;
 use optc_ir::{Attr, AttrDict, DType, Dim, Func, Loc, Module, Type};

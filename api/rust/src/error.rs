@@ -79,7 +79,7 @@ impl Error {
 pub(crate) fn render_all(diagnostics: &[Diagnostic], file: &str, source: &str) -> String {
     let mut out = String::new();
     for diag in diagnostics {
-        out.push_str(optc_ir::diag::render(diag, file, source).trim_end());
+        out.push_str(optc_ir::render(diag, file, source).trim_end());
         out.push('\n');
     }
     out

@@ -64,7 +64,8 @@ pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError
 
 /// Text: parsing, printing and rendering of diagnostics.
 pub mod text {
-    pub use optc_ir::diag::{nearest, render};
+    pub use optc_ir::diag::nearest;
+    pub use optc_ir::render;
     pub use optc_ir::text::{parse, print, split};
     pub use optc_ir::verify::verify;
 }

@@ -214,9 +214,11 @@ pub(crate) fn function(program: &Program, asked: Option<&str>) -> Result<String,
     if known.contains(&name) {
         return Ok(name.to_owned());
     }
-    let advice = match known.is_empty() {
-        true => format!("{} has no functions", program.name),
-        false => format!("{} has {}", program.name, known.join(", ")),
+    let has = match known.is_empty() {
+        true => "no functions".to_owned(),
+        false => known.join(", "),
     };
-    Err(Failure::unknown("--func", "function", name, known, &advice))
+    let message = format!("found no function `{name}`: {} has {has}", program.name);
+    let diag = Diagnostic::error("function-missing", message).suggest("@", name, known);
+    Err(Failure::about("--func", diag))
 }

@@ -82,7 +82,7 @@ fn run_refuses_inputs_that_do_not_fit_and_writes_nothing() {
     run(&folder.path("absent.npz")).fails(1, "error[io-read]");
     optc(&["run", &program, "--output", &output]).fails(1, "no input for argument `x`");
     optc(&["run", &program, "--func=f", "--output", &output])
-        .fails(2, "--func: found no function `f`");
+        .fails(2, "--func: error[function-missing]: found no function `f`");
     optc(&["run", &program]).fails(2, "--output");
     let empty = folder.write("empty.ir", "");
     optc(&["run", &empty, "--output", &output]).fails(1, "error[function-missing]");
