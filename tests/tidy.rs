@@ -369,12 +369,20 @@ fn reporting_sources() -> Vec<(String, String)> {
 
 /// A source without the lists of codes that stand beside what reports them.
 fn without_lists(text: &str) -> String {
+    let text = without(text, "const CODES: &[Code] = &[", "\n];");
+    without(&text, "\ncodes! {\n", "\n}")
+}
+
+/// A text without what stands from `opens` to `closes`.
+fn without(text: &str, opens: &str, closes: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(start) = rest.find("const CODES: &[Code] = &[") {
+    while let Some(start) = rest.find(opens) {
         out.push_str(&rest[..start]);
         let list = &rest[start..];
-        rest = list.find("\n];").map_or("", |end| &list[end + 3..]);
+        rest = list
+            .find(closes)
+            .map_or("", |end| &list[end + closes.len()..]);
     }
     out + rest
 }
@@ -441,7 +449,12 @@ fn every_listed_code_is_reported() {
             .map(|(_, text)| text)
             .collect();
         for code in (area.codes)() {
-            let spelled = [format!("\"{}\"", code.name), format!("[{}]", code.name)];
+            let constant = code.name.replace('-', "_").to_uppercase();
+            let spelled = [
+                format!("\"{}\"", code.name),
+                format!("[{}]", code.name),
+                format!("codes::{constant}"),
+            ];
             if !texts.iter().any(|t| spelled.iter().any(|s| t.contains(s))) {
                 unused.push(format!("{} ({})", code.name, area.list));
             }
@@ -673,6 +686,8 @@ fn the_finders_find() {
     let listed = "a \"x-c1\" const CODES: &[Code] = &[\n\"y-c1\",\n];\nb \"z-c1\"";
     let left: Vec<String> = kebab_literals(&without_lists(listed)).into_iter().collect();
     assert_eq!(left, ["x-c1", "z-c1"]);
+    let typed = "a \"x-c1\"\ncodes! {\n    A = Code::input(\"y-c1\");\n}\nb \"z-c1\"";
+    assert_eq!(without_lists(typed), "a \"x-c1\"\nb \"z-c1\"");
     let text = "error(\n    \"a-b\", x) new(\"c d-e\", \"plain\") code: \"e-c1\"";
     let found: Vec<String> = kebab_literals(text).into_iter().collect();
     assert_eq!(found, ["a-b", "e-c1"]);

@@ -1,5 +1,6 @@
 //! Why a program cannot be run.
 
+use crate::codes;
 use crate::data::DataError;
 use crate::naive::IndexError;
 use crate::tiled::TileFault;
@@ -69,10 +70,10 @@ impl RunError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            RunError::NoFunction { .. } => "function-missing",
+            RunError::NoFunction { .. } => codes::FUNCTION_MISSING.name,
             RunError::Input(e) => e.code(),
-            RunError::Steps { .. } => "run-steps",
-            RunError::Depth { .. } => "run-call",
+            RunError::Steps { .. } => codes::RUN_STEPS.name,
+            RunError::Depth { .. } => codes::RUN_CALL.name,
             RunError::Op { source, .. } | RunError::Boundary { source, .. } => source.code(),
         }
     }
@@ -196,14 +197,14 @@ impl InputError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            InputError::Missing { .. } => "input-missing",
-            InputError::Extra { .. } => "input-extra",
-            InputError::DType { .. } => "input-dtype",
-            InputError::Shape { .. } => "input-shape",
-            InputError::Symbol { .. } => "input-symbol",
-            InputError::Malformed { .. } => "input-malformed",
-            InputError::NotTensor { .. } => "input-kind",
-            InputError::TooLarge { .. } => "tensor-too-large",
+            InputError::Missing { .. } => codes::INPUT_MISSING.name,
+            InputError::Extra { .. } => codes::INPUT_EXTRA.name,
+            InputError::DType { .. } => codes::INPUT_DTYPE.name,
+            InputError::Shape { .. } => codes::INPUT_SHAPE.name,
+            InputError::Symbol { .. } => codes::INPUT_SYMBOL.name,
+            InputError::Malformed { .. } => codes::INPUT_MALFORMED.name,
+            InputError::NotTensor { .. } => codes::INPUT_KIND.name,
+            InputError::TooLarge { .. } => codes::TENSOR_TOO_LARGE.name,
         }
     }
 }
@@ -342,23 +343,23 @@ impl OpFailure {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            OpFailure::Unknown => "run-unknown-op",
+            OpFailure::Unknown => codes::RUN_UNKNOWN_OP.name,
             OpFailure::Invalid(e) => e.code,
-            OpFailure::Eval(_) | OpFailure::Inner(_) => "run-failed",
+            OpFailure::Eval(_) | OpFailure::Inner(_) => codes::RUN_FAILED.name,
             OpFailure::ResultShape { .. }
             | OpFailure::ResultDType { .. }
             | OpFailure::ResultCount { .. }
-            | OpFailure::Malformed { .. } => "run-result-type",
-            OpFailure::NotTensor { .. } => "run-not-tensor",
-            OpFailure::TooLarge { .. } => "tensor-too-large",
-            OpFailure::Data(_) | OpFailure::Constant(_) => "constant-data",
-            OpFailure::NoCallee(_) | OpFailure::Call { .. } => "run-call",
-            OpFailure::Opaque { .. } => "run-opaque",
-            OpFailure::Undefined(_) => "run-undefined",
-            OpFailure::Layout(_) => "run-layout",
-            OpFailure::Tile(_) => "run-tile",
+            | OpFailure::Malformed { .. } => codes::RUN_RESULT_TYPE.name,
+            OpFailure::NotTensor { .. } => codes::RUN_NOT_TENSOR.name,
+            OpFailure::TooLarge { .. } => codes::TENSOR_TOO_LARGE.name,
+            OpFailure::Data(_) | OpFailure::Constant(_) => codes::CONSTANT_DATA.name,
+            OpFailure::NoCallee(_) | OpFailure::Call { .. } => codes::RUN_CALL.name,
+            OpFailure::Opaque { .. } => codes::RUN_OPAQUE.name,
+            OpFailure::Undefined(_) => codes::RUN_UNDEFINED.name,
+            OpFailure::Layout(_) => codes::RUN_LAYOUT.name,
+            OpFailure::Tile(_) => codes::RUN_TILE.name,
             OpFailure::Poison { .. } | OpFailure::Overlap { .. } | OpFailure::View(_) => {
-                "run-illegal-view"
+                codes::RUN_ILLEGAL_VIEW.name
             }
         }
     }

@@ -36,6 +36,35 @@ pub enum Example {
     Input(&'static str),
 }
 
+/// Declares codes: a constant each, by which it is reported, and the list of all.
+///
+/// ```
+/// use optc_ir::{Code, Diagnostic, codes};
+///
+/// codes! {
+///     /// Every code of this crate, sorted.
+///     pub const CODES;
+///
+///     ODD = Code::input("odd", "a number is odd", "the number 3", "halve an even one");
+/// }
+/// assert_eq!(Diagnostic::error(ODD, "found 3").code, "odd");
+/// assert_eq!(CODES, [ODD]);
+/// ```
+#[macro_export]
+macro_rules! codes {
+    ($(#[$doc:meta])* $vis:vis const $list:ident; $($name:ident = $code:expr;)*) => {
+        $(pub(crate) const $name: $crate::Code = $code;)*
+        $(#[$doc])*
+        $vis const $list: &[$crate::Code] = &[$($name),*];
+    };
+}
+
+impl From<Code> for &'static str {
+    fn from(code: Code) -> &'static str {
+        code.name
+    }
+}
+
 impl Code {
     /// A code that a program has when it is read.
     #[must_use]
@@ -129,20 +158,20 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// An error.
+    /// An error, of a code's constant.
     #[must_use]
-    pub fn error(code: &'static str, message: impl Into<String>) -> Diagnostic {
-        Self::new(Severity::Error, code, message)
+    pub fn error(code: impl Into<&'static str>, message: impl Into<String>) -> Diagnostic {
+        Self::new(Severity::Error, code.into(), message)
     }
     /// A warning.
     #[must_use]
-    pub fn warning(code: &'static str, message: impl Into<String>) -> Diagnostic {
-        Self::new(Severity::Warning, code, message)
+    pub fn warning(code: impl Into<&'static str>, message: impl Into<String>) -> Diagnostic {
+        Self::new(Severity::Warning, code.into(), message)
     }
     /// A remark.
     #[must_use]
-    pub fn remark(code: &'static str, message: impl Into<String>) -> Diagnostic {
-        Self::new(Severity::Remark, code, message)
+    pub fn remark(code: impl Into<&'static str>, message: impl Into<String>) -> Diagnostic {
+        Self::new(Severity::Remark, code.into(), message)
     }
     fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Diagnostic {
         Diagnostic {

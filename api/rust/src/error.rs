@@ -1,5 +1,6 @@
 //! The one error type of the façade: diagnostics and the source they point into.
 
+use crate::codes;
 use optc_ir::{Diagnostic, Severity};
 use std::fmt;
 use std::path::Path;
@@ -38,8 +39,8 @@ impl Error {
     pub fn io(what: &'static str, path: &Path, error: &std::io::Error) -> Error {
         let file = path.display().to_string();
         let (code, verb) = match what {
-            "write" => ("io-write", "write"),
-            _ => ("io-read", "read"),
+            "write" => (codes::IO_WRITE, "write"),
+            _ => (codes::IO_READ, "read"),
         };
         Error::about(
             &file,
@@ -71,7 +72,7 @@ impl Error {
             .find(|d| d.severity == Severity::Error);
         error
             .or(self.diagnostics.first())
-            .map_or("internal-error", |d| d.code)
+            .map_or(codes::INTERNAL_ERROR.name, |d| d.code)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The formats a program is read from.
 
+use crate::codes;
 use optc_ir::Diagnostic;
 use std::fmt;
 use std::path::Path;
@@ -123,7 +124,7 @@ fn unsupported(dialect: &str, name: &str) -> Box<Diagnostic> {
             format!("the format is told by the extension or by --from, one of {known}")
         }
     };
-    Box::new(Diagnostic::error("format-unsupported", message).hint(hint))
+    Box::new(Diagnostic::error(codes::FORMAT_UNSUPPORTED, message).hint(hint))
 }
 
 /// Whether an operation of the dialect stands in the line: at its start or after `=`.

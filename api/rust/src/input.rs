@@ -1,5 +1,6 @@
 //! Reading files and streams, as far as they may be long.
 
+use crate::codes;
 use crate::error::Error;
 use optc_ir::Diagnostic;
 use std::fs::File;
@@ -85,7 +86,7 @@ fn too_large(name: &str, found: &str, limit: u64) -> Error {
         "large weights lie beside the program, as external data; a pipe takes less than a file";
     Error::about(
         name,
-        Diagnostic::error("input-too-large", message).note(hint),
+        Diagnostic::error(codes::INPUT_TOO_LARGE, message).note(hint),
     )
 }
 

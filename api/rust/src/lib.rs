@@ -28,6 +28,7 @@
 //! [`Compiler::passes_mut`]; to add rewrite rules, see [`passes::canonicalize::Canonicalize`] and
 //! [`passes::view_fold::ViewFold`].
 
+pub mod codes;
 mod compiler;
 mod error;
 mod format;
@@ -54,7 +55,7 @@ pub use optc_ir::{
     EvalContext, EvalError, Example, Freedom, FreedomClass, Func, FuncBuilder, Inferred, Label,
     Loc, Module, NewOp, Op, OpData, OpDecl, OpError, OpRef, Operation, Partial, Port, Registry,
     Role, Severity, Sign, Size, SizeTable, Span, Structure, Tensor, TensorType, Traffic, Type,
-    Value, ValueData, ValueDef, ViewDims, attributes, words,
+    Value, ValueData, ValueDef, ViewDims, attributes, codes, words,
 };
 pub use optc_passes::view_fold::FoldReport;
 pub use optc_passes::{
@@ -68,18 +69,6 @@ pub mod text {
     pub use optc_ir::render;
     pub use optc_ir::text::{parse, print, split};
     pub use optc_ir::verify::verify;
-}
-
-/// The codes that the parts report, each a list sorted by name.
-pub mod codes {
-    pub use optc_check::CODES as FOLDS;
-    pub use optc_hlo::CODES as HLO;
-    pub use optc_interp::CODES as RUNNING;
-    pub use optc_ir::CODES as PROGRAMS;
-    pub use optc_onnx::CODES as ONNX;
-    pub use optc_ops::codes as operations;
-    pub use optc_passes::CODES as PASSES;
-    pub use optc_tile::CODES as PLANS;
 }
 
 /// The operations of the `hbir` dialect, each a struct of its attributes.

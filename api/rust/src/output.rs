@@ -1,5 +1,6 @@
 //! Writing files so that nothing half-written is ever seen.
 
+use crate::codes;
 use crate::error::Error;
 use optc_ir::Diagnostic;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -53,7 +54,7 @@ pub fn distinct_outputs(paths: &[&Path]) -> Result<(), Error> {
         if let Some((_, first)) = places.iter().find(|(known, _)| *known == place) {
             let (first, second) = (first.display(), path.display());
             let message = format!("found `{first}` and `{second}`, wanted two files: they are one");
-            let diag = Diagnostic::error("output-twice", message);
+            let diag = Diagnostic::error(codes::OUTPUT_TWICE, message);
             return Err(Error::about(
                 &second.to_string(),
                 diag.note("give each output a path of its own"),

@@ -1,5 +1,6 @@
 //! A module together with where it came from.
 
+use crate::codes;
 use crate::error::{Error, render_all};
 use crate::format::{Format, foreign};
 use optc_ir::{Diagnostic, Func, Module, Span};
@@ -133,7 +134,7 @@ fn decoded(name: &str, bytes: &[u8]) -> Result<Arc<str>, Error> {
     std::str::from_utf8(bytes).map(Arc::from).map_err(|e| {
         let at = e.valid_up_to();
         let message = format!("found a byte that is no UTF-8 at offset {at}");
-        Error::about(name, Diagnostic::error("text-encoding", message))
+        Error::about(name, Diagnostic::error(codes::TEXT_ENCODING, message))
     })
 }
 

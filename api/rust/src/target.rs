@@ -1,5 +1,6 @@
 //! Finding a target by name or file, and which one a program is compiled for.
 
+use crate::codes;
 use crate::error::Error;
 use crate::format::Format;
 use crate::input::read_text;
@@ -25,7 +26,7 @@ pub(crate) fn find_with(name: &str, registry: &Registry) -> Result<Target, Error
     if !name.contains(['/', '\\']) && path.extension().is_none_or(|e| e != "toml") {
         return Target::builtin(name).map_err(|e| {
             let hint = "a target of your own is given by its file, --target=path/to/target.toml";
-            let diag = Diagnostic::error("unknown-target", e.to_string()).note(hint);
+            let diag = Diagnostic::error(codes::UNKNOWN_TARGET, e.to_string()).note(hint);
             Error::about("--target", diag.suggest("", name, Target::names()))
         });
     }
@@ -38,7 +39,7 @@ pub(crate) fn find_with(name: &str, registry: &Registry) -> Result<Target, Error
 
 /// The refusal of a target file, at its place in the file.
 fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> Error {
-    let mut diag = Diagnostic::error("target-file", error.to_string());
+    let mut diag = Diagnostic::error(codes::TARGET_FILE, error.to_string());
     if let Some(family) = error.unknown_family() {
         diag = diag.note(format!("the families are {}", families.join(", ")));
         diag = diag.suggest("", family, families.iter().copied());
@@ -65,7 +66,7 @@ pub fn default_target(program: &Program) -> Result<Target, Error> {
     if let Some(name) = program.module.attrs.str("hbir.target") {
         return Target::builtin(name).map_err(|e| {
             let hint = "give the target's file with --target";
-            let diag = Diagnostic::error("unknown-target", format!("`hbir.target`: {e}"));
+            let diag = Diagnostic::error(codes::UNKNOWN_TARGET, format!("`hbir.target`: {e}"));
             program.error(vec![diag.note(hint)])
         });
     }

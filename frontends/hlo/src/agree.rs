@@ -1,5 +1,6 @@
 //! What an instruction's shape, operands and attributes must have in common, as XLA's reader asks.
 
+use crate::codes;
 use crate::cursor::{Cursor, Step};
 use crate::error::HloError;
 use crate::module::Instruction;
@@ -18,7 +19,7 @@ pub(crate) fn agrees(
     let refuse = |code, message: String| Err(HloError::new(code, message, made.span));
     let attribute = |found: String, wanted: &str| {
         refuse(
-            "hlo-attribute-value",
+            codes::HLO_ATTRIBUTE_VALUE,
             format!("found {found}, wanted {wanted}"),
         )
     };
@@ -35,7 +36,7 @@ pub(crate) fn agrees(
                 && elements(from) != elements(to)
             {
                 let message = format!("a reshape of {from} to {to}: the elements are not as many");
-                return refuse("hlo-operand-shape", message);
+                return refuse(codes::HLO_OPERAND_SHAPE, message);
             }
         }
         "tuple" => {
@@ -43,7 +44,7 @@ pub(crate) fn agrees(
                 && parts.len() != count
             {
                 let message = format!("a tuple of {} has {count} operands", parts.len());
-                return refuse("hlo-operand-count", message);
+                return refuse(codes::HLO_OPERAND_COUNT, message);
             }
         }
         "dynamic-slice" | "dynamic-update-slice" => {
@@ -55,7 +56,7 @@ pub(crate) fn agrees(
                 let wanted = first + rank;
                 let name = &made.opcode;
                 let message = format!("`{name}` has {count} operands, wanted {wanted}");
-                return refuse("hlo-operand-count", message);
+                return refuse(codes::HLO_OPERAND_COUNT, message);
             }
         }
         "parameter" => {
@@ -86,7 +87,7 @@ fn constraints(made: &Instruction, text: &str, known: &[Instruction]) -> Step<()
         given.push(shape(&mut cursor)?);
         cursor.eat(",")?;
     }
-    let wrong = |message: String| HloError::new("hlo-attribute-value", message, made.span);
+    let wrong = |message: String| HloError::new(codes::HLO_ATTRIBUTE_VALUE, message, made.span);
     if given.len() != made.operands.len() {
         let (found, wanted) = (given.len(), made.operands.len());
         let message = format!("found {found} layouts of operands, wanted {wanted}");

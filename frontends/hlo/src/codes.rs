@@ -1,10 +1,12 @@
 //! The codes of the HLO text front end.
 
-use optc_ir::diag::Code;
+use optc_ir::{Code, codes};
 
-/// Every code of this crate, sorted.
-pub const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    /// Every code of this crate, sorted.
+    pub const CODES;
+
+    HLO_ATTRIBUTE_DUPLICATE = Code::program(
         "hlo-attribute-duplicate",
         "an instruction has an attribute twice",
         r#"HloModule m
@@ -13,8 +15,8 @@ a = f32[4,5] parameter(0)
 r = f32[5,4] transpose(a), dimensions={1,0}, dimensions={1,0}
 }"#,
         "remove one of the two",
-    ),
-    Code::program(
+    );
+    HLO_ATTRIBUTE_MISSING = Code::program(
         "hlo-attribute-missing",
         "an instruction lacks an attribute that its opcode needs",
         r#"HloModule m
@@ -23,14 +25,14 @@ a = f32[4,5] parameter(0)
 r = f32[5,4] transpose(a)
 }"#,
         "write the attribute, as XLA prints it",
-    ),
-    Code::input(
+    );
+    HLO_ATTRIBUTE_UNKNOWN = Code::input(
         "hlo-attribute-unknown",
         "an instruction or the module has an attribute that it does not know; import keeps it with a warning, a strict reader refuses it",
         "`r = f32[4,5] negate(a), foo=1` read with `Strictness::Exact`",
         "correct the name, or read with `Strictness::KeepUnknown`",
-    ),
-    Code::program(
+    );
+    HLO_ATTRIBUTE_VALUE = Code::program(
         "hlo-attribute-value",
         "an attribute has a value that it does not take",
         r#"HloModule m
@@ -39,20 +41,20 @@ a = f32[4,5] parameter(0)
 r = pred[4,5] compare(a, a), direction=XX
 }"#,
         "use a value that the message names, as XLA prints it",
-    ),
-    Code::program(
+    );
+    HLO_COMPUTATION_DUPLICATE = Code::program(
         "hlo-computation-duplicate",
         "two computations have one name",
         "c { ROOT p = f32[] parameter(0) } c { ROOT p = f32[] parameter(0) }",
         "rename one of them",
-    ),
-    Code::program(
+    );
+    HLO_COMPUTATION_EMPTY = Code::program(
         "hlo-computation-empty",
         "a computation has no instructions",
         "e { }",
         "write at least a parameter or a constant",
-    ),
-    Code::program(
+    );
+    HLO_COMPUTATION_UNKNOWN = Code::program(
         "hlo-computation-unknown",
         "an instruction names a computation that does not stand before it",
         r#"HloModule m
@@ -61,20 +63,20 @@ a = f32[4,5] parameter(0)
 r = f32[4,5] fusion(a), kind=kLoop, calls=%nope
 }"#,
         "define the computation above its use",
-    ),
-    Code::program(
+    );
+    HLO_ENTRY_DUPLICATE = Code::program(
         "hlo-entry-duplicate",
         "two computations are marked `ENTRY`",
         "ENTRY e { a = f32[] parameter(0) } ENTRY f { a = f32[] parameter(0) }",
         "mark one of them",
-    ),
-    Code::input(
+    );
+    HLO_IMPORT = Code::input(
         "hlo-import",
         "the operands of a fusion or call do not agree with its computation, or the context of an asynchronous copy is used as a value",
         "a fusion of one operand whose computation has two parameters",
         "print the module with XLA again; text made by hand must repeat the shapes of the parameters",
-    ),
-    Code::program(
+    );
+    HLO_INSTRUCTION_DUPLICATE = Code::program(
         "hlo-instruction-duplicate",
         "two instructions of a computation have one name",
         r#"HloModule m
@@ -83,8 +85,8 @@ a = f32[4,5] parameter(0)
 a = f32[4,5] negate(a)
 }"#,
         "rename one of them",
-    ),
-    Code::program(
+    );
+    HLO_LAYOUT = Code::program(
         "hlo-layout",
         "a layout is malformed or does not fit its shape",
         r#"HloModule m
@@ -92,8 +94,8 @@ ENTRY e {
 a = f32[4,5]{1,1} parameter(0)
 }"#,
         "write the dimensions from minor to major, each once, then `:` and tiles, element size and memory space in this order",
-    ),
-    Code::program(
+    );
+    HLO_LITERAL = Code::program(
         "hlo-literal",
         "a literal does not fit its shape, or a number in it does not fit the element type",
         r#"HloModule m
@@ -101,8 +103,8 @@ ENTRY e {
 a = f32[3] constant({1, 2})
 }"#,
         "write one element for each position, nested as the dimensions are",
-    ),
-    Code::program(
+    );
+    HLO_NAME = Code::program(
         "hlo-name",
         "a name is a word of the language: an element type, or a word that HLO reserves",
         r#"HloModule m
@@ -110,8 +112,8 @@ ENTRY e {
 s1 = f32[4] parameter(0)
 }"#,
         "choose another name",
-    ),
-    Code::program(
+    );
+    HLO_NUMBER = Code::program(
         "hlo-number",
         "a number does not fit 64 bits",
         r#"HloModule m
@@ -119,14 +121,14 @@ ENTRY e {
 a = f32[] parameter(99999999999999999999)
 }"#,
         "use a smaller number",
-    ),
-    Code::input(
+    );
+    HLO_OPAQUE = Code::input(
         "hlo-opaque",
         "remark: an opcode has no equivalent and its instructions stay `hbir.opaque`",
         "a `custom-call`",
         "nothing, if its bytes do not matter; it is a barrier to views",
-    ),
-    Code::program(
+    );
+    HLO_OPCODE_UNKNOWN = Code::program(
         "hlo-opcode-unknown",
         "an opcode does not exist",
         r#"HloModule m
@@ -135,8 +137,8 @@ a = f32[4,5] parameter(0)
 r = f32[4,5] negatee(a)
 }"#,
         "correct the opcode; the message suggests a near one",
-    ),
-    Code::program(
+    );
+    HLO_OPERAND_COUNT = Code::program(
         "hlo-operand-count",
         "an instruction has another number of operands than its opcode",
         r#"HloModule m
@@ -145,8 +147,8 @@ a = f32[4,5] parameter(0)
 r = f32[4,5] add(a)
 }"#,
         "give as many operands as the message says",
-    ),
-    Code::program(
+    );
+    HLO_OPERAND_SHAPE = Code::program(
         "hlo-operand-shape",
         "an operand is written with another shape than it has",
         r#"HloModule m
@@ -155,8 +157,8 @@ a = f32[4,5] parameter(0)
 r = f32[4,5] negate(f32[5] a)
 }"#,
         "repeat the shape of the operand, or leave it out",
-    ),
-    Code::program(
+    );
+    HLO_OPERAND_UNKNOWN = Code::program(
         "hlo-operand-unknown",
         "an operand is not defined before its use",
         r#"HloModule m
@@ -165,8 +167,8 @@ a = f32[4,5] parameter(0)
 r = f32[4,5] negate(b)
 }"#,
         "correct the name, or move the definition up",
-    ),
-    Code::program(
+    );
+    HLO_PARAMETER_NUMBER = Code::program(
         "hlo-parameter-number",
         "the parameters of a computation are not numbered 0, 1 and so on",
         r#"HloModule m
@@ -174,8 +176,8 @@ ENTRY e {
 a = f32[4] parameter(1)
 }"#,
         "number them from 0, each number once",
-    ),
-    Code::program(
+    );
+    HLO_ROOT_DUPLICATE = Code::program(
         "hlo-root-duplicate",
         "two instructions of a computation are marked `ROOT`",
         r#"HloModule m
@@ -184,8 +186,8 @@ ROOT a = f32[4] parameter(0)
 ROOT b = f32[4] negate(a)
 }"#,
         "mark one of them",
-    ),
-    Code::program(
+    );
+    HLO_SHAPE = Code::program(
         "hlo-shape",
         "a shape is malformed",
         r#"HloModule m
@@ -193,8 +195,8 @@ ENTRY e {
 a = f32[-1] parameter(0)
 }"#,
         "write `f32[4,5]`; a bounded dynamic extent is `<=5`",
-    ),
-    Code::program(
+    );
+    HLO_SHAPE_MISSING = Code::program(
         "hlo-shape-missing",
         "a shape is left out that does not follow from the operands",
         r#"HloModule m
@@ -202,23 +204,23 @@ ENTRY e {
 a = parameter(0)
 }"#,
         "write the shape of the result",
-    ),
-    Code::program(
+    );
+    HLO_SIGNATURE = Code::program(
         "hlo-signature",
         "a computation's root is not of the shape that its signature says",
         "ENTRY e (a: f32[4]) -> f32[5] { ROOT a = f32[4] parameter(0) }",
         "correct the shape after `->`, or leave the signature out",
-    ),
-    Code::program(
+    );
+    HLO_SYNTAX = Code::program(
         "hlo-syntax",
         "something else was found than the grammar of HLO text wants",
         "HloModule m /* abc",
         "read what was found and wanted at the caret",
-    ),
-    Code::input(
+    );
+    HLO_TOO_DEEP = Code::input(
         "hlo-too-deep",
         "tuples, operands or computations nest deeper than is read",
         "`e { a = ` and 100000 opening parentheses",
         "no module of XLA nests this deep; look for an unbalanced bracket",
-    ),
-];
+    );
+}

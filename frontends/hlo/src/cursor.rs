@@ -1,5 +1,6 @@
 //! A place in the text: tokens, comments, balanced pieces.
 
+use crate::codes;
 use crate::error::{HloError, span};
 use optc_ir::Span;
 
@@ -106,7 +107,7 @@ impl<'a> Cursor<'a> {
                     let Some(end) = rest.find("*/") else {
                         let here = span(self.at, self.at + 2);
                         let message = "found a comment that is not closed, wanted `*/`";
-                        return Err(HloError::new("hlo-syntax", message, here));
+                        return Err(HloError::new(codes::HLO_SYNTAX, message, here));
                     };
                     self.at += end + 4;
                 }
@@ -180,7 +181,7 @@ impl<'a> Cursor<'a> {
             format!("`{found}`")
         };
         let message = format!("found {found}, wanted {what}");
-        HloError::new("hlo-syntax", message, span(start, start + len.max(1)))
+        HloError::new(codes::HLO_SYNTAX, message, span(start, start + len.max(1)))
     }
 
     /// A word right here: `[A-Za-z_][A-Za-z0-9_.-]*`.
@@ -248,7 +249,7 @@ impl<'a> Cursor<'a> {
         match text.parse() {
             Ok(n) => Ok(n),
             Err(_) if text.len() > 1 => Err(HloError::new(
-                "hlo-number",
+                codes::HLO_NUMBER,
                 format!("found the number {text}, wanted one of 64 bits"),
                 span(start, self.at),
             )),
@@ -334,7 +335,11 @@ impl<'a> Cursor<'a> {
         }
         self.at = self.text.len();
         let message = "found a string that is not closed";
-        Err(HloError::new("hlo-syntax", message, span(start, start + 1)))
+        Err(HloError::new(
+            codes::HLO_SYNTAX,
+            message,
+            span(start, start + 1),
+        ))
     }
 
     /// The rest of the line, which is taken.

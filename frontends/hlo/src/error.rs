@@ -1,6 +1,6 @@
 //! Why a text is refused, and where.
 
-use optc_ir::{Diagnostic, Span};
+use optc_ir::{Code, Diagnostic, Span};
 use thiserror::Error;
 
 /// Why a text is refused.
@@ -18,9 +18,9 @@ pub struct HloError {
 }
 
 impl HloError {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>, span: Span) -> HloError {
+    pub(crate) fn new(code: Code, message: impl Into<String>, span: Span) -> HloError {
         HloError {
-            code,
+            code: code.name,
             message: message.into(),
             span,
             hint: None,

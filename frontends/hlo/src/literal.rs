@@ -1,5 +1,6 @@
 //! Literals: the numbers of constants.
 
+use crate::codes;
 use crate::cursor::{Cursor, MAX_DEPTH, Step};
 use crate::error::HloError;
 use crate::import::types::dtype;
@@ -22,7 +23,7 @@ pub(crate) enum Literal {
 pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &XlaShape, depth: usize) -> Step<Literal> {
     if MAX_DEPTH < depth {
         let mut error = cursor.wanted("a literal that nests less deeply");
-        error.code = "hlo-too-deep";
+        error.code = codes::HLO_TOO_DEEP.name;
         return Err(error);
     }
     match shape {
@@ -118,7 +119,7 @@ impl Reader<'_, '_> {
         };
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("a literal that nests less deeply");
-            error.code = "hlo-too-deep";
+            error.code = codes::HLO_TOO_DEEP.name;
             return Err(error);
         }
         self.cursor.expect("{")?;
@@ -127,7 +128,7 @@ impl Reader<'_, '_> {
             if 0 < i && !self.cursor.eat(",")? {
                 let message = format!("found {i} elements, wanted {n}");
                 let place = self.cursor.span_from(start);
-                return Err(HloError::new("hlo-literal", message, place));
+                return Err(HloError::new(codes::HLO_LITERAL, message, place));
             }
             self.elements(rest, depth + 1)?;
         }
@@ -136,7 +137,7 @@ impl Reader<'_, '_> {
         }
         let message = format!("found more than {n} elements, wanted {n}");
         let place = self.cursor.span_from(start);
-        Err(HloError::new("hlo-literal", message, place))
+        Err(HloError::new(codes::HLO_LITERAL, message, place))
     }
 
     fn element(&mut self) -> Step<()> {
@@ -149,7 +150,7 @@ impl Reader<'_, '_> {
         let element = self.element;
         let bad = |cursor: &Cursor<'_>| {
             let message = format!("found `{text}`, wanted an element of {element}");
-            HloError::new("hlo-literal", message, cursor.span_from(start))
+            HloError::new(codes::HLO_LITERAL, message, cursor.span_from(start))
         };
         let bytes = match element {
             XlaType::Pred => match text.as_str() {
@@ -189,7 +190,7 @@ impl Reader<'_, '_> {
         for text in [real, imaginary] {
             let bytes = float(&text, part).ok_or_else(|| {
                 let message = format!("found `{text}`, wanted a part of {}", self.element);
-                HloError::new("hlo-literal", message, self.cursor.span_from(start))
+                HloError::new(codes::HLO_LITERAL, message, self.cursor.span_from(start))
             })?;
             if let Some(all) = &mut self.bytes {
                 all.extend(bytes);
@@ -210,7 +211,7 @@ impl Reader<'_, '_> {
         }
         let message = format!("found `{text}`, wanted a number");
         let place = self.cursor.span_from(start);
-        Err(HloError::new("hlo-literal", message, place))
+        Err(HloError::new(codes::HLO_LITERAL, message, place))
     }
 }
 

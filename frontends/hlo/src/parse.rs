@@ -1,6 +1,7 @@
 //! The grammar: from text to [`HloModule`].
 
 use crate::agree::agrees;
+use crate::codes;
 use crate::cursor::{Cursor, MAX_DEPTH, Step};
 use crate::error::{HloError, span};
 use crate::infer::infer;
@@ -147,7 +148,7 @@ impl<'a> Parser<'a> {
         {
             let message = format!("found the layout `{text}`, wanted `{{(shapes)->shape}}`");
             let at = span(0, self.cursor.position());
-            return Err(HloError::new("hlo-attribute-value", message, at));
+            return Err(HloError::new(codes::HLO_ATTRIBUTE_VALUE, message, at));
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ impl<'a> Parser<'a> {
         if !attrs.insert(key, value) {
             let message = format!("the attribute `{key}` is given twice");
             let at = self.cursor.span_from(start);
-            return Err(HloError::new("hlo-attribute-duplicate", message, at));
+            return Err(HloError::new(codes::HLO_ATTRIBUTE_DUPLICATE, message, at));
         }
         Ok(())
     }
@@ -247,17 +248,17 @@ impl<'a> Parser<'a> {
         {
             let found = &computation.root().shape;
             let message = format!("`{name}` gives {found}, and its signature says {wanted}");
-            return Err(HloError::new("hlo-signature", message, at));
+            return Err(HloError::new(codes::HLO_SIGNATURE, message, at));
         }
         computation.attrs = self.attributes(None)?;
         let at = computation.span;
         if self.known.contains_key(name) {
             let message = format!("the computation `{name}` is defined twice");
-            return Err(HloError::new("hlo-computation-duplicate", message, at));
+            return Err(HloError::new(codes::HLO_COMPUTATION_DUPLICATE, message, at));
         }
         if entry && self.entry.is_some() {
             let message = "found a second ENTRY, wanted one";
-            return Err(HloError::new("hlo-entry-duplicate", message, at));
+            return Err(HloError::new(codes::HLO_ENTRY_DUPLICATE, message, at));
         }
         let index = self.module.computations.len();
         self.known.insert(name, index);
@@ -279,7 +280,7 @@ impl<'a> Parser<'a> {
         if reserved {
             let message = format!("found the name `{name}`, which is a word of the language");
             let at = self.cursor.span_from(start);
-            let error = HloError::new("hlo-name", message, at);
+            let error = HloError::new(codes::HLO_NAME, message, at);
             return Err(error.hint(format!("`{name}_` is a name")));
         }
         Ok(name)
@@ -319,7 +320,7 @@ impl<'a> Parser<'a> {
         }
         let Some(last) = body.instructions.len().checked_sub(1) else {
             let message = format!("the computation `{name}` has no instructions");
-            return Err(HloError::new("hlo-computation-empty", message, header));
+            return Err(HloError::new(codes::HLO_COMPUTATION_EMPTY, message, header));
         };
         let computation = Computation {
             name,
@@ -335,7 +336,7 @@ impl<'a> Parser<'a> {
                 let message = format!(
                     "the parameters of `{name}` are not numbered from 0 up: {wanted} is missing"
                 );
-                return Err(HloError::new("hlo-parameter-number", message, header));
+                return Err(HloError::new(codes::HLO_PARAMETER_NUMBER, message, header));
             }
         }
         Ok(computation)
@@ -352,11 +353,15 @@ impl<'a> Parser<'a> {
         body.instructions[index].span = named;
         if body.known.insert(name, index).is_some() {
             let message = format!("the instruction `{name}` is defined twice");
-            return Err(HloError::new("hlo-instruction-duplicate", message, named));
+            return Err(HloError::new(
+                codes::HLO_INSTRUCTION_DUPLICATE,
+                message,
+                named,
+            ));
         }
         if root && body.root.replace(index).is_some() {
             let message = "found a second ROOT, wanted one a computation";
-            return Err(HloError::new("hlo-root-duplicate", message, named));
+            return Err(HloError::new(codes::HLO_ROOT_DUPLICATE, message, named));
         }
         Ok(())
     }
@@ -371,7 +376,7 @@ impl<'a> Parser<'a> {
     ) -> Step<usize> {
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("operands that nest less deeply");
-            error.code = "hlo-too-deep";
+            error.code = codes::HLO_TOO_DEEP.name;
             return Err(error);
         }
         let declared = self.shapes.read_if_there(&mut self.cursor)?;
@@ -392,7 +397,7 @@ impl<'a> Parser<'a> {
         };
         let missing = || {
             let message = format!("the shape of `{word}` does not follow from its operands");
-            HloError::new("hlo-shape-missing", message, place)
+            HloError::new(codes::HLO_SHAPE_MISSING, message, place)
         };
         match word {
             "parameter" => made.payload = Some(self.parameter_number()?),
@@ -440,7 +445,11 @@ impl<'a> Parser<'a> {
             return Ok((opcode, word));
         }
         let message = format!("found the opcode `{word}`, which HLO does not have");
-        let error = HloError::new("hlo-opcode-unknown", message, self.cursor.span_from(start));
+        let error = HloError::new(
+            codes::HLO_OPCODE_UNKNOWN,
+            message,
+            self.cursor.span_from(start),
+        );
         Err(match nearest(word, names()) {
             Some(near) => error.hint(format!("did you mean {near}?")),
             None => error,
@@ -455,7 +464,7 @@ impl<'a> Parser<'a> {
         if number < 0 {
             let message = format!("found the parameter number {number}, wanted 0 or more");
             let at = self.cursor.span_from(start);
-            return Err(HloError::new("hlo-parameter-number", message, at));
+            return Err(HloError::new(codes::HLO_PARAMETER_NUMBER, message, at));
         }
         self.cursor.expect(")")?;
         let plain = text.len() == 1 || !text.starts_with(['0', '-']);
@@ -506,7 +515,7 @@ impl<'a> Parser<'a> {
             }
             let message = format!("the operand `{name}` is not defined before it is used");
             let place = self.cursor.span_from(at_name);
-            let error = HloError::new("hlo-operand-unknown", message, place);
+            let error = HloError::new(codes::HLO_OPERAND_UNKNOWN, message, place);
             return Err(match nearest(name, body.known.keys().copied()) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
                 None => error,
@@ -518,7 +527,7 @@ impl<'a> Parser<'a> {
             |wanted: &Arc<XlaShape>| !Arc::ptr_eq(wanted, found) && !wanted.compatible(found);
         if let Some(wanted) = declared.filter(differs) {
             let message = format!("the operand `{name}` is of shape {found}, not {wanted}");
-            return Err(HloError::new("hlo-operand-shape", message, place));
+            return Err(HloError::new(codes::HLO_OPERAND_SHAPE, message, place));
         }
         self.elements(body, index)
     }
@@ -540,7 +549,7 @@ impl<'a> Parser<'a> {
             };
             let Some(shape) = infer(&made, &body.instructions, &[]) else {
                 let message = format!("the operand has no element {element}");
-                return Err(HloError::new("hlo-operand-shape", message, made.span));
+                return Err(HloError::new(codes::HLO_OPERAND_SHAPE, message, made.span));
             };
             let shape = Arc::new(shape);
             body.instructions.push(Instruction { shape, ..made });
@@ -561,7 +570,7 @@ impl<'a> Parser<'a> {
             (a, b) => format!("{a} to {b}"),
         };
         let message = format!("`{}` has {found} operands, wanted {wanted}", made.opcode);
-        Err(HloError::new("hlo-operand-count", message, made.span))
+        Err(HloError::new(codes::HLO_OPERAND_COUNT, message, made.span))
     }
 
     fn instruction_attributes(
@@ -598,7 +607,11 @@ impl<'a> Parser<'a> {
         };
         if let Some((missing, _)) = opcode.own().find(|(name, must)| *must && !given(name)) {
             let message = format!("`{}` needs the attribute `{missing}`", made.opcode);
-            return Err(HloError::new("hlo-attribute-missing", message, made.span));
+            return Err(HloError::new(
+                codes::HLO_ATTRIBUTE_MISSING,
+                message,
+                made.span,
+            ));
         }
         Ok(())
     }
@@ -622,7 +635,7 @@ impl<'a> Parser<'a> {
     fn unknown(&mut self, key: &str, owner: &str, start: usize) -> Step<()> {
         let message = format!("{owner} has no attribute `{key}`");
         let at = span(start, start + key.len());
-        let error = HloError::new("hlo-attribute-unknown", message, at);
+        let error = HloError::new(codes::HLO_ATTRIBUTE_UNKNOWN, message, at);
         match self.strictness {
             Strictness::Exact => Err(error),
             Strictness::KeepUnknown => {
@@ -676,7 +689,7 @@ impl<'a> Parser<'a> {
             if !body.known.contains_key(name) {
                 let message = format!("the instruction `{name}` is not defined before it is used");
                 let place = self.cursor.span_from(at);
-                return Err(HloError::new("hlo-operand-unknown", message, place));
+                return Err(HloError::new(codes::HLO_OPERAND_UNKNOWN, message, place));
             }
             if self.cursor.eat("}")? {
                 return Ok(self.cursor.since(start));
@@ -697,7 +710,7 @@ impl<'a> Parser<'a> {
         let start = self.cursor.position();
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("computations that nest less deeply");
-            error.code = "hlo-too-deep";
+            error.code = codes::HLO_TOO_DEEP.name;
             return Err(error);
         }
         let computation = self.body("_", start, depth + 1)?;
@@ -727,7 +740,7 @@ impl<'a> Parser<'a> {
             let message = format!("the computation `{name}` is not defined before it is used");
             (message, None)
         };
-        let error = HloError::new("hlo-computation-unknown", message, at);
+        let error = HloError::new(codes::HLO_COMPUTATION_UNKNOWN, message, at);
         Err(match (hint, nearest(name, self.known.keys().copied())) {
             (Some(hint), _) => error.hint(hint.to_owned()),
             (None, Some(near)) => error.hint(format!("did you mean {near}?")),

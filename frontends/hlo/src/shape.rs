@@ -1,5 +1,6 @@
 //! Shapes inside a module's text: where they start, and what is wrong with them in its words.
 
+use crate::codes;
 use crate::cursor::{Cursor, Step};
 use crate::error::{HloError, span};
 use indexmap::IndexMap;
@@ -168,9 +169,9 @@ fn refused(error: TextError) -> HloError {
     let len = error.found.trim_matches('`').len().max(1);
     let place = span(error.offset, error.offset + len);
     let code = match error.part {
-        TextPart::Type => "hlo-shape",
-        TextPart::Layout => "hlo-layout",
-        TextPart::Depth => "hlo-too-deep",
+        TextPart::Type => codes::HLO_SHAPE,
+        TextPart::Layout => codes::HLO_LAYOUT,
+        TextPart::Depth => codes::HLO_TOO_DEEP,
     };
     let message = match &error.layout {
         Some(layout) => format!("the layout does not fit: {layout}"),

@@ -2,6 +2,7 @@
 //!
 //! A value whose name has no grammar here is any balanced piece of text.
 
+use crate::codes;
 use crate::cursor::{Cursor, Step};
 use crate::error::HloError;
 use crate::shape::shape;
@@ -236,7 +237,7 @@ fn word(cursor: &mut Cursor<'_>, key: &str, start: usize, words: &[&str]) -> Ste
 /// An error about what was read from `start` on.
 fn wrong(cursor: &Cursor<'_>, start: usize, found: &str, wanted: &str) -> HloError {
     let message = format!("found {found}, wanted {wanted}");
-    HloError::new("hlo-attribute-value", message, cursor.span_from(start))
+    HloError::new(codes::HLO_ATTRIBUTE_VALUE, message, cursor.span_from(start))
 }
 
 /// `{a, b}`: how many there are.
@@ -302,7 +303,7 @@ fn metadata(cursor: &mut Cursor<'_>, strictness: Strictness) -> Step<()> {
         match METADATA.iter().position(|entry| name(entry)) {
             Some(i) if seen & (1 << i) != 0 => {
                 let message = format!("`{key}` is given twice");
-                return Err(HloError::new("hlo-attribute-duplicate", message, at));
+                return Err(HloError::new(codes::HLO_ATTRIBUTE_DUPLICATE, message, at));
             }
             Some(i) => {
                 seen |= 1 << i;
@@ -314,7 +315,7 @@ fn metadata(cursor: &mut Cursor<'_>, strictness: Strictness) -> Step<()> {
             }
             None if strictness == Strictness::Exact => {
                 let message = format!("the metadata has no part `{key}`");
-                return Err(HloError::new("hlo-attribute-unknown", message, at));
+                return Err(HloError::new(codes::HLO_ATTRIBUTE_UNKNOWN, message, at));
             }
             None => drop(cursor.piece()?),
         }
@@ -495,7 +496,7 @@ fn window(cursor: &mut Cursor<'_>) -> Step<()> {
         if ranks[part].replace(text.split('x').count()).is_some() {
             let message = format!("`{}` is given twice", PARTS[part]);
             let at = cursor.span_from(start);
-            return Err(HloError::new("hlo-attribute-duplicate", message, at));
+            return Err(HloError::new(codes::HLO_ATTRIBUTE_DUPLICATE, message, at));
         }
     }
     let size = ranks[0].unwrap_or(0);

@@ -7,8 +7,8 @@ use indexmap::IndexSet;
 use optc_ir::entity::Table;
 use optc_ir::op::Operation;
 use optc_ir::{
-    Attr, AttrDict, Bindings, DType, Dense, Diagnostic, Dim, EvalContext, FuncBuilder, Loc, OpDecl,
-    OpError, OpRef, Registry, Size, Tensor, TensorType, Type, Value,
+    Attr, AttrDict, Bindings, Code, DType, Dense, Diagnostic, Dim, EvalContext, FuncBuilder, Loc,
+    OpDecl, OpError, OpRef, Registry, Size, Tensor, TensorType, Type, Value,
 };
 use optc_ops::{Bound, Bounds, Concat, Constant, Iota, Reshape, Slice};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Stop {
         Stop::Opaque(reason.into())
     }
     /// An error of the model.
-    pub(crate) fn error(code: &'static str, message: impl Into<String>) -> Stop {
+    pub(crate) fn error(code: Code, message: impl Into<String>) -> Stop {
         Stop::Refused(Box::new(Diagnostic::error(code, message)))
     }
 }
@@ -71,7 +71,7 @@ impl Stop {
 impl From<Diagnostic> for Stop {
     /// An element type that the IR does not have keeps the operator opaque.
     fn from(diag: Diagnostic) -> Stop {
-        if diag.code == tensor::UNSUPPORTED {
+        if diag.code == tensor::UNSUPPORTED.name {
             return Stop::Opaque(diag.message);
         }
         Stop::Refused(Box::new(diag))

@@ -1,199 +1,201 @@
 //! The codes of the ONNX front end.
 
-use optc_ir::diag::Code;
+use optc_ir::{Code, codes};
 
-/// Every code of this crate, sorted.
-pub const CODES: &[Code] = &[
-    Code::input(
+codes! {
+    /// Every code of this crate, sorted.
+    pub const CODES;
+
+    ATTRIBUTE_MISSING = Code::input(
         "attribute-missing",
         "a node lacks an attribute that its operator requires",
         "a Concat without `axis`, a Cast without `to`, a MaxPool without `kernel_shape`, a Constant without a value",
         "export the model again; `onnx.checker` names the same node",
-    ),
-    Code::input(
+    );
+    ATTRIBUTE_VALUE = Code::input(
         "attribute-value",
         "an attribute has a value that its operator does not know",
         r#"`auto_pad = "SAME"` of a Conv, `direction = "UP"` of a BitShift"#,
         "use one of the values of the ONNX specification",
-    ),
-    Code::input(
+    );
+    AXIS_OUT_OF_RANGE = Code::input(
         "axis-out-of-range",
         "an axis is not one of the dimensions of the input",
         "a Softmax with `axis = 5` of an input of rank 2",
         "correct the axis; negative ones count from the end",
-    ),
-    Code::input(
+    );
+    AXIS_REPEATED = Code::input(
         "axis-repeated",
         "a list of axes names one of them twice",
         "a ReduceSum with axes [0, -2] of an input of rank 2",
         "name each axis once",
-    ),
-    Code::input(
+    );
+    CONSTANT_SHAPE = Code::input(
         "constant-shape",
         "the shape of a ConstantOfShape has a negative extent",
         "a ConstantOfShape of the constant [-3]",
         "correct the arithmetic that makes the shape",
-    ),
-    Code::input(
+    );
+    DECLARED_TYPE_DIFFERS = Code::input(
         "declared-type-differs",
         "warning: the file declares another element type or shape for a value than its node gives; the node's type is used",
         "a Relu of a 2x3 input whose output is declared 2x4",
         "run shape inference on the model again, or trust the node",
-    ),
-    Code::input(
+    );
+    DUPLICATE_NAME = Code::input(
         "duplicate-name",
         "two inputs, initializers or node results of a graph have one name",
         "two Relu nodes that both define `y`",
         "rename one; ONNX graphs are in SSA form",
-    ),
-    Code::input(
+    );
+    EXTERNAL_PATH_ESCAPES = Code::input(
         "external-path-escapes",
         "the location of external data is empty, absolute, leaves the folder of the model, or has a backslash or control character",
         r#"an initializer with external `location = "../../etc/passwd"`"#,
         "keep external data beside the model and name it relative to the model's folder",
-    ),
-    Code::input(
+    );
+    FUNCTION_EXPANSION = Code::input(
         "function-expansion",
         "model-local functions call each other without end, or expand to more nodes than are read",
         "a function `Loop` whose body calls `Loop`",
         "inline the functions before export, or remove the recursion",
-    ),
-    Code::input(
+    );
+    GEMM_RANK = Code::input(
         "gemm-rank",
         "an operand of Gemm is no matrix",
         "a Gemm of a 2x3x4 input",
         "reshape to two dimensions, or use MatMul",
-    ),
-    Code::input(
+    );
+    GRAPH_CYCLE = Code::input(
         "graph-cycle",
         "nodes of a graph need each other's results",
         "an Add of `x` and `b` that defines `a`, and a Relu of `a` that defines `b`",
         "remove the cycle; loops are Loop and Scan nodes",
-    ),
-    Code::input(
+    );
+    GROUP_NORM_GROUPS = Code::input(
         "group-norm-groups",
         "`num_groups` of a GroupNormalization does not divide the channels",
         "a GroupNormalization with `num_groups = 3` of 4 channels",
         "choose a number of groups that divides the channels",
-    ),
-    Code::input(
+    );
+    MALFORMED_PROTOBUF = Code::input(
         "malformed-protobuf",
         "the bytes are no ONNX model: they do not decode as protobuf, or a part of the model does not",
         "a text file named `model.onnx`, or a model whose download broke off",
         "check the file with `onnx.checker`; a Git LFS pointer is a common cause",
-    ),
-    Code::input(
+    );
+    MISSING_INPUT = Code::input(
         "missing-input",
         "a node lacks an input that its operator requires",
         "a Relu without inputs, a Resize with neither scales nor sizes",
         "connect the input; an empty name counts as left out",
-    ),
-    Code::input(
+    );
+    ONNX_NO_GRAPH = Code::input(
         "onnx-no-graph",
         "the file decodes and holds no graph",
         "an empty file",
         "check that the file is a model and not a tensor or a training checkpoint",
-    ),
-    Code::input(
+    );
+    ONNX_NODE = Code::input(
         "onnx-node",
         "a node names no operator, or its attributes cannot be kept in the program",
         "a node with an empty `op_type`",
         "export the model again",
-    ),
-    Code::input(
+    );
+    OPAQUE_OP = Code::input(
         "opaque-op",
         "remark: an operator has no equivalent and stays an `hbir.opaque`, a barrier that wants every tensor row-major",
         "a NonZero node",
         "nothing, if its bytes do not matter; an operation of your own with a declaration removes the barrier",
-    ),
-    Code::input(
+    );
+    OPSET_MISSING = Code::input(
         "opset-missing",
         "the model names no version of the standard operators",
         r#"a model without an entry for the domain `""` in `opset_import`"#,
         "export the model again with an opset",
-    ),
-    Code::input(
+    );
+    OPSET_UNTESTED = Code::input(
         "opset-untested",
         "warning: the version of the standard operators lies outside those that import was written for",
         "a model of operator set 5",
         "convert the model with `onnx.version_converter`, or check the result",
-    ),
-    Code::input(
+    );
+    PAD_COUNT = Code::input(
         "pad-count",
         "the number of pads is not twice the number of axes",
         "a Pad with pads [1, 1] of an input of rank 2",
         "give a begin and an end for each axis: all begins, then all ends",
-    ),
-    Code::input(
+    );
+    RANGE_BOUNDS = Code::input(
         "range-bounds",
         "a Range has no finite number of elements",
         "a Range from 0 to 5 with a step of 0",
         "correct the step; it may not be 0 or NaN",
-    ),
-    Code::input(
+    );
+    RESHAPE_COPIES_MISSING_EXTENT = Code::input(
         "reshape-copies-missing-extent",
         "a 0 in the shape of a Reshape copies an extent that the input does not have",
         "a Reshape of a 2x3 input to [1, 1, 6, 0]",
         "write the extent, or set `allowzero = 1` if 0 is meant",
-    ),
-    Code::input(
+    );
+    RESHAPE_ZERO_AND_REST = Code::input(
         "reshape-zero-and-rest",
         "a Reshape with `allowzero = 1` asks for an extent of 0 and for a -1: every extent would do for the -1",
         "a Reshape of a 0x3 input to [0, -1] with `allowzero = 1`",
         "write the extent in place of the -1, or leave `allowzero` out if the 0 copies an extent",
-    ),
-    Code::input(
+    );
+    RESIZE_COUNT = Code::input(
         "resize-count",
         "the number of scales or sizes of a Resize is not that of its axes",
         "a Resize with two scales of an input of rank 3",
         "give one entry an axis",
-    ),
-    Code::input(
+    );
+    SHAPE_UNKNOWN = Code::input(
         "shape-unknown",
         "an input of the graph is no tensor, or a tensor without a rank",
         "an input without a `shape`, or of a sequence type",
         "set the shapes before export; extents may stay open, the rank may not",
-    ),
-    Code::input(
+    );
+    SLICE_LISTS = Code::input(
         "slice-lists",
         "starts, ends, axes and steps of a Slice differ in number",
         "a Slice with starts [0, 0] and ends [1]",
         "give each list one entry an axis",
-    ),
-    Code::input(
+    );
+    SLICE_STEP = Code::input(
         "slice-step",
         "the step of a Slice is 0",
         "a Slice with steps [0]",
         "step by 1 or more, or backwards",
-    ),
-    Code::input(
+    );
+    SPLIT_OUTPUTS = Code::input(
         "split-outputs",
         "the number of outputs of a Split is not that of its sizes",
         "a Split into sizes [1, 2] with three outputs",
         "give one output a size",
-    ),
-    Code::input(
+    );
+    TENSOR_SIZE_MISMATCH = Code::input(
         "tensor-size-mismatch",
         "a tensor has more or less data than its dimensions need, a negative extent, or more bytes than can be addressed",
         "an initializer of 2x3 floats with 20 bytes of data",
         "export the model again; the file is damaged or its dimensions lie",
-    ),
-    Code::input(
+    );
+    UNDEFINED_VALUE = Code::input(
         "undefined-value",
         "a node or an output of the graph uses a name that nothing defines",
         "a Relu of `z` in a graph without `z`",
         "define the value, or correct the name",
-    ),
-    Code::input(
+    );
+    UNSUPPORTED_DTYPE = Code::input(
         "unsupported-dtype",
         "warning: an input or a constant has an element type that programs cannot hold; it is kept, what reads it stays opaque",
         "an initializer of strings, or of packed elements below 8 bits in an external file",
         "convert the tensor to numbers or bool; leave elements below 8 bits in the model's own file",
-    ),
-    Code::input(
+    );
+    WINDOW_LIST = Code::input(
         "window-list",
         "`kernel_shape`, `strides`, `dilations` or `pads` of a window operator does not fit its dimensions",
         "a Conv of a 1x3x8x8 input with `strides = [1]`",
         "give one entry a spatial dimension (pads: all begins, then all ends), strides and dilations from 1 on",
-    ),
-];
+    );
+}

@@ -1,6 +1,7 @@
 //! Model-local functions and known branches: each call is replaced by the function's nodes, a branch
 //! whose condition is a constant by its nodes.
 
+use crate::codes;
 use crate::proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
 };
@@ -271,7 +272,7 @@ impl<'a> Inliner<'a> {
 }
 
 fn expansion(message: String) -> Diagnostic {
-    Diagnostic::error("function-expansion", message)
+    Diagnostic::error(codes::FUNCTION_EXPANSION, message)
 }
 
 /// A node of a body with the names of its call.

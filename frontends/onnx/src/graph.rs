@@ -1,6 +1,7 @@
 //! From the decoded model to a module.
 
 use crate::builder::{Builder, Stop, Val};
+use crate::codes;
 use crate::entries::{self, Entry, known_or};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
 use crate::node::{NodeCx, label};
@@ -40,7 +41,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     })?;
     let Some(mut graph) = model.graph.take() else {
         let message = "the model has no graph";
-        return Err(vec![Diagnostic::error("onnx-no-graph", message)]);
+        return Err(vec![Diagnostic::error(codes::ONNX_NO_GRAPH, message)]);
     };
     let name = options.name.as_deref().unwrap_or(DEFAULT_NAME);
     let file = File::new(name, bytes);
@@ -82,14 +83,14 @@ fn check_opset(
             return Ok(None);
         }
         let message = "the model does not say which version of the standard operators it uses";
-        return Err(vec![Diagnostic::error("opset-missing", message)]);
+        return Err(vec![Diagnostic::error(codes::OPSET_MISSING, message)]);
     };
     if !OPSETS.contains(&opset) {
         let (first, last) = (OPSETS.start(), OPSETS.end());
         let message = format!(
             "operator set {opset} is outside the versions {first} to {last} that import knows"
         );
-        diags.push(Diagnostic::warning("opset-untested", message));
+        diags.push(Diagnostic::warning(codes::OPSET_UNTESTED, message));
     }
     Ok(Some(opset))
 }
@@ -192,7 +193,7 @@ impl<'a> Importer<'a> {
             let name = scope.map_or_else(|| name.clone(), |s| s.rename(&name));
             if self.names.insert(name.clone(), value).is_some() {
                 let message = format!("the initializer `{name}` is there twice");
-                errors.push(Diagnostic::error("duplicate-name", message));
+                errors.push(Diagnostic::error(codes::DUPLICATE_NAME, message));
             }
         }
         if errors.is_empty() {
@@ -216,7 +217,7 @@ impl<'a> Importer<'a> {
                 let value = self.b.constant(blob, Loc::name(&name));
                 Ok((name, value))
             }
-            Err(diag) if diag.code == tensor::UNSUPPORTED => {
+            Err(diag) if diag.code == tensor::UNSUPPORTED.name => {
                 let name = tensor::name_of(wire, sparse).unwrap_or_default();
                 let value = opaque::constant(&mut self.b, self.file, wire, Loc::name(&name));
                 let value = value.ok_or_else(|| diag.clone())?;
@@ -234,7 +235,7 @@ impl<'a> Importer<'a> {
         for input in &graph.input {
             if !seen.insert(&input.name) {
                 let message = format!("the input `{}` is there twice", input.name);
-                errors.push(Diagnostic::error("duplicate-name", message));
+                errors.push(Diagnostic::error(codes::DUPLICATE_NAME, message));
                 continue;
             }
             if self.names.contains_key(&input.name) {
@@ -269,7 +270,7 @@ impl<'a> Importer<'a> {
             let name = &output.name;
             let Some(&val) = self.names.get(name) else {
                 let message = format!("nothing defines the output `{name}` of the graph");
-                errors.push(Diagnostic::error("undefined-value", message));
+                errors.push(Diagnostic::error(codes::UNDEFINED_VALUE, message));
                 continue;
             };
             let value = self.b.value(val);
@@ -342,7 +343,7 @@ impl<'a> Importer<'a> {
         let node = &flat.node;
         if node.op_type.is_empty() {
             let message = format!("{} names no operator", label(node));
-            return Err(Diagnostic::error("onnx-node", message));
+            return Err(Diagnostic::error(codes::ONNX_NODE, message));
         }
         let first = node
             .output
@@ -385,7 +386,7 @@ impl<'a> Importer<'a> {
                 cx.outputs.fill(None);
                 opaque::emit(&mut cx, &captures).map_err(|stop| match stop {
                     Stop::Refused(diag) => in_node(*diag, &cx),
-                    Stop::Opaque(reason) => Diagnostic::error("onnx-node", reason),
+                    Stop::Opaque(reason) => Diagnostic::error(codes::ONNX_NODE, reason),
                 })?;
                 let domain = standard(&node.domain);
                 self.tally.add(domain, &node.op_type, &label(node), &reason);
@@ -408,7 +409,7 @@ impl<'a> Importer<'a> {
                 if self.used.contains(name) {
                     let message =
                         format!("{} does not give output {i}, `{name}`", label(&flat.node));
-                    return Err(Diagnostic::error("undefined-value", message));
+                    return Err(Diagnostic::error(codes::UNDEFINED_VALUE, message));
                 }
                 continue;
             };
@@ -427,7 +428,7 @@ impl<'a> Importer<'a> {
                         show(declared)
                     );
                     self.diags
-                        .push(Diagnostic::warning("declared-type-differs", message));
+                        .push(Diagnostic::warning(codes::DECLARED_TYPE_DIFFERS, message));
                 }
             }
             self.names.insert(name.clone(), val);
@@ -554,12 +555,12 @@ fn argument_type(input: &ValueInfoProto) -> Result<(Type, Option<Diagnostic>), D
         }
         Declared::Unranked(dtype) => {
             let message = format!("{what} of {dtype} has no rank");
-            Err(Diagnostic::error("shape-unknown", message)
+            Err(Diagnostic::error(codes::SHAPE_UNKNOWN, message)
                 .note("wanted a shape, its extents may be open"))
         }
         Declared::Other if input.ty.is_some() => Ok((opaque::unknown(), None)),
         Declared::Other => Err(Diagnostic::error(
-            "shape-unknown",
+            codes::SHAPE_UNKNOWN,
             format!("{what} has no type"),
         )),
     }

@@ -1,6 +1,7 @@
 //! One node during its translation: inputs, attributes, and the operations it becomes.
 
 use crate::builder::{Builder, NewOp, Stop, Val};
+use crate::codes;
 use crate::entries::Entry;
 use crate::proto::{AttributeProto, NodeProto};
 use crate::tensor::{self, File};
@@ -42,7 +43,7 @@ impl NodeCx<'_, '_> {
     pub(crate) fn need(&self, i: usize) -> Result<Val, Stop> {
         let what = || format!("input {i} is missing");
         self.input(i)
-            .ok_or_else(|| Stop::error("missing-input", what()))
+            .ok_or_else(|| Stop::error(codes::MISSING_INPUT, what()))
     }
 
     /// All inputs, which must be there.
@@ -158,7 +159,7 @@ impl NodeCx<'_, '_> {
             .and_then(|a| usize::try_from(a).ok());
         found.ok_or_else(|| {
             let message = format!("axis {axis} is out of range for {rank} dimensions");
-            Stop::error("axis-out-of-range", message)
+            Stop::error(codes::AXIS_OUT_OF_RANGE, message)
         })
     }
 
@@ -171,7 +172,7 @@ impl NodeCx<'_, '_> {
         found.dedup();
         if found.len() < before {
             return Err(Stop::error(
-                "axis-repeated",
+                codes::AXIS_REPEATED,
                 format!("the axes {axes:?} name one twice"),
             ));
         }

@@ -1,6 +1,7 @@
 //! Operators without an equivalent: kept as `hbir.opaque` with their attributes.
 
 use crate::builder::{Builder, NewOp, Stop, Val};
+use crate::codes;
 use crate::entries::known_or;
 use crate::inferred;
 use crate::node::NodeCx;
@@ -137,7 +138,7 @@ fn attribute(file: &File, attr: &AttributeProto, owner: &str) -> Result<Option<A
 fn kept_tensor(file: &File, wire: &Bytes, owner: &str) -> Result<Option<Attr>, Diagnostic> {
     match tensor::load(file, wire, owner) {
         Ok(blob) => Ok(Some(tensor_attr(blob))),
-        Err(diag) if diag.code == tensor::UNSUPPORTED => Ok(place(file, wire)),
+        Err(diag) if diag.code == tensor::UNSUPPORTED.name => Ok(place(file, wire)),
         Err(diag) => Err(diag),
     }
 }
@@ -301,7 +302,7 @@ impl Tally {
                 format!("{} times", kind.count)
             };
             let message = format!("operator {name} stays opaque ({times})");
-            let mut diag = Diagnostic::remark("opaque-op", message);
+            let mut diag = Diagnostic::remark(codes::OPAQUE_OP, message);
             for reason in kind.reasons {
                 diag = diag.note(reason);
             }

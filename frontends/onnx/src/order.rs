@@ -1,5 +1,6 @@
 //! The names of a graph and the order of its nodes.
 
+use crate::codes;
 use crate::functions::FlatNode;
 use crate::node::label;
 use crate::opaque;
@@ -75,7 +76,7 @@ fn makers<'a>(
                 );
                 let message = format!("{} defines `{name}` again", label(&flat.node));
                 let note = format!("the first definition is {first}");
-                errors.push(Diagnostic::error("duplicate-name", message).note(note));
+                errors.push(Diagnostic::error(codes::DUPLICATE_NAME, message).note(note));
             }
         }
     }
@@ -97,7 +98,7 @@ fn captures(flat: &FlatNode, makers: &IndexMap<&str, usize>, known: &IndexSet<St
 
 fn undefined(flat: &FlatNode, name: &str) -> Diagnostic {
     let message = format!("{} uses `{name}`, which nothing defines", label(&flat.node));
-    Diagnostic::error("undefined-value", message)
+    Diagnostic::error(codes::UNDEFINED_VALUE, message)
 }
 
 /// Kahn's algorithm, always taking the ready node that stands first in the file.
@@ -128,5 +129,5 @@ fn cycle(nodes: &[FlatNode], waiting: &[usize]) -> Diagnostic {
         .take(NAMED)
         .collect();
     let message = format!("the graph has a cycle among {}", names.join(", "));
-    Diagnostic::error("graph-cycle", message)
+    Diagnostic::error(codes::GRAPH_CYCLE, message)
 }

@@ -1,9 +1,10 @@
 //! Tensors of the file: element types, dimensions, and where their bytes lie.
 
+use crate::codes;
 use crate::proto::{DimensionProto, EXTERNAL, SparseTensorProto, TensorProto, TypeProto};
 use optc_ir::tensor::storage_bytes;
 use optc_ir::types::Sign;
-use optc_ir::{DType, Diagnostic, Dim, MiniFloat, Size, Tensor, TensorType};
+use optc_ir::{Code, DType, Diagnostic, Dim, MiniFloat, Size, Tensor, TensorType};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
 use prost::encoding::{WireType, decode_key, decode_varint, skip_field};
@@ -52,7 +53,7 @@ pub(crate) fn dtype(code: i32) -> Result<DType, String> {
 }
 
 /// The code of [`unsupported_dtype`].
-pub(crate) const UNSUPPORTED: &str = "unsupported-dtype";
+pub(crate) const UNSUPPORTED: Code = codes::UNSUPPORTED_DTYPE;
 
 /// A diagnostic about an element type that the IR does not have; what has it is kept, but opaque.
 pub(crate) fn unsupported_dtype(what: &str, found: &str) -> Diagnostic {
@@ -199,11 +200,11 @@ pub(crate) fn load(file: &File, wire: &Bytes, owner: &str) -> Result<Blob, Diagn
 
 /// A diagnostic about bytes that are no ONNX.
 pub(crate) fn malformed(message: &str) -> Diagnostic {
-    Diagnostic::error("malformed-protobuf", message)
+    Diagnostic::error(codes::MALFORMED_PROTOBUF, message)
 }
 
 fn size_error(message: String) -> Diagnostic {
-    Diagnostic::error("tensor-size-mismatch", message)
+    Diagnostic::error(codes::TENSOR_SIZE_MISMATCH, message)
 }
 
 /// The extents as `usize`, with a number of bytes that fits the address space.
@@ -305,7 +306,7 @@ fn check_location(location: &str, what: &str) -> Result<(), Diagnostic> {
         return Ok(());
     };
     let message = format!("the external location {location:?} of {what} {fault}");
-    Err(Diagnostic::error("external-path-escapes", message)
+    Err(Diagnostic::error(codes::EXTERNAL_PATH_ESCAPES, message)
         .note("wanted a path relative to the folder of the model, without `..`"))
 }
 

@@ -1,6 +1,7 @@
 //! The options about the layouts of arguments and results.
 
 use crate::args::CompileArgs;
+use crate::codes;
 use crate::failure::Failure;
 use optc::interp::{argument_keys, result_keys};
 use optc::layout::Spelling;
@@ -78,7 +79,7 @@ fn unknown_port(option: &'static str, name: &str, func: &Func) -> Failure {
         func.name
     );
     let hint = format!("wanted one of {}", known.join(", "));
-    let diag = Diagnostic::error("unknown-port", message).note(hint);
+    let diag = Diagnostic::error(codes::UNKNOWN_PORT, message).note(hint);
     Failure::about(option, diag)
 }
 

@@ -3,6 +3,7 @@
 //! It holds the certificate, the pipeline, and both programs that it speaks of: what `view-fold`
 //! started from and what it gave. So one file and one program are enough to check it.
 
+use crate::codes;
 use crate::failure::Failure;
 use optc::Diagnostic;
 use optc::check::Certificate;
@@ -35,7 +36,7 @@ impl CertificateFile {
         let fail = |diag| Failure::about(name, diag);
         let missing = |what: &str| {
             let message = format!("found no line `{what}` in the certificate");
-            fail(Diagnostic::error("certificate-syntax", message))
+            fail(Diagnostic::error(codes::CERTIFICATE_SYNTAX, message))
         };
         let (head, rest) = cut(text, PIPELINE).unwrap_or((text, ""));
         let certificate = Certificate::from_text(head).map_err(|d| fail(*d))?;

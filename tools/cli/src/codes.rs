@@ -1,10 +1,12 @@
-//! The codes that the command and the façade add.
+//! The codes that the command adds.
 
-use optc::Code;
+use optc::{Code, codes};
 
-/// Every code of the command and the façade, sorted.
-pub const CODES: &[Code] = &[
-    Code::command(
+codes! {
+    /// Every code of the command and of the formats that it writes, sorted.
+    pub const CODES;
+
+    BOUNDARY_DIFFERS = Code::command(
         "boundary-differs",
         "two programs to compare have other arguments or results",
         &[
@@ -19,8 +21,8 @@ pub const CODES: &[Code] = &[
         ],
         "optc verify a.ir b.ir",
         "compare programs of one signature; `--func` chooses the function",
-    ),
-    Code::command(
+    );
+    CERTIFICATE_PROGRAM = Code::command(
         "certificate-program",
         "a certificate is about another program than the one given",
         &[
@@ -36,14 +38,14 @@ pub const CODES: &[Code] = &[
         r#"optc --pass=view-fold --certificate c.txt -o out.ir in.ir
 optc verify --certificate c.txt other.ir"#,
         "check it with the program that was compiled, or the one that came out",
-    ),
-    Code::input(
+    );
+    CERTIFICATE_SYNTAX = Code::input(
         "certificate-syntax",
         "a file is no certificate, or lacks one of its parts",
         "a certificate file that was cut off after its pipeline",
         "make the certificate with `optc --pass=… --certificate OUT`",
-    ),
-    Code::command(
+    );
+    FAIL_IF = Code::command(
         "fail-if",
         "a condition of `--fail-if` holds",
         &[(
@@ -56,15 +58,8 @@ optc verify --certificate c.txt other.ir"#,
         )],
         "optc stats --fail-if='transpose>0' in.ir",
         "this is the check that was asked for; `optc stats` shows the figures",
-    ),
-    Code::command(
-        "format-unsupported",
-        "the input is in a format that is not read",
-        &[("in.mlir", "%0 = stablehlo.add %a, %b : tensor<4xf32>")],
-        "optc in.mlir",
-        "convert it to a format that `--from` lists",
-    ),
-    Code::command(
+    );
+    FUNCTION_MISSING = Code::command(
         "function-missing",
         "a program has no function to run",
         &[(
@@ -74,8 +69,8 @@ optc verify --certificate c.txt other.ir"#,
         )],
         "optc run in.ir --output out.npz",
         "give a program with a function or operations",
-    ),
-    Code::command(
+    );
+    HLO_CONSTANT_DATA = Code::command(
         "hlo-constant-data",
         "the elements of a constant cannot be written in HLO text: the file that they lie in is not there, or is too short",
         &[(
@@ -85,8 +80,8 @@ optc verify --certificate c.txt other.ir"#,
         )],
         "optc --emit=hlo in.ir",
         "put the file where the program looks for it: HLO text holds the numbers themselves",
-    ),
-    Code::command(
+    );
+    HLO_CONSTANT_ELIDED = Code::command(
         "hlo-constant-elided",
         "the elements of a constant were left out of the HLO text that the program comes from, and are so in what is written",
         &[(
@@ -98,8 +93,8 @@ ROOT c = f32[64] constant({...})
         )],
         "optc --emit=hlo in.hlo",
         "print the module with `print_large_constants`, so that its text holds them",
-    ),
-    Code::command(
+    );
+    HLO_LAYOUT_INEXPRESSIBLE = Code::command(
         "hlo-layout-inexpressible",
         "a value has a layout that HLO text cannot write",
         &[(
@@ -110,66 +105,37 @@ ROOT c = f32[64] constant({...})
         )],
         "optc --emit=hlo in.ir",
         "give the value a layout that XLA's notation has",
-    ),
-    Code::command(
+    );
+    INDEX_BOUNDS = Code::command(
         "index-bounds",
         "an index is out of bounds of its tensor",
         &[],
         "optc layout index 'f32[3,5]' 3,0",
         "count from 0 in every dimension",
-    ),
-    Code::command(
+    );
+    INDEX_RANK = Code::command(
         "index-rank",
         "an index has more or fewer numbers than its tensor has dimensions",
         &[],
         "optc layout index 'f32[3,5]' 1",
         "write one number a dimension, separated by commas",
-    ),
-    Code::input(
-        "input-too-large",
-        "an input is longer than what is read: 2 GiB of a regular file, 512 MiB of a pipe, a device or standard input",
-        "`optc /dev/zero`",
-        "keep large weights in external data; give a file instead of a pipe",
-    ),
-    Code::input(
-        "internal-error",
-        "the compiler failed; nothing was written",
-        "no input is known that brings it about",
-        "this is a defect of optc: report it with the input, or the file that `--reproducer` writes",
-    ),
-    Code::command(
-        "io-read",
-        "a file cannot be read: it does not exist, is a folder, or may not be read",
-        &[],
-        "optc absent.ir",
-        "check the path; `-` is standard input",
-    ),
-    Code::command(
-        "io-write",
-        "a file or standard output cannot be written; what was in the file before is still there",
-        &[(
-            "in.ir",
-            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
-        )],
-        "optc -o absent/out.ir in.ir",
-        "check that the folder exists and has room",
-    ),
-    Code::command(
+    );
+    LAYOUT_ALGEBRA = Code::command(
         "layout-algebra",
         "layouts have no composition, inverse or complement",
         &[],
         "optc layout inverse '(4,2):(1,2)'",
         "an inverse and a complement need every value taken once and strides that continue one another; \
          a composition needs modes that divide one another",
-    ),
-    Code::command(
+    );
+    LAYOUT_NOTATION = Code::command(
         "layout-notation",
         "a layout cannot be written in the notation asked for",
         &[],
         r#"optc layout convert --to=strided 'tensor<4x8xsi8, {block = "2W", order = [1, 0]}>'"#,
         "`--to=digits` writes every layout",
-    ),
-    Code::command(
+    );
+    NO_TESTS = Code::command(
         "no-tests",
         "no file with a `// RUN:` header was found",
         &[(
@@ -178,8 +144,8 @@ ROOT c = f32[64] constant({...})
         )],
         "optc test .",
         "give files or folders of file tests; CONTRIBUTING.md shows the header",
-    ),
-    Code::command(
+    );
+    NOT_EQUIVALENT = Code::command(
         "not-equivalent",
         "two programs compute different numbers",
         &[
@@ -194,8 +160,8 @@ ROOT c = f32[64] constant({...})
         ],
         "optc verify a.ir b.ir",
         "the message names the input and the first element that differs",
-    ),
-    Code::command(
+    );
+    NPZ_INPUT = Code::command(
         "npz-input",
         "an archive of inputs is broken, or an array in it does not fit its argument",
         &[
@@ -209,8 +175,8 @@ ROOT c = f32[64] constant({...})
         ],
         "optc run in.ir --inputs in.npz --output out.npz",
         "write the file with `numpy.savez`",
-    ),
-    Code::command(
+    );
+    OUTPUT_IS_DATA = Code::command(
         "output-is-data",
         "the program would be written over the file with the data of its own constants",
         &[
@@ -225,18 +191,8 @@ ROOT c = f32[64] constant({...})
         ],
         "optc -o weights in.ir",
         "write the program to another file in the same folder",
-    ),
-    Code::command(
-        "output-twice",
-        "two outputs of a command are the same file, so that one would be lost",
-        &[(
-            "in.ir",
-            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
-        )],
-        "optc --pass=view-fold -o out.ir --certificate ./out.ir in.ir",
-        "give each output a path of its own",
-    ),
-    Code::command(
+    );
+    PALLAS_OP = Code::command(
         "pallas-op",
         "an operation cannot be written in Python",
         &[(
@@ -248,34 +204,15 @@ ROOT c = f32[64] constant({...})
         )],
         "optc --pass= --emit=pallas in.ir",
         "docs/pallas.md lists what is written; give the sizes that are not known",
-    ),
-    Code::command(
-        "target-file",
-        "a target file is not well formed",
-        &[
-            (
-                "in.ir",
-                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
-            ),
-            ("mine.toml", "name = 3"),
-        ],
-        "optc --target=mine.toml --pass=view-fold in.ir",
-        "start from a built-in target; `optc targets` explains the fields",
-    ),
-    Code::command(
+    );
+    TENSOR_SYNTAX = Code::command(
         "tensor-syntax",
         "the text of a tensor on the command line cannot be read",
         &[],
         "optc layout size 'tensor<4x8xsi8'",
         "write `tensor<4x8xsi8, {…}>` or `s8[4,8]{…}`",
-    ),
-    Code::input(
-        "text-encoding",
-        "the text of a program is not UTF-8",
-        "a file `in.ir` with the byte FF",
-        "save the file as UTF-8; for a model give `--from=onnx`",
-    ),
-    Code::command(
+    );
+    UNKNOWN_PORT = Code::command(
         "unknown-port",
         "an option names an argument or result that the function does not have, or that is no tensor",
         &[(
@@ -284,18 +221,8 @@ ROOT c = f32[64] constant({...})
         )],
         "optc --pass=view-fold --free-boundary=z in.ir",
         "the message lists the names there are",
-    ),
-    Code::command(
-        "unknown-target",
-        "a target does not exist",
-        &[(
-            "in.ir",
-            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
-        )],
-        "optc --target=gpu --pass=view-fold in.ir",
-        "`optc targets` lists the built-in ones; a file of your own is given by its path",
-    ),
-    Code::command(
+    );
+    UNKNOWN_VALUE = Code::command(
         "unknown-value",
         "`--explain` names a value that the result does not have",
         &[(
@@ -304,26 +231,26 @@ ROOT c = f32[64] constant({...})
         )],
         "optc --pass=view-fold --explain=%9 in.ir",
         "values are called as the result prints them",
-    ),
-    Code::command(
+    );
+    VECTORS_KIND = Code::command(
         "vectors-kind",
         "conformance vectors are of a kind that is not known",
         &[("v.json", r#"{"kind": "colours", "vectors": []}"#)],
         "optc spec v.json",
         "the message lists the kinds",
-    ),
-    Code::command(
+    );
+    VECTORS_SYNTAX = Code::command(
         "vectors-syntax",
         "a file holds no conformance vectors",
         &[("v.json", "no vectors")],
         "optc spec v.json",
         "write an object with `kind` and a list `vectors`; spec/vectors/README.md describes them",
-    ),
-    Code::command(
+    );
+    VIEW_SHAPE = Code::command(
         "view-shape",
         "`--shape` or `--perm` of `optc layout view` does not fit the operand and the result",
         &[],
         "optc layout view 'f32[4,8]' 'f32[8,4]' --perm=1",
         "`--shape` has as many elements as the operand, `--perm` one entry for each of its dimensions",
-    ),
-];
+    );
+}

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Status};
 use crate::streams::Streams;
 use optc::{Code, Example, codes};
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 /// The language of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,11 +93,21 @@ pub const AREAS: &[Area] = &[
     Area {
         title: "The command",
         intro: "What the command and the library around the parts above refuse.",
-        codes: || CODES,
+        codes: own_codes,
         language: Language::Ir,
         list: "tools/cli/src/codes.rs",
     },
 ];
+
+/// The codes of the command and of the library around the parts, sorted.
+fn own_codes() -> &'static [Code] {
+    static ALL: LazyLock<Vec<Code>> = LazyLock::new(|| {
+        let mut all = [CODES, codes::LIBRARY].concat();
+        all.sort_by_key(|code| code.name);
+        all
+    });
+    &ALL
+}
 
 pub(crate) fn command(args: &ExplainArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     let name = args.code.trim();

@@ -2,6 +2,7 @@
 
 use crate::args::CompileArgs;
 use crate::boundary;
+use crate::codes;
 use crate::failure::Failure;
 use crate::streams::Streams;
 use crate::terminal;
@@ -205,7 +206,7 @@ pub(crate) fn function(program: &Program, asked: Option<&str>) -> Result<String,
     let Some(asked) = asked else {
         let entry = program.entry().map(|f| f.name.to_string());
         return entry.ok_or_else(|| {
-            let diag = Diagnostic::error("function-missing", "found no function to run");
+            let diag = Diagnostic::error(codes::FUNCTION_MISSING, "found no function to run");
             program.error(vec![diag]).into()
         });
     };
@@ -219,6 +220,6 @@ pub(crate) fn function(program: &Program, asked: Option<&str>) -> Result<String,
         false => known.join(", "),
     };
     let message = format!("found no function `{name}`: {} has {has}", program.name);
-    let diag = Diagnostic::error("function-missing", message).suggest("@", name, known);
+    let diag = Diagnostic::error(codes::FUNCTION_MISSING, message).suggest("@", name, known);
     Err(Failure::about("--func", diag))
 }

@@ -1,12 +1,13 @@
 //! `optc layout`: one layout at a time.
 
 use crate::args::{Color, LayoutArgs, LayoutCommand, Notation};
+use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::inputs::numbers;
 use crate::streams::Streams;
 use optc::layout::cute::{CuteError, CuteLayout};
 use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
-use optc::{Diagnostic, Error, Span, write_aside};
+use optc::{Code, Diagnostic, Error, Span, write_aside};
 use std::hint::black_box;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -100,7 +101,7 @@ fn syntax(text: &str, e: notation::TextError) -> Failure {
         end: start.saturating_add(1),
     };
     let message = format!("found {}, wanted {}", e.found, e.wanted);
-    let diag = Diagnostic::error("tensor-syntax", message).at(span, "");
+    let diag = Diagnostic::error(codes::TENSOR_SYNTAX, message).at(span, "");
     let reason = e.layout.map(|reason| reason.to_string());
     let diag = reason
         .into_iter()
@@ -136,16 +137,16 @@ fn algebra(
     let text = result.map(|layout| layout.to_string());
     text.map_err(|e| {
         let message = format!("no {what}: {e}");
-        refuse(&of.to_string(), "layout-algebra", message)
+        refuse(&of.to_string(), codes::LAYOUT_ALGEBRA, message)
     })
 }
 
 fn not_written(text: &str, error: &layout::LayoutError) -> Failure {
     let message = format!("no layout in this notation: {error}");
-    refuse(text, "layout-notation", message)
+    refuse(text, codes::LAYOUT_NOTATION, message)
 }
 
-fn refuse(text: &str, code: &'static str, message: String) -> Failure {
+fn refuse(text: &str, code: Code, message: String) -> Failure {
     Failure::about(text, Diagnostic::error(code, message))
 }
 
@@ -159,11 +160,11 @@ fn position(text: &str, index: &str) -> Result<u64, Failure> {
             index.len(),
             shape.len()
         );
-        return Err(refuse(text, "index-rank", message));
+        return Err(refuse(text, codes::INDEX_RANK, message));
     }
     tensor.layout.index(&index).ok_or_else(|| {
         let message = format!("the index {index:?} is out of bounds of the shape {shape:?}");
-        refuse(text, "index-bounds", message)
+        refuse(text, codes::INDEX_BOUNDS, message)
     })
 }
 
@@ -213,7 +214,7 @@ fn view(
         ..map
     };
     map.check(operand.layout.shape())
-        .map_err(|e| refuse(input, "view-shape", e.to_string()))?;
+        .map_err(|e| refuse(input, codes::VIEW_SHAPE, e.to_string()))?;
     Ok(match is_view(&operand.layout, &map, &result.layout) {
         Ok(()) => {
             "view: every element keeps its position and the buffers have the same size".to_owned()
@@ -263,7 +264,7 @@ fn add_reshape(steps: &mut Vec<String>, from: &[u64], to: &[u64]) {
 fn explain(text: &str) -> Result<String, Failure> {
     let tensor = parse(text)?;
     let explanation = layout::explain(&tensor.layout)
-        .map_err(|e| refuse(text, "layout-notation", e.to_string()))?;
+        .map_err(|e| refuse(text, codes::LAYOUT_NOTATION, e.to_string()))?;
     let (words, positions) = (explanation.words(), explanation.positions);
     let program = explanation.ir(&mlir_name(&tensor.dtype));
     let bytes = tensor.layout.bytes();
@@ -280,7 +281,7 @@ fn bench(text: &str) -> Result<String, Failure> {
     let place = layout.index(&last).unwrap_or(0);
     let perm: Vec<usize> = (0..shape.len()).rev().collect();
     let map = ViewMap::transpose(shape, &perm);
-    let map = map.map_err(|e| refuse(text, "view-shape", e.to_string()))?;
+    let map = map.map_err(|e| refuse(text, codes::VIEW_SHAPE, e.to_string()))?;
     let turned = layout::pull(&layout, &map);
     let turned = turned.unwrap_or_else(|_| Layout::row_major(&map.result, layout.elem_bits()));
     let lines = [
@@ -329,7 +330,7 @@ fn draw(
     let drawing = Drawing::new(&tensor.layout, &axes);
     let drawing = drawing.map_err(|e| match e {
         DrawError::Names { .. } => Failure::usage(format!("--axes: {e}")),
-        DrawError::Empty => refuse(text, "layout-notation", e.to_string()),
+        DrawError::Empty => refuse(text, codes::LAYOUT_NOTATION, e.to_string()),
     })?;
     match output {
         None => {

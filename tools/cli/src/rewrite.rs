@@ -2,6 +2,7 @@
 
 use crate::args::{CompileArgs, Emit, EmitStage, RemarkStyle, RewriteArgs};
 use crate::certificate::CertificateFile;
+use crate::codes;
 use crate::dump::{self, Dump};
 use crate::failure::{Failure, Status, blames_option, internal_error};
 use crate::inputs::{self, Input, weights};
@@ -153,7 +154,7 @@ fn keeps_data(part: &Part, output: &Path) -> Result<(), Failure> {
         return Ok(());
     };
     let message = format!("`{file}` holds the data of constants that the output refers to");
-    let diag = Diagnostic::error("output-is-data", message)
+    let diag = Diagnostic::error(codes::OUTPUT_IS_DATA, message)
         .note("write the program to another file, in the same folder");
     Err(Failure::about(&output.display().to_string(), diag))
 }
@@ -427,7 +428,7 @@ fn explain(parts: &[Part], value: &str) -> Result<String, Failure> {
         }
         None => {
             let message = format!("the result has no value `{value}`");
-            let diag = Diagnostic::error("unknown-value", message)
+            let diag = Diagnostic::error(codes::UNKNOWN_VALUE, message)
                 .note("values are called as the result prints them");
             Err(Failure::about("--explain", diag))
         }

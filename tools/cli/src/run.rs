@@ -1,6 +1,7 @@
 //! `optc run`: a program on inputs from an `.npz` file.
 
 use crate::args::{Exec, RunArgs};
+use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
@@ -58,7 +59,9 @@ fn read_values(
     let refused = |e: NpzError| {
         let code = match &e {
             NpzError::Input(e) => e.code(),
-            NpzError::Archive(_) | NpzError::Array { .. } | NpzError::Write(_) => "npz-input",
+            NpzError::Archive(_) | NpzError::Array { .. } | NpzError::Write(_) => {
+                codes::NPZ_INPUT.name
+            }
         };
         let diag = Diagnostic::error(code, e.to_string());
         Failure::about(&path.display().to_string(), diag)

@@ -13,6 +13,7 @@ mod kernel;
 mod xla;
 
 use crate::args::SpecArgs;
+use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::layout::parse;
 use crate::streams::Streams;
@@ -95,7 +96,7 @@ pub(crate) fn command(args: &SpecArgs, streams: &mut Streams<'_>) -> Result<Stat
 
 fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
     let name = path.display().to_string();
-    let refuse = |message| Failure::about(&name, Diagnostic::error("vectors-syntax", message));
+    let refuse = |message| Failure::about(&name, Diagnostic::error(codes::VECTORS_SYNTAX, message));
     let text = read_text(path)?;
     let mut root: Json =
         serde_json::from_str(&text).map_err(|e| refuse(format!("found no vectors: {e}")))?;
@@ -112,7 +113,7 @@ fn load(path: &Path) -> Result<(Runner, Vec<Json>), Failure> {
         );
         return Err(Failure::about(
             &name,
-            Diagnostic::error("vectors-kind", message),
+            Diagnostic::error(codes::VECTORS_KIND, message),
         ));
     };
     match root.get_mut("vectors").map(Json::take) {

@@ -1,6 +1,7 @@
 //! `optc test`: runs file tests.
 
 use crate::args::TestArgs;
+use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::filetest;
 use crate::streams::Streams;
@@ -16,7 +17,7 @@ pub(crate) fn command(args: &TestArgs, streams: &mut Streams<'_>) -> Result<Stat
         let message = "found no file with a `// RUN:` header";
         return Err(Failure::about(
             &paths.join(" "),
-            Diagnostic::error("no-tests", message),
+            Diagnostic::error(codes::NO_TESTS, message),
         ));
     }
     let (mut passed, mut failed) = (0usize, 0usize);

@@ -2,6 +2,7 @@
 
 use crate::args::{VerifyArgs, VerifyOptions};
 use crate::certificate::CertificateFile;
+use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
@@ -103,11 +104,11 @@ fn refusal(error: &NotEquivalent, a: &Program, b: &Program, names: &[String; 2])
     match error {
         NotEquivalent::Boundary(_) => Failure::about(
             &b.name,
-            Diagnostic::error("boundary-differs", error.to_string()),
+            Diagnostic::error(codes::BOUNDARY_DIFFERS, error.to_string()),
         ),
         NotEquivalent::Differs { .. } => Failure::about(
             &b.name,
-            Diagnostic::error("not-equivalent", error.to_string()),
+            Diagnostic::error(codes::NOT_EQUIVALENT, error.to_string()),
         ),
         NotEquivalent::Run {
             which,
@@ -217,6 +218,6 @@ fn check_original(
     let message = "the certificate is about another program";
     Err(Failure::about(
         &program.name,
-        Diagnostic::error("certificate-program", message),
+        Diagnostic::error(codes::CERTIFICATE_PROGRAM, message),
     ))
 }

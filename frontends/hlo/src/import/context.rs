@@ -1,6 +1,7 @@
 //! The context of a module's import: what the functions share while they are built.
 
 use super::effect::Effects;
+use crate::codes;
 use crate::module::HloModule;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Diagnostic, Registry};
@@ -44,7 +45,7 @@ impl ModuleCx<'_> {
     pub(super) fn remarks(&self) -> Vec<Diagnostic> {
         let remark = |(opcode, count): (&&str, &usize)| {
             let message = format!("`{opcode}` has no equivalent and stays opaque, {count} times");
-            Diagnostic::remark("hlo-opaque", message)
+            Diagnostic::remark(codes::HLO_OPAQUE, message)
         };
         self.opaque.iter().map(remark).collect()
     }

@@ -2,6 +2,7 @@
 
 use super::context::ModuleCx;
 use super::types::{tensor, value_type};
+use crate::codes;
 use crate::module::{Computation, Instruction};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::Operation;
@@ -170,7 +171,7 @@ impl<'m, 'a> FuncCx<'m, 'a> {
 
     pub(super) fn refuse(&self, message: &str) -> Box<Diagnostic> {
         let text = format!("`{}`: {message}", self.computation.name);
-        let diag = Diagnostic::error("hlo-import", text);
+        let diag = Diagnostic::error(codes::HLO_IMPORT, text);
         Box::new(diag.at(self.computation.span, "this computation"))
     }
 

@@ -3,6 +3,7 @@
 use super::shape::size_attr;
 use super::{Rule, decomposed, native};
 use crate::builder::Stop;
+use crate::codes;
 use crate::entries::{self, Entry};
 use crate::node::{Done, NodeCx};
 use crate::tensor;
@@ -72,7 +73,8 @@ fn affine_grid(cx: &mut NodeCx<'_, '_>) -> Done {
         .map(|&n| u64::try_from(n).ok())
         .collect();
     let extents = extents.filter(|e| !e.is_empty());
-    let extents = extents.ok_or_else(|| Stop::error("constant-shape", "its size is no shape"))?;
+    let extents =
+        extents.ok_or_else(|| Stop::error(codes::CONSTANT_SHAPE, "its size is no shape"))?;
     let (rank, dtype) = (extents.len(), cx.dtype(theta)?);
     let points = extents.iter().try_fold(1u64, |a, &n| a.checked_mul(n));
     let elements = points.and_then(|p| p.checked_mul(rank as u64 + 1));
@@ -128,7 +130,7 @@ fn constant(cx: &mut NodeCx<'_, '_>) -> Done {
         if strings {
             return Stop::opaque("it holds strings");
         }
-        Stop::error("attribute-missing", "the constant has no value")
+        Stop::error(codes::ATTRIBUTE_MISSING, "the constant has no value")
     })?;
     let value = cx.b.literal(literal, cx.loc.clone());
     cx.set(0, value);
@@ -161,7 +163,7 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
         None => zero,
         Some(blob) => {
             let t = blob.tensor(cx.file).filter(|t| t.len() == 1);
-            t.ok_or_else(|| Stop::error("tensor-size-mismatch", "`value` wants one element"))?
+            t.ok_or_else(|| Stop::error(codes::TENSOR_SIZE_MISMATCH, "`value` wants one element"))?
         }
     };
     let one = one.reshaped(Vec::new());
@@ -170,7 +172,7 @@ fn constant_of_shape(cx: &mut NodeCx<'_, '_>) -> Done {
         .ok_or_else(|| Stop::opaque("its shape is computed at run time"))?;
     if entries::ints(&sizes).is_some_and(|n| n.iter().any(|&n| n < 0)) {
         return Err(Stop::error(
-            "constant-shape",
+            codes::CONSTANT_SHAPE,
             format!("the shape {sizes:?} has a negative extent"),
         ));
     }
@@ -206,7 +208,7 @@ fn range(cx: &mut NodeCx<'_, '_>) -> Done {
         int_count(start.i64_at(0), limit.i64_at(0), delta.i64_at(0))
     };
     let count =
-        count.ok_or_else(|| Stop::error("range-bounds", "the range has no finite length"))?;
+        count.ok_or_else(|| Stop::error(codes::RANGE_BOUNDS, "the range has no finite length"))?;
     let count = u64::try_from(count).unwrap_or(0);
     if cx.file.spend(count) {
         let values = range_values(dtype, count as usize, &start, &delta);

@@ -2,6 +2,7 @@
 
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
+use crate::codes;
 use crate::node::{Done, NodeCx};
 use optc_ir::DType;
 use optc_ops::{
@@ -34,7 +35,7 @@ fn einsum(cx: &mut NodeCx<'_, '_>) -> Done {
     let operands = cx.all_inputs()?;
     let equation = cx.string("equation");
     let equation =
-        equation.ok_or_else(|| Stop::error("attribute-missing", "`equation` is missing"))?;
+        equation.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`equation` is missing"))?;
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     cx.finish(
         &Einsum {
@@ -108,7 +109,7 @@ fn gemm_value(cx: &mut NodeCx<'_, '_>) -> Result<Val, Stop> {
         let rank = cx.rank(operand)?;
         if rank != 2 {
             return Err(Stop::error(
-                "gemm-rank",
+                codes::GEMM_RANK,
                 format!("an operand has rank {rank}, wanted 2"),
             ));
         }

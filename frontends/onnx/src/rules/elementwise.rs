@@ -2,6 +2,7 @@
 
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
+use crate::codes;
 use crate::node::{Done, NodeCx, props};
 use crate::tensor::dtype;
 use optc_ir::op::Operation;
@@ -149,7 +150,7 @@ fn cast(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let code = cx
         .int("to")
-        .ok_or_else(|| Stop::error("attribute-missing", "`to` is missing"))?;
+        .ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`to` is missing"))?;
     let to = dtype(i32::try_from(code).unwrap_or(-1))
         .map_err(|found| Stop::opaque(format!("it converts to {found}")))?;
     let result = cast_to(cx, x, to)?;
@@ -250,7 +251,7 @@ fn bit_shift(cx: &mut NodeCx<'_, '_>) -> Done {
         found => {
             let found = found.unwrap_or_default();
             Err(Stop::error(
-                "attribute-value",
+                codes::ATTRIBUTE_VALUE,
                 format!("`direction` is `{found}`, wanted LEFT or RIGHT"),
             ))
         }

@@ -2,6 +2,7 @@
 
 use super::{Rule, decomposed};
 use crate::builder::{Stop, Val};
+use crate::codes;
 use crate::node::{Done, NodeCx};
 use optc_ops::{
     Direction, Div, Gather, GatherElements, LogSoftmax, Mul, Neg, ReduceKind, Select, Squeeze, ints,
@@ -67,7 +68,7 @@ fn loss(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
         }
         (found, _) => {
             let message = format!("`reduction` is `{found}`");
-            return Err(Stop::error("attribute-value", message));
+            return Err(Stop::error(codes::ATTRIBUTE_VALUE, message));
         }
     };
     cx.set(0, result);

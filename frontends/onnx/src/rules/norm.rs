@@ -2,6 +2,7 @@
 
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
+use crate::codes;
 use crate::node::{Done, NodeCx};
 use optc_ops::{
     Add, BatchNorm, Compare, Direction, Div, GroupNorm, InstanceNorm, LayerNorm, Mul, ReduceKind,
@@ -138,7 +139,7 @@ fn group_norm(cx: &mut NodeCx<'_, '_>) -> Done {
     let (x, scale, bias) = (cx.need(0)?, cx.need(1)?, cx.need(2)?);
     let groups = cx.int("num_groups");
     let groups =
-        groups.ok_or_else(|| Stop::error("attribute-missing", "`num_groups` is missing"))?;
+        groups.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`num_groups` is missing"))?;
     let channels = cx
         .dims(x)?
         .get(1)
@@ -163,7 +164,7 @@ fn group_norm(cx: &mut NodeCx<'_, '_>) -> Done {
 fn per_channel(cx: &mut NodeCx<'_, '_>, x: Val, groups: i64, channels: i64) -> Result<Val, Stop> {
     if groups < 1 || channels % groups != 0 {
         let message = format!("{channels} channels do not divide into {groups} groups");
-        return Err(Stop::error("group-norm-groups", message));
+        return Err(Stop::error(codes::GROUP_NORM_GROUPS, message));
     }
     let column = cx.reshape(x, &[groups, 1])?;
     let wide = cx.broadcast(column, &[groups, channels / groups])?;

@@ -2,6 +2,7 @@
 
 use super::{Rule, decomposed, native};
 use crate::builder::{NewOp, Stop, Val};
+use crate::codes;
 use crate::entries::{Entry, clamp_slice};
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Size, Tensor, TensorType, Type};
@@ -66,7 +67,7 @@ fn concat(cx: &mut NodeCx<'_, '_>) -> Done {
     let rank = cx.rank(inputs[0])?;
     let default = if cx.opset < 4 { Some(1) } else { None };
     let axis = cx.int("axis").or(default);
-    let axis = axis.ok_or_else(|| Stop::error("attribute-missing", "`axis` is missing"))?;
+    let axis = axis.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`axis` is missing"))?;
     let axis = cx.axis(axis, rank)?;
     if let [only] = inputs[..] {
         cx.set(0, only);
@@ -187,7 +188,7 @@ fn unsqueeze(cx: &mut NodeCx<'_, '_>) -> Done {
         return unsqueeze_computed(cx, x, count);
     }
     let axes = cx.ints_or_input("axes", 1)?;
-    let axes = axes.ok_or_else(|| Stop::error("missing-input", "the axes are missing"))?;
+    let axes = axes.ok_or_else(|| Stop::error(codes::MISSING_INPUT, "the axes are missing"))?;
     let axes = cx.axes(&axes, cx.rank(x)? + axes.len())?;
     cx.finish(&Unsqueeze { axes: ints(&axes) }, &[x])
 }
@@ -249,7 +250,7 @@ fn copied_sizes(
         if sizes.contains(&Entry::Int(0)) && sizes.contains(&Entry::Int(-1)) {
             let message =
                 "the shape has a 0 and a -1 with allowzero = 1, wanted at most one of them";
-            return Err(Stop::error("reshape-zero-and-rest", message));
+            return Err(Stop::error(codes::RESHAPE_ZERO_AND_REST, message));
         }
         return Ok(sizes);
     }
@@ -260,7 +261,7 @@ fn copied_sizes(
                     "the shape copies extent {i} of an input of rank {}",
                     dims.len()
                 );
-                Stop::error("reshape-copies-missing-extent", message)
+                Stop::error(codes::RESHAPE_COPIES_MISSING_EXTENT, message)
             })?;
             *size = Entry::from(dim);
         }
@@ -422,7 +423,7 @@ fn split(cx: &mut NodeCx<'_, '_>) -> Done {
     if sizes.len() != cx.node.output.len() {
         let (found, wanted) = (cx.node.output.len(), sizes.len());
         let message = format!("it has {found} outputs, wanted {wanted} for its sizes");
-        return Err(Stop::error("split-outputs", message));
+        return Err(Stop::error(codes::SPLIT_OUTPUTS, message));
     }
     if let [_] = sizes[..] {
         cx.set(0, x);
@@ -504,7 +505,7 @@ fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
         .unwrap_or_else(|| vec![1; starts.len()]);
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
         return Err(Stop::error(
-            "slice-lists",
+            codes::SLICE_LISTS,
             "starts, ends, axes and steps differ in length",
         ));
     }
@@ -516,7 +517,7 @@ fn slice(cx: &mut NodeCx<'_, '_>) -> Done {
         let step = steps[i];
         if step == 0 {
             return Err(Stop::error(
-                "slice-step",
+                codes::SLICE_STEP,
                 format!("the step of axis {axis} is 0"),
             ));
         }
@@ -718,7 +719,7 @@ pub(super) fn padded(
 fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<i64>, Vec<i64>), Stop> {
     let old = cx.ints("paddings");
     let pads = old.map_or_else(|| cx.ints_or_input("pads", 1), |p| Ok(Some(p)))?;
-    let pads = pads.ok_or_else(|| Stop::error("missing-input", "the pads are missing"))?;
+    let pads = pads.ok_or_else(|| Stop::error(codes::MISSING_INPUT, "the pads are missing"))?;
     let axes = match (cx.input(3), cx.const_ints(3)) {
         (None, _) => (0..rank as i64).collect(),
         (Some(_), Some(axes)) => axes,
@@ -727,7 +728,7 @@ fn pad_amounts(cx: &NodeCx<'_, '_>, rank: usize) -> Result<(Vec<i64>, Vec<i64>),
     if pads.len() != 2 * axes.len() {
         let (found, wanted) = (pads.len(), 2 * axes.len());
         return Err(Stop::error(
-            "pad-count",
+            codes::PAD_COUNT,
             format!("it has {found} pads, wanted {wanted}"),
         ));
     }
@@ -803,7 +804,7 @@ fn center_crop_pad(cx: &mut NodeCx<'_, '_>) -> Done {
     if axes.len() != wanted.len() {
         let (found, wanted) = (wanted.len(), axes.len());
         return Err(Stop::error(
-            "pad-count",
+            codes::PAD_COUNT,
             format!("it has {found} sizes, wanted {wanted}"),
         ));
     }
@@ -851,7 +852,7 @@ fn space_to_depth(cx: &mut NodeCx<'_, '_>) -> Done {
 /// The depth of each channel stands before those of the next.
 fn space_to_depth_crd(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
     let size = cx.int("blocksize").filter(|&b| 0 < b);
-    let b = size.ok_or_else(|| Stop::error("attribute-missing", "`blocksize` is missing"))?;
+    let b = size.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`blocksize` is missing"))?;
     if cx.rank(x)? != 4 {
         return Err(Stop::opaque("its input has another rank than 4"));
     }
@@ -869,7 +870,7 @@ fn space_to_depth_crd(cx: &mut NodeCx<'_, '_>, x: Val) -> Done {
 
 fn blocksize(cx: &NodeCx<'_, '_>) -> Result<i64, Stop> {
     let size = cx.int("blocksize");
-    size.ok_or_else(|| Stop::error("attribute-missing", "`blocksize` is missing"))
+    size.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`blocksize` is missing"))
 }
 
 fn trilu(cx: &mut NodeCx<'_, '_>) -> Done {

@@ -4,6 +4,7 @@ use super::contract::activated;
 use super::shape::padded;
 use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
+use crate::codes;
 use crate::node::{Done, NodeCx, props};
 use optc_ir::{Attr, AttrDict, Dim, Tensor, TensorType};
 use optc_ops::{
@@ -62,7 +63,7 @@ fn list(cx: &NodeCx<'_, '_>, name: &str, n: usize, default: i64) -> Result<Vec<i
         .unwrap_or_else(|| vec![default; n]);
     if list.len() != n {
         let message = format!("`{name}` has {} entries, wanted {n}", list.len());
-        return Err(Stop::error("window-list", message));
+        return Err(Stop::error(codes::WINDOW_LIST, message));
     }
     Ok(list)
 }
@@ -78,7 +79,7 @@ fn window(cx: &NodeCx<'_, '_>, dims: &[Dim], kernel: Vec<i64>) -> Result<Window,
     ] {
         if values.iter().any(|&v| v < 1) {
             return Err(Stop::error(
-                "window-list",
+                codes::WINDOW_LIST,
                 format!("`{name}` has an entry below 1"),
             ));
         }
@@ -111,7 +112,7 @@ fn auto_pad(cx: &NodeCx<'_, '_>) -> Result<Auto, Stop> {
         Some("SAME_UPPER") => Ok(Auto::Same { upper: true }),
         Some("SAME_LOWER") => Ok(Auto::Same { upper: false }),
         Some(found) => Err(Stop::error(
-            "attribute-value",
+            codes::ATTRIBUTE_VALUE,
             format!("`auto_pad` is `{found}`"),
         )),
     }
@@ -193,7 +194,7 @@ pub(super) fn convolve(
     let kernel = kernel.ok_or_else(|| Stop::opaque("its kernel extents are unknown"))?;
     if kernel.len() != dims.len() || declared.is_some_and(|d| d != kernel) {
         return Err(Stop::error(
-            "window-list",
+            codes::WINDOW_LIST,
             "the kernel extents do not fit the weights",
         ));
     }
@@ -277,7 +278,7 @@ fn pooled(cx: &NodeCx<'_, '_>) -> Result<(Val, Window), Stop> {
     let dims = spatial(cx, x)?;
     if cx.ints("kernel_shape").is_none() {
         return Err(Stop::error(
-            "attribute-missing",
+            codes::ATTRIBUTE_MISSING,
             "`kernel_shape` is missing",
         ));
     }
@@ -428,7 +429,7 @@ fn local_response(cx: &mut NodeCx<'_, '_>) -> Done {
         )));
     }
     let size = cx.int("size").filter(|&n| 0 < n);
-    let size = size.ok_or_else(|| Stop::error("attribute-missing", "`size` is missing"))?;
+    let size = size.ok_or_else(|| Stop::error(codes::ATTRIBUTE_MISSING, "`size` is missing"))?;
     let spatial = dims.len() - 1;
     let ones = vec![1i64; spatial];
     let mut kernel = ones.clone();
@@ -513,7 +514,7 @@ fn grid_sample(cx: &mut NodeCx<'_, '_>) -> Done {
         Some("cubic" | "bicubic") => "cubic",
         Some(found) => {
             let message = format!("`mode` is `{found}`");
-            return Err(Stop::error("attribute-value", message));
+            return Err(Stop::error(codes::ATTRIBUTE_VALUE, message));
         }
     };
     let padding = cx.string("padding_mode").unwrap_or_else(|| "zeros".into());
@@ -554,7 +555,7 @@ fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
         sizes_attr(cx, sizes, &axes, &dims)?
     } else {
         return Err(Stop::error(
-            "missing-input",
+            codes::MISSING_INPUT,
             "it has neither scales nor sizes",
         ));
     };
@@ -601,7 +602,7 @@ fn region(cx: &NodeCx<'_, '_>, axes: &[usize], rank: usize) -> Result<Attr, Stop
             found.len(),
             2 * axes.len()
         );
-        return Err(Stop::error("resize-count", message));
+        return Err(Stop::error(codes::RESIZE_COUNT, message));
     }
     let mut region = [vec![0.0; rank], vec![1.0; rank]].concat();
     for (i, &axis) in axes.iter().enumerate() {
@@ -626,7 +627,7 @@ fn scales_attr(
     let found = found.ok_or_else(|| Stop::opaque("its scales are computed at run time"))?;
     if found.len() != axes.len() {
         let message = format!("it has {} scales, wanted {}", found.len(), axes.len());
-        return Err(Stop::error("resize-count", message));
+        return Err(Stop::error(codes::RESIZE_COUNT, message));
     }
     let mut scales = vec![1.0; rank];
     axes.iter()
@@ -647,7 +648,7 @@ fn sizes_attr(
     };
     if found.len() != axes.len() {
         let message = format!("it has {} sizes, wanted {}", found.len(), axes.len());
-        return Err(Stop::error("resize-count", message));
+        return Err(Stop::error(codes::RESIZE_COUNT, message));
     }
     let policy = cx.string("keep_aspect_ratio_policy");
     match policy.as_deref() {
@@ -656,7 +657,7 @@ fn sizes_attr(
         Some("not_smaller") => keep_ratio(&mut found, axes, dims, f64::max)?,
         Some(other) => {
             let message = format!("`keep_aspect_ratio_policy` is `{other}`");
-            return Err(Stop::error("attribute-value", message));
+            return Err(Stop::error(codes::ATTRIBUTE_VALUE, message));
         }
     }
     let mut sizes: Vec<Option<i64>> = dims

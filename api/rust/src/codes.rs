@@ -1,0 +1,93 @@
+//! The codes that the parts report, each a list sorted by name, and those of the library around them.
+
+use optc_ir::{Code, codes};
+
+pub use optc_check::CODES as FOLDS;
+pub use optc_hlo::CODES as HLO;
+pub use optc_interp::CODES as RUNNING;
+pub use optc_ir::CODES as PROGRAMS;
+pub use optc_onnx::CODES as ONNX;
+pub use optc_ops::codes as operations;
+pub use optc_passes::CODES as PASSES;
+pub use optc_tile::CODES as PLANS;
+
+codes! {
+    /// Every code of reading, writing and finding what the library is asked for, sorted.
+    pub const LIBRARY;
+
+    FORMAT_UNSUPPORTED = Code::command(
+        "format-unsupported",
+        "the input is in a format that is not read",
+        &[("in.mlir", "%0 = stablehlo.add %a, %b : tensor<4xf32>")],
+        "optc in.mlir",
+        "convert it to a format that `--from` lists",
+    );
+    INPUT_TOO_LARGE = Code::input(
+        "input-too-large",
+        "an input is longer than what is read: 2 GiB of a regular file, 512 MiB of a pipe, a device or standard input",
+        "`optc /dev/zero`",
+        "keep large weights in external data; give a file instead of a pipe",
+    );
+    INTERNAL_ERROR = Code::input(
+        "internal-error",
+        "the compiler failed; nothing was written",
+        "no input is known that brings it about",
+        "this is a defect of optc: report it with the input, or the file that `--reproducer` writes",
+    );
+    IO_READ = Code::command(
+        "io-read",
+        "a file cannot be read: it does not exist, is a folder, or may not be read",
+        &[],
+        "optc absent.ir",
+        "check the path; `-` is standard input",
+    );
+    IO_WRITE = Code::command(
+        "io-write",
+        "a file or standard output cannot be written; what was in the file before is still there",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc -o absent/out.ir in.ir",
+        "check that the folder exists and has room",
+    );
+    OUTPUT_TWICE = Code::command(
+        "output-twice",
+        "two outputs of a command are the same file, so that one would be lost",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --pass=view-fold -o out.ir --certificate ./out.ir in.ir",
+        "give each output a path of its own",
+    );
+    TARGET_FILE = Code::command(
+        "target-file",
+        "a target file is not well formed",
+        &[
+            (
+                "in.ir",
+                r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+            ),
+            ("mine.toml", "name = 3"),
+        ],
+        "optc --target=mine.toml --pass=view-fold in.ir",
+        "start from a built-in target; `optc targets` explains the fields",
+    );
+    TEXT_ENCODING = Code::input(
+        "text-encoding",
+        "the text of a program is not UTF-8",
+        "a file `in.ir` with the byte FF",
+        "save the file as UTF-8; for a model give `--from=onnx`",
+    );
+    UNKNOWN_TARGET = Code::command(
+        "unknown-target",
+        "a target does not exist",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
+        )],
+        "optc --target=gpu --pass=view-fold in.ir",
+        "`optc targets` lists the built-in ones; a file of your own is given by its path",
+    );
+}
