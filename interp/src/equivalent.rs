@@ -33,7 +33,7 @@ pub struct EquivalenceOptions {
     /// otherwise a program with one cannot be run.
     pub uninterpreted: bool,
     /// How messages call the two programs.
-    pub names: [String; 2],
+    pub names: Arc<[String; 2]>,
     /// The sizes of symbols. What is not bound gets another size for each name, or the same for all
     /// where the first program does not run so: up to [`DEFAULT_SIZE`](crate::DEFAULT_SIZE) and as far
     /// as all values have no more than [`MAX_CHOSEN_ELEMENTS`](crate::MAX_CHOSEN_ELEMENTS) elements.
@@ -53,7 +53,7 @@ impl Default for EquivalenceOptions {
             ],
             naive: true,
             uninterpreted: false,
-            names: ["the first program", "the second program"].map(str::to_owned),
+            names: Arc::new(["the first program", "the second program"].map(str::to_owned)),
             bindings: Bindings::default(),
         }
     }
@@ -103,7 +103,7 @@ pub enum NotEquivalent {
         /// Which program and how.
         which: Execution,
         /// How the programs are called.
-        names: [String; 2],
+        names: Arc<[String; 2]>,
         /// What the inputs held.
         fill: Fill,
         /// The seed of the inputs.
@@ -124,7 +124,7 @@ pub enum NotEquivalent {
         /// Which program and how.
         which: Execution,
         /// How the programs are called.
-        names: [String; 2],
+        names: Arc<[String; 2]>,
         /// What it was compared with.
         wanted: Execution,
         /// What the inputs held.

@@ -11,6 +11,7 @@ use indexmap::IndexSet;
 use optc::interp::{EquivalenceOptions, NotEquivalent, equivalent};
 use optc::{Compiler, Diagnostic, Program, Structure, default_target, find_target, read_text};
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) fn command(args: &VerifyArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     let mut compiler = Compiler::new();
@@ -87,7 +88,7 @@ fn test(
         seeds: (0..args.seeds).collect(),
         naive: !args.reference_only,
         uninterpreted: true,
-        names: names(a, b),
+        names: Arc::new(names(a, b)),
         bindings: compiler.bindings.clone(),
         ..EquivalenceOptions::default()
     };
@@ -203,7 +204,7 @@ fn check_original(
         .target
         .as_deref()
         .unwrap_or(&file.certificate.target);
-    compiler.target = Some(std::sync::Arc::new(find_target(target)?));
+    compiler.target = Some(Arc::new(find_target(target)?));
     let mut program = program.clone();
     let mut cx = compiler.context(&program)?;
     compiler.run_passes(
