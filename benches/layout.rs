@@ -3,7 +3,7 @@
 
 use optc_bench::nanoseconds;
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, ViewMap, is_view, pull};
+use optc_layout::{Layout, ViewMap, is_view, propagate};
 use std::hint::black_box;
 
 struct Case {
@@ -68,23 +68,23 @@ fn cases() -> Vec<Case> {
 fn main() {
     println!(
         "{:14} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "ns a call", "index", "inverse", "is_view", "pull", "same", "pieces"
+        "ns a call", "index", "inverse", "is_view", "propagate", "same", "modes"
     );
     for case in cases() {
         let (input, map) = (&case.input, &case.map);
-        let output = pull(input, map).expect("the chain is a view");
+        let output = propagate(input, map).expect("the chain is a view");
         let last: Vec<u64> = input.shape().iter().map(|n| n - 1).collect();
         let place = input.index(&last).expect("the last element is one");
-        let other = pull(input, map).expect("the chain is a view");
+        let other = propagate(input, map).expect("the chain is a view");
         println!(
             "{:14} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0}",
             case.name,
             nanoseconds(|| black_box(input).index(&last)),
             nanoseconds(|| black_box(input).element_at(place)),
             nanoseconds(|| is_view(black_box(input), map, &output)),
-            nanoseconds(|| pull(black_box(input), map)),
+            nanoseconds(|| propagate(black_box(input), map)),
             nanoseconds(|| black_box(&output).same_function(&other)),
-            nanoseconds(|| black_box(&output).pieces()),
+            nanoseconds(|| black_box(&output).modes()),
         );
     }
 }

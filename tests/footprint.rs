@@ -4,7 +4,7 @@
 use optc_ir::entity::EntityId;
 use optc_ir::op::iteration_domain_of;
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value, text};
-use optc_layout::Spelling;
+use optc_layout::Notation;
 use optc_passes::manager::{Hooks, run};
 use optc_passes::tile_propagate::TileReport;
 use optc_passes::{PassContext, PassList};
@@ -70,17 +70,17 @@ fn programs(grid: &[u64]) -> Vec<Vec<i64>> {
 
 /// The order of the digits of a value, major to minor: per digit its dimension and what it divides by.
 fn digits(tensor: &TensorType) -> Vec<(usize, u64)> {
-    if let Spelling::Block(block) = &tensor.spelling
+    if let Notation::Block(block) = &tensor.notation
         && block.levels().iter().all(Vec::is_empty)
     {
         return block.order().iter().map(|&dim| (dim, 1)).collect();
     }
     let plain = (0..tensor.rank()).map(|dim| (dim, 1)).collect();
-    if tensor.spelling == Spelling::RowMajor {
+    if tensor.notation == Notation::RowMajor {
         return plain;
     }
     let layout = tensor.layout().and_then(Result::ok);
-    let pieces = layout.and_then(|layout| layout.pieces());
+    let pieces = layout.and_then(|layout| layout.modes());
     pieces.map_or(plain, |pieces| {
         let long = pieces.iter().filter(|p| 1 < p.count);
         long.map(|p| (p.dim, p.div)).collect()

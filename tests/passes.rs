@@ -200,19 +200,19 @@ fn pipelines_are_right_without_any_of_their_passes() {
 #[test]
 fn pins_that_do_not_fit_are_refused() {
     let mut cx = context();
-    let spelling = parse(
+    let notation = parse(
         r#"func.func @main(%x: tensor<3x5x7xf32, {order = [2, 1, 0]}>) -> tensor<3x5x7xf32, {order = [2, 1, 0]}> {
   return %x : tensor<3x5x7xf32, {order = [2, 1, 0]}>
 }"#,
     );
-    let func: &Func = &spelling.funcs[0];
-    let spelling = func
+    let func: &Func = &notation.funcs[0];
+    let notation = func
         .ty(func.args[0])
         .as_tensor()
         .expect("a tensor")
-        .spelling
+        .notation
         .clone();
-    cx.boundary.pins.insert("x".to_owned(), spelling);
+    cx.boundary.pins.insert("x".to_owned(), notation);
     let stages = PassList::builtin().parse("view-fold").expect("a pipeline");
     let answer = run(
         &mut parse(TRANSPOSED),

@@ -2,7 +2,7 @@
 
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{StandIns, TensorType};
-use optc_layout::{Layout, Spelling};
+use optc_layout::{Layout, Notation};
 
 /// A number of bytes: a polynomial where there is one, else a number at given sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,11 +94,11 @@ pub fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
     }
     let dims: Vec<Size> = ty.dims.iter().map(optc_ir::Dim::cost).collect();
     let bits = ty.dtype.bits();
-    if let Some(bytes) = padded(&ty.spelling, &dims).and_then(|n| in_bytes(&n, bits)) {
+    if let Some(bytes) = padded(&ty.notation, &dims).and_then(|n| in_bytes(&n, bits)) {
         return Amount::Exact(bytes);
     }
     let shape: Vec<u64> = dims.iter().map(|size| sizes.value(size)).collect();
-    match Layout::new(ty.spelling.clone(), &shape, bits) {
+    match Layout::new(ty.notation.clone(), &shape, bits) {
         Ok(layout) => Amount::At(layout.bytes()),
         Err(_) => {
             let count = shape.iter().fold(1u64, |a, &n| a.saturating_mul(n));
@@ -109,17 +109,17 @@ pub fn bytes_of(ty: &TensorType, sizes: &SizeTable) -> Amount {
 
 /// The positions of a layout; `None` where they are no polynomial in the extents and their
 /// quotients.
-fn padded(spelling: &Spelling, dims: &[Size]) -> Option<Size> {
-    match spelling {
-        Spelling::RowMajor => Size::product(dims),
-        Spelling::Block(block) => {
+fn padded(notation: &Notation, dims: &[Size]) -> Option<Size> {
+    match notation {
+        Notation::RowMajor => Size::product(dims),
+        Notation::Block(block) => {
             let mut extents = vec![1u64; dims.len()];
             for factor in block.levels().first().into_iter().flatten() {
                 let extent = extents.get_mut(factor.dim)?;
                 *extent = extent.checked_mul(factor.extent)?;
             }
             // One block of the grid, with what its own levels pad.
-            let one = Layout::new(spelling.clone(), &extents, 8).ok()?.positions();
+            let one = Layout::new(notation.clone(), &extents, 8).ok()?.positions();
             let blocks = dims.iter().zip(&extents);
             let blocks: Option<Vec<Size>> = blocks
                 .map(|(size, &extent)| size.quotient_up(&Size::from(extent)))
@@ -161,7 +161,7 @@ pub fn layout_bytes(layout: &Layout, numbers: &StandIns, sizes: &SizeTable) -> A
                 .iter()
                 .filter_map(|&n| numbers.size(n))
                 .collect();
-            let bytes = padded(layout.spelling(), &dims);
+            let bytes = padded(layout.notation(), &dims);
             let bytes = bytes.and_then(|n| in_bytes(&n, layout.elem_bits()));
             let bound = || sizes.value(&Size::product(&dims).unwrap_or_default());
             bytes.map_or_else(|| Amount::At(bound()), Amount::Exact)

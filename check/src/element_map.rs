@@ -42,7 +42,7 @@ impl ElementMap {
             }
         }
         if self.steps.is_empty()
-            && let Ok(start) = optc_layout::pull(&self.start, &step)
+            && let Ok(start) = optc_layout::propagate(&self.start, &step)
         {
             self.start = start;
             return Some(self);

@@ -501,7 +501,7 @@ pub fn changes_space(func: &Func, op: Op, registry: &Registry) -> bool {
     let data = &func.ops[op];
     let space = |value: Option<&Value>| {
         let ty = func.ty(*value?).as_tensor()?;
-        Some(ty.spelling.space())
+        Some(ty.notation.space())
     };
     registry.structure(&data.name) == Structure::Convert
         && space(data.operands.first()) != space(data.results.first())

@@ -5,7 +5,7 @@ use optc_ir::{
     Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, Structure,
     TensorType, Value,
 };
-use optc_layout::{Layout, Piece};
+use optc_layout::{Layout, Mode};
 use optc_target::{Accept, Target};
 
 /// Checks that the target accepts the layouts of every operation of a module.
@@ -169,10 +169,10 @@ fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
 }
 
 /// Positions of one label's digits: the distance in memory of neighbours along it.
-fn digits(layout: &Layout) -> Result<Vec<Piece>, String> {
+fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
     let shape = layout.shape().to_vec();
     let all = layout
-        .pieces()
+        .modes()
         .ok_or("a layout cuts across merged dimensions")?;
     Ok(all
         .into_iter()
@@ -194,19 +194,19 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
             continue;
         };
         let is_default = layout.is_row_major_order();
-        let pieces = digits(&layout)?;
+        let modes = digits(&layout)?;
         if let Some(run) = run {
-            let long = pieces.last().is_none_or(|p| p.div == 1 && run <= p.extent);
+            let long = modes.last().is_none_or(|p| p.div == 1 && run <= p.extent);
             let scalar = layout.shape().iter().all(|&n| n == 1);
             if !long && !scalar {
                 return Err(format!(
                     "port {port} has no innermost run of {run} elements"
                 ));
             }
-        } else if pieces.iter().any(|p| p.extent != p.count) {
+        } else if modes.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
-        let of = |p: &Piece| {
+        let of = |p: &Mode| {
             let label = labels.get(port)?.get(p.dim).copied().flatten()?;
             Some(Run {
                 label,
@@ -214,10 +214,10 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
                 count: p.count,
             })
         };
-        let order: Vec<Run> = pieces.iter().filter_map(of).collect();
+        let order: Vec<Run> = modes.iter().filter_map(of).collect();
         let operand = port + n_results < labels.len();
         let broadcast = labels.get(port).is_some_and(|l| labels_of(l) < full);
-        let padded = pieces.iter().any(|p| p.extent != p.count);
+        let padded = modes.iter().any(|p| p.extent != p.count);
         if run.is_some() && operand && broadcast && (is_default || padded) {
             continue;
         }
@@ -288,18 +288,18 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         let Some(layout) = layout_of(func, value) else {
             continue;
         };
-        let pieces = digits(&layout)?;
-        let label = |p: &Piece| labels[port][p.dim];
+        let modes = digits(&layout)?;
+        let label = |p: &Mode| labels[port][p.dim];
         let has = |l: Option<usize>, of: &[Option<usize>]| l.is_some() && of.contains(&l);
-        let is_k = |p: &Piece| has(label(p), a) && has(label(p), b) && !has(label(p), result);
-        let is_batch = |p: &Piece| has(label(p), a) && has(label(p), b) && has(label(p), result);
-        if pieces.iter().any(|p| p.extent != p.count) {
+        let is_k = |p: &Mode| has(label(p), a) && has(label(p), b) && !has(label(p), result);
+        let is_batch = |p: &Mode| has(label(p), a) && has(label(p), b) && has(label(p), result);
+        if modes.iter().any(|p| p.extent != p.count) {
             return Err(format!("port {port} is padded"));
         }
-        if pieces.last().is_some_and(is_batch) && !pieces.iter().all(is_batch) {
+        if modes.last().is_some_and(is_batch) && !modes.iter().all(is_batch) {
             return Err(format!("port {port} has a batch dimension innermost"));
         }
-        let at: Vec<usize> = (0..pieces.len()).filter(|&i| is_k(&pieces[i])).collect();
+        let at: Vec<usize> = (0..modes.len()).filter(|&i| is_k(&modes[i])).collect();
         if at.windows(2).any(|w| w[1] != w[0] + 1) {
             return Err(format!(
                 "port {port} has the contracted digits in more than one run"
@@ -307,9 +307,9 @@ fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
         }
         if !at.is_empty() {
             let run = |&i: &usize| {
-                let (div, count) = (pieces[i].div, pieces[i].count);
+                let (div, count) = (modes[i].div, modes[i].count);
                 Some(Run {
-                    label: label(&pieces[i])?,
+                    label: label(&modes[i])?,
                     div,
                     count,
                 })
@@ -362,16 +362,16 @@ fn channel_orders(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> 
 }
 
 fn is_channels_last(layout: &Layout, labels: &[Option<usize>], freedom: &Freedom) -> bool {
-    let rank = |p: &Piece| match labels[p.dim].map(|l| freedom.labels[l].role) {
+    let rank = |p: &Mode| match labels[p.dim].map(|l| freedom.labels[l].role) {
         Some(Role::Batch) => (0, p.dim),
         Some(Role::Channel) => (2, p.dim),
         Some(Role::Spatial | Role::Parallel | Role::Axis) | None => (1, p.dim),
     };
-    let Ok(pieces) = digits(layout) else {
+    let Ok(modes) = digits(layout) else {
         return false;
     };
-    pieces.iter().all(|p| p.div == 1 && p.extent == p.count)
-        && pieces.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
+    modes.iter().all(|p| p.div == 1 && p.extent == p.count)
+        && modes.windows(2).all(|w| rank(&w[0]) < rank(&w[1]))
 }
 
 /// The type of a value with one size in the place of those that are unknown: which digits a layout has in
@@ -419,8 +419,8 @@ fn is_pointwise(func: &Func, op: Op, freedom: &Freedom) -> bool {
     let in_data = channel_cuts(func, data.operands[0], w[1]);
     let in_result = channel_cuts(func, data.results[0], y[1] / groups);
     let in_weight = some_layout(func, data.operands[1]).and_then(|l| {
-        let pieces = digits(&l).ok()?;
-        let of_input = pieces.iter().filter(|p| p.dim == 1);
+        let modes = digits(&l).ok()?;
+        let of_input = modes.iter().filter(|p| p.dim == 1);
         Some(of_input.map(|p| (p.div, p.count)).collect::<Vec<_>>())
     });
     match (in_data, in_weight, in_result) {
@@ -439,13 +439,13 @@ struct ChannelCuts {
 /// The digits of dimension 1 inside groups of `inner`; nothing where a digit lies both inside and
 /// across, the value is padded, or the groups are innermost.
 fn channel_cuts(func: &Func, value: Value, inner: u64) -> Option<ChannelCuts> {
-    let pieces = digits(&some_layout(func, value)?).ok()?;
-    if pieces.iter().any(|p| p.extent != p.count) {
+    let modes = digits(&some_layout(func, value)?).ok()?;
+    if modes.iter().any(|p| p.extent != p.count) {
         return None;
     }
     // Per digit: its divisor and extent if it is one of the channels, and whether it is across groups.
     let mut all: Vec<(bool, bool, u64, u64)> = Vec::new();
-    for p in &pieces {
+    for p in &modes {
         let end = p.div.checked_mul(p.count)?;
         if p.dim != 1 {
             all.push((false, false, p.div, p.count));
@@ -479,12 +479,12 @@ fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {
         let Some(last) = layout.shape().len().checked_sub(1) else {
             continue;
         };
-        let pieces = digits(&layout)?;
-        let whole = |p: &Piece| p.dim == last || (p.div == 1 && p.extent == layout.shape()[p.dim]);
-        let good = pieces
+        let modes = digits(&layout)?;
+        let whole = |p: &Mode| p.dim == last || (p.div == 1 && p.extent == layout.shape()[p.dim]);
+        let good = modes
             .last()
             .is_some_and(|p| p.dim == last && p.div == 1 && p.extent.is_multiple_of(block));
-        if !good || !pieces.iter().all(whole) {
+        if !good || !modes.iter().all(whole) {
             return Err(format!(
                 "port {port} is {}, wanted blocks of {block} along its last dimension",
                 encoding(func, value)
@@ -496,8 +496,8 @@ fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {
 
 pub(crate) fn encoding(func: &Func, value: Value) -> String {
     match func.ty(value).as_tensor() {
-        Some(ty) if ty.spelling != optc_layout::Spelling::RowMajor => {
-            format!("{{{}}}", ty.spelling)
+        Some(ty) if ty.notation != optc_layout::Notation::RowMajor => {
+            format!("{{{}}}", ty.notation)
         }
         _ => "row-major".to_owned(),
     }

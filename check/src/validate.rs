@@ -470,7 +470,7 @@ impl<'a> Proof<'a> {
             }
         }
         let space =
-            |func: &Func, value: Value| func.ty(value).as_tensor().map(|t| t.spelling.space());
+            |func: &Func, value: Value| func.ty(value).as_tensor().map(|t| t.notation.space());
         for (i, (&u, &v)) in p.results.iter().zip(&q.results).enumerate() {
             if space(a, u) != space(b, v) {
                 return refuse(format!(

@@ -129,7 +129,7 @@ pub(crate) fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
     let Some(decl) = registry.get(&data.name) else {
         return Kind::Compute;
     };
-    let space = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.spelling.space());
+    let space = |v: Option<&Value>| Some(func.ty(*v?).as_tensor()?.notation.space());
     if registry.structure(&data.name) == Structure::Convert
         && space(data.operands.first()) == space(data.results.first())
     {

@@ -1,5 +1,5 @@
 //! Any text is a layout, a shape or an algebraic layout, or is refused. A layout keeps its function in
-//! every notation that can write it, what `pull` and `deduce` give is a view, and it can be explained and
+//! every notation that can write it, what `propagate` and `deduce` give is a view, and it can be explained and
 //! drawn; shapes print as they are read.
 #![no_main]
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use optc_layout::cute::CuteLayout;
 use optc_layout::notation::parse_tensor;
 use optc_layout::{
-    Axes, Drawing, Layout, Notation, ViewMap, XlaShape, deduce, explain, is_view, pull,
+    Axes, Drawing, Layout, NotationKind, ViewMap, XlaShape, deduce, explain, is_view, propagate,
 };
 
 /// Layouts of more positions are not walked through.
@@ -24,20 +24,20 @@ fuzz_target!(|source: &str| {
     let Some(first) = tensors.next() else { return };
     let layout = first.layout;
     places(&layout);
-    respell(&layout);
+    convert(&layout);
     rearrange(&layout);
     look(&layout);
     if let Some(second) = tensors.next() {
         let map = ViewMap::reshape(second.layout.shape());
         if is_view(&layout, &map, &second.layout).is_ok() {
-            let pulled = pull(&layout, &map).expect("a view has a layout");
+            let propagated = propagate(&layout, &map).expect("a view has a layout");
             let same = ViewMap::reshape(second.layout.shape());
-            assert!(is_view(&pulled, &same, &second.layout).is_ok());
+            assert!(is_view(&propagated, &same, &second.layout).is_ok());
         }
         if let Ok(maps) = deduce(&layout, &second.layout) {
             let mut at = layout;
             for map in &maps {
-                at = pull(&at, map).expect("each map of a deduced chain is a view");
+                at = propagate(&at, map).expect("each map of a deduced chain is a view");
             }
             let same = ViewMap::reshape(second.layout.shape());
             assert!(is_view(&at, &same, &second.layout).is_ok(), "{maps:?}");
@@ -124,9 +124,9 @@ fn places(layout: &Layout) {
     }
 }
 
-fn respell(layout: &Layout) {
-    for &notation in Notation::ALL {
-        if let Ok(other) = layout.respell(notation) {
+fn convert(layout: &Layout) {
+    for &notation in NotationKind::ALL {
+        if let Ok(other) = layout.convert(notation) {
             assert!(other.same_function(layout), "{notation:?}: {other:?}");
             assert_eq!(other.function_hash(), layout.function_hash());
         }
@@ -139,8 +139,8 @@ fn rearrange(layout: &Layout) {
     let flat = ViewMap::reshape(&[layout.elements()]);
     let turned = ViewMap::transpose(shape, &perm);
     for map in [Some(flat), turned.ok()].into_iter().flatten() {
-        if let Ok(pulled) = pull(layout, &map) {
-            assert!(is_view(layout, &map, &pulled).is_ok(), "{pulled:?}");
+        if let Ok(propagated) = propagate(layout, &map) {
+            assert!(is_view(layout, &map, &propagated).is_ok(), "{propagated:?}");
         }
     }
 }

@@ -119,14 +119,14 @@ fn layouts_that_cannot_be_addressed() {
 }"#;
         let donor = text::parse(source).expect("the text is well formed");
         let donor = &donor.funcs[0];
-        let spelling = donor
+        let notation = donor
             .ty(donor.args[0])
             .as_tensor()
             .expect("a tensor")
-            .spelling
+            .notation
             .clone();
         let plain = func.ty(x).as_tensor().expect("a tensor").clone();
-        let wrong = vec![plain.with_spelling(spelling).into()];
+        let wrong = vec![plain.with_notation(notation).into()];
         let op = func.push_op(
             "hbir.layout_convert",
             vec![x],

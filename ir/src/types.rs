@@ -2,7 +2,7 @@
 
 use crate::mini_float::MiniFloat;
 use crate::size::{NAMELESS, Size};
-use optc_layout::{Layout, LayoutError, Spelling};
+use optc_layout::{Layout, LayoutError, Notation};
 use std::fmt;
 use std::sync::Arc;
 
@@ -285,8 +285,8 @@ pub struct TensorType {
     pub dims: Vec<Dim>,
     /// The element type.
     pub dtype: DType,
-    /// The layout's spelling; [`Spelling::RowMajor`] prints as no encoding.
-    pub spelling: Spelling,
+    /// The layout's notation; [`Notation::RowMajor`] prints as no encoding.
+    pub notation: Notation,
 }
 
 impl TensorType {
@@ -297,7 +297,7 @@ impl TensorType {
         Self {
             dims,
             dtype,
-            spelling: Spelling::RowMajor,
+            notation: Notation::RowMajor,
         }
     }
     /// A row-major type.
@@ -306,7 +306,7 @@ impl TensorType {
         Self {
             dims,
             dtype,
-            spelling: Spelling::RowMajor,
+            notation: Notation::RowMajor,
         }
     }
     /// The number of dimensions.
@@ -338,26 +338,26 @@ impl TensorType {
     #[must_use]
     pub fn without_layout(&self) -> Self {
         Self {
-            spelling: Spelling::RowMajor,
+            notation: Notation::RowMajor,
             ..self.clone()
         }
     }
-    /// The same type with this layout spelling.
+    /// The same type with this layout notation.
     #[must_use]
-    pub fn with_spelling(&self, spelling: Spelling) -> Self {
+    pub fn with_notation(&self, notation: Notation) -> Self {
         Self {
-            spelling,
+            notation,
             ..self.clone()
         }
     }
     /// The layout function; `None` when a dimension is unknown.
     ///
     /// # Errors
-    /// The spelling does not fit the shape.
+    /// The notation does not fit the shape.
     pub fn layout(&self) -> Option<Result<Layout, LayoutError>> {
         let shape = self.shape()?;
         Some(Layout::new(
-            self.spelling.clone(),
+            self.notation.clone(),
             &shape,
             self.dtype.bits(),
         ))

@@ -58,7 +58,7 @@ use crate::stand_in::{LEAST_PRIMES, StandIns};
 use crate::text::{print_type, same_type};
 use crate::types::{Dim, TensorType, Type};
 use indexmap::{IndexMap, IndexSet};
-use optc_layout::{Layout, LayoutError, Spelling, ViewMap, is_view};
+use optc_layout::{Layout, LayoutError, Notation, ViewMap, is_view};
 use std::sync::Arc;
 
 /// Checks a module.
@@ -420,7 +420,7 @@ fn misplaced(code: &str, func: &Func, op: Op) -> Option<String> {
 /// Whether the buffer has fewer than 2^63 positions and the layout fits the shape.
 fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
     let shape = ty.shape();
-    if ty.spelling == Spelling::RowMajor {
+    if ty.notation == Notation::RowMajor {
         let Some(shape) = shape else { return Ok(()) };
         let fits = match ty.elements() {
             Some(n) => n
@@ -435,7 +435,7 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
         };
     }
     if let Some(shape) = shape {
-        return Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
+        return Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).map(drop);
     }
     let mut last = Ok(());
     for least in LEAST_PRIMES {
@@ -443,7 +443,7 @@ fn layout_fits(ty: &TensorType) -> Result<(), LayoutError> {
         numbers.avoid(&ty.dims);
         let shape: Option<Vec<u64>> = ty.dims.iter().map(|d| numbers.number(d)).collect();
         let Some(shape) = shape else { continue };
-        last = Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map(drop);
+        last = Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).map(drop);
         if !matches!(last, Err(LayoutError::Overflow { .. })) {
             break;
         }
@@ -457,7 +457,7 @@ fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
     let (x, y) = (op.operand(0)?, op.result(0)?);
     let dims = registry.rearrangement(op)?;
     let identity = dims.perm.iter().enumerate().all(|(i, &p)| i == p);
-    if identity && x.spelling == Spelling::RowMajor && y.spelling == Spelling::RowMajor {
+    if identity && x.notation == Notation::RowMajor && y.notation == Notation::RowMajor {
         return Ok(());
     }
     let mut refused = None;
@@ -501,7 +501,7 @@ impl Bound {
         // How the elements of a row-major value are divided among its dimensions does not matter where
         // nothing but their order is asked for.
         let identity = view.perm.iter().enumerate().all(|(i, &p)| i == p);
-        let open = |ty: &TensorType| identity && ty.spelling == Spelling::RowMajor;
+        let open = |ty: &TensorType| identity && ty.notation == Notation::RowMajor;
         let (open_operand, open_result) = (open(x), open(y));
         let scale = scale(x, [&view.shape, &y.dims], &mut numbers)?;
         let mut bind = |dims: &[Dim], like: &[(Dim, u64)], total: Option<u64>, open: bool| {
@@ -557,7 +557,7 @@ impl Bound {
     /// The answer, and whether the numbers were too large for one.
     fn decide(&self, x: &TensorType, y: &TensorType) -> Result<(), (OpError, bool)> {
         let layout = |ty: &TensorType, shape: &[u64]| {
-            Layout::new(ty.spelling.clone(), shape, ty.dtype.bits()).map_err(|error| {
+            Layout::new(ty.notation.clone(), shape, ty.dtype.bits()).map_err(|error| {
                 let too_large = matches!(error, LayoutError::Overflow { .. });
                 (OpError::new("layout-invalid", error.to_string()), too_large)
             })

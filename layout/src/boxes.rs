@@ -371,7 +371,7 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
     use crate::notation::parse_tensor;
-    use crate::view::pull;
+    use crate::view::propagate;
 
     struct Rng(u64);
 
@@ -451,10 +451,13 @@ mod tests {
         for _ in 0..6000 {
             let shape: Vec<u64> = (0..1 + rng.below(3)).map(|_| 1 + rng.below(9)).collect();
             let (input, map) = (layout(&mut rng, &shape), map(&mut rng, &shape));
-            let pulled = pull(&input, &map).ok();
-            for output in pulled.into_iter().chain([layout(&mut rng, &map.result)]) {
+            let propagated = propagate(&input, &map).ok();
+            for output in propagated
+                .into_iter()
+                .chain([layout(&mut rng, &map.result)])
+            {
                 let expected = enumerated(&input, &map, &output);
-                let what = || format!("{} {map:?} {}", input.spelling(), output.spelling());
+                let what = || format!("{} {map:?} {}", input.notation(), output.notation());
                 assert_eq!(agree(&input, &map, &output), Some(expected), "{}", what());
                 equal += u32::from(expected);
                 let program = |layout: &Layout| layout.function().program.is_some();
@@ -478,7 +481,9 @@ mod tests {
         ));
         assert!(a.same_function(&b) && b.same_function(&a));
         let turned = ViewMap::transpose(a.shape(), &[1, 0]).expect("a permutation");
-        assert!(crate::view::is_view(&a, &turned, &pull(&b, &turned).expect("a view")).is_ok());
+        assert!(
+            crate::view::is_view(&a, &turned, &propagate(&b, &turned).expect("a view")).is_ok()
+        );
         let c = big(&format!(
             "tensor<{n}x2xsi8, {{digits = \"2:(d1*d0)/{} {n}:(d1*d0)%{}%{n} 2:(d1*d0)%{}/{n}\"}}>",
             last - 1,

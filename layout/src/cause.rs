@@ -5,7 +5,7 @@
 
 use crate::dims::Dims;
 use crate::map::ViewMap;
-use crate::pieces::Piece;
+use crate::modes::Mode;
 use crate::placement::Placement;
 
 /// Which of the two tensors of a chain.
@@ -117,7 +117,7 @@ pub(crate) fn cause(input: &Placement, map: &ViewMap, output: &Placement) -> Opt
         None => (0..middle.len()).collect(),
     };
     let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
-    let (from, to) = (input.pieces()?, output.pieces()?);
+    let (from, to) = (input.modes()?, output.modes()?);
     // Without a transpose the two shapes cut each other.
     let (operand, result): (&[u64], &[u64]) = match &map.perm {
         None => (input.shape(), output.shape()),
@@ -137,13 +137,13 @@ pub(crate) fn cause(input: &Placement, map: &ViewMap, output: &Placement) -> Opt
 }
 
 /// Where the map cuts a tile of the operand, whatever the result's layout.
-pub(crate) fn pull_cause(input: &Placement, map: &ViewMap) -> Option<Cause> {
+pub(crate) fn propagation_cause(input: &Placement, map: &ViewMap) -> Option<Cause> {
     let middle = map.shape.as_deref().unwrap_or(input.shape());
-    cut(Side::Operand, input.shape(), &[middle], &input.pieces()?)
+    cut(Side::Operand, input.shape(), &[middle], &input.modes()?)
 }
 
 /// A cut of a reshape between `own` and the others, either way, that is no boundary of a digit.
-fn cut(of: Side, own: &[u64], others: &[&[u64]], pieces: &[Piece]) -> Option<Cause> {
+fn cut(of: Side, own: &[u64], others: &[&[u64]], modes: &[Mode]) -> Option<Cause> {
     let mut cuts = Vec::new();
     for other in others {
         let mut inside = 1u64;
@@ -158,7 +158,7 @@ fn cut(of: Side, own: &[u64], others: &[&[u64]], pieces: &[Piece]) -> Option<Cau
         let within = cuts.iter().filter(|&&cut| inside < cut && cut < all);
         for cut in within.filter(|&&cut| cut.is_multiple_of(inside)) {
             let at = cut / inside;
-            let tiles = pieces.iter().filter(|p| p.dim == dim).map(|p| p.div);
+            let tiles = modes.iter().filter(|p| p.dim == dim).map(|p| p.div);
             if let Some(tile) = tiles
                 .filter(|&div| 1 < div && !at.is_multiple_of(div))
                 .max()
@@ -172,10 +172,10 @@ fn cut(of: Side, own: &[u64], others: &[&[u64]], pieces: &[Piece]) -> Option<Cau
 }
 
 /// A run that takes more positions than it has indices, and has no equal on the other side.
-fn padded(of: Side, own: &[Piece], other: &[Piece]) -> Option<Cause> {
-    let padding = |p: &&Piece| p.count < p.extent;
-    let alone = |p: &&Piece| {
-        let same = |o: &Piece| (o.count, o.extent) == (p.count, p.extent);
+fn padded(of: Side, own: &[Mode], other: &[Mode]) -> Option<Cause> {
+    let padding = |p: &&Mode| p.count < p.extent;
+    let alone = |p: &&Mode| {
+        let same = |o: &Mode| (o.count, o.extent) == (p.count, p.extent);
         !other.iter().any(same)
     };
     let found = own.iter().filter(padding).rfind(alone)?;
@@ -188,10 +188,10 @@ fn padded(of: Side, own: &[Piece], other: &[Piece]) -> Option<Cause> {
 }
 
 /// The first difference of the digits of a transpose, from the innermost out.
-fn runs(perm: &[usize], from: &[Piece], to: &[Piece]) -> Option<Cause> {
+fn runs(perm: &[usize], from: &[Mode], to: &[Mode]) -> Option<Cause> {
     let becomes = |dim: usize| perm.iter().position(|&axis| axis == dim);
-    let real = |pieces: &[Piece]| -> Vec<Piece> {
-        let counted = pieces.iter().filter(|p| 1 < p.count);
+    let real = |modes: &[Mode]| -> Vec<Mode> {
+        let counted = modes.iter().filter(|p| 1 < p.count);
         counted.rev().copied().collect()
     };
     for (a, b) in real(from).iter().zip(&real(to)) {

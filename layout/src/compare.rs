@@ -7,7 +7,7 @@ use crate::function::Function;
 use crate::map::ViewMap;
 use crate::not_view::NotViewReason;
 use crate::placement::{Placement, Split, Storage};
-use crate::propagate::pull_function;
+use crate::propagation::propagated_function;
 
 impl Placement {
     /// Whether both place every element at the same position in buffers of the same size, element
@@ -68,8 +68,8 @@ pub(crate) fn decide(
     if input.elements() == 0 {
         return Ok(());
     }
-    let refusal = match pull_function(input, map) {
-        Ok(pulled) => match same_functions(&pulled, output.function(), input.elements()) {
+    let refusal = match propagated_function(input, map) {
+        Ok(propagated) => match same_functions(&propagated, output.function(), input.elements()) {
             Some(true) => return Ok(()),
             Some(false) => return Err(difference(input, map, output, NotViewReason::Positions)),
             None => NotViewReason::Positions,

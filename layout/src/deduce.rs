@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::map::{ViewMap, ViewMapError};
 use crate::not_view::{NotView, NotViewReason};
 use crate::placement::Placement;
-use crate::propagate::merge_neighbours;
+use crate::propagation::merge_neighbours;
 
 /// The chain of maps from `input` to `output` for which the buffer stays as it is: each map applies
 /// to the result of the one before it. One map where a reshape, a transpose and a reshape do; three

@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 use crate::dims::{unravel, xla_letters};
 use crate::layout::Layout;
-use crate::notation::block::{BlockSpelling, default_axes};
+use crate::notation::block::{BlockNotation, default_axes};
 use crate::notation::written::Factor;
-use crate::notation::xla::{TileDim, XlaSpelling};
-use crate::notation::{Notation, Spelling};
+use crate::notation::xla::{TileDim, XlaNotation};
+use crate::notation::{Notation, NotationKind};
 
 /// Rows and columns of a page that are drawn.
 const MAX_SIDE: u64 = 64;
@@ -177,9 +177,9 @@ impl Plane {
                 column: rank.checked_sub(1),
             };
         }
-        let mut minor = match layout.spelling() {
-            Spelling::Xla(xla) => xla.minor_to_major()[..2].to_vec(),
-            Spelling::Block(block) => {
+        let mut minor = match layout.notation() {
+            Notation::Xla(xla) => xla.minor_to_major()[..2].to_vec(),
+            Notation::Block(block) => {
                 let order = block.order();
                 vec![order[rank - 1], order[rank - 2]]
             }
@@ -247,7 +247,7 @@ impl Plane {
 
     /// The layout of the tensor with its padding in the plane, where blocks or tiles give it any.
     fn grown(&self, layout: &Layout) -> Layout {
-        let tiled = matches!(layout.spelling(), Spelling::Xla(_) | Spelling::Block(_));
+        let tiled = matches!(layout.notation(), Notation::Xla(_) | Notation::Block(_));
         let mut grown = layout.clone();
         for dim in [self.row, self.column].into_iter().flatten() {
             while tiled && grown.shape()[dim] < MAX_SIDE {
@@ -285,8 +285,8 @@ fn names(layout: &Layout, axes: &Axes) -> Result<Vec<String>, DrawError> {
             return Err(DrawError::Names { found, rank });
         }
         Axes::Xla => xla_letters(rank).map(letters),
-        Axes::Own => match layout.spelling() {
-            Spelling::Block(block) => Some((0..rank).map(|dim| block.axis_name(dim)).collect()),
+        Axes::Own => match layout.notation() {
+            Notation::Block(block) => Some((0..rank).map(|dim| block.axis_name(dim)).collect()),
             _ => default_axes(rank).map(letters),
         },
     };
@@ -295,12 +295,12 @@ fn names(layout: &Layout, axes: &Axes) -> Result<Vec<String>, DrawError> {
 
 /// Positions of a tile at each level, outermost first, each dividing the one before it.
 fn volumes(layout: &Layout) -> Vec<u64> {
-    let found = match layout.spelling() {
-        Spelling::Xla(xla) => tile_volumes(xla, layout.shape()),
-        Spelling::Block(block) => block_volumes(block),
-        _ => match layout.respell(Notation::Block) {
-            Ok(other) => match other.spelling() {
-                Spelling::Block(block) => block_volumes(block),
+    let found = match layout.notation() {
+        Notation::Xla(xla) => tile_volumes(xla, layout.shape()),
+        Notation::Block(block) => block_volumes(block),
+        _ => match layout.convert(NotationKind::Block) {
+            Ok(other) => match other.notation() {
+                Notation::Block(block) => block_volumes(block),
                 _ => Vec::new(),
             },
             Err(_) => Vec::new(),
@@ -319,7 +319,7 @@ fn volumes(layout: &Layout) -> Vec<u64> {
 }
 
 /// The inside of a tile is the end of the final extents: those that come from it.
-fn tile_volumes(xla: &XlaSpelling, shape: &[u64]) -> Vec<u64> {
+fn tile_volumes(xla: &XlaNotation, shape: &[u64]) -> Vec<u64> {
     let mut axes: Vec<(u64, usize)> = xla
         .minor_to_major()
         .iter()
@@ -351,7 +351,7 @@ fn tile_volumes(xla: &XlaSpelling, shape: &[u64]) -> Vec<u64> {
 }
 
 /// The positions of the block of each level, and below a dimension that the last level names again.
-fn block_volumes(block: &BlockSpelling) -> Vec<u64> {
+fn block_volumes(block: &BlockNotation) -> Vec<u64> {
     let product = |factors: &[Factor]| {
         let extents = factors.iter().map(|factor| factor.extent);
         extents.fold(1u64, u64::saturating_mul)

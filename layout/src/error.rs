@@ -166,7 +166,7 @@ pub enum LayoutError {
     },
     /// Physical digits that are no mixed radix of their dimensions.
     #[error("the digits of dimension {dim} do not cover its {size} indices once each")]
-    Pieces {
+    Modes {
         /// The dimension.
         dim: usize,
         /// Its size.
@@ -206,7 +206,7 @@ impl LayoutError {
             LayoutError::SplitPoint { .. } => (Some("xla"), 0),
             LayoutError::OutOfBuffer { .. } => (Some("size"), 0),
             LayoutError::Overflow { .. }
-            | LayoutError::Pieces { .. }
+            | LayoutError::Modes { .. }
             | LayoutError::Unbounded
             | LayoutError::Inexpressible { .. } => (None, 0),
         }

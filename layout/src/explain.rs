@@ -6,8 +6,8 @@
 use crate::chain::steps;
 use crate::function::independent_groups;
 use crate::layout::Layout;
-use crate::notation::Spelling;
-use crate::notation::xla::{TileDim, XlaSpelling};
+use crate::notation::Notation;
+use crate::notation::xla::{TileDim, XlaNotation};
 
 /// One step of an [`Explanation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +73,8 @@ pub fn explain(layout: &Layout) -> Result<Explanation, ExplainError> {
         steps: Vec::new(),
     };
     if layout.elements() != 0 {
-        match layout.spelling() {
-            Spelling::Xla(xla) => writer.tiles(xla),
+        match layout.notation() {
+            Notation::Xla(xla) => writer.tiles(xla),
             _ => writer.digits(layout)?,
         }
     }
@@ -187,7 +187,7 @@ impl Writer {
     }
 
     /// The steps of XLA's tiles.
-    fn tiles(&mut self, xla: &XlaSpelling) {
+    fn tiles(&mut self, xla: &XlaNotation) {
         let order: Vec<usize> = xla.minor_to_major().iter().rev().copied().collect();
         let names: Vec<String> = order.iter().map(|dim| format!("d{dim}")).collect();
         let what = format!("take the dimensions major to minor, {}", names.join(", "));

@@ -4,17 +4,17 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::error::LayoutError;
-use crate::notation::block::BlockSpelling;
+use crate::modes::Mode;
+use crate::notation::block::BlockNotation;
 use crate::notation::fields::permutation;
-use crate::notation::{Notation, Spelling, simplest};
-use crate::pieces::Piece;
+use crate::notation::{Notation, NotationKind, simplest};
 use crate::placement::Placement;
 
 /// A [`Placement`], which is a function from the logical indices of a shape to offsets in a linear
-/// buffer, and the spelling that the function was given in.
+/// buffer, and the notation that the function was given in.
 ///
 /// Comparison ([`Placement::same_function`]) and hashing ([`Placement::function_hash`]) look at the
-/// function alone; a layout has no `Eq`, because the spelling is part of the value.
+/// function alone; a layout has no `Eq`, because the notation is part of the value.
 /// Offsets and sizes count elements unless a name says bytes. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -24,7 +24,7 @@ pub struct Layout {
 #[derive(Debug)]
 struct Inner {
     placement: Placement,
-    spelling: Spelling,
+    notation: Notation,
 }
 
 impl Deref for Layout {
@@ -36,27 +36,27 @@ impl Deref for Layout {
 }
 
 impl Layout {
-    /// The layout that `spelling` means for a tensor of `shape` (elements along each dimension)
+    /// The layout that `notation` means for a tensor of `shape` (elements along each dimension)
     /// whose element type has `elem_bits` bits.
     ///
-    /// A spelling with its own element width (`E(n)`, `ebits`) overrides `elem_bits`; an XLA
-    /// spelling without one stores whole bytes.
+    /// A notation with its own element width (`E(n)`, `ebits`) overrides `elem_bits`; an XLA
+    /// notation without one stores whole bytes.
     ///
     /// # Errors
-    /// A spelling of another rank, digits that are no bijection, strides that leave their buffer,
+    /// A notation of another rank, digits that are no bijection, strides that leave their buffer,
     /// sizes of 2^63 and more, padding to 2^63 - 1 bytes and more.
-    pub fn new(spelling: Spelling, shape: &[u64], elem_bits: u32) -> Result<Layout, LayoutError> {
-        let placement = spelling.place(shape, elem_bits)?;
-        Ok(Self::from_parts(placement, spelling))
+    pub fn new(notation: Notation, shape: &[u64], elem_bits: u32) -> Result<Layout, LayoutError> {
+        let placement = notation.place(shape, elem_bits)?;
+        Ok(Self::from_parts(placement, notation))
     }
 
-    /// A function under a spelling that is known to mean it.
-    pub(crate) fn from_parts(placement: Placement, spelling: Spelling) -> Self {
-        let placement = placement.with_splits(spelling.splits());
+    /// A function under a notation that is known to mean it.
+    pub(crate) fn from_parts(placement: Placement, notation: Notation) -> Self {
+        let placement = placement.with_splits(notation.splits());
         Self {
             inner: Arc::new(Inner {
                 placement,
-                spelling,
+                notation,
             }),
         }
     }
@@ -67,10 +67,10 @@ impl Layout {
     /// No notation writes the function.
     pub(crate) fn written(
         placement: Placement,
-        hint: Option<&Spelling>,
+        hint: Option<&Notation>,
     ) -> Result<Layout, LayoutError> {
-        let spelling = simplest(&placement, hint)?;
-        Ok(Self::from_parts(placement, spelling))
+        let notation = simplest(&placement, hint)?;
+        Ok(Self::from_parts(placement, notation))
     }
 
     /// The dense row-major layout of a shape.
@@ -79,7 +79,7 @@ impl Layout {
     /// indices behind that are out of range.
     #[must_use]
     pub fn row_major(shape: &[u64], elem_bits: u32) -> Layout {
-        Self::from_parts(Placement::row_major(shape, elem_bits), Spelling::RowMajor)
+        Self::from_parts(Placement::row_major(shape, elem_bits), Notation::RowMajor)
     }
 
     /// The dense layout whose dimensions follow `order`, major to minor.
@@ -97,39 +97,39 @@ impl Layout {
             .collect();
         let order = permutation("order", &ints, shape.len())?;
         Layout::new(
-            Spelling::Block(BlockSpelling::simple(order, Vec::new())),
+            Notation::Block(BlockNotation::simple(order, Vec::new())),
             shape,
             elem_bits,
         )
     }
 
-    /// The layout whose physical digits are `pieces`, major to minor: the inverse of
-    /// [`Placement::pieces`].
+    /// The layout whose physical digits are `modes`, major to minor: the inverse of
+    /// [`Placement::modes`].
     ///
-    /// Written as an order where the pieces are whole dimensions, else as a block, else in digits.
+    /// Written as an order where the modes are whole dimensions, else as a block, else in digits.
     ///
     /// # Errors
-    /// The pieces of a dimension are no mixed radix of its size, or the size overflows.
-    pub fn from_pieces(
+    /// The modes of a dimension are no mixed radix of its size, or the size overflows.
+    pub fn from_modes(
         shape: &[u64],
         elem_bits: u32,
-        pieces: &[Piece],
+        modes: &[Mode],
     ) -> Result<Layout, LayoutError> {
-        Self::written(Placement::from_pieces(shape, elem_bits, pieces)?, None)
+        Self::written(Placement::from_modes(shape, elem_bits, modes)?, None)
     }
 
     /// How the layout is written.
     #[must_use]
-    pub fn spelling(&self) -> &Spelling {
-        &self.inner.spelling
+    pub fn notation(&self) -> &Notation {
+        &self.inner.notation
     }
 
     /// Buffer size in bytes of the largest part, where an XLA layout splits a dimension over several
     /// memories (`SC`); else [`Placement::bytes`].
     #[must_use]
     pub fn part_bytes(&self) -> u64 {
-        match self.spelling() {
-            Spelling::Xla(xla) if !self.splits().is_empty() && self.elements() != 0 => {
+        match self.notation() {
+            Notation::Xla(xla) if !self.splits().is_empty() && self.elements() != 0 => {
                 let part = xla.part_bytes(self.shape(), self.storage().type_bits);
                 part.unwrap_or_else(|_| self.bytes())
             }
@@ -137,12 +137,12 @@ impl Layout {
         }
     }
 
-    /// What the same spelling means for another shape of the same rank.
+    /// What the same notation means for another shape of the same rank.
     ///
     /// # Errors
-    /// The spelling does not fit the shape.
+    /// The notation does not fit the shape.
     pub fn with_shape(&self, shape: &[u64]) -> Result<Layout, LayoutError> {
-        Layout::new(self.spelling().clone(), shape, self.storage().type_bits)
+        Layout::new(self.notation().clone(), shape, self.storage().type_bits)
     }
 
     /// The same elements at the same offsets of a buffer in another memory space.
@@ -157,11 +157,11 @@ impl Layout {
         let mut storage = self.storage();
         storage.space = space;
         let placement = self.with_storage(storage);
-        if let Spelling::Xla(xla) = self.spelling() {
-            let spelling = Spelling::Xla(xla.in_space(space));
-            return Ok(Self::from_parts(placement, spelling));
+        if let Notation::Xla(xla) = self.notation() {
+            let notation = Notation::Xla(xla.in_space(space));
+            return Ok(Self::from_parts(placement, notation));
         }
-        Self::written(placement, Some(self.spelling()))
+        Self::written(placement, Some(self.notation()))
     }
 
     /// The same elements at the same offsets for an element type of `type_bits` bits in a memory space,
@@ -173,29 +173,29 @@ impl Layout {
         let mut storage = self.storage();
         (storage.type_bits, storage.space) = (type_bits, space);
         let placement = self.with_storage(storage);
-        let spelling = match self.spelling() {
-            Spelling::Xla(xla) => Spelling::Xla(xla.clone().stored(storage)),
+        let notation = match self.notation() {
+            Notation::Xla(xla) => Notation::Xla(xla.clone().stored(storage)),
             _ => {
-                let write = |kind| Spelling::RowMajor.convert(&placement, kind);
-                write(Notation::Xla).or_else(|_| write(Notation::Digits))?
+                let write = |kind| Notation::RowMajor.convert(&placement, kind);
+                write(NotationKind::Xla).or_else(|_| write(NotationKind::Digits))?
             }
         };
-        Ok(Self::from_parts(placement, spelling))
+        Ok(Self::from_parts(placement, notation))
     }
 
     /// The same function written in another notation.
     ///
     /// # Errors
     /// [`LayoutError::Inexpressible`] says why the notation cannot write this function.
-    pub fn respell(&self, kind: Notation) -> Result<Layout, LayoutError> {
-        let spelling = self.spelling().convert(self, kind)?;
-        Ok(Self::from_parts(Placement::clone(self), spelling))
+    pub fn convert(&self, kind: NotationKind) -> Result<Layout, LayoutError> {
+        let notation = self.notation().convert(self, kind)?;
+        Ok(Self::from_parts(Placement::clone(self), notation))
     }
 
-    /// A guess at what the writer meant, where the spelling fits the shape badly: a block is larger than
+    /// A guess at what the writer meant, where the notation fits the shape badly: a block is larger than
     /// the dimension it names and fits another one.
     #[must_use]
-    pub fn spelling_hint(&self) -> Option<String> {
-        self.spelling().written()?.mistake(self.shape())
+    pub fn notation_hint(&self) -> Option<String> {
+        self.notation().written()?.mistake(self.shape())
     }
 }

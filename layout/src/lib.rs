@@ -1,8 +1,8 @@
 //! Where the elements of a tensor lie in memory, and when a rearrangement of them is free.
 //!
 //! A [`Layout`] is a function from logical indices to offsets, its [`Placement`], together with the
-//! [`Spelling`] that it was written in. [`is_view`] decides exactly whether a chain of reshapes and transposes
-//! leaves a buffer as it is, and [`pull`] gives the layout for which it does.
+//! [`Notation`] that it was written in. [`is_view`] decides exactly whether a chain of reshapes and transposes
+//! leaves a buffer as it is, and [`propagate`] gives the layout for which it does.
 //!
 //! Inside, a function is a *chain*: nested divisions of the element's row-major number, each with
 //! a stride. Comparison cuts two chains at each other's boundaries. Every notation of this crate
@@ -14,12 +14,12 @@
 //! layouts of which nothing but the buffer is known, as in HLO's `bitcast`.
 //!
 //! ```
-//! use optc_layout::{ViewMap, is_view, notation::parse_tensor, pull};
+//! use optc_layout::{ViewMap, is_view, notation::parse_tensor, propagate};
 //!
 //! let x = parse_tensor("tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>")?.layout;
 //! let map = ViewMap { shape: Some(vec![4, 32, 128]), perm: Some(vec![1, 0, 2]), result: vec![32, 4, 128] };
-//! let y = pull(&x, &map)?;
-//! assert_eq!(y.spelling().to_string(), "block = \"128C\", order = [1, 0, 2]");
+//! let y = propagate(&x, &map)?;
+//! assert_eq!(y.notation().to_string(), "block = \"128C\", order = [1, 0, 2]");
 //! assert!(is_view(&x, &map, &y).is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -37,12 +37,12 @@ mod explain;
 mod function;
 mod layout;
 mod map;
+mod modes;
 mod not_view;
 pub mod notation;
-mod pieces;
 mod placement;
 mod program;
-mod propagate;
+mod propagation;
 mod view;
 
 pub use cause::{Cause, Side};
@@ -53,16 +53,16 @@ pub use error::LayoutError;
 pub use explain::{ExplainError, Explanation, Rearrangement, explain};
 pub use layout::Layout;
 pub use map::{ViewMap, ViewMapError};
+pub use modes::Mode;
 pub use not_view::{NotView, NotViewReason};
-pub use notation::block::BlockSpelling;
+pub use notation::block::BlockNotation;
 pub use notation::cute;
-pub use notation::digits::{DigitOp, DigitText, DigitsSpelling};
+pub use notation::digits::{DigitOp, DigitText, DigitsNotation};
 pub use notation::fields::Field;
-pub use notation::strided::StridedSpelling;
+pub use notation::strided::StridedNotation;
 pub use notation::written::Factor;
-pub use notation::xla::{SplitConfig, TileDim, XlaSpelling};
+pub use notation::xla::{SplitConfig, TileDim, XlaNotation};
 pub use notation::xla_shape::{XlaArray, XlaDim, XlaShape, XlaType};
-pub use notation::{Notation, Spelling};
-pub use pieces::Piece;
+pub use notation::{Notation, NotationKind};
 pub use placement::Placement;
-pub use view::{is_view, pull};
+pub use view::{is_view, propagate};

@@ -1,13 +1,13 @@
 //! When a chain of reshapes and transposes costs nothing, and which layout makes it so.
 
-use crate::cause::{cause, pull_cause};
+use crate::cause::{cause, propagation_cause};
 use crate::compare::decide;
 use crate::layout::Layout;
 use crate::map::ViewMap;
 use crate::not_view::{NotView, NotViewReason};
-use crate::notation::{Notation, across_padding};
+use crate::notation::{NotationKind, across_padding};
 use crate::placement::Placement;
-use crate::propagate::pull_function;
+use crate::propagation::propagated_function;
 
 /// Whether the chain described by `map` leaves every byte of the buffer where it is.
 ///
@@ -18,11 +18,11 @@ use crate::propagate::pull_function;
 /// indices on which both are affine.
 ///
 /// # Errors
-/// What differs, in words, and a hint where a spelling looks mistaken. [`NotViewReason::Undecided`]
+/// What differs, in words, and a hint where a notation looks mistaken. [`NotViewReason::Undecided`]
 /// where the boxes are too many.
 pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), NotView> {
     decide(input, map, output).map_err(|reason| {
-        let hint = input.spelling_hint().or_else(|| output.spelling_hint());
+        let hint = input.notation_hint().or_else(|| output.notation_hint());
         let moves = matches!(
             reason,
             NotViewReason::Bytes { .. }
@@ -40,37 +40,37 @@ pub fn is_view(input: &Layout, map: &ViewMap, output: &Layout) -> Result<(), Not
 
 /// The layout of the result for which the chain is a view of `input`.
 ///
-/// The spelling follows the operand's where it can: a transposed block keeps its block.
+/// The notation follows the operand's where it can: a transposed block keeps its block.
 ///
 /// # Errors
 /// There is no such layout: the transpose takes apart dimensions across which the layout cuts.
-pub fn pull(input: &Layout, map: &ViewMap) -> Result<Layout, NotView> {
-    pull_layout(input, map).map_err(|reason| NotView {
+pub fn propagate(input: &Layout, map: &ViewMap) -> Result<Layout, NotView> {
+    propagate_layout(input, map).map_err(|reason| NotView {
         cause: matches!(reason, NotViewReason::CutAcross { .. })
-            .then(|| pull_cause(input, map))
+            .then(|| propagation_cause(input, map))
             .flatten(),
         reason: Box::new(reason),
-        hint: input.spelling_hint(),
+        hint: input.notation_hint(),
     })
 }
 
-fn pull_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
+fn propagate_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
     map.check(input.shape())?;
     let same = map.result == input.shape() && map.is_reshape(input.shape());
     let renaming = map.renaming(input.shape());
-    let renamed = renaming.and_then(|renaming| input.spelling().transposed(&renaming));
+    let renamed = renaming.and_then(|renaming| input.notation().transposed(&renaming));
     if input.function().program.is_some() {
         return match renamed {
             _ if same => Ok(input.clone()),
-            Some(spelling) => Layout::new(spelling, &map.result, input.storage().type_bits),
-            None => Err(across_padding(Notation::Xla)),
+            Some(notation) => Layout::new(notation, &map.result, input.storage().type_bits),
+            None => Err(across_padding(NotationKind::Xla)),
         }
         .map_err(NotViewReason::Unwritable);
     }
-    let function = pull_function(input, map)?;
-    let pulled = Placement::new(&map.result, input.elements(), function, input.storage());
-    if let Some(spelling) = renamed {
-        return Ok(Layout::from_parts(pulled, spelling));
+    let function = propagated_function(input, map)?;
+    let propagated = Placement::new(&map.result, input.elements(), function, input.storage());
+    if let Some(notation) = renamed {
+        return Ok(Layout::from_parts(propagated, notation));
     }
     if same {
         return Ok(input.clone());
@@ -78,5 +78,5 @@ fn pull_layout(input: &Layout, map: &ViewMap) -> Result<Layout, NotViewReason> {
     if !input.splits().is_empty() {
         return Err(NotViewReason::Split);
     }
-    Layout::written(pulled, Some(input.spelling())).map_err(NotViewReason::Unwritable)
+    Layout::written(propagated, Some(input.notation())).map_err(NotViewReason::Unwritable)
 }

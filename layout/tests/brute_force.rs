@@ -6,7 +6,7 @@
 mod support;
 
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, Notation, Spelling, ViewMap, deduce, is_view, pull};
+use optc_layout::{Layout, Notation, NotationKind, ViewMap, deduce, is_view, propagate};
 use support::{Case, Rng, random_case, random_shape};
 
 /// Cases a test runs, more when asked for.
@@ -50,7 +50,7 @@ fn check_text(layout: &Layout) {
         .iter()
         .map(|size| format!("{size}x"))
         .collect();
-    let encoding = layout.spelling().to_string();
+    let encoding = layout.notation().to_string();
     let comma = if encoding.is_empty() {
         String::new()
     } else {
@@ -63,7 +63,7 @@ fn check_text(layout: &Layout) {
     assert!(again.same_function(layout), "{text}");
     assert_eq!(table(&again), table(layout), "{text}");
     assert_eq!(again.positions(), layout.positions(), "{text}");
-    assert_eq!(again.spelling(), layout.spelling(), "{text}");
+    assert_eq!(again.notation(), layout.notation(), "{text}");
 }
 
 #[test]
@@ -95,20 +95,20 @@ fn positions_and_their_inverse() {
 }
 
 #[test]
-fn other_notations_and_pieces() {
+fn other_notations_and_modes() {
     let mut rng = Rng::new(2);
     for _ in 0..cases(4000) {
         let shape = random_shape(&mut rng, 6, 12, 3000);
         let case = random_case(&mut rng, &shape);
         let layout = parsed(&case);
-        for &notation in Notation::ALL {
-            match layout.respell(notation) {
+        for &notation in NotationKind::ALL {
+            match layout.convert(notation) {
                 Ok(other) => {
                     assert!(other.same_function(&layout), "{} {notation:?}", case.text);
                     check_text(&other);
                 }
                 Err(error) => assert!(
-                    notation != Notation::Digits
+                    notation != NotationKind::Digits
                         || case.strided
                         || error.to_string().contains("across the padding")
                         || (case.text.contains('*') && error.to_string().contains("strides")),
@@ -117,20 +117,15 @@ fn other_notations_and_pieces() {
                 ),
             }
         }
-        let Some(pieces) = layout.pieces() else {
+        let Some(modes) = layout.modes() else {
             continue;
         };
-        let again = Layout::from_pieces(&shape, 8, &pieces)
-            .unwrap_or_else(|error| panic!("{}: {error} {pieces:?}", case.text));
-        assert_eq!(table(&again), case.table, "{} {pieces:?}", case.text);
-        assert_eq!(
-            again.positions(),
-            case.positions,
-            "{} {pieces:?}",
-            case.text
-        );
+        let again = Layout::from_modes(&shape, 8, &modes)
+            .unwrap_or_else(|error| panic!("{}: {error} {modes:?}", case.text));
+        assert_eq!(table(&again), case.table, "{} {modes:?}", case.text);
+        assert_eq!(again.positions(), case.positions, "{} {modes:?}", case.text);
         check_text(&again);
-        let values = pieces.iter().map(|piece| piece.extent).product::<u64>();
+        let values = modes.iter().map(|mode| mode.extent).product::<u64>();
         assert!(
             case.table.is_empty() || values == case.positions,
             "{}",
@@ -144,25 +139,25 @@ fn other_notations_and_pieces() {
 #[test]
 fn notations_read_what_they_write_and_lead_back() {
     let mut rng = Rng::new(23);
-    let mut written = vec![0; Notation::ALL.len()];
-    let mut back = vec![0; Notation::ALL.len()];
+    let mut written = vec![0; NotationKind::ALL.len()];
+    let mut back = vec![0; NotationKind::ALL.len()];
     for _ in 0..cases(2000) {
         let shape = random_shape(&mut rng, 5, 12, 2000);
         let case = random_case(&mut rng, &shape);
         let layout = parsed(&case);
-        for (place, &notation) in Notation::ALL.iter().enumerate() {
-            let Ok(own) = layout.respell(notation) else {
+        for (place, &notation) in NotationKind::ALL.iter().enumerate() {
+            let Ok(own) = layout.convert(notation) else {
                 continue;
             };
             written[place] += 1;
-            assert_eq!(own.spelling().kind(), Some(notation), "{}", case.text);
-            let read = Spelling::from_fields(&own.spelling().fields(), shape.len());
-            assert_eq!(read.as_ref(), Ok(own.spelling()), "{}", case.text);
-            let read = Layout::new(own.spelling().clone(), &shape, 8);
+            assert_eq!(own.notation().kind(), Some(notation), "{}", case.text);
+            let read = Notation::from_fields(&own.notation().fields(), shape.len());
+            assert_eq!(read.as_ref(), Ok(own.notation()), "{}", case.text);
+            let read = Layout::new(own.notation().clone(), &shape, 8);
             let same = read.is_ok_and(|read| table(&read) == case.table);
-            assert!(same, "{} as {}", case.text, own.spelling());
-            for other in Notation::ALL.iter().filter(|&&other| other != notation) {
-                let Ok(again) = own.respell(*other).and_then(|o| o.respell(notation)) else {
+            assert!(same, "{} as {}", case.text, own.notation());
+            for other in NotationKind::ALL.iter().filter(|&&other| other != notation) {
+                let Ok(again) = own.convert(*other).and_then(|o| o.convert(notation)) else {
                     continue;
                 };
                 back[place] += 1;
@@ -170,7 +165,7 @@ fn notations_read_what_they_write_and_lead_back() {
             }
         }
     }
-    for (place, notation) in Notation::ALL.iter().enumerate() {
+    for (place, notation) in NotationKind::ALL.iter().enumerate() {
         let (name, few) = (notation.name(), cases(2000) / 20);
         assert!(
             few < written[place] && few < back[place],
@@ -271,9 +266,9 @@ fn map_table(operand: &[u64], map: &ViewMap) -> Vec<u64> {
 }
 
 #[test]
-fn view_and_pull() {
+fn view_and_propagate() {
     let mut rng = Rng::new(4);
-    let (mut pulled_count, mut views) = (0, 0);
+    let (mut propagated_count, mut views) = (0, 0);
     for _ in 0..cases(12_000) {
         let shape = random_shape(&mut rng, 6, 12, 400);
         let case = random_case(&mut rng, &shape);
@@ -298,20 +293,25 @@ fn view_and_pull() {
             random.text
         );
         views += u32::from(expected);
-        match pull(&input, &map) {
-            Ok(pulled) => {
-                pulled_count += 1;
-                assert_eq!(table(&pulled), moved, "{} {map:?}", case.text);
-                assert_eq!(pulled.positions(), case.positions, "{} {map:?}", case.text);
-                check_text(&pulled);
+        match propagate(&input, &map) {
+            Ok(propagated) => {
+                propagated_count += 1;
+                assert_eq!(table(&propagated), moved, "{} {map:?}", case.text);
+                assert_eq!(
+                    propagated.positions(),
+                    case.positions,
+                    "{} {map:?}",
+                    case.text
+                );
+                check_text(&propagated);
                 assert!(
-                    is_view(&input, &map, &pulled).is_ok(),
+                    is_view(&input, &map, &propagated).is_ok(),
                     "{} {map:?}",
                     case.text
                 );
                 let back = map.inverse(&shape).expect("the map fits");
                 assert!(
-                    is_view(&pulled, &back, &input).is_ok(),
+                    is_view(&propagated, &back, &input).is_ok(),
                     "{} {map:?}",
                     case.text
                 );
@@ -319,7 +319,7 @@ fn view_and_pull() {
             Err(_) => assert!(!expected || 1 < moved.len(), "{} {map:?}", case.text),
         }
     }
-    assert!(0 < pulled_count && 0 < views);
+    assert!(0 < propagated_count && 0 < views);
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn deduce_finds_the_map() {
         let case = random_case(&mut rng, &shape);
         let input = parsed(&case);
         let map = random_map(&mut rng, &shape);
-        let Ok(output) = pull(&input, &map) else {
+        let Ok(output) = propagate(&input, &map) else {
             continue;
         };
         match deduce(&input, &output) {

@@ -4,7 +4,7 @@ mod support;
 
 use optc_layout::cute::{CuteError, CuteLayout, CuteMode};
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, Notation};
+use optc_layout::{Layout, NotationKind};
 use support::{Rng, random_case, random_shape};
 
 fn cute(text: &str) -> CuteLayout {
@@ -77,7 +77,7 @@ fn tensors_in_modes() {
         "((2,4,2),(128,2)):((1,256,2048),(2,1024))",
     );
     assert_eq!(
-        layout("(4,8):(1,4)").spelling().to_string(),
+        layout("(4,8):(1,4)").notation().to_string(),
         "order = [1, 0]"
     );
     assert_eq!(
@@ -145,8 +145,8 @@ fn every_expressible_layout_goes_and_comes() {
             .unwrap_or_else(|error| panic!("{cute}: {error}"));
         assert!(back.same_function(&layout), "{} {cute}", case.text);
         if !case.strided {
-            for notation in [Notation::Digits, Notation::Block, Notation::Xla] {
-                let Ok(other) = layout.respell(notation) else {
+            for notation in [NotationKind::Digits, NotationKind::Block, NotationKind::Xla] {
+                let Ok(other) = layout.convert(notation) else {
                     continue;
                 };
                 assert_eq!(CuteLayout::from_layout(&other), Ok(cute.clone()));

@@ -1,7 +1,7 @@
 //! Any text and any numbers give a layout or an error, never a panic.
 
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Field, Layout, Notation, Piece, Spelling, ViewMap, is_view, pull};
+use optc_layout::{Field, Layout, Mode, Notation, NotationKind, ViewMap, is_view, propagate};
 use proptest::prelude::*;
 
 /// Asks a layout everything.
@@ -12,7 +12,7 @@ fn exercise(layout: &Layout, perm: &[usize]) {
         layout.function_hash(),
         layout.is_row_major(),
     );
-    let _ = (layout.spelling_hint(), layout.spelling().to_string());
+    let _ = (layout.notation_hint(), layout.notation().to_string());
     let last: Vec<u64> = shape.iter().map(|size| size.saturating_sub(1)).collect();
     let p = layout.index(&last);
     let _ = p.and_then(|p| layout.element_at(p));
@@ -21,11 +21,11 @@ fn exercise(layout: &Layout, perm: &[usize]) {
         layout.index(&[]),
         layout.element_at(0),
     );
-    for &notation in Notation::ALL {
-        let _ = layout.respell(notation);
+    for &notation in NotationKind::ALL {
+        let _ = layout.convert(notation);
     }
-    if let Some(pieces) = layout.pieces() {
-        let _ = Layout::from_pieces(&shape, 8, &pieces);
+    if let Some(modes) = layout.modes() {
+        let _ = Layout::from_modes(&shape, 8, &modes);
     }
     let flat = ViewMap::reshape(&[layout.elements()]);
     let map = ViewMap {
@@ -37,8 +37,8 @@ fn exercise(layout: &Layout, perm: &[usize]) {
             .collect(),
     };
     for map in [flat, map] {
-        if let Ok(pulled) = pull(layout, &map) {
-            assert!(is_view(layout, &map, &pulled).is_ok());
+        if let Ok(propagated) = propagate(layout, &map) {
+            assert!(is_view(layout, &map, &propagated).is_ok());
         }
         let _ = is_view(layout, &map, layout);
         let _ = map.then(&shape, &map);
@@ -144,10 +144,10 @@ proptest! {
         shape in prop::collection::vec(size(), 0..4),
         bits in prop_oneof![Just(8u32), any::<u32>()],
     ) {
-        if let Ok(spelling) = Spelling::from_fields(&fields, shape.len()) {
-            let again = Spelling::from_fields(&spelling.fields(), shape.len());
-            prop_assert_eq!(again.as_ref(), Ok(&spelling));
-            if let Ok(layout) = Layout::new(spelling, &shape, bits) {
+        if let Ok(notation) = Notation::from_fields(&fields, shape.len()) {
+            let again = Notation::from_fields(&notation.fields(), shape.len());
+            prop_assert_eq!(again.as_ref(), Ok(&notation));
+            if let Ok(layout) = Layout::new(notation, &shape, bits) {
                 exercise(&layout, &(0..shape.len()).rev().collect::<Vec<_>>());
             }
         }
@@ -158,21 +158,21 @@ proptest! {
         let layout = Layout::row_major(&shape, 32);
         let rev: Vec<usize> = (0..shape.len()).rev().collect();
         let map = ViewMap { shape: None, perm: Some(rev.clone()), result: shape.iter().rev().copied().collect() };
-        let _ = (pull(&layout, &map), is_view(&layout, &map, &layout), map.then(&shape, &map));
-        let _ = (layout.pieces(), layout.function_hash(), layout.element_at(5), layout.bytes());
-        let _ = (layout.respell(Notation::Strided), layout.respell(Notation::Digits));
+        let _ = (propagate(&layout, &map), is_view(&layout, &map, &layout), map.then(&shape, &map));
+        let _ = (layout.modes(), layout.function_hash(), layout.element_at(5), layout.bytes());
+        let _ = (layout.convert(NotationKind::Strided), layout.convert(NotationKind::Digits));
         let _ = Layout::from_order(&shape, 8, &rev);
     }
 
     #[test]
-    fn pieces(
+    fn modes(
         shape in prop::collection::vec(size(), 0..3),
         list in prop::collection::vec((0..3usize, size(), size(), size()), 0..4),
     ) {
-        let piece = |&(dim, div, count, extent): &(usize, u64, u64, u64)| Piece { dim, div, count, extent };
-        let pieces: Vec<Piece> = list.iter().map(piece).collect();
-        if let Ok(layout) = Layout::from_pieces(&shape, 8, &pieces) {
-            let _ = (layout.pieces(), layout.function_hash());
+        let mode = |&(dim, div, count, extent): &(usize, u64, u64, u64)| Mode { dim, div, count, extent };
+        let modes: Vec<Mode> = list.iter().map(mode).collect();
+        if let Ok(layout) = Layout::from_modes(&shape, 8, &modes) {
+            let _ = (layout.modes(), layout.function_hash());
         }
     }
 }

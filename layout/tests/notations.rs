@@ -1,7 +1,7 @@
 //! What each notation reads, prints and refuses.
 
 use optc_layout::notation::parse_tensor;
-use optc_layout::{Layout, Notation, ViewMap, is_view, pull};
+use optc_layout::{Layout, NotationKind, ViewMap, is_view, propagate};
 
 fn layout(text: &str) -> Layout {
     parse_tensor(text)
@@ -11,21 +11,21 @@ fn layout(text: &str) -> Layout {
 
 #[track_caller]
 fn reads(text: &str, canonical: &str) {
-    assert_eq!(layout(text).spelling().to_string(), canonical, "{text}");
+    assert_eq!(layout(text).notation().to_string(), canonical, "{text}");
 }
 
 #[track_caller]
 fn refuses(text: &str, message: &str) {
     match parse_tensor(text) {
-        Ok(tensor) => panic!("{text} reads as {}", tensor.layout.spelling()),
+        Ok(tensor) => panic!("{text} reads as {}", tensor.layout.notation()),
         Err(error) => assert_eq!(error.to_string(), message, "{text}"),
     }
 }
 
 #[track_caller]
-fn respells(text: &str, notation: Notation, wanted: &str) {
-    let got = match layout(text).respell(notation) {
-        Ok(other) => other.spelling().to_string(),
+fn converts(text: &str, notation: NotationKind, wanted: &str) {
+    let got = match layout(text).convert(notation) {
+        Ok(other) => other.notation().to_string(),
         Err(error) => error.to_string(),
     };
     assert_eq!(got, wanted, "{text}");
@@ -152,68 +152,69 @@ fn digits_are_a_bijection() {
 fn one_function_in_other_notations() {
     let tiled = "tensor<20x300xf32, {xla = \"1,0:T(8,128)(2,1)\"}>";
     // An inner tile cuts a dimension that the outer ones do not: one block.
-    respells(
+    converts(
         "tensor<5x1x8x7xf32, {xla = \"3,0,2,1:T(4,2)(2,1)(5,1,1,1,1,1,1,1)\"}>",
-        Notation::Block,
+        NotationKind::Block,
         "block = \"2N2C2N5H\", order = [1, 2, 0, 3]",
     );
-    respells(
+    converts(
         tiled,
-        Notation::Block,
+        NotationKind::Block,
         "block = \"8H128W|2H1W\", order = [0, 1]",
     );
-    respells(
+    converts(
         tiled,
-        Notation::Digits,
+        NotationKind::Digits,
         "digits = \"3:d0/8 3:d1/128 4:d0/2 128:d1 2:d0\"",
     );
-    respells(
+    converts(
         tiled,
-        Notation::Strided,
+        NotationKind::Strided,
         "strided notation cannot express this layout: d1 is not one run with a constant stride",
     );
-    respells(
+    converts(
         "tensor<16xf32, {block = \"8W|3W\"}>",
-        Notation::Digits,
+        NotationKind::Digits,
         "digits = \"2:d0/8 9:d0%8\"",
     );
-    respells(
+    converts(
         "tensor<16xf32, {block = \"8W|3W\"}>",
-        Notation::Xla,
+        NotationKind::Xla,
         "xla = \"0:T(8)(3)\"",
     );
     let blocked = "tensor<20x300xf32, {block = \"8H128W|2H1W\", order = [0, 1]}>";
-    respells(blocked, Notation::Xla, "xla = \"1,0:T(8,128)(2,1)\"");
+    converts(blocked, NotationKind::Xla, "xla = \"1,0:T(8,128)(2,1)\"");
     let flat = "tensor<32x128xf32, {block = \"128W\", order = [0, 1]}>";
-    respells(flat, Notation::Strided, "strides = [128, 1]");
+    converts(flat, NotationKind::Strided, "strides = [128, 1]");
 }
 
 #[test]
-fn pulled_layouts_keep_their_spelling() {
+fn propagated_layouts_keep_their_notation() {
     let x = layout("tensor<128x128xsi8, {block = \"128W\", order = [0, 1]}>");
-    let split = pull(&x, &ViewMap::reshape(&[4, 32, 128])).expect("a reshape of a dense value");
+    let split =
+        propagate(&x, &ViewMap::reshape(&[4, 32, 128])).expect("a reshape of a dense value");
     assert_eq!(
-        split.spelling().to_string(),
+        split.notation().to_string(),
         "block = \"128C\", order = [0, 1, 2]"
     );
     let map = ViewMap::transpose(split.shape(), &[1, 0, 2]).expect("a permutation");
-    let moved = pull(&split, &map).expect("a transpose");
+    let moved = propagate(&split, &map).expect("a transpose");
     assert_eq!(
-        moved.spelling().to_string(),
+        moved.notation().to_string(),
         "block = \"128C\", order = [1, 0, 2]"
     );
     let columns = Layout::from_order(&[4, 32], 8, &[1, 0]).expect("an order");
-    let flat = pull(&columns, &ViewMap::reshape(&[128])).expect("a reshape");
-    assert_eq!(flat.spelling().to_string(), "digits = \"32:d0 4:d0/32\"");
+    let flat = propagate(&columns, &ViewMap::reshape(&[128])).expect("a reshape");
+    assert_eq!(flat.notation().to_string(), "digits = \"32:d0 4:d0/32\"");
     let tail = layout("tensor<12xsi8, {block = \"5W\"}>");
     let map = ViewMap {
         shape: Some(vec![3, 4]),
         perm: Some(vec![1, 0]),
         result: vec![4, 3],
     };
-    let moved = pull(&tail, &map).expect("padding at the end stays there");
+    let moved = propagate(&tail, &map).expect("padding at the end stays there");
     assert_eq!(
-        moved.spelling().to_string(),
+        moved.notation().to_string(),
         "digits = \"3:d1 4:d0\", tail = 15"
     );
 }
@@ -269,12 +270,14 @@ fn tiles_over_merged_dimensions_come_back_from_digits() {
                 .layout
         };
         let layout = parse(&format!("xla = \"{tiles}\""));
-        let digits = layout.respell(Notation::Digits).expect("digits write it");
-        let digits = parse(&digits.spelling().to_string());
-        let back = digits.respell(Notation::Xla).expect("tiles write it");
+        let digits = layout
+            .convert(NotationKind::Digits)
+            .expect("digits write it");
+        let digits = parse(&digits.notation().to_string());
+        let back = digits.convert(NotationKind::Xla).expect("tiles write it");
         assert!(back.same_function(&layout), "{tiles}");
         assert_eq!(
-            back.spelling().to_string(),
+            back.notation().to_string(),
             format!("xla = \"{wanted}\""),
             "{tiles}"
         );
@@ -295,15 +298,17 @@ fn repeated_tiles_sort_digits() {
     for text in cases {
         let layout = layout(text);
         let tiles = layout
-            .respell(Notation::Xla)
+            .convert(NotationKind::Xla)
             .unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert!(tiles.same_function(&layout), "{text}: {}", tiles.spelling());
-        let back = tiles.respell(Notation::Digits).expect("digits write it");
+        assert!(tiles.same_function(&layout), "{text}: {}", tiles.notation());
+        let back = tiles
+            .convert(NotationKind::Digits)
+            .expect("digits write it");
         assert!(back.same_function(&layout), "{text}");
     }
-    respells(
+    converts(
         "tensor<4x6xsi8, {strides = [13, 2]}>",
-        Notation::Xla,
+        NotationKind::Xla,
         "xla notation cannot express this layout: its strides do not divide one another",
     );
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use optc_layout::notation::{TensorText, parse_tensor};
-use optc_layout::{Layout, Spelling, ViewMap, XlaShape, deduce, is_view, pull};
+use optc_layout::{Layout, Notation, ViewMap, XlaShape, deduce, is_view, propagate};
 use serde_json::Value;
 
 fn rows(name: &str) -> Vec<Value> {
@@ -81,9 +81,9 @@ fn view() {
         };
         let expected = row["expected"].as_bool().expect("a decision");
         assert_eq!(is_view(&input, &map, &output).is_ok(), expected, "{row}");
-        if let Ok(pulled) = pull(&input, &map) {
-            assert!(is_view(&input, &map, &pulled).is_ok(), "{row}");
-            assert_eq!(pulled.same_function(&output), expected, "{row}");
+        if let Ok(propagated) = propagate(&input, &map) {
+            assert!(is_view(&input, &map, &propagated).is_ok(), "{row}");
+            assert_eq!(propagated.same_function(&output), expected, "{row}");
         }
     }
 }
@@ -108,7 +108,7 @@ fn linear_index() {
             row["num_positions"].as_u64(),
             "{row}"
         );
-        let Spelling::Xla(xla) = layout.spelling() else {
+        let Notation::Xla(xla) = layout.notation() else {
             panic!("{row}");
         };
         let extents = xla.physical_shape(layout.shape()).expect("the extents fit");

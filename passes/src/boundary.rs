@@ -12,6 +12,6 @@ pub struct Boundary {
     pub free: Vec<String>,
     /// `--pin-boundary`: also the boundary of a bare-op file keeps its layouts.
     pub pin_bare: bool,
-    /// `--pin x='{…}'`: the layout of a port, as its encoding's spelling.
-    pub pins: IndexMap<String, optc_layout::Spelling>,
+    /// `--pin x='{…}'`: the layout of a port, as its encoding's notation.
+    pub pins: IndexMap<String, optc_layout::Notation>,
 }

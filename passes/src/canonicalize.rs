@@ -560,7 +560,7 @@ fn pad_nothing(site: Site<'_>) -> Result<Plan, Refusal> {
 fn reshape_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let inner = site.producer::<Reshape>(0)?;
     ensure(
-        tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor,
+        tensor(&site, site.operand(0)?)?.notation == optc_layout::Notation::RowMajor,
         "the value between has a layout",
     )?;
     let x = inner.operand(0)?;
@@ -603,7 +603,7 @@ fn transpose_identity(site: Site<'_>) -> Result<Plan, Refusal> {
 fn transpose_compose(site: Site<'_>) -> Result<Plan, Refusal> {
     let inner = site.producer::<Transpose>(0)?;
     ensure(
-        tensor(&site, site.operand(0)?)?.spelling == optc_layout::Spelling::RowMajor,
+        tensor(&site, site.operand(0)?)?.notation == optc_layout::Notation::RowMajor,
         "the value between has a layout",
     )?;
     let (p, q) = (perm_of(&inner)?, perm_of(&site)?);

@@ -114,8 +114,8 @@ fn what_a_pipeline_text_may_not_say() {
 fn a_pin_that_does_not_fit_is_refused() {
     let mut cx = context();
     let fields = [("order".to_owned(), optc_layout::Field::Ints(vec![0, 2, 1]))];
-    let spelling = optc_layout::Spelling::from_fields(&fields, 3).expect("of rank 3");
-    cx.boundary.pins.insert("x".to_owned(), spelling);
+    let notation = optc_layout::Notation::from_fields(&fields, 3).expect("of rank 3");
+    cx.boundary.pins.insert("x".to_owned(), notation);
     assert_eq!(
         codes(&fold(&mut cx, "view-fold").unwrap_err()),
         ["pin-layout"]

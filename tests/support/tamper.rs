@@ -174,7 +174,7 @@ impl Tamper<'_> {
         let Ok(layout) = Layout::from_order(&shape, ty.dtype.bits(), &order) else {
             return;
         };
-        let changed = ty.with_spelling(layout.spelling().clone());
+        let changed = ty.with_notation(layout.notation().clone());
         let name = self.old().ops[op].name.clone();
         self.push(format!("layout of {result} of {name}"), |f| {
             f.values[result].ty = changed.into()

@@ -97,7 +97,7 @@ fn ty(ty: &Type) -> Json {
                 "text": text,
                 "shape": dims.collect::<Vec<_>>(),
                 "element": tensor.dtype.to_string(),
-                "layout": tensor.spelling.to_string(),
+                "layout": tensor.notation.to_string(),
             })
         }
         Type::Scalar(_) | Type::Other(_) => json!({ "text": text }),

@@ -79,11 +79,11 @@ pub mod ops {
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
 pub mod layout {
     pub use optc_layout::{
-        Axes, BlockSpelling, Cause, DigitOp, DigitText, DigitsSpelling, DrawError, Drawing,
-        ExplainError, Explanation, Factor, Field, Layout, LayoutError, NotView, NotViewReason,
-        Notation, Piece, Rearrangement, Side, Spelling, SplitConfig, StridedSpelling, TileDim,
-        ViewMap, ViewMapError, XlaArray, XlaDim, XlaShape, XlaSpelling, XlaType, deduce, dimension,
-        explain, is_view, pull, true_rank, xla_letters,
+        Axes, BlockNotation, Cause, DigitOp, DigitText, DigitsNotation, DrawError, Drawing,
+        ExplainError, Explanation, Factor, Field, Layout, LayoutError, Mode, NotView,
+        NotViewReason, Notation, NotationKind, Rearrangement, Side, SplitConfig, StridedNotation,
+        TileDim, ViewMap, ViewMapError, XlaArray, XlaDim, XlaNotation, XlaShape, XlaType, deduce,
+        dimension, explain, is_view, propagate, true_rank, xla_letters,
     };
     pub use optc_layout::{cute, notation};
 }

@@ -6,7 +6,7 @@ use crate::format::Format;
 use crate::input::read_text;
 use crate::program::Program;
 use optc_ir::{Diagnostic, Registry, Span, TensorType};
-use optc_layout::Spelling;
+use optc_layout::Notation;
 use optc_target::{Target, TargetError};
 use std::path::Path;
 
@@ -84,7 +84,7 @@ fn has_tiles(program: &Program) -> bool {
     let Some(entry) = program.entry() else {
         return false;
     };
-    let tiled = |ty: &TensorType| matches!(&ty.spelling, Spelling::Xla(layout) if !layout.tiles().is_empty());
+    let tiled = |ty: &TensorType| matches!(&ty.notation, Notation::Xla(layout) if !layout.tiles().is_empty());
     let values = entry.args.iter().chain(&entry.results);
     values.filter_map(|&v| entry.ty(v).as_tensor()).any(tiled)
 }

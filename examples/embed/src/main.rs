@@ -74,7 +74,7 @@ fn walk(program: &Program) -> Vec<(String, String)> {
         for &op in &func.body {
             let data = &func.ops[op];
             let ty = data.results.first().and_then(|&v| func.ty(v).as_tensor());
-            let layout = ty.map(|t| t.spelling.to_string()).filter(|s| !s.is_empty());
+            let layout = ty.map(|t| t.notation.to_string()).filter(|s| !s.is_empty());
             found.push((
                 data.name.to_string(),
                 layout.unwrap_or_else(|| "row-major".to_owned()),

@@ -219,7 +219,7 @@ fn tiles(path: &Path, module: &HloModule, counts: &mut Counts, lines: &mut Vec<S
     let tiled = leaves
         .iter()
         .filter_map(|s| s.as_array())
-        .any(|a| !a.spelling_or_default().tiles().is_empty());
+        .any(|a| !a.notation_or_default().tiles().is_empty());
     let stem = path
         .file_stem()
         .map(|s| s.to_string_lossy().into_owned())
@@ -233,10 +233,10 @@ fn tiles(path: &Path, module: &HloModule, counts: &mut Counts, lines: &mut Vec<S
         let Some((array, ty)) = leaf.as_array().and_then(|a| Some((a, tensor_type(a)?))) else {
             continue;
         };
-        let spelling = array.spelling_or_default();
-        let text = spelling.in_space(0).with_element_bits(0).to_string();
+        let notation = array.notation_or_default();
+        let text = notation.in_space(0).with_element_bits(0).to_string();
         let stated = text.split_once(':').map_or("", |(_, tiles)| tiles);
-        let order = spelling.minor_to_major().iter().rev();
+        let order = notation.minor_to_major().iter().rev();
         let physical: Vec<u64> = order.filter_map(|&d| ty.dims.get(d)?.fixed()).collect();
         let found = optc_target::tiles_text(&target.tiles(ty.dtype.bits(), &physical));
         if found == stated {

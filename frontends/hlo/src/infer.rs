@@ -136,7 +136,7 @@ fn plain(element: XlaType, dims: Vec<XlaDim>) -> XlaShape {
     XlaShape::Array(XlaArray {
         element,
         dims,
-        spelling: None,
+        notation: None,
     })
 }
 

@@ -287,11 +287,11 @@ impl Printer<'_> {
 fn printed_shape(made: &Instruction) -> String {
     if made.opcode == "constant"
         && let XlaShape::Array(array) = &*made.shape
-        && let Some(spelling) = &array.spelling
+        && let Some(notation) = &array.notation
     {
-        let spelling = Some(spelling.with_element_bits(0));
+        let notation = Some(notation.with_element_bits(0));
         let array = array.clone();
-        return XlaArray { spelling, ..array }.to_string();
+        return XlaArray { notation, ..array }.to_string();
     }
     made.shape.to_string()
 }

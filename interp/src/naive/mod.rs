@@ -118,7 +118,7 @@ pub(crate) struct Physical {
 
 impl Physical {
     fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Rc<IndexTable>, OpFailure> {
-        let key = (ty.spelling.to_string(), shape.to_vec());
+        let key = (ty.notation.to_string(), shape.to_vec());
         if let Some(table) = self.tables.get(&key) {
             return Ok(Rc::clone(table));
         }

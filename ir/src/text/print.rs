@@ -8,7 +8,7 @@ use crate::module::{Func, Loc, Module, Op, Port, Value};
 use crate::tensor::storage_bytes;
 use crate::types::{DType, Dim, Sign, TensorType, Type};
 use indexmap::{IndexMap, IndexSet};
-use optc_layout::{Field, Spelling};
+use optc_layout::{Field, Notation};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -357,14 +357,14 @@ impl Printer {
         }
         self.number(ty.dtype);
         let symbols = ty.dims.iter().any(|d| matches!(d, Dim::Symbol(_)));
-        if ty.spelling != Spelling::RowMajor || symbols {
+        if ty.notation != Notation::RowMajor || symbols {
             self.encoding(ty, symbols);
         }
         self.put(">");
     }
 
     fn encoding(&mut self, ty: &TensorType, symbols: bool) {
-        let mut fields = ty.spelling.fields();
+        let mut fields = ty.notation.fields();
         fields.sort_by(|a, b| a.0.cmp(&b.0));
         let before = fields.partition_point(|(key, _)| key.as_str() < "dims");
         if fields.is_empty() && !symbols {

@@ -5,7 +5,7 @@ use super::parser::{Fail, PResult, Parser};
 use super::print::{is_function, print_type};
 use crate::span::Span;
 use crate::types::{DType, Dim, TensorType, Type};
-use optc_layout::{Field, Layout, LayoutError, Spelling};
+use optc_layout::{Field, Layout, LayoutError, Notation};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -203,7 +203,7 @@ impl<'s> Parser<'s> {
             return Ok(Type::from(ty));
         }
         let open = self.span(start, start + "tensor<".len());
-        let what = if ty.spelling == Spelling::RowMajor {
+        let what = if ty.notation == Notation::RowMajor {
             "`>` or `,`"
         } else {
             "`>`"
@@ -544,9 +544,9 @@ impl<'s> Parser<'s> {
             return Ok(());
         }
         let refuse = |error: LayoutError| layout_refused(&error, &places, span);
-        ty.spelling = Spelling::from_fields(&fields, ty.rank()).map_err(refuse)?;
+        ty.notation = Notation::from_fields(&fields, ty.rank()).map_err(refuse)?;
         if let Some(shape) = ty.shape() {
-            Layout::new(ty.spelling.clone(), &shape, ty.dtype.bits()).map_err(refuse)?;
+            Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).map_err(refuse)?;
         }
         Ok(())
     }
@@ -691,7 +691,7 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
     }
 }
 
-/// Whether both are the same type: equal, or equal but for two spellings of one layout.
+/// Whether both are the same type: equal, or equal but for two notations of one layout.
 pub(crate) fn same_type(a: &Type, b: &Type) -> bool {
     if let (Type::Tensor(x), Type::Tensor(y)) = (a, b) {
         if Arc::ptr_eq(x, y) {
@@ -700,7 +700,7 @@ pub(crate) fn same_type(a: &Type, b: &Type) -> bool {
         if x.dims != y.dims || x.dtype != y.dtype {
             return false;
         }
-        if x.spelling == y.spelling {
+        if x.notation == y.notation {
             return true;
         }
         return match (x.layout(), y.layout()) {

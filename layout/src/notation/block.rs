@@ -4,14 +4,14 @@ use crate::build::{Builder, Steps};
 use crate::error::LayoutError;
 use crate::function::Function;
 use crate::map::Renaming;
+use crate::modes::Mode;
 use crate::notation::fields::{Field, Fields, as_ints, permutation, syntax};
 use crate::notation::written::{Factor, Hints, Notate, Rules, Written, expect_rank};
-use crate::pieces::Piece;
 use crate::placement::{Placement, Storage};
 
 /// The block/order notation, checked against a rank but not against a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct BlockSpelling {
+pub struct BlockNotation {
     /// Names of the dimensions, one letter each, where the text gives them.
     pub(crate) axes: Option<String>,
     /// Whether dimensions are written by number.
@@ -24,7 +24,7 @@ pub struct BlockSpelling {
     pub(crate) inner_orders: Vec<Vec<usize>>,
 }
 
-impl BlockSpelling {
+impl BlockNotation {
     /// A grid order with at most one level of inner factors, all by the default names.
     pub(crate) fn simple(order: Vec<usize>, factors: Vec<Factor>) -> Self {
         let levels = if factors.is_empty() {
@@ -61,7 +61,7 @@ impl BlockSpelling {
         Ok(())
     }
 
-    /// A dimension's name in this spelling: its letter, or `d` and its number.
+    /// A dimension's name in this notation: its letter, or `d` and its number.
     #[must_use]
     pub fn axis_name(&self, dim: usize) -> String {
         let letters = self.axes.as_deref().or(default_axes(self.order.len()));
@@ -103,22 +103,22 @@ impl BlockSpelling {
         if placement.elements() == 0 {
             return Ok(Self::simple((0..shape.len()).collect(), Vec::new()));
         }
-        let pieces = placement
-            .pieces()
-            .ok_or_else(|| Self::refuse(no_pieces(placement)))?;
-        if let Some(order) = whole_order(shape, &pieces) {
+        let modes = placement
+            .modes()
+            .ok_or_else(|| Self::refuse(no_modes(placement)))?;
+        if let Some(order) = whole_order(shape, &modes) {
             return Ok(Self::simple(order, Vec::new()));
         }
-        let found = (0..=pieces.len())
+        let found = (0..=modes.len())
             .rev()
-            .find_map(|grid| block_at(shape, &pieces, grid));
+            .find_map(|grid| block_at(shape, &modes, grid));
         found.ok_or_else(|| {
             Self::refuse("its digits are not a grid of dimensions around one block each")
         })
     }
 }
 
-impl Written for BlockSpelling {
+impl Written for BlockNotation {
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = Vec::new();
         if let Some(axes) = &self.axes {
@@ -233,7 +233,7 @@ impl Written for BlockSpelling {
     }
 }
 
-impl Notate for BlockSpelling {
+impl Notate for BlockNotation {
     const RULES: Rules = Rules {
         name: "block",
         summary: "Blocks and their order",
@@ -291,7 +291,7 @@ impl Notate for BlockSpelling {
             return None;
         };
         let shape = placement.shape();
-        let order = whole_order(shape, &placement.pieces()?)?;
+        let order = whole_order(shape, &placement.modes()?)?;
         let dim = order.iter().rev().copied().find(|&dim| 1 < shape[dim])?;
         // The innermost dimension in one block, or in several with nothing in between.
         let same = shape[dim].is_multiple_of(extent);
@@ -500,18 +500,17 @@ impl BlockText<'_> {
     }
 }
 
-/// The order of the dimensions, if each is one dense piece. Dimensions of size 1 stand before the
+/// The order of the dimensions, if each is one dense mode. Dimensions of size 1 stand before the
 /// first larger-numbered one.
-fn whole_order(shape: &[u64], pieces: &[Piece]) -> Option<Vec<usize>> {
-    let whole = |piece: &Piece| {
-        piece.div == 1 && piece.count == piece.extent && piece.count == shape[piece.dim]
-    };
-    if !pieces.iter().all(whole) {
+fn whole_order(shape: &[u64], modes: &[Mode]) -> Option<Vec<usize>> {
+    let whole =
+        |mode: &Mode| mode.div == 1 && mode.count == mode.extent && mode.count == shape[mode.dim];
+    if !modes.iter().all(whole) {
         return None;
     }
     Some(with_units(
         shape,
-        pieces.iter().map(|piece| piece.dim).collect(),
+        modes.iter().map(|mode| mode.dim).collect(),
     ))
 }
 
@@ -530,7 +529,7 @@ fn with_units(shape: &[u64], mut order: Vec<usize>) -> Vec<usize> {
 }
 
 /// `4H128W2H` as `8H128W|2H1W`: each dimension once a level, and in both.
-fn nested(block: &BlockSpelling) -> Option<BlockSpelling> {
+fn nested(block: &BlockNotation) -> Option<BlockNotation> {
     let [factors] = &block.levels[..] else {
         return None;
     };
@@ -554,14 +553,14 @@ fn nested(block: &BlockSpelling) -> Option<BlockSpelling> {
         outer.iter().map(whole).collect::<Option<_>>()?,
         inner.iter().copied().chain(units).collect(),
     ];
-    Some(BlockSpelling {
+    Some(BlockNotation {
         levels,
         ..block.clone()
     })
 }
 
-/// Why a layout has no pieces.
-fn no_pieces(placement: &Placement) -> &'static str {
+/// Why a layout has no modes.
+fn no_modes(placement: &Placement) -> &'static str {
     if placement.function().order.is_some() {
         "it cuts across merged dimensions"
     } else if placement.function().offset != 0 {
@@ -571,33 +570,33 @@ fn no_pieces(placement: &Placement) -> &'static str {
     }
 }
 
-/// A block spelling whose grid is the first `grid` pieces.
-fn block_at(shape: &[u64], pieces: &[Piece], grid: usize) -> Option<BlockSpelling> {
-    let (outer, inner) = pieces.split_at(grid);
+/// A block notation whose grid is the first `grid` modes.
+fn block_at(shape: &[u64], modes: &[Mode], grid: usize) -> Option<BlockNotation> {
+    let (outer, inner) = modes.split_at(grid);
     let mut size = vec![1u64; shape.len()];
-    for piece in inner.iter().rev() {
+    for mode in inner.iter().rev() {
         // Inside the block a dimension's digits follow one another, leftmost most significant.
-        if piece.div != size[piece.dim] {
+        if mode.div != size[mode.dim] {
             return None;
         }
-        size[piece.dim] = piece.div.checked_mul(piece.extent)?;
+        size[mode.dim] = mode.div.checked_mul(mode.extent)?;
     }
     let mut order = Vec::with_capacity(shape.len());
-    for piece in outer {
-        let blocks = shape[piece.dim].div_ceil(size[piece.dim]);
-        if order.contains(&piece.dim) || piece.div != size[piece.dim] || piece.extent != blocks {
+    for mode in outer {
+        let blocks = shape[mode.dim].div_ceil(size[mode.dim]);
+        if order.contains(&mode.dim) || mode.div != size[mode.dim] || mode.extent != blocks {
             return None;
         }
-        order.push(piece.dim);
+        order.push(mode.dim);
     }
     let covered = |dim: usize| order.contains(&dim) || shape[dim] <= size[dim];
     if !(0..shape.len()).all(covered) {
         return None;
     }
-    let factor = |piece: &Piece| Factor {
-        extent: piece.extent,
-        dim: piece.dim,
+    let factor = |mode: &Mode| Factor {
+        extent: mode.extent,
+        dim: mode.dim,
     };
     let factors = inner.iter().map(factor).collect();
-    Some(BlockSpelling::simple(with_units(shape, order), factors))
+    Some(BlockNotation::simple(with_units(shape, order), factors))
 }

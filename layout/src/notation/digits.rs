@@ -12,7 +12,7 @@ use crate::placement::{Placement, Storage};
 
 /// The digits notation, checked against a rank but not against a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct DigitsSpelling {
+pub struct DigitsNotation {
     /// Digits, major to minor.
     pub(crate) digits: Vec<DigitText>,
     /// The buffer is padded to a multiple of this many elements.
@@ -65,7 +65,7 @@ impl std::fmt::Display for DigitText {
     }
 }
 
-impl DigitsSpelling {
+impl DigitsNotation {
     pub(crate) fn new(digits: Vec<DigitText>) -> Self {
         Self {
             digits,
@@ -94,29 +94,29 @@ impl DigitsSpelling {
     /// [`LayoutError::Inexpressible`] with the reason.
     pub(crate) fn of_chain(placement: &Placement) -> Result<Self, LayoutError> {
         let storage = placement.storage();
-        let mut spelling = Self::new(Vec::new());
-        spelling.space = storage.space;
-        spelling.element_bits = (storage.bits != storage.type_bits).then_some(storage.bits);
-        spelling.offset = placement.function().offset;
+        let mut notation = Self::new(Vec::new());
+        notation.space = storage.space;
+        notation.element_bits = (storage.bits != storage.type_bits).then_some(storage.bits);
+        notation.offset = placement.function().offset;
         if placement.elements() == 0 {
             let zero = |dim| DigitText {
                 extent: placement.shape()[dim],
                 dims: vec![dim],
                 ops: vec![],
             };
-            spelling.digits = (0..placement.rank()).map(zero).collect();
-            spelling.offset = 0;
-            return Ok(spelling);
+            notation.digits = (0..placement.rank()).map(zero).collect();
+            notation.offset = 0;
+            return Ok(notation);
         }
         let mut loose = loose_digits(placement)?;
         loose.sort_by_key(|digit| std::cmp::Reverse(digit.stride));
         let Some(top) = loose.first() else {
-            unused(placement.positions(), &mut spelling.digits);
-            return Ok(with_size(placement, spelling));
+            unused(placement.positions(), &mut notation.digits);
+            return Ok(with_size(placement, notation));
         };
         let fills = placement.positions().is_multiple_of(top.stride)
             && top.count <= placement.positions() / top.stride
-            && spelling.offset == 0;
+            && notation.offset == 0;
         let extent = if fills {
             placement.positions() / top.stride
         } else {
@@ -133,15 +133,15 @@ impl DigitsSpelling {
                 digit =
                     merged.ok_or_else(|| Self::refuse("its strides do not divide one another"))?;
             }
-            spelling
+            notation
                 .digits
                 .push(digit_text(&digit, above / digit.stride));
             above = digit.stride;
         }
         if 1 < above {
-            unused(above, &mut spelling.digits);
+            unused(above, &mut notation.digits);
         }
-        Ok(with_size(placement, spelling))
+        Ok(with_size(placement, notation))
     }
 
     /// The order of dimensions that the merges follow, major to minor.
@@ -236,7 +236,7 @@ impl DigitsSpelling {
     }
 }
 
-impl Written for DigitsSpelling {
+impl Written for DigitsNotation {
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = vec![("digits", Field::Str(self.text()))];
         let mut put = |key, value: u64, default: u64| {
@@ -289,7 +289,7 @@ impl Written for DigitsSpelling {
     }
 }
 
-impl Notate for DigitsSpelling {
+impl Notate for DigitsNotation {
     const RULES: Rules = Rules {
         name: "digits",
         summary: "Physical digits, the notation that writes every layout",
@@ -595,16 +595,16 @@ fn unused(extent: u64, digits: &mut Vec<DigitText>) {
 }
 
 /// Adds the buffer's size where the digits do not give it.
-fn with_size(placement: &Placement, mut spelling: DigitsSpelling) -> DigitsSpelling {
+fn with_size(placement: &Placement, mut notation: DigitsNotation) -> DigitsNotation {
     let positions = placement.positions();
-    let extents = spelling.digits.iter().map(|digit| u128::from(digit.extent));
+    let extents = notation.digits.iter().map(|digit| u128::from(digit.extent));
     let product = extents.fold(1, u128::saturating_mul);
-    if spelling.offset != 0 || u128::from(positions) < product {
-        spelling.size = Some(positions);
+    if notation.offset != 0 || u128::from(positions) < product {
+        notation.size = Some(positions);
     } else if product != u128::from(positions) {
-        spelling.tail = positions;
+        notation.tail = positions;
     }
-    spelling
+    notation
 }
 
 /// The digits of all groups, strides positive.
@@ -618,7 +618,7 @@ fn loose_digits(placement: &Placement) -> Result<Vec<Loose>, LayoutError> {
         for Step { cut, count } in steps(&part, size) {
             let stride = u64::try_from(cut.stride).ok().filter(|&stride| 0 < stride);
             let reason = "elements share positions or run backwards";
-            let stride = stride.ok_or_else(|| DigitsSpelling::refuse(reason))?;
+            let stride = stride.ok_or_else(|| DigitsNotation::refuse(reason))?;
             let (dims, div) = (dims[range.clone()].to_vec(), cut.size);
             loose.push(Loose {
                 stride,

@@ -23,12 +23,12 @@ use crate::error::LayoutError;
 use crate::map::Renaming;
 use crate::placement::{Placement, Split};
 
-use block::BlockSpelling;
-use digits::DigitsSpelling;
+use block::BlockNotation;
+use digits::DigitsNotation;
 use fields::{Field, Fields};
-use strided::StridedSpelling;
+use strided::StridedNotation;
 use written::{Hints, Notate, Rules, Written};
-use xla::XlaSpelling;
+use xla::XlaNotation;
 
 pub use crate::error::{TextError, TextPart};
 pub use tensor::{TensorText, cute_modes, mlir_bits, parse_tensor, xla_bits};
@@ -38,7 +38,7 @@ macro_rules! notations {
     ($($(#[$doc:meta])* $notation:ident($written:ty),)*) => {
         /// How a layout is written; the same function may be written in many ways.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        pub enum Spelling {
+        pub enum Notation {
             /// No encoding: row-major and dense.
             RowMajor,
             $($(#[$doc])* $notation($written),)*
@@ -46,72 +46,72 @@ macro_rules! notations {
 
         /// The notations that a layout can be asked to be written in.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Notation {
+        pub enum NotationKind {
             $($(#[$doc])* $notation,)*
         }
 
-        impl Notation {
+        impl NotationKind {
             /// All notations.
-            pub const ALL: &'static [Notation] = &[$(Notation::$notation,)*];
+            pub const ALL: &'static [NotationKind] = &[$(NotationKind::$notation,)*];
 
             fn rules(self) -> &'static Rules {
                 match self {
-                    $(Notation::$notation => &<$written>::RULES,)*
+                    $(NotationKind::$notation => &<$written>::RULES,)*
                 }
             }
 
-            fn read(self, fields: &Fields<'_>, rank: usize) -> Result<Spelling, LayoutError> {
+            fn read(self, fields: &Fields<'_>, rank: usize) -> Result<Notation, LayoutError> {
                 match self {
-                    $(Notation::$notation => {
-                        <$written>::from_fields(fields, rank).map(Spelling::$notation)
+                    $(NotationKind::$notation => {
+                        <$written>::from_fields(fields, rank).map(Notation::$notation)
                     })*
                 }
             }
 
-            fn write(self, placement: &Placement, hints: &Hints<'_>) -> Result<Spelling, LayoutError> {
+            fn write(self, placement: &Placement, hints: &Hints<'_>) -> Result<Notation, LayoutError> {
                 match self {
-                    $(Notation::$notation => {
-                        <$written>::of(placement, hints).map(Spelling::$notation)
+                    $(NotationKind::$notation => {
+                        <$written>::of(placement, hints).map(Notation::$notation)
                     })*
                 }
             }
         }
 
-        impl Spelling {
+        impl Notation {
             /// Which notation it is; `None` for row-major without an encoding.
             #[must_use]
-            pub fn kind(&self) -> Option<Notation> {
+            pub fn kind(&self) -> Option<NotationKind> {
                 match self {
-                    Spelling::RowMajor => None,
-                    $(Spelling::$notation(_) => Some(Notation::$notation),)*
+                    Notation::RowMajor => None,
+                    $(Notation::$notation(_) => Some(NotationKind::$notation),)*
                 }
             }
 
             /// What stands there; nothing for row-major.
             pub(crate) fn written(&self) -> Option<&dyn Written> {
                 match self {
-                    Spelling::RowMajor => None,
-                    $(Spelling::$notation(written) => Some(written),)*
+                    Notation::RowMajor => None,
+                    $(Notation::$notation(written) => Some(written),)*
                 }
             }
 
             /// Another function written like this one, where that is short.
-            fn like(&self, placement: &Placement) -> Option<Spelling> {
+            fn like(&self, placement: &Placement) -> Option<Notation> {
                 match self {
-                    Spelling::RowMajor => None,
-                    $(Spelling::$notation(written) => {
-                        written.like(placement).map(Spelling::$notation)
+                    Notation::RowMajor => None,
+                    $(Notation::$notation(written) => {
+                        written.like(placement).map(Notation::$notation)
                     })*
                 }
             }
 
-            /// The spelling of a transposed tensor with its dimensions renamed; nothing for row-major.
-            pub(crate) fn transposed(&self, renaming: &Renaming<'_>) -> Option<Spelling> {
+            /// The notation of a transposed tensor with its dimensions renamed; nothing for row-major.
+            pub(crate) fn transposed(&self, renaming: &Renaming<'_>) -> Option<Notation> {
                 match self {
-                    Spelling::RowMajor => None,
-                    $(Spelling::$notation(written) => {
+                    Notation::RowMajor => None,
+                    $(Notation::$notation(written) => {
                         let renamed = written.transposed(renaming);
-                        Some(renamed.map_or(Spelling::RowMajor, Spelling::$notation))
+                        Some(renamed.map_or(Notation::RowMajor, Notation::$notation))
                     })*
                 }
             }
@@ -122,16 +122,16 @@ macro_rules! notations {
 // An encoding is in the last notation of which it has an own key.
 notations! {
     /// `axes`, `block`, `order`.
-    Block(BlockSpelling),
+    Block(BlockNotation),
     /// `strides`, `offset`, `size`.
-    Strided(StridedSpelling),
+    Strided(StridedNotation),
     /// `digits`, `tail`, `space`, `ebits`, `offset`, `size`.
-    Digits(DigitsSpelling),
+    Digits(DigitsNotation),
     /// `xla`.
-    Xla(XlaSpelling),
+    Xla(XlaNotation),
 }
 
-impl Notation {
+impl NotationKind {
     /// The notation's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -166,7 +166,7 @@ impl Notation {
 }
 
 /// The error for tiles that only XLA's notation writes.
-pub(crate) fn across_padding(kind: Notation) -> LayoutError {
+pub(crate) fn across_padding(kind: NotationKind) -> LayoutError {
     let reason = "a tile with combined dimensions cuts across the padding of an earlier one";
     LayoutError::Inexpressible {
         notation: kind.name(),
@@ -176,25 +176,25 @@ pub(crate) fn across_padding(kind: Notation) -> LayoutError {
 
 /// The keys of all notations, in words.
 fn all_keys() -> String {
-    let keys = |kind: &Notation| {
+    let keys = |kind: &NotationKind| {
         let Rules { own, others, .. } = kind.rules();
         own.iter().chain(*others)
     };
-    let mut keys: Vec<&str> = Notation::ALL.iter().flat_map(keys).copied().collect();
+    let mut keys: Vec<&str> = NotationKind::ALL.iter().flat_map(keys).copied().collect();
     keys.sort_unstable();
     keys.dedup();
     format!("one of {}", keys.join(", "))
 }
 
-/// The spelling of a function: like `hint` where that can be, else as simple as it can be.
+/// The notation of a function: like `hint` where that can be, else as simple as it can be.
 ///
 /// # Errors
 /// No notation writes the function.
 pub(crate) fn simplest(
     placement: &Placement,
-    hint: Option<&Spelling>,
-) -> Result<Spelling, LayoutError> {
-    let admitted = |hint: &&Spelling| {
+    hint: Option<&Notation>,
+) -> Result<Notation, LayoutError> {
+    let admitted = |hint: &&Notation| {
         let kind = hint.kind();
         kind.is_some_and(|kind| kind.admit(placement).is_ok())
     };
@@ -202,34 +202,34 @@ pub(crate) fn simplest(
         return Ok(like);
     }
     if placement.is_row_major() {
-        return Ok(Spelling::RowMajor);
+        return Ok(Notation::RowMajor);
     }
-    let mut kinds = Notation::ALL.to_vec();
+    let mut kinds = NotationKind::ALL.to_vec();
     kinds.sort_by_key(|kind| kind.rules().choice);
-    let write = |kind: &Notation| Spelling::RowMajor.convert(placement, *kind);
+    let write = |kind: &NotationKind| Notation::RowMajor.convert(placement, *kind);
     let found = kinds.iter().find_map(|kind| write(kind).ok());
     // Digits write the most, so that their reason is the one that counts.
-    found.map_or_else(|| write(&Notation::Digits), Ok)
+    found.map_or_else(|| write(&NotationKind::Digits), Ok)
 }
 
-impl Spelling {
+impl Notation {
     /// Reads the keys of an encoding for a tensor of `rank` dimensions; none is row-major.
     ///
     /// # Errors
     /// Unknown, repeated or mixed keys, and every mistake inside a value that the rank alone
     /// shows. What depends on the sizes is checked by [`crate::Layout::new`].
-    pub fn from_fields(fields: &[(String, Field)], rank: usize) -> Result<Spelling, LayoutError> {
+    pub fn from_fields(fields: &[(String, Field)], rank: usize) -> Result<Notation, LayoutError> {
         let fields = Fields::new(fields)?;
         if fields.is_empty() {
-            return Ok(Spelling::RowMajor);
+            return Ok(Notation::RowMajor);
         }
-        let has_own = |kind: &&Notation| {
+        let has_own = |kind: &&NotationKind| {
             let mut own = kind.rules().own.iter();
             own.any(|key| fields.get(key).is_some())
         };
-        let Some(&kind) = Notation::ALL.iter().rev().find(has_own) else {
+        let Some(&kind) = NotationKind::ALL.iter().rev().find(has_own) else {
             fields.only(|_| false, &all_keys())?;
-            return Ok(Spelling::RowMajor);
+            return Ok(Notation::RowMajor);
         };
         let Rules {
             own,
@@ -270,8 +270,8 @@ impl Spelling {
     pub(crate) fn convert(
         &self,
         placement: &Placement,
-        kind: Notation,
-    ) -> Result<Spelling, LayoutError> {
+        kind: NotationKind,
+    ) -> Result<Notation, LayoutError> {
         if self.kind() == Some(kind) {
             return Ok(self.clone());
         }
@@ -301,7 +301,7 @@ impl Spelling {
 }
 
 /// The canonical text between the braces: `block = "2W2H", order = [1, 0]`.
-impl fmt::Display for Spelling {
+impl fmt::Display for Notation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (key, field)) in self.fields().iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };

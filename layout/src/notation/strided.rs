@@ -11,7 +11,7 @@ use crate::placement::{Placement, Storage};
 
 /// The strided notation, all in elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StridedSpelling {
+pub struct StridedNotation {
     /// Distance between neighbours along each dimension.
     pub(crate) strides: Vec<i64>,
     /// Offset of element 0.
@@ -20,7 +20,7 @@ pub struct StridedSpelling {
     pub(crate) size: Option<u64>,
 }
 
-impl StridedSpelling {
+impl StridedNotation {
     /// Elements between neighbours along each dimension.
     #[must_use]
     pub fn strides(&self) -> &[i64] {
@@ -34,7 +34,7 @@ impl StridedSpelling {
     }
 }
 
-impl Written for StridedSpelling {
+impl Written for StridedNotation {
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = Vec::new();
         if self.offset != 0 {
@@ -80,7 +80,7 @@ impl Written for StridedSpelling {
     }
 }
 
-impl Notate for StridedSpelling {
+impl Notate for StridedNotation {
     const RULES: Rules = Rules {
         name: "strided",
         summary: "Strides in elements",

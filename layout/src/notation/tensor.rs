@@ -6,7 +6,7 @@
 
 use crate::error::{LayoutError, TextError};
 use crate::layout::Layout;
-use crate::notation::Spelling;
+use crate::notation::Notation;
 use crate::notation::cute::CuteLayout;
 use crate::notation::fields::Field;
 use crate::notation::xla_shape::{XlaShape, XlaType};
@@ -151,8 +151,8 @@ impl<'a> Reader<'a> {
             Vec::new()
         };
         self.expect('>')?;
-        let spelling = Spelling::from_fields(&fields, shape.len());
-        let layout = spelling.and_then(|spelling| Layout::new(spelling, &shape, elem_bits));
+        let notation = Notation::from_fields(&fields, shape.len());
+        let layout = notation.and_then(|notation| Layout::new(notation, &shape, elem_bits));
         let layout = layout.map_err(|error| self.refused(start, error))?;
         Ok(TensorText {
             shape,
@@ -399,11 +399,11 @@ impl<'a> Reader<'a> {
         };
         // XLA packs no elements unless the layout says so; row-major of a narrow type would.
         let elem_bits = array.element.type_bits();
-        let spelling = match array.spelling {
-            None if elem_bits == array.element.memory_bits() => Spelling::RowMajor,
-            _ => Spelling::Xla(array.spelling_or_default()),
+        let notation = match array.notation {
+            None if elem_bits == array.element.memory_bits() => Notation::RowMajor,
+            _ => Notation::Xla(array.notation_or_default()),
         };
-        let layout = Layout::new(spelling, &sizes, elem_bits);
+        let layout = Layout::new(notation, &sizes, elem_bits);
         Ok(TensorText {
             layout: layout.map_err(|error| self.refused(start, error))?,
             shape: sizes,

@@ -7,9 +7,9 @@ use crate::chain::Chain;
 use crate::error::LayoutError;
 use crate::function::Function;
 use crate::map::Renaming;
-use crate::notation::block::BlockSpelling;
+use crate::notation::block::BlockNotation;
 use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
-use crate::notation::digits::DigitsSpelling;
+use crate::notation::digits::DigitsNotation;
 use crate::notation::fields::{Field, Fields, permutation, syntax};
 use crate::notation::sort::sorting_tiles;
 use crate::notation::written::{Factor, Hints, Notate, Rules, Written, expect_rank};
@@ -27,7 +27,7 @@ pub enum TileDim {
 
 /// A tiled layout in XLA's terms, checked against a rank but not against a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct XlaSpelling {
+pub struct XlaNotation {
     /// Dimensions, most minor first.
     pub(crate) minor_to_major: Vec<usize>,
     /// Tiles in the order of application.
@@ -53,7 +53,7 @@ pub struct SplitConfig {
     pub points: Vec<u64>,
 }
 
-impl XlaSpelling {
+impl XlaNotation {
     pub(crate) fn untiled(minor_to_major: Vec<usize>) -> Self {
         Self {
             minor_to_major,
@@ -330,7 +330,7 @@ impl XlaSpelling {
     }
 }
 
-impl Written for XlaSpelling {
+impl Written for XlaNotation {
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![("xla", Field::Str(self.to_string()))]
     }
@@ -376,7 +376,7 @@ impl Written for XlaSpelling {
     }
 }
 
-impl Notate for XlaSpelling {
+impl Notate for XlaNotation {
     const RULES: Rules = Rules {
         name: "xla",
         summary: "Minor to major, and tiles",
@@ -393,7 +393,7 @@ impl Notate for XlaSpelling {
 
     fn of(placement: &Placement, hints: &Hints<'_>) -> Result<Self, LayoutError> {
         tiles_of_blocks(placement, hints).or_else(|error| {
-            match (combined(placement), DigitsSpelling::of_chain(placement)) {
+            match (combined(placement), DigitsNotation::of_chain(placement)) {
                 (Some(xla), _) => Ok(xla),
                 (None, Err(LayoutError::Inexpressible { reason, .. })) => Err(Self::refuse(reason)),
                 (None, _) => Err(error),
@@ -469,7 +469,7 @@ fn tiled_extents(mut extents: Vec<u64>, tile: &[TileDim]) -> Option<Vec<u64>> {
 }
 
 /// Canonical text, without spaces.
-impl fmt::Display for XlaSpelling {
+impl fmt::Display for XlaNotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, dim) in self.minor_to_major.iter().enumerate() {
             write!(f, "{}{dim}", if i == 0 { "" } else { "," })?;
@@ -519,9 +519,9 @@ impl fmt::Display for SplitConfig {
 
 const AFTER_LAYOUT: &str = "the end, or attributes in the order T, L, E, S, SC, M after `:`";
 
-impl XlaSpelling {
+impl XlaNotation {
     /// Reads a layout up to the first token that does not belong to it.
-    pub(crate) fn read(cursor: &mut Cursor<'_>, rank: usize) -> Step<XlaSpelling> {
+    pub(crate) fn read(cursor: &mut Cursor<'_>, rank: usize) -> Step<XlaNotation> {
         cursor.skip()?;
         let start = cursor.position();
         let mut dims = Vec::with_capacity(rank);
@@ -531,7 +531,7 @@ impl XlaSpelling {
                 dims.push(number(cursor)?);
             }
         }
-        let mut layout = XlaSpelling::untiled(minor_to_major(dims, rank, start)?);
+        let mut layout = XlaNotation::untiled(minor_to_major(dims, rank, start)?);
         if cursor.eat(b':')? {
             attributes(cursor, &mut layout)?;
         }
@@ -549,7 +549,7 @@ fn minor_to_major(found: Vec<u64>, rank: usize, start: usize) -> Step<Vec<usize>
     })
 }
 
-fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaSpelling) -> Step<()> {
+fn attributes(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> {
     if cursor.eat(b'D')? {
         level_types(cursor)?;
     }
@@ -608,7 +608,7 @@ fn level_types(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// One or more `(d:p,..)`.
-fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaSpelling) -> Step<()> {
+fn split_configs(cursor: &mut Cursor<'_>, layout: &mut XlaNotation) -> Step<()> {
     let rank = layout.minor_to_major.len();
     loop {
         cursor.expect(b'(')?;
@@ -704,14 +704,14 @@ fn number(cursor: &mut Cursor<'_>) -> Step<u64> {
 type Blocks<'a> = (&'a [usize], &'a [Vec<Factor>]);
 
 /// Tiles for the blocks of a layout, whether they are its notation or only its function.
-fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaSpelling, LayoutError> {
+fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaNotation, LayoutError> {
     let (shape, storage) = (placement.shape(), placement.storage());
     let reversed = |order: &[usize]| order.iter().rev().copied().collect::<Vec<_>>();
     if placement.elements() == 0 {
-        return Ok(XlaSpelling::descending(shape.len()).stored(storage));
+        return Ok(XlaNotation::descending(shape.len()).stored(storage));
     }
     if shape.is_empty() && placement.function().offset == 0 {
-        let mut xla = XlaSpelling::untiled(Vec::new()).stored(storage);
+        let mut xla = XlaNotation::untiled(Vec::new()).stored(storage);
         if placement.positions() != 1 {
             xla.tiles.push(vec![TileDim::Size(placement.positions())]);
         }
@@ -721,31 +721,31 @@ fn tiles_of_blocks(placement: &Placement, hints: &Hints<'_>) -> Result<XlaSpelli
     let blocks = match hints.blocks {
         Some(blocks) => blocks,
         None => {
-            found = BlockSpelling::grid(placement).map_err(|error| match error {
-                LayoutError::Inexpressible { reason, .. } => XlaSpelling::refuse(reason),
+            found = BlockNotation::grid(placement).map_err(|error| match error {
+                LayoutError::Inexpressible { reason, .. } => XlaNotation::refuse(reason),
                 other => other,
             })?;
             (found.order(), found.levels())
         }
     };
     let tiled = |order: &[usize], levels: &[Vec<Factor>]| {
-        let untiled = XlaSpelling::untiled(reversed(order));
+        let untiled = XlaNotation::untiled(reversed(order));
         let tiles = tiles(order, levels);
-        XlaSpelling { tiles, ..untiled }.stored(storage)
+        XlaNotation { tiles, ..untiled }.stored(storage)
     };
     let candidates = [
         Some(tiled(blocks.0, blocks.1)),
         levels_of_runs(blocks).map(|(order, levels)| tiled(&order, &levels)),
         grid_after_block(shape, blocks).map(|(order, levels)| tiled(&order, &levels)),
     ];
-    let means_it = |xla: &XlaSpelling| {
+    let means_it = |xla: &XlaNotation| {
         let found = xla.place(shape, storage.type_bits);
         shape.len() == xla.minor_to_major.len()
             && found.is_ok_and(|found| found.same_function(placement))
     };
     let found = candidates.into_iter().flatten().find(means_it);
     let reason = "the inside of its blocks does not follow the order of the grid";
-    found.ok_or_else(|| XlaSpelling::refuse(reason))
+    found.ok_or_else(|| XlaNotation::refuse(reason))
 }
 
 /// Tiles over the most minor dimensions of `order` that hold every factor of the levels.
@@ -825,9 +825,9 @@ fn grid_after_block(
 
 /// Tiles over merged dimensions, `*`, and a tail: what the blocks of a smaller layout leave out,
 /// in which each merge is one dimension and the buffer ends with its last digit.
-fn combined(placement: &Placement) -> Option<XlaSpelling> {
+fn combined(placement: &Placement) -> Option<XlaNotation> {
     let (shape, type_bits) = (placement.shape(), placement.storage().type_bits);
-    let mut digits = DigitsSpelling::of_chain(placement).ok()?;
+    let mut digits = DigitsNotation::of_chain(placement).ok()?;
     if digits.offset != 0 || digits.size.is_some() || placement.elements() == 0 {
         return None;
     }
@@ -871,8 +871,8 @@ fn combined(placement: &Placement) -> Option<XlaSpelling> {
             let (order, tiles) = sorting_tiles(&digits.digits, &merged, &merges)?;
             let sizes = |tile: Vec<u64>| tile.into_iter().map(TileDim::Size).collect();
             let tiles = tiles.into_iter().map(sizes).collect();
-            let untiled = XlaSpelling::untiled(order);
-            XlaSpelling { tiles, ..untiled }.stored(smaller.storage())
+            let untiled = XlaNotation::untiled(order);
+            XlaNotation { tiles, ..untiled }.stored(smaller.storage())
         }
     };
     let order = std::mem::take(&mut xla.minor_to_major);
@@ -913,7 +913,7 @@ mod tests {
 
     #[test]
     fn physical_places() {
-        let xla = XlaSpelling::from_minor_to_major(&[1, 2, 0]).expect("a permutation");
+        let xla = XlaNotation::from_minor_to_major(&[1, 2, 0]).expect("a permutation");
         assert_eq!(
             [xla.minor(0), xla.minor(2), xla.minor(3)],
             [Some(1), Some(0), None]
@@ -922,7 +922,7 @@ mod tests {
             [xla.major(0), xla.major(2), xla.major(3)],
             [Some(0), Some(1), None]
         );
-        assert_eq!(XlaSpelling::descending(3).to_string(), "2,1,0");
-        assert!(XlaSpelling::from_minor_to_major(&[1, 1]).is_err());
+        assert_eq!(XlaNotation::descending(3).to_string(), "2,1,0");
+        assert!(XlaNotation::from_minor_to_major(&[1, 1]).is_err());
     }
 }

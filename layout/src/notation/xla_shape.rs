@@ -18,9 +18,9 @@ use std::fmt;
 
 use crate::error::{LayoutError, TextError, TextPart};
 use crate::layout::Layout;
-use crate::notation::Spelling;
+use crate::notation::Notation;
 use crate::notation::cursor::{Cursor, Mistake, Step, wanted_at};
-use crate::notation::xla::XlaSpelling;
+use crate::notation::xla::XlaNotation;
 
 /// How deep tuples and buffers may nest in text.
 const MAX_DEPTH: usize = 128;
@@ -177,7 +177,7 @@ pub struct XlaArray {
     /// The sizes in logical order.
     pub dims: Vec<XlaDim>,
     /// The layout as written; without one the dimensions descend, `{rank-1,...,0}`.
-    pub spelling: Option<XlaSpelling>,
+    pub notation: Option<XlaNotation>,
 }
 
 impl XlaArray {
@@ -187,7 +187,7 @@ impl XlaArray {
         Self {
             element,
             dims: sizes.iter().map(|&size| XlaDim::Size(size)).collect(),
-            spelling: None,
+            notation: None,
         }
     }
 
@@ -209,9 +209,9 @@ impl XlaArray {
 
     /// The layout as written, or the default one: dimensions descend and nothing is tiled.
     #[must_use]
-    pub fn spelling_or_default(&self) -> XlaSpelling {
-        let default = || XlaSpelling::row_major(self.dims.len());
-        self.spelling.clone().unwrap_or_else(default)
+    pub fn notation_or_default(&self) -> XlaNotation {
+        let default = || XlaNotation::row_major(self.dims.len());
+        self.notation.clone().unwrap_or_else(default)
     }
 
     /// Where the elements lie, bounded dimensions at their bounds.
@@ -220,8 +220,8 @@ impl XlaArray {
     /// A dimension without a bound, a layout that does not fit the sizes, or 2^63 positions.
     pub fn layout(&self) -> Result<Layout, LayoutError> {
         let sizes = self.bounds().ok_or(LayoutError::Unbounded)?;
-        let spelling = Spelling::Xla(self.spelling_or_default());
-        Layout::new(spelling, &sizes, self.element.type_bits())
+        let notation = Notation::Xla(self.notation_or_default());
+        Layout::new(notation, &sizes, self.element.type_bits())
     }
 
     /// Bytes of memory that the array takes, padding included: of its largest part where `SC`
@@ -243,7 +243,7 @@ impl XlaArray {
         if !layouts {
             return Ok(());
         }
-        let text = self.spelling_or_default().to_string();
+        let text = self.notation_or_default().to_string();
         if text.is_empty() {
             return Ok(());
         }
@@ -365,8 +365,8 @@ impl XlaShape {
     pub fn complete(&mut self) {
         match self {
             XlaShape::Array(array) | XlaShape::Buffer(array) => {
-                if array.spelling.is_none() {
-                    array.spelling = Some(array.spelling_or_default());
+                if array.notation.is_none() {
+                    array.notation = Some(array.notation_or_default());
                 }
             }
             XlaShape::Tuple(shapes) => shapes.iter_mut().for_each(XlaShape::complete),
@@ -485,7 +485,7 @@ fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
     let mut array = XlaArray {
         element,
         dims: dims(cursor)?,
-        spelling: None,
+        notation: None,
     };
     if !array_fits(&array) {
         return Err(wanted_at(
@@ -499,23 +499,23 @@ fn array(cursor: &mut Cursor<'_>, name: &str, start: usize) -> Step<XlaArray> {
         return Ok(array);
     }
     let start = cursor.position();
-    let read = XlaSpelling::read(cursor, array.dims.len());
-    let spelling = read.map_err(Mistake::in_layout)?;
+    let read = XlaNotation::read(cursor, array.dims.len());
+    let notation = read.map_err(Mistake::in_layout)?;
     if !cursor.eat(b'}')? {
         let wanted = "`}`, or attributes in the order T, L, E, S, SC, M after `:`";
         return Err(cursor.wanted(wanted).in_layout());
     }
     if let Some(sizes) = array
         .bounds()
-        .filter(|_| !spelling.split_configs().is_empty())
+        .filter(|_| !notation.split_configs().is_empty())
     {
         let refused = |error| Mistake::Layout {
             offset: start,
             error: Box::new(error),
         };
-        spelling.check_shape(&sizes).map_err(refused)?;
+        notation.check_shape(&sizes).map_err(refused)?;
     }
-    array.spelling = Some(spelling);
+    array.notation = Some(notation);
     Ok(array)
 }
 

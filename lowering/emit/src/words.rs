@@ -2,7 +2,7 @@
 
 use optc_ir::text::{print_attr, print_loc, print_type};
 use optc_ir::{Attr, AttrDict, Func, Loc, Op, TensorType, Type, Value};
-use optc_layout::{Field, Spelling};
+use optc_layout::{Field, Notation};
 
 /// More characters than this of an attribute or a layout are left to the tooltip.
 const LONGEST_WORD: usize = 30;
@@ -28,10 +28,10 @@ fn tensor_shape(tensor: &TensorType) -> String {
 /// The layout in few words; `None` for row-major without an encoding.
 pub(crate) fn layout(ty: &Type) -> Option<String> {
     let tensor = ty.as_tensor()?;
-    if tensor.spelling == Spelling::RowMajor {
+    if tensor.notation == Notation::RowMajor {
         return None;
     }
-    let fields = tensor.spelling.fields();
+    let fields = tensor.notation.fields();
     let blocked = fields.iter().any(|(key, _)| key == "block");
     let words: Vec<String> = fields
         .iter()

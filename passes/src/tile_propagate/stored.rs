@@ -1,7 +1,7 @@
 //! How a tile lies on chip: in the order of its value's layout, padded as the target pads.
 
 use optc_ir::TensorType;
-use optc_layout::{Piece, Spelling};
+use optc_layout::{Mode, Notation};
 use optc_target::Target;
 use optc_tile::{Span, Tile};
 use std::rc::Rc;
@@ -26,16 +26,16 @@ struct Digit {
 impl Stored {
     /// The order of a value of known extents; row-major where its layout is no order of digits.
     pub(crate) fn of(tensor: &TensorType) -> Stored {
-        let digits = match &tensor.spelling {
-            Spelling::Block(block) if block.levels().iter().all(Vec::is_empty) => {
+        let digits = match &tensor.notation {
+            Notation::Block(block) if block.levels().iter().all(Vec::is_empty) => {
                 whole(block.order().iter().copied())
             }
-            Spelling::Xla(xla) => whole(xla.minor_to_major().iter().rev().copied()),
-            Spelling::RowMajor => whole(0..tensor.rank()),
+            Notation::Xla(xla) => whole(xla.minor_to_major().iter().rev().copied()),
+            Notation::RowMajor => whole(0..tensor.rank()),
             _ => {
                 let layout = tensor.layout().and_then(Result::ok);
-                let pieces = layout.and_then(|layout| layout.pieces());
-                pieces.map_or_else(|| whole(0..tensor.rank()), |pieces| cut(&pieces))
+                let modes = layout.and_then(|layout| layout.modes());
+                modes.map_or_else(|| whole(0..tensor.rank()), |modes| cut(&modes))
             }
         };
         Stored {
@@ -80,18 +80,18 @@ fn whole(order: impl Iterator<Item = usize>) -> Vec<Digit> {
     order.map(digit).collect()
 }
 
-fn cut(pieces: &[Piece]) -> Vec<Digit> {
-    let outermost = |piece: &Piece| {
-        let mut own = pieces.iter().filter(|p| p.dim == piece.dim);
-        own.all(|other| other.div <= piece.div)
+fn cut(modes: &[Mode]) -> Vec<Digit> {
+    let outermost = |mode: &Mode| {
+        let mut own = modes.iter().filter(|p| p.dim == mode.dim);
+        own.all(|other| other.div <= mode.div)
     };
-    let digit = |piece: &Piece| Digit {
-        dim: piece.dim,
-        div: piece.div,
-        count: (!outermost(piece)).then_some(piece.count),
-        extent: piece.extent,
+    let digit = |mode: &Mode| Digit {
+        dim: mode.dim,
+        div: mode.div,
+        count: (!outermost(mode)).then_some(mode.count),
+        extent: mode.extent,
     };
-    let used = pieces.iter().filter(|piece| 1 < piece.count);
+    let used = modes.iter().filter(|mode| 1 < mode.count);
     used.map(digit).collect()
 }
 

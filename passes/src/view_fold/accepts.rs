@@ -3,7 +3,7 @@
 use super::layouts::{LayoutId, Layouts};
 use super::signature::{ContractRole, Signature};
 use optc_ir::Role;
-use optc_layout::{Layout, Piece};
+use optc_layout::{Layout, Mode};
 use optc_target::Accept;
 
 /// The layout a value has where nothing is chosen: what naive lowering uses at this port.
@@ -35,7 +35,7 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
     if fits {
         return layouts.row_major(shape, bits);
     }
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut modes: Vec<Mode> = Vec::new();
     for (dim, &count) in shape.iter().enumerate() {
         let is_last = dim + 1 == shape.len();
         let extent = if is_last {
@@ -44,7 +44,7 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
             count
         };
         if 1 < extent {
-            pieces.push(Piece {
+            modes.push(Mode {
                 dim,
                 div: 1,
                 count,
@@ -52,7 +52,7 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
             });
         }
     }
-    match Layout::from_pieces(shape, bits, &pieces) {
+    match Layout::from_modes(shape, bits, &modes) {
         Ok(layout) => layouts.intern(layout),
         Err(_) => layouts.row_major(shape, bits),
     }
@@ -106,36 +106,36 @@ pub(crate) fn accepts_layout(
     if layout == default_layout(sig, layouts, port) {
         return true;
     }
-    let Some(pieces) = layouts.pieces(layout) else {
+    let Some(modes) = layouts.modes(layout) else {
         return false;
     };
     match sig.accept {
         Accept::RowMajor => false,
         Accept::Any => true,
-        Accept::CommonOrder => is_unpadded(&pieces),
-        Accept::ContractRuns => is_unpadded(&pieces) && accepts_contract(sig, port, &pieces),
+        Accept::CommonOrder => is_unpadded(&modes),
+        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
         Accept::ChannelOrders => {
             channel_orders(sig, layouts, port).contains(&layout)
                 || (sig.is_pointwise_conv()
-                    && is_unpadded(&pieces)
-                    && accepts_pointwise(sig, port, &pieces))
+                    && is_unpadded(&modes)
+                    && accepts_pointwise(sig, port, &modes))
         }
-        Accept::MinRun => pieces
+        Accept::MinRun => modes
             .last()
             .is_some_and(|p| p.div == 1 && layouts.is_at_least(p.extent, sig.parameter)),
-        Accept::LastBlock => accepts_last_block(sig, port, &pieces),
+        Accept::LastBlock => accepts_last_block(sig, port, &modes),
     }
 }
 
-pub(crate) fn is_unpadded(pieces: &[Piece]) -> bool {
-    pieces.iter().all(|p| p.extent == p.count)
+pub(crate) fn is_unpadded(modes: &[Mode]) -> bool {
+    modes.iter().all(|p| p.extent == p.count)
 }
 
 /// M, N and batch in any digits, K in one run, batch not innermost.
-pub(crate) fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+pub(crate) fn accepts_contract(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
-    let role = |p: &Piece| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
-    let long: Vec<ContractRole> = pieces.iter().filter(|p| 1 < p.count).map(role).collect();
+    let role = |p: &Mode| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
+    let long: Vec<ContractRole> = modes.iter().filter(|p| 1 < p.count).map(role).collect();
     if long.last() == Some(&ContractRole::Batch) && long.iter().any(|r| *r != ContractRole::Batch) {
         return false;
     }
@@ -149,14 +149,14 @@ pub(crate) fn accepts_contract(sig: &Signature, port: usize, pieces: &[Piece]) -
 
 /// A pointwise convolution contracts the channels of a group: they are one run, batch and spatial
 /// are M, the groups are a batch and not innermost.
-pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     if port != 0 && port != sig.n_operands {
         return true;
     }
-    let Some(digits) = sig.grouped_digits(port, pieces) else {
+    let Some(digits) = sig.grouped_digits(port, modes) else {
         return false;
     };
-    let long: Vec<&(Piece, bool)> = digits.iter().filter(|(p, _)| 1 < p.extent).collect();
+    let long: Vec<&(Mode, bool)> = digits.iter().filter(|(p, _)| 1 < p.extent).collect();
     let ends_in_groups = long.last().is_some_and(|(_, across)| *across);
     if ends_in_groups && long.iter().any(|(_, across)| !across) {
         return false;
@@ -164,7 +164,7 @@ pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) 
     if port != 0 {
         return true;
     }
-    let is_k = |(p, across): &&(Piece, bool)| p.dim == 1 && !across;
+    let is_k = |(p, across): &&(Mode, bool)| p.dim == 1 && !across;
     let first = long.iter().position(is_k);
     let last = long.iter().rposition(is_k);
     match (first, last) {
@@ -174,18 +174,18 @@ pub(crate) fn accepts_pointwise(sig: &Signature, port: usize, pieces: &[Piece]) 
 }
 
 /// Other dimensions whole, in any order; the last one in blocks, a block innermost.
-fn accepts_last_block(sig: &Signature, port: usize, pieces: &[Piece]) -> bool {
+fn accepts_last_block(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let shape = &sig.shapes[port];
     let Some(last_dim) = shape.len().checked_sub(1) else {
         return true;
     };
-    let Some(inner) = pieces.last() else {
+    let Some(inner) = modes.last() else {
         return false;
     };
     if inner.dim != last_dim || inner.div != 1 || !inner.extent.is_multiple_of(sig.parameter) {
         return false;
     }
-    let outer = &pieces[..pieces.len() - 1];
+    let outer = &modes[..modes.len() - 1];
     let mut seen = vec![false; shape.len()];
     outer.iter().all(|p| {
         let fresh = !std::mem::replace(&mut seen[p.dim], true);

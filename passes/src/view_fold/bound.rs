@@ -30,7 +30,7 @@ use super::solve::solve;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
 use optc_ir::entity::{EntityId, SideTable};
-use optc_layout::Piece;
+use optc_layout::Mode;
 use optc_target::Accept;
 use std::rc::Rc;
 
@@ -533,27 +533,27 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
         return true;
     }
     let data_port = port == 0 || port == sig.n_operands;
-    let pieces = match sig.accept {
+    let modes = match sig.accept {
         Accept::Any => return true,
         Accept::ChannelOrders if !data_port => return true,
         // What a call takes, or another operation that runs functions, is its default alone.
         Accept::RowMajor if !sig.declared.is_empty() => return false,
         Accept::RowMajor => return layouts.get(layout).is_row_major_order(),
-        _ => layouts.pieces(layout),
+        _ => layouts.modes(layout),
     };
-    let Some(pieces) = pieces else { return false };
+    let Some(modes) = modes else { return false };
     let shape = &sig.shapes[port];
-    let real = |p: &&Piece| 1 < p.extent && (1 < p.count || shape[p.dim] == 1);
-    let innermost = pieces.iter().rfind(real);
+    let real = |p: &&Mode| 1 < p.extent && (1 < p.count || shape[p.dim] == 1);
+    let innermost = modes.iter().rfind(real);
     match sig.accept {
         Accept::Any | Accept::RowMajor => true,
-        Accept::CommonOrder => is_unpadded(&pieces),
-        Accept::ContractRuns => is_unpadded(&pieces) && accepts_contract(sig, port, &pieces),
+        Accept::CommonOrder => is_unpadded(&modes),
+        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
         Accept::ChannelOrders => {
             channel_orders(sig, layouts, port).contains(&layout)
                 || (sig.is_pointwise_conv()
-                    && is_unpadded(&pieces)
-                    && accepts_pointwise(sig, port, &pieces))
+                    && is_unpadded(&modes)
+                    && accepts_pointwise(sig, port, &modes))
         }
         Accept::MinRun => innermost.is_none_or(|p| p.div == 1 && sig.parameter <= p.extent),
         Accept::LastBlock => innermost.is_none_or(|p| {

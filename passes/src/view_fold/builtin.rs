@@ -313,8 +313,8 @@ pub(super) fn contracts_pixels(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    let pieces = layouts.pieces(layout);
-    pieces.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
+    let modes = layouts.modes(layout);
+    modes.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
 }
 
 fn blocks(cx: &mut RuleContext<'_>) {

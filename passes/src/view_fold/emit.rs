@@ -4,8 +4,8 @@ use super::conversion::Conversion;
 use super::groups::{Graph, Group, Member, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::FastMap;
+use super::notation::spell;
 use super::search::{Choice, Need};
-use super::spelling::spell;
 use indexmap::IndexSet;
 use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
@@ -13,7 +13,7 @@ use optc_ir::size::SizeTable;
 use optc_ir::{
     Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
 };
-use optc_layout::Spelling;
+use optc_layout::Notation;
 use optc_ops::{LayoutConvert, Reshape, View};
 use optc_target::Target;
 use std::rc::Rc;
@@ -113,9 +113,9 @@ impl Output<'_, '_> {
         self.e.candidates[group][self.e.choice.groups[group].produced]
     }
 
-    fn spelling(&self, layout: LayoutId) -> Spelling {
+    fn notation(&self, layout: LayoutId) -> Notation {
         let target = self.e.target;
-        self.e.layouts.spelling(layout, |l| spell(l, target))
+        self.e.layouts.notation(layout, |l| spell(l, target))
     }
 
     fn spelled(&self, value: Value, layout: LayoutId) -> Type {
@@ -123,18 +123,18 @@ impl Output<'_, '_> {
             return self.e.old.ty(value).clone();
         };
         let space = self.e.graph.groups[self.member(value).group].space;
-        let spelling = self.spelling_of(layout, ty.dtype.bits(), space);
-        ty.with_spelling(spelling).into()
+        let notation = self.notation_of(layout, ty.dtype.bits(), space);
+        ty.with_notation(notation).into()
     }
 
     /// How a value of an element type of `type_bits` says that it has a layout in a memory space.
-    fn spelling_of(&self, layout: LayoutId, type_bits: u32, space: u32) -> Spelling {
+    fn notation_of(&self, layout: LayoutId, type_bits: u32, space: u32) -> Notation {
         let found = self.e.layouts.get(layout);
         if space == 0 && found.elem_bits() == type_bits {
-            return self.spelling(layout);
+            return self.notation(layout);
         }
         let stored = found.stored_as(type_bits, space);
-        stored.map_or_else(|_| self.spelling(layout), |l| l.spelling().clone())
+        stored.map_or_else(|_| self.notation(layout), |l| l.notation().clone())
     }
 
     fn arguments(&mut self) {
@@ -158,7 +158,7 @@ impl Output<'_, '_> {
         }
     }
 
-    /// A pinned boundary keeps its declared spelling where that is the layout.
+    /// A pinned boundary keeps its declared notation where that is the layout.
     fn boundary_type(&self, value: Value, layout: LayoutId, pinned: bool) -> Type {
         let declared = self.e.old.ty(value);
         if !pinned {
@@ -295,8 +295,8 @@ impl Output<'_, '_> {
     }
 
     fn text(&self, layout: LayoutId) -> String {
-        match self.spelling(layout) {
-            Spelling::RowMajor => "row-major".to_owned(),
+        match self.notation(layout) {
+            Notation::RowMajor => "row-major".to_owned(),
             other => self.e.graph.numbers.reword(&format!("{{{other}}}")),
         }
     }
@@ -561,11 +561,11 @@ impl Output<'_, '_> {
             .collect();
         let dtype = dtype.expect("a member of a group is a tensor");
         let space = self.e.graph.groups[self.member(value).group].space;
-        let spelling = self.spelling_of(layout, dtype.bits(), space);
+        let notation = self.notation_of(layout, dtype.bits(), space);
         TensorType {
             dims,
             dtype,
-            spelling,
+            notation,
         }
         .into()
     }
@@ -681,7 +681,7 @@ impl Output<'_, '_> {
         let there = ty.layout().and_then(Result::ok);
         let there = there.and_then(|l| l.stored_as(ty.dtype.bits(), wanted).ok());
         let Some(there) = there else { return new };
-        let ty = ty.with_spelling(there.spelling().clone()).into();
+        let ty = ty.with_notation(there.notation().clone()).into();
         let loc = self.loc_of(value);
         self.single(LayoutConvert::NAME, new, AttrDict::new(), ty, loc)
     }

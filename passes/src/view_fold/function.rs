@@ -196,7 +196,7 @@ fn unwritable(func: &Func, numbers: &StandIns) -> Option<Value> {
         return None;
     }
     let leaks = |&v: &Value| {
-        let text = func.ty(v).as_tensor().map(|ty| ty.spelling.to_string());
+        let text = func.ty(v).as_tensor().map(|ty| ty.notation.to_string());
         text.is_some_and(|text| numbers.reword(&text) != text)
     };
     func.values.ids().find(leaks)

@@ -18,7 +18,7 @@ use optc_ir::{
     Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, StandIns, Structure, TensorType,
     Type, Value,
 };
-use optc_layout::{Spelling, ViewMap};
+use optc_layout::{Notation, ViewMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -167,7 +167,7 @@ pub(crate) fn shared_ports(func: &Func) -> impl Iterator<Item = Value> {
 
 /// The bits that an element of a value takes: of some types more than the type has.
 fn width(ty: Option<&TensorType>) -> u32 {
-    ty.map_or(UNKNOWN_BITS, |ty| ty.spelling.element_bits(ty.dtype.bits()))
+    ty.map_or(UNKNOWN_BITS, |ty| ty.notation.element_bits(ty.dtype.bits()))
 }
 
 /// Builds the graph of one function.
@@ -265,37 +265,37 @@ impl Builder<'_> {
             return Ok(None);
         };
         let boundary = &self.cx.boundary;
-        let spelling = match boundary.pins.get(key) {
+        let notation = match boundary.pins.get(key) {
             Some(pin) if !self.called => pin.clone(),
             _ => {
                 let bare_free = self.func.bare && !boundary.pin_bare;
                 let named = boundary.free.iter().any(|f| f == key);
                 let aliased = self.aliased.contains(&value);
                 let free = !self.called && (boundary.free_all || bare_free || named);
-                let annotated = ty.spelling != Spelling::RowMajor;
+                let annotated = ty.notation != Notation::RowMajor;
                 if free && !(bare_free && annotated) {
                     if !aliased {
                         return Ok(None);
                     }
                     self.graph.kept.push(key.to_owned());
                 }
-                ty.spelling.clone()
+                ty.notation.clone()
             }
         };
-        let space = spelling.space();
-        let layout = self.pin(spelling, key, shape, ty.dtype.bits())?;
+        let space = notation.space();
+        let layout = self.pin(notation, key, shape, ty.dtype.bits())?;
         Ok(Some((layout, space)))
     }
 
     /// The layout that is pinned somewhere, its memory space left out.
     fn pin(
         &mut self,
-        spelling: Spelling,
+        notation: Notation,
         key: &str,
         shape: &[u64],
         bits: u32,
     ) -> Result<LayoutId, Box<Diagnostic>> {
-        let layout = optc_layout::Layout::new(spelling, shape, bits);
+        let layout = optc_layout::Layout::new(notation, shape, bits);
         let layout = layout
             .and_then(|layout| layout.in_space(0))
             .map_err(|error| {
@@ -326,7 +326,7 @@ impl Builder<'_> {
         let mut layouts = Vec::with_capacity(shapes.len());
         for (&value, (shape, &bits)) in ports.zip(shapes.iter().zip(bits)) {
             layouts.push(match owner.ty(value).as_tensor() {
-                Some(ty) => self.pin(ty.spelling.clone(), &data.name, shape, ty.dtype.bits())?,
+                Some(ty) => self.pin(ty.notation.clone(), &data.name, shape, ty.dtype.bits())?,
                 None => self.layouts.row_major(shape, bits),
             });
         }
@@ -353,7 +353,7 @@ impl Builder<'_> {
         // What is no tensor is a unit that nothing lays out anew.
         let ty = self.func.ty(value).as_tensor();
         let bits = width(ty);
-        let space = ty.map_or(0, |ty| ty.spelling.space());
+        let space = ty.map_or(0, |ty| ty.notation.space());
         self.graph.shapes[value] = Arc::from(&shape[..]);
         let producer = Some((node, port));
         let data = GroupData {
@@ -567,7 +567,7 @@ impl Builder<'_> {
             return Ok(());
         }
         // What stands in two memory spaces is no view.
-        let space = self.func.ty(result).as_tensor().map(|t| t.spelling.space());
+        let space = self.func.ty(result).as_tensor().map(|t| t.notation.space());
         if space.is_some_and(|space| space != self.graph.groups[member.group].space) {
             return self.barrier(op);
         }

@@ -1,13 +1,13 @@
 //! Interned layouts: equal functions have equal ids, and every question about one is asked once.
 
 use super::maps::FastMap;
-use super::spelling::spell;
+use super::notation::spell;
 use indexmap::IndexMap;
 use optc_check::amount::{Amount, layout_bytes};
 use optc_ir::entity::Table;
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Dim, StandIns, entity_id};
-use optc_layout::{Layout, Piece, Spelling, ViewMap, pull};
+use optc_layout::{Layout, Mode, Notation, ViewMap, propagate};
 use optc_target::Target;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ pub(crate) struct Layouts {
     joined: FastMap<(MapId, MapId), Option<MapId>>,
     inverses: FastMap<MapId, MapId>,
     map_ids: FastMap<(Vec<u64>, ViewMap), MapId>,
-    pulled: FastMap<(LayoutId, MapId), Option<LayoutId>>,
-    pieces: FastMap<LayoutId, Option<Vec<Piece>>>,
+    propagated: FastMap<(LayoutId, MapId), Option<LayoutId>>,
+    modes: FastMap<LayoutId, Option<Vec<Mode>>>,
     row_major: FastMap<(Vec<u64>, u32), LayoutId>,
-    spellings: RefCell<FastMap<LayoutId, Spelling>>,
+    notations: RefCell<FastMap<LayoutId, Notation>>,
     /// What unknown sizes of the function at hand are called, where it has some.
     open: Option<Open>,
 }
@@ -72,7 +72,7 @@ impl Layouts {
         }
         let anew = had || any;
         if anew {
-            self.pulled.clear();
+            self.propagated.clear();
         }
         anew
     }
@@ -228,15 +228,15 @@ impl Layouts {
 
     /// The layout of the result for which `map` is a view of a value in `layout`, if there is one.
     pub(crate) fn forward(&mut self, layout: LayoutId, map: MapId) -> Option<LayoutId> {
-        if let Some(&known) = self.pulled.get(&(layout, map)) {
+        if let Some(&known) = self.propagated.get(&(layout, map)) {
             return known;
         }
-        let answer = pull(&self.layouts[layout], &self.maps[map]).ok();
+        let answer = propagate(&self.layouts[layout], &self.maps[map]).ok();
         let id = answer.map(|l| self.intern(l));
         let id = id.filter(|&id| self.is_writable(id));
-        self.pulled.insert((layout, map), id);
+        self.propagated.insert((layout, map), id);
         if let (Some(id), Some(&back)) = (id, self.inverses.get(&map)) {
-            self.pulled.entry((id, back)).or_insert(Some(layout));
+            self.propagated.entry((id, back)).or_insert(Some(layout));
         }
         id
     }
@@ -247,13 +247,13 @@ impl Layouts {
         self.forward(layout, back)
     }
 
-    pub(crate) fn pieces(&mut self, id: LayoutId) -> Option<Vec<Piece>> {
-        if let Some(known) = self.pieces.get(&id) {
+    pub(crate) fn modes(&mut self, id: LayoutId) -> Option<Vec<Mode>> {
+        if let Some(known) = self.modes.get(&id) {
             return known.clone();
         }
-        let pieces = self.layouts[id].pieces();
-        self.pieces.insert(id, pieces.clone());
-        pieces
+        let modes = self.layouts[id].modes();
+        self.modes.insert(id, modes.clone());
+        modes
     }
 
     /// Bytes of a layout, padding included, at the sizes that costs are compared at.
@@ -277,14 +277,14 @@ impl Layouts {
     }
 
     /// How a layout is written, by `spell` when it is asked for the first time.
-    pub(crate) fn spelling(
+    pub(crate) fn notation(
         &self,
         id: LayoutId,
-        spell: impl FnOnce(&Layout) -> Spelling,
-    ) -> Spelling {
-        let mut known = self.spellings.borrow_mut();
-        let spelling = known.entry(id).or_insert_with(|| spell(self.get(id)));
-        spelling.clone()
+        spell: impl FnOnce(&Layout) -> Notation,
+    ) -> Notation {
+        let mut known = self.notations.borrow_mut();
+        let notation = known.entry(id).or_insert_with(|| spell(self.get(id)));
+        notation.clone()
     }
 
     pub(crate) fn len(&self) -> usize {

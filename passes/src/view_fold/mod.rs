@@ -20,7 +20,7 @@
 //!    program; it is never worse.
 //!
 //! # Soundness
-//! 1. A `view` is emitted only where [`optc_layout::pull`] gives the result's layout, which is exact.
+//! 1. A `view` is emitted only where [`optc_layout::propagate`] gives the result's layout, which is exact.
 //! 2. Operations keep their attributes and logical shapes; only the layouts of their types change.
 //! 3. The certificate of the run is checked by [`optc_check`], which shares no code with the
 //!    search.
@@ -51,6 +51,7 @@ mod integer;
 mod layouts;
 mod maps;
 mod names;
+mod notation;
 mod orders;
 mod problem;
 mod remarks;
@@ -61,7 +62,6 @@ mod search;
 mod signature;
 mod signatures;
 mod solve;
-mod spelling;
 mod totals;
 
 use crate::pass::{

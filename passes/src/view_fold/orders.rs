@@ -4,7 +4,7 @@ use super::accepts::channel_orders;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
 use super::signature::{LabelDigit, LabelOrder, Signature};
-use optc_layout::{Layout, Piece};
+use optc_layout::{Layout, Mode};
 use optc_target::Accept;
 
 /// The order of labels that a layout at a port spells, if it is one.
@@ -15,8 +15,8 @@ pub(crate) fn label_order(
     layout: LayoutId,
 ) -> Option<LabelOrder> {
     let labels = sig.labels(port);
-    let pieces = layouts.pieces(layout)?;
-    let digit = |p: &Piece| {
+    let modes = layouts.modes(layout)?;
+    let digit = |p: &Mode| {
         let label = labels.get(p.dim).copied().flatten()?;
         Some(LabelDigit {
             label,
@@ -25,8 +25,8 @@ pub(crate) fn label_order(
         })
     };
     let shape = &sig.shapes[port];
-    let long = |p: &&Piece| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
-    pieces.iter().filter(long).map(digit).collect()
+    let long = |p: &&Mode| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
+    modes.iter().filter(long).map(digit).collect()
 }
 
 /// The layout at a port that follows an order of labels: what the port lacks drops out.
@@ -38,7 +38,7 @@ pub(crate) fn restrict(
     source: usize,
 ) -> Option<LayoutId> {
     let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
-    let mut pieces: Vec<Piece> = Vec::with_capacity(order.len());
+    let mut modes: Vec<Mode> = Vec::with_capacity(order.len());
     let mut covered = vec![false; shape.len()];
     for (at, digit) in order.iter().enumerate() {
         let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
@@ -66,7 +66,7 @@ pub(crate) fn restrict(
             }
         };
         if 1 < extent {
-            pieces.push(Piece {
+            modes.push(Mode {
                 dim,
                 div: digit.div,
                 count,
@@ -81,7 +81,7 @@ pub(crate) fn restrict(
     if from_differs_with_inner_cut(sig, port, source, order) {
         return None;
     }
-    Layout::from_pieces(shape, sig.bits[port], &pieces)
+    Layout::from_modes(shape, sig.bits[port], &modes)
         .ok()
         .map(|l| layouts.intern(l))
 }

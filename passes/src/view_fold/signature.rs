@@ -7,7 +7,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
-use optc_layout::Piece;
+use optc_layout::Mode;
 use optc_target::{Accept, Target};
 
 entity_id! {
@@ -224,45 +224,41 @@ impl Signature {
 
     /// The digits of a pointwise convolution's data or result with each channel digit in one group or
     /// across groups; nothing where a digit is neither. `true` marks those across groups.
-    pub(crate) fn grouped_digits(
-        &self,
-        port: usize,
-        digits: &[Piece],
-    ) -> Option<Vec<(Piece, bool)>> {
+    pub(crate) fn grouped_digits(&self, port: usize, digits: &[Mode]) -> Option<Vec<(Mode, bool)>> {
         let groups = self.pointwise_groups()?;
         let inner = self.shapes[port].get(1)? / groups.max(1);
         let mut out = Vec::with_capacity(digits.len() + 1);
-        for piece in digits {
-            if piece.dim != 1 || groups == 1 {
-                out.push((*piece, false));
+        for mode in digits {
+            if mode.dim != 1 || groups == 1 {
+                out.push((*mode, false));
                 continue;
             }
-            let end = piece.div.checked_mul(piece.extent)?;
-            if inner <= piece.div {
-                if !piece.div.is_multiple_of(inner) {
+            let end = mode.div.checked_mul(mode.extent)?;
+            if inner <= mode.div {
+                if !mode.div.is_multiple_of(inner) {
                     return None;
                 }
-                out.push((*piece, true));
+                out.push((*mode, true));
             } else if end <= inner {
                 if !inner.is_multiple_of(end) {
                     return None;
                 }
-                out.push((*piece, false));
+                out.push((*mode, false));
             } else {
-                if !inner.is_multiple_of(piece.div) || !end.is_multiple_of(inner) {
+                if !inner.is_multiple_of(mode.div) || !end.is_multiple_of(inner) {
                     return None;
                 }
-                let (low, high) = (inner / piece.div, end / inner);
-                let outer = Piece {
+                let (low, high) = (inner / mode.div, end / inner);
+                let outer = Mode {
                     div: inner,
                     count: high,
                     extent: high,
-                    ..*piece
+                    ..*mode
                 };
-                let inside = Piece {
+                let inside = Mode {
                     count: low,
                     extent: low,
-                    ..*piece
+                    ..*mode
                 };
                 out.extend([(outer, true), (inside, false)]);
             }
@@ -281,18 +277,18 @@ impl Signature {
             }
             _ => return order.iter().filter(is_k).copied().collect(),
         };
-        let pieces: Vec<Piece> = order
+        let modes: Vec<Mode> = order
             .iter()
             .filter(|d| d.label == channel)
-            .map(|d| Piece {
+            .map(|d| Mode {
                 dim: 1,
                 div: d.div,
                 count: d.extent,
                 extent: d.extent,
             })
             .collect();
-        let inside = self.grouped_digits(port, &pieces).unwrap_or_default();
-        let digit = |(p, across): &(Piece, bool)| {
+        let inside = self.grouped_digits(port, &modes).unwrap_or_default();
+        let digit = |(p, across): &(Mode, bool)| {
             (!across && 1 < p.extent).then_some(LabelDigit {
                 label: label?,
                 div: p.div,

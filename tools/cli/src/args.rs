@@ -411,14 +411,14 @@ pub(crate) enum Color {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notation {
     /// One that a tensor type has as its encoding.
-    Encoding(layout::Notation),
+    Encoding(layout::NotationKind),
     /// CuTe's.
     Cute,
 }
 
 /// All notations, in the order of the help.
 static NOTATIONS: LazyLock<Vec<Notation>> = LazyLock::new(|| {
-    let encodings = layout::Notation::ALL.iter().copied();
+    let encodings = layout::NotationKind::ALL.iter().copied();
     let encodings = encodings.map(Notation::Encoding);
     encodings.chain([Notation::Cute]).collect()
 });

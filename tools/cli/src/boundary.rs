@@ -4,7 +4,7 @@ use crate::args::CompileArgs;
 use crate::codes;
 use crate::failure::Failure;
 use optc::interp::{argument_keys, result_keys};
-use optc::layout::Spelling;
+use optc::layout::Notation;
 use optc::{Boundary, Diagnostic, Error, Func, Program, Span, TensorType, Type};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) fn resolve(
         let ty = port_type(func, name).ok_or_else(|| unknown_port("--pin", name, func))?;
         boundary
             .pins
-            .insert(name.to_owned(), spelling(pin, layout, ty)?);
+            .insert(name.to_owned(), notation(pin, layout, ty)?);
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ fn unknown_port(option: &'static str, name: &str, func: &Func) -> Failure {
 }
 
 /// Reads an encoding as the layout of a tensor of this type, by parsing an operation that uses one.
-fn spelling(pin: &str, layout: &str, tensor: &TensorType) -> Result<Spelling, Failure> {
+fn notation(pin: &str, layout: &str, tensor: &TensorType) -> Result<Notation, Failure> {
     let dims = tensor.dims.iter().map(|d| match d.fixed() {
         Some(n) => format!("{n}x"),
         None => "?x".to_owned(),
@@ -108,7 +108,7 @@ fn spelling(pin: &str, layout: &str, tensor: &TensorType) -> Result<Spelling, Fa
         .funcs
         .first()
         .and_then(|f| Some(f.ty(*f.args.first()?)));
-    let parsed = parsed.and_then(Type::as_tensor).map(|t| t.spelling.clone());
+    let parsed = parsed.and_then(Type::as_tensor).map(|t| t.notation.clone());
     parsed.ok_or_else(|| Failure::usage(format!("found `--pin {pin}`, wanted a layout's encoding")))
 }
 

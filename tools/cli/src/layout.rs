@@ -178,7 +178,7 @@ fn convert(text: &str, to: Notation) -> Result<String, Failure> {
         }
         Notation::Encoding(notation) => notation,
     };
-    let layout = tensor.layout.respell(notation).map_err(refused)?;
+    let layout = tensor.layout.convert(notation).map_err(refused)?;
     Ok(type_text(&layout, &tensor.dtype))
 }
 
@@ -191,9 +191,9 @@ fn mlir_name(dtype: &str) -> String {
 fn type_text(layout: &Layout, dtype: &str) -> String {
     let dtype = mlir_name(dtype);
     let dims: String = layout.shape().iter().map(|n| format!("{n}x")).collect();
-    match layout.spelling().to_string() {
-        spelling if spelling.is_empty() => format!("tensor<{dims}{dtype}>"),
-        spelling => format!("tensor<{dims}{dtype}, {{{spelling}}}>"),
+    match layout.notation().to_string() {
+        notation if notation.is_empty() => format!("tensor<{dims}{dtype}>"),
+        notation => format!("tensor<{dims}{dtype}, {{{notation}}}>"),
     }
 }
 
@@ -282,7 +282,7 @@ fn bench(text: &str) -> Result<String, Failure> {
     let perm: Vec<usize> = (0..shape.len()).rev().collect();
     let map = ViewMap::transpose(shape, &perm);
     let map = map.map_err(|e| refuse(text, codes::VIEW_SHAPE, e.to_string()))?;
-    let turned = layout::pull(&layout, &map);
+    let turned = layout::propagate(&layout, &map);
     let turned = turned.unwrap_or_else(|_| Layout::row_major(&map.result, layout.elem_bits()));
     let lines = [
         ("index", nanoseconds(|| black_box(&layout).index(&last))),

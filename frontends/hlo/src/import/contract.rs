@@ -338,7 +338,7 @@ impl FuncCx<'_, '_> {
         order: &[usize],
         ty: &TensorType,
     ) -> Option<Value> {
-        use optc_layout::{Spelling, ViewMap, pull};
+        use optc_layout::{Notation, ViewMap, propagate};
         let shape = ty.shape()?;
         let own: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
         let rank = shape.len();
@@ -353,15 +353,15 @@ impl FuncCx<'_, '_> {
             perm: Some(full),
             result: own.clone(),
         };
-        let spelling = match pull(&ty.layout()?.ok()?, &back) {
-            Ok(layout) if layout.is_row_major() => Spelling::RowMajor,
-            Ok(layout) => layout.spelling().clone(),
-            Err(_) => Spelling::RowMajor,
+        let notation = match propagate(&ty.layout()?.ok()?, &back) {
+            Ok(layout) if layout.is_row_major() => Notation::RowMajor,
+            Ok(layout) => layout.notation().clone(),
+            Err(_) => Notation::RowMajor,
         };
         let inner = TensorType {
             dims: fixed(&own),
             dtype: ty.dtype,
-            spelling,
+            notation,
         };
         let value = self.contraction(a, b, props, &inner)?;
         let map = back.inverse(&shape).ok()?;
@@ -473,19 +473,19 @@ impl FuncCx<'_, '_> {
         places: &[usize],
         ty: &TensorType,
     ) -> Option<Value> {
-        use optc_layout::{Spelling, ViewMap, pull};
+        use optc_layout::{Notation, ViewMap, propagate};
         let shape = ty.shape()?;
         let own: Vec<u64> = places.iter().map(|&d| shape[d]).collect();
         let there = ViewMap::transpose(&shape, places).ok()?;
-        let spelling = match pull(&ty.layout()?.ok()?, &there) {
-            Ok(layout) if layout.is_row_major() => Spelling::RowMajor,
-            Ok(layout) => layout.spelling().clone(),
-            Err(_) => Spelling::RowMajor,
+        let notation = match propagate(&ty.layout()?.ok()?, &there) {
+            Ok(layout) if layout.is_row_major() => Notation::RowMajor,
+            Ok(layout) => layout.notation().clone(),
+            Err(_) => Notation::RowMajor,
         };
         let inner = TensorType {
             dims: fixed(&own),
             dtype: ty.dtype,
-            spelling,
+            notation,
         };
         let value = self.emit_named(name, args, props, inner)?;
         let map = there.inverse(&shape).ok()?;

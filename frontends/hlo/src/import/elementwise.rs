@@ -6,7 +6,7 @@ use crate::cursor::Cursor;
 use crate::literal::{Literal, literal};
 use crate::module::{Computation, Instruction};
 use optc_ir::{Attr, AttrDict, DType, Dense, Dim, Sign, TensorType, Value};
-use optc_layout::Spelling;
+use optc_layout::Notation;
 use optc_ops::{
     BitcastConvert, Broadcast, Cast, Constant, Identity, Iota, IsInf, IsNan, Max, Min, Not, Or,
     Select,
@@ -345,7 +345,7 @@ pub(super) fn retyped(ty: &TensorType, dtype: DType) -> TensorType {
     };
     match own.layout() {
         Some(Ok(_)) => own,
-        _ => own.with_spelling(Spelling::RowMajor),
+        _ => own.with_notation(Notation::RowMajor),
     }
 }
 

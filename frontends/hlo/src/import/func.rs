@@ -10,7 +10,7 @@ use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, FuncBuilder, Loc, NewOp, TensorType, Type, Value,
 };
 use optc_layout::XlaShape;
-use optc_layout::{Layout, Notation, Spelling, ViewMap, is_view, pull};
+use optc_layout::{Layout, Notation, NotationKind, ViewMap, is_view, propagate};
 use optc_ops::{LayoutConvert, Reshape, Transpose, View, ints, sizes};
 use std::sync::Arc;
 
@@ -422,22 +422,22 @@ impl<'m, 'a> FuncCx<'m, 'a> {
     /// A view through this map into the layout that follows.
     pub(super) fn view(&mut self, value: Value, map: &ViewMap) -> Option<Value> {
         let from = self.tensor_of(value)?;
-        let layout = pull(&from.layout()?.ok()?, map).ok()?;
+        let layout = propagate(&from.layout()?.ok()?, map).ok()?;
         // What needs digits is longer in tiles.
-        let layout = match layout.spelling() {
-            Spelling::Digits(_) => layout,
-            _ => layout.respell(Notation::Xla).unwrap_or(layout),
+        let layout = match layout.notation() {
+            Notation::Digits(_) => layout,
+            _ => layout.convert(NotationKind::Xla).unwrap_or(layout),
         };
         let dims = map.result.iter().map(|&n| Dim::Fixed(n)).collect();
-        let spelling = if layout.is_row_major() {
-            Spelling::RowMajor
+        let notation = if layout.is_row_major() {
+            Notation::RowMajor
         } else {
-            layout.spelling().clone()
+            layout.notation().clone()
         };
         let ty = TensorType {
             dims,
             dtype: from.dtype,
-            spelling,
+            notation,
         };
         self.emit(&view_of(map), &[value], ty)
     }

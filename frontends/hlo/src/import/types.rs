@@ -1,7 +1,7 @@
 //! Shapes of HLO text as types of the IR, and back.
 
 use optc_ir::{DType, Dim, MiniFloat, Sign, TensorType, Type};
-use optc_layout::{Spelling, XlaArray, XlaShape, XlaSpelling, XlaType};
+use optc_layout::{Notation, XlaArray, XlaNotation, XlaShape, XlaType};
 use std::sync::Arc;
 
 /// The element type, if the IR has it.
@@ -34,27 +34,27 @@ pub(crate) fn dtype(element: XlaType) -> Option<DType> {
 pub(crate) fn tensor(array: &XlaArray) -> Option<TensorType> {
     let dtype = dtype(array.element)?;
     let dims: Vec<Dim> = array.sizes()?.into_iter().map(Dim::Fixed).collect();
-    let spelling = spelling(array, dtype);
+    let notation = notation(array, dtype);
     let ty = TensorType {
         dims,
         dtype,
-        spelling,
+        notation,
     };
     ty.layout()?.ok()?;
     Some(ty)
 }
 
 /// The layout; the default one is not written.
-fn spelling(array: &XlaArray, dtype: DType) -> Spelling {
-    let mut layout = array.spelling_or_default();
+fn notation(array: &XlaArray, dtype: DType) -> Notation {
+    let mut layout = array.notation_or_default();
     // Without `E` an element of less than a byte lies in one.
     if dtype.bits() < 8 && layout.element_bits() == 0 {
         layout = layout.with_element_bits(8);
     }
-    if layout == XlaSpelling::row_major(array.dims.len()) {
-        Spelling::RowMajor
+    if layout == XlaNotation::row_major(array.dims.len()) {
+        Notation::RowMajor
     } else {
-        Spelling::Xla(layout)
+        Notation::Xla(layout)
     }
 }
 
@@ -69,18 +69,18 @@ pub(crate) fn value_type(shape: &XlaShape) -> Type {
 
 /// The memory space of a type's layout.
 pub(crate) fn space(ty: &TensorType) -> u32 {
-    match &ty.spelling {
-        Spelling::Xla(layout) => layout.memory_space(),
+    match &ty.notation {
+        Notation::Xla(layout) => layout.memory_space(),
         _ => 0,
     }
 }
 
 /// The same type in another memory space.
 pub(crate) fn in_space(ty: &TensorType, space: u32) -> TensorType {
-    let layout = match &ty.spelling {
-        Spelling::Xla(layout) => layout.in_space(space),
-        Spelling::RowMajor if space != 0 => XlaSpelling::row_major(ty.rank()).in_space(space),
+    let layout = match &ty.notation {
+        Notation::Xla(layout) => layout.in_space(space),
+        Notation::RowMajor if space != 0 => XlaNotation::row_major(ty.rank()).in_space(space),
         _ => return ty.clone(),
     };
-    ty.with_spelling(Spelling::Xla(layout))
+    ty.with_notation(Notation::Xla(layout))
 }

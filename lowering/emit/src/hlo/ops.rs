@@ -220,14 +220,14 @@ fn direct(w: &mut Writer<'_>, opcode: &str, args: &[Value], ty: &TensorType) -> 
 fn identity(w: &mut Writer<'_>, x: Value, ty: &TensorType) -> Outcome<String> {
     let from = w.tensor(x)?;
     let layout = |ty: &TensorType| {
-        let text = ty.spelling.to_string();
+        let text = ty.notation.to_string();
         let cut = text
             .find("S(")
             .map_or(text.as_str(), |i| &text[..i])
             .to_owned();
         cut.trim_end_matches([':', '"']).to_owned()
     };
-    let near = from.spelling != ty.spelling && layout(from) == layout(ty);
+    let near = from.notation != ty.notation && layout(from) == layout(ty);
     w.one(if near { "bitcast" } else { "copy" }, x, ty, "")
 }
 

@@ -1,7 +1,7 @@
 //! Types of the IR as shapes of HLO text.
 
 use optc_ir::{DType, Diagnostic, Dim, Sign, TensorType, Type};
-use optc_layout::{Notation, Spelling};
+use optc_layout::{Notation, NotationKind};
 
 /// The element type as XLA writes it.
 pub(super) fn dtype_name(dtype: DType) -> String {
@@ -84,9 +84,9 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
         let order: Vec<String> = (0..rank).rev().map(|d| d.to_string()).collect();
         order.join(",")
     };
-    let mut text = match &ty.spelling {
-        Spelling::RowMajor => plain(),
-        Spelling::Xla(layout) => layout.to_string(),
+    let mut text = match &ty.notation {
+        Notation::RowMajor => plain(),
+        Notation::Xla(layout) => layout.to_string(),
         _ => {
             let layout = ty.layout().and_then(Result::ok);
             let Some(layout) = layout else {
@@ -95,11 +95,11 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
             if layout.is_row_major() {
                 plain()
             } else {
-                let respelled = layout
-                    .respell(Notation::Xla)
+                let converted = layout
+                    .convert(NotationKind::Xla)
                     .map_err(|e| refuse(ty, &e.to_string()))?;
-                respelled
-                    .spelling()
+                converted
+                    .notation()
                     .to_string()
                     .trim_start_matches("xla = ")
                     .trim_matches('"')
@@ -108,7 +108,7 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
         }
     };
     // Elements lie in whole bytes unless `E` says otherwise, also those of less than a byte.
-    let bits = ty.spelling.element_bits(ty.dtype.bits());
+    let bits = ty.notation.element_bits(ty.dtype.bits());
     let usual = ty.dtype.bits().next_multiple_of(8) == bits;
     let stated = text.find("E(");
     if usual && let Some(at) = stated {

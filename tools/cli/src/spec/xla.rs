@@ -31,8 +31,8 @@ pub(super) fn linear_index(vector: &Json) -> Result<(Json, Json), String> {
     let mut found = vec![json!(layout.index(&index))];
     let mut expected = vec![field(vector, "linear_index")?];
     if let Some(extents) = vector.get("expanded_dims") {
-        let spelling = array.spelling_or_default();
-        let physical = spelling
+        let notation = array.notation_or_default();
+        let physical = notation
             .physical_shape(layout.shape())
             .map_err(|e| e.to_string())?;
         expected.push(extents.clone());

@@ -7,7 +7,10 @@ use crate::not_view::NotViewReason;
 use crate::placement::Placement;
 
 /// The positions of the result's elements when the buffer stays as it is.
-pub(crate) fn pull_function(input: &Placement, map: &ViewMap) -> Result<Function, NotViewReason> {
+pub(crate) fn propagated_function(
+    input: &Placement,
+    map: &ViewMap,
+) -> Result<Function, NotViewReason> {
     let function = input.function();
     let operand = input.shape();
     if function.program.is_some() {

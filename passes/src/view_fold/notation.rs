@@ -1,35 +1,35 @@
 //! How chosen layouts are written in types.
 
-use optc_layout::{Layout, Notation, Piece, Spelling};
+use optc_layout::{Layout, Mode, Notation, NotationKind};
 use optc_target::{Style, Target};
 
-/// The spelling of a layout in the target's style.
-pub(crate) fn spell(layout: &Layout, target: &Target) -> Spelling {
+/// The notation of a layout in the target's style.
+pub(crate) fn spell(layout: &Layout, target: &Target) -> Notation {
     match target.style {
         Style::Order => plain(layout),
         Style::Block => block(layout, target.block).unwrap_or_else(|| plain(layout)),
     }
 }
 
-fn plain(layout: &Layout) -> Spelling {
+fn plain(layout: &Layout) -> Notation {
     if layout.is_row_major_order() {
-        return Spelling::RowMajor;
+        return Notation::RowMajor;
     }
     let layout = canonical(layout).unwrap_or_else(|| layout.clone());
-    [Notation::Block, Notation::Digits]
+    [NotationKind::Block, NotationKind::Digits]
         .into_iter()
-        .find_map(|n| layout.respell(n).ok())
-        .map_or_else(|| layout.spelling().clone(), |l| l.spelling().clone())
+        .find_map(|n| layout.convert(n).ok())
+        .map_or_else(|| layout.notation().clone(), |l| l.notation().clone())
 }
 
-/// The same function spelled from its pieces alone, so that it does not matter how it came about.
+/// The same function spelled from its modes alone, so that it does not matter how it came about.
 fn canonical(layout: &Layout) -> Option<Layout> {
-    let same = Layout::from_pieces(layout.shape(), layout.elem_bits(), &layout.pieces()?).ok()?;
+    let same = Layout::from_modes(layout.shape(), layout.elem_bits(), &layout.modes()?).ok()?;
     same.same_function(layout).then_some(same)
 }
 
 /// `block = "128C"` with an order of the grid, where that is the function.
-fn block(layout: &Layout, size: u64) -> Option<Spelling> {
+fn block(layout: &Layout, size: u64) -> Option<Notation> {
     let shape = layout.shape();
     let last = shape.len().checked_sub(1)?;
     let order = grid_order(layout, last)?;
@@ -41,30 +41,29 @@ fn block(layout: &Layout, size: u64) -> Option<Spelling> {
         ),
         ("order".to_owned(), optc_layout::Field::Ints(order)),
     ];
-    let spelling = Spelling::from_fields(&fields, shape.len()).ok()?;
-    let candidate = Layout::new(spelling, shape, layout.elem_bits()).ok()?;
+    let notation = Notation::from_fields(&fields, shape.len()).ok()?;
+    let candidate = Layout::new(notation, shape, layout.elem_bits()).ok()?;
     candidate
         .same_function(layout)
-        .then(|| candidate.spelling().clone())
+        .then(|| candidate.notation().clone())
 }
 
-/// The dimensions of the grid of blocks, major to minor: as the pieces come, the last dimension
-/// where its outer piece is, dimensions of extent 1 in their logical place.
+/// The dimensions of the grid of blocks, major to minor: as the modes come, the last dimension
+/// where its outer mode is, dimensions of extent 1 in their logical place.
 fn grid_order(layout: &Layout, last: usize) -> Option<Vec<i64>> {
-    let pieces: Vec<Piece> = layout.pieces()?;
-    let inner = pieces.last()?;
+    let modes: Vec<Mode> = layout.modes()?;
+    let inner = modes.last()?;
     if inner.dim != last || inner.div != 1 {
         return None;
     }
     let mut order: Vec<usize> = Vec::new();
-    for piece in &pieces {
-        if order.contains(&piece.dim) {
+    for mode in &modes {
+        if order.contains(&mode.dim) {
             continue;
         }
-        let outer_of_last =
-            piece.dim == last && pieces.iter().filter(|p| p.dim == last).count() > 1;
-        if piece.dim != last || outer_of_last {
-            order.push(piece.dim);
+        let outer_of_last = mode.dim == last && modes.iter().filter(|p| p.dim == last).count() > 1;
+        if mode.dim != last || outer_of_last {
+            order.push(mode.dim);
         }
     }
     if !order.contains(&last) {

@@ -8,7 +8,7 @@ use crate::placement::{Placement, Storage};
 
 /// One physical digit of a layout: a run of positions that counts `index[dim] / div`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Piece {
+pub struct Mode {
     /// The logical dimension.
     pub dim: usize,
     /// How many indices share a value of the digit.
@@ -20,15 +20,15 @@ pub struct Piece {
 }
 
 impl Placement {
-    /// The placement whose physical digits are `pieces`, major to minor: the inverse of
-    /// [`Placement::pieces`].
+    /// The placement whose physical digits are `modes`, major to minor: the inverse of
+    /// [`Placement::modes`].
     ///
     /// # Errors
-    /// The pieces of a dimension are no mixed radix of its size, or the size overflows.
-    pub(crate) fn from_pieces(
+    /// The modes of a dimension are no mixed radix of its size, or the size overflows.
+    pub(crate) fn from_modes(
         shape: &[u64],
         elem_bits: u32,
-        pieces: &[Piece],
+        modes: &[Mode],
     ) -> Result<Placement, LayoutError> {
         let overflow = || LayoutError::Overflow {
             shape: shape.to_vec(),
@@ -37,18 +37,18 @@ impl Placement {
         if elements == 0 {
             return Ok(Placement::row_major(shape, elem_bits));
         }
-        let positions = pieces_size(pieces).ok_or_else(overflow)?;
+        let positions = modes_size(modes).ok_or_else(overflow)?;
         let mut chains = vec![Vec::new(); shape.len()];
         let mut stride = positions;
-        for piece in pieces {
-            if piece.extent < piece.count.max(1) || shape.len() <= piece.dim {
-                return Err(LayoutError::Pieces {
-                    dim: piece.dim,
+        for mode in modes {
+            if mode.extent < mode.count.max(1) || shape.len() <= mode.dim {
+                return Err(LayoutError::Modes {
+                    dim: mode.dim,
                     size: 0,
                 });
             }
-            stride /= piece.extent.max(1);
-            chains[piece.dim].push((*piece, stride as i64));
+            stride /= mode.extent.max(1);
+            chains[mode.dim].push((*mode, stride as i64));
         }
         let mut parts = Vec::with_capacity(shape.len());
         for (dim, (&size, list)) in shape.iter().zip(&mut chains).enumerate() {
@@ -66,9 +66,9 @@ impl Placement {
     ///
     /// In each dimension the `div`s divide one another and the `count`s fill the range between
     /// them. A dimension of size 1 has no digit. Innermost positions that no element uses are a
-    /// piece of count 1. An empty tensor has no pieces.
+    /// mode of count 1. An empty tensor has no modes.
     #[must_use]
-    pub fn pieces(&self) -> Option<Vec<Piece>> {
+    pub fn modes(&self) -> Option<Vec<Mode>> {
         if self.elements() == 0 {
             return Some(Vec::new());
         }
@@ -76,7 +76,7 @@ impl Placement {
         if function.order.is_some() || function.program.is_some() || function.offset != 0 {
             return None;
         }
-        let mut pieces = Vec::new();
+        let mut modes = Vec::new();
         let (mut rest, mut n) = (function.chain.clone(), self.elements());
         for (dim, &size) in self.shape().iter().enumerate().rev() {
             if size == 1 {
@@ -84,46 +84,46 @@ impl Placement {
             }
             let (outer, part) = split(&rest, n, size)?;
             (rest, n) = (outer, n / size);
-            dimension_pieces(dim, size, &part, &mut pieces)?;
+            dimension_modes(dim, size, &part, &mut modes)?;
         }
-        fill_extents(self.shape(), self.positions(), pieces)
+        fill_extents(self.shape(), self.positions(), modes)
     }
 }
 
 /// The product of all extents.
-fn pieces_size(pieces: &[Piece]) -> Option<u64> {
-    let size = pieces
+fn modes_size(modes: &[Mode]) -> Option<u64> {
+    let size = modes
         .iter()
-        .try_fold(1u64, |size, piece| size.checked_mul(piece.extent))?;
+        .try_fold(1u64, |size, mode| size.checked_mul(mode.extent))?;
     i64::try_from(size).ok().map(|_| size)
 }
 
-/// One dimension's chain from its pieces and their strides.
-fn dimension_chain(dim: usize, size: u64, list: &mut [(Piece, i64)]) -> Result<Chain, LayoutError> {
-    list.sort_by_key(|(piece, _)| std::cmp::Reverse(piece.div));
+/// One dimension's chain from its modes and their strides.
+fn dimension_chain(dim: usize, size: u64, list: &mut [(Mode, i64)]) -> Result<Chain, LayoutError> {
+    list.sort_by_key(|(mode, _)| std::cmp::Reverse(mode.div));
     let mut domain = size;
     let mut cuts = Vec::with_capacity(list.len());
-    for &(piece, stride) in list.iter() {
-        let unused = domain <= piece.div && piece.count <= 1;
-        if piece.div == 0 || !unused && piece.count != domain.div_ceil(piece.div) {
-            return Err(LayoutError::Pieces { dim, size });
+    for &(mode, stride) in list.iter() {
+        let unused = domain <= mode.div && mode.count <= 1;
+        if mode.div == 0 || !unused && mode.count != domain.div_ceil(mode.div) {
+            return Err(LayoutError::Modes { dim, size });
         }
         if !unused {
             cuts.push(Cut {
-                size: piece.div,
+                size: mode.div,
                 stride,
             });
-            domain = piece.div;
+            domain = mode.div;
         }
     }
     if 1 < domain {
-        return Err(LayoutError::Pieces { dim, size });
+        return Err(LayoutError::Modes { dim, size });
     }
     Ok(normalize(cuts, size))
 }
 
-/// Appends one dimension's pieces, their strides in place of extents.
-fn dimension_pieces(dim: usize, size: u64, part: &[Cut], pieces: &mut Vec<Piece>) -> Option<()> {
+/// Appends one dimension's modes, their strides in place of extents.
+fn dimension_modes(dim: usize, size: u64, part: &[Cut], modes: &mut Vec<Mode>) -> Option<()> {
     let mut radix = None;
     for step in steps(part, size) {
         let div = step.cut.size;
@@ -134,7 +134,7 @@ fn dimension_pieces(dim: usize, size: u64, part: &[Cut], pieces: &mut Vec<Piece>
         let extent = u64::try_from(step.cut.stride)
             .ok()
             .filter(|&stride| 0 < stride)?;
-        pieces.push(Piece {
+        modes.push(Mode {
             dim,
             div,
             count: step.count,
@@ -144,16 +144,16 @@ fn dimension_pieces(dim: usize, size: u64, part: &[Cut], pieces: &mut Vec<Piece>
     Some(())
 }
 
-/// Sorts pieces that carry strides and turns the strides into extents.
-fn fill_extents(shape: &[u64], positions: u64, mut pieces: Vec<Piece>) -> Option<Vec<Piece>> {
-    pieces.sort_by_key(|piece| std::cmp::Reverse(piece.extent));
+/// Sorts modes that carry strides and turns the strides into extents.
+fn fill_extents(shape: &[u64], positions: u64, mut modes: Vec<Mode>) -> Option<Vec<Mode>> {
+    modes.sort_by_key(|mode| std::cmp::Reverse(mode.extent));
     let mut above = positions;
-    for piece in &mut pieces {
-        let stride = piece.extent;
-        if !above.is_multiple_of(stride) || above / stride < piece.count {
+    for mode in &mut modes {
+        let stride = mode.extent;
+        if !above.is_multiple_of(stride) || above / stride < mode.count {
             return None;
         }
-        piece.extent = above / stride;
+        mode.extent = above / stride;
         above = stride;
     }
     if 1 < above {
@@ -162,12 +162,12 @@ fn fill_extents(shape: &[u64], positions: u64, mut pieces: Vec<Piece>) -> Option
             .iter()
             .rposition(|&size| size == 1)
             .or(shape.len().checked_sub(1))?;
-        pieces.push(Piece {
+        modes.push(Mode {
             dim,
             div: shape[dim],
             count: 1,
             extent: above,
         });
     }
-    Some(pieces)
+    Some(modes)
 }
