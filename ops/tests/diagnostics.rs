@@ -800,8 +800,8 @@ fn hints_name_what_was_meant() {
 fn rendering_shows_file_line_column_caret_and_notes() {
     let text = "// ä comment\n\t\"ä.b\"() <{x = \"ß\", y = words}> : () -> ()\n";
     let wanted = "dir/case.ir:2:25: error[attribute-value]: found `words`, wanted an attribute
-  \t\"ä.b\"() <{x = \"ß\", y = words}> : () -> ()
-  \t                       ^^^^^ no attribute starts with this word
+2 |     \"ä.b\"() <{x = \"ß\", y = words}> : () -> ()
+  |                            ^^^^^ no attribute starts with this word
   hint: write a string as \"words\"
 ";
     let diags = check(text);

@@ -81,9 +81,9 @@ pub mod layout {
     pub use optc_layout::{
         Axes, BlockNotation, Cause, DigitOp, DigitText, DigitsNotation, DrawError, Drawing,
         ExplainError, Explanation, Factor, Field, Layout, LayoutError, Mode, NotView,
-        NotViewReason, Notation, NotationKind, Rearrangement, Side, SplitConfig, StridedNotation,
-        TileDim, ViewMap, ViewMapError, XlaArray, XlaDim, XlaNotation, XlaShape, XlaType, deduce,
-        dimension, explain, is_view, propagate, true_rank, xla_letters,
+        NotViewReason, Notation, NotationKind, Placement, Rearrangement, Side, SplitConfig,
+        StridedNotation, TileDim, ViewMap, ViewMapError, XlaArray, XlaDim, XlaNotation, XlaShape,
+        XlaType, deduce, dimension, explain, is_view, propagate, true_rank, xla_letters,
     };
     pub use optc_layout::{cute, notation};
 }

@@ -134,10 +134,9 @@ impl ViewFold {
             let known: Vec<&str> = builtin_rules().iter().map(|r| r.name).collect();
             let message = format!("found no rule `{name}`");
             let diag = Diagnostic::error("unknown-rule", message);
-            Box::new(diag.note(format!(
-                "wanted all, none, or names of {}",
-                known.join(", ")
-            )))
+            let wanted = format!("wanted all, none, or names of {}", known.join(", "));
+            let names = known.into_iter().chain(["all", "none"]);
+            Box::new(diag.note(wanted).suggest("", &name, names))
         })?;
         Ok(Shared {
             layouts: Layouts::default(),
