@@ -140,7 +140,8 @@ fn recursion_is_named_for_what_it_is() {
     };
     let said = |text: String| {
         let (_, diags) = parse(&text, Strictness::Exact);
-        diags.first().map_or(String::new(), |d| d.message.clone())
+        assert_eq!(refused(&text).0, "hlo-computation-unknown");
+        diags[0].message.clone()
     };
     let message = said(calls("loop", "loop"));
     assert!(
