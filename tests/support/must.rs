@@ -1,7 +1,7 @@
 //! Building by generators, whose operations always fit.
 
 use optc_ir::op::Operation;
-use optc_ir::{AttrDict, DType, FuncBuilder, NewOp, TensorType, Type, Value};
+use optc_ir::{AttrDict, DType, FuncBuilder, NewOp, Type, Value};
 use optc_ops::Constant;
 
 /// What a generator adds to a function without looking whether it fits.
@@ -46,7 +46,7 @@ impl Must for FuncBuilder<'_> {
     }
 
     fn shape(&self, value: Value) -> Vec<u64> {
-        let ty = self.tensor(value).map(TensorType::clone);
+        let ty = self.tensor(value).cloned();
         ty.expect("a value is a tensor").shape_with(&|_| 1)
     }
 
