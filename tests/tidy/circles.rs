@@ -9,28 +9,13 @@ use optc_tests::paths::relative;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Crates that still have circles, by the folder of their sources.
-// FIXME: to be emptied, crate by crate.
-const WITH_CIRCLES: &[&str] = &[
-    "interp/src",
-    "layout/src",
-    "lowering/emit/src",
-    "passes/src",
-    "tools/cli/src",
-];
-
 #[test]
 fn no_files_use_each_other_in_a_circle() {
     let rust = sources("rs");
     let below_src = rust.iter().filter(|p| relative(p).contains("/src/"));
     let files: Vec<(String, String)> = below_src.map(|p| (relative(p), read(p))).collect();
     assert!(100 < files.len(), "the sources are found");
-    let known = |circle: &BTreeSet<String>| {
-        let in_folder = |folder: &&str| circle.iter().all(|f| f.starts_with(*folder));
-        WITH_CIRCLES.iter().any(|folder| in_folder(&folder))
-    };
-    let mut circles = circles(&files);
-    circles.retain(|circle| !known(circle));
+    let circles = circles(&files);
     assert!(circles.is_empty(), "files use each other: {circles:#?}");
 }
 

@@ -50,10 +50,11 @@ impl Cli {
         T: Into<OsString> + Clone,
     {
         let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-        let command = Cli::command();
-        let matches = command
+        let root = Cli::command();
+        let matches = root
+            .clone()
             .try_get_matches_from(&args)
-            .map_err(|error| usage::with_tip(error, &args))?;
+            .map_err(|error| usage::with_tip(error, &args, &root))?;
         if let Some(name) = matches.subcommand_name()
             && given_before(&matches)
         {
@@ -61,7 +62,9 @@ impl Cli {
             return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
         }
         let cli = Cli::from_arg_matches(&matches)?;
-        match usage::absent_input(&cli, &args) {
+        let input = cli.rewrite.input.as_deref();
+        let input = input.filter(|_| cli.command.is_none());
+        match input.and_then(|input| usage::absent_input(input, &args, &root)) {
             Some(message) => Err(Cli::command().error(ErrorKind::UnknownArgument, message)),
             None => Ok(cli),
         }

@@ -15,6 +15,7 @@ mod layout;
 mod lists;
 pub mod logging;
 mod manual;
+mod part;
 mod rewrite;
 mod run;
 mod spec;

@@ -6,30 +6,20 @@ use crate::codes;
 use crate::dump::{self, Dump};
 use crate::failure::{Failure, Status, blames_option, internal_error};
 use crate::inputs::{self, Input, weights};
+use crate::part::{Part, line_column};
 use crate::streams::Streams;
 use crate::{lists, stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing, view_fold};
 use optc::{
-    Attr, Compiler, DType, Diagnostic, Error, FoldReport, Module, PassContext, Program, Registry,
-    Severity, SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, output_place,
-    write_aside, write_files,
+    Attr, Compiler, DType, Diagnostic, Error, FoldReport, PassContext, Program, Registry, Severity,
+    SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, output_place, write_aside,
+    write_files,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-
-/// One module of the input, before and after the passes.
-pub(crate) struct Part {
-    pub(crate) before: Program,
-    pub(crate) after: Program,
-    /// The context the passes ran in, with their remarks and reports.
-    pub(crate) cx: PassContext,
-    timings: Vec<Timing>,
-    /// What `view-fold` started from, where a certificate is asked for.
-    canonical: Option<Module>,
-}
 
 /// What a run of the command came to, for file tests.
 pub(crate) struct Rewritten {
@@ -348,20 +338,6 @@ fn json_line(diag: &Diagnostic, program: &Program) -> String {
     value.to_string()
 }
 
-/// The line and the column, in characters, of a byte; both count from 1.
-pub(crate) fn line_column(source: &str, offset: u32) -> (usize, usize) {
-    let mut end = (offset as usize).min(source.len());
-    while !source.is_char_boundary(end) {
-        end -= 1;
-    }
-    let head = &source[..end];
-    let start = head.rfind('\n').map_or(0, |at| at + 1);
-    (
-        head.matches('\n').count() + 1,
-        head[start..].chars().count() + 1,
-    )
-}
-
 fn timing_table(timings: &[Timing]) -> String {
     let total: std::time::Duration = timings.iter().map(|t| t.time).sum();
     let mut text = String::new();
@@ -541,7 +517,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
     use optc::passes::PassInfo;
-    use optc::{Outcome, Pass, Phase};
+    use optc::{Module, Outcome, Pass, Phase};
     use std::sync::Arc;
 
     static INFO: PassInfo = PassInfo {

@@ -1,16 +1,15 @@
 //! What a command line that makes no sense was likely meant to be.
 
-use crate::args::Cli;
+use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory};
 use optc::Format;
 use optc::text::nearest;
 use std::ffi::OsString;
 use std::path::Path;
 
 /// The error with a tip, where a word too many was likely meant as the value of an option or as a command.
-pub(crate) fn with_tip(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+pub(crate) fn with_tip(mut error: clap::Error, args: &[OsString], root: &Command) -> clap::Error {
     if let Some(tip) = near_value(&error) {
         let near = ContextValue::String(tip);
         error.insert(ContextKind::SuggestedValue, near);
@@ -22,7 +21,7 @@ pub(crate) fn with_tip(mut error: clap::Error, args: &[OsString]) -> clap::Error
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return error;
     }
-    if let Some(tip) = loose_value(args, |_| true).or_else(|| mistyped_command(args)) {
+    if let Some(tip) = loose_value(args, root, |_| true).or_else(|| mistyped_command(args, root)) {
         let tips = vec![StyledStr::from(tip)];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
@@ -44,24 +43,20 @@ fn near_value(error: &clap::Error) -> Option<String> {
 }
 
 /// What is wrong where the program to read does not exist, and its name was likely meant as something else.
-pub(crate) fn absent_input(cli: &Cli, args: &[OsString]) -> Option<String> {
-    let input = cli
-        .command
-        .is_none()
-        .then_some(cli.rewrite.input.as_ref())??;
+pub(crate) fn absent_input(input: &Path, args: &[OsString], root: &Command) -> Option<String> {
     if input == Path::new("-") || input.exists() {
         return None;
     }
     let name = input.to_str()?;
-    let tip = loose_value(args, |word| word == name).or_else(|| mistyped_command(args))?;
+    let tip = loose_value(args, root, |word| word == name);
+    let tip = tip.or_else(|| mistyped_command(args, root))?;
     Some(format!("found no file `{name}`: {tip}"))
 }
 
 /// An option that takes its value after `=` alone, and stands before a word that fits.
-fn loose_value(args: &[OsString], fits: impl Fn(&str) -> bool) -> Option<String> {
+fn loose_value(args: &[OsString], root: &Command, fits: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = args.iter().filter_map(|a| a.to_str()).collect();
-    let root = Cli::command();
-    let command = subcommand_of(&root, &words);
+    let command = subcommand_of(root, &words);
     let takes = |word: &str| {
         let name = word.strip_prefix("--")?;
         let arg = command.get_arguments().find(|a| a.get_long() == Some(name));
@@ -86,12 +81,12 @@ fn subcommand_of<'c>(root: &'c Command, words: &[&str]) -> &'c Command {
 }
 
 /// The command that the first word was likely meant to be.
-fn mistyped_command(args: &[OsString]) -> Option<String> {
+fn mistyped_command(args: &[OsString], root: &Command) -> Option<String> {
     let word = args.get(1)?.to_str().filter(|w| !w.starts_with('-'))?;
     if Path::new(word).exists() {
         return None;
     }
-    let mut root = Cli::command();
+    let mut root = root.clone();
     root.build();
     let near = nearest(word, root.get_subcommands().map(Command::get_name))?;
     Some(format!("did you mean the command `{near}`?"))

@@ -5,7 +5,7 @@
 //! out, or `@unknown` for a diagnostic without a place. The severities are `error`, `warning`,
 //! `remark` and `note`. Every error and warning must be expected; remarks and notes may be.
 
-use crate::rewrite::{Part, line_column};
+use crate::part::{Part, line_column};
 use optc::{Diagnostic, Error, Severity};
 
 /// What a comment wants.

@@ -2,7 +2,7 @@
 
 use super::header::Evaluation;
 use crate::inputs::weights;
-use crate::rewrite::Part;
+use crate::part::Part;
 use optc::Bindings;
 use optc::interp::{EquivalenceOptions, Fill, equivalent};
 

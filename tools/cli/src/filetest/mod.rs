@@ -22,7 +22,8 @@ mod header;
 
 use crate::args::Cli;
 use crate::condition::Figures;
-use crate::rewrite::{self, Part};
+use crate::part::Part;
+use crate::rewrite;
 use crate::{Status, Streams, dump};
 use header::Header;
 pub use header::command as words;
