@@ -224,7 +224,7 @@ impl Placement {
         Some(e)
     }
 
-    /// A hash of the function: layouts that are [`Layout::same_function`] have the same.
+    /// A hash of the function: layouts that are [`Placement::same_function`] have the same.
     #[must_use]
     pub fn function_hash(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;

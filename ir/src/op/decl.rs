@@ -16,7 +16,7 @@ use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
 use crate::types::{Dim, Type};
 
-/// Everything the compiler knows about one operation: a registered [`Operation`], its types erased.
+/// Everything the compiler knows about one operation: a registered [`Operation`](crate::Operation), its types erased.
 pub trait OpDecl: Send + Sync {
     /// The full name, `hbir.reshape`.
     fn name(&self) -> &'static str;
@@ -24,7 +24,7 @@ pub trait OpDecl: Send + Sync {
     /// One line for the reference.
     fn summary(&self) -> &'static str;
 
-    /// The row of a target's table this operation is looked up in; see [`Operation::FAMILY`].
+    /// The row of a target's table this operation is looked up in; see [`Operation::FAMILY`](crate::Operation::FAMILY).
     fn family(&self) -> &'static str;
 
     /// What the compiler itself makes of it.
@@ -42,7 +42,7 @@ pub trait OpDecl: Send + Sync {
     /// Its numbered constraints.
     fn codes(&self) -> &'static [Code];
 
-    /// The shape rule; see [`Operation::infer`]. Wrong numbers of operands and attributes that the
+    /// The shape rule; see [`Operation::infer`](crate::Operation::infer). Wrong numbers of operands and attributes that the
     /// operation does not know are refused too.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ pub trait OpDecl: Send + Sync {
     /// What executing it moves.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic;
 
-    /// The view that does the same; see [`Operation::rearrangement`].
+    /// The view that does the same; see [`Operation::rearrangement`](crate::Operation::rearrangement).
     ///
     /// # Errors
     /// It does more than rearrange, or is not well formed.
@@ -83,7 +83,7 @@ pub trait OpDecl: Send + Sync {
     /// How partial results become one.
     fn partial(&self, op: &OpRef<'_>) -> Option<Partial>;
 
-    /// The operand that it only rearranges; see [`Operation::permutes`].
+    /// The operand that it only rearranges; see [`Operation::permutes`](crate::Operation::permutes).
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize>;
 
     /// Whether every element of its results is one of its first operand's.
