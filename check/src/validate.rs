@@ -20,7 +20,7 @@ use crate::digest::Digest;
 use crate::element_map::ElementMap;
 use crate::stats::Stats;
 use crate::target::{check_target, ports, runs_functions, same_layout};
-use crate::witness::{FuncWitness, Holder, Kind, Place, Witness, kind, origin};
+use crate::witness::{FuncWitness, Holder, Kind, Kinds, Place, Witness};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
@@ -147,14 +147,18 @@ struct Seen {
     steps: usize,
 }
 
+/// What a rearrangement is of, its shape and permutation, and the sizes that it gives.
+type Reshape = (Source, Vec<Dim>, Vec<usize>, Vec<Dim>);
+
 /// What both programs number alike.
 struct Numbers {
     /// Chains of rearrangements: the chain before and the step after it. Chain 0 is empty.
     steps: IndexSet<(usize, Vec<Dim>, Vec<usize>)>,
     /// Constants: they are compared by what they are, not by where they stand.
     constants: IndexSet<String>,
-    /// Rearrangements of which no map is known: what they are of, how, and the sizes they give.
-    reshapes: Vec<(Seen, ViewDims, Vec<Dim>)>,
+    /// Rearrangements of which no map is known, with what they are made from and their numbers.
+    reshapes: IndexMap<Reshape, Vec<(Seen, usize)>>,
+    reshape_count: usize,
     /// What stands for sizes; `None` where they are too large.
     sizes: Option<StandIns>,
     /// What stands for a `?` of a source.
@@ -166,7 +170,8 @@ impl Numbers {
         Numbers {
             steps: IndexSet::new(),
             constants: IndexSet::new(),
-            reshapes: Vec::new(),
+            reshapes: IndexMap::new(),
+            reshape_count: 0,
             sizes: StandIns::for_func(func, registry),
             open: IndexMap::new(),
         }
@@ -202,15 +207,20 @@ impl Numbers {
     }
 
     fn reshape(&mut self, seen: &Seen, view: &ViewDims, result: &[Dim]) -> usize {
-        let known = self
-            .reshapes
-            .iter()
-            .position(|(s, v, r)| s.same(seen) && v == view && r == result);
-        known.unwrap_or_else(|| {
-            self.reshapes
-                .push((seen.clone(), view.clone(), result.to_vec()));
-            self.reshapes.len() - 1
-        })
+        let key = (
+            seen.source,
+            view.shape.clone(),
+            view.perm.clone(),
+            result.to_vec(),
+        );
+        let alike = self.reshapes.entry(key).or_default();
+        let known = alike.iter().find(|(s, _)| s.same(seen));
+        if let Some(&(_, number)) = known {
+            return number;
+        }
+        self.reshape_count += 1;
+        alike.push((seen.clone(), self.reshape_count - 1));
+        self.reshape_count - 1
     }
 
     fn then(&mut self, chain: usize, view: ViewDims) -> usize {
@@ -241,6 +251,7 @@ impl Seen {
 struct Walk<'a> {
     func: &'a Func,
     registry: &'a Registry,
+    kinds: Kinds<'a>,
     seen: SideTable<Value, Option<Seen>>,
 }
 
@@ -249,6 +260,7 @@ impl<'a> Walk<'a> {
         Walk {
             func,
             registry,
+            kinds: Kinds::new(func, registry),
             seen: SideTable::new(None),
         }
     }
@@ -267,9 +279,9 @@ impl<'a> Walk<'a> {
     }
 
     /// What every operation but those that compute gives.
-    fn follow(&mut self, op: Op, kind: Kind, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
+    fn follow(&mut self, op: Op, numbers: &mut Numbers) -> Result<(), Box<Diagnostic>> {
         let data = &self.func.ops[op];
-        match kind {
+        match self.kinds.of(op) {
             Kind::Convert => {
                 if let (Some(&x), Some(&y)) = (data.operands.first(), data.results.first()) {
                     self.seen[y] = self.seen[x].clone();
@@ -343,9 +355,8 @@ impl<'a> Proof<'a> {
             right.start(arg, Source::Computed(arg), &mut numbers);
         }
         for &op in &b.body {
-            let kind = kind(b, op, registry);
-            right.follow(op, kind, &mut numbers)?;
-            if kind == Kind::Compute {
+            right.follow(op, &mut numbers)?;
+            if right.kinds.of(op) == Kind::Compute {
                 for &result in &b.ops[op].results {
                     right.start(result, Source::Computed(result), &mut numbers);
                 }
@@ -372,12 +383,11 @@ impl<'a> Proof<'a> {
         self.arguments()?;
         let pairs = self.pairs(stated)?;
         for &op in &a.body {
-            let kind = kind(a, op, self.left.registry);
-            match (kind, pairs[op]) {
+            match (self.left.kinds.of(op), pairs[op]) {
                 (Kind::Compute, Some(by)) => self.stands_for(op, by)?,
                 // Whatever reads a result of it finds nothing known.
                 (Kind::Compute, None) => {}
-                _ => self.left.follow(op, kind, &mut self.numbers)?,
+                _ => self.left.follow(op, &mut self.numbers)?,
             }
         }
         self.results()?;
@@ -422,13 +432,14 @@ impl<'a> Proof<'a> {
                 ));
             }
         }
-        let effectful = |f: &Func, effects: &Effects<'_>| -> Vec<Op> {
+        let effectful = |walk: &Walk<'_>, effects: &Effects<'_>| -> Vec<Op> {
             let stays = |op: &Op| {
-                kind(f, *op, self.left.registry) == Kind::Compute && !effects.of(f, *op).is_pure()
+                walk.kinds.of(*op) == Kind::Compute && !effects.of(walk.func, *op).is_pure()
             };
-            f.body.iter().copied().filter(stays).collect()
+            walk.func.body.iter().copied().filter(stays).collect()
         };
-        let (left, right) = (effectful(a, self.effects.0), effectful(b, self.effects.1));
+        let left = effectful(&self.left, self.effects.0);
+        let right = effectful(&self.right, self.effects.1);
         let wanted = left.iter().map(|&op| pairs[op]);
         if !wanted.eq(right.iter().map(|&op| Some(op))) {
             let message = format!(
@@ -522,7 +533,7 @@ impl<'a> Proof<'a> {
                 held.layout
             ));
         }
-        let (root, map) = origin(b, self.right.registry, v);
+        let (root, map) = self.right.kinds.origin(v);
         if held.root.value(b) != Some(root) || map != held.map {
             let place = |value: Value| match b.values[value].def {
                 ValueDef::Arg(i) => Place::Arg(i).to_string(),

@@ -124,7 +124,7 @@ pub(crate) enum Kind {
     Compute,
 }
 
-pub(crate) fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
+fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
     let data = &func.ops[op];
     let Some(decl) = registry.get(&data.name) else {
         return Kind::Compute;
@@ -142,22 +142,45 @@ pub(crate) fn kind(func: &Func, op: Op, registry: &Registry) -> Kind {
     }
 }
 
-/// Where the elements of a value come from, and the rearrangements from there to it.
-pub(crate) fn origin(func: &Func, registry: &Registry, value: Value) -> (Value, Vec<String>) {
-    let (mut at, mut steps) = (value, Vec::new());
-    while let Some(op) = func.def_op(at) {
-        match kind(func, op, registry) {
-            Kind::Convert => {}
-            Kind::Rearrange => steps.push(step(func, op, registry)),
-            Kind::Constant | Kind::Compute => break,
+/// What the operations of one function are: asked of each once, since a split into many parts is asked for
+/// each of them.
+pub(crate) struct Kinds<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    of: SideTable<Op, Kind>,
+}
+
+impl<'a> Kinds<'a> {
+    pub(crate) fn new(func: &'a Func, registry: &'a Registry) -> Kinds<'a> {
+        let mut of = SideTable::new(Kind::Compute);
+        for &op in &func.body {
+            of[op] = kind(func, op, registry);
         }
-        let Some(&operand) = func.ops[op].operands.first() else {
-            break;
-        };
-        at = operand;
+        Kinds { func, registry, of }
     }
-    steps.reverse();
-    (at, steps)
+
+    pub(crate) fn of(&self, op: Op) -> Kind {
+        self.of[op]
+    }
+
+    /// Where the elements of a value come from, and the rearrangements from there to it.
+    pub(crate) fn origin(&self, value: Value) -> (Value, Vec<String>) {
+        let func = self.func;
+        let (mut at, mut steps) = (value, Vec::new());
+        while let Some(op) = func.def_op(at) {
+            match self.of(op) {
+                Kind::Convert => {}
+                Kind::Rearrange => steps.push(step(func, op, self.registry)),
+                Kind::Constant | Kind::Compute => break,
+            }
+            let Some(&operand) = func.ops[op].operands.first() else {
+                break;
+            };
+            at = operand;
+        }
+        steps.reverse();
+        (at, steps)
+    }
 }
 
 fn step(func: &Func, op: Op, registry: &Registry) -> String {
@@ -203,8 +226,9 @@ impl FuncWitness {
             .collect();
         held.sort_by_key(|&(a, b, _)| (a, b));
         held.dedup();
+        let kinds = Kinds::new(folded, registry);
         let holder = |(value, by, at): (Place, Place, Value)| {
-            let (root, map) = origin(folded, registry, at);
+            let (root, map) = kinds.origin(at);
             Some(Holder {
                 value,
                 by,
@@ -224,7 +248,8 @@ impl FuncWitness {
     #[must_use]
     pub fn in_step(original: &Func, folded: &Func, registry: &Registry) -> FuncWitness {
         let computing = |func: &Func| -> Vec<Op> {
-            let computes = |&op: &Op| kind(func, op, registry) == Kind::Compute;
+            let kinds = Kinds::new(func, registry);
+            let computes = |&op: &Op| kinds.of(op) == Kind::Compute;
             func.body.iter().copied().filter(computes).collect()
         };
         let pairs: Vec<(Op, Op)> = computing(original)
