@@ -7,11 +7,10 @@ mod tidy {
 use indexmap::{IndexMap, IndexSet};
 use optc_cli::explain::AREAS;
 use optc_ir::{Code, Example};
-use optc_passes::{Pass, RuleInfo};
+use optc_passes::RuleInfo;
 use optc_tests::paths::{files, relative, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 /// Who may use whom: crate, then the crates of this workspace its library and binaries depend on.
 /// `ARCHITECTURE.md` states the same with reasons.
@@ -292,58 +291,6 @@ fn nothing_is_left_undone() {
     }
 }
 
-/// Kebab-case string literals of several words: codes of diagnostics, and the few other names that
-/// [`is_other_name`] knows.
-fn kebab_literals(text: &str) -> IndexSet<String> {
-    let mut found = IndexSet::new();
-    let mut rest = text;
-    while let Some(start) = rest.find('"') {
-        let after = &rest[start + 1..];
-        let Some(end) = after.find('"') else { break };
-        let literal = &after[..end];
-        if literal.contains('-') && is_kebab(literal) {
-            found.insert(literal.to_owned());
-        }
-        rest = &after[end..];
-    }
-    found
-}
-
-/// Kebab-case names in the sources that are no codes: of passes, rules, options, rows of target
-/// files and words of texts.
-fn is_other_name(name: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "block-rank-mismatch",
-        "block-size-not-positive",
-        "channel-orders",
-        "channels-first",
-        "channels-last",
-        "common-order",
-        "contract-runs",
-        "expected-error",
-        "expected-note",
-        "expected-remark",
-        "expected-warning",
-        "index-map-arity",
-        "kebab-case",
-        "last-block",
-        "linear-index-with-tiling",
-        "min-run",
-        "mosaic-gpu",
-        "only-virtual-padding",
-        "out-of-bounds",
-        "row-major",
-    ];
-    let passes = optc_passes::registry();
-    let is_rule = |pass: &Arc<dyn Pass>| pass.list_rules().iter().any(|r| r.name == name);
-    WORDS.contains(&name)
-        || passes.iter().any(|p| p.info().name == name)
-        || passes
-            .iter()
-            .any(|p| p.info().options.iter().any(|o| o.name == name))
-        || passes.iter().any(is_rule)
-}
-
 /// Codes that say that the compiler itself is at fault or at a limit; no program is known that
 /// brings them about.
 const DEFECTS: &[&str] = &["no-lowering", "not-saturated", "worse-than-naive"];
@@ -369,8 +316,7 @@ fn reporting_sources() -> Vec<(String, String)> {
 
 /// A source without the lists of codes that stand beside what reports them.
 fn without_lists(text: &str) -> String {
-    let text = without(text, "const CODES: &[Code] = &[", "\n];");
-    without(&text, "\ncodes! {\n", "\n}")
+    without(text, "codes! {\n", "\n}")
 }
 
 /// A text without what stands from `opens` to `closes`.
@@ -387,42 +333,15 @@ fn without(text: &str, opens: &str, closes: &str) -> String {
     out + rest
 }
 
-/// All codes that the sources use, with the file of the first use.
-fn used_codes() -> IndexMap<String, String> {
-    let mut codes = IndexMap::new();
-    for (at, text) in reporting_sources() {
-        // Opcodes of HLO text are kebab-case words as well, and so are the attributes of SVG.
-        if at.starts_with("lowering/emit/src/svg") {
-            continue;
-        }
-        let opcodes = at.contains("/hlo");
-        let is_code = |c: &String| !is_other_name(c) && (!opcodes || c.starts_with("hlo-"));
-        for code in kebab_literals(&text).into_iter().filter(is_code) {
-            codes.entry(code).or_insert_with(|| at.clone());
-        }
-    }
-    codes
-}
-
 fn listed_codes() -> impl Iterator<Item = &'static Code> {
     AREAS.iter().flat_map(|area| (area.codes)())
 }
 
 #[test]
-fn every_code_is_kebab_case_and_listed() {
-    let mut missing = Vec::new();
-    for (code, at) in used_codes() {
-        assert!(is_kebab(&code), "{at}: `{code}` is not kebab-case");
-        if !listed_codes().any(|c| c.name == code) {
-            missing.push(format!("{code} ({at})"));
-        }
+fn every_code_is_kebab_case() {
+    for code in listed_codes() {
+        assert!(is_kebab(code.name), "`{}` is not kebab-case", code.name);
     }
-    let lists: Vec<&str> = AREAS.iter().map(|a| a.list).collect();
-    let lists = lists.join(", ");
-    assert!(
-        missing.is_empty(),
-        "no list of codes ({lists}) has {missing:#?}; what is no code goes into `is_other_name`"
-    );
 }
 
 /// The folders whose sources report the codes of a list.
@@ -436,6 +355,11 @@ fn folders_of(list: &str) -> Vec<&str> {
     std::iter::once(own).chain(more.iter().copied()).collect()
 }
 
+/// The identifiers and numbers of a source.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
 #[test]
 fn every_listed_code_is_reported() {
     let sources = reporting_sources();
@@ -443,19 +367,11 @@ fn every_listed_code_is_reported() {
     for area in AREAS {
         let folders = folders_of(area.list);
         let own = |at: &str| folders.iter().any(|f| at.starts_with(f));
-        let texts: Vec<&String> = sources
-            .iter()
-            .filter(|(at, _)| own(at))
-            .map(|(_, text)| text)
-            .collect();
+        let texts = sources.iter().filter(|(at, _)| own(at));
+        let said: IndexSet<&str> = texts.flat_map(|(_, text)| words(text)).collect();
         for code in (area.codes)() {
             let constant = code.name.replace('-', "_").to_uppercase();
-            let spelled = [
-                format!("\"{}\"", code.name),
-                format!("[{}]", code.name),
-                format!("codes::{constant}"),
-            ];
-            if !texts.iter().any(|t| spelled.iter().any(|s| t.contains(s))) {
+            if !said.contains(constant.as_str()) {
                 unused.push(format!("{} ({})", code.name, area.list));
             }
         }
@@ -683,13 +599,9 @@ fn links(text: &str) -> Vec<String> {
 
 #[test]
 fn the_finders_find() {
-    let listed = "a \"x-c1\" const CODES: &[Code] = &[\n\"y-c1\",\n];\nb \"z-c1\"";
-    let left: Vec<String> = kebab_literals(&without_lists(listed)).into_iter().collect();
-    assert_eq!(left, ["x-c1", "z-c1"]);
     let typed = "a \"x-c1\"\ncodes! {\n    A = Code::input(\"y-c1\");\n}\nb \"z-c1\"";
-    assert_eq!(without_lists(typed), "a \"x-c1\"\nb \"z-c1\"");
-    let text = "error(\n    \"a-b\", x) new(\"c d-e\", \"plain\") code: \"e-c1\"";
-    let found: Vec<String> = kebab_literals(text).into_iter().collect();
-    assert_eq!(found, ["a-b", "e-c1"]);
+    assert_eq!(without_lists(typed), "a \"x-c1\"\n\nb \"z-c1\"");
+    let said: Vec<&str> = words("f(codes::A_B1, op)").collect();
+    assert_eq!(said, ["f", "codes", "", "A_B1", "", "op", ""]);
     assert_eq!(links("see [x](a.md) and `[y](b.md)`"), ["a.md"]);
 }

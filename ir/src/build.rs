@@ -10,6 +10,7 @@
 //! ```
 
 use crate::attr::AttrDict;
+use crate::codes;
 use crate::module::{Func, Loc, Module, Value};
 use crate::op::{OpError, OpRef, Operation, Registry, check_results};
 use crate::types::{TensorType, Type};
@@ -137,7 +138,7 @@ impl<'r> FuncBuilder<'r> {
         let types = self.result_types(&op)?;
         if types.len() != 1 {
             let message = format!("{} has {} results, wanted 1", op.name, types.len());
-            return Err(OpError::new("result-count", message));
+            return Err(OpError::new(codes::RESULT_COUNT, message));
         }
         Ok(self.push(op, types)[0])
     }

@@ -2,67 +2,69 @@
 
 use crate::diag::Code;
 
-/// Every code of the parser and the verifier, sorted; those of single operations are in
-/// the files of the operations.
-pub const CODES: &[Code] = &[
-    Code::program(
+crate::codes! {
+    /// Every code of the parser and the verifier, sorted; those of single operations are in
+    /// the files of the operations.
+    pub const CODES;
+
+    ALIAS_REDEFINED = Code::program(
         "alias-redefined",
         "an attribute, type or location alias is defined twice",
         r#"#a = 1
 #a = 2"#,
         "rename or remove the second definition",
-    ),
-    Code::input(
+    );
+    ALIAS_TOO_LARGE = Code::input(
         "alias-too-large",
         "aliases of aliases would expand to more text than is read",
         "sixty lines `#a1 = [#a0, #a0]`, `#a2 = [#a1, #a1]` and so on, and an operation that uses the last one",
         "write the attribute out, or keep it in fewer levels",
-    ),
-    Code::program(
+    );
+    ALIAS_UNDEFINED = Code::program(
         "alias-undefined",
         "an attribute, type or location alias is used and defined nowhere in the file",
         r#""a.b"() <{x = #a}> : () -> ()"#,
         "define it (`#a = …`, `!t = …`, `#loc = loc(…)`), or write the attribute in its place",
-    ),
-    Code::program(
+    );
+    ATTRIBUTE_DIALECT = Code::program(
         "attribute-dialect",
         "an attribute of the module, of an argument or of a result has no dialect and point before its name",
         r#"func.func @main(%x: f32 {a = 1}) {
   return
 }"#,
         "write `my.a` instead of `a`, as MLIR wants",
-    ),
-    Code::program(
+    );
+    ATTRIBUTE_DUPLICATE = Code::program(
         "attribute-duplicate",
         "an attribute of an operation or a field of a layout is given twice",
         r#""a.b"() <{x = 1, x = 2}> : () -> ()"#,
         "remove one of the two",
-    ),
-    Code::program(
+    );
+    ATTRIBUTE_KIND = Code::program(
         "attribute-kind",
         "an attribute of an operation is of another kind than the operation wants: a string for a list, a list for a number",
         r#"%0 = "hbir.transpose"(%x) <{perm = "x"}> : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
         "write the attribute as the message says",
-    ),
-    Code::program(
+    );
+    ATTRIBUTE_MISSING = Code::program(
         "attribute-missing",
         "an operation lacks an attribute that it needs; attributes in `{…}` are not read, only those in `<{…}>`",
         r#"%0 = "hbir.transpose"(%x) {perm = [1, 0]} : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
         "add the attribute inside `<{…}>`",
-    ),
-    Code::program(
+    );
+    ATTRIBUTE_UNKNOWN = Code::program(
         "attribute-unknown",
         "an operation has an attribute in `<{…}>` that means nothing to it: what it says would be lost",
         r#"%0 = "hbir.softmax"(%x) <{axes = 0}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "write the name as the message says, or put the attribute into `{…}`, where notes stand",
-    ),
-    Code::program(
+    );
+    ATTRIBUTE_VALUE = Code::program(
         "attribute-value",
         "a word stands where an attribute should and starts none",
         r#""a.b"() <{x = words}> : () -> ()"#,
         "put texts in quotation marks; other values are numbers, lists, dictionaries, types, `true`, `false`, `unit`, `@symbol`, `dense<…>` and `#alias`",
-    ),
-    Code::program(
+    );
+    BLOCK_UNSUPPORTED = Code::program(
         "block-unsupported",
         "a function has a second block, or an operation has successors; only straight-line code is read",
         r#"func.func @main() {
@@ -71,8 +73,8 @@ pub const CODES: &[Code] = &[
   return
 }"#,
         "remove control flow before optc reads the program, or keep it in an `hbir.opaque`",
-    ),
-    Code::program(
+    );
+    CALL_ARGUMENT_MISMATCH = Code::program(
         "call-argument-mismatch",
         "a call passes another number of operands, or operands of other types, than the function takes",
         r#"func.func @f(%x: tensor<4xf32>) {
@@ -83,8 +85,8 @@ func.func @main(%x: tensor<5xf32>) {
   return
 }"#,
         "make the operands those that the function declares, layouts included",
-    ),
-    Code::program(
+    );
+    CALL_RESULT_MISMATCH = Code::program(
         "call-result-mismatch",
         "a call declares another number of results, or results of other types, than the function gives",
         r#"func.func @f() {
@@ -95,8 +97,8 @@ func.func @main() {
   return
 }"#,
         "make the results those that the function declares, layouts included",
-    ),
-    Code::program(
+    );
+    CALL_TARGET_MISSING = Code::program(
         "call-target-missing",
         "a call names a function that the module does not have",
         r#"func.func @main() {
@@ -104,8 +106,8 @@ func.func @main() {
   return
 }"#,
         "define the function, or correct the name; the message suggests a near one",
-    ),
-    Code::program(
+    );
+    CALL_TARGET_RECURSIVE = Code::program(
         "call-target-recursive",
         "functions call each other in a circle",
         r#"func.func @f() {
@@ -117,38 +119,38 @@ func.func @g() {
   return
 }"#,
         "write the repetition out; recursion has no meaning here",
-    ),
-    Code::program(
+    );
+    DENSE_HEX = Code::program(
         "dense-hex",
         "the hexadecimal string of a `dense` attribute has a character that is no hex digit, or other bytes than its type needs",
         r#""a.b"() <{x = dense<"0x0102"> : tensor<4xi8>}> : () -> ()"#,
         "write `0x` and two digits for each byte of the tensor, little-endian",
-    ),
-    Code::program(
+    );
+    DENSE_SHAPE = Code::program(
         "dense-shape",
         "the elements of a `dense` attribute are not as many, or not nested as deep, as its type says",
         r#""a.b"() <{x = dense<[[1, 2], [3]]> : tensor<2x2xi8>}> : () -> ()"#,
         "write one list for each dimension, or one element for all of them",
-    ),
-    Code::program(
+    );
+    DIMS_FIELD = Code::program(
         "dims-field",
         "`dims` in a layout does not agree with the shape: one entry a dimension, its number or a name for a `?`",
         r#""a.b"(%x) : (tensor<4x?xf32, {dims = [5, "B"]}>) -> ()"#,
         "repeat the numbers of the shape and name the unknown ones",
-    ),
-    Code::program(
+    );
+    ELEMENT_TYPE_STORED = Code::program(
         "element-type-stored",
         "an operation computes with elements of a type that is only stored and moved: floats of 8 bits or less and complex numbers",
         r#"%0 = "hbir.reduce"(%x) <{axes = [1], kind = "sum"}> : (tensor<2x3xf8E4M3FN>) -> tensor<2x1xf8E4M3FN>"#,
         "convert small floats with `hbir.cast` before and after; operations on complex numbers stay `hbir.opaque`",
-    ),
-    Code::program(
+    );
+    ENCODING_KIND = Code::program(
         "encoding-kind",
         "the encoding of a tensor type is no dictionary",
         r#""a.b"(%x) : (tensor<4xf32, "packed">) -> ()"#,
         r#"write a layout: `{block = "2W", order = [0]}`"#,
-    ),
-    Code::program(
+    );
+    FUNCTION_DUPLICATE = Code::program(
         "function-duplicate",
         "two functions of the module have one name",
         r#"func.func @f() {
@@ -158,38 +160,38 @@ func.func @f() {
   return
 }"#,
         "rename one, or put the modules apart with `// -----`",
-    ),
-    Code::program(
+    );
+    FUNCTION_NAME = Code::program(
         "function-name",
         "a function in the generic form has no `sym_name`",
         r#""func.func"() <{function_type = () -> ()}> ({ "func.return"() : () -> () }) : () -> ()"#,
         r#"add `sym_name = "main"`"#,
-    ),
-    Code::program(
+    );
+    FUNCTION_WITHOUT_BODY = Code::program(
         "function-without-body",
         "a function is declared and has no body",
         "func.func @f()",
         "write the body, or leave the declaration out; an unknown callee can be an `hbir.opaque`",
-    ),
-    Code::program(
+    );
+    HBIR_OP_UNKNOWN = Code::program(
         "hbir-op-unknown",
         "an operation of the dialect `hbir` does not exist",
         r#"%0 = "hbir.tranpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
         "correct the name (the message suggests a near one), or use a dialect of your own, which stays opaque",
-    ),
-    Code::program(
+    );
+    LAYOUT_FIELD = Code::program(
         "layout-field",
         "a field of a layout is of another kind than it should be",
         r#""a.b"(%x) : (tensor<4xf32, {order = ["W"]}>) -> ()"#,
         "`order` and `strides` are lists of numbers, `block`, `axes`, `digits` and `xla` are texts",
-    ),
-    Code::program(
+    );
+    LAYOUT_INVALID = Code::program(
         "layout-invalid",
         "a layout is malformed or does not fit its shape, or a tensor has 2^63 positions or more",
         r#""a.b"(%x) : (tensor<4xf32, {block = "2W&H"}>) -> ()"#,
         "correct the layout as the message says; letters name the dimensions from the last: W, HW, HWC, NHWC",
-    ),
-    Code::program(
+    );
+    MIXED_FUNCTIONS = Code::program(
         "mixed-functions",
         "bare operations stand beside functions",
         r#"func.func @f() {
@@ -197,8 +199,8 @@ func.func @f() {
 }
 "a.b"() : () -> ()"#,
         "put the operations into a function, or the modules apart with `// -----`",
-    ),
-    Code::program(
+    );
+    MODULE_DUPLICATE = Code::program(
         "module-duplicate",
         "text follows after the end of the module",
         r#"module {
@@ -206,122 +208,122 @@ func.func @f() {
 module {
 }"#,
         "put `// -----` between modules and read the file with `--split-input-file`",
-    ),
-    Code::input(
+    );
+    NESTING_TOO_DEEP = Code::input(
         "nesting-too-deep",
         "brackets or aliases nest deeper than is read",
         "an attribute of 5000 opening brackets, or `#a = [#b]` and `#b = [#a]`",
         "flatten the attribute; no program needs this depth",
-    ),
-    Code::input(
+    );
+    NOT_A_REARRANGEMENT = Code::input(
         "not-a-rearrangement",
         "an operation was taken for a reshape, transpose or view and is none",
         "a pass or a user of the library asks `Registry::rearrangement` about an operation such as `hbir.add`",
         "ask only about operations whose freedom is of the class `Rearrange`",
-    ),
-    Code::program(
+    );
+    NUMBER_OUT_OF_RANGE = Code::program(
         "number-out-of-range",
         "a number does not fit its type",
         r#""a.b"() <{x = 300 : si8}> : () -> ()"#,
         "use a wider type, or a number in its range",
-    ),
-    Code::program(
+    );
+    OP_CUSTOM_SYNTAX = Code::program(
         "op-custom-syntax",
         "an operation is written in its dialect's own syntax; only the generic form is read",
         "%0 = stablehlo.negate %x : tensor<4xf32>",
         "print the program with `mlir-opt --mlir-print-op-generic`",
-    ),
-    Code::program(
+    );
+    OP_NAME = Code::program(
         "op-name",
         "an operation has no name, or a NUL character in it",
         r#""" () : () -> ()"#,
         "write a dialect, a point and a name in quotation marks",
-    ),
-    Code::program(
+    );
+    OPERAND_COUNT = Code::program(
         "operand-count",
         "an operation has more or fewer operands than wanted, or than its type lists",
         r#"%0 = "hbir.neg"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"#,
         "give as many operands as the message says, with one type each",
-    ),
-    Code::program(
+    );
+    OPERAND_KIND = Code::program(
         "operand-kind",
         "an operand is no tensor where one is wanted",
         r#"%0 = "hbir.neg"(%x) : (f32) -> tensor<4xf32>"#,
         "use a tensor; a scalar is `tensor<f32>`",
-    ),
-    Code::program(
+    );
+    OPERAND_TYPE_MISMATCH = Code::program(
         "operand-type-mismatch",
         "a value is used as another type than it has",
         r#"%0 = "hbir.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
 "a.b"(%0) : (tensor<5xf32>) -> ()"#,
         "repeat the type with which the value is defined, layout included",
-    ),
-    Code::input(
+    );
+    OPERATION_KIND = Code::input(
         "operation-kind",
         "an operation was taken for another one",
         "a pass or a user of the library reads the attributes of an `hbir.add` as those of `hbir.conv`",
         "look at the name first, or take the error for a no",
-    ),
-    Code::input(
+    );
+    PORT_COUNT = Code::input(
         "port-count",
         "a function has another number of port descriptions than of arguments or results",
         "a module built by code in which `arg_ports` and `args` of a function differ in length; no text gives one",
         "add arguments with `Func::add_arg` and results with `Func::add_result`, which keep both in step",
-    ),
-    Code::program(
+    );
+    PORT_NAME_DUPLICATE = Code::program(
         "port-name-duplicate",
         "two arguments, or two results, of a function have one name",
         r#"func.func @main(%x: f32 {hbir.name = "a"}, %y: f32 {hbir.name = "a"}) {
   return
 }"#,
         "give each its own `hbir.name`; it is the key in `.npz` files",
-    ),
-    Code::program(
+    );
+    REGION_UNSUPPORTED = Code::program(
         "region-unsupported",
         "an operation other than a function or module has a region",
         r#""a.b"() ({ }) : () -> ()"#,
         "flatten the region before optc reads the program, or keep it in an `hbir.opaque`",
-    ),
-    Code::program(
+    );
+    RESULT_COUNT = Code::program(
         "result-count",
         "an operation has more or fewer results than wanted, or than its type lists",
         r#"%0, %1 = "hbir.neg"(%x) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)"#,
         "name as many results as there are types; `%a:2 = …` names two",
-    ),
-    Code::program(
+    );
+    RESULT_KIND = Code::program(
         "result-kind",
         "a result is no tensor where one is wanted",
         r#"%0 = "hbir.neg"(%x) : (tensor<4xf32>) -> f32"#,
         "declare a tensor; a scalar is `tensor<f32>`",
-    ),
-    Code::program(
+    );
+    RESULT_SHAPE_MISMATCH = Code::program(
         "result-shape-mismatch",
         "a result is declared with another shape than the operation gives",
         r#"%0 = "hbir.layout_convert"(%x) : (tensor<2x3xf32>) -> tensor<3x2xf32>"#,
         "declare the shape that the message says, or `?` where it is not known",
-    ),
-    Code::program(
+    );
+    RESULT_TYPE_MISMATCH = Code::program(
         "result-type-mismatch",
         "a result is declared with another element type than the operation gives",
         r#"%0 = "hbir.neg"(%x) : (tensor<4xf32>) -> tensor<4xf16>"#,
         "declare the element type that the message says, or convert with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    RETURN_COUNT = Code::program(
         "return-count",
         "`return` gives more or fewer values than the function declares",
         r#"func.func @main(%x: f32) -> f32 {
   return
 }"#,
         "return as many values as there are results",
-    ),
-    Code::program(
+    );
+    RETURN_MISSING = Code::program(
         "return-missing",
         "a function ends without `return`",
         r#"func.func @main() {
 }"#,
         "end the body with `return`",
-    ),
-    Code::program(
+    );
+    RETURN_NOT_LAST = Code::program(
         "return-not-last",
         "an operation follows `return`",
         r#"func.func @main() {
@@ -329,60 +331,60 @@ module {
   "a.b"() : () -> ()
 }"#,
         "move `return` to the end of the body",
-    ),
-    Code::program(
+    );
+    RETURN_TYPE_MISMATCH = Code::program(
         "return-type-mismatch",
         "a returned value has another type than the function declares",
         r#"func.func @main(%x: f32) -> f16 {
   return %x : f32
 }"#,
         "declare the type of the value, layout included, or convert it",
-    ),
-    Code::program(
+    );
+    STRING_ESCAPE = Code::program(
         "string-escape",
         "a string has an escape that does not exist",
         r#""a.b"() <{x = "\q"}> : () -> ()"#,
         r#"escapes are `\\`, `\"`, `\n`, `\t` and two hex digits for a byte"#,
-    ),
-    Code::program(
+    );
+    STRING_NOT_UTF8 = Code::program(
         "string-not-utf8",
         "the bytes of a string are not UTF-8",
         r#""a\FF"() : () -> ()"#,
         "write the character itself, or the bytes of its UTF-8 form",
-    ),
-    Code::program(
+    );
+    STRING_UNTERMINATED = Code::program(
         "string-unterminated",
         "a string is not closed on its line",
         r#""a.b"() <{x = "y}> : () -> ()"#,
         r#"add the closing quotation mark; a line break is `\n`"#,
-    ),
-    Code::program(
+    );
+    SYNTAX = Code::program(
         "syntax",
         "something else was found than the grammar wants",
         r#"%1 = "hbir.reshape"(%0) <{shape = [4, 2]}> : (tensor<8xsi8) -> tensor<4x2xsi8>"#,
         "read what was found and wanted at the caret; a bracket or comma before it may be missing",
-    ),
-    Code::input(
+    );
+    VALUE_FOREIGN = Code::input(
         "value-foreign",
         "an operation or a value in a function is not of the function's own tables, or stands in it twice",
         "a module built by code that moves an operation from one function into another; no text gives one",
         "make operations with the methods of the function they stand in",
-    ),
-    Code::program(
+    );
+    VALUE_NUMBER = Code::program(
         "value-number",
         "`%x#n` is beyond the number of results",
         r#"%a:2 = "a.b"() : () -> (f32, f32)
 "a.c"(%a#2) : (f32) -> ()"#,
         "count results from 0",
-    ),
-    Code::program(
+    );
+    VALUE_REDEFINED = Code::program(
         "value-redefined",
         "a value is defined twice",
         r#"%a = "a.b"() : () -> f32
 %a = "a.b"() : () -> f32"#,
         "give the second one another name",
-    ),
-    Code::program(
+    );
+    VALUE_UNDEFINED = Code::program(
         "value-undefined",
         "a value is used and not defined before",
         r#"func.func @main(%input: f32) {
@@ -390,17 +392,29 @@ module {
   return
 }"#,
         "correct the name (the message suggests a near one), or move the definition up",
-    ),
-    Code::program(
+    );
+    VIEW_ILLEGAL = Code::program(
         "view-illegal",
         "the layouts of a view do not agree with its index map: some element would have to move, or the buffers differ in size or memory space",
         r#"%1 = "hbir.view"(%0) <{perm = [1, 0]}> : (tensor<4x8xsi8>) -> tensor<8x4xsi8>"#,
         "give the result the layout that the map makes of the operand's (`optc layout view … --deduce` or `optc --pass=view-fold` find it), or use `hbir.layout_convert`",
-    ),
-    Code::program(
+    );
+    VIEW_SHAPE = Code::program(
         "view-shape",
         "a view has more different unknown sizes than can be told apart",
         r#"%1 = "hbir.view"(%0) <{perm = [12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]}> : (tensor<?x?x?x?x?x?x?x?x?x?x?x?x?xsi8>) -> tensor<?x?x?x?x?x?x?x?x?x?x?x?x?xsi8>"#,
         "write the sizes that are known, or split the view",
-    ),
-];
+    );
+}
+
+/// The codes of this list that other crates report as well.
+pub mod shared {
+    use crate::diag::Code;
+
+    /// Functions call each other in a circle.
+    pub const CALL_TARGET_RECURSIVE: Code = super::CALL_TARGET_RECURSIVE;
+    /// An operation has another number of operands than it takes.
+    pub const OPERAND_COUNT: Code = super::OPERAND_COUNT;
+    /// An operand is no tensor where one is wanted.
+    pub const OPERAND_KIND: Code = super::OPERAND_KIND;
+}

@@ -49,7 +49,8 @@
 //! - Whether the bytes of an external constant exist: this crate reads no files.
 
 use crate::attr::{Attr, AttrDict};
-use crate::diag::{Diagnostic, nearest};
+use crate::codes;
+use crate::diag::{Code, Diagnostic, nearest};
 use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Value, ValueDef};
 use crate::op::{OpError, OpRef, Registry, Structure, ViewDims, check_results};
@@ -75,7 +76,7 @@ pub fn verify(module: &Module, registry: &Registry) -> Result<(), Vec<Diagnostic
     for func in &module.funcs {
         if verifier.funcs.contains_key(&*func.name) {
             let message = format!("the function @{} is defined twice", func.name);
-            let error = Diagnostic::error("function-duplicate", message);
+            let error = Diagnostic::error(codes::FUNCTION_DUPLICATE, message);
             verifier.diags.push(error.at(func.span, "the second one"));
         } else {
             verifier.funcs.insert(&func.name, func);
@@ -119,7 +120,7 @@ struct Verifier<'m> {
 }
 
 impl<'m> Verifier<'m> {
-    fn error(&mut self, code: &'static str, message: String, span: Span, label: &str) {
+    fn error(&mut self, code: Code, message: String, span: Span, label: &str) {
         self.diags
             .push(Diagnostic::error(code, message).at(span, label));
     }
@@ -135,7 +136,7 @@ impl<'m> Verifier<'m> {
                     "argument {i} of @{} is not a value of the function",
                     func.name
                 );
-                self.error("value-foreign", message, func.span, "this function");
+                self.error(codes::VALUE_FOREIGN, message, func.span, "this function");
                 return;
             }
             defined[arg.index()] = true;
@@ -160,7 +161,7 @@ impl<'m> Verifier<'m> {
         for (i, &value) in func.results.iter().enumerate() {
             if !defined.get(value.index()).is_some_and(|&d| d) {
                 let message = format!("result {i} of @{} is defined nowhere in it", func.name);
-                self.error("value-undefined", message, func.span, "this function");
+                self.error(codes::VALUE_UNDEFINED, message, func.span, "this function");
             }
         }
     }
@@ -174,7 +175,7 @@ impl<'m> Verifier<'m> {
             let message = format!(
                 "{owner} has the attribute `{name}`, wanted a dialect before it, `my.{name}`"
             );
-            self.error("attribute-dialect", message, span, "here");
+            self.error(codes::ATTRIBUTE_DIALECT, message, span, "here");
         }
     }
 
@@ -185,7 +186,7 @@ impl<'m> Verifier<'m> {
                 func.name,
                 ports.len()
             );
-            return self.error("port-count", message, func.span, "this function");
+            return self.error(codes::PORT_COUNT, message, func.span, "this function");
         }
         let key = |i| {
             if what == "argument" {
@@ -206,7 +207,12 @@ impl<'m> Verifier<'m> {
             let name = key(i);
             if seen.contains(&name) {
                 let message = format!("two {what}s of @{} are named `{name}`", func.name);
-                return self.error("port-name-duplicate", message, func.span, "this function");
+                return self.error(
+                    codes::PORT_NAME_DUPLICATE,
+                    message,
+                    func.span,
+                    "this function",
+                );
             }
             seen.insert(name);
         }
@@ -227,7 +233,7 @@ impl<'m> Verifier<'m> {
                 "{op} of @{} is not its own, or stands in it twice",
                 func.name
             );
-            self.error("value-foreign", message, func.span, "this function");
+            self.error(codes::VALUE_FOREIGN, message, func.span, "this function");
         }
         results
     }
@@ -237,7 +243,7 @@ impl<'m> Verifier<'m> {
         for (i, value) in data.operands.iter().enumerate() {
             if !defined.get(value.index()).is_some_and(|&d| d) {
                 let message = format!("operand {i} of {} is not defined before it", data.name);
-                return self.error("value-undefined", message, data.span, "this operation");
+                return self.error(codes::VALUE_UNDEFINED, message, data.span, "this operation");
             }
         }
     }
@@ -277,7 +283,7 @@ impl<'m> Verifier<'m> {
             return Ok(());
         };
         let error = OpError::new(
-            "hbir-op-unknown",
+            codes::HBIR_OP_UNKNOWN,
             format!("found {name}, wanted an operation of the dialect"),
         );
         let all = self.registry.all();
@@ -292,13 +298,13 @@ impl<'m> Verifier<'m> {
         let data = &func.ops[op];
         let Some(Attr::Symbol(callee)) = data.props.get("callee") else {
             return Err(OpError::new(
-                "attribute-missing",
+                codes::ATTRIBUTE_MISSING,
                 format!("{} needs the attribute `callee`", data.name),
             ));
         };
         let Some(target) = self.funcs.get(&**callee) else {
             let error = OpError::new(
-                "call-target-missing",
+                codes::CALL_TARGET_MISSING,
                 format!("there is no function @{callee}"),
             );
             return Err(match nearest(callee, self.funcs.keys().copied()) {
@@ -306,7 +312,7 @@ impl<'m> Verifier<'m> {
                 None => error,
             });
         };
-        let agree = |code: &'static str, what: &str, given: &[Value], taken: &[Value]| {
+        let agree = |code: Code, what: &str, given: &[Value], taken: &[Value]| {
             if given.len() != taken.len() {
                 let message = format!(
                     "found {} {what}s, wanted {} by @{callee}",
@@ -329,13 +335,13 @@ impl<'m> Verifier<'m> {
             Ok(())
         };
         agree(
-            "call-argument-mismatch",
+            codes::CALL_ARGUMENT_MISMATCH,
             "argument",
             &data.operands,
             &target.args,
         )?;
         agree(
-            "call-result-mismatch",
+            codes::CALL_RESULT_MISMATCH,
             "result",
             &data.results,
             &target.results,
@@ -372,7 +378,7 @@ impl<'m> Verifier<'m> {
                         let message =
                             format!("@{} calls itself, through @{}", target.name, at.name);
                         let span = at.ops[op].span;
-                        self.error("call-target-recursive", message, span, "this call");
+                        self.error(codes::CALL_TARGET_RECURSIVE, message, span, "this call");
                         return;
                     }
                 }
@@ -394,16 +400,16 @@ impl<'m> Verifier<'m> {
             }
             Err(error) => {
                 let message = format!("{}: {error}", print_type(func.ty(value)));
-                self.error("layout-invalid", message, span, "a value here");
+                self.error(codes::LAYOUT_INVALID, message, span, "a value here");
             }
         }
     }
 }
 
 /// The note that an attribute stands among the discardable ones.
-fn misplaced(code: &str, func: &Func, op: Op) -> Option<String> {
+fn misplaced(code: &'static str, func: &Func, op: Op) -> Option<String> {
     let data = &func.ops[op];
-    if code != "attribute-missing" || data.attrs.is_empty() {
+    if code != codes::ATTRIBUTE_MISSING.name || data.attrs.is_empty() {
         return None;
     }
     let names: Vec<String> = data
@@ -479,7 +485,7 @@ fn view(op: &OpRef<'_>, registry: &Registry) -> Result<(), OpError> {
     }
     Err(refused.unwrap_or_else(|| {
         let message = format!("the sizes of {} are too large to decide it", op.name);
-        OpError::new("view-shape", message)
+        OpError::new(codes::VIEW_SHAPE, message)
     }))
 }
 
@@ -559,7 +565,10 @@ impl Bound {
         let layout = |ty: &TensorType, shape: &[u64]| {
             Layout::new(ty.notation.clone(), shape, ty.dtype.bits()).map_err(|error| {
                 let too_large = matches!(error, LayoutError::Overflow { .. });
-                (OpError::new("layout-invalid", error.to_string()), too_large)
+                (
+                    OpError::new(codes::LAYOUT_INVALID, error.to_string()),
+                    too_large,
+                )
             })
         };
         let input = layout(x, &self.operand)?;
@@ -569,7 +578,7 @@ impl Bound {
             if let Some(cause) = no.cause {
                 message.push_str(&format!("; {cause}"));
             }
-            let mut error = OpError::new("view-illegal", message);
+            let mut error = OpError::new(codes::VIEW_ILLEGAL, message);
             error.hint = no.hint;
             (error, false)
         })

@@ -4,10 +4,10 @@
 use crate::lanes::Lanes;
 use crate::reduce::{self, without};
 use crate::shape::{as_axis, one, show};
-use optc_ir::Code;
 use optc_ir::op::{Call, Freedom, Inferred, OpError, OpRef};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
+use optc_ir::{Code, codes};
 use std::cmp::Ordering;
 
 /// The attributes of both.
@@ -24,7 +24,7 @@ pub(crate) struct Arg {
 impl Arg {
     /// C1: an axis of the operand.
     pub(crate) fn along(self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "arg-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, ARG_C1, self.axis, op.operand(0)?.rank())
     }
 
     /// C1: an axis of the operand. C2: the axis is not empty.
@@ -37,7 +37,7 @@ impl Arg {
                 op.name,
                 show(&x.dims)
             );
-            return Err(OpError::new("arg-c2", message));
+            return Err(OpError::new(ARG_C2, message));
         }
         one(without(&x.dims, &[axis], self.keepdims), DType::SI64)
     }
@@ -99,17 +99,19 @@ pub(crate) fn element_order(x: &Tensor, i: usize, j: usize) -> std::cmp::Orderin
         .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    ARG_C1 = Code::program(
         "arg-c1",
         "`hbir.arg_max` or `hbir.arg_min` names an axis that its operand does not have",
         r#"%0 = "hbir.arg_max"(%x) <{axis = 2}> : (tensor<2x3xf32>) -> tensor<2x1xsi64>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    ARG_C2 = Code::program(
         "arg-c2",
         "`hbir.arg_max` or `hbir.arg_min` goes along an axis without elements, which has no greatest or least one",
         r#"%0 = "hbir.arg_min"(%x) <{axis = 1}> : (tensor<2x0xf32>) -> tensor<2x1xsi64>"#,
         "take the position along an axis of at least one element",
-    ),
-];
+    );
+}

@@ -54,7 +54,7 @@ impl Operation for AvgPool {
 
     /// C1 to C3: see [`AvgPool::slides`] and `pool::infer`. C4: of floats.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        wants_float(op, "pool-c4", 0)?;
+        wants_float(op, pool::POOL_C4, 0)?;
         pool::infer(op, &self.slides(op)?, self.ceil_mode)
     }
 

@@ -11,7 +11,7 @@ use Takes::{Any, Floats, Integers, IntegersAndBool, Numbers};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 /// Which element types an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,12 +47,12 @@ impl Takes {
 /// C1: one element type. C2: it suits the operation. C3: the shapes broadcast. Gives the result's extents
 /// and element type.
 pub(crate) fn operands(op: &OpRef<'_>, takes: Takes) -> Result<(Vec<Dim>, DType), OpError> {
-    let dtype = common_dtype(op, "binary-c1", 0..2)?;
+    let dtype = common_dtype(op, BINARY_C1, 0..2)?;
     if !takes.accepts(dtype) {
         let message = format!("{} of {dtype}, wanted {}", op.name, takes.wanted());
-        return Err(OpError::new("binary-c2", message));
+        return Err(OpError::new(BINARY_C2, message));
     }
-    Ok((broadcast(op, "binary-c3", &operand_dims(op)?)?, dtype))
+    Ok((broadcast(op, BINARY_C3, &operand_dims(op)?)?, dtype))
 }
 
 pub(crate) fn infer(op: &OpRef<'_>, takes: Takes) -> Result<Vec<Inferred>, OpError> {
@@ -171,29 +171,31 @@ fn no_integer(_: i128, _: i128) -> i128 {
     0
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    BINARY_C1 = Code::program(
         "binary-c1",
         "the two operands of an element-wise operation have different element types",
         r#"%0 = "hbir.add"(%x, %y) : (tensor<2xf32>, tensor<2xsi32>) -> tensor<2xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    BINARY_C2 = Code::program(
         "binary-c2",
         "an element-wise operation of two operands is not defined for their element type: arithmetic wants numbers, `and`, `or`, `xor` want `i1`, the `bit_` forms want integers",
         r#"%0 = "hbir.sub"(%x, %y) : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>"#,
         "use the operation for this type (`hbir.xor` for booleans, `hbir.bit_and` for integers), or cast first",
-    ),
-    Code::program(
+    );
+    BINARY_C3 = Code::program(
         "binary-c3",
         "the shapes of the two operands do not broadcast: in some dimension, counted from the last, the sizes differ and none is 1",
         r#"%0 = "hbir.mul"(%x, %y) : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32>"#,
         "insert unit dimensions with `hbir.reshape` so that the dimensions that belong together line up from the right",
-    ),
-    Code::program(
+    );
+    BINARY_C4 = Code::program(
         "binary-c4",
         "the slope of `hbir.prelu` would enlarge the result: it must broadcast to the shape of the first operand",
         r#"%0 = "hbir.prelu"(%x, %y) : (tensor<2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
         "give the slope the shape of the first operand, or one that broadcasts to it",
-    ),
-];
+    );
+}

@@ -7,7 +7,7 @@ use crate::shape::one;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The same bits as elements of another type of the same width.
@@ -34,7 +34,7 @@ impl Operation for BitcastConvert {
                 x.dtype,
                 x.dtype.bits()
             );
-            return Err(OpError::new("bitcast-convert-c1", message));
+            return Err(OpError::new(BITCAST_CONVERT_C1, message));
         }
         one(x.dims.clone(), to)
     }
@@ -54,9 +54,13 @@ impl Operation for BitcastConvert {
     }
 }
 
-const CODES: &[Code] = &[Code::program(
+codes! {
+    const CODES;
+
+    BITCAST_CONVERT_C1 = Code::program(
     "bitcast-convert-c1",
     "`hbir.bitcast_convert` reads elements as a type of another width, or `i1`, which has no bits of its own",
     r#"%0 = "hbir.bitcast_convert"(%x) <{to = si16}> : (tensor<2xf32>) -> tensor<2xsi16>"#,
     "read the bits as a type of the same width; `hbir.cast` converts the numbers",
-)];
+);
+}

@@ -3,11 +3,11 @@
 
 use crate::rearrange;
 use crate::shape::{computed, moves, one, show};
-use optc_ir::Code;
 use optc_ir::op::{Call, Inferred, OpError, OpRef, Traffic, ViewDims};
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
+use optc_ir::{Code, codes};
 
 /// A reshape, a transpose and a reshape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +55,14 @@ pub(crate) fn cut<'a>(op: &OpRef<'a>, size: i64) -> Result<([&'a Dim; 4], u64), 
     let x = op.operand(0)?;
     let [n, c, h, w] = x.dims.as_slice() else {
         let message = format!("{} of {}, wanted rank 4", op.name, show(&x.dims));
-        return Err(OpError::new("depth-to-space-c1", message));
+        return Err(OpError::new(DEPTH_TO_SPACE_C1, message));
     };
     let b = u64::try_from(size)
         .ok()
         .filter(|&b| 0 < b && b < 1 << 16)
         .ok_or_else(|| {
             let message = format!("{} has blocksize = {size}, wanted 1 or more", op.name);
-            OpError::new("depth-to-space-c2", message)
+            OpError::new(DEPTH_TO_SPACE_C2, message)
         })?;
     Ok(([n, c, h, w], b))
 }
@@ -82,34 +82,36 @@ pub(crate) fn part(op: &OpRef<'_>, dim: &Dim, by: u64) -> Result<Dim, OpError> {
                 "{} divides {n} elements by {by}, wanted a multiple",
                 op.name
             );
-            Err(OpError::new("depth-to-space-c3", message))
+            Err(OpError::new(DEPTH_TO_SPACE_C3, message))
         }
     }
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    DEPTH_TO_SPACE_C1 = Code::program(
         "depth-to-space-c1",
         "the operand of `hbir.depth_to_space` or `hbir.space_to_depth` is not of rank 4",
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 2}> : (tensor<4x1x2xf32>) -> tensor<1x2x4xf32>"#,
         "give an operand [N, C, H, W]",
-    ),
-    Code::program(
+    );
+    DEPTH_TO_SPACE_C2 = Code::program(
         "depth-to-space-c2",
         "`blocksize` is not above 0",
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 0}> : (tensor<1x4x1x2xf32>) -> tensor<1x4x1x2xf32>"#,
         "give a block size from 1 on",
-    ),
-    Code::program(
+    );
+    DEPTH_TO_SPACE_C3 = Code::program(
         "depth-to-space-c3",
         "the block size does not divide what it cuts: the channels by its square for `hbir.depth_to_space`, height and width for `hbir.space_to_depth`",
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 3}> : (tensor<1x4x1x2xf32>) -> tensor<1x1x3x6xf32>"#,
         "choose a block size that divides, or pad the operand",
-    ),
-    Code::program(
+    );
+    DEPTH_TO_SPACE_C4 = Code::program(
         "depth-to-space-c4",
         r#"`mode` of `hbir.depth_to_space` is neither "DCR" nor "CRD""#,
         r#"%0 = "hbir.depth_to_space"(%x) <{blocksize = 2, mode = "RCD"}> : (tensor<1x4x1x2xf32>) -> tensor<1x1x2x4xf32>"#,
         r#"write one of the two; without `mode` it is "DCR""#,
-    ),
-];
+    );
+}

@@ -8,7 +8,7 @@ use optc_ir::attr::Attr;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Traffic};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A repetition along dimensions of extent 1 and new leading ones.
@@ -72,7 +72,7 @@ pub(crate) fn infer(op: &OpRef<'_>, shape: Option<&[Attr]>) -> Result<Vec<Inferr
                 let kept = (d + x.rank())
                     .checked_sub(list.len())
                     .and_then(|d| x.dims.get(d));
-                Ok(shape_entry(op, "broadcast-c1", entry)?
+                Ok(shape_entry(op, BROADCAST_C1, entry)?
                     .or_else(|| kept.cloned())
                     .unwrap_or(Dim::Fixed(1)))
             };
@@ -82,7 +82,7 @@ pub(crate) fn infer(op: &OpRef<'_>, shape: Option<&[Attr]>) -> Result<Vec<Inferr
                 .collect::<Result<_, OpError>>()?
         }
     };
-    one(broadcast(op, "broadcast-c2", &[&x.dims, &shape])?, x.dtype)
+    one(broadcast(op, BROADCAST_C2, &[&x.dims, &shape])?, x.dtype)
 }
 
 pub(crate) fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
@@ -115,17 +115,19 @@ pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    BROADCAST_C1 = Code::program(
         "broadcast-c1",
         "an entry of `shape` is neither a size, nor the name of a symbol, nor -1",
         r#"%0 = "hbir.broadcast"(%x) <{shape = [-2]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "write sizes from 0 on, names in quotation marks, or -1 where the size of the operand stays",
-    ),
-    Code::program(
+    );
+    BROADCAST_C2 = Code::program(
         "broadcast-c2",
         "the operand does not broadcast to the shape: a size of the operand that is not 1 differs from the one wanted",
         r#"%0 = "hbir.broadcast"(%x) <{shape = [3]}> : (tensor<2xf32>) -> tensor<3xf32>"#,
         "broadcast only dimensions of size 1, or use `hbir.tile` to repeat longer ones",
-    ),
-];
+    );
+}

@@ -5,7 +5,7 @@ use crate::opaque::declared_results;
 use optc_ir::attr::Attr;
 use optc_ir::op::{AttrValue, Call, Effect, Inferred, OpError, OpRef, Operation, Structure};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, field_values};
+use optc_ir::{Code, attributes, codes, field_values};
 use std::sync::Arc;
 
 /// The name of a function, as an attribute: `@name`.
@@ -31,7 +31,7 @@ attributes! {
     /// The results of another function.
     pub struct CallOp {
         /// The name of the function.
-        callee: Symbol ["call-c1"],
+        callee: Symbol [CALL_C1],
     }
 }
 
@@ -65,9 +65,13 @@ pub(crate) fn by_the_interpreter() -> EvalError {
     EvalError::new("a call is run by the interpreter, not by itself")
 }
 
-pub(crate) const CODES: &[Code] = &[Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    CALL_C1 = Code::program(
     "call-c1",
     "the attribute `callee` of `hbir.call` is not the name of a function",
     r#"%0 = "hbir.call"(%x) <{callee = "f"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
     "write the name as a symbol: `callee = @f`",
-)];
+);
+}

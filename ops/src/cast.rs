@@ -10,7 +10,7 @@ use crate::shape::one;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Sign};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The same numbers in another element type.
@@ -33,7 +33,7 @@ impl Operation for Cast {
         let (x, to) = (op.operand(0)?, self.to);
         if x.dtype != to && (x.dtype.complex_part().is_some() || to.complex_part().is_some()) {
             let message = format!("hbir.cast of {} to {to}, wanted no complex type", x.dtype);
-            return Err(OpError::new("cast-c1", message));
+            return Err(OpError::new(CAST_C1, message));
         }
         one(x.dims.clone(), to)
     }
@@ -94,9 +94,13 @@ pub(crate) fn saturate(x: f64, dtype: DType) -> i128 {
     (x as i128).clamp(low, high)
 }
 
-const CODES: &[Code] = &[Code::program(
+codes! {
+    const CODES;
+
+    CAST_C1 = Code::program(
     "cast-c1",
     "`hbir.cast` makes a complex number of something else, or something else of a complex number",
     r#"%0 = "hbir.cast"(%x) <{to = f32}> : (tensor<2xcomplex<f32>>) -> tensor<2xf32>"#,
     "complex numbers are stored and moved only: take the parts in an operation of the format, kept as `hbir.opaque`",
-)];
+);
+}

@@ -6,7 +6,7 @@ use crate::shape::{broadcast, common_dtype, one, operand_dims};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::DType;
-use optc_ir::{Code, attributes, words};
+use optc_ir::{Code, attributes, codes, words};
 use std::cmp::Ordering;
 
 words! {
@@ -31,7 +31,7 @@ attributes! {
     /// Whether `a` is in a relation to `b`, element by element.
     pub struct Compare {
         /// The relation.
-        direction: Direction ["compare-c2"],
+        direction: Direction [COMPARE_C2],
     }
 }
 
@@ -44,8 +44,8 @@ impl Operation for Compare {
 
     /// C1: one element type. C3: the shapes broadcast.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        common_dtype(op, "compare-c1", 0..2)?;
-        let dims = broadcast(op, "compare-c3", &operand_dims(op)?)?;
+        common_dtype(op, COMPARE_C1, 0..2)?;
+        let dims = broadcast(op, COMPARE_C3, &operand_dims(op)?)?;
         one(dims, DType::BOOL)
     }
 
@@ -85,23 +85,25 @@ impl Direction {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    COMPARE_C1 = Code::program(
         "compare-c1",
         "the two operands of `hbir.compare` have different element types",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<2xi1>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    COMPARE_C2 = Code::program(
         "compare-c2",
         "the attribute `direction` of `hbir.compare` is no known comparison",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "above"}> : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>"#,
         "use one of the directions that the message lists",
-    ),
-    Code::program(
+    );
+    COMPARE_C3 = Code::program(
         "compare-c3",
         "the shapes of the two operands of `hbir.compare` do not broadcast",
         r#"%0 = "hbir.compare"(%x, %y) <{direction = "eq"}> : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xi1>"#,
         "make the sizes equal, or 1, in every dimension counted from the last",
-    ),
-];
+    );
+}

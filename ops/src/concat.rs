@@ -8,7 +8,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{Data, EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The operands one after another along an axis.
@@ -24,7 +24,7 @@ impl Concat {
     /// # Errors
     /// The first operand has no such dimension (`concat-c2`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "concat-c2", self.axis, op.operand(0)?.rank())
+        as_axis(op, CONCAT_C2, self.axis, op.operand(0)?.rank())
     }
 }
 
@@ -39,7 +39,7 @@ impl Operation for Concat {
     /// C1: one element type. C2: an axis of the operands. C3: equal ranks and, beside the axis, equal
     /// extents.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        let dtype = common_dtype(op, "concat-c1", 0..op.operands.len())?;
+        let dtype = common_dtype(op, CONCAT_C1, 0..op.operands.len())?;
         let first = op.operand(0)?;
         let axis = self.along(op)?;
         let mut dims = first.dims.clone();
@@ -51,7 +51,7 @@ impl Operation for Concat {
                     show(&first.dims),
                     show(&next.dims)
                 );
-                OpError::new("concat-c3", message)
+                OpError::new(CONCAT_C3, message)
             })?;
             dims = joined;
         }
@@ -155,23 +155,25 @@ fn join(a: &[Dim], b: &[Dim], axis: usize) -> Option<Vec<Dim>> {
         .collect()
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    CONCAT_C1 = Code::program(
         "concat-c1",
         "the operands of `hbir.concat` have different element types",
         r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<4xf32>"#,
         "cast the operands to one element type",
-    ),
-    Code::program(
+    );
+    CONCAT_C2 = Code::program(
         "concat-c2",
         "`hbir.concat` names an axis that its operands do not have",
         r#"%0 = "hbir.concat"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    CONCAT_C3 = Code::program(
         "concat-c3",
         "the operands of `hbir.concat` differ in rank, or in a size beside the axis",
         r#"%0 = "hbir.concat"(%x, %y) <{axis = 0}> : (tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<4x2xf32>"#,
         "all sizes but that of the axis must agree; transpose or reshape the operand that differs",
-    ),
-];
+    );
+}

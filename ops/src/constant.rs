@@ -11,7 +11,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor, storage_bytes};
 use optc_ir::types::{DType, TensorType, Type};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 use std::sync::Arc;
 
 attributes! {
@@ -76,7 +76,7 @@ impl Operation for Constant {
             _ => {
                 let message =
                     "hbir.constant wants either `value` = dense<…> or `data` = #hbir.external<…>";
-                Err(OpError::new("constant-c1", message))
+                Err(OpError::new(CONSTANT_C1, message))
             }
         }
     }
@@ -100,9 +100,10 @@ impl Operation for Constant {
 }
 
 fn infer_dense(op: &OpRef<'_>, dense: &Dense) -> Result<Vec<Inferred>, OpError> {
-    let ty = dense.ty.as_tensor().ok_or_else(|| {
-        OpError::new("constant-c2", "hbir.constant has a value that is no tensor")
-    })?;
+    let ty = dense
+        .ty
+        .as_tensor()
+        .ok_or_else(|| OpError::new(CONSTANT_C2, "hbir.constant has a value that is no tensor"))?;
     let wanted = if dense.splat {
         Some(storage_bytes(ty.dtype) as u64)
     } else {
@@ -115,7 +116,7 @@ fn infer_dense(op: &OpRef<'_>, dense: &Dense) -> Result<Vec<Inferred>, OpError> 
             "hbir.constant has {found} bytes for {}, wanted {wanted}",
             show(&ty.dims)
         );
-        return Err(OpError::new("constant-c2", message));
+        return Err(OpError::new(CONSTANT_C2, message));
     }
     if let Ok(result) = op.result(0)
         && (result.dtype != ty.dtype || !compatible(&result.dims, &ty.dims))
@@ -127,7 +128,7 @@ fn infer_dense(op: &OpRef<'_>, dense: &Dense) -> Result<Vec<Inferred>, OpError> 
             show(&result.dims),
             result.dtype
         );
-        return Err(OpError::new("constant-c3", message));
+        return Err(OpError::new(CONSTANT_C3, message));
     }
     one(ty.dims.clone(), ty.dtype)
 }
@@ -142,7 +143,7 @@ fn infer_external(op: &OpRef<'_>, length: u64) -> Result<Vec<Inferred>, OpError>
             show(&result.dims),
             result.dtype
         );
-        return Err(OpError::new("constant-c4", message));
+        return Err(OpError::new(CONSTANT_C4, message));
     }
     one(result.dims.clone(), result.dtype)
 }
@@ -194,29 +195,31 @@ pub fn tensor_dense(tensor: &Tensor) -> Dense {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    CONSTANT_C1 = Code::program(
         "constant-c1",
         "`hbir.constant` has neither or both of the attributes `value` and `data`, or one of another kind",
         r#"%0 = "hbir.constant"() : () -> tensor<3xf32>"#,
         "give the elements in `value = dense<…>`, or their place in a file in `data = #hbir.external<…>`",
-    ),
-    Code::input(
+    );
+    CONSTANT_C2 = Code::input(
         "constant-c2",
         "the value of `hbir.constant` is no tensor, or has more or fewer bytes than its type needs",
         "a module built by code whose `value` is a `Dense` of 4 bytes for `tensor<2xf32>`; the parser refuses such a text with `dense-shape` or `dense-hex`",
         "make the value with `optc_ops::tensor_dense`, which fills the type",
-    ),
-    Code::program(
+    );
+    CONSTANT_C3 = Code::program(
         "constant-c3",
         "the result of `hbir.constant` has another type than its value",
         r#"%0 = "hbir.constant"() <{value = dense<[1, 2, 3]> : tensor<3xsi8>}> : () -> tensor<3xf32>"#,
         "give value and result one type, or convert with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    CONSTANT_C4 = Code::program(
         "constant-c4",
         "the external bytes of `hbir.constant` are more or fewer than its type needs",
         r#"%0 = "hbir.constant"() <{data = #hbir.external<"w", 0, 11>}> : () -> tensor<3xf32>"#,
         "the length is the number of elements times the bytes of one; the numbers after the file are offset and length",
-    ),
-];
+    );
+}

@@ -18,7 +18,7 @@ use optc_ir::op::{
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim, TensorType};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Convolution of N C spatial by O C/g spatial weights, plus a bias `[O]`.
@@ -77,14 +77,14 @@ impl Conv {
         let group = self.group;
         u64::try_from(group).ok().filter(|&g| 0 < g).ok_or_else(|| {
             let message = format!("hbir.conv has group = {group}, wanted 1 or more");
-            OpError::new("conv-c5", message)
+            OpError::new(CONV_C5, message)
         })
     }
 
     /// C1: one element type. C2: ranks 3 to 5, both the same. C3: kernel extents are known and
     /// positive. C4: strides, dilations, pads and output_padding are sizes, one a spatial dimension.
     fn config(&self, op: &OpRef<'_>) -> Result<Config, OpError> {
-        common_dtype(op, "conv-c1", 0..2)?;
+        common_dtype(op, CONV_C1, 0..2)?;
         let (x, w) = (op.operand(0)?, op.operand(1)?);
         if !(3..=5).contains(&x.rank()) || x.rank() != w.rank() {
             let message = format!(
@@ -92,7 +92,7 @@ impl Conv {
                 show(&x.dims),
                 show(&w.dims)
             );
-            return Err(OpError::new("conv-c2", message));
+            return Err(OpError::new(CONV_C2, message));
         }
         let kernel: Option<Vec<u64>> = w.dims[2..]
             .iter()
@@ -103,7 +103,7 @@ impl Conv {
                 "hbir.conv by weights {}, wanted a known kernel",
                 show(&w.dims)
             );
-            OpError::new("conv-c3", message)
+            OpError::new(CONV_C3, message)
         })?;
         let stated = Stated {
             strides: self.strides.as_deref(),
@@ -114,8 +114,8 @@ impl Conv {
         Ok(Config {
             group: self.groups()?,
             transposed: self.transposed,
-            slides: slides(op, "conv-c4", &kernel, stated)?,
-            output_padding: sizes(op, "conv-c4", output_padding, kernel.len(), 0)?,
+            slides: slides(op, CONV_C4, &kernel, stated)?,
+            output_padding: sizes(op, CONV_C4, output_padding, kernel.len(), 0)?,
         })
     }
 }
@@ -140,7 +140,7 @@ impl Operation for Conv {
         let spatial = if config.transposed {
             transposed_dims(&x.dims[2..], &config)?
         } else {
-            spatial_dims(op, "conv-c6", &x.dims[2..], &config.slides, false)?
+            spatial_dims(op, CONV_C6, &x.dims[2..], &config.slides, false)?
         };
         one([vec![x.dims[0].clone(), channels], spatial].concat(), to)
     }
@@ -198,7 +198,7 @@ impl Operation for Conv {
                 y_labels.push(spatial);
             }
             if w.rank() != w_labels.len() {
-                return Err(OpError::new("conv-c2", "the weights have another rank"));
+                return Err(OpError::new(CONV_C2, "the weights have another rank"));
             }
             f.operand(x_labels);
             f.operand(w_labels);
@@ -290,7 +290,7 @@ fn output_channels(x: &TensorType, w: &TensorType, config: &Config) -> Result<Di
         config.group,
         x.dims[1]
     );
-    Err(OpError::new("conv-c5", message).hint("weights are [O, C/g, ..], transposed [C, O/g, ..]"))
+    Err(OpError::new(CONV_C5, message).hint("weights are [O, C/g, ..], transposed [C, O/g, ..]"))
 }
 
 fn check_bias(op: &OpRef<'_>, channels: &Dim, to: DType) -> Result<(), OpError> {
@@ -304,7 +304,7 @@ fn check_bias(op: &OpRef<'_>, channels: &Dim, to: DType) -> Result<(), OpError> 
         "hbir.conv has a bias of {found} {}, wanted [{channels}] {to}",
         bias.dtype
     );
-    Err(OpError::new("conv-c7", message))
+    Err(OpError::new(CONV_C7, message))
 }
 
 /// `(n - 1) * stride + span + output padding - padding`.
@@ -329,7 +329,7 @@ fn transposed_dims(spatial: &[Dim], config: &Config) -> Result<Vec<Dim>, OpError
         cut.filter(|_| 0 < n).map(Dim::Fixed).ok_or_else(|| {
             let message =
                 format!("hbir.conv is padded by more than its result over {n} elements has");
-            OpError::new("conv-c6", message)
+            OpError::new(CONV_C6, message)
         })
     };
     spatial.iter().enumerate().map(extent).collect()
@@ -459,47 +459,49 @@ fn channel_labels(
 
 type LabelOf = Option<usize>;
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    CONV_C1 = Code::program(
         "conv-c1",
         "the operands of `hbir.conv` or `hbir.conv_transpose` have different element types",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf16>) -> tensor<1x8x3x3xf32>"#,
         "cast input and weights to one element type",
-    ),
-    Code::program(
+    );
+    CONV_C2 = Code::program(
         "conv-c2",
         "input and weights of a convolution do not have one rank from 3 to 5",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x3xf32>) -> tensor<1x8x3x3xf32>"#,
         "the input is [N, C, …], the weights [O, C / group, …] with one kernel size a spatial dimension",
-    ),
-    Code::program(
+    );
+    CONV_C3 = Code::program(
         "conv-c3",
         "a kernel size of a convolution is unknown or 0",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x?x3xf32>) -> tensor<1x8x?x3xf32>"#,
         "the spatial sizes of the weights must be numbers above 0",
-    ),
-    Code::program(
+    );
+    CONV_C4 = Code::program(
         "conv-c4",
         "`strides`, `dilations`, `pads` or `output_padding` of a convolution has another number of entries than wanted, or one that is too small",
         r#"%0 = "hbir.conv"(%x, %y) <{strides = [0, 1]}> : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x3x3xf32>"#,
         "one entry a spatial dimension (`pads`: all begins, then all ends); strides and dilations from 1 on",
-    ),
-    Code::program(
+    );
+    CONV_C5 = Code::program(
         "conv-c5",
         "the channels of the input, of the weights and `group` do not agree",
         r#"%0 = "hbir.conv"(%x, %y) <{group = 2}> : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x3x3xf32>"#,
         "the weights hold the channels of the input divided by `group`, and `group` divides their first dimension",
-    ),
-    Code::program(
+    );
+    CONV_C6 = Code::program(
         "conv-c6",
         "the kernel of a convolution is larger than the padded input",
         r#"%0 = "hbir.conv"(%x, %y) : (tensor<1x4x5x5xf32>, tensor<8x4x7x3xf32>) -> tensor<1x8x1x3xf32>"#,
         "enlarge `pads`, or reduce kernel or `dilations`",
-    ),
-    Code::program(
+    );
+    CONV_C7 = Code::program(
         "conv-c7",
         "the bias of a convolution is not a vector of one element an output channel",
         r#"%0 = "hbir.conv"(%x, %y, %z) : (tensor<1x4x5x5xf32>, tensor<8x4x3x3xf32>, tensor<4xf32>) -> tensor<1x8x3x3xf32>"#,
         "give a bias of the first dimension of the weights, or leave it out",
-    ),
-];
+    );
+}

@@ -6,7 +6,7 @@ use crate::lanes::{Direction, Lanes};
 use crate::shape::{as_axis, one};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Running products along an axis.
@@ -33,7 +33,7 @@ impl Operation for Cumprod {
         self.along(op)?;
         if x.dtype.is_bool() {
             return Err(OpError::new(
-                "cumprod-c2",
+                CUMPROD_C2,
                 "hbir.cumprod of i1, wanted a float or an integer type",
             ));
         }
@@ -73,21 +73,23 @@ impl Cumprod {
     /// # Errors
     /// The operand has no such dimension (`cumprod-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "cumprod-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, CUMPROD_C1, self.axis, op.operand(0)?.rank())
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    CUMPROD_C1 = Code::program(
         "cumprod-c1",
         "`hbir.cumprod` names an axis that its operand does not have",
         r#"%0 = "hbir.cumprod"(%x) <{axis = 1}> : (tensor<3xf32>) -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    CUMPROD_C2 = Code::program(
         "cumprod-c2",
         "`hbir.cumprod` of booleans, wanted numbers",
         r#"%0 = "hbir.cumprod"(%x) <{axis = 0}> : (tensor<3xi1>) -> tensor<3xi1>"#,
         "cast the operand to an integer type",
-    ),
-];
+    );
+}

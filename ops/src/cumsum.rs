@@ -6,7 +6,7 @@ use crate::lanes::{Direction, Lanes};
 use crate::shape::{as_axis, one};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Running sums along an axis.
@@ -33,7 +33,7 @@ impl Operation for Cumsum {
         self.along(op)?;
         if x.dtype.is_bool() {
             return Err(OpError::new(
-                "cumsum-c2",
+                CUMSUM_C2,
                 "hbir.cumsum of i1, wanted a float or an integer type",
             ));
         }
@@ -73,21 +73,23 @@ impl Cumsum {
     /// # Errors
     /// The operand has no such dimension (`cumsum-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "cumsum-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, CUMSUM_C1, self.axis, op.operand(0)?.rank())
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    CUMSUM_C1 = Code::program(
         "cumsum-c1",
         "`hbir.cumsum` names an axis that its operand does not have",
         r#"%0 = "hbir.cumsum"(%x) <{axis = 1}> : (tensor<3xf32>) -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    CUMSUM_C2 = Code::program(
         "cumsum-c2",
         "`hbir.cumsum` of booleans, wanted numbers",
         r#"%0 = "hbir.cumsum"(%x) <{axis = 0}> : (tensor<3xi1>) -> tensor<3xi1>"#,
         "cast the operand to an integer type",
-    ),
-];
+    );
+}

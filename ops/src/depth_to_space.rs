@@ -24,7 +24,7 @@ attributes! {
         /// The height and width of a block.
         blocksize: i64,
         /// How channels hold the pixels of a block.
-        mode: DepthMode ["depth-to-space-c4"] = DepthMode::Dcr,
+        mode: DepthMode [blocks::DEPTH_TO_SPACE_C4] = DepthMode::Dcr,
     }
 }
 

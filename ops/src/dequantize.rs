@@ -39,14 +39,14 @@ impl Operation for Dequantize {
         let x = op.operand(0)?;
         if !x.dtype.is_int() || x.dtype.is_bool() {
             let message = format!("hbir.dequantize of {}, wanted an integer type", x.dtype);
-            return Err(OpError::new("quantize-c1", message));
+            return Err(OpError::new(quantization::QUANTIZE_C1, message));
         }
-        let dtype = wants_float(op, "quantize-c1", 1)?;
+        let dtype = wants_float(op, quantization::QUANTIZE_C1, 1)?;
         check_parameters(op, self.axis)?;
         if 2 < op.operands.len() && op.operand(2)?.dtype != x.dtype {
             let zero = op.operand(2)?.dtype;
             let message = format!("hbir.dequantize of {} has a zero point of {zero}", x.dtype);
-            return Err(OpError::new("quantize-c3", message));
+            return Err(OpError::new(quantization::QUANTIZE_C3, message));
         }
         one(x.dims.clone(), dtype)
     }

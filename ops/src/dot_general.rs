@@ -13,7 +13,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A contraction over lists of batch and contracted dimensions.
@@ -37,7 +37,7 @@ impl DotGeneral {
     /// # Errors
     /// C2: the lists name dimensions, each at most once, and have equal lengths.
     pub fn pairing(&self, op: &OpRef<'_>) -> Result<Pairing, OpError> {
-        let code = "dot-general-c2";
+        let code = DOT_GENERAL_C2;
         let (a, b) = (op.operand(0)?.rank(), op.operand(1)?.rank());
         let list = |name: &str, list: &[i64], rank| distinct_axes(op, code, name, list, rank);
         let p = Pairing {
@@ -69,7 +69,7 @@ impl Operation for DotGeneral {
 
     /// C1: one element type. C2: see [`DotGeneral::pairing`]. C3: paired extents agree.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        let dtype = common_dtype(op, "dot-general-c1", 0..2)?;
+        let dtype = common_dtype(op, DOT_GENERAL_C1, 0..2)?;
         let p = self.pairing(op)?;
         let (a, b) = (op.operand(0)?, op.operand(1)?);
         let mut batch = Vec::new();
@@ -82,7 +82,7 @@ impl Operation for DotGeneral {
                      wanted equal sizes",
                     a.dims[i], b.dims[j]
                 );
-                OpError::new("dot-general-c3", message)
+                OpError::new(DOT_GENERAL_C3, message)
             })?;
             batch.push(dim);
         }
@@ -136,23 +136,25 @@ impl Operation for DotGeneral {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    DOT_GENERAL_C1 = Code::program(
         "dot-general-c1",
         "the operands of `hbir.dot_general` have different element types",
         r#"%0 = "hbir.dot_general"(%x, %y) : (tensor<2x3xf32>, tensor<3x2xsi8>) -> tensor<2x3x3x2xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    DOT_GENERAL_C2 = Code::program(
         "dot-general-c2",
         "the lists of dimensions of `hbir.dot_general` name one that does not exist or is named before, or differ in length",
         r#"%0 = "hbir.dot_general"(%x, %y) <{lhs_contract = [2], rhs_contract = [0]}> : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>"#,
         "`lhs_batch` pairs with `rhs_batch` and `lhs_contract` with `rhs_contract`, entry by entry; each dimension stands in one list at most",
-    ),
-    Code::program(
+    );
+    DOT_GENERAL_C3 = Code::program(
         "dot-general-c3",
         "two dimensions that `hbir.dot_general` pairs have different sizes",
         r#"%0 = "hbir.dot_general"(%x, %y) <{lhs_contract = [0], rhs_contract = [0]}> : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
         "pair dimensions of one size; transpose an operand if its dimensions stand in another order",
-    ),
-];
+    );
+}

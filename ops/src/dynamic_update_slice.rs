@@ -9,7 +9,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with a box written at a place that is computed.
@@ -31,13 +31,13 @@ impl Operation for DynamicUpdateSlice {
         let starts = op.operands.len() - 2;
         if starts != x.rank() {
             let message = format!("{} has {starts} starts, wanted {}", op.name, x.rank());
-            return Err(OpError::new("dynamic-update-slice-c1", message));
+            return Err(OpError::new(DYNAMIC_UPDATE_SLICE_C1, message));
         }
         for i in 2..op.operands.len() {
-            wants_index(op, "dynamic-update-slice-c2", i)?;
-            wants_rank(op, "dynamic-update-slice-c2", i, 0)?;
+            wants_index(op, DYNAMIC_UPDATE_SLICE_C2, i)?;
+            wants_rank(op, DYNAMIC_UPDATE_SLICE_C2, i, 0)?;
         }
-        wants_rank(op, "dynamic-update-slice-c3", 1, x.rank())?;
+        wants_rank(op, DYNAMIC_UPDATE_SLICE_C3, 1, x.rank())?;
         let longer = |(n, k): (&Dim, &Dim)| n.fixed().zip(k.fixed()).is_some_and(|(n, k)| n < k);
         if x.dims.iter().zip(&update.dims).any(longer) {
             let message = format!(
@@ -46,9 +46,9 @@ impl Operation for DynamicUpdateSlice {
                 show(&update.dims),
                 show(&x.dims)
             );
-            return Err(OpError::new("dynamic-update-slice-c3", message));
+            return Err(OpError::new(DYNAMIC_UPDATE_SLICE_C3, message));
         }
-        common_dtype(op, "dynamic-update-slice-c4", [0, 1])?;
+        common_dtype(op, DYNAMIC_UPDATE_SLICE_C4, [0, 1])?;
         one(x.dims.clone(), x.dtype)
     }
 
@@ -96,29 +96,31 @@ impl Operation for DynamicUpdateSlice {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    DYNAMIC_UPDATE_SLICE_C1 = Code::program(
         "dynamic-update-slice-c1",
         "`hbir.dynamic_update_slice` does not have one start for each dimension of its first operand",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4x5xf32>, tensor<2x5xf32>, tensor<si32>) -> tensor<4x5xf32>"#,
         "give a start for every dimension, 0 where the update is as long as the first operand",
-    ),
-    Code::program(
+    );
+    DYNAMIC_UPDATE_SLICE_C2 = Code::program(
         "dynamic-update-slice-c2",
         "a start of `hbir.dynamic_update_slice` is no integer, or has dimensions",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xf32>, tensor<1xsi32>) -> tensor<4xf32>"#,
         "reshape the start to `tensor<si32>`, or cast it",
-    ),
-    Code::program(
+    );
+    DYNAMIC_UPDATE_SLICE_C3 = Code::program(
         "dynamic-update-slice-c3",
         "the update of `hbir.dynamic_update_slice` has another rank than the first operand, or is longer in some dimension",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<5xf32>, tensor<si32>) -> tensor<4xf32>"#,
         "slice the update first",
-    ),
-    Code::program(
+    );
+    DYNAMIC_UPDATE_SLICE_C4 = Code::program(
         "dynamic-update-slice-c4",
         "the operand and the update of `hbir.dynamic_update_slice` have different element types",
         r#"%0 = "hbir.dynamic_update_slice"(%x, %y, %i) : (tensor<4xf32>, tensor<2xsi8>, tensor<si32>) -> tensor<4xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-];
+    );
+}

@@ -14,7 +14,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 use std::sync::Arc;
 
 attributes! {
@@ -48,7 +48,7 @@ impl Operation for Einsum {
 
     /// C1 to C4: see [`Einsum::equation`]. C5: one element type.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        let dtype = common_dtype(op, "einsum-c5", 0..op.operands.len())?;
+        let dtype = common_dtype(op, EINSUM_C5, 0..op.operands.len())?;
         let equation = self.equation(op)?;
         let dims = equation
             .result
@@ -160,7 +160,7 @@ impl Equation {
                 op.operands.len(),
                 terms.len()
             );
-            return Err(OpError::new("einsum-c2", message));
+            return Err(OpError::new(EINSUM_C2, message));
         }
         let mut operands = Vec::with_capacity(terms.len());
         for (i, term) in terms.iter().enumerate() {
@@ -221,7 +221,7 @@ fn parse_term(term: &str) -> Result<(Vec<Index>, bool, Vec<Index>), OpError> {
     let (before, rest) = parsed.ok_or_else(|| {
         let message =
             format!("hbir.einsum has a term \"{term}\", wanted letters and at most one ...");
-        OpError::new("einsum-c1", message)
+        OpError::new(EINSUM_C1, message)
     })?;
     Ok((before, after.is_some(), rest))
 }
@@ -238,7 +238,7 @@ fn term_indices(term: &str, dims: &[Dim]) -> Result<Vec<Index>, OpError> {
             "hbir.einsum has a term \"{term}\" for an operand of {}, wanted one index a dimension",
             show(dims)
         );
-        OpError::new("einsum-c2", message)
+        OpError::new(EINSUM_C2, message)
     })?;
     out.extend((0..hidden).rev().map(Index::Ellipsis));
     out.extend(rest);
@@ -268,7 +268,7 @@ fn result_indices(term: &str, operands: &[Vec<Index>]) -> Result<Vec<Index>, OpE
         let message = format!(
             "hbir.einsum has a result \"{term}\", wanted indices of the operands, each once"
         );
-        return Err(OpError::new("einsum-c3", message));
+        return Err(OpError::new(EINSUM_C3, message));
     }
     Ok(out)
 }
@@ -308,7 +308,7 @@ fn extents(
                     "hbir.einsum has sizes {} and {dim} for the index {name}, wanted equal sizes",
                     slot.1
                 );
-                OpError::new("einsum-c4", message)
+                OpError::new(EINSUM_C4, message)
             })?;
         }
     }
@@ -463,35 +463,37 @@ fn operand_marks(
     indices.iter().zip(dims).map(mark).collect()
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    EINSUM_C1 = Code::program(
         "einsum-c1",
         "the equation of `hbir.einsum` has a character that is no letter, comma, `->`, `...` or space",
         r#"%0 = "hbir.einsum"(%x) <{equation = "i1->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "name dimensions by single letters",
-    ),
-    Code::program(
+    );
+    EINSUM_C2 = Code::program(
         "einsum-c2",
         "the equation of `hbir.einsum` names another number of operands or of dimensions than there are",
         r#"%0 = "hbir.einsum"(%x) <{equation = "ijk->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "write one group of letters an operand, one letter a dimension",
-    ),
-    Code::program(
+    );
+    EINSUM_C3 = Code::program(
         "einsum-c3",
         "the right side of the equation names a letter twice, or one that no operand has",
         r#"%0 = "hbir.einsum"(%x) <{equation = "ij->k"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "the result may only have letters of the operands, each once",
-    ),
-    Code::program(
+    );
+    EINSUM_C4 = Code::program(
         "einsum-c4",
         "a letter of the equation stands for two different sizes",
         r#"%0 = "hbir.einsum"(%x) <{equation = "ii->i"}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "give dimensions of different sizes different letters",
-    ),
-    Code::program(
+    );
+    EINSUM_C5 = Code::program(
         "einsum-c5",
         "the operands of `hbir.einsum` have different element types",
         r#"%0 = "hbir.einsum"(%x, %y) <{equation = "i,i->"}> : (tensor<2xf32>, tensor<2xsi8>) -> tensor<f32>"#,
         "cast the operands to one element type",
-    ),
-];
+    );
+}

@@ -7,7 +7,7 @@ use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Vi
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// As a matrix: the dimensions before an axis and those from it on.
@@ -40,7 +40,7 @@ impl Operation for Flatten {
             .filter(|&a| a <= x.rank())
             .ok_or_else(|| {
                 let message = format!("hbir.flatten has axis {axis}, wanted {} to {rank}", -rank);
-                OpError::new("flatten-c1", message)
+                OpError::new(FLATTEN_C1, message)
             })?;
         one(vec![merged(&x.dims[..at]), merged(&x.dims[at..])], x.dtype)
     }
@@ -84,9 +84,13 @@ fn merged(dims: &[Dim]) -> Dim {
     }
 }
 
-const CODES: &[Code] = &[Code::program(
+codes! {
+    const CODES;
+
+    FLATTEN_C1 = Code::program(
     "flatten-c1",
     "`axis` of `hbir.flatten` lies outside 0 to the rank",
     r#"%0 = "hbir.flatten"(%x) <{axis = 3}> : (tensor<2x3xf32>) -> tensor<6x1xf32>"#,
     "the axis is where the dimensions are parted: 0 to the rank, negative numbers from the end",
-)];
+);
+}

@@ -10,7 +10,7 @@ attributes! {
     /// The results of another function, as MLIR writes it.
     pub struct MlirCall {
         /// The name of the function.
-        callee: Symbol ["call-c1"],
+        callee: Symbol [call::CALL_C1],
     }
 }
 

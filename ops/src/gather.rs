@@ -8,7 +8,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The elements along an axis that indices name.
@@ -24,7 +24,7 @@ impl Gather {
     /// # Errors
     /// The first operand has no such dimension (`gather-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "gather-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, GATHER_C1, self.axis, op.operand(0)?.rank())
     }
 }
 
@@ -40,7 +40,7 @@ impl Operation for Gather {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
         let axis = self.along(op)?;
-        wants_index(op, "gather-c2", 1)?;
+        wants_index(op, GATHER_C2, 1)?;
         one(
             [&x.dims[..axis], &indices.dims, &x.dims[axis + 1..]].concat(),
             x.dtype,
@@ -95,7 +95,7 @@ impl Operation for Gather {
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
-        indexed_axis(op, "gather-c1", self.axis)
+        indexed_axis(op, GATHER_C1, self.axis)
     }
 }
 
@@ -117,11 +117,7 @@ fn is_permutation(indices: &Tensor, n: u64) -> bool {
 }
 
 /// The second operand indexes this axis of the first.
-pub(crate) fn indexed_axis(
-    op: &OpRef<'_>,
-    code: &'static str,
-    axis: i64,
-) -> Option<(usize, Vec<Dim>)> {
+pub(crate) fn indexed_axis(op: &OpRef<'_>, code: Code, axis: i64) -> Option<(usize, Vec<Dim>)> {
     let x = op.operand(0).ok()?;
     let axis = as_axis(op, code, axis, x.rank()).ok()?;
     Some((1, vec![x.dims[axis].clone()]))
@@ -146,17 +142,19 @@ pub(crate) fn position(index: i64, n: usize) -> Result<usize, EvalError> {
         .ok_or_else(|| EvalError::new(format!("index {index} is out of bounds of {n} elements")))
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    GATHER_C1 = Code::program(
         "gather-c1",
         "`hbir.gather` names an axis that its first operand does not have",
         r#"%0 = "hbir.gather"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2x3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    GATHER_C2 = Code::program(
         "gather-c2",
         "the indices of `hbir.gather` are no integers",
         r#"%0 = "hbir.gather"(%x, %y) : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>"#,
         "cast the indices to `si64` or `si32`",
-    ),
-];
+    );
+}

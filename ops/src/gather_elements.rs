@@ -9,7 +9,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// For each index the element it names along an axis.
@@ -25,7 +25,7 @@ impl GatherElements {
     /// # Errors
     /// The first operand has no such dimension (`gather-elements-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "gather-elements-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, GATHER_ELEMENTS_C1, self.axis, op.operand(0)?.rank())
     }
 }
 
@@ -42,8 +42,8 @@ impl Operation for GatherElements {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
         let axis = self.along(op)?;
-        wants_index(op, "gather-elements-c2", 1)?;
-        wants_rank(op, "gather-elements-c3", 1, x.rank())?;
+        wants_index(op, GATHER_ELEMENTS_C2, 1)?;
+        wants_rank(op, GATHER_ELEMENTS_C3, 1, x.rank())?;
         for (d, (a, b)) in x.dims.iter().zip(&indices.dims).enumerate() {
             let longer = a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a < b);
             if d != axis && longer {
@@ -52,7 +52,7 @@ impl Operation for GatherElements {
                     show(&x.dims),
                     show(&indices.dims)
                 );
-                return Err(OpError::new("gather-elements-c4", message));
+                return Err(OpError::new(GATHER_ELEMENTS_C4, message));
             }
         }
         one(indices.dims.clone(), x.dtype)
@@ -88,7 +88,7 @@ impl Operation for GatherElements {
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
-        indexed_axis(op, "gather-elements-c1", self.axis)
+        indexed_axis(op, GATHER_ELEMENTS_C1, self.axis)
     }
 }
 
@@ -106,29 +106,31 @@ pub(crate) fn element_places(
     others.enumerate().map(place).collect()
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    GATHER_ELEMENTS_C1 = Code::program(
         "gather-elements-c1",
         "`hbir.gather_elements` names an axis that its first operand does not have",
         r#"%0 = "hbir.gather_elements"(%x, %y) <{axis = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2x2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    GATHER_ELEMENTS_C2 = Code::program(
         "gather-elements-c2",
         "the indices of `hbir.gather_elements` are no integers",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "cast the indices to `si64` or `si32`",
-    ),
-    Code::program(
+    );
+    GATHER_ELEMENTS_C3 = Code::program(
         "gather-elements-c3",
         "indices and first operand of `hbir.gather_elements` differ in rank",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2xsi64>) -> tensor<2xf32>"#,
         "give the indices one dimension for each of the first operand",
-    ),
-    Code::program(
+    );
+    GATHER_ELEMENTS_C4 = Code::program(
         "gather-elements-c4",
         "beside the axis the indices of `hbir.gather_elements` are longer than the first operand",
         r#"%0 = "hbir.gather_elements"(%x, %y) : (tensor<2x3xf32>, tensor<2x4xsi64>) -> tensor<2x4xf32>"#,
         "cut the indices to the extents of the first operand",
-    ),
-];
+    );
+}

@@ -10,7 +10,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor, row_major_strides};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The parts at places given by all their coordinates.
@@ -33,7 +33,7 @@ impl Operation for GatherNd {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices) = (op.operand(0)?, op.operand(1)?);
         let (batch, depth) = self.extents(op)?;
-        wants_index(op, "gather-nd-c2", 1)?;
+        wants_index(op, GATHER_ND_C2, 1)?;
         let lead = &indices.dims[..indices.rank() - 1];
         one([lead, &x.dims[batch + depth..]].concat(), x.dtype)
     }
@@ -99,7 +99,7 @@ impl GatherNd {
                     show(&x.dims),
                     show(&indices.dims)
                 );
-                OpError::new("gather-nd-c1", message)
+                OpError::new(GATHER_ND_C1, message)
             })?;
         let last = indices.dims.last().and_then(Dim::fixed);
         let depth = last
@@ -112,7 +112,7 @@ impl GatherNd {
                 show(&indices.dims),
                 x.rank() - batch
             );
-            OpError::new("gather-nd-c3", message)
+            OpError::new(GATHER_ND_C3, message)
         })?;
         Ok((batch, depth))
     }
@@ -148,23 +148,25 @@ pub(crate) fn indexed_all(op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
     Some((1, op.operand(0).ok()?.dims.clone()))
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    GATHER_ND_C1 = Code::program(
         "gather-nd-c1",
         "`batch_dims` of `hbir.gather_nd` counts dimensions that operand and indices do not share with equal sizes",
         r#"%0 = "hbir.gather_nd"(%x, %y) <{batch_dims = 2}> : (tensor<2x3xf32>, tensor<2x2xsi64>) -> tensor<2xf32>"#,
         "count only leading dimensions of equal size, fewer than the indices have",
-    ),
-    Code::program(
+    );
+    GATHER_ND_C2 = Code::program(
         "gather-nd-c2",
         "the indices of `hbir.gather_nd` are no integers",
         r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x2xf32>) -> tensor<2xf32>"#,
         "cast the indices to `si64` or `si32`",
-    ),
-    Code::program(
+    );
+    GATHER_ND_C3 = Code::program(
         "gather-nd-c3",
         "the last dimension of the indices is unknown, or longer than the dimensions that are left to index",
         r#"%0 = "hbir.gather_nd"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xsi64>) -> tensor<2xf32>"#,
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
-    ),
-];
+    );
+}

@@ -20,7 +20,7 @@ attributes! {
     /// `x * Phi(x)`, element by element.
     pub struct Gelu {
         /// How the distribution function is computed.
-        approximate: Approximate ["unary-c2"] = Approximate::None,
+        approximate: Approximate [unary::UNARY_C2] = Approximate::None,
     }
 }
 

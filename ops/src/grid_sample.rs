@@ -10,7 +10,7 @@
 use crate::shape::{one, show, wants_float};
 use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, unify};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes, words};
+use optc_ir::{Code, attributes, codes, words};
 
 words! {
     /// How a [`GridSample`] reads the elements around a place.
@@ -40,9 +40,9 @@ attributes! {
     /// Elements at the places that a grid names.
     pub struct GridSample {
         /// How the elements around a place are read.
-        mode: SampleMode ["grid-sample-c1"] = SampleMode::Linear,
+        mode: SampleMode [GRID_SAMPLE_C1] = SampleMode::Linear,
         /// What lies outside.
-        padding_mode: SamplePadding ["grid-sample-c1"] = SamplePadding::Zeros,
+        padding_mode: SamplePadding [GRID_SAMPLE_C1] = SamplePadding::Zeros,
         /// Whether -1 and 1 are the centres of the outer elements, otherwise their outer edges.
         align_corners: bool = false,
     }
@@ -58,8 +58,8 @@ impl Operation for GridSample {
     /// C2: floats. C3: `[N, C, D1 … Dr]` and `[N, E1 … Er, r]`.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, grid) = (op.operand(0)?, op.operand(1)?);
-        let dtype = wants_float(op, "grid-sample-c2", 0)?;
-        wants_float(op, "grid-sample-c2", 1)?;
+        let dtype = wants_float(op, GRID_SAMPLE_C2, 0)?;
+        wants_float(op, GRID_SAMPLE_C2, 1)?;
         let (rank, spatial) = (x.rank(), x.rank().saturating_sub(2));
         let places = grid
             .dims
@@ -75,7 +75,7 @@ impl Operation for GridSample {
                 show(&x.dims),
                 show(&grid.dims)
             );
-            return Err(OpError::new("grid-sample-c3", message));
+            return Err(OpError::new(GRID_SAMPLE_C3, message));
         };
         let mut dims = vec![batch, x.dims[1].clone()];
         dims.extend_from_slice(&grid.dims[1..rank - 1]);
@@ -204,23 +204,25 @@ fn cubic(t: f64) -> [f64; 4] {
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    GRID_SAMPLE_C1 = Code::program(
         "grid-sample-c1",
         "`mode` or `padding_mode` of `hbir.grid_sample` is no known word",
         r#"%0 = "hbir.grid_sample"(%x, %y) <{mode = "area"}> : (tensor<1x1x2x2xf32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xf32>"#,
         "use one of the words that the message lists",
-    ),
-    Code::program(
+    );
+    GRID_SAMPLE_C2 = Code::program(
         "grid-sample-c2",
         "`hbir.grid_sample` of integers or booleans, wanted floats",
         r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xsi32>, tensor<1x3x3x2xf32>) -> tensor<1x1x3x3xsi32>"#,
         "cast the operand to a float type",
-    ),
-    Code::program(
+    );
+    GRID_SAMPLE_C3 = Code::program(
         "grid-sample-c3",
         "operand and grid of `hbir.grid_sample` are not `[N, C, D1 …]` and `[N, E1 …, r]` with `r` spatial dimensions",
         r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x2x2xf32>, tensor<1x3x3x3xf32>) -> tensor<1x1x3x3xf32>"#,
         "give the grid one coordinate for each spatial dimension of the operand, in its last dimension",
-    ),
-];
+    );
+}

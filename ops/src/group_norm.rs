@@ -26,7 +26,7 @@ impl GroupNorm {
         let found = self.num_groups;
         u64::try_from(found).ok().filter(|&g| 0 < g).ok_or_else(|| {
             let message = format!("hbir.group_norm has num_groups = {found}, wanted 1 or more");
-            OpError::new("norm-c6", message)
+            OpError::new(norm::NORM_C6, message)
         })
     }
 }
@@ -48,7 +48,7 @@ impl Operation for GroupNorm {
                 "{} of {channels} channels has num_groups = {groups}, wanted a divisor",
                 op.name
             );
-            return Err(OpError::new("norm-c6", message));
+            return Err(OpError::new(norm::NORM_C6, message));
         }
         Ok(inferred)
     }

@@ -5,7 +5,7 @@ use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one};
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The index along an axis.
@@ -21,7 +21,7 @@ impl Iota {
     /// # Errors
     /// The result has no such dimension (`iota-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "iota-c1", self.axis, op.result(0)?.rank())
+        as_axis(op, IOTA_C1, self.axis, op.result(0)?.rank())
     }
 }
 
@@ -38,7 +38,7 @@ impl Operation for Iota {
         self.along(op)?;
         if result.dtype.is_bool() {
             return Err(OpError::new(
-                "iota-c2",
+                IOTA_C2,
                 "hbir.iota of i1, wanted a float or an integer type",
             ));
         }
@@ -73,17 +73,19 @@ pub(crate) fn source(op: &OpRef<'_>) -> Freedom {
     })
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    IOTA_C1 = Code::program(
         "iota-c1",
         "`hbir.iota` names an axis that its result does not have",
         r#"%0 = "hbir.iota"() <{axis = 1}> : () -> tensor<3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    IOTA_C2 = Code::program(
         "iota-c2",
         "`hbir.iota` of booleans, wanted numbers",
         r#"%0 = "hbir.iota"() <{axis = 0}> : () -> tensor<3xi1>"#,
         "count in an integer or float type",
-    ),
-];
+    );
+}

@@ -197,7 +197,7 @@ fn fits(operand: &TensorType, result: &TensorType) -> Result<(), OpError> {
         return Ok(());
     }
     Err(OpError::new(
-        "operand-kind",
+        optc_ir::shared_codes::OPERAND_KIND,
         "the operand has a higher rank than the result",
     ))
 }

@@ -12,7 +12,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// x times the transpose of the weights `[N, K]`, plus a bias `[N]`.
@@ -32,15 +32,15 @@ impl Operation for Linear {
     /// C1: one element type. C2: the input has rank 1 or more. C3: the weights have rank 2. C4: the
     /// contracted extents agree. C5: the bias has the weights' N elements.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        let dtype = common_dtype(op, "linear-c1", 0..2)?;
+        let dtype = common_dtype(op, LINEAR_C1, 0..2)?;
         let (x, w) = (op.operand(0)?, op.operand(1)?);
         let Some((k, lead)) = x.dims.split_last() else {
             return Err(OpError::new(
-                "linear-c2",
+                LINEAR_C2,
                 "hbir.linear of a scalar, wanted rank 1 or more",
             ));
         };
-        wants_rank(op, "linear-c3", 1, 2)?;
+        wants_rank(op, LINEAR_C3, 1, 2)?;
         let (n, k2) = (&w.dims[0], &w.dims[1]);
         if unify(k, k2).is_none() {
             let message = format!(
@@ -48,7 +48,7 @@ impl Operation for Linear {
                 show(&x.dims),
                 show(&w.dims)
             );
-            return Err(OpError::new("linear-c4", message).hint("the weights are [N, K]"));
+            return Err(OpError::new(LINEAR_C4, message).hint("the weights are [N, K]"));
         }
         let to = self.to.unwrap_or(dtype);
         if 2 < op.operands.len() {
@@ -79,7 +79,7 @@ impl Operation for Linear {
             let k = f.fresh(Role::Parallel);
             let (&n, lead) = labels
                 .split_last()
-                .ok_or_else(|| OpError::new("linear-c2", "hbir.linear of a scalar"))?;
+                .ok_or_else(|| OpError::new(LINEAR_C2, "hbir.linear of a scalar"))?;
             let mut x = marks(lead);
             x.push(Some(k));
             f.operand(x);
@@ -119,38 +119,40 @@ fn check_bias(op: &OpRef<'_>, n: &Dim, dtype: DType) -> Result<(), OpError> {
         show(&bias.dims),
         bias.dtype
     );
-    Err(OpError::new("linear-c5", message))
+    Err(OpError::new(LINEAR_C5, message))
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    LINEAR_C1 = Code::program(
         "linear-c1",
         "the operands of `hbir.linear` have different element types",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4x3xf16>) -> tensor<2x4xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    LINEAR_C2 = Code::program(
         "linear-c2",
         "the input of `hbir.linear` is a scalar, wanted rank 1 or more",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<f32>, tensor<4x3xf32>) -> tensor<4xf32>"#,
         "the last dimension of the input is the one that is contracted",
-    ),
-    Code::program(
+    );
+    LINEAR_C3 = Code::program(
         "linear-c3",
         "the weights of `hbir.linear` are not of rank 2",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x4xf32>"#,
         "the weights are [N, K]; use `hbir.matmul` for batches of weights",
-    ),
-    Code::program(
+    );
+    LINEAR_C4 = Code::program(
         "linear-c4",
         "the last dimension of the input and of the weights differ",
         r#"%0 = "hbir.linear"(%x, %y) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>"#,
         "the weights are [N, K], as torch has them; `hbir.matmul` takes [K, N]",
-    ),
-    Code::program(
+    );
+    LINEAR_C5 = Code::program(
         "linear-c5",
         "the bias of `hbir.linear` is not a vector of as many elements as the weights have rows",
         r#"%0 = "hbir.linear"(%x, %y, %z) : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<2x4xf32>"#,
         "give a bias [N] for weights [N, K]",
-    ),
-];
+    );
+}

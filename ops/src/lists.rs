@@ -1,6 +1,7 @@
 //! Attributes that are lists, as numbers, axes and extents.
 
 use crate::shape::{Volume, as_axis, completed, same_volume, shape_entry, show};
+use optc_ir::Code;
 use optc_ir::attr::Attr;
 use optc_ir::op::{OpError, OpRef};
 use optc_ir::types::Dim;
@@ -8,7 +9,7 @@ use optc_ir::types::Dim;
 /// A list with one integer a dimension, or a default in every place when it is absent.
 pub(crate) fn per_axis(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     name: &str,
     list: Option<&[i64]>,
     rank: usize,
@@ -28,7 +29,7 @@ pub(crate) fn per_axis(
 /// The distinct axes of the attribute `name`, in the order given.
 pub(crate) fn distinct_axes(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     name: &str,
     list: &[i64],
     rank: usize,
@@ -73,7 +74,7 @@ pub(crate) fn shape_attrs(dims: &[Dim]) -> Vec<Attr> {
 /// `codes[0]` for a malformed entry, `codes[1]` when the number of elements provably changes.
 pub(crate) fn target_shape(
     op: &OpRef<'_>,
-    codes: [&'static str; 2],
+    codes: [Code; 2],
     shape: Option<&[Attr]>,
     operand: &[Dim],
 ) -> Result<Vec<Dim>, OpError> {
@@ -105,11 +106,7 @@ pub(crate) fn target_shape(
 }
 
 /// The entries of an attribute `shape`; `None` is the -1.
-fn shape_entries(
-    op: &OpRef<'_>,
-    code: &'static str,
-    list: &[Attr],
-) -> Result<Vec<Option<Dim>>, OpError> {
+fn shape_entries(op: &OpRef<'_>, code: Code, list: &[Attr]) -> Result<Vec<Option<Dim>>, OpError> {
     let mut out = Vec::with_capacity(list.len());
     for entry in list {
         let entry = shape_entry(op, code, entry)?;

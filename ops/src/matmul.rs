@@ -13,7 +13,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim, TensorType};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// numpy's matrix product, batch dimensions broadcast.
@@ -33,17 +33,17 @@ impl Operation for Matmul {
     /// C1: one element type. C2: neither operand is a scalar. C3: the contracted extents agree.
     /// C4: the batch dimensions broadcast.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
-        let dtype = common_dtype(op, "matmul-c1", 0..2)?;
+        let dtype = common_dtype(op, MATMUL_C1, 0..2)?;
         let (a, b) = (op.operand(0)?, op.operand(1)?);
         let (Some(l), Some(r)) = (left(a), right(b)) else {
             return Err(OpError::new(
-                "matmul-c2",
+                MATMUL_C2,
                 "hbir.matmul of a scalar, wanted rank 1 or more",
             ));
         };
         let (Some(k), Some(k2)) = (l.column, r.row) else {
             return Err(OpError::new(
-                "matmul-c2",
+                MATMUL_C2,
                 "hbir.matmul of a scalar, wanted rank 1 or more",
             ));
         };
@@ -53,9 +53,9 @@ impl Operation for Matmul {
                 show(&a.dims),
                 show(&b.dims)
             );
-            return Err(OpError::new("matmul-c3", message));
+            return Err(OpError::new(MATMUL_C3, message));
         }
-        let mut dims = broadcast(op, "matmul-c4", &[l.batch, r.batch])?;
+        let mut dims = broadcast(op, MATMUL_C4, &[l.batch, r.batch])?;
         dims.extend(l.row.cloned());
         dims.extend(r.column.cloned());
         one(dims, self.to.unwrap_or(dtype))
@@ -172,29 +172,31 @@ fn batch_labels(dims: &[Dim], batch: &[Dim], labels: &[usize]) -> Vec<Option<usi
     own.iter().enumerate().map(label).collect()
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    MATMUL_C1 = Code::program(
         "matmul-c1",
         "the operands of `hbir.matmul` have different element types",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<2x3xf32>, tensor<3x2xf16>) -> tensor<2x2xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    MATMUL_C2 = Code::program(
         "matmul-c2",
         "an operand of `hbir.matmul` is a scalar, wanted rank 1 or more",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<f32>, tensor<3x2xf32>) -> tensor<3x2xf32>"#,
         "use `hbir.mul` to scale",
-    ),
-    Code::program(
+    );
+    MATMUL_C3 = Code::program(
         "matmul-c3",
         "the sizes that `hbir.matmul` contracts differ: the last of the left operand, the last but one of the right",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>"#,
         "transpose one operand, or use `hbir.linear` for weights [N, K]",
-    ),
-    Code::program(
+    );
+    MATMUL_C4 = Code::program(
         "matmul-c4",
         "the batch dimensions of the operands of `hbir.matmul` do not broadcast",
         r#"%0 = "hbir.matmul"(%x, %y) : (tensor<4x2x3xf32>, tensor<5x3x2xf32>) -> tensor<4x2x2xf32>"#,
         "all dimensions before the last two must have equal sizes or 1",
-    ),
-];
+    );
+}

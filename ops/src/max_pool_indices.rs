@@ -66,7 +66,7 @@ impl Operation for MaxPoolIndices {
                 "{} has storage_order = {}, wanted 0 or 1",
                 op.name, self.storage_order
             );
-            return Err(OpError::new("pool-c6", message));
+            return Err(OpError::new(pool::POOL_C6, message));
         }
         let dims = values.into_iter().next().map(|v| v.dims);
         one(dims.unwrap_or_default(), DType::SI64)

@@ -5,25 +5,25 @@
 
 use crate::labels::{Labels, broadcasting_along, marks, or_barrier};
 use crate::shape::{as_axis, broadcast, common_dtype, one, show, wants_float};
-use optc_ir::Code;
 use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role, compatible, unify};
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
+use optc_ir::{Code, codes};
 
 /// The first of the trailing dimensions that are normalized.
 pub(crate) fn first_axis(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
-    as_axis(op, "norm-c2", axis, op.operand(0)?.rank())
+    as_axis(op, NORM_C2, axis, op.operand(0)?.rank())
 }
 
 /// C1: floats of one element type. C2: an axis of the operand. C3: scale and bias broadcast to the
 /// operand.
 pub(crate) fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
-    wants_float(op, "norm-c1", 0)?;
-    let dtype = common_dtype(op, "norm-c1", 0..op.operands.len())?;
+    wants_float(op, NORM_C1, 0)?;
+    let dtype = common_dtype(op, NORM_C1, 0..op.operands.len())?;
     first_axis(op, axis)?;
     for i in 1..op.operands.len() {
         let p = op.operand(i)?;
-        let joint = broadcast(op, "norm-c3", &[&x.dims, &p.dims])?;
+        let joint = broadcast(op, NORM_C3, &[&x.dims, &p.dims])?;
         if !compatible(&joint, &x.dims) {
             let message = format!(
                 "{} of {} has operand {i} of {}, wanted one that broadcasts to it",
@@ -31,7 +31,7 @@ pub(crate) fn infer_trailing(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>,
                 show(&x.dims),
                 show(&p.dims)
             );
-            return Err(OpError::new("norm-c3", message));
+            return Err(OpError::new(NORM_C3, message));
         }
     }
     one(x.dims.clone(), dtype)
@@ -93,11 +93,11 @@ pub(crate) fn freedom_trailing(op: &OpRef<'_>, axis: i64) -> Freedom {
 /// channel.
 pub(crate) fn infer_channels(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
-    wants_float(op, "norm-c1", 0)?;
-    let dtype = common_dtype(op, "norm-c1", 0..op.operands.len())?;
+    wants_float(op, NORM_C1, 0)?;
+    let dtype = common_dtype(op, NORM_C1, 0..op.operands.len())?;
     let [_, channels, ..] = x.dims.as_slice() else {
         let message = format!("{} of {}, wanted rank 2 or more", op.name, show(&x.dims));
-        return Err(OpError::new("norm-c4", message));
+        return Err(OpError::new(NORM_C4, message));
     };
     for i in 1..op.operands.len() {
         let p = op.operand(i)?;
@@ -107,7 +107,7 @@ pub(crate) fn infer_channels(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
                 "{} has operand {i} of {found}, wanted [{channels}]",
                 op.name
             );
-            return Err(OpError::new("norm-c5", message));
+            return Err(OpError::new(NORM_C5, message));
         }
     }
     one(x.dims.clone(), dtype)
@@ -146,7 +146,7 @@ pub(crate) fn freedom_channels(
         let labels = f.fresh_for(op.operand(0)?.rank());
         let channel = *labels
             .get(1)
-            .ok_or_else(|| OpError::new("norm-c4", "a norm over channels of rank below 2"))?;
+            .ok_or_else(|| OpError::new(NORM_C4, "a norm over channels of rank below 2"))?;
         along(f, &labels);
         f.operand(marks(&labels));
         (1..op.operands.len()).for_each(|_| f.operand(vec![Some(channel)]));
@@ -160,41 +160,43 @@ pub(crate) fn along_spatial(f: &mut Labels, labels: &[usize]) {
     labels[2..].iter().for_each(|&l| f.role(l, Role::Axis));
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    NORM_C1 = Code::program(
         "norm-c1",
         "the operands of a normalization are not floats of one element type",
         r#"%0 = "hbir.layer_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<2xf16>) -> tensor<1x4x2xf32>"#,
         "cast scale and bias to the element type of the input",
-    ),
-    Code::program(
+    );
+    NORM_C2 = Code::program(
         "norm-c2",
         "`hbir.layer_norm` or `hbir.rms_norm` names an axis that its operand does not have",
         r#"%0 = "hbir.layer_norm"(%x, %y) <{axis = 3}> : (tensor<1x4x2xf32>, tensor<2xf32>) -> tensor<1x4x2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    NORM_C3 = Code::program(
         "norm-c3",
         "scale or bias do not broadcast to the operand of the normalization",
         r#"%0 = "hbir.rms_norm"(%x, %y) : (tensor<1x4x2xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
         "give them the extents of the normalized dimensions",
-    ),
-    Code::program(
+    );
+    NORM_C4 = Code::program(
         "norm-c4",
         "the operand of a normalization over channels has fewer than 2 dimensions",
         r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"#,
         "give an operand [N, C, …]",
-    ),
-    Code::program(
+    );
+    NORM_C5 = Code::program(
         "norm-c5",
         "scale, bias, mean or variance do not have one element a channel",
         r#"%0 = "hbir.instance_norm"(%x, %y, %z) : (tensor<1x4x2xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<1x4x2xf32>"#,
         "give vectors as long as dimension 1 of the operand",
-    ),
-    Code::program(
+    );
+    NORM_C6 = Code::program(
         "norm-c6",
         "`num_groups` of `hbir.group_norm` does not divide the channels",
         r#"%0 = "hbir.group_norm"(%x, %y, %z) <{num_groups = 3}> : (tensor<1x4x2xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x2xf32>"#,
         "choose a number of groups that divides dimension 1 of the operand",
-    ),
-];
+    );
+}

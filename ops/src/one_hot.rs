@@ -8,7 +8,7 @@ use crate::shape::{as_axis, one, show, wants_index};
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A new dimension that marks each index.
@@ -28,7 +28,7 @@ impl OneHot {
     /// # Errors
     /// The result has no such dimension (`one-hot-c2`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "one-hot-c2", self.axis, op.operand(0)?.rank() + 1)
+        as_axis(op, ONE_HOT_C2, self.axis, op.operand(0)?.rank() + 1)
     }
 }
 
@@ -44,7 +44,7 @@ impl Operation for OneHot {
     /// operand is `[off, on]`.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        wants_index(op, "one-hot-c1", 0)?;
+        wants_index(op, ONE_HOT_C1, 0)?;
         let axis = self.along(op)?;
         let depth = self.depth;
         let size = u64::try_from(depth)
@@ -52,7 +52,7 @@ impl Operation for OneHot {
             .filter(|&d| 0 < d)
             .ok_or_else(|| {
                 OpError::new(
-                    "one-hot-c3",
+                    ONE_HOT_C3,
                     format!("hbir.one_hot has depth = {depth}, wanted 1 or more"),
                 )
             })?;
@@ -61,7 +61,7 @@ impl Operation for OneHot {
             let values = op.operand(1)?;
             if values.dims != [Dim::Fixed(2)] {
                 let message = format!("hbir.one_hot has values {}, wanted [2]", show(&values.dims));
-                return Err(OpError::new("one-hot-c4", message));
+                return Err(OpError::new(ONE_HOT_C4, message));
             }
             dtype = values.dtype;
         }
@@ -114,29 +114,31 @@ impl Operation for OneHot {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    ONE_HOT_C1 = Code::program(
         "one-hot-c1",
         "the indices of `hbir.one_hot` are no integers",
         r#"%0 = "hbir.one_hot"(%x) <{depth = 3}> : (tensor<3xf32>) -> tensor<3x3xf32>"#,
         "cast the indices to `si64` or `si32`",
-    ),
-    Code::program(
+    );
+    ONE_HOT_C2 = Code::program(
         "one-hot-c2",
         "`hbir.one_hot` names an axis that its result does not have",
         r#"%0 = "hbir.one_hot"(%x) <{depth = 3, axis = 2}> : (tensor<3xsi64>) -> tensor<3x3xf32>"#,
         "the result has one dimension more than the indices; -1 appends it",
-    ),
-    Code::program(
+    );
+    ONE_HOT_C3 = Code::program(
         "one-hot-c3",
         "`depth` of `hbir.one_hot` is not above 0",
         r#"%0 = "hbir.one_hot"(%x) <{depth = 0}> : (tensor<3xsi64>) -> tensor<3x0xf32>"#,
         "the depth is the number of classes, at least 1",
-    ),
-    Code::program(
+    );
+    ONE_HOT_C4 = Code::program(
         "one-hot-c4",
         "the second operand of `hbir.one_hot` is not a vector of two elements",
         r#"%0 = "hbir.one_hot"(%x, %y) <{depth = 3}> : (tensor<3xsi64>, tensor<3xf32>) -> tensor<3x3xf32>"#,
         "give `[off, on]`, or leave it out for 0 and 1",
-    ),
-];
+    );
+}

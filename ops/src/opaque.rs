@@ -9,7 +9,7 @@ use optc_ir::op::{
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{TensorType, Type};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 use std::sync::Arc;
 
 /// The effect that an operation states of itself, as an attribute.
@@ -34,7 +34,7 @@ attributes! {
         /// The namespace of the name.
         domain: Option<Arc<str>>,
         /// What running it does besides giving its results; anything when absent.
-        effect: Option<StatedEffect> ["opaque-c2"],
+        effect: Option<StatedEffect> [OPAQUE_C2],
     }
 }
 
@@ -52,7 +52,7 @@ impl Operation for Opaque {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         if self.kind.is_empty() {
             return Err(OpError::new(
-                "opaque-c1",
+                OPAQUE_C1,
                 "hbir.opaque wants `kind` = the name of an operation",
             ));
         }
@@ -174,17 +174,19 @@ pub(crate) fn declared_results(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError>
     (0..op.results.len()).map(result).collect()
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    OPAQUE_C1 = Code::program(
         "opaque-c1",
         "`kind` of `hbir.opaque` is empty",
         r#"%0 = "hbir.opaque"(%x) <{kind = ""}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"name the operator that stays opaque, such as `kind = "NonZero"`"#,
-    ),
-    Code::program(
+    );
+    OPAQUE_C2 = Code::program(
         "opaque-c2",
         "`effect` of `hbir.opaque` is no known effect",
         r#"%0 = "hbir.opaque"(%x) <{kind = "Foo", effect = "none"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"use one of the words that the message lists, or leave it out: then the operation may do anything; "pure" does nothing besides"#,
-    ),
-];
+    );
+}

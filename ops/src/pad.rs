@@ -17,7 +17,7 @@ use optc_ir::op::{
 use optc_ir::size::Size;
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, field_values, words};
+use optc_ir::{Code, attributes, codes, field_values, words};
 
 words! {
     /// What padding holds.
@@ -80,7 +80,7 @@ attributes! {
         /// The elements after each dimension; 0 when absent.
         high: Option<Vec<i64>>,
         /// What they hold.
-        mode: PadMode ["pad-c2"] = PadMode::Constant,
+        mode: PadMode [PAD_C2] = PadMode::Constant,
         /// The number that they hold in the mode `constant`.
         value: PadValue = PadValue::Int(0),
     }
@@ -105,19 +105,19 @@ impl Pad {
     /// C1: one amount a dimension. C3: negative amounts only in constant mode.
     pub fn amounts(&self, op: &OpRef<'_>) -> Result<PadAmounts, OpError> {
         let (rank, mode) = (op.operand(0)?.rank(), self.mode);
-        let low = per_axis(op, "pad-c1", "low", self.low.as_deref(), rank, 0)?;
-        let high = per_axis(op, "pad-c1", "high", self.high.as_deref(), rank, 0)?;
+        let low = per_axis(op, PAD_C1, "low", self.low.as_deref(), rank, 0)?;
+        let high = per_axis(op, PAD_C1, "high", self.high.as_deref(), rank, 0)?;
         if let Some(n) = low
             .iter()
             .chain(&high)
             .find(|n| mode != PadMode::Constant && **n < 0)
         {
             let message = format!("hbir.pad of mode {} by {n}, wanted 0 or more", mode.word());
-            return Err(OpError::new("pad-c3", message));
+            return Err(OpError::new(PAD_C3, message));
         }
         if let Some(n) = low.iter().chain(&high).find(|n| MAX_PAD < n.unsigned_abs()) {
             return Err(OpError::new(
-                "pad-c1",
+                PAD_C1,
                 format!("hbir.pad by {n}, wanted less than 2^40"),
             ));
         }
@@ -152,7 +152,7 @@ impl Operation for Pad {
                 .and_then(|n| n.checked_add_signed(high));
             let grown = grown.ok_or_else(|| {
                 let message = format!("hbir.pad by {low} and {high} of dimension {d} of size {n}");
-                OpError::new("pad-c4", message)
+                OpError::new(PAD_C4, message)
             })?;
             let least = match self.mode {
                 PadMode::Constant => 0,
@@ -165,7 +165,7 @@ impl Operation for Pad {
                      {least} elements or more",
                     self.mode.word()
                 );
-                return Err(OpError::new("pad-c5", message));
+                return Err(OpError::new(PAD_C5, message));
             }
             dims.push(Dim::Fixed(grown));
         }
@@ -283,35 +283,37 @@ fn pick<T: Copy>(from: &[T], fill: T, places: &[Option<usize>]) -> Vec<T> {
     places.iter().map(|p| p.map_or(fill, |p| from[p])).collect()
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    PAD_C1 = Code::program(
         "pad-c1",
         "`low` or `high` of `hbir.pad` does not have one amount a dimension",
         r#"%0 = "hbir.pad"(%x) <{low = [1, 1], high = [0]}> : (tensor<3xf32>) -> tensor<4xf32>"#,
         "give each list one entry a dimension of the operand",
-    ),
-    Code::program(
+    );
+    PAD_C2 = Code::program(
         "pad-c2",
         "`mode` of `hbir.pad` is no known mode",
         r#"%0 = "hbir.pad"(%x) <{low = [1], high = [0], mode = "mirror"}> : (tensor<3xf32>) -> tensor<4xf32>"#,
         "use one of the modes that the message lists",
-    ),
-    Code::program(
+    );
+    PAD_C3 = Code::program(
         "pad-c3",
         r#"an amount of `hbir.pad` is negative in a mode other than "constant""#,
         r#"%0 = "hbir.pad"(%x) <{low = [-1], high = [0], mode = "edge"}> : (tensor<3xf32>) -> tensor<2xf32>"#,
         "cut with `hbir.slice` first, then pad",
-    ),
-    Code::program(
+    );
+    PAD_C4 = Code::program(
         "pad-c4",
         "negative amounts of `hbir.pad` cut off more than there is",
         r#"%0 = "hbir.pad"(%x) <{low = [-2], high = [-2]}> : (tensor<3xf32>) -> tensor<0xf32>"#,
         "cut at most the size of the dimension",
-    ),
-    Code::program(
+    );
+    PAD_C5 = Code::program(
         "pad-c5",
         "`hbir.pad` mirrors, repeats or wraps more elements than the operand has",
         r#"%0 = "hbir.pad"(%x) <{low = [3], high = [0], mode = "reflect"}> : (tensor<3xf32>) -> tensor<6xf32>"#,
         r#""reflect" adds at most the size less 1; pad in several steps for more"#,
-    ),
-];
+    );
+}

@@ -5,9 +5,9 @@
 use crate::labels::{marks, or_barrier};
 use crate::shape::{one, show};
 use crate::window::{self, Slide, Stated, sizes, spatial_dims, three};
-use optc_ir::Code;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, Freedom, FreedomClass, Inferred, OpError, OpRef, Role};
+use optc_ir::{Code, codes};
 
 /// C1: rank 3 to 5. C2: `kernel`, `strides`, `dilations` and `pads` are sizes, one a spatial
 /// dimension.
@@ -19,11 +19,11 @@ pub(crate) fn slides(
     let x = op.operand(0)?;
     if !(3..=5).contains(&x.rank()) {
         let message = format!("{} of {}, wanted rank 3 to 5", op.name, show(&x.dims));
-        return Err(OpError::new("pool-c1", message));
+        return Err(OpError::new(POOL_C1, message));
     }
-    let kernel = sizes(op, "pool-c2", ("kernel", Some(kernel)), x.rank() - 2, 1)?;
+    let kernel = sizes(op, POOL_C2, ("kernel", Some(kernel)), x.rank() - 2, 1)?;
     let kernel: Vec<u64> = kernel.into_iter().map(|k| k as u64).collect();
-    window::slides(op, "pool-c2", &kernel, stated)
+    window::slides(op, POOL_C2, &kernel, stated)
 }
 
 /// C5: of numbers, where the greatest is asked for.
@@ -32,7 +32,7 @@ pub(crate) fn numbers(op: &OpRef<'_>) -> Result<(), OpError> {
         return Ok(());
     }
     let message = format!("{} of i1, wanted numbers", op.name);
-    Err(OpError::new("pool-c5", message))
+    Err(OpError::new(POOL_C5, message))
 }
 
 /// C3: the windows fit.
@@ -42,7 +42,7 @@ pub(crate) fn infer(
     ceil: bool,
 ) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
-    let spatial = spatial_dims(op, "pool-c3", &x.dims[2..], slides, ceil)?;
+    let spatial = spatial_dims(op, POOL_C3, &x.dims[2..], slides, ceil)?;
     one([x.dims[..2].to_vec(), spatial].concat(), x.dtype)
 }
 
@@ -130,41 +130,43 @@ pub(crate) fn iteration_domain(
     Ok(domain)
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    POOL_C1 = Code::program(
         "pool-c1",
         "the operand of a pooling is not of rank 3 to 5",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<3x3xf32>) -> tensor<2x2xf32>"#,
         "give an operand [N, C, …] with one to three spatial dimensions",
-    ),
-    Code::program(
+    );
+    POOL_C2 = Code::program(
         "pool-c2",
         "`kernel`, `strides`, `dilations` or `pads` of a pooling has another number of entries than wanted, or one that is too small",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2]}> : (tensor<1x1x3x3xf32>) -> tensor<1x1x2x2xf32>"#,
         "one entry a spatial dimension (`pads`: all begins, then all ends); all but pads from 1 on",
-    ),
-    Code::program(
+    );
+    POOL_C3 = Code::program(
         "pool-c3",
         "the window of a pooling is larger than the padded operand",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [4, 4]}> : (tensor<1x1x3x3xf32>) -> tensor<1x1x0x0xf32>"#,
         "enlarge `pads`, or reduce `kernel` or `dilations`",
-    ),
-    Code::program(
+    );
+    POOL_C4 = Code::program(
         "pool-c4",
         "`hbir.avg_pool` of something else than floats",
         r#"%0 = "hbir.avg_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xsi8>) -> tensor<1x1x2x2xsi8>"#,
         "cast the operand to a float type",
-    ),
-    Code::program(
+    );
+    POOL_C5 = Code::program(
         "pool-c5",
         "`hbir.max_pool` of booleans, wanted numbers",
         r#"%0 = "hbir.max_pool"(%x) <{kernel = [2, 2]}> : (tensor<1x1x3x3xi1>) -> tensor<1x1x2x2xi1>"#,
         "cast the operand to an integer type",
-    ),
-    Code::program(
+    );
+    POOL_C6 = Code::program(
         "pool-c6",
         "`storage_order` of `hbir.max_pool_indices` is neither 0 nor 1",
         r#"%0 = "hbir.max_pool_indices"(%x) <{kernel = [2], storage_order = 2}> : (tensor<1x1x4xf32>) -> tensor<1x1x3xsi64>"#,
         "write 0 for numbers in row-major order, 1 for numbers that count the first spatial dimension fastest",
-    ),
-];
+    );
+}

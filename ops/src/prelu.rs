@@ -29,7 +29,7 @@ impl Operation for Prelu {
                 "{} of {x} has a slope of {slope}, wanted one that broadcasts to it",
                 op.name
             );
-            return Err(OpError::new("binary-c4", message));
+            return Err(OpError::new(binary::BINARY_C4, message));
         }
         one(dims, dtype)
     }

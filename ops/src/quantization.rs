@@ -3,10 +3,10 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, show};
-use optc_ir::Code;
 use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, unify};
 use optc_ir::tensor::EvalError;
 use optc_ir::types::Dim;
+use optc_ir::{Code, codes};
 
 /// The axis, unless every parameter is a scalar.
 pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>, OpError> {
@@ -17,7 +17,7 @@ pub(crate) fn parameter_axis(op: &OpRef<'_>, axis: i64) -> Result<Option<usize>,
     if scalar {
         return Ok(None);
     }
-    as_axis(op, "quantize-c2", axis, op.operand(0)?.rank()).map(Some)
+    as_axis(op, QUANTIZE_C2, axis, op.operand(0)?.rank()).map(Some)
 }
 
 /// C2: scale and zero point are scalars or one an element of the axis.
@@ -39,7 +39,7 @@ pub(crate) fn check_parameters(op: &OpRef<'_>, axis: i64) -> Result<(), OpError>
                 op.name,
                 show(found)
             );
-            return Err(OpError::new("quantize-c2", message));
+            return Err(OpError::new(QUANTIZE_C2, message));
         }
     }
     Ok(())
@@ -76,23 +76,25 @@ pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
     })
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    QUANTIZE_C1 = Code::program(
         "quantize-c1",
         "`hbir.quantize` is not from floats to integers, or `hbir.dequantize` not from integers to floats",
         r#"%0 = "hbir.quantize"(%x, %y) : (tensor<2x2xsi8>, tensor<2xf32>) -> tensor<2x2xui8>"#,
         "use `hbir.cast` between other types",
-    ),
-    Code::program(
+    );
+    QUANTIZE_C2 = Code::program(
         "quantize-c2",
         "scale or zero point is neither a scalar nor a vector of one element for each of the axis",
         r#"%0 = "hbir.quantize"(%x, %y) : (tensor<2x2xf32>, tensor<3xf32>) -> tensor<2x2xui8>"#,
         "give one scale for the whole tensor, or as many as `axis` has elements",
-    ),
-    Code::program(
+    );
+    QUANTIZE_C3 = Code::program(
         "quantize-c3",
         "the integer types of the quantized tensor, of the zero point and of `to` differ",
         r#"%0 = "hbir.quantize"(%x, %y, %z) <{to = ui8}> : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xsi8>) -> tensor<2x2xui8>"#,
         "give the zero point the type of the quantized tensor",
-    ),
-];
+    );
+}

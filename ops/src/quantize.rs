@@ -41,8 +41,8 @@ impl Operation for Quantize {
     /// C1: floats to integers. C2: see `check_parameters`. C3: the integer types agree.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        wants_float(op, "quantize-c1", 0)?;
-        wants_float(op, "quantize-c1", 1)?;
+        wants_float(op, quantization::QUANTIZE_C1, 0)?;
+        wants_float(op, quantization::QUANTIZE_C1, 1)?;
         check_parameters(op, self.axis)?;
         let zero = if 2 < op.operands.len() {
             Some(op.operand(2)?.dtype)
@@ -52,11 +52,11 @@ impl Operation for Quantize {
         let to = self.to.or(zero).unwrap_or(DType::UI8);
         if !to.is_int() || to.is_bool() {
             let message = format!("hbir.quantize to {to}, wanted an integer type");
-            return Err(OpError::new("quantize-c1", message));
+            return Err(OpError::new(quantization::QUANTIZE_C1, message));
         }
         if let Some(zero) = zero.filter(|&z| z != to) {
             let message = format!("hbir.quantize to {to} has a zero point of {zero}, wanted {to}");
-            return Err(OpError::new("quantize-c3", message));
+            return Err(OpError::new(quantization::QUANTIZE_C3, message));
         }
         one(x.dims.clone(), to)
     }

@@ -1,6 +1,7 @@
 //! What operations that only rename elements share: each is the view that does the same.
 
 use crate::shape::Volume;
+use optc_ir::Code;
 use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Freedom, FreedomClass, OpError, OpRef, ViewDims, not_a_rearrangement};
 use optc_ir::tensor::{EvalError, Tensor};
@@ -19,7 +20,7 @@ pub fn may_reshape(from: &[Dim], to: &[Dim]) -> bool {
 /// `codes[0]` for another number of entries, `codes[1]` when it is none.
 pub(crate) fn permutation(
     op: &OpRef<'_>,
-    codes: [&'static str; 2],
+    codes: [Code; 2],
     found: &[i64],
     rank: usize,
 ) -> Result<Vec<usize>, OpError> {

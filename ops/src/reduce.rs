@@ -13,7 +13,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes, words};
+use optc_ir::{Code, attributes, codes, words};
 
 words! {
     /// What a reduction makes of the elements.
@@ -49,7 +49,7 @@ attributes! {
     /// One number for all elements along some axes.
     pub struct Reduce {
         /// What it makes of them.
-        kind: ReduceKind ["reduce-c1"],
+        kind: ReduceKind [REDUCE_C1],
         /// The axes; negative ones count from the end. All of them when absent.
         axes: Option<Vec<i64>>,
         /// Whether the axes stay, with extents of 1.
@@ -84,7 +84,7 @@ impl Reduce {
     pub fn reduced(&self, op: &OpRef<'_>) -> Result<Vec<usize>, OpError> {
         let rank = op.operand(0)?.rank();
         match &self.axes {
-            Some(axes) => distinct_axes(op, "reduce-c2", "axes", axes, rank),
+            Some(axes) => distinct_axes(op, REDUCE_C2, "axes", axes, rank),
             None => Ok((0..rank).collect()),
         }
     }
@@ -101,17 +101,17 @@ impl Operation for Reduce {
     /// C3: logarithms are of floats. C4: bits are not.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        let refuse = |code: &'static str, wanted: &str| {
+        let refuse = |code: Code, wanted: &str| {
             let kind = self.kind.word();
             let message = format!("hbir.reduce of kind {kind} of {}, wanted {wanted}", x.dtype);
             Err(OpError::new(code, message))
         };
         match self.kind {
             ReduceKind::LogSum | ReduceKind::LogSumExp if !x.dtype.is_float() => {
-                return refuse("reduce-c3", "a float type");
+                return refuse(REDUCE_C3, "a float type");
             }
             ReduceKind::And | ReduceKind::Or if x.dtype.is_float() => {
-                return refuse("reduce-c4", "i1 or an integer type");
+                return refuse(REDUCE_C4, "i1 or an integer type");
             }
             _ => {}
         }
@@ -260,29 +260,31 @@ fn reduce_integers(kind: ReduceKind, row: &[i128], dtype: DType) -> i128 {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    REDUCE_C1 = Code::program(
         "reduce-c1",
         "`kind` of `hbir.reduce` is no known reduction",
         r#"%0 = "hbir.reduce"(%x) <{kind = "median"}> : (tensor<2x3xf32>) -> tensor<2x1xf32>"#,
         "use one of the kinds that the message lists",
-    ),
-    Code::program(
+    );
+    REDUCE_C2 = Code::program(
         "reduce-c2",
         "`axes` of `hbir.reduce` names an axis twice, or one that the operand does not have",
         r#"%0 = "hbir.reduce"(%x) <{kind = "sum", axes = [1, -1]}> : (tensor<2x3xf32>) -> tensor<2x1xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    REDUCE_C3 = Code::program(
         "reduce-c3",
         "a reduction with a logarithm of something else than floats",
         r#"%0 = "hbir.reduce"(%x) <{kind = "log_sum"}> : (tensor<2xsi8>) -> tensor<1xsi8>"#,
         "cast the operand to a float type",
-    ),
-    Code::program(
+    );
+    REDUCE_C4 = Code::program(
         "reduce-c4",
         "a reduction of bits of something else than integers and truth values",
         r#"%0 = "hbir.reduce"(%x) <{kind = "or"}> : (tensor<2xf32>) -> tensor<f32>"#,
         "compare first, or cast the operand to an integer type",
-    ),
-];
+    );
+}

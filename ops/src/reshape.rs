@@ -9,7 +9,7 @@ use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The row-major elements in another shape.
@@ -49,7 +49,7 @@ impl Operation for Reshape {
     /// C1: well-formed entries. C2: the number of elements stays.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        let codes = ["reshape-c1", "reshape-volume-mismatch"];
+        let codes = [RESHAPE_C1, RESHAPE_VOLUME_MISMATCH];
         one(
             target_shape(op, codes, self.shape.as_deref(), &x.dims)?,
             x.dtype,
@@ -81,17 +81,19 @@ impl Operation for Reshape {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    RESHAPE_C1 = Code::program(
         "reshape-c1",
         "`shape` has an entry that is neither a size, nor the name of a symbol, nor -1, or has two -1",
         r#"%0 = "hbir.reshape"(%x) <{shape = [-1, -1]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "write sizes from 0 on, names in quotation marks, and at most one -1 for what is left",
-    ),
-    Code::program(
+    );
+    RESHAPE_VOLUME_MISMATCH = Code::program(
         "reshape-volume-mismatch",
         "a reshape changes the number of elements, or its -1 has no whole number",
         r#"%0 = "hbir.reshape"(%x) <{shape = [4, 5]}> : (tensor<2x3xf32>) -> tensor<4x5xf32>"#,
         "the sizes must multiply to the number of elements of the operand",
-    ),
-];
+    );
+}

@@ -19,7 +19,7 @@ use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef,
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{Dim, TensorType};
-use optc_ir::{Code, attributes, words};
+use optc_ir::{Code, attributes, codes, words};
 
 words! {
     /// How a [`Resize`] reads the elements around a place.
@@ -73,11 +73,11 @@ attributes! {
         /// The result's extents; either these or `scales`.
         sizes: Option<Vec<f64>>,
         /// How the elements around a place are read.
-        mode: ResizeMode ["resize-c1"] = ResizeMode::Nearest,
+        mode: ResizeMode [RESIZE_C1] = ResizeMode::Nearest,
         /// The place that a position of the result reads.
-        coordinate_transformation_mode: Coordinates ["resize-c1"] = Coordinates::HalfPixel,
+        coordinate_transformation_mode: Coordinates [RESIZE_C1] = Coordinates::HalfPixel,
         /// Which element is the nearest.
-        nearest_mode: NearestMode ["resize-c1"] = NearestMode::RoundPreferFloor,
+        nearest_mode: NearestMode [RESIZE_C1] = NearestMode::RoundPreferFloor,
         /// The coefficient of the cubic convolution.
         cubic_coeff_a: f64 = -0.75,
         /// Whether what lies beyond the edge is left out and the weights scaled to 1; otherwise it is the edge
@@ -131,7 +131,7 @@ impl Resize {
                 "hbir.resize wants {} numbers in `roi` to crop, else none",
                 2 * rank
             );
-            return Err(OpError::new("resize-c5", message));
+            return Err(OpError::new(RESIZE_C5, message));
         }
         let roi = self.roi.as_deref().unwrap_or_default();
         let (starts, ends) = roi.split_at(roi.len() / 2);
@@ -148,7 +148,7 @@ impl Resize {
             (None, Some(sizes)) => (sizes, false),
             _ => {
                 let message = "hbir.resize wants one of `scales` and `sizes`";
-                return Err(OpError::new("resize-c2", message));
+                return Err(OpError::new(RESIZE_C2, message));
             }
         };
         if list.len() != x.rank() {
@@ -158,7 +158,7 @@ impl Resize {
                 list.len(),
                 x.rank()
             );
-            return Err(OpError::new("resize-c2", message));
+            return Err(OpError::new(RESIZE_C2, message));
         }
         let target = |(dim, &v): (&Dim, &f64)| {
             if by_scale {
@@ -184,7 +184,7 @@ impl Operation for Resize {
         self.region(x.rank())?;
         if x.dtype.is_bool() {
             return Err(OpError::new(
-                "resize-c4",
+                RESIZE_C4,
                 "hbir.resize of i1, wanted a float or an integer type",
             ));
         }
@@ -302,7 +302,7 @@ fn scaled(dim: &Dim, scale: f64) -> Result<(Dim, f64), OpError> {
         return Ok((Dim::Fixed(size as u64), scale));
     }
     let message = format!("hbir.resize scales {n} elements by {scale}, wanted a positive factor");
-    Err(OpError::new("resize-c3", message))
+    Err(OpError::new(RESIZE_C3, message))
 }
 
 #[expect(
@@ -318,7 +318,7 @@ fn sized(dim: &Dim, size: f64) -> Result<(Dim, f64), OpError> {
         return Ok((Dim::Fixed(size as u64), scale));
     }
     Err(OpError::new(
-        "resize-c3",
+        RESIZE_C3,
         format!("hbir.resize of {dim} elements to {size}"),
     ))
 }
@@ -489,35 +489,37 @@ fn cubic_weights(t: f64, a: f64) -> [f64; 4] {
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    RESIZE_C1 = Code::program(
         "resize-c1",
         "`mode`, `coordinate_transformation_mode` or `nearest_mode` of `hbir.resize` is no known word",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4], mode = "area"}> : (tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",
-    ),
-    Code::program(
+    );
+    RESIZE_C2 = Code::program(
         "resize-c2",
         "`hbir.resize` does not have exactly one of `scales` and `sizes`, with one entry a dimension",
         r#"%0 = "hbir.resize"(%x) : (tensor<2xf32>) -> tensor<4xf32>"#,
         "give `sizes = […]` or `scales = […]`; 1.0 leaves a dimension as it is",
-    ),
-    Code::program(
+    );
+    RESIZE_C3 = Code::program(
         "resize-c3",
         "a scale of `hbir.resize` is not above 0, a size is negative, or an empty dimension would get elements",
         r#"%0 = "hbir.resize"(%x) <{scales = [-1.0]}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "give positive scales, or sizes from 0 on",
-    ),
-    Code::program(
+    );
+    RESIZE_C4 = Code::program(
         "resize-c4",
         "`hbir.resize` of booleans, wanted numbers",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4]}> : (tensor<2xi1>) -> tensor<4xi1>"#,
         "cast the operand to a number type",
-    ),
-    Code::program(
+    );
+    RESIZE_C5 = Code::program(
         "resize-c5",
         "`roi` of `hbir.resize` is there without tf_crop_and_resize, or lacks a start and an end for each dimension",
         r#"%0 = "hbir.resize"(%x) <{sizes = [4], roi = [0.5]}> : (tensor<2xf32>) -> tensor<4xf32>"#,
         "give all starts, then all ends, in parts of the extent, or no `roi`",
-    ),
-];
+    );
+}

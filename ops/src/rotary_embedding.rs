@@ -14,7 +14,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Pairs of elements rotated by angles that depend on the position.
@@ -46,7 +46,7 @@ impl RotaryEmbedding {
         sequence.ok_or_else(|| {
             let message =
                 format!("hbir.rotary_embedding has sequence_axis = {axis}, wanted 1 or 2");
-            OpError::new("rotary-embedding-c2", message)
+            OpError::new(ROTARY_EMBEDDING_C2, message)
         })
     }
 
@@ -56,7 +56,7 @@ impl RotaryEmbedding {
     /// # Errors
     /// The number is negative, odd or more than there are (`rotary-embedding-c2`).
     pub fn rotated(&self, op: &OpRef<'_>) -> Result<Option<u64>, OpError> {
-        let refuse = |message: String| OpError::new("rotary-embedding-c2", message);
+        let refuse = |message: String| OpError::new(ROTARY_EMBEDDING_C2, message);
         let dims = &op.operand(0)?.dims;
         let last = dims.last().and_then(Dim::fixed);
         let size = match self.size {
@@ -94,34 +94,34 @@ impl Operation for RotaryEmbedding {
     /// C4: positions are integers, one an element of the sequence.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
-        wants_float(op, "rotary-embedding-c1", 0)?;
-        let dtype = common_dtype(op, "rotary-embedding-c1", 0..3)?;
+        wants_float(op, ROTARY_EMBEDDING_C1, 0)?;
+        let dtype = common_dtype(op, ROTARY_EMBEDDING_C1, 0..3)?;
         if x.rank() != 4 {
             let message = format!("hbir.rotary_embedding of {}, wanted rank 4", show(&x.dims));
-            return Err(OpError::new("rotary-embedding-c1", message));
+            return Err(OpError::new(ROTARY_EMBEDDING_C1, message));
         }
         let config = self.config(op)?;
         let place = [x.dims[0].clone(), x.dims[config.sequence].clone()];
         let half = config.size.map_or(Dim::Unknown, |n| Dim::Fixed(n / 2));
         let by_row = 3 < op.operands.len();
         if by_row {
-            wants_index(op, "rotary-embedding-c4", 3)?;
-            fits(op, 3, &place, "rotary-embedding-c4")?;
+            wants_index(op, ROTARY_EMBEDDING_C4, 3)?;
+            fits(op, 3, &place, ROTARY_EMBEDDING_C4)?;
         }
         let angles = if by_row {
             vec![Dim::Unknown, half]
         } else {
             [place.to_vec(), vec![half]].concat()
         };
-        fits(op, 1, &angles, "rotary-embedding-c3")?;
-        fits(op, 2, &angles, "rotary-embedding-c3")?;
+        fits(op, 1, &angles, ROTARY_EMBEDDING_C3)?;
+        fits(op, 2, &angles, ROTARY_EMBEDDING_C3)?;
         let (cos, sin) = (&op.operand(1)?.dims, &op.operand(2)?.dims);
         if cos.iter().zip(sin).any(|(a, b)| unify(a, b).is_none()) {
             let (cos, sin) = (show(cos), show(sin));
             let message = format!(
                 "hbir.rotary_embedding has cosines of {cos} and sines of {sin}, wanted equal sizes"
             );
-            return Err(OpError::new("rotary-embedding-c3", message));
+            return Err(OpError::new(ROTARY_EMBEDDING_C3, message));
         }
         one(x.dims.clone(), dtype)
     }
@@ -194,7 +194,7 @@ impl Operation for RotaryEmbedding {
 }
 
 /// Refuses an operand that has not these extents; one of the batch may be 1.
-fn fits(op: &OpRef<'_>, i: usize, wanted: &[Dim], code: &'static str) -> Result<(), OpError> {
+fn fits(op: &OpRef<'_>, i: usize, wanted: &[Dim], code: Code) -> Result<(), OpError> {
     let found = &op.operand(i)?.dims;
     let agrees =
         |(d, (a, b)): (usize, (&Dim, &Dim))| unify(a, b).is_some() || (d == 0 && a.is_one());
@@ -229,29 +229,31 @@ fn whole(f: &mut Labels) -> usize {
     label
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    ROTARY_EMBEDDING_C1 = Code::program(
         "rotary-embedding-c1",
         "the operands of `hbir.rotary_embedding` are no floats of one element type, or the first has not rank 4",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x5x6xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x5x6xf32>"#,
         "reshape the operand to batch, heads and sequence in either order, and the rotated dimension",
-    ),
-    Code::program(
+    );
+    ROTARY_EMBEDDING_C2 = Code::program(
         "rotary-embedding-c2",
         "`sequence_axis` of `hbir.rotary_embedding` is not 1 or 2, or `size` is odd or more than the last dimension has",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x2x5x7xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x2x5x7xf32>"#,
         "rotate an even number of elements: `size = 6` leaves the last one as it is",
-    ),
-    Code::program(
+    );
+    ROTARY_EMBEDDING_C3 = Code::program(
         "rotary-embedding-c3",
         "cosines or sines of `hbir.rotary_embedding` do not have one number for each pair and position",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z) : (tensor<1x2x4x6xf32>, tensor<1x5x3xf32>, tensor<1x5x3xf32>) -> tensor<1x2x4x6xf32>"#,
         "give `[batch, sequence, size / 2]`, or `[positions, size / 2]` with positions as fourth operand",
-    ),
-    Code::program(
+    );
+    ROTARY_EMBEDDING_C4 = Code::program(
         "rotary-embedding-c4",
         "the positions of `hbir.rotary_embedding` are no integers, or not one for each element of the sequence",
         r#"%0 = "hbir.rotary_embedding"(%x, %y, %z, %p) : (tensor<1x2x5x6xf32>, tensor<9x3xf32>, tensor<9x3xf32>, tensor<1x5xf32>) -> tensor<1x2x5x6xf32>"#,
         "cast the positions to `si64` and give them the shape `[batch, sequence]`",
-    ),
-];
+    );
+}

@@ -4,6 +4,7 @@
 //! row-major order stays.
 
 use crate::shape::{operand_bytes, result_bytes};
+use optc_ir::Code;
 use optc_ir::op::{Call, OpError, OpRef, Traffic};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
@@ -66,12 +67,7 @@ pub(crate) fn traffic(op: &OpRef<'_>) -> Traffic {
 
 impl ScatterReduction {
     /// Refuses a reduction that computes of an element type that is only stored and moved.
-    pub(crate) fn check(
-        self,
-        op: &OpRef<'_>,
-        code: &'static str,
-        dtype: DType,
-    ) -> Result<(), OpError> {
+    pub(crate) fn check(self, op: &OpRef<'_>, code: Code, dtype: DType) -> Result<(), OpError> {
         if self == ScatterReduction::None || dtype.computes() {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with elements written at indices along an axis.
@@ -19,7 +19,7 @@ attributes! {
         /// The axis; negative ones count from the end.
         axis: i64 = 0,
         /// What becomes of an element and an update of it.
-        reduction: ScatterReduction ["scatter-elements-c5"] = ScatterReduction::None,
+        reduction: ScatterReduction [SCATTER_ELEMENTS_C5] = ScatterReduction::None,
     }
 }
 
@@ -29,7 +29,7 @@ impl ScatterElements {
     /// # Errors
     /// The first operand has no such dimension (`scatter-elements-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "scatter-elements-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, SCATTER_ELEMENTS_C1, self.axis, op.operand(0)?.rank())
     }
 }
 
@@ -46,18 +46,18 @@ impl Operation for ScatterElements {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
         self.along(op)?;
-        wants_index(op, "scatter-elements-c2", 1)?;
-        wants_rank(op, "scatter-elements-c3", 1, x.rank())?;
-        common_dtype(op, "scatter-elements-c4", [0, 2])?;
+        wants_index(op, SCATTER_ELEMENTS_C2, 1)?;
+        wants_rank(op, SCATTER_ELEMENTS_C3, 1, x.rank())?;
+        common_dtype(op, SCATTER_ELEMENTS_C4, [0, 2])?;
         if !compatible(&indices.dims, &updates.dims) {
             let message = format!(
                 "hbir.scatter_elements has updates {} for indices {}, wanted equal shapes",
                 show(&updates.dims),
                 show(&indices.dims)
             );
-            return Err(OpError::new("scatter-elements-c4", message));
+            return Err(OpError::new(SCATTER_ELEMENTS_C4, message));
         }
-        self.reduction.check(op, "scatter-elements-c5", x.dtype)?;
+        self.reduction.check(op, SCATTER_ELEMENTS_C5, x.dtype)?;
         one(x.dims.clone(), x.dtype)
     }
 
@@ -99,39 +99,41 @@ impl Operation for ScatterElements {
     }
 
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
-        indexed_axis(op, "scatter-elements-c1", self.axis)
+        indexed_axis(op, SCATTER_ELEMENTS_C1, self.axis)
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    SCATTER_ELEMENTS_C1 = Code::program(
         "scatter-elements-c1",
         "`hbir.scatter_elements` names an axis that its first operand does not have",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) <{axis = 1}> : (tensor<4xf32>, tensor<2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    SCATTER_ELEMENTS_C2 = Code::program(
         "scatter-elements-c2",
         "the indices of `hbir.scatter_elements` are no integers",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
         "cast the indices to `si64` or `si32`",
-    ),
-    Code::program(
+    );
+    SCATTER_ELEMENTS_C3 = Code::program(
         "scatter-elements-c3",
         "indices and first operand of `hbir.scatter_elements` differ in rank",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "give the indices one dimension for each of the first operand",
-    ),
-    Code::program(
+    );
+    SCATTER_ELEMENTS_C4 = Code::program(
         "scatter-elements-c4",
         "the updates of `hbir.scatter_elements` differ from the indices in shape, or from the first operand in element type",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) : (tensor<4xf32>, tensor<2xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
         "give one update for each index",
-    ),
-    Code::program(
+    );
+    SCATTER_ELEMENTS_C5 = Code::program(
         "scatter-elements-c5",
         "`reduction` of `hbir.scatter_elements` is no known reduction",
         r#"%0 = "hbir.scatter_elements"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",
-    ),
-];
+    );
+}

@@ -10,13 +10,13 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A copy with parts written at coordinates.
     pub struct ScatterNd {
         /// What becomes of an element and an update of it.
-        reduction: ScatterReduction ["scatter-nd-c5"] = ScatterReduction::None,
+        reduction: ScatterReduction [SCATTER_ND_C5] = ScatterReduction::None,
     }
 }
 
@@ -33,7 +33,7 @@ impl Operation for ScatterNd {
     /// C5: a known reduction.
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, indices, updates) = (op.operand(0)?, op.operand(1)?, op.operand(2)?);
-        wants_index(op, "scatter-nd-c1", 1)?;
+        wants_index(op, SCATTER_ND_C1, 1)?;
         let depth = depth(op)?;
         let wanted = [&indices.dims[..indices.rank() - 1], &x.dims[depth..]].concat();
         if !compatible(&wanted, &updates.dims) {
@@ -42,10 +42,10 @@ impl Operation for ScatterNd {
                 show(&updates.dims),
                 show(&wanted)
             );
-            return Err(OpError::new("scatter-nd-c3", message));
+            return Err(OpError::new(SCATTER_ND_C3, message));
         }
-        common_dtype(op, "scatter-nd-c4", [0, 2])?;
-        self.reduction.check(op, "scatter-nd-c5", x.dtype)?;
+        common_dtype(op, SCATTER_ND_C4, [0, 2])?;
+        self.reduction.check(op, SCATTER_ND_C5, x.dtype)?;
         one(x.dims.clone(), x.dtype)
     }
 
@@ -101,39 +101,41 @@ fn depth(op: &OpRef<'_>) -> Result<usize, OpError> {
             show(&indices.dims),
             x.rank()
         );
-        OpError::new("scatter-nd-c2", message)
+        OpError::new(SCATTER_ND_C2, message)
     })
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    SCATTER_ND_C1 = Code::program(
         "scatter-nd-c1",
         "the indices of `hbir.scatter_nd` are no integers",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xf32>, tensor<2xf32>) -> tensor<4xf32>"#,
         "cast the indices to `si64` or `si32`",
-    ),
-    Code::program(
+    );
+    SCATTER_ND_C2 = Code::program(
         "scatter-nd-c2",
         "the last dimension of the indices is unknown, or longer than the rank of the first operand",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x2xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "the last dimension holds one index tuple: at most as many numbers as the first operand has dimensions",
-    ),
-    Code::program(
+    );
+    SCATTER_ND_C3 = Code::program(
         "scatter-nd-c3",
         "the updates of `hbir.scatter_nd` do not have the leading dimensions of the indices, then the dimensions left of the first operand",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<3xf32>) -> tensor<4xf32>"#,
         "give one slice of updates for each index tuple",
-    ),
-    Code::program(
+    );
+    SCATTER_ND_C4 = Code::program(
         "scatter-nd-c4",
         "operand and updates of `hbir.scatter_nd` have different element types",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xsi8>) -> tensor<4xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    SCATTER_ND_C5 = Code::program(
         "scatter-nd-c5",
         "`reduction` of `hbir.scatter_nd` is no known reduction",
         r#"%0 = "hbir.scatter_nd"(%x, %y, %z) <{reduction = "avg"}> : (tensor<4xf32>, tensor<2x1xsi64>, tensor<2xf32>) -> tensor<4xf32>"#,
         "use one of the words that the message lists",
-    ),
-];
+    );
+}

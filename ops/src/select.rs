@@ -4,7 +4,7 @@ use crate::labels::broadcasting;
 use crate::shape::{broadcast, common_dtype, one, operand_dims};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// `a` where the condition holds, else `b`.
@@ -24,10 +24,10 @@ impl Operation for Select {
         let cond = op.operand(0)?.dtype;
         if !cond.is_bool() {
             let message = format!("hbir.select has a condition of {cond}, wanted i1");
-            return Err(OpError::new("select-c1", message));
+            return Err(OpError::new(SELECT_C1, message));
         }
-        let dtype = common_dtype(op, "select-c2", 1..3)?;
-        one(broadcast(op, "select-c3", &operand_dims(op)?)?, dtype)
+        let dtype = common_dtype(op, SELECT_C2, 1..3)?;
+        one(broadcast(op, SELECT_C3, &operand_dims(op)?)?, dtype)
     }
 
     fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
@@ -73,23 +73,25 @@ impl Operation for Select {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    SELECT_C1 = Code::program(
         "select-c1",
         "the condition of `hbir.select` is not of `i1`",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
         "compare first: `hbir.compare` gives `i1`",
-    ),
-    Code::program(
+    );
+    SELECT_C2 = Code::program(
         "select-c2",
         "the branches of `hbir.select` have different element types",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<2xsi8>) -> tensor<2xf32>"#,
         "convert one of them with `hbir.cast`",
-    ),
-    Code::program(
+    );
+    SELECT_C3 = Code::program(
         "select-c3",
         "condition and branches of `hbir.select` do not broadcast",
         r#"%0 = "hbir.select"(%x, %y, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<3xf32>) -> tensor<2xf32>"#,
         "make the sizes equal, or 1, in every dimension counted from the last",
-    ),
-];
+    );
+}

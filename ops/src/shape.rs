@@ -1,5 +1,6 @@
 //! Arithmetic on extents that may be unknown, and the checks that many shape rules share.
 
+use optc_ir::Code;
 use optc_ir::attr::Attr;
 use optc_ir::op::{Inferred, OpError, OpRef, compatible};
 use optc_ir::size::Size;
@@ -99,7 +100,7 @@ pub(crate) fn computed(dim: &Dim, f: impl FnOnce(&Size) -> Option<Size>) -> Dim 
 /// The shape that several shapes broadcast to by numpy's rule.
 pub(crate) fn broadcast(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     shapes: &[&[Dim]],
 ) -> Result<Vec<Dim>, OpError> {
     let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
@@ -132,7 +133,7 @@ pub(crate) fn operand_dims<'a>(op: &OpRef<'a>) -> Result<Vec<&'a [Dim]>, OpError
 /// Refuses operands of different element types; gives the common one.
 pub(crate) fn common_dtype(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     operands: impl IntoIterator<Item = usize>,
 ) -> Result<DType, OpError> {
     let mut found: Option<(usize, DType)> = None;
@@ -150,13 +151,16 @@ pub(crate) fn common_dtype(
             }
         }
     }
-    found
-        .map(|f| f.1)
-        .ok_or_else(|| OpError::new("operand-count", "an operand is missing"))
+    found.map(|f| f.1).ok_or_else(|| {
+        OpError::new(
+            optc_ir::shared_codes::OPERAND_COUNT,
+            "an operand is missing",
+        )
+    })
 }
 
 /// Refuses an element type that is not a float.
-pub(crate) fn wants_float(op: &OpRef<'_>, code: &'static str, i: usize) -> Result<DType, OpError> {
+pub(crate) fn wants_float(op: &OpRef<'_>, code: Code, i: usize) -> Result<DType, OpError> {
     let dtype = op.operand(i)?.dtype;
     if dtype.is_float() {
         return Ok(dtype);
@@ -166,7 +170,7 @@ pub(crate) fn wants_float(op: &OpRef<'_>, code: &'static str, i: usize) -> Resul
 }
 
 /// Refuses an element type that is no integer type.
-pub(crate) fn wants_index(op: &OpRef<'_>, code: &'static str, i: usize) -> Result<(), OpError> {
+pub(crate) fn wants_index(op: &OpRef<'_>, code: Code, i: usize) -> Result<(), OpError> {
     let dtype = op.operand(i)?.dtype;
     if dtype.is_int() && !dtype.is_bool() {
         return Ok(());
@@ -179,12 +183,7 @@ pub(crate) fn wants_index(op: &OpRef<'_>, code: &'static str, i: usize) -> Resul
 }
 
 /// Refuses an operand of another rank.
-pub(crate) fn wants_rank(
-    op: &OpRef<'_>,
-    code: &'static str,
-    i: usize,
-    rank: usize,
-) -> Result<(), OpError> {
+pub(crate) fn wants_rank(op: &OpRef<'_>, code: Code, i: usize, rank: usize) -> Result<(), OpError> {
     let found = op.operand(i)?.rank();
     if found == rank {
         return Ok(());
@@ -198,7 +197,7 @@ pub(crate) fn wants_rank(
 /// An axis number as a dimension: negative ones count from the end.
 pub(crate) fn as_axis(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     axis: i64,
     rank: usize,
 ) -> Result<usize, OpError> {
@@ -259,7 +258,7 @@ pub(crate) fn completed(dims: Vec<Dim>, like: &[Dim]) -> Vec<Dim> {
 /// One entry of a `shape` attribute; `None` is -1.
 pub(crate) fn shape_entry(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     entry: &Attr,
 ) -> Result<Option<Dim>, OpError> {
     match entry {
@@ -282,7 +281,7 @@ pub(crate) fn shape_entry(
 /// Refuses two shapes whose numbers of elements provably differ.
 pub(crate) fn same_volume(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     from: &[Dim],
     to: &[Dim],
 ) -> Result<(), OpError> {

@@ -16,7 +16,7 @@ use optc_ir::op::{
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes, field_values};
+use optc_ir::{Code, attributes, codes, field_values};
 
 attributes! {
     /// A part by starts, limits and strides.
@@ -185,7 +185,7 @@ impl Cut<'_> {
         let x = op.operand(0)?;
         let starts = bounds(op, "starts", self.starts, x.rank())?;
         let limits = bounds(op, "limits", self.limits, x.rank())?;
-        let strides = per_axis(op, "slice-c1", "strides", self.strides, x.rank(), 1)?;
+        let strides = per_axis(op, SLICE_C1, "strides", self.strides, x.rank(), 1)?;
         (0..x.rank())
             .map(|d| part(op, d, &x.dims[d], [&starts[d], &limits[d]], strides[d]))
             .collect()
@@ -277,7 +277,7 @@ fn bounds<'a>(
     }
     let found = list.0.len();
     let message = format!("{} has {found} entries in `{name}`, wanted {rank}", op.name);
-    Err(OpError::new("slice-c1", message))
+    Err(OpError::new(SLICE_C1, message))
 }
 
 fn part(
@@ -292,7 +292,7 @@ fn part(
             "{} has stride 0 in dimension {d}, wanted 1 or more or below 0",
             op.name
         );
-        return Err(OpError::new("slice-c2", message));
+        return Err(OpError::new(SLICE_C2, message));
     }
     let one = Size::constant(1);
     let n = dim.size();
@@ -370,7 +370,7 @@ fn outside(op: &OpRef<'_>, d: usize, dim: &Dim, bounds: [&Bound; 2], stride: i64
         show(bounds[0]),
         show(bounds[1])
     );
-    OpError::new("slice-c3", message)
+    OpError::new(SLICE_C3, message)
 }
 
 fn cut_part(f: &mut Labels, part: &SlicePart, dim: &Dim, label: usize) {
@@ -386,23 +386,25 @@ fn cut_part(f: &mut Labels, part: &SlicePart, dim: &Dim, label: usize) {
     }
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    SLICE_C1 = Code::program(
         "slice-c1",
         "`starts`, `limits` or `strides` does not have one entry a dimension",
         r#"%0 = "hbir.slice"(%x) <{starts = [0, 0], limits = [1, 1]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
         "give each list one entry a dimension; 0 and the size take all of it",
-    ),
-    Code::program(
+    );
+    SLICE_C2 = Code::program(
         "slice-c2",
         "a stride of `hbir.slice` is 0",
         r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [1], strides = [0]}> : (tensor<4xf32>) -> tensor<1xf32>"#,
         "step by 1 or more, or backwards by a negative number",
-    ),
-    Code::program(
+    );
+    SLICE_C3 = Code::program(
         "slice-c3",
         "the bounds of a slice lie outside its operand, or run against the direction of the stride",
         r#"%0 = "hbir.slice"(%x) <{starts = [0], limits = [5]}> : (tensor<4xf32>) -> tensor<5xf32>"#,
         "keep starts and limits within 0 to the size; the limit itself is not taken",
-    ),
-];
+    );
+}

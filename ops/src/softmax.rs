@@ -7,7 +7,7 @@ use crate::shape::{as_axis, one, wants_float};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Exponentials that sum to 1 along an axis.
@@ -72,13 +72,13 @@ impl Operation for Softmax {
 
 /// C2: an axis of the operand.
 pub(crate) fn along(op: &OpRef<'_>, axis: i64) -> Result<usize, OpError> {
-    as_axis(op, "softmax-c2", axis, op.operand(0)?.rank())
+    as_axis(op, SOFTMAX_C2, axis, op.operand(0)?.rank())
 }
 
 /// C1: of floats. C2: an axis of the operand.
 pub(crate) fn infer(op: &OpRef<'_>, axis: i64) -> Result<Vec<Inferred>, OpError> {
     let x = op.operand(0)?;
-    let dtype = wants_float(op, "softmax-c1", 0)?;
+    let dtype = wants_float(op, SOFTMAX_C1, 0)?;
     along(op, axis)?;
     one(x.dims.clone(), dtype)
 }
@@ -115,17 +115,19 @@ pub(crate) fn freedom(op: &OpRef<'_>, axis: i64) -> Freedom {
     }
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    SOFTMAX_C1 = Code::program(
         "softmax-c1",
         "`hbir.softmax` or `hbir.log_softmax` of something else than floats",
         r#"%0 = "hbir.softmax"(%x) : (tensor<2xsi8>) -> tensor<2xsi8>"#,
         "cast the operand to a float type",
-    ),
-    Code::program(
+    );
+    SOFTMAX_C2 = Code::program(
         "softmax-c2",
         "`hbir.softmax` or `hbir.log_softmax` names an axis that its operand does not have",
         r#"%0 = "hbir.log_softmax"(%x) <{axis = 1}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-];
+    );
+}

@@ -8,7 +8,7 @@ use optc_ir::op::{
 };
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Consecutive parts along an axis.
@@ -40,7 +40,7 @@ impl Operation for Split {
                 show(&x.dims),
                 x.dims[axis]
             );
-            return Err(OpError::new("split-c3", message));
+            return Err(OpError::new(SPLIT_C3, message));
         }
         let result = |&n: &u64| {
             let mut dims = x.dims.clone();
@@ -126,7 +126,7 @@ impl Split {
     /// # Errors
     /// The operand has no such dimension (`split-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "split-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, SPLIT_C1, self.axis, op.operand(0)?.rank())
     }
 
     /// The parts' extents.
@@ -135,30 +135,32 @@ impl Split {
         let sizes: Option<Vec<u64>> = found.iter().map(|&n| u64::try_from(n).ok()).collect();
         sizes.ok_or_else(|| {
             OpError::new(
-                "split-c2",
+                SPLIT_C2,
                 format!("hbir.split has sizes = {found:?}, wanted 0 or more each"),
             )
         })
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    SPLIT_C1 = Code::program(
         "split-c1",
         "`hbir.split` names an axis that its operand does not have",
         r#"%0 = "hbir.split"(%x) <{axis = 1, sizes = [4]}> : (tensor<4xf32>) -> tensor<4xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    SPLIT_C2 = Code::program(
         "split-c2",
         "a size of `hbir.split` is negative",
         r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [5, -1]}> : (tensor<4xf32>) -> (tensor<5xf32>, tensor<1xf32>)"#,
         "give sizes from 0 on",
-    ),
-    Code::program(
+    );
+    SPLIT_C3 = Code::program(
         "split-c3",
         "the sizes of `hbir.split` do not add up to the size of the axis",
         r#"%0:2 = "hbir.split"(%x) <{axis = 0, sizes = [2, 1]}> : (tensor<4xf32>) -> (tensor<2xf32>, tensor<1xf32>)"#,
         "cover the whole axis; use `hbir.slice` for a part",
-    ),
-];
+    );
+}

@@ -6,7 +6,7 @@ use crate::shape::{one, show};
 use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// Without dimensions of extent 1.
@@ -28,7 +28,7 @@ impl Operation for Squeeze {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let dropped = match &self.axes {
-            Some(axes) => distinct_axes(op, "squeeze-c1", "axes", axes, x.rank())?,
+            Some(axes) => distinct_axes(op, SQUEEZE_C1, "axes", axes, x.rank())?,
             None => (0..x.rank()).filter(|&d| x.dims[d].is_one()).collect(),
         };
         if let Some(&d) = dropped
@@ -40,7 +40,7 @@ impl Operation for Squeeze {
                 show(&x.dims),
                 x.dims[d]
             );
-            return Err(OpError::new("squeeze-c2", message));
+            return Err(OpError::new(SQUEEZE_C2, message));
         }
         let kept = (0..x.rank()).filter(|d| !dropped.contains(d));
         one(kept.map(|d| x.dims[d].clone()).collect(), x.dtype)
@@ -71,17 +71,19 @@ impl Operation for Squeeze {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    SQUEEZE_C1 = Code::program(
         "squeeze-c1",
         "`axes` of `hbir.squeeze` names an axis twice, or one that the operand does not have",
         r#"%0 = "hbir.squeeze"(%x) <{axes = [2]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    SQUEEZE_C2 = Code::program(
         "squeeze-c2",
         "`hbir.squeeze` drops a dimension whose size is not 1",
         r#"%0 = "hbir.squeeze"(%x) <{axes = [1]}> : (tensor<2x3xf32>) -> tensor<2xf32>"#,
         "drop only dimensions of size 1; merge others with `hbir.reshape`",
-    ),
-];
+    );
+}

@@ -9,7 +9,7 @@ use optc_ir::op::{
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A repetition a number of times along each dimension.
@@ -38,7 +38,7 @@ impl Operation for Tile {
                 show(&x.dims),
                 x.rank()
             );
-            OpError::new("tile-c1", message)
+            OpError::new(TILE_C1, message)
         })?;
         let times = |(dim, &r): (&Dim, &u64)| match dim {
             Dim::Fixed(n) => n.checked_mul(r).map(Dim::Fixed),
@@ -47,7 +47,7 @@ impl Operation for Tile {
         let dims: Option<Vec<Dim>> = x.dims.iter().zip(&repeats).map(times).collect();
         let dims = dims.ok_or_else(|| {
             OpError::new(
-                "tile-c2",
+                TILE_C2,
                 format!("hbir.tile of {} by {found:?} is too large", show(&x.dims)),
             )
         })?;
@@ -101,17 +101,19 @@ impl Operation for Tile {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    TILE_C1 = Code::program(
         "tile-c1",
         "`repeats` of `hbir.tile` does not have one number from 0 on for each dimension",
         r#"%0 = "hbir.tile"(%x) <{repeats = [1, 2]}> : (tensor<2xf32>) -> tensor<2x4xf32>"#,
         "give one entry a dimension; 1 leaves it as it is",
-    ),
-    Code::program(
+    );
+    TILE_C2 = Code::program(
         "tile-c2",
         "`hbir.tile` gives a size above 2^64",
         r#"%0 = "hbir.tile"(%x) <{repeats = [9223372036854775807]}> : (tensor<4294967296xf32>) -> tensor<4xf32>"#,
         "repeat less often",
-    ),
-];
+    );
+}

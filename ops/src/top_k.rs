@@ -9,7 +9,7 @@ use crate::shape::as_axis;
 use optc_ir::op::{Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::{DType, Dim};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The k greatest or least elements along an axis and their indices.
@@ -31,7 +31,7 @@ impl TopK {
     /// # Errors
     /// The operand has no such dimension (`top-k-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
-        as_axis(op, "top-k-c1", self.axis, op.operand(0)?.rank())
+        as_axis(op, TOP_K_C1, self.axis, op.operand(0)?.rank())
     }
 }
 
@@ -53,7 +53,7 @@ impl Operation for TopK {
             .filter(|&k| x.dims[axis].fixed().is_none_or(|n| k <= n))
             .ok_or_else(|| {
                 let message = format!("hbir.top_k has k = {k}, wanted 0 to {}", x.dims[axis]);
-                OpError::new("top-k-c2", message)
+                OpError::new(TOP_K_C2, message)
             })?;
         let mut dims = x.dims.clone();
         dims[axis] = Dim::Fixed(size);
@@ -111,17 +111,19 @@ impl Operation for TopK {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    TOP_K_C1 = Code::program(
         "top-k-c1",
         "`hbir.top_k` names an axis that its operand does not have",
         r#"%0:2 = "hbir.top_k"(%x) <{axis = 1, k = 1}> : (tensor<3xf32>) -> (tensor<1xf32>, tensor<1xsi64>)"#,
         "count axes from 0, or from the end with negative numbers: rank 3 has the axes -3 to 2",
-    ),
-    Code::program(
+    );
+    TOP_K_C2 = Code::program(
         "top-k-c2",
         "`k` of `hbir.top_k` does not lie between 0 and the size of the axis",
         r#"%0:2 = "hbir.top_k"(%x) <{k = 4}> : (tensor<3xf32>) -> (tensor<4xf32>, tensor<4xsi64>)"#,
         "ask for at most as many elements as there are",
-    ),
-];
+    );
+}

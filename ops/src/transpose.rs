@@ -8,7 +8,7 @@ use optc_ir::op::{
     Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Traffic, ViewDims,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The axes in another order.
@@ -33,7 +33,7 @@ impl Transpose {
     /// C1: one entry a dimension. C2: a permutation.
     pub fn permutation(&self, op: &OpRef<'_>) -> Result<Vec<usize>, OpError> {
         let rank = op.operand(0)?.rank();
-        permutation(op, ["transpose-c1", "transpose-c2"], &self.perm, rank)
+        permutation(op, [TRANSPOSE_C1, TRANSPOSE_C2], &self.perm, rank)
     }
 }
 
@@ -98,17 +98,19 @@ impl Operation for Transpose {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    TRANSPOSE_C1 = Code::program(
         "transpose-c1",
         "`perm` has another number of entries than the operand has dimensions",
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 0, 2]}> : (tensor<2x3xf32>) -> tensor<3x2x1xf32>"#,
         "`perm[i]` is the input axis of output axis i: one entry a dimension",
-    ),
-    Code::program(
+    );
+    TRANSPOSE_C2 = Code::program(
         "transpose-c2",
         "`perm` is no permutation: it names an axis twice, or one that does not exist",
         r#"%0 = "hbir.transpose"(%x) <{perm = [1, 1]}> : (tensor<2x3xf32>) -> tensor<3x3xf32>"#,
         "name each axis from 0 to the rank less 1 once",
-    ),
-];
+    );
+}

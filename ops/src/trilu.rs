@@ -5,7 +5,7 @@ use crate::labels::broadcasting_along;
 use crate::shape::{one, show};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// The upper or lower triangle of the last two dimensions.
@@ -29,7 +29,7 @@ impl Operation for Trilu {
         let x = op.operand(0)?;
         if x.rank() < 2 {
             let message = format!("hbir.trilu of {}, wanted rank 2 or more", show(&x.dims));
-            return Err(OpError::new("trilu-c1", message));
+            return Err(OpError::new(TRILU_C1, message));
         }
         one(x.dims.clone(), x.dtype)
     }
@@ -65,9 +65,13 @@ impl Operation for Trilu {
     }
 }
 
-const CODES: &[Code] = &[Code::program(
+codes! {
+    const CODES;
+
+    TRILU_C1 = Code::program(
     "trilu-c1",
     "the operand of `hbir.trilu` has fewer than 2 dimensions",
     r#"%0 = "hbir.trilu"(%x) : (tensor<3xf32>) -> tensor<3xf32>"#,
     "the last two dimensions are rows and columns of matrices",
-)];
+);
+}

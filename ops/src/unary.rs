@@ -9,7 +9,7 @@ use UnaryFn::{Float, Identity as Same, Not as Invert, Number, Test};
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::DType;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 /// Which element types an operation takes and what it does with them.
 #[derive(Clone, Copy)]
@@ -79,10 +79,7 @@ pub(crate) fn infer_number(op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
 }
 
 fn unsuited(op: &OpRef<'_>, found: DType, wanted: &str) -> OpError {
-    OpError::new(
-        "unary-c1",
-        format!("{} of {found}, wanted {wanted}", op.name),
-    )
+    OpError::new(UNARY_C1, format!("{} of {found}, wanted {wanted}", op.name))
 }
 
 /// `f` of every element of the first operand.
@@ -234,17 +231,19 @@ pub(crate) fn below(x: f64, low: impl Fn(f64) -> f64) -> f64 {
     if x < 0.0 { low(x) } else { x }
 }
 
-pub(crate) const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    pub(crate) const CODES;
+
+    UNARY_C1 = Code::program(
         "unary-c1",
         "an element-wise operation of one operand is not defined for its element type",
         r#"%0 = "hbir.exp"(%x) : (tensor<2xsi32>) -> tensor<2xsi32>"#,
         "cast the operand: functions such as `hbir.exp` take floats, `hbir.not` takes `i1` and integers",
-    ),
-    Code::program(
+    );
+    UNARY_C2 = Code::program(
         "unary-c2",
         r#"`approximate` of `hbir.gelu` is neither "none" nor "tanh""#,
         r#"%0 = "hbir.gelu"(%x) <{approximate = "fast"}> : (tensor<2xf32>) -> tensor<2xf32>"#,
         r#"write one of the two; without the attribute it is "none""#,
-    ),
-];
+    );
+}

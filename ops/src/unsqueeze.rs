@@ -7,7 +7,7 @@ use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, ViewDims};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// With more dimensions of extent 1.
@@ -29,7 +29,7 @@ impl Operation for Unsqueeze {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let x = op.operand(0)?;
         let rank = x.rank() + self.axes.len();
-        let new = distinct_axes(op, "unsqueeze-c1", "axes", &self.axes, rank)?;
+        let new = distinct_axes(op, UNSQUEEZE_C1, "axes", &self.axes, rank)?;
         let mut old = x.dims.iter().cloned();
         let dim = |d| {
             if new.contains(&d) {
@@ -66,9 +66,13 @@ impl Operation for Unsqueeze {
     }
 }
 
-const CODES: &[Code] = &[Code::program(
+codes! {
+    const CODES;
+
+    UNSQUEEZE_C1 = Code::program(
     "unsqueeze-c1",
     "`axes` of `hbir.unsqueeze` names an axis twice, or one that the result does not have",
     r#"%0 = "hbir.unsqueeze"(%x) <{axes = [3]}> : (tensor<2x3xf32>) -> tensor<2x3x1xf32>"#,
     "the axes are those of the result, whose rank is that of the operand plus the number of axes",
-)];
+);
+}

@@ -10,7 +10,7 @@ use optc_ir::op::{
     Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure, ViewDims,
 };
 use optc_ir::tensor::{EvalError, Tensor};
-use optc_ir::{Code, attributes};
+use optc_ir::{Code, attributes, codes};
 
 attributes! {
     /// A reshape, a transpose and a reshape that move nothing.
@@ -51,7 +51,7 @@ impl Operation for View {
         let x = op.operand(0)?;
         let view = self.rearrangement(op)?;
         let result = op.result(0)?;
-        same_volume(op, "view-c4", &view.shape, &result.dims)?;
+        same_volume(op, VIEW_C4, &view.shape, &result.dims)?;
         let dims = completed(result.dims.clone(), &view.transposed());
         one(dims, x.dtype)
     }
@@ -75,11 +75,11 @@ impl Operation for View {
     fn rearrangement(&self, op: &OpRef<'_>) -> Result<ViewDims, OpError> {
         let x = op.operand(0)?;
         let shape = match &self.shape {
-            Some(shape) => target_shape(op, ["view-c1", "view-c4"], Some(shape), &x.dims)?,
+            Some(shape) => target_shape(op, [VIEW_C1, VIEW_C4], Some(shape), &x.dims)?,
             None => x.dims.clone(),
         };
         let perm = match &self.perm {
-            Some(perm) => permutation(op, ["view-c2", "view-c3"], perm, shape.len())?,
+            Some(perm) => permutation(op, [VIEW_C2, VIEW_C3], perm, shape.len())?,
             None => (0..shape.len()).collect(),
         };
         Ok(ViewDims { shape, perm })
@@ -90,29 +90,31 @@ impl Operation for View {
     }
 }
 
-const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    const CODES;
+
+    VIEW_C1 = Code::program(
         "view-c1",
         "an entry of `shape` of `hbir.view` is neither a size, nor the name of a symbol, nor -1, or two are -1",
         r#"%0 = "hbir.view"(%x) <{shape = [-3]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "write sizes from 0 on, names in quotation marks, and at most one -1",
-    ),
-    Code::program(
+    );
+    VIEW_C2 = Code::program(
         "view-c2",
         "`perm` of `hbir.view` has another number of entries than `shape`",
         r#"%0 = "hbir.view"(%x) <{perm = [0]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "`perm` permutes the dimensions of `shape`, or those of the operand when `shape` is left out",
-    ),
-    Code::program(
+    );
+    VIEW_C3 = Code::program(
         "view-c3",
         "`perm` of `hbir.view` is no permutation",
         r#"%0 = "hbir.view"(%x) <{perm = [0, 2]}> : (tensor<2x3xf32>) -> tensor<6xf32>"#,
         "name each axis of `shape` once",
-    ),
-    Code::program(
+    );
+    VIEW_C4 = Code::program(
         "view-c4",
         "`hbir.view` changes the number of elements",
         r#"%0 = "hbir.view"(%x) : (tensor<2x3xf32>) -> tensor<5xf32>"#,
         "operand, `shape` and result must have one number of elements; `hbir.subview` takes a part",
-    ),
-];
+    );
+}

@@ -1,6 +1,7 @@
 //! What conv and pooling share: windows that slide over up to three spatial dimensions.
 
 use crate::shape::computed;
+use optc_ir::Code;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
 use optc_ir::op::{OpError, OpRef};
 use optc_ir::size::Size;
@@ -115,7 +116,7 @@ pub(crate) struct Stated<'a> {
 /// The windows of an operation with these kernel extents.
 pub(crate) fn slides(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     kernel: &[u64],
     stated: Stated<'_>,
 ) -> Result<Vec<Slide>, OpError> {
@@ -141,7 +142,7 @@ pub(crate) fn slides(
 /// A list of `len` sizes that are at least `least`, which stands for all where there is no list.
 pub(crate) fn sizes(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     (name, list): (&str, Option<&[i64]>),
     len: usize,
     least: i64,
@@ -175,7 +176,7 @@ pub(crate) fn sizes(
 /// The result's spatial extents.
 pub(crate) fn spatial_dims(
     op: &OpRef<'_>,
-    code: &'static str,
+    code: Code,
     spatial: &[Dim],
     slides: &[Slide],
     ceil: bool,

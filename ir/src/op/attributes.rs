@@ -4,6 +4,7 @@
 //! dictionary and what writes it there; [`words!`](crate::words) makes an enumeration that is written as a word.
 
 use crate::attr::{Attr, AttrDict};
+use crate::codes;
 use crate::op::error::OpError;
 use crate::op::op_ref::OpRef;
 use crate::types::{DType, Type};
@@ -222,7 +223,7 @@ field_values!(
 #[must_use]
 pub fn missing(op: &OpRef<'_>, name: &str) -> OpError {
     let message = format!("{} needs the attribute `{name}`", op.name);
-    OpError::new("attribute-missing", message)
+    OpError::new(codes::ATTRIBUTE_MISSING, message)
 }
 
 /// Reads one field; used by [`attributes!`](crate::attributes).
@@ -232,7 +233,7 @@ pub fn missing(op: &OpRef<'_>, name: &str) -> OpError {
 pub fn read_field<T: FieldValue>(
     op: &OpRef<'_>,
     field: &Field,
-    code: Option<&'static str>,
+    code: Option<crate::Code>,
     default: Option<T>,
 ) -> Result<T, OpError> {
     let Some(attr) = op.props.get(field.name) else {
@@ -246,7 +247,7 @@ pub fn read_field<T: FieldValue>(
                 let message = format!("{} has {name} = \"{found}\", wanted {}", op.name, T::KIND);
                 OpError::new(code, message)
             }
-            _ => OpError::new("attribute-kind", format!("`{name}` wants {}", T::KIND)),
+            _ => OpError::new(codes::ATTRIBUTE_KIND, format!("`{name}` wants {}", T::KIND)),
         }
     })
 }
@@ -255,7 +256,7 @@ pub fn read_field<T: FieldValue>(
 /// [`Attributes`](crate::op::Attributes).
 ///
 /// A field with `= default` may be absent; one of type `Option` may be absent without a default; any
-/// other must be there. `["code"]` behind the type is the code of a word that is none of the wanted.
+/// other must be there. `[CODE]` behind the type is the code of a word that is none of the wanted.
 /// A field is stored under its own name.
 ///
 /// ```
@@ -275,7 +276,7 @@ macro_rules! attributes {
         pub struct $name:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $field:ident : $ty:ty $([$code:literal])? $(= $default:expr)?
+                $field:ident : $ty:ty $([$code:expr])? $(= $default:expr)?
             ),* $(,)?
         }
     ) => {
@@ -309,7 +310,7 @@ macro_rules! attributes {
                 let mut fields = Self::FIELDS.iter();
                 Ok(Self {
                     $($field: {
-                        let code: &[&'static str] = &[$($code)?];
+                        let code: &[$crate::Code] = &[$($code)?];
                         let default: Option<$ty> = $crate::attributes!(@default $($default)?);
                         match fields.next() {
                             Some(field) => $crate::op::read_field(op, field, code.first().copied(), default)?,

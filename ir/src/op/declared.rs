@@ -1,6 +1,7 @@
 //! A typed operation as a declaration: counts, attributes and types are checked before its rules are asked.
 
 use crate::attr::AttrDict;
+use crate::codes;
 use crate::diag::{Code, nearest};
 use crate::op::attributes::Field;
 use crate::op::decl::OpDecl;
@@ -133,7 +134,7 @@ fn known_attributes(op: &OpRef<'_>, fields: &[Field]) -> Result<(), OpError> {
         "{} has the attribute `{name}`, which it does not know, wanted {wanted}",
         op.name
     );
-    let error = OpError::new("attribute-unknown", message);
+    let error = OpError::new(codes::ATTRIBUTE_UNKNOWN, message);
     Err(match nearest(name, names.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("what means nothing to the operation goes into `{…}` behind it"),
@@ -149,7 +150,7 @@ fn computable(op: &OpRef<'_>, results: &[Inferred]) -> Result<(), OpError> {
         return Ok(());
     };
     let message = format!("{} of {stored}, wanted a type to compute with", op.name);
-    Err(OpError::new("element-type-stored", message)
+    Err(OpError::new(codes::ELEMENT_TYPE_STORED, message)
         .hint("such elements are moved and, small floats, converted by hbir.cast"))
 }
 
@@ -165,7 +166,7 @@ fn operand_count(op: &OpRef<'_>, wanted: (usize, usize)) -> Result<(), OpError> 
         (a, b) => format!("{a} to {b}"),
     };
     let message = format!("{} has {found} operands, wanted {wanted}", op.name);
-    Err(OpError::new("operand-count", message))
+    Err(OpError::new(codes::OPERAND_COUNT, message))
 }
 
 /// Runs the reference semantics on the operation with the operands' extents put in; the shape rule gives

@@ -18,9 +18,9 @@ pub struct OpError {
 impl OpError {
     /// An error without a hint.
     #[must_use]
-    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(code: impl Into<&'static str>, message: impl Into<String>) -> Self {
         Self {
-            code,
+            code: code.into(),
             message: message.into(),
             hint: None,
         }

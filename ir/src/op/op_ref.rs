@@ -3,6 +3,7 @@
 //! Shape rules run on types that no function has yet (a builder's) or never will (those of an evaluation).
 
 use crate::attr::{Attr, AttrDict};
+use crate::codes;
 use crate::op::error::OpError;
 use crate::types::{DType, Dim, TensorType, Type};
 
@@ -28,9 +29,10 @@ impl<'a> OpRef<'a> {
         let ty = self
             .operands
             .get(i)
-            .ok_or_else(|| OpError::new("operand-count", format!("operand {i} is missing")))?;
-        ty.as_tensor()
-            .ok_or_else(|| OpError::new("operand-kind", format!("operand {i} is not a tensor")))
+            .ok_or_else(|| OpError::new(codes::OPERAND_COUNT, format!("operand {i} is missing")))?;
+        ty.as_tensor().ok_or_else(|| {
+            OpError::new(codes::OPERAND_KIND, format!("operand {i} is not a tensor"))
+        })
     }
 
     /// The tensor type of result `i`.
@@ -41,9 +43,9 @@ impl<'a> OpRef<'a> {
         let ty = self
             .results
             .get(i)
-            .ok_or_else(|| OpError::new("result-count", format!("result {i} is missing")))?;
+            .ok_or_else(|| OpError::new(codes::RESULT_COUNT, format!("result {i} is missing")))?;
         ty.as_tensor()
-            .ok_or_else(|| OpError::new("result-kind", format!("result {i} is not a tensor")))
+            .ok_or_else(|| OpError::new(codes::RESULT_KIND, format!("result {i} is not a tensor")))
     }
 
     /// An attribute that must be there.
@@ -53,7 +55,7 @@ impl<'a> OpRef<'a> {
     pub fn attr(&self, name: &str) -> Result<&'a Attr, OpError> {
         self.props.get(name).ok_or_else(|| {
             OpError::new(
-                "attribute-missing",
+                codes::ATTRIBUTE_MISSING,
                 format!("{} needs the attribute `{name}`", self.name),
             )
         })
@@ -66,7 +68,7 @@ impl<'a> OpRef<'a> {
     pub fn ints(&self, name: &str) -> Result<Vec<i64>, OpError> {
         self.attr(name)?.as_ints().ok_or_else(|| {
             OpError::new(
-                "attribute-kind",
+                codes::ATTRIBUTE_KIND,
                 format!("`{name}` wants a list of integers"),
             )
         })
@@ -77,9 +79,9 @@ impl<'a> OpRef<'a> {
     /// # Errors
     /// The attribute is missing or no integer.
     pub fn int(&self, name: &str) -> Result<i64, OpError> {
-        self.attr(name)?
-            .as_int()
-            .ok_or_else(|| OpError::new("attribute-kind", format!("`{name}` wants an integer")))
+        self.attr(name)?.as_int().ok_or_else(|| {
+            OpError::new(codes::ATTRIBUTE_KIND, format!("`{name}` wants an integer"))
+        })
     }
 }
 

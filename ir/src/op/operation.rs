@@ -1,5 +1,6 @@
 //! The trait of operations: a typed struct of attributes and everything the compiler asks of it.
 
+use crate::codes;
 use crate::diag::Code;
 use crate::op::attributes::Attributes;
 use crate::op::effect::Effect;
@@ -69,7 +70,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
             return Self::read(op);
         }
         let message = format!("found {}, wanted {}", op.name, Self::NAME);
-        Err(OpError::new("operation-kind", message))
+        Err(OpError::new(codes::OPERATION_KIND, message))
     }
 
     /// The shape rule: result types from operand types and attributes, or the numbered constraint
@@ -144,7 +145,7 @@ pub trait Operation: Attributes + Send + Sync + 'static {
 #[must_use]
 pub fn not_a_rearrangement(op: &OpRef<'_>) -> OpError {
     OpError::new(
-        "not-a-rearrangement",
+        codes::NOT_A_REARRANGEMENT,
         format!("{} does more than rearrange", op.name),
     )
 }

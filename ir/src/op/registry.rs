@@ -1,5 +1,6 @@
 //! The registry: operations by name, and what is asked of every function.
 
+use crate::codes;
 use crate::diag::Diagnostic;
 use crate::module::Func;
 use crate::op::decl::OpDecl;
@@ -79,7 +80,7 @@ impl Registry {
     pub fn result_types(&self, op: &OpRef<'_>) -> Result<Vec<Type>, OpError> {
         let decl = self.get(op.name).ok_or_else(|| {
             let message = format!("found {}, wanted an operation that is declared", op.name);
-            OpError::new("hbir-op-unknown", message)
+            OpError::new(codes::HBIR_OP_UNKNOWN, message)
         })?;
         let inferred = decl.infer(op)?.into_iter();
         Ok(inferred.map(|x| TensorType::from(x).into()).collect())

@@ -1,5 +1,6 @@
 //! Results as they are stated, against what the shape rule gives.
 
+use crate::codes;
 use crate::op::decl::OpDecl;
 use crate::op::error::OpError;
 use crate::op::op_ref::OpRef;
@@ -13,7 +14,7 @@ use crate::types::Dim;
 pub(crate) fn check_results(op: &OpRef<'_>, decl: &dyn OpDecl) -> Result<(), OpError> {
     let inferred = match decl.infer(op) {
         // Without a shape rule the results are taken as written, and need not be tensors.
-        Err(e) if e.code == "result-kind" && is_open(decl) => return Ok(()),
+        Err(e) if e.code == codes::RESULT_KIND.name && is_open(decl) => return Ok(()),
         inferred => inferred?,
     };
     if inferred.len() != op.results.len() {
@@ -23,7 +24,7 @@ pub(crate) fn check_results(op: &OpRef<'_>, decl: &dyn OpDecl) -> Result<(), OpE
             op.results.len(),
             inferred.len()
         );
-        return Err(OpError::new("result-count", message));
+        return Err(OpError::new(codes::RESULT_COUNT, message));
     }
     for (i, wanted) in inferred.into_iter().enumerate() {
         let found = op.result(i)?;
@@ -34,14 +35,14 @@ pub(crate) fn check_results(op: &OpRef<'_>, decl: &dyn OpDecl) -> Result<(), OpE
                 "result {i} of {} has shape {found}, wanted {wanted}",
                 op.name
             );
-            return Err(OpError::new("result-shape-mismatch", message));
+            return Err(OpError::new(codes::RESULT_SHAPE_MISMATCH, message));
         }
         if found.dtype != wanted.dtype {
             let message = format!(
                 "result {i} of {} has element type {}, wanted {}",
                 op.name, found.dtype, wanted.dtype
             );
-            return Err(OpError::new("result-type-mismatch", message));
+            return Err(OpError::new(codes::RESULT_TYPE_MISMATCH, message));
         }
     }
     Ok(())

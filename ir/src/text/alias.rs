@@ -5,6 +5,7 @@
 use super::lexer::line_end;
 use super::parser::{Alias, Fail, PResult, Parser};
 use crate::attr::Attr;
+use crate::codes;
 use crate::module::Loc;
 use crate::types::Type;
 use std::sync::Arc;
@@ -174,7 +175,12 @@ impl<'s> Parser<'s> {
         self.expect("=", "after the name of an alias")?;
         if self.aliases.get(name).is_some_and(|a| a.at != self.pos) {
             let message = format!("the alias `{name}` is defined twice");
-            return Err(Fail::at("alias-redefined", message, span, "the second one"));
+            return Err(Fail::at(
+                codes::ALIAS_REDEFINED,
+                message,
+                span,
+                "the second one",
+            ));
         }
         self.alias_value(name)
     }

@@ -6,6 +6,7 @@ use super::lexer::hex_value;
 use super::number::{self, NumberText, all_equal};
 use super::parser::{Fail, PResult, Parser};
 use crate::attr::{Attr, AttrDict, Dense};
+use crate::codes;
 use crate::span::Span;
 use crate::tensor::wrap_int;
 use crate::types::{DType, Sign, Type};
@@ -46,7 +47,7 @@ impl<'s> Parser<'s> {
             if dict.get(&name).is_some() {
                 let message = format!("the attribute `{name}` is given twice");
                 return Err(Fail::at(
-                    "attribute-duplicate",
+                    codes::ATTRIBUTE_DUPLICATE,
                     message,
                     span,
                     "the second one",
@@ -158,7 +159,7 @@ impl<'s> Parser<'s> {
         if !word.contains('.') && self.byte() != Some(b'<') {
             let span = self.span(start, self.pos);
             let message = format!("the attribute alias `{name}` is not defined");
-            return Err(Fail::at("alias-undefined", message, span, "used here"));
+            return Err(Fail::at(codes::ALIAS_UNDEFINED, message, span, "used here"));
         }
         self.raw_rest(start)
     }
@@ -189,7 +190,7 @@ impl<'s> Parser<'s> {
             let span = self.span(start, self.pos);
             let message = "the last byte of the external data lies beyond 2^64";
             return Err(Fail::at(
-                "number-out-of-range",
+                codes::NUMBER_OUT_OF_RANGE,
                 message,
                 span,
                 "offset plus length overflows",
@@ -213,7 +214,7 @@ impl<'s> Parser<'s> {
         digits.parse().map_err(|_| {
             let span = self.span(start, self.pos);
             Fail::at(
-                "number-out-of-range",
+                codes::NUMBER_OUT_OF_RANGE,
                 format!("{what} is not below 2^64"),
                 span,
                 "too large",
@@ -274,7 +275,7 @@ impl<'s> Parser<'s> {
                 let span = self.span(start, start + word.len());
                 let message = format!("found `{word}`, wanted an attribute");
                 let fail = Fail::at(
-                    "attribute-value",
+                    codes::ATTRIBUTE_VALUE,
                     message,
                     span,
                     "no attribute starts with this word",
@@ -356,7 +357,7 @@ impl<'s> Parser<'s> {
                 let span = self.span(type_start, end);
                 let message = "the type of `dense<…>` is no tensor type";
                 return Err(Fail::at(
-                    "dense-shape",
+                    codes::DENSE_SHAPE,
                     message,
                     span,
                     "wanted a tensor type",
@@ -367,7 +368,7 @@ impl<'s> Parser<'s> {
             let span = self.span(type_start, end);
             let message = "the type of `dense<…>` has an unknown dimension";
             return Err(Fail::at(
-                "dense-shape",
+                codes::DENSE_SHAPE,
                 message,
                 span,
                 "wanted known dimensions",
@@ -376,7 +377,7 @@ impl<'s> Parser<'s> {
         let Some(len) = tensor.elements() else {
             let span = self.span(type_start, end);
             let message = "the type of `dense<…>` has more than 2^64 elements";
-            return Err(Fail::at("dense-shape", message, span, "too large"));
+            return Err(Fail::at(codes::DENSE_SHAPE, message, span, "too large"));
         };
         self.pos = open + 1;
         let elements = self.dense_elements(&shape, len, dtype, close);
@@ -403,7 +404,7 @@ impl<'s> Parser<'s> {
             }
             let span = self.span(close - 1, close + 1);
             let message = format!("found no element, wanted {len}");
-            return Err(Fail::at("dense-shape", message, span, "empty"));
+            return Err(Fail::at(codes::DENSE_SHAPE, message, span, "empty"));
         }
         let mut splat = false;
         match self.byte() {
@@ -420,7 +421,7 @@ impl<'s> Parser<'s> {
         if splat && len == 0 {
             let span = self.span(start, close);
             let message = "found an element, wanted none: the type has no elements";
-            return Err(Fail::at("dense-shape", message, span, "one too many"));
+            return Err(Fail::at(codes::DENSE_SHAPE, message, span, "one too many"));
         }
         if !splat && all_equal(&bytes, width) {
             bytes.truncate(width);
@@ -459,7 +460,7 @@ impl<'s> Parser<'s> {
             }
             let span = p.span(start, p.pos);
             let message = format!("found {found} elements in a list, wanted {want} by the type");
-            Err(Fail::at("dense-shape", message, span, "this list"))
+            Err(Fail::at(codes::DENSE_SHAPE, message, span, "this list"))
         })
     }
 
@@ -491,7 +492,7 @@ impl<'s> Parser<'s> {
             let span = self.span(start, self.pos);
             let message = format!("`{}` is no value of type {dtype}", number.text);
             return Err(Fail::at(
-                "number-out-of-range",
+                codes::NUMBER_OUT_OF_RANGE,
                 message,
                 span,
                 "out of range",
@@ -510,7 +511,7 @@ impl<'s> Parser<'s> {
         let start = self.pos;
         let text = self.string_bytes()?;
         let span = self.span(start, self.pos);
-        let fail = |message: String| Fail::at("dense-hex", message, span, "here");
+        let fail = |message: String| Fail::at(codes::DENSE_HEX, message, span, "here");
         let digits = text.strip_prefix(b"0x").filter(|d| d.len() % 2 == 0);
         let data = digits.and_then(|d| {
             let pair = |p: &[u8]| Some(hex(p.first()?)? * 16 + hex(p.get(1)?)?);
@@ -555,7 +556,7 @@ fn hex(b: &u8) -> Option<u8> {
 
 fn out_of_range(number: NumberText<'_>, what: &str, span: Span) -> Fail {
     let message = format!("`{}` is no value of type {what}", number.text);
-    Fail::at("number-out-of-range", message, span, "out of range")
+    Fail::at(codes::NUMBER_OUT_OF_RANGE, message, span, "out of range")
 }
 
 fn float_attr(number: NumberText<'_>, dtype: DType, span: Span) -> PResult<Attr> {

@@ -5,6 +5,7 @@ use super::print::print_type;
 use super::scope::{Scope, Slot, name_results};
 use super::types::same_type;
 use crate::attr::{Attr, AttrDict};
+use crate::codes;
 use crate::module::{Func, Port};
 use crate::span::Span;
 use crate::types::Type;
@@ -37,7 +38,7 @@ impl<'s> Parser<'s> {
         }
         if !self.eat("{") {
             let mut fail = self.wanted("`{`", "to open the body of the function");
-            fail.recode("function-without-body");
+            fail.recode(codes::FUNCTION_WITHOUT_BODY);
             return Err(fail.hint("a function without a body cannot be compiled; inline it or call an opaque operation"));
         }
         self.body(&mut scope)?;
@@ -143,7 +144,7 @@ impl<'s> Parser<'s> {
         let Some(Attr::Str(name)) = props.remove("sym_name") else {
             let message = "\"func.func\" has no `sym_name`";
             return Err(Fail::at(
-                "function-name",
+                codes::FUNCTION_NAME,
                 message,
                 head,
                 "wanted `sym_name = \"…\"` in <{…}>",
@@ -155,7 +156,7 @@ impl<'s> Parser<'s> {
         self.expect("{", "to open the region of the function")?;
         if self.at("}") {
             let mut fail = self.wanted("a block", "in the function");
-            fail.recode("function-without-body");
+            fail.recode(codes::FUNCTION_WITHOUT_BODY);
             return Err(fail.hint("a function without a body cannot be compiled; inline it or call an opaque operation"));
         }
         if self.at("^") {
@@ -212,7 +213,12 @@ impl<'s> Parser<'s> {
             let span = scope.func.span;
             let name = scope.func.name.clone();
             let message = format!("the function @{name} ends without `return`");
-            return Err(Fail::at("return-missing", message, span, "this function"));
+            return Err(Fail::at(
+                codes::RETURN_MISSING,
+                message,
+                span,
+                "this function",
+            ));
         };
         if scope.return_refused {
             return Err(Fail::Silent);
@@ -225,7 +231,7 @@ impl<'s> Parser<'s> {
                     func.results.len(),
                     declared.len()
                 );
-                let fail = Fail::at("return-count", message, span, "this `return`");
+                let fail = Fail::at(codes::RETURN_COUNT, message, span, "this `return`");
                 return Err(fail.label(func.span, "the function"));
             }
             for (i, ((want, place), &value)) in declared.iter().zip(&func.results).enumerate() {
@@ -233,7 +239,8 @@ impl<'s> Parser<'s> {
                     let found = print_type(func.ty(value));
                     let want = print_type(want);
                     let message = format!("returned value {i} is {found}, wanted {want}");
-                    let fail = Fail::at("return-type-mismatch", message, span, "returned here");
+                    let fail =
+                        Fail::at(codes::RETURN_TYPE_MISMATCH, message, span, "returned here");
                     return Err(fail.label(*place, "declared here"));
                 }
             }

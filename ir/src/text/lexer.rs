@@ -4,6 +4,7 @@
 
 use super::number::NumberText;
 use super::parser::{Fail, PResult, Parser};
+use crate::codes;
 use crate::span::Span;
 use std::borrow::Cow;
 
@@ -188,7 +189,7 @@ impl<'s> Parser<'s> {
                 Some(b'\n') | None => {
                     let span = self.span(start, end.min(bytes.len()));
                     return Err(Fail::at(
-                        "string-unterminated",
+                        codes::STRING_UNTERMINATED,
                         "the string is not closed",
                         span,
                         "opened here",
@@ -228,7 +229,7 @@ impl<'s> Parser<'s> {
                     let span = self.span(at + i, at + i + 2);
                     let message = "unknown escape in a string";
                     return Err(Fail::at(
-                        "string-escape",
+                        codes::STRING_ESCAPE,
                         message,
                         span,
                         "wanted \\\\, \\\", \\n, \\t or two hex digits",
@@ -254,7 +255,7 @@ impl<'s> Parser<'s> {
         text.ok_or_else(|| {
             let span = self.span(start, self.pos);
             Fail::at(
-                "string-not-utf8",
+                codes::STRING_NOT_UTF8,
                 "the string is not valid UTF-8",
                 span,
                 "found other bytes",
@@ -324,7 +325,7 @@ impl<'s> Parser<'s> {
             }
             _ => self.span(self.pos, (self.pos + len).min(self.src.len())),
         };
-        Fail::at("syntax", message, span, format!("wanted {what}"))
+        Fail::at(codes::SYNTAX, message, span, format!("wanted {what}"))
     }
 
     /// Runs `f` one level deeper, or refuses when the text nests too deep.
@@ -332,7 +333,7 @@ impl<'s> Parser<'s> {
         if self.depth >= MAX_DEPTH {
             let span = self.span(self.pos, self.pos + 1);
             let message = format!("brackets and aliases nest deeper than {MAX_DEPTH}");
-            return Err(Fail::at("nesting-too-deep", message, span, "here"));
+            return Err(Fail::at(codes::NESTING_TOO_DEEP, message, span, "here"));
         }
         self.depth += 1;
         let out = f(self);
@@ -372,7 +373,7 @@ impl<'s> Parser<'s> {
         }
         let span = self.span(start, start + 1);
         Err(Fail::at(
-            "syntax",
+            codes::SYNTAX,
             "found the end of the text, wanted a closing bracket",
             span,
             "opened here",

@@ -1,6 +1,7 @@
 //! The grammar of locations.
 
 use super::parser::{Fail, PResult, Parser};
+use crate::codes;
 use crate::module::Loc;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ impl Parser<'_> {
         loc.ok_or_else(|| {
             let span = self.span(start, self.pos);
             let message = format!("the location alias `{name}` is not defined");
-            Fail::at("alias-undefined", message, span, "used here")
+            Fail::at(codes::ALIAS_UNDEFINED, message, span, "used here")
         })
     }
 
@@ -72,7 +73,7 @@ impl Parser<'_> {
         u32::try_from(number).map_err(|_| {
             let span = self.span(start, self.pos);
             Fail::at(
-                "number-out-of-range",
+                codes::NUMBER_OUT_OF_RANGE,
                 format!("{what} is not below 2^32"),
                 span,
                 "too large",

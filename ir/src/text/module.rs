@@ -4,6 +4,7 @@ use super::Parsed;
 use super::parser::{Fail, PResult, Parser};
 use super::scope::{Scope, name_results};
 use crate::attr::Attr;
+use crate::codes;
 use crate::entity::EntityId;
 use crate::module::{Module, Value};
 use crate::span::Span;
@@ -57,7 +58,7 @@ impl<'s> Parser<'s> {
 
     fn second_module(&mut self) -> Fail {
         let mut fail = self.wanted("the end of the text", "after the module");
-        fail.recode("module-duplicate");
+        fail.recode(codes::MODULE_DUPLICATE);
         fail.hint(
             "one text holds one module; put `// -----` between modules and split the file there",
         )
@@ -132,7 +133,7 @@ impl<'s> Parser<'s> {
         if generic || self.at_word("func.func") || self.at_word("func") {
             if bare.is_some() {
                 let mut fail = self.wanted("an operation", "");
-                fail.recode("mixed-functions");
+                fail.recode(codes::MIXED_FUNCTIONS);
                 return Err(fail.hint("a file holds functions, or bare operations, but not both"));
             }
             let read = if generic {
@@ -146,7 +147,7 @@ impl<'s> Parser<'s> {
         }
         if !module.funcs.is_empty() {
             let mut fail = self.wanted("`func.func`", "or the end of the text");
-            fail.recode("mixed-functions");
+            fail.recode(codes::MIXED_FUNCTIONS);
             return Err(fail.hint("a file holds functions, or bare operations, but not both"));
         }
         let scope = bare.get_or_insert_with(|| {

@@ -5,6 +5,7 @@ use super::print::print_type;
 use super::scope::{Scope, Slot};
 use super::types::same_type;
 use crate::attr::{Attr, AttrDict};
+use crate::codes;
 use crate::entity::EntityId;
 use crate::module::{Loc, Op, Value};
 use crate::span::Span;
@@ -36,7 +37,7 @@ impl<'s> Parser<'s> {
             let start = self.pos;
             if self.byte() == Some(b'^') {
                 let mut fail = self.wanted("an operation", "");
-                fail.recode("block-unsupported");
+                fail.recode(codes::BLOCK_UNSUPPORTED);
                 return Err(fail.hint("a function is one block; control flow is not supported"));
             }
             if let Err(fail) = self.op(scope) {
@@ -68,7 +69,7 @@ impl<'s> Parser<'s> {
     ) -> PResult<()> {
         if let Some(place) = scope.returned {
             let mut fail = self.wanted("the end of the function", "after `return`");
-            fail.recode("return-not-last");
+            fail.recode(codes::RETURN_NOT_LAST);
             return Err(fail.label(place, "returned here"));
         }
         if self.byte() == Some(b'%') {
@@ -86,7 +87,7 @@ impl<'s> Parser<'s> {
             _ => {
                 let span = self.span(self.pos - word.len(), self.pos);
                 let message = format!("found `{word}`, wanted an operation in the generic form");
-                let fail = Fail::at("op-custom-syntax", message, span, "not in quotes");
+                let fail = Fail::at(codes::OP_CUSTOM_SYNTAX, message, span, "not in quotes");
                 Err(fail.hint(format!(
                     "write \"{word}\"(%operands) : (types) -> type, or print the file with `mlir-opt --mlir-print-op-generic`"
                 )))
@@ -109,7 +110,7 @@ impl<'s> Parser<'s> {
                 if count == 0 {
                     let span = self.span(start, self.pos);
                     return Err(Fail::at(
-                        "result-count",
+                        codes::RESULT_COUNT,
                         "a group of 0 results",
                         span,
                         "wanted at least 1",
@@ -179,7 +180,7 @@ impl<'s> Parser<'s> {
         let name_span = self.span(name_start, self.pos);
         if text.is_empty() || text.contains('\0') {
             let message = "an operation has a name without NUL characters";
-            return Err(Fail::at("op-name", message, name_span, "no name"));
+            return Err(Fail::at(codes::OP_NAME, message, name_span, "no name"));
         }
         let name = match text {
             std::borrow::Cow::Borrowed(text) => self.intern(text),
@@ -225,7 +226,7 @@ impl<'s> Parser<'s> {
         let mut props = AttrDict::new();
         if self.at("[") {
             let mut fail = self.wanted("`:`", "after the operands");
-            fail.recode("block-unsupported");
+            fail.recode(codes::BLOCK_UNSUPPORTED);
             return Err(fail.hint("a function is one block; control flow is not supported"));
         }
         if self.eat("<") {
@@ -234,7 +235,7 @@ impl<'s> Parser<'s> {
         }
         if self.at("(") {
             let mut fail = self.wanted("`:`", "before the type of the operation");
-            fail.recode("region-unsupported");
+            fail.recode(codes::REGION_UNSUPPORTED);
             return Err(fail.hint(
                 "operations with regions are not supported; outline the region into a function",
             ));
@@ -274,7 +275,12 @@ impl<'s> Parser<'s> {
         if uses.len() != types.len() {
             let message = format!("found {} operand types, wanted {}", types.len(), uses.len());
             let span = uses.first().zip(uses.last());
-            let fail = Fail::at("operand-count", message, types_span, "one type an operand");
+            let fail = Fail::at(
+                codes::OPERAND_COUNT,
+                message,
+                types_span,
+                "one type an operand",
+            );
             return Err(match span {
                 Some((a, b)) => fail.label(
                     Span {
@@ -307,7 +313,7 @@ impl<'s> Parser<'s> {
                         used.name, used.number
                     );
                     return Err(Fail::at(
-                        "value-number",
+                        codes::VALUE_NUMBER,
                         message,
                         used.span,
                         "no such result",
@@ -319,7 +325,12 @@ impl<'s> Parser<'s> {
             None => {
                 scope.undefined.push((self.diags.len(), used.name));
                 let message = format!("%{} is used and not defined before", used.name);
-                return Err(Fail::at("value-undefined", message, used.span, "used here"));
+                return Err(Fail::at(
+                    codes::VALUE_UNDEFINED,
+                    message,
+                    used.span,
+                    "used here",
+                ));
             }
         };
         if scope.func.bare {
@@ -337,7 +348,12 @@ impl<'s> Parser<'s> {
             "%{} is used as {found}, wanted {want}, which is its type",
             used.name
         );
-        let fail = Fail::at("operand-type-mismatch", message, used.span, "used here");
+        let fail = Fail::at(
+            codes::OPERAND_TYPE_MISMATCH,
+            message,
+            used.span,
+            "used here",
+        );
         Err(match scope.func.def_op(value) {
             Some(op) => fail.label(scope.func.ops[op].span, "defined here"),
             None => fail,
@@ -353,7 +369,7 @@ impl<'s> Parser<'s> {
         if used.number > 0 {
             let message = format!("%{}#{} is used and not defined", used.name, used.number);
             return Err(Fail::at(
-                "value-undefined",
+                codes::VALUE_UNDEFINED,
                 message,
                 used.span,
                 "an argument is one value",
@@ -387,12 +403,12 @@ impl<'s> Parser<'s> {
                 let fail = match scope.func.def_op(first) {
                     None if scope.func.bare => {
                         let message = format!("%{name} is used before it is defined");
-                        Fail::at("value-undefined", message, span, "defined only here")
+                        Fail::at(codes::VALUE_UNDEFINED, message, span, "defined only here")
                     }
                     None => {
                         let message = format!("%{name} is defined twice");
                         Fail::at(
-                            "value-redefined",
+                            codes::VALUE_REDEFINED,
                             message,
                             span,
                             "also the name of an argument",
@@ -400,8 +416,12 @@ impl<'s> Parser<'s> {
                     }
                     Some(op) => {
                         let message = format!("%{name} is defined twice");
-                        let fail =
-                            Fail::at("value-redefined", message, span, "the second definition");
+                        let fail = Fail::at(
+                            codes::VALUE_REDEFINED,
+                            message,
+                            span,
+                            "the second definition",
+                        );
                         fail.label(scope.func.ops[op].span, "the first definition")
                     }
                 };
@@ -421,7 +441,7 @@ impl<'s> Parser<'s> {
         if !names.is_empty() && found != wanted {
             let message = format!("found {found} names of results, wanted {wanted} by the type");
             let span = names.first().map_or(built.span, |(u, _)| u.span);
-            return Err(Fail::at("result-count", message, span, "named here"));
+            return Err(Fail::at(codes::RESULT_COUNT, message, span, "named here"));
         }
         let func = &mut scope.func;
         let op = func.make_op(

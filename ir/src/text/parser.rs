@@ -1,7 +1,8 @@
 //! A parser's state: the text and the cursor in it, aliases, errors. The grammar is in the files beside.
 
 use crate::attr::Attr;
-use crate::diag::Diagnostic;
+use crate::codes;
+use crate::diag::{Code, Diagnostic};
 use crate::module::Loc;
 use crate::span::Span;
 use crate::types::Type;
@@ -27,7 +28,7 @@ pub(super) enum Fail {
 impl Fail {
     /// An error with one place.
     pub(super) fn at(
-        code: &'static str,
+        code: Code,
         message: impl Into<String>,
         span: Span,
         label: impl Into<String>,
@@ -52,9 +53,9 @@ impl Fail {
     }
 
     /// Gives the error another code.
-    pub(super) fn recode(&mut self, code: &'static str) {
+    pub(super) fn recode(&mut self, code: Code) {
         if let Fail::Diag(d) = self {
-            d.code = code;
+            d.code = code.name;
         }
     }
 }
@@ -125,7 +126,7 @@ impl<'s> Parser<'s> {
         }
         let span = self.span(self.pos, self.pos);
         Err(Fail::at(
-            "alias-too-large",
+            codes::ALIAS_TOO_LARGE,
             "the aliases expand to too much text",
             span,
             "while reading this",

@@ -3,6 +3,7 @@
 use super::lexer::is_word;
 use super::parser::{Fail, PResult, Parser};
 use super::print::{is_function, print_type};
+use crate::codes;
 use crate::span::Span;
 use crate::types::{DType, Dim, TensorType, Type};
 use optc_layout::{Field, Layout, LayoutError, Notation};
@@ -124,7 +125,7 @@ impl<'s> Parser<'s> {
         } else if !word.contains('.') {
             let span = self.span(start, self.pos);
             let message = format!("the type alias `{name}` is not defined");
-            return Err(Fail::at("alias-undefined", message, span, "used here"));
+            return Err(Fail::at(codes::ALIAS_UNDEFINED, message, span, "used here"));
         }
         self.other_since(start)
     }
@@ -258,7 +259,12 @@ impl<'s> Parser<'s> {
             Ok(_) | Err(_) => {
                 let span = self.span(start, self.pos);
                 let message = format!("the dimension `{digits}` is not below 2^63");
-                Err(Fail::at("number-out-of-range", message, span, "too large"))
+                Err(Fail::at(
+                    codes::NUMBER_OUT_OF_RANGE,
+                    message,
+                    span,
+                    "too large",
+                ))
             }
         }
     }
@@ -289,7 +295,7 @@ impl<'s> Parser<'s> {
 
     fn not_a_dictionary(&mut self) -> Fail {
         let mut fail = self.wanted("a layout", "as the encoding of a tensor type");
-        fail.recode("encoding-kind");
+        fail.recode(codes::ENCODING_KIND);
         fail.hint("a layout is a dictionary such as {block = \"2W2H\", order = [1, 0]}")
     }
 
@@ -343,7 +349,7 @@ impl<'s> Parser<'s> {
                     let whole = self.span(start, self.pos);
                     let message = format!("the field `{key}` is given twice");
                     return Err(Fail::at(
-                        "attribute-duplicate",
+                        codes::ATTRIBUTE_DUPLICATE,
                         message,
                         whole,
                         "the second one",
@@ -395,7 +401,7 @@ impl<'s> Parser<'s> {
         let Some(at) = self.aliases.get(name).map(|a| a.at) else {
             let span = self.span(start, self.pos);
             let message = format!("the attribute alias `{name}` is not defined");
-            return Err(Fail::at("alias-undefined", message, span, "used here"));
+            return Err(Fail::at(codes::ALIAS_UNDEFINED, message, span, "used here"));
         };
         let end = self.pos;
         self.pos = at;
@@ -443,7 +449,7 @@ impl<'s> Parser<'s> {
         let Some(value) = super::number::integer(number, dtype) else {
             let message = format!("`{}` does not fit into 64 bits", number.text);
             return Err(Fail::at(
-                "number-out-of-range",
+                codes::NUMBER_OUT_OF_RANGE,
                 message,
                 span,
                 "out of range",
@@ -536,7 +542,12 @@ impl<'s> Parser<'s> {
                 }
                 (key, Value::Names(_)) => {
                     let message = format!("found names in `{key}`, wanted integers");
-                    return Err(Fail::at("layout-field", message, entry.span, "this list"));
+                    return Err(Fail::at(
+                        codes::LAYOUT_FIELD,
+                        message,
+                        entry.span,
+                        "this list",
+                    ));
                 }
             }
         }
@@ -572,7 +583,7 @@ fn layout_refused(error: &LayoutError, places: &[(String, Span)], span: Span) ->
             start: at,
             end: at.saturating_add(1).min(value.end).max(at),
         };
-        return Fail::at("layout-invalid", text, one, "in this layout");
+        return Fail::at(codes::LAYOUT_INVALID, text, one, "in this layout");
     }
     let at = match places {
         [(_, only)] => *only,
@@ -583,7 +594,7 @@ fn layout_refused(error: &LayoutError, places: &[(String, Span)], span: Span) ->
             named.map_or(span, |(_, place)| *place)
         }
     };
-    Fail::at("layout-invalid", text, at, "in this layout")
+    Fail::at(codes::LAYOUT_INVALID, text, at, "in this layout")
 }
 
 fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
@@ -596,7 +607,7 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
         Value::Field(Field::IntLists(lists)) if lists.is_empty() => Vec::new(),
         Value::Field(_) => {
             let message = "`dims` wants a list of numbers and names";
-            return Err(Fail::at("dims-field", message, span, "no such list"));
+            return Err(Fail::at(codes::DIMS_FIELD, message, span, "no such list"));
         }
     };
     if names.len() != ty.rank() {
@@ -605,7 +616,7 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
             names.len(),
             ty.rank()
         );
-        return Err(Fail::at("dims-field", message, span, "this list"));
+        return Err(Fail::at(codes::DIMS_FIELD, message, span, "this list"));
     }
     for (i, (dim, name)) in ty.dims.iter_mut().zip(names).enumerate() {
         *dim = match (&*dim, name) {
@@ -626,7 +637,7 @@ fn name_dims(ty: &mut TensorType, value: Value, span: Span) -> PResult<()> {
                     "`dims` says {found} for dimension {i}, wanted {wanted} as in the shape"
                 );
                 return Err(Fail::at(
-                    "dims-field",
+                    codes::DIMS_FIELD,
                     message,
                     span,
                     "does not agree with the shape",
