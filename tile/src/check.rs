@@ -1,5 +1,6 @@
 //! What must hold of a tile by itself.
 
+use crate::codes;
 use crate::plan::{GROUPS, OpTile};
 use crate::span::Span;
 use optc_ir::diag::Diagnostic;
@@ -43,7 +44,7 @@ fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), D
                 data.name,
                 read.0.len()
             );
-            return Err(Diagnostic::error("tile-rank", message));
+            return Err(Diagnostic::error(codes::TILE_RANK, message));
         }
     }
     for (i, (result, &value)) in tile.results.iter().zip(&data.results).enumerate() {
@@ -54,7 +55,7 @@ fn check_spans(func: &Func, op: Op, tile: &OpTile, grid: &[u64]) -> Result<(), D
                 data.name,
                 result.0.len()
             );
-            return Err(Diagnostic::error("tile-rank", message));
+            return Err(Diagnostic::error(codes::TILE_RANK, message));
         }
     }
     Ok(())
@@ -74,11 +75,11 @@ fn check_span(name: &str, span: &Span, grid: &[u64]) -> Result<(), Diagnostic> {
             grid.len()
         );
         let hint = format!("`{GROUPS}` of the function lists the grids");
-        return Err(Diagnostic::error("tile-axis", message).hint(hint));
+        return Err(Diagnostic::error(codes::TILE_AXIS, message).hint(hint));
     }
     if span.extent == 0 {
         let message = format!("the tile of {name} has the empty span `{span}`");
-        return Err(Diagnostic::error("tile-axis", message).hint("an extent is at least 1"));
+        return Err(Diagnostic::error(codes::TILE_AXIS, message).hint("an extent is at least 1"));
     }
     Ok(())
 }
@@ -119,6 +120,6 @@ impl Limit {
             tile.elements()
         );
         let hint = "an extent is the size of the dimension for all of it";
-        Err(Diagnostic::error("tile-axis", message).hint(hint))
+        Err(Diagnostic::error(codes::TILE_AXIS, message).hint(hint))
     }
 }

@@ -1,10 +1,12 @@
 //! What the verifier refuses of a plan.
 
-use optc_ir::Code;
+use optc_ir::{Code, codes};
 
-/// The codes of plans, sorted.
-pub const CODES: &[Code] = &[
-    Code::program(
+codes! {
+    /// The codes of plans, sorted.
+    pub const CODES;
+
+    TILE_AXIS = Code::program(
         "tile-axis",
         "a tile names an axis that the grid of its group does not have, has an empty span, or has far more elements than the values of the function",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -12,8 +14,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "name the axes `g0`, `g1`, … of the grid, outermost first; an extent is at least 1",
-    ),
-    Code::program(
+    );
+    TILE_CUT = Code::program(
         "tile-cut",
         "an operation cannot make a tile: a dimension that it works along is cut, or two dimensions want different parts of one loop",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -21,8 +23,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "leave the dimension whole, write its size alone; `reduce` has one span a loop that the operation sums over",
-    ),
-    Code::program(
+    );
+    TILE_CYCLE = Code::program(
         "tile-cycle",
         "a group needs a value that is computed from its own results outside of it",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -32,8 +34,8 @@ pub const CODES: &[Code] = &[
   return %2 : tensor<64x32xf32>
 }"#,
         "take the operation between into the group, or split the group in two",
-    ),
-    Code::program(
+    );
+    TILE_GROUP = Code::program(
         "tile-group",
         "an operation is in a group that its function does not list",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -41,8 +43,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "add the grid to `hbir.groups` of the function, or name a group that is there",
-    ),
-    Code::program(
+    );
+    TILE_ORDER = Code::program(
         "tile-order",
         "a reduction is cut along an axis that is parallel or outside of another one, or a tile depends on an axis along which its value is still added up",
         r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4], order = ["parallel"]}]} {
@@ -50,8 +52,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "write `order = [\"arbitrary\"]` for the axis in `hbir.groups`, and keep it out of the tiles of what is added up",
-    ),
-    Code::program(
+    );
+    TILE_RANK = Code::program(
         "tile-rank",
         "a tile has another number of spans than its value has dimensions",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -59,8 +61,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "write one span a dimension; `32` alone is all of a dimension of 32",
-    ),
-    Code::program(
+    );
+    TILE_RUNNING = Code::program(
         "tile-running",
         "a softmax is cut along its axis, and what reads it does not add up over the same part",
         r#"func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {hbir.groups = [{grid = [4], order = ["arbitrary"]}]} {
@@ -68,8 +70,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<8x64xf32>
 }"#,
         "keep the axis whole, or cut the sum of the product that reads it into the same parts",
-    ),
-    Code::program(
+    );
+    TILE_SUM = Code::program(
         "tile-sum",
         "the parts of a sum that is cut are not all of it, each element once",
         r#"func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [3], order = ["arbitrary"]}]} {
@@ -77,8 +79,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "make the steps of the axis and the part of each as many elements as the sum has; each sum of an operation has axes of its own",
-    ),
-    Code::program(
+    );
+    TILE_SYNTAX = Code::program(
         "tile-syntax",
         "the attributes of a plan are not of the form that is read",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -86,8 +88,8 @@ pub const CODES: &[Code] = &[
   return %0 : tensor<64x32xf32>
 }"#,
         "write `{group = 0, result = [\"16 @ g0 * 16\", \"32\"]}` at an operation and `hbir.groups = [{grid = [4]}]` at its function",
-    ),
-    Code::program(
+    );
+    TILE_UNCOVERED = Code::program(
         "tile-uncovered",
         "an operation needs more of an operand than the group makes of it in the same program",
         r#"func.func @main(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {hbir.groups = [{grid = [4]}]} {
@@ -96,5 +98,15 @@ pub const CODES: &[Code] = &[
   return %1 : tensor<64x32xf32>
 }"#,
         "make the tile of the operand at least what the message says, or take the operation out of the group",
-    ),
-];
+    );
+}
+
+/// The codes of this list that other crates report as well.
+pub mod shared {
+    use optc_ir::Code;
+
+    /// A group needs a value that is computed from its own results outside of it.
+    pub const TILE_CYCLE: Code = super::TILE_CYCLE;
+    /// The attributes of a plan are not of the form that is read.
+    pub const TILE_SYNTAX: Code = super::TILE_SYNTAX;
+}

@@ -18,7 +18,7 @@ mod span;
 mod sum;
 mod units;
 
-pub use codes::CODES;
+pub use codes::{CODES, shared as shared_codes};
 pub use expr::{Expr, ExprError};
 pub use plan::{Axis, Group, OpTile, Order, Part, Plan};
 pub use region::{Region, RegionError, Steps, Tiling};

@@ -1,6 +1,7 @@
 //! Values that are computed online: every program has one more part of their axis, right up to a factor a
 //! row, which what accumulates over the same part makes good.
 
+use crate::codes;
 use crate::plan::Plan;
 use crate::schedule::Rescale;
 use crate::span::Span;
@@ -77,7 +78,7 @@ impl<'p> Online<'p> {
         }
         let refuse = |what: String| {
             let hint = "what reads it adds up over the same part of its axis, in the same group";
-            Err(Diagnostic::error("tile-running", what).hint(hint))
+            Err(Diagnostic::error(codes::TILE_RUNNING, what).hint(hint))
         };
         if let Some(streamed) = made.filter(|v| func.results.contains(v)).and_then(streamed) {
             return refuse(format!(

@@ -25,6 +25,7 @@
 //! - An operation with a cut reduction accumulates along the axes of `reduce`: these are its completion
 //!   axes, and what needs it in the group runs at their last step only.
 
+use crate::codes;
 use crate::span::{Span, Tile};
 use optc_ir::analysis::live_outs;
 use optc_ir::attr::{Attr, AttrDict};
@@ -183,7 +184,7 @@ impl Plan {
             match read_groups(attr) {
                 Ok(groups) => plan.groups = groups,
                 Err(fault) => {
-                    let diag = Diagnostic::error("tile-syntax", fault);
+                    let diag = Diagnostic::error(codes::TILE_SYNTAX, fault);
                     return Err(vec![diag.at(func.span, "this function")]);
                 }
             }
@@ -212,11 +213,13 @@ impl Plan {
                         func.name
                     );
                     let hint = format!("`{GROUPS}` of the function lists the grids");
-                    diags.push(place(Diagnostic::error("tile-group", message).hint(hint)));
+                    diags.push(place(
+                        Diagnostic::error(codes::TILE_GROUP, message).hint(hint),
+                    ));
                 }
                 Err(fault) => {
                     let message = format!("the tile of {}: {fault}", data.name);
-                    diags.push(place(Diagnostic::error("tile-syntax", message)));
+                    diags.push(place(Diagnostic::error(codes::TILE_SYNTAX, message)));
                 }
             }
         }

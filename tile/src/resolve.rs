@@ -1,6 +1,7 @@
 //! From a plan to its schedule: each operation from those before it in its group.
 
 use crate::check::{Limit, check_tile};
+use crate::codes;
 use crate::online::Online;
 use crate::plan::{Axis, OpTile, Order, Plan};
 use crate::region::{Steps, Tiling};
@@ -96,7 +97,7 @@ fn resolve(
         Ok(_) => {}
         Err(cycle) => {
             let hint = "leave out an operation that needs what is computed outside of the group";
-            let diag = Diagnostic::error("tile-cycle", cycle.to_string()).hint(hint);
+            let diag = Diagnostic::error(codes::TILE_CYCLE, cycle.to_string()).hint(hint);
             diags.push(diag.at(func.ops[cycle.op].span, "its first operation"));
         }
     }
@@ -185,7 +186,7 @@ impl<'p> Resolver<'p> {
             sum.check_order(&run, &starts_after, &of.grid)
                 .map_err(|fault| {
                     let hint = "the axes of a sum come last in the grid, behind those of the sums that read it";
-                    Diagnostic::error("tile-order", format!("{} {fault}", of.name)).hint(hint)
+                    Diagnostic::error(codes::TILE_ORDER, format!("{} {fault}", of.name)).hint(hint)
                 })?;
         }
         let completes_after = sum.complete_after(domain, starts_after.clone());
@@ -196,7 +197,7 @@ impl<'p> Resolver<'p> {
                 "the tile of {} depends on g{axis}, along which it is added up",
                 of.name
             );
-            return Err(Diagnostic::error("tile-order", message));
+            return Err(Diagnostic::error(codes::TILE_ORDER, message));
         }
         let online = self.online.dim(self.func, of.op);
         let accumulates = !sum.axes.is_empty() && online.is_none();
@@ -237,7 +238,9 @@ impl<'p> Resolver<'p> {
             let steps = of
                 .domain
                 .steps(&tile.results, &tile.reduce, &shapes, &of.grid)
-                .map_err(|fault| Diagnostic::error("tile-cut", format!("{}: {fault}", of.name)))?;
+                .map_err(|fault| {
+                    Diagnostic::error(codes::TILE_CUT, format!("{}: {fault}", of.name))
+                })?;
             if parts.is_empty() {
                 self.check_sum(of)?;
             }
@@ -260,7 +263,7 @@ impl<'p> Resolver<'p> {
     fn check_sum(&self, of: &Resolving<'p>) -> Result<(), Diagnostic> {
         let reduce = &of.tile.reduce;
         Sum::check_parts(reduce, &of.domain.sums(), &of.grid)
-            .map_err(|fault| Diagnostic::error("tile-sum", format!("{} {fault}", of.name)))?;
+            .map_err(|fault| Diagnostic::error(codes::TILE_SUM, format!("{} {fault}", of.name)))?;
         let axes = &self.plan.groups[of.tile.group].axes;
         let loose = |axis: &usize| axes[*axis].order == Order::Parallel;
         match Sum::of(reduce, &of.grid).axes.into_iter().find(loose) {
@@ -270,7 +273,7 @@ impl<'p> Resolver<'p> {
                     "{} adds up along g{axis}, which is parallel, wanted arbitrary",
                     of.name
                 );
-                Err(Diagnostic::error("tile-order", message))
+                Err(Diagnostic::error(codes::TILE_ORDER, message))
             }
         }
     }
@@ -299,14 +302,14 @@ impl<'p> Resolver<'p> {
                         of.name
                     );
                     let hint = "`read` is for values from memory; its list is empty for the others";
-                    return Err(Diagnostic::error("tile-uncovered", message).hint(hint));
+                    return Err(Diagnostic::error(codes::TILE_UNCOVERED, message).hint(hint));
                 }
                 if !fetched.holds(&wanted, &shape, &of.grid) {
                     let message = format!(
                         "{} needs {wanted} of its operand {i}, of which it reads {fetched}",
                         of.name
                     );
-                    return Err(Diagnostic::error("tile-uncovered", message));
+                    return Err(Diagnostic::error(codes::TILE_UNCOVERED, message));
                 }
             }
             let source = match made {
@@ -366,5 +369,5 @@ fn covered(
     let given = given.join(" and ");
     let message =
         format!("{name} needs {wanted} of its operand {operand}, of which the group makes {given}");
-    Err(Diagnostic::error("tile-uncovered", message))
+    Err(Diagnostic::error(codes::TILE_UNCOVERED, message))
 }
