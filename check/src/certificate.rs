@@ -1,5 +1,6 @@
 //! The file that a fold leaves for whoever does not trust it.
 
+use crate::codes;
 use crate::digest::Digest;
 use crate::witness::Witness;
 use optc_ir::{Diagnostic, Module};
@@ -60,7 +61,7 @@ impl Certificate {
     pub fn from_text(text: &str) -> Result<Certificate, Box<Diagnostic>> {
         let bad = |found: &str, wanted: &str| {
             let message = format!("found `{found}`, wanted {wanted}");
-            Box::new(Diagnostic::error("certificate-syntax", message))
+            Box::new(Diagnostic::error(codes::CERTIFICATE_SYNTAX, message))
         };
         let mut lines = text.lines();
         let first = lines.next().unwrap_or("");

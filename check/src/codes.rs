@@ -1,28 +1,30 @@
 //! What the checker of a fold refuses.
 
-use optc_ir::Code;
+use optc_ir::{Code, codes};
 
-/// The codes of the checker, sorted.
-pub const CODES: &[Code] = &[
-    Code::input(
+codes! {
+    /// The codes of the checker, sorted.
+    pub const CODES;
+
+    CERTIFICATE_BYTES = Code::input(
         "certificate-bytes",
         "a certificate states other movement bytes than the folded program has",
         "a certificate file whose `movement_bytes` was changed",
         "make the certificate again with `--certificate`; do not edit it",
-    ),
-    Code::input(
+    );
+    CERTIFICATE_DIGEST = Code::input(
         "certificate-digest",
         "a certificate is about another program than the one it is checked with: the digests differ",
         "a certificate file and a folded program that was edited afterwards",
         "give the programs that the certificate was written for, or make it again with `--certificate`",
-    ),
-    Code::input(
+    );
+    CERTIFICATE_MISMATCH = Code::input(
         "certificate-mismatch",
         "the folded program does not compute what the original does: an operation differs, is missing, or reads another value",
         "a certificate whose folded program has `hbir.sub` where the original has `hbir.add`",
         "if optc wrote the file itself, this is a defect of optc: report it",
-    ),
-    Code::command(
+    );
+    CERTIFICATE_SYNTAX = Code::command(
         "certificate-syntax",
         "a file is no certificate",
         &[
@@ -34,23 +36,23 @@ pub const CODES: &[Code] = &[
         ],
         "optc verify --certificate c.txt in.ir",
         "make the certificate with `optc --pass=… --certificate OUT`",
-    ),
-    Code::input(
+    );
+    CERTIFICATE_TARGET = Code::input(
         "certificate-target",
         "a certificate is for another target than the one it is checked for",
         "a certificate made for `cpu`, checked with `--target=journey6`",
         "check it for the target that it names",
-    ),
-    Code::input(
+    );
+    CERTIFICATE_WITNESS = Code::input(
         "certificate-witness",
         "a certificate says that a value is in a place, a layout or a view in which it is not",
         "a certificate file in which a layout was changed",
         "make the certificate again with `--certificate`; do not edit it",
-    ),
-    Code::input(
+    );
+    TARGET_LAYOUT = Code::input(
         "target-layout",
         "the target does not accept the layouts of an operation",
         "a folded program in which an `hbir.add` on `cpu` reads one operand row-major and one column-major",
         "convert one operand with `hbir.layout_convert`, or run `view-fold`",
-    ),
-];
+    );
+}

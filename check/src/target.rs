@@ -1,5 +1,6 @@
 //! Whether a target accepts the layouts of every operation, read off its rows.
 
+use crate::codes;
 use indexmap::IndexMap;
 use optc_ir::{
     Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, Structure,
@@ -42,7 +43,7 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
                     target.name
                 );
                 diags.push(
-                    Diagnostic::error("target-layout", message)
+                    Diagnostic::error(codes::TARGET_LAYOUT, message)
                         .at(data.span, "here")
                         .note(format!("found: {reason}"))
                         .note(wanted)

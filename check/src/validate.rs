@@ -16,6 +16,7 @@
 //! accepts the layouts is [`check_target`]'s to say. The search shares none of this: no candidates, no rules, no costs.
 
 use crate::certificate::Certificate;
+use crate::codes;
 use crate::digest::Digest;
 use crate::element_map::ElementMap;
 use crate::stats::Stats;
@@ -51,7 +52,7 @@ pub fn check(
             "the certificate is for target `{}`, found `{}`",
             certificate.target, target.name
         );
-        diags.push(Diagnostic::error("certificate-target", message));
+        diags.push(Diagnostic::error(codes::CERTIFICATE_TARGET, message));
     }
     let programs = [
         ("original", original, certificate.original),
@@ -64,7 +65,7 @@ pub fn check(
                 "the certificate is about an {what} program of digest {stated}, found one of {found}"
             );
             diags.push(Diagnostic::error(
-                "certificate-digest",
+                codes::CERTIFICATE_DIGEST,
                 message.replace("an folded", "a folded"),
             ));
         }
@@ -75,7 +76,7 @@ pub fn check(
             "the certificate states {} movement bytes, found {bytes}",
             certificate.movement_bytes
         );
-        diags.push(Diagnostic::error("certificate-bytes", message));
+        diags.push(Diagnostic::error(codes::CERTIFICATE_BYTES, message));
     }
     diags.extend(
         validate(original, folded, &certificate.witness, registry)
@@ -124,7 +125,7 @@ pub fn validate(
 }
 
 fn mismatch(message: String) -> Diagnostic {
-    Diagnostic::error("certificate-mismatch", message)
+    Diagnostic::error(codes::CERTIFICATE_MISMATCH, message)
 }
 
 /// Where a value's elements come from.
@@ -513,7 +514,7 @@ impl<'a> Proof<'a> {
         let (a, b) = (self.left.func, self.right.func);
         let stated = |what: String| {
             Err(Box::new(Diagnostic::error(
-                "certificate-witness",
+                codes::CERTIFICATE_WITNESS,
                 format!(
                     "@{}: {} is said to be in {}: {what}",
                     a.name, held.value, held.by

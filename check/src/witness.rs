@@ -1,5 +1,6 @@
 //! What a pass states about a fold: where each live value of the original is in the folded program.
 
+use crate::codes;
 use crate::target::encoding;
 use optc_ir::entity::SideTable;
 use optc_ir::{
@@ -356,7 +357,10 @@ impl Witness {
                 let message = format!(
                     "found `{line}`, wanted `func @NAME`, `op N = N` or `VALUE = VALUE : LAYOUT of VALUE`"
                 );
-                return Err(Box::new(Diagnostic::error("certificate-syntax", message)));
+                return Err(Box::new(Diagnostic::error(
+                    codes::CERTIFICATE_SYNTAX,
+                    message,
+                )));
             }
         }
         Ok(witness)
