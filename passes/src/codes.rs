@@ -1,10 +1,12 @@
 //! The codes of pipelines, passes and certificates.
 
-use optc_ir::diag::Code;
+use optc_ir::{Code, codes};
 
-/// Every code of this crate, sorted.
-pub const CODES: &[Code] = &[
-    Code::command(
+codes! {
+    /// Every code of this crate, sorted.
+    pub const CODES;
+
+    BOUNDARY_SHARED = Code::command(
         "boundary-shared",
         "remark: an argument and a result share memory (`hbir.alias`), so that both keep the layouts that they declare where the rest of the boundary is free",
         &[(
@@ -16,8 +18,8 @@ pub const CODES: &[Code] = &[
         )],
         "optc --pass=view-fold --free-boundary --remarks in.ir",
         "nothing; `--pin` both to another layout, or let them not share memory",
-    ),
-    Code::command(
+    );
+    CALLED_BOUNDARY_KEPT = Code::command(
         "called-boundary-kept",
         "remark: a function that is called keeps the layouts its arguments and results declare, and bytes are moved; what is proven does not cover other layouts there",
         &[(
@@ -34,8 +36,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold --remarks in.ir",
         "put the function in place of its calls before `view-fold`",
-    ),
-    Code::command(
+    );
+    CONSTANT_CONVERSION = Code::command(
         "constant-conversion",
         "remark: a constant is wanted in another layout than it is stored in; it is written out once, at compile time",
         &[(
@@ -49,8 +51,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold --remarks in.ir",
         "nothing; the bytes are counted apart, as compile-time bytes",
-    ),
-    Code::command(
+    );
+    CONVERSION_STAYS = Code::command(
         "conversion-stays",
         "remark: a layout conversion stays at run time; the notes say what forces it, its bytes, and what would remove it",
         &[(
@@ -63,8 +65,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold --remarks in.ir",
         "free a boundary (`--free-boundary`), pin another layout (`--pin`), or choose a target that accepts the other order",
-    ),
-    Code::command(
+    );
+    LAYOUTS_DROPPED = Code::command(
         "layouts-dropped",
         "remark: candidate layouts were left out at the cap, so a cheaper choice may have been missed",
         &[(
@@ -77,20 +79,20 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold{max-layouts=1} --remarks in.ir",
         "raise `max-layouts`",
-    ),
-    Code::input(
+    );
+    NO_LOWERING = Code::input(
         "no-lowering",
         "no choice of layouts exists for a function on the target",
         "no program is known that brings it about",
         "this is a defect of optc or of a target file: report it",
-    ),
-    Code::input(
+    );
+    NOT_SATURATED = Code::input(
         "not-saturated",
         "remark: the alternatives of some operations reached the limit of the search, so a cheaper form may have been missed",
         "no program is known that brings it about with the built-in rules",
         "make added search rules end: a rule may not enlarge its own result without bound",
-    ),
-    Code::command(
+    );
+    OPTION_VALUE = Code::command(
         "option-value",
         "an option of a pass has a value that it does not take",
         &[(
@@ -99,26 +101,26 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold{max-layouts=0} in.ir",
         "give a value of the kind that `--list-passes` says",
-    ),
-    Code::input(
+    );
+    PASS_CHANGED = Code::input(
         "pass-changed",
         "a pass says that it changed nothing and the printed program differs (checked in debug builds)",
         "a pass of the library's user that returns `Changed::No` after a change",
         "return `Changed::Yes`; in a built-in pass it is a defect of optc",
-    ),
-    Code::input(
+    );
+    PASS_PHASE = Code::input(
         "pass-phase",
         "a pass was asked to run on a program in a phase that it does not take",
         "a pass of the library's user that takes canonical programs, run after `view-fold`",
         "run the passes in the order of the default pipeline; a pass names its phases in `PassInfo`",
-    ),
-    Code::input(
+    );
+    PIN_LAYOUT = Code::input(
         "pin-layout",
         "a layout pinned at the boundary does not fit the shape of the argument or result",
         "a `Boundary` built by code whose `pins` give a tensor of rank 2 the order [0, 2, 1]; `--pin` refuses such a text with `layout-invalid`",
         "pin a layout of the rank and size of the tensor",
-    ),
-    Code::command(
+    );
+    PIPELINE_SYNTAX = Code::command(
         "pipeline-syntax",
         "the text of a pipeline is malformed",
         &[(
@@ -127,8 +129,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold{max-layouts=1 in.ir",
         "write `--pass=canonicalize,view-fold{max-layouts=8}`, in quotation marks where the shell reads braces",
-    ),
-    Code::command(
+    );
+    REARRANGE_UNKNOWN_SIZE = Code::command(
         "rearrange-unknown-size",
         "the unknown sizes of a value are too many to be told apart, or a layout has no notation without them",
         &[(
@@ -137,8 +139,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold in.ir",
         "name the sizes with `dims`, or write those that are known",
-    ),
-    Code::command(
+    );
+    TARGET_WANTS_SIZES = Code::command(
         "target-wants-sizes",
         "a size is unknown and the target pads blocks, for which it must be known",
         &[(
@@ -147,8 +149,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold --target=journey6 in.ir",
         "write the size as a number, or choose a target without blocks",
-    ),
-    Code::command(
+    );
+    TILE_CONFLICT = Code::command(
         "tile-conflict",
         "a plan that a program brings cannot be completed: an operation cannot make what another one asks of it, or the group breaks a rule of the target",
         &[(
@@ -161,8 +163,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=tile-propagate in.ir",
         "give the named operation another tile or none, or take it out of the group",
-    ),
-    Code::command(
+    );
+    TILE_CONVERSION = Code::command(
         "tile-conversion",
         "a remark: a group converts layouts on the tiles that it keeps on chip, with the bytes that this moves and those of conversions through memory",
         &[(
@@ -176,8 +178,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=tile-propagate --remarks in.ir",
         "nothing is wrong; layouts that the operations share need no conversion",
-    ),
-    Code::command(
+    );
+    TILE_GROUP_PLAN = Code::command(
         "tile-group-plan",
         "a remark: what a group of operations that is kept on chip moves and holds",
         &[(
@@ -186,8 +188,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=tile-propagate --remarks in.ir",
         "nothing is wrong; a target with more memory on chip, or other blocks in the program's own plan, change it",
-    ),
-    Code::command(
+    );
+    UNKNOWN_OPTION = Code::command(
         "unknown-option",
         "a pass has no option of this name",
         &[(
@@ -196,8 +198,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold{layouts=8} in.ir",
         "`optc --list-passes` shows the options",
-    ),
-    Code::command(
+    );
+    UNKNOWN_PASS = Code::command(
         "unknown-pass",
         "no pass has this name",
         &[(
@@ -206,8 +208,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=fold-views in.ir",
         "`optc --list-passes` shows the passes",
-    ),
-    Code::command(
+    );
+    UNKNOWN_RULE = Code::command(
         "unknown-rule",
         "no search rule has this name",
         &[(
@@ -216,8 +218,8 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold --rules=fastest in.ir",
         "give `all`, `none`, or names that `docs/passes.md` lists",
-    ),
-    Code::command(
+    );
+    VALUE_TOO_LARGE = Code::command(
         "value-too-large",
         "a target wants blocks or runs of some elements, and a value padded to them has 2^63 bits or more",
         &[(
@@ -229,11 +231,11 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         )],
         "optc --pass=view-fold --target=journey6 in.ir",
         "nothing runs a program of such a size: make the value smaller",
-    ),
-    Code::input(
+    );
+    WORSE_THAN_NAIVE = Code::input(
         "worse-than-naive",
         "a folded program would move more bytes than the naive lowering of the same program",
         "no program is known that brings it about",
         "this is a defect of optc: report it with the program",
-    ),
-];
+    );
+}

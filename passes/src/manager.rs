@@ -1,5 +1,6 @@
 //! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
 
+use crate::codes;
 use crate::pass::{Changed, Options, Outcome, PassContext, Phase, Stage};
 use optc_check::check_target;
 use optc_ir::{Diagnostic, Module, text, verify};
@@ -69,7 +70,7 @@ fn run_one(
             "pass `{}` runs in the phases {:?} to {:?}, found a module in phase {phase:?}",
             info.name, info.phases.0, info.phases.1
         );
-        return Err(vec![Diagnostic::error("pass-phase", message)]);
+        return Err(vec![Diagnostic::error(codes::PASS_PHASE, message)]);
     }
     let check_unchanged = cfg!(debug_assertions);
     let before = (hooks.keep_before || check_unchanged).then(|| text::print(module));
@@ -100,7 +101,7 @@ fn run_one(
             "pass `{}` says it changed nothing but the text differs",
             info.name
         );
-        return Err(vec![Diagnostic::error("pass-changed", message)]);
+        return Err(vec![Diagnostic::error(codes::PASS_CHANGED, message)]);
     }
     if hooks.verify_each || cfg!(debug_assertions) {
         verify::verify(module, &cx.registry).map_err(|mut diags| {

@@ -1,6 +1,7 @@
 //! What a pass is, and the list of all passes.
 
 use crate::boundary::Boundary;
+use crate::codes;
 use crate::report::{Report, Reports};
 use indexmap::IndexMap;
 use optc_ir::{Diagnostic, Module, Registry};
@@ -124,7 +125,7 @@ fn refused(info: &PassInfo, name: &str, text: &str, wanted: &str) -> Box<Diagnos
         "option `{name}` of `{}` is `{text}`, wanted {wanted}",
         info.name
     );
-    Box::new(Diagnostic::error("option-value", message))
+    Box::new(Diagnostic::error(codes::OPTION_VALUE, message))
 }
 
 /// What a pass works with besides the module.
@@ -283,7 +284,7 @@ impl PassList {
             if let Some(pipeline) = crate::pipeline::named(name) {
                 if !options.trim().is_empty() {
                     let message = format!("the pipeline `{name}` takes no options");
-                    let diag = Diagnostic::error("unknown-option", message);
+                    let diag = Diagnostic::error(codes::UNKNOWN_OPTION, message);
                     return Err(Box::new(
                         diag.note("write its passes out and give them theirs"),
                     ));
@@ -305,8 +306,9 @@ impl PassList {
             .find(|p| p.info().name == name)
             .ok_or_else(|| {
                 let known: Vec<_> = self.infos().iter().map(|i| i.name).collect();
-                let diag = Diagnostic::error("unknown-pass", format!("found no pass `{name}`"))
-                    .note(format!("wanted one of {}", known.join(", ")));
+                let diag =
+                    Diagnostic::error(codes::UNKNOWN_PASS, format!("found no pass `{name}`"))
+                        .note(format!("wanted one of {}", known.join(", ")));
                 let pipelines = crate::pipeline::NAMED.iter().map(|(name, _)| *name);
                 Box::new(diag.suggest("", name, known.into_iter().chain(pipelines)))
             })?;
@@ -320,7 +322,7 @@ impl PassList {
                     true => "it takes no options".to_owned(),
                     false => format!("wanted one of {}", known.join(", ")),
                 };
-                let diag = Diagnostic::error("unknown-option", message).note(wanted);
+                let diag = Diagnostic::error(codes::UNKNOWN_OPTION, message).note(wanted);
                 return Err(Box::new(diag.suggest("", key, known)));
             }
             values.insert(key.to_owned(), value.to_owned());
@@ -361,7 +363,7 @@ fn split_item(item: &str) -> Result<(&str, &str), Box<Diagnostic>> {
         Some((name, rest)) => match rest.strip_suffix('}') {
             Some(options) => Ok((name.trim(), options)),
             None => Err(Box::new(Diagnostic::error(
-                "pipeline-syntax",
+                codes::PIPELINE_SYNTAX,
                 format!("found `{item}`, wanted a closing brace after the options"),
             ))),
         },

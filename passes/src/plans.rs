@@ -23,7 +23,7 @@ pub(crate) fn keep(module: &mut Module, registry: &Registry, pass: &str) -> Vec<
                  results",
                 func.name
             );
-            let remark = Diagnostic::remark("tile-cycle", message);
+            let remark = Diagnostic::remark(optc_tile::shared_codes::TILE_CYCLE, message);
             let first = plan.groups[number].ops.first();
             let span = first.map_or(func.span, |&op| func.ops[op].span);
             remarks.push(remark.at(span, "its first operation"));

@@ -48,6 +48,7 @@
 //! # Neighbours
 //! Run `view-fold` before: a tile of a view is a view.
 
+use crate::codes;
 mod bound;
 mod carry;
 mod choose;
@@ -119,7 +120,12 @@ impl Pass for TilePropagate {
 
 fn first(diags: Vec<Diagnostic>) -> Box<Diagnostic> {
     let diag = diags.into_iter().next();
-    Box::new(diag.unwrap_or_else(|| Diagnostic::error("tile-syntax", "the plan cannot be read")))
+    Box::new(diag.unwrap_or_else(|| {
+        Diagnostic::error(
+            optc_tile::shared_codes::TILE_SYNTAX,
+            "the plan cannot be read",
+        )
+    }))
 }
 
 fn limits(cx: &PassContext) -> Result<Limits, Box<Diagnostic>> {
@@ -129,7 +135,7 @@ fn limits(cx: &PassContext) -> Result<Limits, Box<Diagnostic>> {
             "option `rank-one` of `{}` is `{rank_one}`, wanted current or documented",
             INFO.name
         );
-        return Err(Box::new(Diagnostic::error("option-value", message)));
+        return Err(Box::new(Diagnostic::error(codes::OPTION_VALUE, message)));
     }
     let mut limits = Limits::of(&cx.target, rank_one == "documented");
     if cx.options.get(&INFO, "memory") != "target" {
@@ -227,7 +233,8 @@ fn complete(
             "{} of group {number} has no loops to tile, or a size that is not known",
             name(at).name
         );
-        let diag = Diagnostic::error("tile-conflict", message).at(name(at).span, "this operation");
+        let diag =
+            Diagnostic::error(codes::TILE_CONFLICT, message).at(name(at).span, "this operation");
         return Err(Box::new(diag));
     }
     let (local, _) = Local::new(func, kinds, uses, places);
@@ -252,8 +259,8 @@ fn complete(
     let mut carried =
         carry(&local, &fixed, &grid, false).map_err(|Stuck { op, by, reason, .. }| {
             let message = format!("group {number}: {}: {reason}", name(op).name);
-            let mut diag =
-                Diagnostic::error("tile-conflict", message).at(name(op).span, "this operation");
+            let mut diag = Diagnostic::error(codes::TILE_CONFLICT, message)
+                .at(name(op).span, "this operation");
             if let Some(by) = by {
                 diag = diag.at(name(by).span, format!("{} asks for it", name(by).name));
             }
@@ -266,7 +273,7 @@ fn complete(
         checked.and_then(|()| check_order(&local, &carried, &fixed, &group.axes, &run, limits));
     checked.map_err(|(op, reason)| {
         let message = format!("group {number}: {reason}");
-        let diag = Diagnostic::error("tile-conflict", message);
+        let diag = Diagnostic::error(codes::TILE_CONFLICT, message);
         Box::new(match op {
             Some(op) => diag.at(name(op).span, "this operation"),
             None => diag.at(func.span, "this function"),
@@ -279,7 +286,7 @@ fn complete(
             cost.footprint, limits.memory
         );
         let hint = "smaller blocks, or fewer operations in the group";
-        let diag = Diagnostic::error("tile-conflict", message).at(func.span, "this function");
+        let diag = Diagnostic::error(codes::TILE_CONFLICT, message).at(func.span, "this function");
         return Err(Box::new(diag.hint(hint)));
     }
     report.add(func, places, &local, &group.axes, &cost, limits, false);

@@ -1,5 +1,6 @@
 //! What a plan moves, before and after.
 
+use crate::codes;
 use crate::tile_propagate::bound::{lower_bound, whole};
 use crate::tile_propagate::carry::{Carried, Given, MAX_TERMS};
 use crate::tile_propagate::cost::{Cost, cost, work_untiled};
@@ -192,10 +193,10 @@ impl TileReport {
                      {} if each is run by itself",
                     group.conversions, group.conversion_bytes_at_edges, group.conversion_bytes
                 );
-                let remark = Diagnostic::remark("tile-conversion", message);
+                let remark = Diagnostic::remark(codes::TILE_CONVERSION, message);
                 remarks.push(remark.at(group.span, "its last operation"));
             }
-            let remark = Diagnostic::remark("tile-group-plan", message);
+            let remark = Diagnostic::remark(codes::TILE_GROUP_PLAN, message);
             let remark = remark.at(group.span, "its last operation");
             remarks.push(if group.apart {
                 remark.hint(format!(

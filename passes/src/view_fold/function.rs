@@ -11,6 +11,7 @@ use super::problem::movement;
 use super::saturate::RuleSet;
 use super::search::{Choice, Search};
 use super::signatures::Signatures;
+use crate::codes;
 use crate::pass::PassContext;
 use optc_check::FuncWitness;
 use optc_check::amount::Amount;
@@ -84,7 +85,7 @@ pub(crate) fn fold(
             func.name
         );
         cx.remarks
-            .push(Diagnostic::remark("boundary-shared", message));
+            .push(Diagnostic::remark(codes::BOUNDARY_SHARED, message));
     }
     let explain = shared.explain;
     let mut search = shared.search(&graph);
@@ -143,7 +144,7 @@ fn no_lowering(func: &Func, cx: &PassContext) -> Box<Diagnostic> {
         "@{}: no lowering exists on target `{}`",
         func.name, cx.target.name
     );
-    Box::new(Diagnostic::error("no-lowering", message))
+    Box::new(Diagnostic::error(codes::NO_LOWERING, message))
 }
 
 /// Bytes that no lowering goes below.
@@ -186,7 +187,7 @@ fn writable(new: &Func, func: &Func, numbers: &StandIns) -> Result<(), Box<Diagn
         func.name,
         name_of(new, value)
     );
-    let diag = Diagnostic::error("rearrange-unknown-size", message);
+    let diag = Diagnostic::error(codes::REARRANGE_UNKNOWN_SIZE, message);
     Err(Box::new(diag.at(func.span, "in this function")))
 }
 
@@ -249,7 +250,7 @@ fn too_large(func: &Func, cx: &PassContext) -> Option<Diagnostic> {
             cx.target.name,
             optc_ir::text::print_type(func.ty(value))
         );
-        let diag = Diagnostic::error("value-too-large", message);
+        let diag = Diagnostic::error(codes::VALUE_TOO_LARGE, message);
         Some(diag.at(data.span, "this operation"))
     })
 }

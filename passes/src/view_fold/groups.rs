@@ -9,6 +9,7 @@ use super::maps::{FastMap, FastSet};
 use super::names::name_of;
 use super::signature::{Signature, SignatureId};
 use super::signatures::Signatures;
+use crate::codes;
 use crate::pass::PassContext;
 use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
@@ -180,7 +181,7 @@ pub(crate) fn build(
 ) -> Result<Graph, Box<Diagnostic>> {
     let numbers = StandIns::for_func(func, &cx.registry).ok_or_else(|| {
         let message = format!("the sizes of a value of @{} are too large", func.name);
-        Box::new(Diagnostic::error("rearrange-unknown-size", message).at(func.span, "here"))
+        Box::new(Diagnostic::error(codes::REARRANGE_UNKNOWN_SIZE, message).at(func.span, "here"))
     })?;
     let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
     let any = types.any(|ty| ty.shape().is_none());
@@ -301,7 +302,7 @@ impl Builder<'_> {
             .map_err(|error| {
                 let error = self.graph.numbers.reword(&error.to_string());
                 let message = format!("the layout pinned at `{key}` does not fit: {error}");
-                Box::new(Diagnostic::error("pin-layout", message))
+                Box::new(Diagnostic::error(codes::PIN_LAYOUT, message))
             })?;
         Ok(self.layouts.intern(layout))
     }
@@ -517,7 +518,7 @@ impl Builder<'_> {
             data.name,
             name_of(self.func, value)
         );
-        let diag = Diagnostic::error("target-wants-sizes", message).at(data.span, "here");
+        let diag = Diagnostic::error(codes::TARGET_WANTS_SIZES, message).at(data.span, "here");
         Err(Box::new(diag))
     }
 

@@ -38,6 +38,7 @@
 //! # Source
 //! `docs/view-fold.md` has the measurements behind this shape.
 
+use crate::codes;
 mod accepts;
 mod bound;
 mod builtin;
@@ -133,7 +134,7 @@ impl ViewFold {
         let rules = RuleSet::new(options.get(&INFO, "rules"), &self.rules).map_err(|name| {
             let known: Vec<&str> = builtin_rules().iter().map(|r| r.name).collect();
             let message = format!("found no rule `{name}`");
-            let diag = Diagnostic::error("unknown-rule", message);
+            let diag = Diagnostic::error(codes::UNKNOWN_RULE, message);
             let wanted = format!("wanted all, none, or names of {}", known.join(", "));
             let names = known.into_iter().chain(["all", "none"]);
             Box::new(diag.note(wanted).suggest("", &name, names))

@@ -3,6 +3,7 @@
 use super::conversion::Conversion;
 use super::names::{name_of, reader_name};
 use super::report::FoldReport;
+use crate::codes;
 use crate::pass::PassContext;
 use optc_ir::{Diagnostic, Func, Module};
 
@@ -29,9 +30,9 @@ pub(crate) fn remark_conversions(report: &FoldReport, original: &Module, cx: &mu
             readers.join(", ")
         );
         let code = if conversion.constant {
-            "constant-conversion"
+            codes::CONSTANT_CONVERSION
         } else {
-            "conversion-stays"
+            codes::CONVERSION_STAYS
         };
         let mut diag = Diagnostic::remark(code, message);
         if let Some(op) = func.def_op(conversion.of) {

@@ -3,6 +3,7 @@
 use super::conversion::Conversion;
 use super::function::{Folded, Shared};
 use super::report::{FoldReport, Proof};
+use crate::codes;
 use crate::pass::PassContext;
 use optc_check::Witness;
 use optc_check::amount::{Amount, amount};
@@ -81,7 +82,10 @@ impl Totals {
             "the result moves {} bytes, naive lowering {naive}",
             after.movement_bytes
         );
-        Err(Box::new(Diagnostic::error("worse-than-naive", message)))
+        Err(Box::new(Diagnostic::error(
+            codes::WORSE_THAN_NAIVE,
+            message,
+        )))
     }
 
     /// Remarks on what kept the search from all candidates and forms.
@@ -93,12 +97,12 @@ impl Totals {
                 shared.cap.saturating_mul(2)
             );
             cx.remarks
-                .push(Diagnostic::remark("layouts-dropped", message));
+                .push(Diagnostic::remark(codes::LAYOUTS_DROPPED, message));
         }
         if 0 < shared.rules.unsaturated {
             let message = format!("{} operations were not saturated", shared.rules.unsaturated);
             cx.remarks
-                .push(Diagnostic::remark("not-saturated", message));
+                .push(Diagnostic::remark(codes::NOT_SATURATED, message));
         }
     }
 
@@ -173,7 +177,7 @@ fn remark_kept(name: &str, cx: &mut PassContext) {
         "@{name} is called: its arguments and results keep the layouts it declares, and what is \
          proven is so for these"
     );
-    let diag = Diagnostic::remark("called-boundary-kept", message);
+    let diag = Diagnostic::remark(codes::CALLED_BOUNDARY_KEPT, message);
     cx.remarks
         .push(diag.note("a function put in place of its calls is laid out with them"));
 }
