@@ -3,6 +3,7 @@
 use optc_ir::{Code, codes};
 
 pub use optc_check::CODES as FOLDS;
+pub use optc_emit::CODES as FORMATS;
 pub use optc_hlo::CODES as HLO;
 pub use optc_interp::CODES as RUNNING;
 pub use optc_ir::CODES as PROGRAMS;
@@ -90,4 +91,14 @@ codes! {
         "optc --target=gpu --pass=view-fold in.ir",
         "`optc targets` lists the built-in ones; a file of your own is given by its path",
     );
+}
+
+/// The codes of the library that programs around it report as well.
+pub mod shared {
+    use optc_ir::Code;
+
+    /// The compiler failed.
+    pub const INTERNAL_ERROR: Code = super::INTERNAL_ERROR;
+    /// A file cannot be written.
+    pub const IO_WRITE: Code = super::IO_WRITE;
 }

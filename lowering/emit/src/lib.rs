@@ -1,6 +1,7 @@
 //! Emitters: one a format.
 
 mod build;
+mod codes;
 pub mod dot;
 mod graph;
 pub mod hlo;
@@ -11,12 +12,14 @@ mod scope;
 pub mod svg;
 mod words;
 
+pub use codes::CODES;
+
 use optc_ir::{Diagnostic, Module};
 
 /// The function that a module starts with: `@main`, else the first one.
 fn entry(module: &Module) -> Result<usize, Box<Diagnostic>> {
     if module.funcs.is_empty() {
-        let diag = Diagnostic::error("function-missing", "found no function to emit");
+        let diag = Diagnostic::error(codes::FUNCTION_MISSING, "found no function to emit");
         return Err(Box::new(diag));
     }
     let main = module.funcs.iter().position(|f| &*f.name == "main");

@@ -3,7 +3,7 @@
 use optc::{Code, codes};
 
 codes! {
-    /// Every code of the command and of the formats that it writes, sorted.
+    /// Every code of the command, sorted.
     pub const CODES;
 
     BOUNDARY_DIFFERS = Code::command(
@@ -69,42 +69,6 @@ optc verify --certificate c.txt other.ir"#,
         )],
         "optc run in.ir --output out.npz",
         "give a program with a function or operations",
-    );
-    HLO_CONSTANT_DATA = Code::command(
-        "hlo-constant-data",
-        "the elements of a constant cannot be written in HLO text: the file that they lie in is not there, or is too short",
-        &[(
-            "in.ir",
-            r#"%0 = "hbir.constant"() <{data = #hbir.external<"weights.bin", 0, 8>}> : () -> tensor<2xf32>
-%1 = "hbir.add"(%x, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
-        )],
-        "optc --emit=hlo in.ir",
-        "put the file where the program looks for it: HLO text holds the numbers themselves",
-    );
-    HLO_CONSTANT_ELIDED = Code::command(
-        "hlo-constant-elided",
-        "the elements of a constant were left out of the HLO text that the program comes from, and are so in what is written",
-        &[(
-            "in.hlo",
-            r#"HloModule m
-ENTRY e {
-ROOT c = f32[64] constant({...})
-}"#,
-        )],
-        "optc --emit=hlo in.hlo",
-        "print the module with `print_large_constants`, so that its text holds them",
-    );
-    HLO_LAYOUT_INEXPRESSIBLE = Code::command(
-        "hlo-layout-inexpressible",
-        "a value has a layout that HLO text cannot write",
-        &[(
-            "in.ir",
-            r#"func.func @main(%x: tensor<4x6xf32, {strides = [13, 2]}>) -> tensor<4x6xf32, {strides = [13, 2]}> {
-  return %x : tensor<4x6xf32, {strides = [13, 2]}>
-}"#,
-        )],
-        "optc --emit=hlo in.ir",
-        "give the value a layout that XLA's notation has",
     );
     INDEX_BOUNDS = Code::command(
         "index-bounds",
@@ -191,19 +155,6 @@ ROOT c = f32[64] constant({...})
         ],
         "optc -o weights in.ir",
         "write the program to another file in the same folder",
-    );
-    PALLAS_OP = Code::command(
-        "pallas-op",
-        "an operation cannot be written in Python",
-        &[(
-            "in.ir",
-            r#"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
-  %0 = "hbir.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>
-  return %0 : tensor<?xf32>
-}"#,
-        )],
-        "optc --pass= --emit=pallas in.ir",
-        "docs/pallas.md lists what is written; give the sizes that are not known",
     );
     TENSOR_SYNTAX = Code::command(
         "tensor-syntax",

@@ -99,11 +99,13 @@ pub const AREAS: &[Area] = &[
     },
 ];
 
-/// The codes of the command and of the library around the parts, sorted.
+/// The codes of the command, of the library around the parts and of the formats that are written, sorted. One that two
+/// of them report is worded alike in both, and stands here once.
 fn own_codes() -> &'static [Code] {
     static ALL: LazyLock<Vec<Code>> = LazyLock::new(|| {
-        let mut all = [CODES, codes::LIBRARY].concat();
+        let mut all = [CODES, codes::LIBRARY, codes::FORMATS].concat();
         all.sort_by_key(|code| code.name);
+        all.dedup();
         all
     });
     &ALL

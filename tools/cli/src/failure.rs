@@ -86,8 +86,11 @@ pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
     let text = text
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("unknown");
-    Diagnostic::error("internal-error", format!("the compiler failed: {text}"))
-        .note("this is a defect of optc, not of the input; please report it")
+    Diagnostic::error(
+        optc::codes::shared::INTERNAL_ERROR,
+        format!("the compiler failed: {text}"),
+    )
+    .note("this is a defect of optc, not of the input; please report it")
 }
 
 /// The option that a diagnostic is about, where it is not about the program.

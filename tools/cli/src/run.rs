@@ -79,7 +79,7 @@ fn read_values(
 fn write_values(path: &Path, results: &IndexMap<String, Tensor>) -> Result<(), Failure> {
     let mut bytes = Cursor::new(Vec::new());
     npz::write(&mut bytes, results, Packing::Stored).map_err(|e| {
-        let diag = Diagnostic::error("io-write", e.to_string());
+        let diag = Diagnostic::error(optc::codes::shared::IO_WRITE, e.to_string());
         Failure::about(&path.display().to_string(), diag)
     })?;
     Ok(write_aside(path, &bytes.into_inner())?)

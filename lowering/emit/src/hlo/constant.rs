@@ -4,6 +4,7 @@ use super::files::{elements, place};
 use super::func::{Outcome, Writer};
 use super::number::element_text;
 use super::shape::tensor_text;
+use crate::codes;
 use optc_ir::{Attr, Diagnostic, OpData, Tensor, TensorType};
 use optc_ops::dense_tensor;
 
@@ -11,7 +12,7 @@ use optc_ops::dense_tensor;
 pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Outcome<String> {
     let refuse = |problem: &str| {
         let message = format!("a constant cannot be written in HLO text: {problem}");
-        let diag = Diagnostic::error("hlo-constant-data", message);
+        let diag = Diagnostic::error(codes::HLO_CONSTANT_DATA, message);
         Box::new(diag.at(made.span, "this constant"))
     };
     let elements = elements(made).ok_or_else(|| refuse("it has no elements"))?;

@@ -1,5 +1,6 @@
 //! The files that hold the elements of constants.
 
+use crate::codes;
 use indexmap::IndexMap;
 use optc_ir::analysis::Uses;
 use optc_ir::op::{OpRef, Operation};
@@ -48,7 +49,7 @@ impl Files {
             let read = data(&place.0, place.1, place.2, ty.dtype);
             let bytes = read.map_err(|problem| {
                 let message = format!("the data of a constant cannot be read: {problem}");
-                let diag = Diagnostic::error("hlo-constant-data", message);
+                let diag = Diagnostic::error(codes::HLO_CONSTANT_DATA, message);
                 let hint = format!("put `{}` where the program looks for it: HLO text holds the numbers themselves", place.0);
                 Box::new(diag.at(made.span, "this constant").hint(hint))
             })?;

@@ -487,7 +487,10 @@ impl<'a> Writer<'a> {
     pub(super) fn tensor(&self, value: Value) -> Outcome<&'a TensorType> {
         let func = self.func;
         func.ty(value).as_tensor().ok_or_else(|| {
-            let diag = Diagnostic::error("operand-kind", "found a value that is no tensor");
+            let diag = Diagnostic::error(
+                optc_ir::shared_codes::OPERAND_KIND,
+                "found a value that is no tensor",
+            );
             Box::new(diag)
         })
     }

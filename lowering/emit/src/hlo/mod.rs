@@ -132,7 +132,7 @@ fn order(module: &Module, entry: usize) -> Result<Vec<usize>, Box<Diagnostic>> {
         if !open.insert(at) {
             let message = format!("@{} calls itself", module.funcs[at].name);
             return Err(Box::new(Diagnostic::error(
-                "call-target-recursive",
+                optc_ir::shared_codes::CALL_TARGET_RECURSIVE,
                 message,
             )));
         }
@@ -145,7 +145,7 @@ fn order(module: &Module, entry: usize) -> Result<Vec<usize>, Box<Diagnostic>> {
                 if open.contains(&callee) {
                     let message = format!("@{name} calls itself");
                     return Err(Box::new(Diagnostic::error(
-                        "call-target-recursive",
+                        optc_ir::shared_codes::CALL_TARGET_RECURSIVE,
                         message,
                     )));
                 }

@@ -8,6 +8,7 @@ use super::index;
 use super::shape::tensor_text;
 use super::tuple::Tree;
 use super::windows;
+use crate::codes;
 use optc_ir::op::{AttrValue, Operation, Structure};
 use optc_ir::{Attr, DType, Diagnostic, Op, OpData, Sign as Signedness, TensorType, Value};
 use optc_ops::{
@@ -382,7 +383,8 @@ fn elided(w: &mut Writer<'_>, data: &OpData, name: &str, shape: &str) {
     let message = format!(
         "the elements of the constant `{name}` of {shape} were left out of the program's text, and stay out"
     );
-    let diag = Diagnostic::warning("hlo-constant-elided", message).at(data.span, "this constant");
+    let diag =
+        Diagnostic::warning(codes::HLO_CONSTANT_ELIDED, message).at(data.span, "this constant");
     let diag =
         diag.hint("print the module with `print_large_constants`, so that its text holds them");
     w.shared.warnings.push(diag);

@@ -1,5 +1,6 @@
 //! Types of the IR as shapes of HLO text.
 
+use crate::codes;
 use optc_ir::{DType, Diagnostic, Dim, Sign, TensorType, Type};
 use optc_layout::{Notation, NotationKind};
 
@@ -126,7 +127,7 @@ fn layout_text(ty: &TensorType) -> Result<String, Box<Diagnostic>> {
 fn refuse(ty: &TensorType, why: &str) -> Box<Diagnostic> {
     let text = optc_ir::text::print_type(&Type::from(ty.clone()));
     let message = format!("the layout of {text} cannot be written in HLO text: {why}");
-    let diag = Diagnostic::error("hlo-layout-inexpressible", message);
+    let diag = Diagnostic::error(codes::HLO_LAYOUT_INEXPRESSIBLE, message);
     Box::new(diag.hint("a target that lays values out in XLA's tiles, or --pass= (none)"))
 }
 

@@ -27,6 +27,7 @@ mod store;
 mod words;
 mod writer;
 
+use crate::codes;
 use crate::entry;
 use cx::Cx;
 use form::Site;
@@ -173,7 +174,9 @@ fn function(
     }
     let schedule = Schedule::read(func, registry).map_err(|mut diags| {
         let first = (!diags.is_empty()).then(|| diags.swap_remove(0));
-        Box::new(first.unwrap_or_else(|| Diagnostic::error("tile-syntax", "the plan is not read")))
+        Box::new(first.unwrap_or_else(|| {
+            Diagnostic::error(optc_tile::shared_codes::TILE_SYNTAX, "the plan is not read")
+        }))
     })?;
     let mut taken = Names::within(&parts.functions);
     let names = func.values.ids().map(|value| {
@@ -302,7 +305,7 @@ impl Function<'_> {
         let data = &self.func.ops[op];
         let refuse = |why: &str| {
             let message = format!("{} has no form in jnp: {why}", data.name);
-            let diag = Diagnostic::error("pallas-op", message).at(data.span, "this operation");
+            let diag = Diagnostic::error(codes::PALLAS_OP, message).at(data.span, "this operation");
             Box::new(diag.hint("docs/pallas.md lists the operations that are written"))
         };
         let name = |&v: &Value| self.name(v).to_owned();
