@@ -316,7 +316,7 @@ fn reporting_sources() -> Vec<(String, String)> {
 
 /// A source without the lists of codes that stand beside what reports them.
 fn without_lists(text: &str) -> String {
-    without(text, "codes! {\n", "\n}")
+    without(text, "codes! {\n", ");\n}")
 }
 
 /// A text without what stands from `opens` to `closes`.

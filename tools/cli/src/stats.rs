@@ -1,6 +1,7 @@
 //! `optc stats`: operations and the bytes they move.
 
 use crate::args::{CompileArgs, StatsArgs};
+use crate::codes;
 use crate::condition::{Condition, Figures};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
@@ -68,7 +69,11 @@ fn fail_if(conditions: &[Condition], figures: &Figures) -> Result<Status, Failur
             .test(figures)
             .map_err(|e| Failure::usage(format!("--fail-if: {e}")))?;
         if holds {
-            let _ = writeln!(failed, "error[fail-if]: `{condition}` holds: found {value}");
+            let _ = writeln!(
+                failed,
+                "error[{}]: `{condition}` holds: found {value}",
+                codes::FAIL_IF.name
+            );
         }
     }
     if failed.is_empty() {
