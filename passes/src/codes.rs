@@ -64,7 +64,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
 }"#,
         )],
         "optc --pass=view-fold --remarks in.ir",
-        "free a boundary (`--free-boundary`), pin another layout (`--pin`), or choose a target that accepts the other order",
+        "give the option that a note names; where none is named, none removes it: pin another layout (`--pin`), put a called function in place of its calls, or choose a target that accepts the other order",
     );
     LAYOUTS_DROPPED = Code::command(
         "layouts-dropped",
@@ -78,7 +78,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
 }"#,
         )],
         "optc --pass=view-fold{max-layouts=1} --remarks in.ir",
-        "raise `max-layouts`",
+        "raise `max-layouts` to the number that the remark gives; where it gives none, nothing that was tried saves bytes",
     );
     NO_LOWERING = Code::input(
         "no-lowering",

@@ -1,7 +1,7 @@
 //! Runs pipelines and does for every pass what no pass does itself: checks, logs, prints, counts.
 
 use crate::codes;
-use crate::pass::{Changed, Options, Outcome, PassContext, Phase, Stage};
+use crate::pass::{Changed, Options, Outcome, PassContext, PassInfo, Phase, Stage};
 use optc_check::check_target;
 use optc_ir::{Diagnostic, Module, text, verify};
 use std::time::{Duration, Instant};
@@ -64,14 +64,7 @@ fn run_one(
     hooks: &mut Hooks<'_>,
 ) -> Result<Timing, Vec<Diagnostic>> {
     let info = stage.pass.info();
-    let phase = Phase::of(module);
-    if phase < info.phases.0 || info.phases.1 < phase {
-        let message = format!(
-            "pass `{}` runs in the phases {:?} to {:?}, found a module in phase {phase:?}",
-            info.name, info.phases.0, info.phases.1
-        );
-        return Err(vec![Diagnostic::error(codes::PASS_PHASE, message)]);
-    }
+    in_phase(info, module)?;
     let check_unchanged = cfg!(debug_assertions);
     let before = (hooks.keep_before || check_unchanged).then(|| text::print(module));
     let ops: usize = module.funcs.iter().map(|f| f.body.len()).sum();
@@ -93,33 +86,13 @@ fn run_one(
         pass: info.name,
         time: start.elapsed(),
     };
-    if check_unchanged
-        && changed == Changed::No
-        && before.as_deref() != Some(text::print(module).as_str())
+    if let Some(before) = before
+        .as_deref()
+        .filter(|_| check_unchanged && changed == Changed::No)
     {
-        let message = format!(
-            "pass `{}` says it changed nothing but the text differs",
-            info.name
-        );
-        return Err(vec![Diagnostic::error(codes::PASS_CHANGED, message)]);
+        is_unchanged(info, before, module)?;
     }
-    if hooks.verify_each || cfg!(debug_assertions) {
-        verify::verify(module, &cx.registry).map_err(|mut diags| {
-            for diag in &mut diags {
-                diag.notes.push(format!("after pass `{}`", info.name));
-            }
-            diags
-        })?;
-    }
-    if hooks.verify_each && module.attrs.str("hbir.target") == Some(&*cx.target.name) {
-        let mut diags = check_target(module, &cx.registry, &cx.target);
-        for diag in &mut diags {
-            diag.notes.push(format!("after pass `{}`", info.name));
-        }
-        if !diags.is_empty() {
-            return Err(diags);
-        }
-    }
+    is_sound(info, module, cx, hooks.verify_each)?;
     if let Some(after) = &mut hooks.after {
         after(
             info.name,
@@ -128,4 +101,56 @@ fn run_one(
         );
     }
     Ok(timing)
+}
+
+/// Checks that a pass may run on a module.
+fn in_phase(info: &PassInfo, module: &Module) -> Result<(), Vec<Diagnostic>> {
+    let phase = Phase::of(module);
+    if (info.phases.0..=info.phases.1).contains(&phase) {
+        return Ok(());
+    }
+    let message = format!(
+        "pass `{}` runs in the phases {:?} to {:?}, found a module in phase {phase:?}",
+        info.name, info.phases.0, info.phases.1
+    );
+    Err(vec![Diagnostic::error(codes::PASS_PHASE, message)])
+}
+
+/// Checks what a pass says that has changed nothing.
+fn is_unchanged(info: &PassInfo, before: &str, module: &Module) -> Result<(), Vec<Diagnostic>> {
+    if before == text::print(module) {
+        return Ok(());
+    }
+    let message = format!(
+        "pass `{}` says it changed nothing but the text differs",
+        info.name
+    );
+    Err(vec![Diagnostic::error(codes::PASS_CHANGED, message)])
+}
+
+/// Checks the module that a pass leaves: that it is well formed, and once its layouts are chosen that the target
+/// takes them.
+fn is_sound(
+    info: &PassInfo,
+    module: &Module,
+    cx: &PassContext,
+    verify_each: bool,
+) -> Result<(), Vec<Diagnostic>> {
+    let after = |mut diags: Vec<Diagnostic>| {
+        for diag in &mut diags {
+            diag.notes.push(format!("after pass `{}`", info.name));
+        }
+        diags
+    };
+    if verify_each || cfg!(debug_assertions) {
+        verify::verify(module, &cx.registry).map_err(after)?;
+    }
+    if !verify_each || module.attrs.str("hbir.target") != Some(&*cx.target.name) {
+        return Ok(());
+    }
+    let diags = check_target(module, &cx.registry, &cx.target);
+    match diags.is_empty() {
+        true => Ok(()),
+        false => Err(after(diags)),
+    }
 }

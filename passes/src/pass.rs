@@ -141,6 +141,8 @@ pub struct PassContext {
     pub options: Options,
     /// Sizes of symbols that costs are compared at; 128 where none is given.
     pub bindings: IndexMap<Arc<str>, u64>,
+    /// Whether somebody reads the remarks: then what would remove a conversion is tried, which takes several searches.
+    pub explain_remarks: bool,
     /// Remarks, in the order in which they were made.
     pub remarks: Vec<Diagnostic>,
     /// The reports of the passes that ran in this context; the manager adds them.
@@ -157,6 +159,7 @@ impl PassContext {
             boundary: Boundary::default(),
             options: Options::default(),
             bindings: IndexMap::new(),
+            explain_remarks: false,
             remarks: Vec::new(),
             reports: Reports::default(),
         }

@@ -26,6 +26,8 @@ pub struct Compiler {
     pub boundary: Boundary,
     /// The sizes of symbols that costs are compared at, 128 where none is given.
     pub bindings: Bindings,
+    /// Whether remarks name options that were tried, which takes several searches more.
+    pub explain_remarks: bool,
 }
 
 /// What running a pipeline had to say.
@@ -55,6 +57,7 @@ impl Compiler {
             target: None,
             boundary: Boundary::default(),
             bindings: Bindings::default(),
+            explain_remarks: false,
         }
     }
 
@@ -189,6 +192,7 @@ impl Compiler {
         let mut cx = PassContext::new(self.registry.clone(), target);
         cx.boundary = self.boundary.clone();
         cx.bindings = self.bindings.0.clone();
+        cx.explain_remarks = self.explain_remarks;
         Ok(cx)
     }
 

@@ -1,11 +1,12 @@
 //! Why a conversion stays: the chains of operations to what fixes the two orders.
 
-use super::groups::{Graph, Group, Node, NodeKind};
+use super::choose::Choice;
+use super::conversion::Conversion;
+use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::maps::FastMap;
-use super::search::Choice;
 use super::signatures::Signatures;
 use optc_ir::entity::EntityId;
-use optc_ir::{FreedomClass, Func, Value};
+use optc_ir::{FreedomClass, Func, Op, Value};
 use petgraph::graph::{NodeIndex, UnGraph};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ const LOOKS_A_NODE: usize = 8;
 pub(crate) struct Chains<'a> {
     func: &'a Func,
     graph: &'a Graph,
+    choice: &'a Choice,
     anchors: Vec<bool>,
     net: UnGraph<Node, ()>,
     /// Nodes that may still be looked at; without more the rest stays unexplained.
@@ -31,7 +33,7 @@ impl<'a> Chains<'a> {
         func: &'a Func,
         graph: &'a Graph,
         signatures: &Signatures,
-        choice: &Choice,
+        choice: &'a Choice,
     ) -> Chains<'a> {
         let mut net = UnGraph::new_undirected();
         for node in graph.nodes.ids() {
@@ -44,13 +46,8 @@ impl<'a> Chains<'a> {
             if data.constant {
                 continue;
             }
-            let produced = 1u64 << choice.groups[group].produced;
             for &(user, port) in &data.uses {
-                let agrees = choice.modes[user]
-                    .needs
-                    .get(port)
-                    .is_some_and(|n| n.mask & produced != 0);
-                if agrees {
+                if agrees(choice, group, user, port) {
                     net.add_edge(index(producer), index(user), ());
                 }
             }
@@ -63,34 +60,57 @@ impl<'a> Chains<'a> {
         Chains {
             func,
             graph,
+            choice,
             anchors,
             looks: Cell::new(LOOKS + LOOKS_A_NODE * net.node_count()),
             net,
         }
     }
 
-    /// The operations from the producer of a group back to what fixes its order.
-    pub(crate) fn of_producer(&self, group: Group) -> Option<String> {
-        let (producer, _) = self.graph.groups[group].producer?;
-        self.chain(producer)
+    /// Says of a conversion which operations fix the order that its value is in and the one that it is read in; the
+    /// last of each, if there is one within the limits.
+    pub(crate) fn of(&self, conversion: &mut Conversion) -> [Option<Node>; 2] {
+        let Some(member) = self.graph.member(conversion.of) else {
+            return [None, None];
+        };
+        let producer = self.graph.groups[member.group].producer;
+        let reader = conversion.readers.first().copied().flatten();
+        let both = [
+            producer.and_then(|(node, _)| self.chain(node)),
+            self.reader(conversion.of, reader)
+                .and_then(|node| self.chain(node)),
+        ];
+        let words = both.each_ref().map(|c| c.as_ref().map(|c| self.words(c)));
+        [conversion.forced_by, conversion.wanted_by] = words;
+        both.map(|chain| chain?.last().copied())
     }
 
-    /// The operations from a reader of a group on to what fixes the order it wants.
-    pub(crate) fn of_reader(&self, group: Group, reader: Option<optc_ir::Op>) -> Option<String> {
-        let is_reader = |kind: &NodeKind| match (kind, reader) {
-            (NodeKind::Op(op) | NodeKind::Alias(op, _), Some(wanted)) => *op == wanted,
-            (NodeKind::Return(_), None) => true,
-            _ => false,
+    /// The node that reads a group for an operation; `None` is a result that no copy without a conversion gives.
+    fn reader(&self, of: Value, reader: Option<Op>) -> Option<Node> {
+        let Some(reader) = reader else {
+            return self.unmet_results(of).next();
         };
-        let uses = &self.graph.groups[group].uses;
-        let (node, _) = uses
-            .iter()
-            .find(|(n, _)| is_reader(&self.graph.nodes[*n].kind))?;
-        self.chain(*node)
+        let uses = &self.graph.groups[self.graph.member(of)?.group].uses;
+        let is_reader = |node: &Node| match self.graph.nodes[*node].kind {
+            NodeKind::Op(op) | NodeKind::Alias(op, _) => op == reader,
+            NodeKind::Arg(_) | NodeKind::Return(_) => false,
+        };
+        uses.iter().map(|(node, _)| *node).find(is_reader)
+    }
+
+    /// The results of the function in the storage of a value that the layout it is produced in does not serve.
+    pub(crate) fn unmet_results(&self, of: Value) -> impl Iterator<Item = Node> {
+        let group = self.graph.member(of).map(|member| member.group);
+        let uses = group.map_or(&[][..], |group| &self.graph.groups[group].uses);
+        let unmet = move |&&(node, port): &&(Node, usize)| {
+            let served = group.is_some_and(|group| agrees(self.choice, group, node, port));
+            !served && matches!(self.graph.nodes[node].kind, NodeKind::Return(_))
+        };
+        uses.iter().filter(unmet).map(|(node, _)| *node)
     }
 
     /// The shortest chain from a node to an anchor.
-    fn chain(&self, from: Node) -> Option<String> {
+    fn chain(&self, from: Node) -> Option<Vec<Node>> {
         let start = index(from);
         let mut parent: FastMap<NodeIndex, NodeIndex> = FastMap::default();
         let mut queue = VecDeque::from([start]);
@@ -109,7 +129,7 @@ impl<'a> Chains<'a> {
         None
     }
 
-    fn path(&self, from: Node, to: NodeIndex, parent: &FastMap<NodeIndex, NodeIndex>) -> String {
+    fn path(&self, from: Node, to: NodeIndex, parent: &FastMap<NodeIndex, NodeIndex>) -> Vec<Node> {
         let mut steps = vec![to];
         while let Some(&up) = steps.last().and_then(|at| parent.get(at)) {
             steps.push(up);
@@ -118,7 +138,12 @@ impl<'a> Chains<'a> {
             }
         }
         steps.reverse();
-        let names: Vec<String> = steps.iter().map(|&n| self.name(self.net[n])).collect();
+        steps.into_iter().map(|n| self.net[n]).collect()
+    }
+
+    /// A chain in words.
+    fn words(&self, chain: &[Node]) -> String {
+        let names: Vec<String> = chain.iter().map(|&n| self.name(n)).collect();
         const SHOWN: usize = 6;
         if names.len() <= SHOWN {
             names.join(" -> ")
@@ -157,12 +182,18 @@ impl<'a> Chains<'a> {
     }
 }
 
+/// Whether a port takes the layout that its group is produced in.
+fn agrees(choice: &Choice, group: Group, node: Node, port: usize) -> bool {
+    let need = choice.modes[node].needs.get(port);
+    need.is_some_and(|need| need.mask & (1u64 << choice.groups[group].produced) != 0)
+}
+
 fn index(node: Node) -> NodeIndex {
     NodeIndex::new(node.index())
 }
 
 /// What fixes an order: a pinned boundary, or an operation that does not take every order.
-fn is_anchor(node: &super::groups::NodeData, signatures: &Signatures) -> bool {
+fn is_anchor(node: &NodeData, signatures: &Signatures) -> bool {
     if node.pinned.is_some() {
         return true;
     }

@@ -1,5 +1,6 @@
 //! Conversions that stay.
 
+use super::reason::Reason;
 use optc_ir::size::Size;
 use optc_ir::{Op, Value};
 
@@ -28,4 +29,6 @@ pub struct Conversion {
     pub forced_by: Option<String>,
     /// The chain of operations to what fixes the order it is read in.
     pub wanted_by: Option<String>,
+    /// Why it stays, and what removes it; nothing is said of constants.
+    pub reason: Option<Reason>,
 }

@@ -1,11 +1,12 @@
 //! Writes the program that a choice stands for: operations in their layouts, views, conversions.
 
+use super::choose::Choice;
 use super::conversion::Conversion;
 use super::groups::{Graph, Group, Member, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::FastMap;
 use super::notation::spell;
-use super::search::{Choice, Need};
+use super::search::Need;
 use indexmap::IndexSet;
 use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
@@ -396,6 +397,7 @@ impl Output<'_, '_> {
             readers,
             forced_by: None,
             wanted_by: None,
+            reason: None,
         });
     }
 

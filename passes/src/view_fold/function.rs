@@ -1,47 +1,20 @@
 //! Folds one function: candidates, choice, bound, and the program that the choice stands for.
 
 use super::bound;
-use super::chain::Chains;
+use super::choose::Choice;
 use super::conversion::Conversion;
-use super::emit::Emitter;
 use super::groups::{self, Functions, Graph};
-use super::layouts::Layouts;
 use super::names::name_of;
 use super::problem::movement;
-use super::saturate::RuleSet;
-use super::search::{Choice, Search};
-use super::signatures::Signatures;
+use super::reasons::Reasons;
+use super::search::Search;
+use super::shared::Shared;
 use crate::codes;
 use crate::pass::PassContext;
 use optc_check::FuncWitness;
 use optc_check::amount::Amount;
 use optc_ir::size::SizeTable;
 use optc_ir::{Diagnostic, Func, StandIns, TensorType, Value};
-
-/// What the functions of a module share.
-pub(crate) struct Shared {
-    pub(crate) layouts: Layouts,
-    pub(crate) signatures: Signatures,
-    pub(crate) rules: RuleSet,
-    /// Candidate layouts that a group may have.
-    pub(crate) cap: usize,
-    /// Whether the reasons for each value's form are kept.
-    pub(crate) explain: bool,
-}
-
-impl Shared {
-    fn search<'a>(&'a mut self, graph: &'a Graph) -> Search<'a> {
-        let mut search = Search::new(
-            graph,
-            &mut self.layouts,
-            &mut self.signatures,
-            &mut self.rules,
-            self.cap,
-        );
-        search.demand();
-        search
-    }
-}
 
 /// A folded function.
 pub(crate) struct Folded {
@@ -58,7 +31,12 @@ pub(crate) struct Folded {
     pub(crate) dropped: u64,
     pub(crate) groups: usize,
     pub(crate) nodes: usize,
+    /// Bytes that it converts when its boundary is free, where these are fewer.
     pub(crate) freed: Option<u64>,
+    /// A number of candidates that a group may have with which it converts fewer bytes.
+    pub(crate) cap: Option<usize>,
+    /// Searches that were made for remarks alone.
+    pub(crate) trials: usize,
 }
 
 /// Folds a function.
@@ -87,32 +65,28 @@ pub(crate) fn fold(
         cx.remarks
             .push(Diagnostic::remark(codes::BOUNDARY_SHARED, message));
     }
-    let explain = shared.explain;
     let mut search = shared.search(&graph);
     let sizes = SizeTable::new(&cx.bindings);
     let naive = search.naive_bytes(&sizes);
     let choice = search.choose().ok_or_else(|| no_lowering(func, cx))?;
     let bound = bound_of(&graph, &mut search, &choice);
     let (dropped, candidates) = (search.dropped, search.take_candidates());
-    let emitted = Emitter {
-        old: func,
-        graph: &graph,
-        layouts: &mut shared.layouts,
-        candidates: &candidates,
-        choice: &choice,
-        registry: &cx.registry,
-        target: &cx.target,
-        explain,
-        sizes: &sizes,
-    }
-    .run();
+    let explain = shared.explain;
+    let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
     writable(&emitted.func, func, &graph.numbers)?;
     let mut conversions = emitted.conversions;
-    if !conversions.is_empty() {
-        explain_conversions(&mut conversions, func, &graph, &shared.signatures, &choice);
+    if movement(choice.cost) != 0 {
+        count_freed(&graph, shared);
     }
-    let needs_free = movement(choice.cost) != 0;
-    let freed = needs_free.then(|| freed_bytes(&graph, shared)).flatten();
+    let mut reasons = Reasons::new(func, &graph, cx, shared, &conversions);
+    reasons.is_entry = functions.is_entry(func);
+    reasons.proven = choice.proven;
+    if 0 < dropped && bound < movement(choice.cost) {
+        reasons.try_larger_caps();
+    }
+    reasons.explain(&mut conversions, &choice);
+    let (freed, cap) = (reasons.freed(), reasons.cap());
+    let trials = reasons.trials();
     let witness = FuncWitness::of(
         func,
         &emitted.func,
@@ -133,6 +107,8 @@ pub(crate) fn fold(
         groups: graph.groups.len(),
         nodes: graph.nodes.len(),
         freed,
+        cap,
+        trials,
     })
 }
 
@@ -156,25 +132,6 @@ fn bound_of(graph: &Graph, search: &mut Search<'_>, choice: &Choice) -> u64 {
     let found = bound::bytes(graph, search.layouts, search.signatures, &search.candidates);
     debug_assert!(found <= moved, "a bound of {found} bytes above {moved}");
     found
-}
-
-/// Says of each conversion which operations fix the two orders.
-fn explain_conversions(
-    conversions: &mut [Conversion],
-    func: &Func,
-    graph: &Graph,
-    signatures: &Signatures,
-    choice: &Choice,
-) {
-    let chains = Chains::new(func, graph, signatures, choice);
-    for conversion in conversions.iter_mut().filter(|c| !c.constant) {
-        let Some(member) = graph.member(conversion.of) else {
-            continue;
-        };
-        conversion.forced_by = chains.of_producer(member.group);
-        let reader = conversion.readers.first().copied().flatten();
-        conversion.wanted_by = chains.of_reader(member.group, reader);
-    }
 }
 
 /// Checks that every layout has a notation without the numbers that stand for unknown sizes.
@@ -203,21 +160,14 @@ fn unwritable(func: &Func, numbers: &StandIns) -> Option<Value> {
     func.values.ids().find(leaks)
 }
 
-/// Movement bytes of the same function if every argument and result could have any layout.
-fn freed_bytes(graph: &Graph, shared: &mut Shared) -> Option<u64> {
-    let mut free = Graph {
-        groups: graph.groups.clone(),
-        nodes: graph.nodes.clone(),
-        members: graph.members.clone(),
-        shapes: graph.shapes.clone(),
-        numbers: graph.numbers.clone(),
-        kept: Vec::new(),
-    };
+/// Searches the function with every port free: the figures of a run count the rules, signatures and layouts of this
+/// program too.
+fn count_freed(graph: &Graph, shared: &mut Shared) {
+    let mut free = graph.clone();
     for node in graph.nodes.ids() {
         free.nodes[node].pinned = None;
     }
-    let choice = shared.search(&free).choose()?;
-    Some(movement(choice.cost))
+    shared.search(&free).choose();
 }
 
 /// The first value that has no room for the runs or blocks which its operation wants: a buffer has fewer than 2^63

@@ -85,6 +85,21 @@ pub(crate) enum NodeKind {
     Return(usize),
 }
 
+/// What pins a port to a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pin {
+    /// The function declares it; an option frees it.
+    Declared,
+    /// The function declares it, and is called.
+    Called,
+    /// It shares memory with another port.
+    Shared,
+    /// `--pin`.
+    Option,
+    /// A file of bare operations, whose boundary is free elsewhere, gives it.
+    Written,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct NodeData {
     pub(crate) kind: NodeKind,
@@ -92,11 +107,14 @@ pub(crate) struct NodeData {
     pub(crate) signature: Option<SignatureId>,
     /// For the boundary: the layout that is required there, if it is pinned.
     pub(crate) pinned: Option<LayoutId>,
+    /// What requires it.
+    pub(crate) pin: Option<Pin>,
     /// The memory space that is required there.
     pub(crate) space: Option<u32>,
 }
 
 /// The program as the search sees it.
+#[derive(Clone)]
 pub(crate) struct Graph {
     pub(crate) groups: Table<Group, GroupData>,
     pub(crate) nodes: Table<Node, NodeData>,
@@ -128,6 +146,12 @@ impl<'m> Functions<'m> {
             }
         }
         functions
+    }
+
+    /// Whether it is the function that a program's user sees: `main`, or else the first.
+    pub(crate) fn is_entry(&self, func: &Func) -> bool {
+        let entry = self.by_name.get("main").or(self.by_name.values().next());
+        entry.is_some_and(|entry| std::ptr::eq(*entry, func))
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -232,11 +256,13 @@ impl Builder<'_> {
             let shape = self.fresh_shape(value);
             let key = self.func.arg_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
-            let (pinned, space) = pinned.unzip();
-            let node = self.node(NodeKind::Arg(i), vec![value], 1, None, pinned);
+            let node = self.node(NodeKind::Arg(i), vec![value], 1, None);
             self.root(value, shape, false, node, 0);
-            if let (Some(space), Some(member)) = (space, &self.graph.members[value]) {
-                self.graph.groups[member.group].space = space;
+            if let Some((layout, space, pin)) = pinned {
+                self.pinned(node, layout, pin);
+                if let Some(member) = &self.graph.members[value] {
+                    self.graph.groups[member.group].space = space;
+                }
             }
         }
         Ok(())
@@ -247,12 +273,19 @@ impl Builder<'_> {
             let shape = self.graph.shapes[value].to_vec();
             let key = self.func.result_key(i);
             let pinned = self.boundary(&key, value, &shape)?;
-            let (pinned, space) = pinned.unzip();
-            let node = self.node(NodeKind::Return(i), vec![value], 0, None, pinned);
-            self.graph.nodes[node].space = space;
+            let node = self.node(NodeKind::Return(i), vec![value], 0, None);
+            if let Some((layout, space, pin)) = pinned {
+                self.pinned(node, layout, pin);
+                self.graph.nodes[node].space = Some(space);
+            }
             self.use_port(value, node, 0);
         }
         Ok(())
+    }
+
+    fn pinned(&mut self, node: Node, layout: LayoutId, pin: Pin) {
+        self.graph.nodes[node].pinned = Some(layout);
+        self.graph.nodes[node].pin = Some(pin);
     }
 
     /// The layout and the memory space that the boundary requires of a port; `None` when it is free.
@@ -261,31 +294,37 @@ impl Builder<'_> {
         key: &str,
         value: Value,
         shape: &[u64],
-    ) -> Result<Option<(LayoutId, u32)>, Box<Diagnostic>> {
+    ) -> Result<Option<(LayoutId, u32, Pin)>, Box<Diagnostic>> {
         let Some(ty) = self.func.ty(value).as_tensor() else {
             return Ok(None);
         };
         let boundary = &self.cx.boundary;
-        let notation = match boundary.pins.get(key) {
-            Some(pin) if !self.called => pin.clone(),
+        let (notation, pin) = match boundary.pins.get(key) {
+            Some(pin) if !self.called => (pin.clone(), Pin::Option),
             _ => {
                 let bare_free = self.func.bare && !boundary.pin_bare;
                 let named = boundary.free.iter().any(|f| f == key);
                 let aliased = self.aliased.contains(&value);
                 let free = !self.called && (boundary.free_all || bare_free || named);
-                let annotated = ty.notation != Notation::RowMajor;
-                if free && !(bare_free && annotated) {
+                let written = bare_free && ty.notation != Notation::RowMajor;
+                if free && !written {
                     if !aliased {
                         return Ok(None);
                     }
                     self.graph.kept.push(key.to_owned());
                 }
-                ty.notation.clone()
+                let pin = match (self.called, aliased, written) {
+                    (true, ..) => Pin::Called,
+                    (_, true, _) => Pin::Shared,
+                    (_, _, true) => Pin::Written,
+                    (false, false, false) => Pin::Declared,
+                };
+                (ty.notation.clone(), pin)
             }
         };
         let space = notation.space();
         let layout = self.pin(notation, key, shape, ty.dtype.bits())?;
-        Ok(Some((layout, space)))
+        Ok(Some((layout, space, pin)))
     }
 
     /// The layout that is pinned somewhere, its memory space left out.
@@ -381,7 +420,6 @@ impl Builder<'_> {
         values: Vec<Value>,
         n_results: usize,
         signature: Option<SignatureId>,
-        pinned: Option<LayoutId>,
     ) -> Node {
         let first_result = values.len() - n_results;
         let port = |(i, value)| Port {
@@ -393,7 +431,8 @@ impl Builder<'_> {
             kind,
             ports,
             signature,
-            pinned,
+            pinned: None,
+            pin: None,
             space: None,
         })
     }
@@ -449,13 +488,7 @@ impl Builder<'_> {
             shapes.push(shape);
         }
         let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
-        let bits: Vec<u32> = values
-            .iter()
-            .map(|&v| match self.graph.member(v) {
-                Some(member) => member.bits,
-                None => width(self.func.ty(v).as_tensor()),
-            })
-            .collect();
+        let bits: Vec<u32> = values.iter().map(|&v| self.bits(v)).collect();
         let family = decl.map_or("barrier", |d| d.family());
         let freedom = if all_tensors {
             freedom
@@ -478,7 +511,7 @@ impl Builder<'_> {
                 && data.operands.iter().all(|&v| self.is_constant(v))
                 && self.cx.registry.effect(&op_ref).is_pure());
         let id = self.signatures.intern(signature);
-        let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id), None);
+        let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id));
         for (port, &value) in data.operands.iter().enumerate() {
             self.use_port(value, node, port);
         }
@@ -491,6 +524,14 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The bits that an element of a value takes in its storage.
+    fn bits(&self, value: Value) -> u32 {
+        match self.graph.member(value) {
+            Some(member) => member.bits,
+            None => width(self.func.ty(value).as_tensor()),
+        }
     }
 
     /// Refuses an unknown size where the target pads it.
@@ -572,31 +613,11 @@ impl Builder<'_> {
         if space.is_some_and(|space| space != self.graph.groups[member.group].space) {
             return self.barrier(op);
         }
-        let op_ref = self.func.op_ref(op);
-        let dims = self.cx.registry.rearrangement(&op_ref).map_err(|error| {
-            Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
-        })?;
         // Where the sizes do not follow from each other it stays, from row-major to row-major.
-        let Some(shape) = self.graph.numbers.complete(&dims.shape, &from) else {
+        let Some(map) = self.view_of(op, &from)? else {
             return self.barrier(op);
         };
-        let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
-        let ty = self
-            .func
-            .ty(result)
-            .as_tensor()
-            .map_or(&[][..], |t| &t.dims);
-        let Some(to) = self.graph.numbers.complete(ty, &permuted) else {
-            return self.barrier(op);
-        };
-        let map = ViewMap {
-            shape: (shape != from).then_some(shape),
-            perm: (!dims.perm.iter().enumerate().all(|(i, &p)| i == p)).then_some(dims.perm),
-            result: to.clone(),
-        };
-        if map.check(&from).is_err() {
-            return self.barrier(op);
-        }
+        let to = map.result.clone();
         self.graph.shapes[result] = Arc::from(&to[..]);
         let map = self.layouts.map(&from, map);
         let maps = self.chain(&member.maps, map);
@@ -608,24 +629,49 @@ impl Builder<'_> {
                 bits,
             }));
         } else {
-            let node = self.node(
-                NodeKind::Alias(op, map),
-                vec![operand, result],
-                1,
-                None,
-                None,
-            );
-            self.use_port(operand, node, 0);
-            let (constant, folded) = {
-                let from = &self.graph.groups[member.group];
-                (from.constant, from.folded)
-            };
-            self.root(result, to, constant, node, 1);
-            if let Some(member) = &self.graph.members[result] {
-                self.graph.groups[member.group].folded = folded;
-            }
+            self.alias(op, map, member.group, to);
         }
         Ok(())
+    }
+
+    /// The map of a rearrangement from these extents; `None` where sizes do not follow from each other.
+    fn view_of(&mut self, op: Op, from: &[u64]) -> Result<Option<ViewMap>, Box<Diagnostic>> {
+        let data = &self.func.ops[op];
+        let op_ref = self.func.op_ref(op);
+        let dims = self.cx.registry.rearrangement(&op_ref).map_err(|error| {
+            Box::new(Diagnostic::error(error.code, error.message.clone()).at(data.span, "here"))
+        })?;
+        let Some(shape) = self.graph.numbers.complete(&dims.shape, from) else {
+            return Ok(None);
+        };
+        let permuted: Vec<u64> = dims.perm.iter().map(|&p| shape[p]).collect();
+        let ty = self.func.ty(data.results[0]).as_tensor();
+        let ty = ty.map_or(&[][..], |t| &t.dims);
+        let Some(to) = self.graph.numbers.complete(ty, &permuted) else {
+            return Ok(None);
+        };
+        let map = ViewMap {
+            shape: (shape != from).then_some(shape),
+            perm: (!dims.perm.iter().enumerate().all(|(i, &p)| i == p)).then_some(dims.perm),
+            result: to,
+        };
+        Ok(map.check(from).is_ok().then_some(map))
+    }
+
+    /// A rearrangement that has a root of its own for its result.
+    fn alias(&mut self, op: Op, map: MapId, group: Group, to: Vec<u64>) {
+        let data = &self.func.ops[op];
+        let (operand, result) = (data.operands[0], data.results[0]);
+        let node = self.node(NodeKind::Alias(op, map), vec![operand, result], 1, None);
+        self.use_port(operand, node, 0);
+        let (constant, folded) = {
+            let from = &self.graph.groups[group];
+            (from.constant, from.folded)
+        };
+        self.root(result, to, constant, node, 1);
+        if let Some(member) = &self.graph.members[result] {
+            self.graph.groups[member.group].folded = folded;
+        }
     }
 
     /// The maps and one more, joined with the last one where the two are one.

@@ -22,7 +22,7 @@ entity_id! {
 }
 
 /// The interner.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Layouts {
     layouts: Table<LayoutId, Layout>,
     by_hash: FastMap<u64, Vec<LayoutId>>,
@@ -41,6 +41,7 @@ pub(crate) struct Layouts {
 }
 
 /// A function with unknown sizes.
+#[derive(Clone)]
 struct Open {
     numbers: StandIns,
     target: Arc<Target>,

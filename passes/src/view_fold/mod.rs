@@ -14,7 +14,7 @@
 //! 3. The forms of an operation that compute the same value come from equality saturation
 //!    (`builtin`, `saturate`); without rules there is the default form alone.
 //! 4. Variable elimination, past its limits an integer programme, chooses one layout a group and one
-//!    form an operation, with the fewest bytes converted (`solve`, `integer`); what no choice goes
+//!    form an operation, with the fewest bytes converted (`choose`, `solve`, `integer`); what no choice goes
 //!    below is computed apart (`bound`).
 //! 5. The choice is written down (`emit`) and compared with the naive lowering on the whole
 //!    program; it is never worse.
@@ -43,6 +43,7 @@ mod accepts;
 mod bound;
 mod builtin;
 mod chain;
+mod choose;
 mod conversion;
 mod emit;
 mod explain;
@@ -55,11 +56,14 @@ mod names;
 mod notation;
 mod orders;
 mod problem;
+mod reason;
+mod reasons;
 mod remarks;
 mod report;
 mod rule;
 mod saturate;
 mod search;
+mod shared;
 mod signature;
 mod signatures;
 mod solve;
@@ -71,17 +75,19 @@ use crate::pass::{
 pub use builtin::builtin_rules;
 pub use conversion::Conversion;
 pub use explain::explain;
-use function::{Shared, fold};
+use function::fold;
 use groups::Functions;
 use layouts::Layouts;
 use optc_check::amount::amount;
 use optc_check::stats::Stats;
 use optc_ir::size::SizeTable;
 use optc_ir::{Attr, Diagnostic, Module, name_sizes};
+pub use reason::Reason;
 use remarks::remark_conversions;
 pub use report::{FoldReport, Proof};
 pub use rule::{RuleContext, SearchRule};
 use saturate::RuleSet;
+use shared::Shared;
 pub use signature::Signature;
 use signatures::Signatures;
 use std::fmt;
@@ -108,7 +114,7 @@ pub static INFO: PassInfo = PassInfo {
         OptionInfo {
             name: "explain",
             default: "false",
-            summary: "keep why each value has its form, for `--explain`",
+            summary: "keep why each value is as it is, for `--explain`",
         },
     ],
 };

@@ -52,8 +52,11 @@ pub struct FoldReport {
     pub sizes: [usize; 4],
     /// The conversions that stay, per function.
     pub conversions: Vec<(usize, Conversion)>,
-    /// Per function, bytes converted if its whole boundary were free; `None` where nothing is.
+    /// Per function, bytes converted when `--free-boundary` is given; `None` where these are not fewer, or where
+    /// nobody asked for remarks.
     pub freed: Vec<Option<u64>>,
+    /// Searches that were made for remarks alone: none where nobody asked for them.
+    pub trials: usize,
     /// The target.
     pub target: String,
     /// Where the values of the original are, for an independent check.

@@ -50,7 +50,7 @@ pub(crate) struct Mode {
 }
 
 /// Everything an e-graph knows besides its terms.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Knowledge {
     signature: Option<Arc<Signature>>,
     layouts: Layouts,
@@ -334,8 +334,11 @@ const NODES_A_PORT: usize = 256;
 const ITERATION_LIMIT: usize = 8;
 
 /// The rules that are on, and how often each fired.
+#[derive(Clone)]
 pub(crate) struct RuleSet {
     rewrites: Vec<Rewrite<Alt, Knowledge>>,
+    /// Whether all of them are on.
+    pub(crate) all: bool,
     pub(crate) constants: bool,
     pub(crate) fired: IndexMap<String, u64>,
     pub(crate) unsaturated: u64,
@@ -382,6 +385,7 @@ impl RuleSet {
         let constants = on(CONSTANT_ANY_LAYOUT.name);
         Ok(RuleSet {
             rewrites,
+            all,
             constants,
             fired: IndexMap::new(),
             unsaturated: 0,

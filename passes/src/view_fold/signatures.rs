@@ -9,7 +9,7 @@ use optc_ir::entity::EntityId;
 use std::sync::Arc;
 
 /// Interned signatures and their answered questions.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Signatures {
     known: FastSet<Arc<Signature>>,
     defaults: Vec<Vec<Option<LayoutId>>>,

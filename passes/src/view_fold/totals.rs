@@ -1,8 +1,9 @@
 //! Sums over the functions of a module, and the report that is made of them.
 
 use super::conversion::Conversion;
-use super::function::{Folded, Shared};
+use super::function::Folded;
 use super::report::{FoldReport, Proof};
+use super::shared::Shared;
 use crate::codes;
 use crate::pass::PassContext;
 use optc_check::Witness;
@@ -22,6 +23,9 @@ pub(crate) struct Totals {
     /// A function that is called, whose boundary is not laid out.
     pub(crate) kept: Option<String>,
     dropped: u64,
+    /// A cap with which some function converts fewer bytes.
+    cap: Option<usize>,
+    trials: usize,
     groups: usize,
     nodes: usize,
     conversions: Vec<(usize, Conversion)>,
@@ -49,6 +53,8 @@ impl Totals {
         self.bound = self.bound.saturating_add(folded.bound);
         self.unproven |= !folded.proven;
         self.dropped += folded.dropped;
+        self.cap = self.cap.max(folded.cap);
+        self.trials += folded.trials;
         self.groups += folded.groups;
         self.nodes += folded.nodes;
         self.conversions
@@ -88,14 +94,16 @@ impl Totals {
         )))
     }
 
-    /// Remarks on what kept the search from all candidates and forms.
+    /// Remarks on what kept the search from all candidates and forms, and from all boundaries.
     fn remark_limits(&self, shared: &Shared, moves: bool, cx: &mut PassContext) {
         if 0 < self.dropped && moves {
-            let message = format!(
-                "{} candidate layouts were left out at the cap; max-layouts={} may save bytes",
-                self.dropped,
-                shared.cap.saturating_mul(2)
+            let mut message = format!(
+                "{} candidate layouts were left out at the cap",
+                self.dropped
             );
+            if let Some(cap) = self.cap {
+                message += &format!("; max-layouts={cap} saves bytes");
+            }
             cx.remarks
                 .push(Diagnostic::remark(codes::LAYOUTS_DROPPED, message));
         }
@@ -103,6 +111,9 @@ impl Totals {
             let message = format!("{} operations were not saturated", shared.rules.unsaturated);
             cx.remarks
                 .push(Diagnostic::remark(codes::NOT_SATURATED, message));
+        }
+        if let Some(name) = self.kept.as_ref().filter(|_| moves) {
+            remark_kept(name, cx);
         }
     }
 
@@ -114,29 +125,22 @@ impl Totals {
         cx: &mut PassContext,
         folded: &Module,
     ) -> FoldReport {
+        // What nothing moves no other boundary makes better.
+        let kept = self.kept.is_some() && after.movement_bytes != 0;
         self.remark_limits(&shared, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
         let bound = self
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
             .min(after.movement_bytes);
-        // What nothing moves no other boundary makes better.
-        let kept = self.kept.as_ref().filter(|_| after.movement_bytes != 0);
-        if let Some(name) = kept {
-            remark_kept(name, cx);
-        }
-        let proof = if after.movement_bytes == bound && kept.is_none() {
-            Proof::Optimal
-        } else if self.unproven {
-            Proof::Bound
-        } else {
-            Proof::OptimalInCandidates
+        let proof = match (after.movement_bytes == bound && !kept, self.unproven) {
+            (true, _) => Proof::Optimal,
+            (false, true) => Proof::Bound,
+            (false, false) => Proof::OptimalInCandidates,
         };
+        let copied = amount(after.polynomials.copy.clone(), after.copy_bytes);
         let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
-        left.add(
-            &amount(after.polynomials.copy.clone(), after.copy_bytes),
-            &sizes,
-        );
+        left.add(&copied, &sizes);
         let bytes_after = left.at(&sizes);
         let left = left.polynomial();
         // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
@@ -165,6 +169,7 @@ impl Totals {
             ],
             conversions: self.conversions,
             freed: self.freed,
+            trials: self.trials,
             target: cx.target.name.clone(),
             witness: self.witness,
             why: self.why,

@@ -194,6 +194,10 @@ pub(crate) struct RewriteArgs {
     /// Compare diagnostics with the `expected-error` comments of the input
     #[arg(long)]
     pub(crate) verify_diagnostics: bool,
+
+    /// Whether remarks are read though they are not printed: file tests do.
+    #[arg(skip)]
+    pub(crate) explains_remarks: bool,
     /// Say what passes did and could not do
     #[arg(
         long,

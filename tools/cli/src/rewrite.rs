@@ -193,7 +193,9 @@ fn transform_all(
             Err(error) => errors.push(error),
             Ok(mut program) => {
                 inputs::set_data(&mut program, args.compile.data.as_deref())?;
-                let cx = inputs::context(compiler, &program, &args.compile)?;
+                let mut cx = inputs::context(compiler, &program, &args.compile)?;
+                cx.explain_remarks =
+                    args.remarks.is_some() || args.verify_diagnostics || args.explains_remarks;
                 let dump = Dump::new(args, args.split_input_file.then_some(number))?;
                 match transform(compiler, stages, program, cx, &dump, streams) {
                     Ok(part) => parts.push(part),

@@ -199,6 +199,7 @@ fn fold(
 ) -> Result<(Stats, PassContext), String> {
     let target = Target::builtin(target).map_err(|e| e.to_string())?;
     let mut cx = PassContext::new(registry.clone(), Arc::new(target));
+    cx.explain_remarks = true;
     cx.boundary = Boundary::default();
     let stages = PassList::builtin().parse(pipeline).map_err(|d| d.message)?;
     let mut hooks = manager::Hooks {

@@ -207,18 +207,21 @@ fn run_command(
     outcome.status = match Cli::read(&args) {
         Ok(Cli {
             command: None,
-            rewrite,
+            mut rewrite,
             ..
-        }) => match rewrite::execute(&rewrite, &mut streams) {
-            Ok(done) => {
-                parts = done.parts;
-                done.status.code()
+        }) => {
+            rewrite.explains_remarks = true;
+            match rewrite::execute(&rewrite, &mut streams) {
+                Ok(done) => {
+                    parts = done.parts;
+                    done.status.code()
+                }
+                Err(failure) => {
+                    streams.error_text(&failure.text);
+                    failure.status.code()
+                }
             }
-            Err(failure) => {
-                streams.error_text(&failure.text);
-                failure.status.code()
-            }
-        },
+        }
         Ok(Cli {
             command: Some(crate::args::Command::Test(_)),
             ..

@@ -1,0 +1,278 @@
+//! The choice of one layout a group and one form an operation, as a problem of costs.
+
+use super::groups::{Group, Node};
+use super::maps::FastMap;
+use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
+use super::search::{Modes, Need, NodeMode, Search};
+use super::solve::{Solution, solve};
+use optc_ir::entity::{EntityId, SideTable};
+use std::rc::Rc;
+
+/// One state of a group: the layout it is produced in, and further copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupState {
+    pub(crate) produced: usize,
+    pub(crate) extras: u64,
+}
+
+/// The chosen layouts.
+pub(crate) struct Choice {
+    pub(crate) groups: SideTable<Group, GroupState>,
+    pub(crate) modes: SideTable<Node, Rc<NodeMode>>,
+    pub(crate) cost: Cost,
+    pub(crate) proven: bool,
+}
+
+/// Candidates of a group up to which pairs of further copies are states of it.
+const PAIR_LIMIT: usize = 6;
+
+impl Search<'_> {
+    /// The states a group may be in.
+    fn group_states(
+        &self,
+        group: Group,
+        modes: &SideTable<Node, Modes>,
+        with_extras: bool,
+    ) -> Vec<GroupState> {
+        let data = &self.graph.groups[group];
+        let n = self.candidates[group].len();
+        let masks = |(node, port): &(Node, usize)| {
+            modes[*node]
+                .iter()
+                .fold(0u64, |m, mode| m | mode.needs[*port].mask)
+        };
+        let produced = data.producer.as_ref().map_or(0, masks);
+        let wanted = data.uses.iter().map(masks).fold(0u64, |a, b| a | b);
+        let readers = data.uses.len();
+        let mut states = Vec::new();
+        let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
+        for p in in_mask(produced) {
+            states.push(GroupState {
+                produced: p,
+                extras: 0,
+            });
+            if readers < 2 || !with_extras {
+                continue;
+            }
+            let others = wanted & !(1u64 << p);
+            for e in in_mask(others) {
+                states.push(GroupState {
+                    produced: p,
+                    extras: 1u64 << e,
+                });
+                if readers < 4 || PAIR_LIMIT < n {
+                    continue;
+                }
+                for f in in_mask(others).filter(|&f| e < f) {
+                    states.push(GroupState {
+                        produced: p,
+                        extras: (1u64 << e) | (1u64 << f),
+                    });
+                }
+            }
+        }
+        states
+    }
+
+    fn convert_bytes(&self, group: Group, from: usize, to: usize) -> u64 {
+        let c = &self.candidates[group];
+        let bytes = |i: usize| self.layouts.bytes(c[i]);
+        if from == to {
+            0
+        } else {
+            bytes(from).saturating_add(bytes(to))
+        }
+    }
+
+    /// Bytes of giving a port what it needs when its group is in a state.
+    fn port_bytes(&self, group: Group, state: GroupState, need: &Need) -> u64 {
+        let available = (1u64 << state.produced) | state.extras;
+        if need.constant.is_some() || need.mask & available != 0 {
+            return 0;
+        }
+        match need.direct {
+            Some(layout) => {
+                let from = self.layouts.bytes(self.candidates[group][state.produced]);
+                from.saturating_add(self.layouts.bytes(layout))
+            }
+            None => (0..self.candidates[group].len())
+                .filter(|i| need.mask & (1u64 << i) != 0)
+                .map(|i| self.convert_bytes(group, state.produced, i))
+                .min()
+                .unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The cheapest choice, or `None` when some operation has no form at all.
+    pub(crate) fn choose(&mut self) -> Option<Choice> {
+        let graph = self.graph;
+        let mut modes: SideTable<Node, Modes> = SideTable::new(Rc::new([]));
+        for node in graph.nodes.ids() {
+            modes[node] = self.node_modes(node);
+            if modes[node].is_empty() && !graph.nodes[node].ports.is_empty() {
+                tracing::debug!(%node, kind = ?graph.nodes[node].kind, "no form");
+                return None;
+            }
+        }
+        // Without further copies the domains are small; a choice that moves nothing needs none.
+        let plain = self.choose_among(&modes, false)?;
+        if movement(plain.cost) == 0 && plain.proven {
+            return Some(plain);
+        }
+        let shared = self.choose_among(&modes, true)?;
+        let better = shared.cost <= plain.cost;
+        Some(if better { shared } else { plain })
+    }
+
+    fn choose_among(&self, modes: &SideTable<Node, Modes>, with_extras: bool) -> Option<Choice> {
+        let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
+        for (group, data) in self.graph.groups.iter() {
+            states[group] = if data.constant {
+                vec![GroupState {
+                    produced: 0,
+                    extras: 0,
+                }]
+            } else {
+                self.group_states(group, modes, with_extras)
+            };
+            if states[group].is_empty() {
+                tracing::debug!(%group, "no state");
+                return None;
+            }
+        }
+        let problem = self.problem(modes, &states);
+        let solution = solve(&problem);
+        tracing::debug!(
+            variables = problem.domains.len(),
+            factors = problem.factors.len(),
+            bytes = movement(solution.cost),
+            proven = solution.proven,
+            "solved"
+        );
+        (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))
+    }
+
+    fn problem(
+        &self,
+        modes: &SideTable<Node, Modes>,
+        states: &SideTable<Group, Vec<GroupState>>,
+    ) -> Problem {
+        let graph = self.graph;
+        let n_groups = graph.groups.len();
+        let mut problem = Problem::default();
+        problem
+            .domains
+            .extend(graph.groups.ids().map(|g| states[g].len()));
+        problem
+            .domains
+            .extend(graph.nodes.ids().map(|n| modes[n].len().max(1)));
+        for group in graph.groups.ids() {
+            let table = states[group]
+                .iter()
+                .map(|&s| self.state_cost(group, s))
+                .collect();
+            problem.add(vec![group.index()], table);
+        }
+        for (node, data) in graph.nodes.iter() {
+            let var = n_groups + node.index();
+            let table: Vec<Cost> = modes[node].iter().map(|m| cost(0, m.tie)).collect();
+            problem.add(vec![var], table);
+            let mut by_group: FastMap<Group, Vec<usize>> = FastMap::default();
+            for (port, p) in data.ports.iter().enumerate() {
+                if let Some(member) = graph.member(p.value)
+                    && !graph.groups[member.group].constant
+                {
+                    by_group.entry(member.group).or_default().push(port);
+                }
+            }
+            for (group, ports) in by_group {
+                let mut table = Vec::with_capacity(states[group].len() * modes[node].len());
+                for &state in &states[group] {
+                    for mode in modes[node].iter() {
+                        table.push(self.pair_cost(node, group, &ports, state, mode));
+                    }
+                }
+                problem.add(vec![group.index(), var], table);
+            }
+        }
+        problem
+    }
+
+    fn state_cost(&self, group: Group, state: GroupState) -> Cost {
+        if self.graph.groups[group].constant {
+            return 0;
+        }
+        let extras = (0..self.candidates[group].len()).filter(|i| state.extras & (1u64 << i) != 0);
+        let bytes = extras
+            .map(|i| self.convert_bytes(group, state.produced, i))
+            .fold(0, u64::saturating_add);
+        let default = cost(0, u64::from(state.produced != 0));
+        self.price(group, bytes).saturating_add(default)
+    }
+
+    /// What bytes of a group cost: movement, or where it is known at compile time a tie breaker.
+    fn price(&self, group: Group, bytes: u64) -> Cost {
+        if self.graph.groups[group].is_known() {
+            cost(0, bytes)
+        } else {
+            cost(bytes, 0)
+        }
+    }
+
+    fn pair_cost(
+        &self,
+        node: Node,
+        group: Group,
+        ports: &[usize],
+        state: GroupState,
+        mode: &NodeMode,
+    ) -> Cost {
+        let mut bytes = 0u64;
+        for &port in ports {
+            let need = &mode.needs[port];
+            if self.graph.nodes[node].ports[port].is_result {
+                if need.mask & (1u64 << state.produced) == 0 {
+                    return INFEASIBLE;
+                }
+            } else {
+                bytes = bytes.saturating_add(self.port_bytes(group, state, need));
+            }
+        }
+        if bytes == u64::MAX {
+            INFEASIBLE
+        } else {
+            self.price(group, bytes)
+        }
+    }
+
+    fn read(
+        &self,
+        solution: &Solution,
+        modes: &SideTable<Node, Modes>,
+        states: &SideTable<Group, Vec<GroupState>>,
+    ) -> Choice {
+        let n_groups = self.graph.groups.len();
+        let mut groups = SideTable::new(GroupState {
+            produced: 0,
+            extras: 0,
+        });
+        for group in self.graph.groups.ids() {
+            groups[group] = states[group][solution.states[group.index()]];
+        }
+        let mut chosen = SideTable::new(Rc::new(NodeMode {
+            needs: Vec::new(),
+            tie: 0,
+        }));
+        for node in self.graph.nodes.ids() {
+            if let Some(mode) = modes[node].get(solution.states[n_groups + node.index()]) {
+                chosen[node] = mode.clone();
+            }
+        }
+        Choice {
+            groups,
+            modes: chosen,
+            cost: solution.cost,
+            proven: solution.proven,
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Finds out why conversions stay, by trying what may remove them.
+//!
+//! A conversion whose order comes from a pinned port may go when the port is free, and may as well only move
+//! elsewhere. So each remedy is searched for as the program itself was; it is named where the conversion goes and
+//! the function converts fewer bytes. That is done where somebody reads the remarks, and in tables of its own, so
+//! that the figures of a run are the same; else a remark names the ports and operations alone.
+
+use super::chain::Chains;
+use super::choose::Choice;
+use super::conversion::Conversion;
+use super::groups::{Graph, Node, NodeKind, Pin};
+use super::maps::{FastMap, FastSet};
+use super::names::reader_name;
+use super::reason::Reason;
+use super::search::MASK_BITS;
+use super::shared::Shared;
+use crate::pass::PassContext;
+use optc_ir::{FreedomClass, Func, Value};
+
+/// Programs that are searched to explain the conversions of one function; what more there is to try is left out.
+const TRIALS: usize = 11;
+/// Programs that are searched however large the function is: a free boundary and two caps.
+const LEAST_TRIALS: usize = 3;
+/// Nodes that more of these programs may have together.
+const TRIAL_NODES: usize = 1 << 16;
+
+/// What may remove a conversion.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Remedy {
+    /// The ports of these keys are free.
+    Free(Vec<String>),
+    /// The whole boundary is.
+    FreeAll,
+    /// A group may have so many candidates.
+    Cap(usize),
+}
+
+/// What a program converts.
+struct Effect {
+    bytes: u64,
+    /// The values that are converted.
+    of: FastSet<Value>,
+}
+
+impl Effect {
+    fn new(conversions: &[Conversion]) -> Effect {
+        let moved = conversions.iter().filter(|c| !c.constant);
+        Effect {
+            bytes: moved.clone().fold(0, |n, c| n.saturating_add(c.bytes)),
+            of: moved.map(|c| c.of).collect(),
+        }
+    }
+}
+
+/// The conversions of one function, and what was tried against them.
+pub(crate) struct Reasons<'a> {
+    func: &'a Func,
+    graph: &'a Graph,
+    cx: &'a PassContext,
+    shared: &'a Shared,
+    /// The tables of the trials, once there is one.
+    tables: Option<Box<Shared>>,
+    /// Whether options may name the ports of this function.
+    pub(crate) is_entry: bool,
+    /// Whether the search has proved its choice.
+    pub(crate) proven: bool,
+    /// What the function converts as it is.
+    now: Effect,
+    tried: FastMap<Remedy, Option<Effect>>,
+    /// Trials that may still be made.
+    left: usize,
+}
+
+impl<'a> Reasons<'a> {
+    pub(crate) fn new(
+        func: &'a Func,
+        graph: &'a Graph,
+        cx: &'a PassContext,
+        shared: &'a Shared,
+        conversions: &[Conversion],
+    ) -> Reasons<'a> {
+        Reasons {
+            func,
+            graph,
+            cx,
+            shared,
+            tables: None,
+            is_entry: true,
+            proven: true,
+            now: Effect::new(conversions),
+            tried: FastMap::default(),
+            left: if cx.explain_remarks {
+                (TRIAL_NODES / graph.nodes.len().max(1)).clamp(LEAST_TRIALS, TRIALS)
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Says of each conversion what fixes the two orders, and why it stays.
+    pub(crate) fn explain(&mut self, conversions: &mut [Conversion], choice: &Choice) {
+        if self.now.of.is_empty() {
+            return;
+        }
+        if self.has_declared() {
+            self.attempt(Remedy::FreeAll);
+        }
+        let mut sides = Vec::with_capacity(conversions.len());
+        let chains = Chains::new(self.func, self.graph, &self.shared.signatures, choice);
+        for conversion in conversions.iter_mut().filter(|c| !c.constant) {
+            let anchors = chains.of(conversion);
+            sides.push((anchors, self.ports(conversion, &chains, anchors)));
+        }
+        let moved = conversions.iter_mut().filter(|c| !c.constant);
+        for (conversion, (anchors, ports)) in moved.zip(sides) {
+            conversion.reason = self.reason(conversion.of, anchors, &ports);
+        }
+    }
+
+    /// Programs that were searched.
+    pub(crate) fn trials(&self) -> usize {
+        self.tried.len()
+    }
+
+    /// Whether an option can free any port.
+    fn has_declared(&self) -> bool {
+        let mut nodes = self.graph.nodes.iter();
+        nodes.any(|(_, n)| n.pin == Some(Pin::Declared))
+    }
+
+    /// Tries more candidates a group than the cap lets in.
+    pub(crate) fn try_larger_caps(&mut self) {
+        for cap in [self.shared.cap.saturating_mul(2).min(MASK_BITS), MASK_BITS] {
+            if self.shared.cap < cap && self.cap().is_none() {
+                self.attempt(Remedy::Cap(cap));
+            }
+        }
+    }
+
+    /// A cap with which the function converts fewer bytes.
+    pub(crate) fn cap(&self) -> Option<usize> {
+        self.tried.iter().find_map(|(remedy, effect)| match remedy {
+            Remedy::Cap(cap) if effect.as_ref()?.bytes < self.now.bytes => Some(*cap),
+            Remedy::Cap(_) | Remedy::Free(_) | Remedy::FreeAll => None,
+        })
+    }
+
+    /// Bytes that the function converts when its boundary is free, where these are fewer.
+    pub(crate) fn freed(&self) -> Option<u64> {
+        let freed = self.tried.get(&Remedy::FreeAll)?.as_ref()?;
+        (freed.bytes < self.now.bytes).then_some(freed.bytes)
+    }
+
+    fn reason(
+        &mut self,
+        of: Value,
+        anchors: [Option<Node>; 2],
+        ports: &[(Node, Pin)],
+    ) -> Option<Reason> {
+        let declared = ports.iter().filter(|(_, pin)| *pin == Pin::Declared);
+        let declared: Vec<Node> = declared.map(|(port, _)| *port).collect();
+        let mut options = self.options(of, &declared);
+        if options.is_empty() && self.helps(&Remedy::FreeAll, of) {
+            if declared.is_empty() {
+                return Some(Reason::Boundary);
+            }
+            options.push("`--free-boundary`".to_owned());
+        }
+        if !options.is_empty() {
+            let ports = declared.iter().map(|&port| self.port_words(port)).collect();
+            return Some(Reason::Pinned { ports, options });
+        }
+        if let Some(&(port, pin)) = ports.iter().find(|(_, pin)| *pin != Pin::Declared) {
+            let (port, keeper) = (self.port_words(port), self.keeper(pin));
+            return Some(Reason::Kept { port, keeper });
+        }
+        // Where the boundary was not tried the ports that fix the orders are named, and nothing is said of operations.
+        if self.has_declared() && !self.tried.contains_key(&Remedy::FreeAll) {
+            let ports: Vec<String> = declared.iter().map(|&port| self.port_words(port)).collect();
+            let options = Vec::new();
+            return (!ports.is_empty()).then_some(Reason::Pinned { ports, options });
+        }
+        if let Some(bytes) = self.elsewhere(of) {
+            let ports = declared.iter().map(|&port| self.port_words(port)).collect();
+            let now = self.now.bytes;
+            return Some(Reason::Size { ports, bytes, now });
+        }
+        let reason = match self.cap() {
+            Some(max_layouts) if self.helps(&Remedy::Cap(max_layouts), of) => {
+                Reason::Cap { max_layouts }
+            }
+            _ => Reason::Operations(self.operations(anchors)),
+        };
+        Some(reason)
+    }
+
+    /// The fewest bytes that the function converts without the conversions of a value when ports are free, where that
+    /// is as many bytes as now or more.
+    fn elsewhere(&self, of: Value) -> Option<u64> {
+        let freed = self.tried.iter().filter(|(remedy, _)| match remedy {
+            Remedy::Free(_) | Remedy::FreeAll => true,
+            Remedy::Cap(_) => false,
+        });
+        let effects = freed.filter_map(|(_, effect)| effect.as_ref());
+        let least = effects.filter(|e| !e.of.contains(&of)).map(|e| e.bytes);
+        least.min().filter(|&bytes| self.now.bytes <= bytes)
+    }
+
+    /// The pinned ports that fix one of the two orders.
+    fn ports(
+        &self,
+        conversion: &Conversion,
+        chains: &Chains<'_>,
+        anchors: [Option<Node>; 2],
+    ) -> Vec<(Node, Pin)> {
+        let to_boundary = conversion.readers.contains(&None);
+        let results = chains.unmet_results(conversion.of).filter(|_| to_boundary);
+        let mut ports: Vec<(Node, Pin)> = Vec::new();
+        for node in anchors.into_iter().flatten().chain(results) {
+            if let Some(pin) = self.graph.nodes[node].pin
+                && !ports.contains(&(node, pin))
+            {
+                ports.push((node, pin));
+            }
+        }
+        ports
+    }
+
+    /// The options that free some of these ports and remove the conversion: each that frees one, else the one that
+    /// frees all.
+    fn options(&mut self, of: Value, ports: &[Node]) -> Vec<String> {
+        let keys: Vec<String> = ports.iter().map(|&port| self.key(port)).collect();
+        if !self.is_entry || !keys.iter().all(|key| can_be_named(key)) {
+            return Vec::new();
+        }
+        let mut options = Vec::new();
+        for key in &keys {
+            let one = vec![key.clone()];
+            if self.tries_and_helps(Remedy::Free(one.clone()), of) {
+                options.push(self.option(&one));
+            }
+        }
+        if options.is_empty()
+            && 1 < keys.len()
+            && self.tries_and_helps(Remedy::Free(keys.clone()), of)
+        {
+            options.push(self.option(&keys));
+        }
+        options
+    }
+
+    /// The option that frees these ports besides those that are free already.
+    fn option(&self, keys: &[String]) -> String {
+        let all: Vec<&str> = self
+            .cx
+            .boundary
+            .free
+            .iter()
+            .chain(keys)
+            .map(String::as_str)
+            .collect();
+        let all = all.join(",");
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:/+@%".contains(c);
+        match all.chars().all(plain) {
+            true => format!("`--free-boundary={all}`"),
+            false => format!("`--free-boundary='{all}'`"),
+        }
+    }
+
+    fn tries_and_helps(&mut self, remedy: Remedy, of: Value) -> bool {
+        if !self.tried.contains_key(&remedy) {
+            self.attempt(remedy.clone());
+        }
+        self.helps(&remedy, of)
+    }
+
+    /// Whether a remedy that was tried removes the conversions of a value and saves bytes.
+    fn helps(&self, remedy: &Remedy, of: Value) -> bool {
+        let effect = self.tried.get(remedy).and_then(Option::as_ref);
+        effect.is_some_and(|e| e.bytes < self.now.bytes && !e.of.contains(&of))
+    }
+
+    /// Searches the function with a remedy, within the limit of trials.
+    fn attempt(&mut self, remedy: Remedy) {
+        let Some(left) = self.left.checked_sub(1) else {
+            return;
+        };
+        self.left = left;
+        let mut graph = self.graph.clone();
+        let mut cap = self.shared.cap;
+        match &remedy {
+            Remedy::Free(keys) => self.free(&mut graph, |key| keys.iter().any(|k| k == key)),
+            Remedy::FreeAll => self.free(&mut graph, |_| true),
+            Remedy::Cap(larger) => cap = *larger,
+        }
+        let effect = self.converted(&graph, cap);
+        self.tried.insert(remedy, effect);
+    }
+
+    fn converted(&mut self, graph: &Graph, cap: usize) -> Option<Effect> {
+        let shared = self.shared;
+        let tables = self.tables.get_or_insert_with(|| Box::new(shared.clone()));
+        tables.cap = cap;
+        let mut search = tables.search(graph);
+        let choice = search.choose()?;
+        let candidates = search.take_candidates();
+        let emitted = tables.emit(self.func, graph, self.cx, &candidates, &choice, false);
+        Some(Effect::new(&emitted.conversions))
+    }
+
+    /// Frees the ports of some keys that an option can free.
+    fn free(&self, graph: &mut Graph, is_meant: impl Fn(&str) -> bool) {
+        for node in self.graph.nodes.ids() {
+            let data = &mut graph.nodes[node];
+            if data.pin == Some(Pin::Declared) && is_meant(&self.key(node)) {
+                (data.pinned, data.pin, data.space) = (None, None, None);
+            }
+        }
+    }
+
+    /// What options call a port.
+    fn key(&self, port: Node) -> String {
+        match self.graph.nodes[port].kind {
+            NodeKind::Arg(i) => self.func.arg_key(i),
+            NodeKind::Return(i) => self.func.result_key(i),
+            NodeKind::Op(_) | NodeKind::Alias(..) => String::new(),
+        }
+    }
+
+    fn port_words(&self, port: Node) -> String {
+        match self.graph.nodes[port].kind {
+            NodeKind::Return(i) => format!("result {i}"),
+            NodeKind::Arg(i) => match &self.func.values[self.func.args[i]].name {
+                Some(name) => format!("argument %{name}"),
+                None => format!("argument {i}"),
+            },
+            NodeKind::Op(_) | NodeKind::Alias(..) => String::new(),
+        }
+    }
+
+    fn keeper(&self, pin: Pin) -> String {
+        match pin {
+            Pin::Declared => "the function declares it".to_owned(),
+            Pin::Called => format!(
+                "@{} is called, and is passed what it declares",
+                self.func.name
+            ),
+            Pin::Shared => "it shares its memory (`hbir.alias`)".to_owned(),
+            Pin::Option => "`--pin` gives it".to_owned(),
+            Pin::Written => "the file gives it".to_owned(),
+        }
+    }
+
+    /// What the operations take that fix the two orders.
+    fn operations(&self, anchors: [Option<Node>; 2]) -> String {
+        let mut fixed: Vec<String> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        for node in anchors.into_iter().flatten() {
+            let NodeKind::Op(op) = self.graph.nodes[node].kind else {
+                continue;
+            };
+            let name = reader_name(self.func, Some(op));
+            let text = self.takes(node, &name);
+            fixed.extend(text.filter(|text| !fixed.contains(text)));
+            names.push(name);
+        }
+        if !fixed.is_empty() {
+            return fixed.join("; ");
+        }
+        let all_rules = self.shared.rules.all;
+        let with = if all_rules {
+            ""
+        } else {
+            " by the rules that are on"
+        };
+        let searched = if self.proven {
+            ""
+        } else {
+            "as far as was searched, "
+        };
+        let target = &self.cx.target.name;
+        match &names[..] {
+            [a, b] => format!(
+                "{searched}{a} and {b} take no common order on `{target}`{with} that converts fewer bytes"
+            ),
+            _ => format!("{searched}no layouts on `{target}`{with} convert fewer bytes"),
+        }
+    }
+
+    /// The one order that an operation takes on any target, if it is one of those.
+    fn takes(&self, node: Node, name: &str) -> Option<String> {
+        let NodeKind::Op(op) = self.graph.nodes[node].kind else {
+            return None;
+        };
+        let signature = self
+            .shared
+            .signatures
+            .get(self.graph.nodes[node].signature?);
+        if let Some(callee) = self.func.callee(op) {
+            return Some(format!("{name} takes the layouts that @{callee} declares"));
+        }
+        if !signature.declared.is_empty() {
+            return Some(format!("{name} keeps the layouts that it is written with"));
+        }
+        if signature.freedom.class != FreedomClass::Barrier {
+            return None;
+        }
+        let rearranges = self
+            .cx
+            .registry
+            .rearrangement(&self.func.op_ref(op))
+            .is_ok();
+        let data = &self.func.ops[op];
+        let mut types = data
+            .operands
+            .iter()
+            .chain(&data.results)
+            .map(|&v| self.func.ty(v));
+        let open = types.any(|ty| ty.as_tensor().is_some_and(|ty| ty.shape().is_none()));
+        Some(match rearranges && open {
+            true => format!(
+                "{name} has sizes that do not follow from each other: it takes row-major order"
+            ),
+            false => format!("{name} takes row-major order on any target"),
+        })
+    }
+}
+
+/// Whether a list in an option can hold a key.
+fn can_be_named(key: &str) -> bool {
+    !key.is_empty() && !key.starts_with('%') && key.trim() == key && !key.contains([',', '\'', '`'])
+}

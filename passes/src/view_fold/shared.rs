@@ -1,0 +1,64 @@
+//! What the functions of a module share while they are folded.
+
+use super::choose::Choice;
+use super::emit::{Emitted, Emitter};
+use super::groups::{Graph, Group};
+use super::layouts::{LayoutId, Layouts};
+use super::saturate::RuleSet;
+use super::search::Search;
+use super::signatures::Signatures;
+use crate::pass::PassContext;
+use optc_ir::Func;
+use optc_ir::entity::SideTable;
+use optc_ir::size::SizeTable;
+
+/// Layouts, signatures and rules, with the options of the run.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) layouts: Layouts,
+    pub(crate) signatures: Signatures,
+    pub(crate) rules: RuleSet,
+    /// Candidate layouts that a group may have.
+    pub(crate) cap: usize,
+    /// Whether the reasons for each value's form are kept.
+    pub(crate) explain: bool,
+}
+
+impl Shared {
+    /// A search that has its candidates.
+    pub(crate) fn search<'a>(&'a mut self, graph: &'a Graph) -> Search<'a> {
+        let mut search = Search::new(
+            graph,
+            &mut self.layouts,
+            &mut self.signatures,
+            &mut self.rules,
+            self.cap,
+        );
+        search.demand();
+        search
+    }
+
+    /// The program that a choice stands for.
+    pub(crate) fn emit(
+        &mut self,
+        func: &Func,
+        graph: &Graph,
+        cx: &PassContext,
+        candidates: &SideTable<Group, Vec<LayoutId>>,
+        choice: &Choice,
+        explain: bool,
+    ) -> Emitted {
+        Emitter {
+            old: func,
+            graph,
+            layouts: &mut self.layouts,
+            candidates,
+            choice,
+            registry: &cx.registry,
+            target: &cx.target,
+            explain,
+            sizes: &SizeTable::new(&cx.bindings),
+        }
+        .run()
+    }
+}
