@@ -66,4 +66,14 @@ ROOT c = f32[64] constant({...})
         "optc --pass= --emit=pallas in.ir",
         "docs/pallas.md lists what is written; give the sizes that are not known",
     );
+    PALLAS_TARGET = Code::command(
+        "pallas-target",
+        "kernels are asked for at a target whose compiler does not take what is written",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>"#,
+        )],
+        "optc --target=triton --emit=pallas in.ir",
+        "write kernels for `tpu`, or `cpu` for interpret mode: kernels for graphics processors are not written yet",
+    );
 }

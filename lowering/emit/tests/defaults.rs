@@ -3,6 +3,7 @@
 
 use optc_emit::{hlo, pallas};
 use optc_ir::{Diagnostic, Module, Op, OpDecl, Registry, text};
+use optc_target::Target;
 
 struct Emitter {
     name: &'static str,
@@ -11,10 +12,15 @@ struct Emitter {
     refused: &'static [&'static str],
 }
 
+fn kernels(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
+    let target = Target::builtin("tpu").expect("a built-in target");
+    pallas::emit(module, registry, &target)
+}
+
 const EMITTERS: &[Emitter] = &[
     Emitter {
         name: "pallas",
-        emit: pallas::emit,
+        emit: kernels,
         refused: &[
             "hbir.grid_sample",
             "hbir.max_pool_indices",

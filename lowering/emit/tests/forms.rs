@@ -7,6 +7,7 @@ use ops_support::{cases, type_of};
 use optc_emit::{hlo, pallas};
 use optc_ir::text::{parse, print_attr, print_type};
 use optc_ir::{Module, Registry, Tensor};
+use optc_target::Target;
 use std::collections::BTreeMap;
 
 /// The reference cases as programs, by operation.
@@ -43,7 +44,8 @@ fn hlo_writes(module: &Module, _: &Registry) -> bool {
 }
 
 fn pallas_writes(module: &Module, registry: &Registry) -> bool {
-    pallas::emit(module, registry).is_ok()
+    let target = Target::builtin("tpu").expect("a built-in target");
+    pallas::emit(module, registry, &target).is_ok()
 }
 
 /// An operation is listed exactly if one of its reference cases is written.

@@ -129,6 +129,7 @@ pub(crate) struct Graph {
 /// The functions of a module, as calls see them.
 pub(crate) struct Functions<'m> {
     by_name: FastMap<&'m str, &'m Func>,
+    first: Option<&'m Func>,
     /// What calls name, or operations that keep a computation: their boundaries stay as declared.
     called: FastSet<&'m str>,
 }
@@ -137,6 +138,7 @@ impl<'m> Functions<'m> {
     pub(crate) fn new(module: &'m Module) -> Self {
         let mut functions = Functions {
             by_name: FastMap::default(),
+            first: module.funcs.first(),
             called: FastSet::default(),
         };
         for func in &module.funcs {
@@ -150,8 +152,8 @@ impl<'m> Functions<'m> {
 
     /// Whether it is the function that a program's user sees: `main`, or else the first.
     pub(crate) fn is_entry(&self, func: &Func) -> bool {
-        let entry = self.by_name.get("main").or(self.by_name.values().next());
-        entry.is_some_and(|entry| std::ptr::eq(*entry, func))
+        let entry = self.by_name.get("main").copied().or(self.first);
+        entry.is_some_and(|entry| std::ptr::eq(entry, func))
     }
 
     fn is_called(&self, name: &str) -> bool {

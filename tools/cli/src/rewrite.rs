@@ -469,7 +469,8 @@ fn emitted(
         Emit::Pallas => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let text = optc::pallas::emit(&part.after.module, &registry(part));
+                let target = &part.cx.target;
+                let text = optc::pallas::emit(&part.after.module, &registry(part), target);
                 texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
             }
             texts.join("\n\n# -----\n")

@@ -41,6 +41,7 @@ use optc_ir::{
     Value,
 };
 use optc_ops::{CallOp, Constant, MlirCall, Symbol};
+use optc_target::{Blocks, Target};
 use optc_tile::{Schedule, Unit};
 use rearrange::rearrangement;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,9 +52,28 @@ use words::{Names, dtype, element, quoted, tuple};
 /// The module as Python; `main`, or the first function, becomes `main`.
 ///
 /// # Errors
-/// No function, or an operation that has no form in `jnp`.
-pub fn emit(module: &Module, registry: &Registry) -> Result<String, Box<Diagnostic>> {
+/// No function, an operation that has no form in `jnp`, or a target whose kernels another backend than that
+/// of a TPU compiles: a kernel states parameters of a TPU, its scratch memory and the order of its grid.
+pub fn emit(
+    module: &Module,
+    registry: &Registry,
+    target: &Target,
+) -> Result<String, Box<Diagnostic>> {
     let entry = entry(module)?;
+    if let Some(backend @ (Blocks::Triton | Blocks::MosaicGpu)) = target.blocks {
+        let backend = match backend {
+            Blocks::Triton => "Triton",
+            Blocks::MosaicGpu | Blocks::Tpu => "Mosaic GPU",
+        };
+        let message = format!(
+            "kernels for `{}` are compiled by {backend}, found kernels with parameters of a TPU (scratch memory, the order of a grid), which it does not take",
+            target.name
+        );
+        let diag = Diagnostic::error(codes::PALLAS_TARGET, message);
+        return Err(Box::new(diag.note(
+            "write them for `--target=tpu` or `--target=cpu`, where they run in interpret mode",
+        )));
+    }
     let mut names = Names::default();
     names.fresh("main");
     let functions: BTreeMap<&str, String> = module
