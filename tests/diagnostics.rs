@@ -46,7 +46,7 @@ fn read(language: Language, program: &str) -> Vec<&'static str> {
             .unwrap_or_default(),
         Language::Hlo => optc_hlo::import(program).map_or_else(|diags| diags, |i| i.diags),
     };
-    diags.iter().map(|d| d.code).collect()
+    diags.iter().map(|d| d.code.as_str()).collect()
 }
 
 #[test]

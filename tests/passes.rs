@@ -262,7 +262,7 @@ fn candidates_that_are_dropped_are_told() {
             .cx
             .remarks
             .iter()
-            .map(|d| d.code)
+            .map(|d| d.code.as_str())
             .collect()
     };
     assert!(remarks("view-fold{max-layouts=1}").contains(&"layouts-dropped"));
@@ -356,7 +356,7 @@ fn check(change: impl Fn(&str) -> String, claim: impl Fn(&mut Certificate)) -> V
     let registry = optc_ops::registry();
     match optc_check::check(&original, &changed, &certificate, &registry, &target) {
         Ok(()) => Vec::new(),
-        Err(diags) => diags.iter().map(|d| d.code).collect(),
+        Err(diags) => diags.iter().map(|d| d.code.as_str()).collect(),
     }
 }
 
@@ -455,7 +455,7 @@ fn only_rearrangements_are_views() {
             optc_ops::registry()
                 .rearrangement(&func.op_ref(op))
                 .err()
-                .map(|e| e.code)
+                .map(|e| e.code.as_str())
         })
         .collect();
     assert_eq!(codes, [None, Some("not-a-rearrangement"), None]);

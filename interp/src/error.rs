@@ -4,7 +4,7 @@ use crate::codes;
 use crate::data::DataError;
 use crate::naive::IndexError;
 use crate::tiled::TileFault;
-use optc_ir::{Diagnostic, EvalError, Loc, OpError, Span};
+use optc_ir::{CodeName, Diagnostic, EvalError, Loc, OpError, Span};
 use thiserror::Error;
 
 /// Why a function cannot be run on these inputs.
@@ -68,12 +68,12 @@ pub enum RunError {
 impl RunError {
     /// A stable kebab-case name.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> CodeName {
         match self {
-            RunError::NoFunction { .. } => codes::FUNCTION_MISSING.name,
+            RunError::NoFunction { .. } => codes::FUNCTION_MISSING.into(),
             RunError::Input(e) => e.code(),
-            RunError::Steps { .. } => codes::RUN_STEPS.name,
-            RunError::Depth { .. } => codes::RUN_CALL.name,
+            RunError::Steps { .. } => codes::RUN_STEPS.into(),
+            RunError::Depth { .. } => codes::RUN_CALL.into(),
             RunError::Op { source, .. } | RunError::Boundary { source, .. } => source.code(),
         }
     }
@@ -195,16 +195,16 @@ pub enum InputError {
 impl InputError {
     /// A stable kebab-case name.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> CodeName {
         match self {
-            InputError::Missing { .. } => codes::INPUT_MISSING.name,
-            InputError::Extra { .. } => codes::INPUT_EXTRA.name,
-            InputError::DType { .. } => codes::INPUT_DTYPE.name,
-            InputError::Shape { .. } => codes::INPUT_SHAPE.name,
-            InputError::Symbol { .. } => codes::INPUT_SYMBOL.name,
-            InputError::Malformed { .. } => codes::INPUT_MALFORMED.name,
-            InputError::NotTensor { .. } => codes::INPUT_KIND.name,
-            InputError::TooLarge { .. } => codes::TENSOR_TOO_LARGE.name,
+            InputError::Missing { .. } => codes::INPUT_MISSING.into(),
+            InputError::Extra { .. } => codes::INPUT_EXTRA.into(),
+            InputError::DType { .. } => codes::INPUT_DTYPE.into(),
+            InputError::Shape { .. } => codes::INPUT_SHAPE.into(),
+            InputError::Symbol { .. } => codes::INPUT_SYMBOL.into(),
+            InputError::Malformed { .. } => codes::INPUT_MALFORMED.into(),
+            InputError::NotTensor { .. } => codes::INPUT_KIND.into(),
+            InputError::TooLarge { .. } => codes::TENSOR_TOO_LARGE.into(),
         }
     }
 }
@@ -341,25 +341,25 @@ pub enum OpFailure {
 impl OpFailure {
     /// A stable kebab-case name.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> CodeName {
         match self {
-            OpFailure::Unknown => codes::RUN_UNKNOWN_OP.name,
+            OpFailure::Unknown => codes::RUN_UNKNOWN_OP.into(),
             OpFailure::Invalid(e) => e.code,
-            OpFailure::Eval(_) | OpFailure::Inner(_) => codes::RUN_FAILED.name,
+            OpFailure::Eval(_) | OpFailure::Inner(_) => codes::RUN_FAILED.into(),
             OpFailure::ResultShape { .. }
             | OpFailure::ResultDType { .. }
             | OpFailure::ResultCount { .. }
-            | OpFailure::Malformed { .. } => codes::RUN_RESULT_TYPE.name,
-            OpFailure::NotTensor { .. } => codes::RUN_NOT_TENSOR.name,
-            OpFailure::TooLarge { .. } => codes::TENSOR_TOO_LARGE.name,
-            OpFailure::Data(_) | OpFailure::Constant(_) => codes::CONSTANT_DATA.name,
-            OpFailure::NoCallee(_) | OpFailure::Call { .. } => codes::RUN_CALL.name,
-            OpFailure::Opaque { .. } => codes::RUN_OPAQUE.name,
-            OpFailure::Undefined(_) => codes::RUN_UNDEFINED.name,
-            OpFailure::Layout(_) => codes::RUN_LAYOUT.name,
-            OpFailure::Tile(_) => codes::RUN_TILE.name,
+            | OpFailure::Malformed { .. } => codes::RUN_RESULT_TYPE.into(),
+            OpFailure::NotTensor { .. } => codes::RUN_NOT_TENSOR.into(),
+            OpFailure::TooLarge { .. } => codes::TENSOR_TOO_LARGE.into(),
+            OpFailure::Data(_) | OpFailure::Constant(_) => codes::CONSTANT_DATA.into(),
+            OpFailure::NoCallee(_) | OpFailure::Call { .. } => codes::RUN_CALL.into(),
+            OpFailure::Opaque { .. } => codes::RUN_OPAQUE.into(),
+            OpFailure::Undefined(_) => codes::RUN_UNDEFINED.into(),
+            OpFailure::Layout(_) => codes::RUN_LAYOUT.into(),
+            OpFailure::Tile(_) => codes::RUN_TILE.into(),
             OpFailure::Poison { .. } | OpFailure::Overlap { .. } | OpFailure::View(_) => {
-                codes::RUN_ILLEGAL_VIEW.name
+                codes::RUN_ILLEGAL_VIEW.into()
             }
         }
     }

@@ -19,7 +19,7 @@ fn codes(module: &Module, inputs: &IndexMap<String, Tensor>) -> [&'static str; 2
     let (registry, bindings) = (optc_ops::registry(), Bindings::default());
     let reference = run_reference(module, &registry, "main", inputs, &NoData, &bindings);
     let naive = run_naive(module, &registry, "main", inputs, &NoData, &bindings);
-    [reference, naive].map(|run| run.map_or_else(|e| e.to_diagnostic().code, |_| "done"))
+    [reference, naive].map(|run| run.map_or_else(|e| e.to_diagnostic().code.as_str(), |_| "done"))
 }
 
 #[track_caller]

@@ -285,7 +285,7 @@ fn an_array_that_does_not_fit_is_refused_before_it_is_read() {
         };
         let error = read_inputs(&mut source, &func, bindings).unwrap_err();
         let found = match &error {
-            NpzError::Input(e) => e.code(),
+            NpzError::Input(e) => e.code().as_str(),
             _ => "npz-input",
         };
         assert_eq!(found, code, "{error}");

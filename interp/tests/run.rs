@@ -7,8 +7,8 @@ use optc_interp::{
     run_naive, run_reference,
 };
 use optc_ir::{
-    Attr, AttrDict, Bindings, Call, DType, Dense, Dim, Effect, EvalError, Func, Inferred, Loc,
-    Module, OpError, OpRef, Operation, Registry, Tensor, TensorType, Type, Value, attributes,
+    Attr, AttrDict, Bindings, Call, Code, DType, Dense, Dim, Effect, EvalError, Func, Inferred,
+    Loc, Module, OpError, OpRef, Operation, Registry, Tensor, TensorType, Type, Value, attributes,
 };
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ attributes! {
     pub struct Add {}
 }
 
+const ADD_C1: Code = Code::input("add-c1", "ranks differ", "two ranks", "reshape one");
+
 impl Operation for Add {
     const NAME: &'static str = "test.add";
     const SUMMARY: &'static str = "adds";
@@ -56,7 +58,7 @@ impl Operation for Add {
     fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
         let (x, y) = (op.operand(0)?, op.operand(1)?);
         if x.rank() != y.rank() {
-            return Err(OpError::new("add-c1", "the ranks differ"));
+            return Err(OpError::new(ADD_C1, "the ranks differ"));
         }
         Ok(vec![Inferred {
             dims: x.dims.clone(),
@@ -197,7 +199,10 @@ fn inputs_are_checked() {
     ];
     for (given, code, message) in cases {
         let error = run(&module, &given, &NoData).unwrap_err();
-        assert_eq!((error.code(), error.to_string().as_str()), (code, message));
+        assert_eq!(
+            (error.code().as_str(), error.to_string().as_str()),
+            (code, message)
+        );
     }
 }
 
@@ -273,7 +278,7 @@ fn operations_without_semantics_are_named() {
     let wanted = "`other.thing` in @main (from \"here\"): \
                   the operation is not known, so it has no semantics to run";
     assert_eq!(
-        (error.code(), error.to_string().as_str()),
+        (error.code().as_str(), error.to_string().as_str()),
         ("run-unknown-op", wanted)
     );
 }

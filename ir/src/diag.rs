@@ -3,6 +3,7 @@
 //! A note that starts with `hint: ` says what might help; every other note is a further fact.
 
 use crate::span::Span;
+use std::fmt;
 
 /// What is known of a code: its entry in the reference of diagnostics.
 ///
@@ -59,9 +60,45 @@ macro_rules! codes {
     };
 }
 
-impl From<Code> for &'static str {
-    fn from(code: Code) -> &'static str {
-        code.name
+/// The name of a declared code. Nothing but a [`Code`] makes one, so what is reported is declared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CodeName(&'static str);
+
+impl CodeName {
+    /// The stable kebab-case name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<Code> for CodeName {
+    fn from(code: Code) -> CodeName {
+        CodeName(code.name)
+    }
+}
+
+impl PartialEq<Code> for CodeName {
+    fn eq(&self, other: &Code) -> bool {
+        self.0 == other.name
+    }
+}
+
+impl PartialEq<str> for CodeName {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for CodeName {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl fmt::Display for CodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
     }
 }
 
@@ -146,7 +183,7 @@ impl Severity {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnostic {
     /// A stable kebab-case name.
-    pub code: &'static str,
+    pub code: CodeName,
     /// How serious it is.
     pub severity: Severity,
     /// Found and wanted, lower-case, no final period.
@@ -160,20 +197,20 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error, of a code's constant.
     #[must_use]
-    pub fn error(code: impl Into<&'static str>, message: impl Into<String>) -> Diagnostic {
+    pub fn error(code: impl Into<CodeName>, message: impl Into<String>) -> Diagnostic {
         Self::new(Severity::Error, code.into(), message)
     }
     /// A warning.
     #[must_use]
-    pub fn warning(code: impl Into<&'static str>, message: impl Into<String>) -> Diagnostic {
+    pub fn warning(code: impl Into<CodeName>, message: impl Into<String>) -> Diagnostic {
         Self::new(Severity::Warning, code.into(), message)
     }
     /// A remark.
     #[must_use]
-    pub fn remark(code: impl Into<&'static str>, message: impl Into<String>) -> Diagnostic {
+    pub fn remark(code: impl Into<CodeName>, message: impl Into<String>) -> Diagnostic {
         Self::new(Severity::Remark, code.into(), message)
     }
-    fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Diagnostic {
+    fn new(severity: Severity, code: CodeName, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             code,
             severity,

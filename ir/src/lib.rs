@@ -25,7 +25,7 @@ pub mod verify;
 pub use attr::{Attr, AttrDict, Dense};
 pub use build::{FuncBuilder, NewOp};
 pub use codes::{CODES, shared as shared_codes};
-pub use diag::{Code, Diagnostic, Example, Severity};
+pub use diag::{Code, CodeName, Diagnostic, Example, Severity};
 pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{

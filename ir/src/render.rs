@@ -125,6 +125,9 @@ fn floor(source: &str, mut byte: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Code;
+
+    const A_CODE: Code = Code::input("a-code", "a word", "a word", "try");
 
     fn span(source: &str, text: &str) -> Span {
         let start = source.find(text).unwrap();
@@ -137,7 +140,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, places: &[(&str, &str)], wanted: &str) {
-        let mut diag = Diagnostic::error("a-code", "found it").hint("try");
+        let mut diag = Diagnostic::error(A_CODE, "found it").hint("try");
         for (text, label) in places {
             diag = diag.at(span(source, text), *label);
         }
@@ -210,7 +213,7 @@ mod tests {
                | ^^^ both\n  \
              hint: try\n",
         );
-        let nowhere = Diagnostic::remark("a-code", "found it").note("so it is");
+        let nowhere = Diagnostic::remark(A_CODE, "found it").note("so it is");
         assert_eq!(
             render(&nowhere, "f", "x"),
             "f: remark[a-code]: found it\n  note: so it is\n"
@@ -220,7 +223,7 @@ mod tests {
     #[test]
     fn long_lines_are_cut_around_the_place() {
         let long = format!("{}here{}", "a, ".repeat(100_000), ", b".repeat(100_000));
-        let diag = Diagnostic::error("a-code", "found it").at(span(&long, "here"), "it");
+        let diag = Diagnostic::error(A_CODE, "found it").at(span(&long, "here"), "it");
         let text = render(&diag, "f", &long);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].contains("a, here, b"), "{text}");

@@ -50,7 +50,7 @@
 
 use crate::attr::{Attr, AttrDict};
 use crate::codes;
-use crate::diag::{Code, Diagnostic, nearest};
+use crate::diag::{Code, CodeName, Diagnostic, nearest};
 use crate::entity::EntityId;
 use crate::module::{Func, Module, Op, Port, Value, ValueDef};
 use crate::op::{OpError, OpRef, Registry, Structure, ViewDims, check_results};
@@ -407,9 +407,9 @@ impl<'m> Verifier<'m> {
 }
 
 /// The note that an attribute stands among the discardable ones.
-fn misplaced(code: &'static str, func: &Func, op: Op) -> Option<String> {
+fn misplaced(code: CodeName, func: &Func, op: Op) -> Option<String> {
     let data = &func.ops[op];
-    if code != codes::ATTRIBUTE_MISSING.name || data.attrs.is_empty() {
+    if code != codes::ATTRIBUTE_MISSING || data.attrs.is_empty() {
         return None;
     }
     let names: Vec<String> = data

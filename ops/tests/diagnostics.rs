@@ -662,7 +662,7 @@ fn one_op() -> (Module, Func) {
 #[track_caller]
 fn code_of(mut module: Module, func: Func) -> &'static str {
     module.funcs.push(func);
-    verify(&module, &optc_ops::registry()).map_or_else(|diags| diags[0].code, |()| "")
+    verify(&module, &optc_ops::registry()).map_or_else(|diags| diags[0].code.as_str(), |()| "")
 }
 
 #[test]
@@ -700,7 +700,7 @@ fn views_of_unknown_sizes_are_decided() {
         let diags = check(&format!(
             "%0 = \"hbir.view\"(%x) <{{{props}}}> : ({from}) -> {to}"
         ));
-        diags.first().map_or("", |d| d.code)
+        diags.first().map_or("", |d| d.code.as_str())
     };
     let heads = r#"tensor<?x12x?x64xf32, {dims = ["B", 12, "S", 64]}>"#;
     let tokens = r#"tensor<?x?x768xf32, {dims = ["B", "S", 768]}>"#;
@@ -751,7 +751,7 @@ fn all_errors_are_reported_in_order() {
   %1 = \"hbir.neg\"(%0) : (tensor<4xf32>) -> tensor<5xf32>
   return %0 : tensor<4xf32>
 }";
-    let codes: Vec<&str> = check(text).iter().map(|d| d.code).collect();
+    let codes: Vec<&str> = check(text).iter().map(|d| d.code.as_str()).collect();
     assert_eq!(codes, ["hbir-op-unknown", "result-shape-mismatch"]);
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = \"hbir.neg\"(%y) : (tensor<4xf32>) -> tensor<4xf32>
@@ -764,7 +764,7 @@ func.func @other() {
   return
 }";
     let diags = check(text);
-    let codes: Vec<&str> = diags.iter().map(|d| d.code).collect();
+    let codes: Vec<&str> = diags.iter().map(|d| d.code.as_str()).collect();
     assert_eq!(
         codes,
         ["value-undefined", "syntax", "syntax"],
@@ -798,6 +798,7 @@ fn hints_name_what_was_meant() {
 
 #[test]
 fn rendering_shows_file_line_column_caret_and_notes() {
+    const SOME_CODE: Code = Code::input("some-code", "a word", "a word", "try");
     let text = "// ä comment\n\t\"ä.b\"() <{x = \"ß\", y = words}> : () -> ()\n";
     let wanted = "dir/case.ir:2:25: error[attribute-value]: found `words`, wanted an attribute
 2 |     \"ä.b\"() <{x = \"ß\", y = words}> : () -> ()
@@ -808,7 +809,7 @@ fn rendering_shows_file_line_column_caret_and_notes() {
     assert_eq!(render(&diags[0], "dir/case.ir", text), wanted);
     assert_eq!(position(text, 0).line, 1);
     assert_eq!(position(text, u32::MAX).line, 3);
-    let plain = Diagnostic::warning("some-code", "a message").note("a fact");
+    let plain = Diagnostic::warning(SOME_CODE, "a message").note("a fact");
     assert_eq!(
         render(&plain, "f", ""),
         "f: warning[some-code]: a message\n  note: a fact\n"

@@ -29,7 +29,7 @@ fn fold(cx: &mut PassContext, pipeline: &str) -> Result<(Module, Module), Vec<Di
 }
 
 fn codes(diags: &[Diagnostic]) -> Vec<&'static str> {
-    diags.iter().map(|d| d.code).collect()
+    diags.iter().map(|d| d.code.as_str()).collect()
 }
 
 #[test]

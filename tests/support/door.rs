@@ -90,9 +90,9 @@ fn folded(compiler: &Compiler, program: &mut Program) -> Result<Option<Vec<&'sta
 /// The codes of a refusal that is as it should be.
 fn refusal(error: &Error) -> Result<Vec<&'static str>, String> {
     let text = error.render();
-    let codes: Vec<&str> = error.diagnostics.iter().map(|d| d.code).collect();
+    let codes: Vec<&str> = error.diagnostics.iter().map(|d| d.code.as_str()).collect();
     let defect = |d: &optc::Diagnostic| {
-        DEFECTS.contains(&d.code) || d.notes.iter().any(|n| n.starts_with("after pass"))
+        DEFECTS.contains(&d.code.as_str()) || d.notes.iter().any(|n| n.starts_with("after pass"))
     };
     if error.diagnostics.iter().any(defect) {
         return Err(format!("a defect of the compiler: {text}"));

@@ -72,7 +72,7 @@ impl Error {
             .find(|d| d.severity == Severity::Error);
         error
             .or(self.diagnostics.first())
-            .map_or(codes::INTERNAL_ERROR.name, |d| d.code)
+            .map_or(codes::INTERNAL_ERROR.name, |d| d.code.as_str())
     }
 }
 
@@ -97,10 +97,13 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use optc_ir::Code;
+
+    const A_CODE: Code = Code::input("a-code", "a word", "a word", "try");
 
     #[test]
     fn of_very_many_errors_some_are_shown() {
-        let one = Diagnostic::error("a-code", "found it");
+        let one = Diagnostic::error(A_CODE, "found it");
         let error = |n: usize| Error {
             diagnostics: vec![one.clone(); n],
             ..Error::about("f", one.clone())

@@ -2,9 +2,16 @@
 
 use optc::tile::{Combine, IndexExpr, IterationDomain, LoopKind};
 use optc::{
-    Call, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation,
-    Role, Tensor, attributes,
+    Call, Code, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
+    Operation, Role, Tensor, attributes,
 };
+
+const ENERGY_C1: Code = Code::input(
+    "energy-c1",
+    "an energy of a tensor without dimensions, or of no floats",
+    "tensor<f32>",
+    "give floats of rank 1 or more",
+);
 
 attributes! {
     /// `acme.energy(x) = sum of x²` along the last dimension.
@@ -27,7 +34,7 @@ impl Operation for Energy {
             }]),
             _ => {
                 let message = format!("acme.energy of {} of rank {}", x.dtype, x.rank());
-                Err(OpError::new("energy-c1", message).hint("wanted floats of rank 1 or more"))
+                Err(OpError::new(ENERGY_C1, message).hint("wanted floats of rank 1 or more"))
             }
         }
     }

@@ -1,9 +1,16 @@
 //! An element-wise operation: shape rule, meaning, layout freedom.
 
 use optc::{
-    Call, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef, Operation,
-    Role, Tensor, attributes,
+    Call, Code, Effect, EvalError, Freedom, FreedomClass, Inferred, Label, OpError, OpRef,
+    Operation, Role, Tensor, attributes,
 };
+
+const GATE_C1: Code = Code::input(
+    "gate-c1",
+    "the operands of a gate differ",
+    "two shapes",
+    "give both operands one type",
+);
 
 attributes! {
     /// `acme.gate(x, g) = x · sigmoid(g)`, element by element.
@@ -22,7 +29,7 @@ impl Operation for Gate {
         let (x, g) = (op.operand(0)?, op.operand(1)?);
         if x.dims != g.dims || x.dtype != g.dtype || !x.dtype.is_float() {
             let message = "the operands of acme.gate differ, wanted two of the same float type";
-            return Err(OpError::new("gate-c1", message));
+            return Err(OpError::new(GATE_C1, message));
         }
         Ok(vec![Inferred {
             dims: x.dims.clone(),

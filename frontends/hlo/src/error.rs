@@ -1,6 +1,6 @@
 //! Why a text is refused, and where.
 
-use optc_ir::{Code, Diagnostic, Span};
+use optc_ir::{Code, CodeName, Diagnostic, Span};
 use thiserror::Error;
 
 /// Why a text is refused.
@@ -8,7 +8,7 @@ use thiserror::Error;
 #[error("{message}")]
 pub struct HloError {
     /// The stable kebab-case name of the diagnostic.
-    pub code: &'static str,
+    pub code: CodeName,
     /// Found and wanted.
     pub message: String,
     /// Where in the text, in bytes.
@@ -20,7 +20,7 @@ pub struct HloError {
 impl HloError {
     pub(crate) fn new(code: Code, message: impl Into<String>, span: Span) -> HloError {
         HloError {
-            code: code.name,
+            code: code.into(),
             message: message.into(),
             span,
             hint: None,

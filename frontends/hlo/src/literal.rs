@@ -23,7 +23,7 @@ pub(crate) enum Literal {
 pub(crate) fn literal(cursor: &mut Cursor<'_>, shape: &XlaShape, depth: usize) -> Step<Literal> {
     if MAX_DEPTH < depth {
         let mut error = cursor.wanted("a literal that nests less deeply");
-        error.code = codes::HLO_TOO_DEEP.name;
+        error.code = codes::HLO_TOO_DEEP.into();
         return Err(error);
     }
     match shape {
@@ -119,7 +119,7 @@ impl Reader<'_, '_> {
         };
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("a literal that nests less deeply");
-            error.code = codes::HLO_TOO_DEEP.name;
+            error.code = codes::HLO_TOO_DEEP.into();
             return Err(error);
         }
         self.cursor.expect("{")?;

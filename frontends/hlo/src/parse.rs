@@ -376,7 +376,7 @@ impl<'a> Parser<'a> {
     ) -> Step<usize> {
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("operands that nest less deeply");
-            error.code = codes::HLO_TOO_DEEP.name;
+            error.code = codes::HLO_TOO_DEEP.into();
             return Err(error);
         }
         let declared = self.shapes.read_if_there(&mut self.cursor)?;
@@ -710,7 +710,7 @@ impl<'a> Parser<'a> {
         let start = self.cursor.position();
         if MAX_DEPTH < depth {
             let mut error = self.cursor.wanted("computations that nest less deeply");
-            error.code = codes::HLO_TOO_DEEP.name;
+            error.code = codes::HLO_TOO_DEEP.into();
             return Err(error);
         }
         let computation = self.body("_", start, depth + 1)?;

@@ -14,7 +14,7 @@ fn refused(text: &str) -> (&'static str, String) {
     let under = text
         .get(span.start as usize..span.end as usize)
         .unwrap_or("");
-    (error.code, under.to_owned())
+    (error.code.as_str(), under.to_owned())
 }
 
 /// The text as it is printed; printing what was printed changes nothing.

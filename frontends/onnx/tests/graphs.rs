@@ -134,7 +134,7 @@ fn cycles_duplicates_and_missing_names_are_refused() {
 fn no_graph_no_opset_and_no_protobuf() {
     let codes = |bytes: &[u8]| {
         import(bytes, &Options::default())
-            .map_err(|d| d[0].code)
+            .map_err(|d| d[0].code.as_str())
             .err()
     };
     assert_eq!(codes(&Msg::new().int(1, 8).done()), Some("onnx-no-graph"));

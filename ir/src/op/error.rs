@@ -1,5 +1,6 @@
 //! Reasons for which an operation is not well formed.
 
+use crate::diag::CodeName;
 use crate::tensor::EvalError;
 use thiserror::Error;
 
@@ -8,7 +9,7 @@ use thiserror::Error;
 #[error("{message}")]
 pub struct OpError {
     /// The stable kebab-case name of the diagnostic.
-    pub code: &'static str,
+    pub code: CodeName,
     /// Found and wanted, in the user's terms.
     pub message: String,
     /// What might help.
@@ -18,7 +19,7 @@ pub struct OpError {
 impl OpError {
     /// An error without a hint.
     #[must_use]
-    pub fn new(code: impl Into<&'static str>, message: impl Into<String>) -> Self {
+    pub fn new(code: impl Into<CodeName>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
             message: message.into(),

@@ -55,7 +55,7 @@ impl Fail {
     /// Gives the error another code.
     pub(super) fn recode(&mut self, code: Code) {
         if let Fail::Diag(d) = self {
-            d.code = code.name;
+            d.code = code.into();
         }
     }
 }

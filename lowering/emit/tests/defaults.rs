@@ -2,8 +2,15 @@
 //! stated.
 
 use optc_emit::{hlo, pallas};
-use optc_ir::{Diagnostic, Module, Op, OpDecl, Registry, text};
+use optc_ir::{Code, Diagnostic, Module, Op, OpDecl, Registry, text};
 use optc_target::Target;
+
+const CUSTOM_CALL: Code = Code::input(
+    "hlo-custom-call",
+    "a custom call",
+    "an operation",
+    "add a form",
+);
 
 struct Emitter {
     name: &'static str,
@@ -62,7 +69,7 @@ const EMITTERS: &[Emitter] = &[
 fn instructions(module: &Module, _: &Registry) -> Result<String, Box<Diagnostic>> {
     let text = hlo::emit(module)?;
     if text.contains(" custom-call(") {
-        return Err(Box::new(Diagnostic::error("hlo-custom-call", text)));
+        return Err(Box::new(Diagnostic::error(CUSTOM_CALL, text)));
     }
     Ok(text)
 }

@@ -95,7 +95,7 @@ pub(crate) fn internal_error(panic: &(dyn Any + Send)) -> Diagnostic {
 
 /// The option that a diagnostic is about, where it is not about the program.
 fn option_of(diag: &Diagnostic) -> Option<&'static str> {
-    match diag.code {
+    match diag.code.as_str() {
         "option-value" => Some("--pass"),
         "unknown-rule" => Some("--rules"),
         "pin-layout" => Some("--pin"),

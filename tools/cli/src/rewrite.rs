@@ -330,7 +330,7 @@ fn json_line(diag: &Diagnostic, program: &Program) -> String {
         .map(|(span, _)| line_column(program.source(), span.start));
     let value = json!({
         "severity": severity,
-        "code": diag.code,
+        "code": diag.code.as_str(),
         "message": diag.message,
         "file": program.name,
         "line": place.map(|(line, _)| line),

@@ -60,7 +60,7 @@ fn read_values(
         let code = match &e {
             NpzError::Input(e) => e.code(),
             NpzError::Archive(_) | NpzError::Array { .. } | NpzError::Write(_) => {
-                codes::NPZ_INPUT.name
+                codes::NPZ_INPUT.into()
             }
         };
         let diag = Diagnostic::error(code, e.to_string());

@@ -174,7 +174,7 @@ fn check_certificate(
         // What the target says is about the operations of the result, all else about the original's.
         let (target, rest): (Vec<_>, Vec<_>) = diags
             .into_iter()
-            .partition(|d| d.code.starts_with("target-"));
+            .partition(|d| d.code.as_str().starts_with("target-"));
         let errors = [(&original, rest), (&folded, target)].into_iter();
         let said = errors.filter(|(_, diags)| !diags.is_empty());
         Failure::check(

@@ -90,7 +90,7 @@ fn add(found: &mut Vec<Found>, diag: &Diagnostic, source: &str) {
     found.push(Found {
         line,
         kind,
-        code: diag.code,
+        code: diag.code.as_str(),
         texts,
         used: false,
     });
@@ -184,7 +184,10 @@ fn expectation(rest: &str, at: usize, kind: Kind) -> Option<Expected> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use optc::Span;
+    use optc::{Code, Span};
+
+    const BAD_THING: Code = Code::input("bad-thing", "a word", "a word", "try");
+    const REMARK: Code = Code::input("r", "a word", "a word", "try");
 
     #[track_caller]
     fn check(source: &str, diags: &[Diagnostic], wanted: &[&str]) {
@@ -200,7 +203,7 @@ mod tests {
             start,
             end: start + 1,
         };
-        Diagnostic::error("bad-thing", "found bad")
+        Diagnostic::error(BAD_THING, "found bad")
             .at(span, "here")
             .note("try good")
     }
@@ -219,7 +222,7 @@ mod tests {
             &[error_at(0)],
             &[],
         );
-        let nowhere = Diagnostic::error("bad-thing", "found bad");
+        let nowhere = Diagnostic::error(BAD_THING, "found bad");
         check("// expected-error@unknown {{bad-thing}}", &[nowhere], &[]);
     }
 
@@ -234,7 +237,7 @@ mod tests {
         );
         let once = "x // expected-error {{bad-thing}}";
         check(once, &[error_at(0), error_at(0)], &[unexpected]);
-        check("x", &[Diagnostic::remark("r", "said")], &[]);
+        check("x", &[Diagnostic::remark(REMARK, "said")], &[]);
         let faulty = "f:1: cannot read `expected-error`, wanted `expected-error@+1 {{text}}`";
         check("// expected-error@x {{a}}", &[], &[faulty]);
         check("// expected-error@-1 a", &[], &[faulty]);
