@@ -5,9 +5,10 @@
 //! - `cargo run --release -p optc-xtask -- results MODEL.onnx… [--out docs/results.md]` folds the
 //!   models and writes the table of results. `--scale FILE` puts in what
 //!   `cargo bench -p optc-bench --bench scaling` printed into FILE; without it that section stays, and
-//!   without models the rest of the page does.
+//!   without models the rest of the page does. `--svg FILE` draws the picture of `docs/results.svg`.
 #![expect(clippy::print_stdout, reason = "a command prints")]
 
+mod chart;
 mod results;
 
 use optc_xtask::docs;
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         Some("docs") => docs::run(&args[1..]),
         Some("results") => results::run(&args[1..]),
         _ => Err(
-            "usage: optc-xtask docs [--check] | results MODEL.onnx… [--scale FILE] [--out FILE]"
+            "usage: optc-xtask docs [--check] | results MODEL.onnx… [--scale FILE] [--svg FILE] [--out FILE]"
                 .to_owned(),
         ),
     };

@@ -1,5 +1,6 @@
 //! The table of results: what each model moves before and after, and why what stays stays.
 
+use crate::chart::{self, Bars, mb};
 use optc_check::Stats;
 use optc_ir::{Module, Registry};
 use optc_passes::tile_propagate::TileReport;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         rows.push(row(model, &target)?);
     }
     if let Some(path) = svg {
-        std::fs::write(&path, picture(&rows)).map_err(|e| format!("{path}: {e}"))?;
+        std::fs::write(&path, picture(&rows, &target)).map_err(|e| format!("{path}: {e}"))?;
     }
     let old = out
         .as_ref()
@@ -209,11 +210,6 @@ fn fold(
     manager::run(&mut module, &stages, &mut cx, &mut hooks)
         .map_err(|d| d.first().map_or(String::new(), |d| d.message.clone()))?;
     Ok((Stats::of(&module, registry), cx))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "megabytes with one digit")]
-fn mb(bytes: u64) -> String {
-    format!("{:.2}", bytes as f64 / 1e6)
 }
 
 fn page(rows: &[Row], target: &str) -> String {
@@ -380,49 +376,12 @@ fn scale_section(figures: &str) -> String {
     )
 }
 
-/// Two bars a model: megabytes that a plain executor moves, and what is left.
-fn picture(rows: &[Row]) -> String {
-    const LINE: usize = 18;
-    const LEFT: usize = 190;
-    const WIDTH: usize = 520;
-    let most = rows
-        .iter()
-        .map(|r| r.before.movement_bytes)
-        .max()
-        .unwrap_or(1)
-        .max(1);
-    let height = LINE * rows.len() + 40;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\" \
-         font-family=\"sans-serif\" font-size=\"11\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"8\" y=\"18\">MB moved by reshapes and transposes: grey before, red after view-fold (target cpu)</text>\n",
-        LEFT + WIDTH + 130
-    );
-    for (i, row) in rows.iter().enumerate() {
-        let y = 30 + LINE * i;
-        let bar = |bytes: u64| {
-            usize::try_from(u128::from(bytes) * WIDTH as u128 / u128::from(most)).unwrap_or(WIDTH)
-        };
-        let (b, a) = (row.before.movement_bytes, row.after.movement_bytes);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"7\" fill=\"#9a9a9a\"/>\
-             <rect x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"7\" fill=\"#c62828\"/>\
-             <text x=\"{}\" y=\"{}\">{} → {}</text>",
-            LEFT - 8,
-            y + 11,
-            row.name,
-            bar(b),
-            y + 7,
-            bar(a),
-            LEFT + bar(b).max(bar(a)) + 6,
-            y + 11,
-            mb(b),
-            mb(a)
-        );
-    }
-    svg.push_str("</svg>\n");
-    svg
+/// What the models move before and after, as a picture.
+fn picture(rows: &[Row], target: &str) -> String {
+    let bars = rows.iter().map(|row| Bars {
+        name: &row.name,
+        before: row.before.movement_bytes,
+        after: row.after.movement_bytes,
+    });
+    chart::draw(&bars.collect::<Vec<_>>(), target)
 }
