@@ -3,6 +3,7 @@
 use optc_emit::picture::{Panel, Picture};
 use optc_emit::{dot, svg};
 use roxmltree::Document;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const ATTENTION: &str = r#"
@@ -302,4 +303,53 @@ fn tiles_outside_of_a_value_are_drawn() {
     let drawn = svg::tiles::write("plan", &module, &optc_ops::registry()).unwrap();
     says(&drawn, "[2, 3 @ g1 * 3 + 3, 1, 1]");
     assert!(Document::parse(&drawn).is_ok());
+}
+
+/// The fills of the cells of a plan by the index of the programs that stands in them.
+fn cells(svg: &str) -> Vec<(String, String)> {
+    let document = Document::parse(svg).unwrap();
+    let all: Vec<_> = document.descendants().filter(|n| n.is_element()).collect();
+    let mut cells = Vec::new();
+    for pair in all.windows(2) {
+        let index = pair[1].text().unwrap_or("").trim();
+        let fill = pair[0].attribute("fill").unwrap_or("");
+        let is_cell = pair[0].attribute("stroke-width") == Some("0.8");
+        if is_cell && pair[1].attribute("text-anchor").is_some() {
+            cells.push((index.to_owned(), fill.to_owned()));
+        }
+    }
+    cells
+}
+
+/// Rows that two strips need belong to neither: they have a colour of their own, which the legend has too.
+#[test]
+fn cells_of_several_programs_have_their_own_colour() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/plans/");
+    let draw = |name: &str| {
+        let text = std::fs::read_to_string(format!("{root}{name}.ir")).unwrap();
+        let module = optc_ir::text::parse(&text).unwrap();
+        svg::tiles::write(name, &module, &optc_ops::registry()).unwrap()
+    };
+    const OVERLAP: &str = "overlap: several steps of an axis work on it";
+    let halo = draw("convolutions");
+    says(&halo, OVERLAP);
+    let cells_of = cells(&halo);
+    let of = |shared: bool| -> BTreeSet<&str> {
+        let of = cells_of
+            .iter()
+            .filter(|(index, _)| index.contains('-') == shared);
+        of.filter(|(index, _)| index != "*")
+            .map(|(_, fill)| &**fill)
+            .collect()
+    };
+    assert_eq!(of(true).len(), 1, "{cells_of:?}");
+    assert_eq!(of(false).len(), 3, "{cells_of:?}");
+    assert!(of(true).is_disjoint(&of(false)), "{cells_of:?}");
+    let fill = of(true).into_iter().next().unwrap();
+    let patch = halo.split(OVERLAP).next().unwrap();
+    let patch = patch.rsplit("<rect").next().unwrap();
+    assert!(patch.contains(&format!("fill=\"{fill}\"")), "{patch}");
+    let apart = draw("heads");
+    assert!(!words(&apart).iter().any(|w| w == OVERLAP));
+    assert!(!apart.contains(fill), "{apart}");
 }

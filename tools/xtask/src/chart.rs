@@ -11,8 +11,8 @@ pub(crate) struct Bars<'a> {
 
 /// The height of a model's two bars and the space below them.
 const LINE: u64 = 18;
-/// Where the bars start, and how much room the longest one has.
-const LEFT: u64 = 190;
+/// Where the bars start, with room for a name of 30 characters, and how much the longest one has.
+const LEFT: u64 = 220;
 const WIDTH: u64 = 520;
 /// Where the axis stands: below the title and the legend.
 const TOP: u64 = 72;

@@ -4,6 +4,7 @@
 //! stands the tensor, cut where tiles start and end: the last dimension runs to the right, the one
 //! before it down, those before are pages. A cell has the colour and the index of the program that
 //! works on it; `*` stands for every step of an axis, `0-1` for steps that overlap, as a halo does.
+//! What several programs work on has a colour that belongs to none of them; a legend says so.
 //! An arrow along a dimension is the direction in which an axis of the grid runs through it; where
 //! two axes share a dimension, the faster one is drawn over its first round.
 
@@ -43,6 +44,13 @@ const STEPS: [[u8; 3]; 8] = [
     [230, 238, 156],
     [188, 170, 164],
 ];
+
+/// The colour of a cell on which several programs work: none of `STEPS`, at no paleness.
+const SEVERAL: &str = "#ef5350";
+/// The colour of a cell on which all programs work.
+const EVERY: &str = "#cfd8dc";
+/// The height of the line of the legend.
+const LEGEND: f64 = 22.0;
 
 const TITLE: Style = Style {
     size: 15.0,
@@ -92,8 +100,12 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
         return None;
     }
     let (mut wires, mut body) = (Group::new(), Group::new());
-    let mut y = MARGIN + 26.0;
-    let mut right = width(title, TITLE);
+    let mut y = MARGIN + 26.0 + LEGEND;
+    let shown = panels
+        .iter()
+        .flat_map(|(_, levels)| levels.iter().flatten());
+    let (legend, legend_width) = legend(shown, (MARGIN, MARGIN + 24.0));
+    let mut right = width(title, TITLE).max(legend_width);
     for (heading, levels) in &panels {
         body = body.add(line(heading, (MARGIN, y + 14.0), NOTE));
         right = right.max(width(heading, NOTE));
@@ -119,9 +131,37 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     let (full, height) = ((right + 2.0 * MARGIN).ceil(), y.ceil());
     let document = sheet(full, height)
         .add(line(title, (MARGIN, MARGIN + 12.0), TITLE))
+        .add(legend)
         .add(wires)
         .add(body);
     Some(format!("{document}\n"))
+}
+
+/// What the colours of the cells mean, of those that are there, and how wide that is.
+fn legend<'a>(shown: impl Iterator<Item = &'a Shown>, at: (f64, f64)) -> (Group, f64) {
+    let cells = shown.flat_map(|s| s.tensor.cells.values());
+    let there: BTreeSet<Workers> = cells.map(|steps| Workers::of(steps)).collect();
+    let mut group = Group::new();
+    let mut x = at.0;
+    for workers in there {
+        let (colour, words) = match workers {
+            Workers::One => (
+                "#90caf9",
+                "its own colour: one step of each axis that cuts it",
+            ),
+            Workers::Several => (SEVERAL, "overlap: several steps of an axis work on it"),
+            Workers::Every => (EVERY, "not cut: every program works on it"),
+        };
+        let patch = rectangle((x, at.1), (22.0, 12.0), 0.0)
+            .set("fill", colour)
+            .set("stroke", "#607d8b")
+            .set("stroke-width", 0.8);
+        group = group
+            .add(patch)
+            .add(line(words, (x + 28.0, at.1 + 10.0), NOTE));
+        x += 28.0 + width(words, NOTE) + 18.0;
+    }
+    (group, x - at.0)
 }
 
 fn heading(func: &Func, group: &GroupSchedule, number: usize) -> String {
@@ -643,14 +683,39 @@ fn direction(from: (f64, f64), to: (f64, f64), axis: usize) -> Group {
     group.add(line(&format!("g{axis}"), place, style))
 }
 
-/// The colour of the programs of a cell: the hue by the first axis that tells cells apart, paler
-/// by the next one.
+/// How many programs work on a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Workers {
+    /// Those of one step of each axis that tells cells apart.
+    One,
+    /// Those of several steps of an axis, whose tiles overlap here.
+    Several,
+    /// All of them.
+    Every,
+}
+
+impl Workers {
+    /// By the steps of each axis that work on a cell; none of an axis that tells no cells apart.
+    fn of(steps: &[BTreeSet<i64>]) -> Workers {
+        match steps.iter().map(BTreeSet::len).max() {
+            None | Some(0) => Workers::Every,
+            Some(1) => Workers::One,
+            Some(_) => Workers::Several,
+        }
+    }
+}
+
+/// The colour of a cell: of one program the hue by the first axis that tells cells apart, paler by
+/// the next one.
 fn colour(steps: &[BTreeSet<i64>]) -> String {
-    let mut told = steps.iter().filter_map(|s| s.first());
-    let Some(first) = told.next() else {
-        return "#cfd8dc".to_owned();
-    };
-    let hue = STEPS[usize::try_from(*first).unwrap_or(0) % STEPS.len()];
+    match Workers::of(steps) {
+        Workers::One => {}
+        Workers::Several => return SEVERAL.to_owned(),
+        Workers::Every => return EVERY.to_owned(),
+    }
+    let mut told = steps.iter().filter_map(|s| s.first().copied());
+    let first = told.next().unwrap_or(0);
+    let hue = STEPS[usize::try_from(first).unwrap_or(0) % STEPS.len()];
     let pale = told.next().map_or(0, |s| s.rem_euclid(4));
     let mix = |c: u8| {
         let c = i64::from(c);
