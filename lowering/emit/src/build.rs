@@ -4,6 +4,7 @@ use crate::graph::{Graph, Node, Tone, Wire};
 use crate::picture::{Charge, ChargeKind, Charges};
 use crate::repeat::find_layers;
 use crate::scope::scopes_of;
+use crate::spelling::Spelling;
 use crate::words;
 use optc_ir::analysis::Order;
 use optc_ir::entity::SideTable;
@@ -12,12 +13,18 @@ use optc_ir::{FreedomClass, Func, Op, Registry, Value};
 
 impl Graph {
     /// The graph of a function; operations that no result depends on are left out, and constants
-    /// are words in the boxes that read them.
-    pub(crate) fn of(func: &Func, registry: &Registry, charges: Option<&Charges>) -> Graph {
+    /// are words in the boxes that read them. Layouts are written in the notation of the picture.
+    pub(crate) fn of(
+        func: &Func,
+        registry: &Registry,
+        charges: Option<&Charges>,
+        spelling: Spelling,
+    ) -> Graph {
         let (scopes, scope_of) = scopes_of(func);
         let mut builder = Builder {
             func,
             registry,
+            spelling,
             graph: Graph {
                 nodes: Vec::new(),
                 wires: Vec::new(),
@@ -71,6 +78,7 @@ fn folded_constants(func: &Func, registry: &Registry) -> SideTable<Op, bool> {
 struct Builder<'a> {
     func: &'a Func,
     registry: &'a Registry,
+    spelling: Spelling,
     graph: Graph,
     wire_of: SideTable<Value, Option<usize>>,
     folded: SideTable<Op, bool>,
@@ -98,7 +106,8 @@ impl Builder<'_> {
         let mut lines = words::attributes(&data.props);
         let constants = data.operands.iter().filter_map(|&v| self.func.def_op(v));
         let constants: Vec<Op> = constants.filter(|&o| self.folded[o]).collect();
-        lines.extend(constants.iter().map(|&o| words::constant(self.func, o)));
+        let constant = |&o: &Op| words::constant(self.func, o, self.spelling);
+        lines.extend(constants.iter().map(constant));
         let names = constants.iter().map(|&o| &self.func.ops[o].loc);
         if charge.bytes > 0 {
             lines.push(charge_words(charge));
@@ -130,7 +139,7 @@ impl Builder<'_> {
     fn wire(&mut self, value: Value) {
         let ty = self.func.ty(value);
         let mut tag = vec![words::shape(ty)];
-        tag.extend(words::layout(ty));
+        tag.extend(words::layout(ty, self.spelling));
         self.wire_of[value] = Some(self.graph.wires.len());
         self.graph.wires.push(Wire {
             from: self.graph.nodes.len() - 1,

@@ -5,6 +5,7 @@
 
 use crate::graph::{Graph, Node, Tone};
 use crate::picture::Picture;
+use crate::spelling::Spelling;
 use std::fmt::Write as _;
 
 /// The picture as one `digraph`, ending with a line break.
@@ -19,6 +20,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     out.line("node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\", fontsize=10, margin=\"0.12,0.05\", height=0.3];");
     out.line("edge [fontname=\"sans-serif\", fontsize=9, color=\"#757575\", fontcolor=\"#424242\", arrowsize=0.7];");
     let several = picture.panels.len() > 1;
+    let spelling = Spelling::of(picture);
     for (i, panel) in picture.panels.iter().enumerate() {
         let prefix = format!("p{i}");
         if several {
@@ -26,7 +28,7 @@ pub fn write(picture: &Picture<'_>) -> String {
         }
         for (k, (func, charges)) in panel.funcs().enumerate() {
             let prefix = format!("{prefix}_f{k}");
-            let graph = Graph::of(func, panel.registry, charges);
+            let graph = Graph::of(func, panel.registry, charges, spelling);
             let title = format!("@{}: {}", func.name, graph.totals().line());
             out.open(&prefix, &title, "#bdbdbd");
             out.graph(&prefix, &graph);

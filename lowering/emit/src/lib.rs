@@ -9,6 +9,7 @@ pub mod pallas;
 pub mod picture;
 mod repeat;
 mod scope;
+mod spelling;
 pub mod svg;
 mod words;
 

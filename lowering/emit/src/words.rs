@@ -1,5 +1,6 @@
 //! The words of pictures: short forms of types, layouts, attributes and sizes.
 
+use crate::spelling::Spelling;
 use optc_ir::text::{print_attr, print_loc, print_type};
 use optc_ir::{Attr, AttrDict, Func, Loc, Op, TensorType, Type, Value};
 use optc_layout::{Field, Notation};
@@ -25,13 +26,13 @@ fn tensor_shape(tensor: &TensorType) -> String {
     format!("{dims}{gap}{}", tensor.dtype)
 }
 
-/// The layout in few words; `None` for row-major without an encoding.
-pub(crate) fn layout(ty: &Type) -> Option<String> {
-    let tensor = ty.as_tensor()?;
-    if tensor.notation == Notation::RowMajor {
+/// The layout in few words, in the notation of its picture; `None` for row-major without an encoding.
+pub(crate) fn layout(ty: &Type, spelling: Spelling) -> Option<String> {
+    let notation = spelling.notation(ty)?;
+    if notation == Notation::RowMajor {
         return None;
     }
-    let fields = tensor.notation.fields();
+    let fields = notation.fields();
     let blocked = fields.iter().any(|(key, _)| key == "block");
     let words: Vec<String> = fields
         .iter()
@@ -91,7 +92,7 @@ fn is_data(attr: &Attr) -> bool {
 }
 
 /// A constant that is drawn inside its reader: its number, or its name and shape.
-pub(crate) fn constant(func: &Func, op: Op) -> String {
+pub(crate) fn constant(func: &Func, op: Op, spelling: Spelling) -> String {
     let data = &func.ops[op];
     let Some(ty) = data.results.first().map(|&v| func.ty(v)) else {
         return op_name(&data.name).to_owned();
@@ -103,7 +104,7 @@ pub(crate) fn constant(func: &Func, op: Op) -> String {
         Some(name) => name,
         None => op_name(&data.name).to_owned(),
     };
-    let layout = layout(ty).map_or_else(String::new, |l| format!(" {l}"));
+    let layout = layout(ty, spelling).map_or_else(String::new, |l| format!(" {l}"));
     format!("{} {}{layout}", cut_front(&name, 22), shape(ty))
 }
 
@@ -224,7 +225,8 @@ mod tests {
         let module = optc_ir::text::parse(&text).unwrap();
         let func = &module.funcs[0];
         let ty = func.ty(func.args[0]);
-        assert_eq!((&*shape(ty), layout(ty).as_deref()), wanted);
+        let layout = layout(ty, Spelling::default());
+        assert_eq!((&*shape(ty), layout.as_deref()), wanted);
     }
 
     #[test]

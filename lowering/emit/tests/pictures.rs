@@ -330,7 +330,7 @@ fn cells_of_several_programs_have_their_own_colour() {
         let module = optc_ir::text::parse(&text).unwrap();
         svg::tiles::write(name, &module, &optc_ops::registry()).unwrap()
     };
-    const OVERLAP: &str = "overlap: several steps of an axis work on it";
+    const OVERLAP: &str = "overlap: several steps";
     let halo = draw("convolutions");
     says(&halo, OVERLAP);
     let cells_of = cells(&halo);
@@ -352,4 +352,78 @@ fn cells_of_several_programs_have_their_own_colour() {
     let apart = draw("heads");
     assert!(!words(&apart).iter().any(|w| w == OVERLAP));
     assert!(!apart.contains(fill), "{apart}");
+}
+
+/// A chain of operations, each with a type of its own.
+fn typed(types: &[&str]) -> String {
+    let mut text = String::new();
+    for (i, pair) in types.windows(2).enumerate() {
+        let from = i.checked_sub(1).map_or("x".to_owned(), |i| i.to_string());
+        let (a, b) = (pair[0], pair[1]);
+        let _ = writeln!(
+            text,
+            "%{i} = \"hbir.relu\"(%{from}) : (tensor<{a}>) -> tensor<{b}>"
+        );
+    }
+    text
+}
+
+const ORDER: &str = "4x6xf32, {order = [1, 0]}";
+const STRIDES: &str = "4x6xf32, {strides = [1, 4]}";
+const XLA: &str = "4x6xf32, {xla = \"0,1\"}";
+const DIGITS: &str = "4x6xf32, {digits = \"4:d0 2:d1 3:d1/2\"}";
+/// The wanted words, each as often as it stands in the picture; no other notation is in it.
+#[track_caller]
+fn spelled(text: &str, wanted: &[(&str, usize)]) {
+    let picture = words(&draw(text, svg::write));
+    let layouts = [
+        "order 1 0",
+        "strides 1 4",
+        "0,1",
+        "6:d1 4:d0",
+        "4:d0 2:d1 3:d1/2",
+    ];
+    for layout in layouts {
+        let count = wanted.iter().find(|(w, _)| *w == layout).map_or(0, |w| w.1);
+        let found = picture.iter().filter(|w| *w == layout).count();
+        assert_eq!(found, count, "{layout} in {picture:?}");
+    }
+}
+
+/// The notation that the program has first is that of all layouts, where it can write them.
+#[test]
+fn one_picture_has_one_notation() {
+    spelled(&typed(&[ORDER, STRIDES, XLA]), &[("order 1 0", 3)]);
+    spelled(&typed(&[XLA, STRIDES, ORDER]), &[("0,1", 3)]);
+    spelled(&typed(&[STRIDES, ORDER, "4x6xf32"]), &[("strides 1 4", 2)]);
+    spelled(&typed(&[XLA, XLA]), &[("0,1", 2)]);
+    // Blocks cannot write the second layout, digits can write both.
+    let digits = [("6:d1 4:d0", 1), ("4:d0 2:d1 3:d1/2", 1)];
+    spelled(&typed(&[ORDER, DIGITS]), &digits);
+    // A layout of unknown sizes cannot be rewritten: where others cannot follow it, each stays as it is.
+    let unknown = "?x6xf32, {order = [1, 0]}";
+    spelled(&typed(&[unknown, STRIDES]), &[("order 1 0", 2)]);
+    let stay = [("order 1 0", 1), ("4:d0 2:d1 3:d1/2", 1)];
+    spelled(&typed(&[unknown, DIGITS]), &stay);
+}
+
+#[test]
+fn the_panels_of_a_picture_share_a_notation() {
+    let registry = optc_ops::registry();
+    let modules = [STRIDES, ORDER].map(|ty| optc_ir::text::parse(&typed(&[ty, ty])).unwrap());
+    let panels = modules.iter().map(|module| Panel {
+        title: "a state".to_owned(),
+        module,
+        registry: &registry,
+        charges: Vec::new(),
+    });
+    let picture = Picture {
+        title: "two".to_owned(),
+        panels: panels.collect(),
+    };
+    for write in [dot::write as fn(&Picture<'_>) -> String, svg::write] {
+        let text = write(&picture);
+        assert_eq!(text.matches("strides 1 4").count(), 4, "{text}");
+        assert_eq!(text.matches("order 1 0").count(), 0, "{text}");
+    }
 }

@@ -16,6 +16,7 @@ pub mod tiles;
 
 use crate::graph::{Graph, Tone, Totals};
 use crate::picture::{Panel, Picture};
+use crate::spelling::Spelling;
 use crate::svg::draw::{Style, line, rectangle, width};
 use crate::svg::frame::Block;
 use crate::words;
@@ -48,7 +49,9 @@ const HEADING: Style = Style {
 /// The picture as an SVG document, ending with a line break.
 #[must_use]
 pub fn write(picture: &Picture<'_>) -> String {
-    let columns: Vec<Column> = picture.panels.iter().map(Column::of).collect();
+    let spelling = Spelling::of(picture);
+    let columns = picture.panels.iter().map(|p| Column::of(p, spelling));
+    let columns: Vec<Column> = columns.collect();
     let subtitle = subtitle(&columns);
     let top = MARGIN + 66.0;
     let mut body = Group::new();
@@ -107,12 +110,12 @@ struct Column {
 }
 
 impl Column {
-    fn of(panel: &Panel<'_>) -> Column {
+    fn of(panel: &Panel<'_>, spelling: Spelling) -> Column {
         let mut functions = Vec::new();
         let mut totals = Totals::default();
         let mut lines = Vec::new();
         for (func, charges) in panel.funcs() {
-            let graph = Graph::of(func, panel.registry, charges);
+            let graph = Graph::of(func, panel.registry, charges, spelling);
             totals = totals.plus(graph.totals());
             let (items, notes) = nest::nest(&graph);
             for note in notes

@@ -145,12 +145,9 @@ fn legend<'a>(shown: impl Iterator<Item = &'a Shown>, at: (f64, f64)) -> (Group,
     let mut x = at.0;
     for workers in there {
         let (colour, words) = match workers {
-            Workers::One => (
-                "#90caf9",
-                "its own colour: one step of each axis that cuts it",
-            ),
-            Workers::Several => (SEVERAL, "overlap: several steps of an axis work on it"),
-            Workers::Every => (EVERY, "not cut: every program works on it"),
+            Workers::One => ("#90caf9", "colours: one step of each axis"),
+            Workers::Several => (SEVERAL, "overlap: several steps"),
+            Workers::Every => (EVERY, "not cut: every program"),
         };
         let patch = rectangle((x, at.1), (22.0, 12.0), 0.0)
             .set("fill", colour)
