@@ -427,3 +427,31 @@ fn the_panels_of_a_picture_share_a_notation() {
         assert_eq!(text.matches("order 1 0").count(), 0, "{text}");
     }
 }
+
+/// A plan over sizes that are not known has no cells: the program is drawn, and the picture says so.
+#[test]
+fn a_plan_of_unknown_sizes_is_drawn_as_the_program() {
+    let program = |size: &str| {
+        let ty = format!("tensor<{size}x8xf32>");
+        let tile = "{tile = {group = 0, result = [\"1\", \"1\"]}}";
+        format!(
+            "func.func @main(%x: {ty}) -> {ty} attributes {{hbir.groups = [{{grid = [2]}}]}} {{\n  \
+             %0 = \"hbir.relu\"(%x) {tile} : ({ty}) -> {ty}\n  return %0 : {ty}\n}}\n"
+        )
+    };
+    let registry = optc_ops::registry();
+    let tiles = |text: &str| {
+        let module = optc_ir::text::parse(text).unwrap();
+        svg::tiles::write("plan", &module, &registry)
+    };
+    let known = program("4").replace("[\"1\", \"1\"]", "[\"4\", \"8\"]");
+    assert!(tiles(&known).is_some());
+    let symbolic = program("?");
+    assert_eq!(tiles(&symbolic), None);
+    const NOTE: &str = "the plan of tiles is not drawn: it wants sizes that are known";
+    let picture = draw(&symbolic, svg::write);
+    for text in ["relu", "?×8 f32", NOTE] {
+        says(&picture, text);
+    }
+    assert!(!words(&draw(&known, svg::write)).iter().any(|w| w == NOTE));
+}

@@ -128,6 +128,9 @@ impl Column {
             let block = frame::function(&graph, &items, &format!("@{}", func.name));
             functions.push((graph, block));
         }
+        if tiles::leaves_out(panel.module) {
+            lines.push("the plan of tiles is not drawn: it wants sizes that are known".to_owned());
+        }
         lines.insert(0, totals.line());
         let text = lines.iter().map(|l| width(l, SUBTITLE));
         let text = text.fold(width(&panel.title, HEADING), f64::max);

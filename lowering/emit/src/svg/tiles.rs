@@ -10,6 +10,7 @@
 
 use crate::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
+use optc_tile::plan::GROUPS;
 use optc_tile::{GroupSchedule, Schedule, Tile};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,9 +78,13 @@ const INDEX: Style = Style {
     middle: true,
 };
 
-/// The plans of a module as a picture; `None` where no function has one.
+/// The plans of a module as a picture; `None` where no function has one, and where sizes are not known:
+/// there are no cells to draw then.
 #[must_use]
 pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String> {
+    if !has_sizes(module) {
+        return None;
+    }
     let mut panels = Vec::new();
     for func in &module.funcs {
         let Ok(Some(schedule)) = Schedule::read(func, registry) else {
@@ -135,6 +140,21 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
         .add(wires)
         .add(body);
     Some(format!("{document}\n"))
+}
+
+/// Whether a module has a plan that is not drawn, since its sizes are not known.
+pub(crate) fn leaves_out(module: &Module) -> bool {
+    let planned = |func: &Func| func.attrs.get(GROUPS).is_some();
+    module.funcs.iter().any(planned) && !has_sizes(module)
+}
+
+/// Whether the sizes of all values are known.
+fn has_sizes(module: &Module) -> bool {
+    module.funcs.iter().all(|func| {
+        let results = func.body.iter().flat_map(|&op| &func.ops[op].results);
+        let mut tensors = func.args.iter().chain(results);
+        tensors.all(|&v| func.ty(v).as_tensor().is_none_or(|t| t.shape().is_some()))
+    })
 }
 
 /// What the colours of the cells mean, of those that are there, and how wide that is.
