@@ -22,8 +22,8 @@ pub fn to_dot(title: &str, states: &[State<'_>], registry: &Registry) -> String 
 }
 
 /// The states as one picture, from left to right. Large programs are shortened: repeated layers
-/// are drawn closed, and the picture says so. A last state with a plan of tiles is drawn as its
-/// groups, every operation with the tiles of its result.
+/// are drawn closed, and the picture says so. A last state with a plan of tiles, whose sizes are all
+/// known, is drawn as its groups, every operation with the tiles of its result.
 #[must_use]
 pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
     let last = states.last().map(|state| &state.program.module);
