@@ -83,3 +83,91 @@ fn several_modules_are_one_picture_or_several_graphs() {
     let values = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
     assert_eq!(values.filter_map(Result::ok).count(), 2);
 }
+
+type Point = (f64, f64);
+
+/// Points of a path of lines and curves, `M`, `L` and `C`, close to each other.
+fn points(path: &str) -> Vec<Point> {
+    let mut all: Vec<Point> = Vec::new();
+    let starts = path.char_indices().filter(|(_, c)| c.is_alphabetic());
+    let starts: Vec<usize> = starts.map(|(at, _)| at).chain([path.len()]).collect();
+    for step in starts.windows(2) {
+        let (word, numbers) = path[step[0]..step[1]].split_at(1);
+        let numbers: Vec<f64> = numbers
+            .split_whitespace()
+            .map(|n| n.parse().unwrap())
+            .collect();
+        match (word, &numbers[..], all.last().copied()) {
+            ("M", &[x, y], _) => all.push((x, y)),
+            ("L", &[x, y], Some(from)) => {
+                all.extend((1..=32).map(|i| between(from, (x, y), f64::from(i) / 32.0)));
+            }
+            ("C", &[a, b, c, d, x, y], Some(from)) => {
+                let bends = [from, (a, b), (c, d), (x, y)];
+                all.extend((1..=32).map(|i| bezier(bends, f64::from(i) / 32.0)));
+            }
+            _ => panic!("{path}: not a path of lines and curves"),
+        }
+    }
+    all
+}
+
+fn between(from: Point, to: Point, t: f64) -> Point {
+    (from.0 + (to.0 - from.0) * t, from.1 + (to.1 - from.1) * t)
+}
+
+fn bezier(bends: [Point; 4], t: f64) -> Point {
+    let s = 1.0 - t;
+    let weights = [s * s * s, 3.0 * s * s * t, 3.0 * s * t * t, t * t * t];
+    let sum = |of: fn(&Point) -> f64| bends.iter().zip(weights).map(|(p, w)| of(p) * w).sum();
+    (sum(|p| p.0), sum(|p| p.1))
+}
+
+/// A wire of a plan passes beside the boxes between its ends, so that a group can be followed.
+#[test]
+fn wires_of_a_plan_run_behind_no_box() {
+    let groups = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/cases/passes/tile-propagate/groups");
+    for (name, least) in [
+        ("vit_attention", 4),
+        ("bert_attention", 6),
+        ("llama_attention", 100),
+        ("swin_block_shifted", 50),
+    ] {
+        let program = groups.join(format!("{name}.ir")).display().to_string();
+        let passes = "--pass=view-fold,tile-propagate";
+        let drawn = optc(&[passes, "--target=tpu", "--emit=svg", &program]).ok();
+        let document = roxmltree::Document::parse(&drawn).unwrap();
+        let with = |tag: &'static str, attribute: &'static str, value: &'static str| {
+            let all = document.descendants();
+            all.filter(move |n| n.has_tag_name(tag) && n.attribute(attribute) == Some(value))
+        };
+        let boxes: Vec<[f64; 4]> = with("rect", "fill", "#fbfcfd")
+            .map(|n| {
+                ["x", "y", "width", "height"].map(|a| n.attribute(a).unwrap().parse().unwrap())
+            })
+            .collect();
+        let mut passed = 0;
+        for wire in with("path", "stroke", "#78909c") {
+            let path = points(wire.attribute("d").unwrap());
+            for &(x, y) in &path {
+                let hit = boxes.iter().find(|[left, top, width, height]| {
+                    let inside =
+                        |at: f64, from: f64, size: f64| from + 0.5 < at && at < from + size - 0.5;
+                    inside(x, *left, *width) && inside(y, *top, *height)
+                });
+                assert!(
+                    hit.is_none(),
+                    "{name}: a wire through {x}, {y} runs behind {hit:?}"
+                );
+            }
+            let (top, bottom) = (path[0].1, path[path.len() - 1].1);
+            let beside = boxes.iter().filter(|b| top < b[1] + b[3] && b[1] < bottom);
+            passed += beside.count();
+        }
+        assert!(
+            passed >= least,
+            "{name}: wires pass {passed} boxes, wanted {least}"
+        );
+    }
+}

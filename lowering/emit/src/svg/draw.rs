@@ -134,7 +134,7 @@ fn by_wire(pieces: &[Stretch]) -> IndexMap<usize, Vec<&Stretch>> {
 fn wire_of(graph: &Graph, wire: usize, pieces: &[&Stretch], at: (f64, f64)) -> Group {
     let (mut lines, mut heads) = (String::new(), String::new());
     for piece in pieces {
-        curve(&mut lines, piece, at);
+        curve(&mut lines, (piece.from, piece.cross, piece.to), at);
         if piece.arrow {
             let (x, y) = (at.0 + piece.to.0, at.1 + piece.to.1);
             let [left, right, top, tip] = [x - 3.0, x + 3.0, y - 6.5, y].map(coordinate);
@@ -162,16 +162,20 @@ fn wire_of(graph: &Graph, wire: usize, pieces: &[&Stretch], at: (f64, f64)) -> G
     group
 }
 
-/// Straight down, from one side to the other between two ranks, straight down.
-fn curve(out: &mut String, piece: &Stretch, at: (f64, f64)) {
+/// Straight down from the first point, from one side to the other between two heights, straight down to the last.
+pub(crate) fn curve(
+    out: &mut String,
+    (from, cross, to): ((f64, f64), (f64, f64), (f64, f64)),
+    at: (f64, f64),
+) {
     let place = |(x, y): (f64, f64)| format!("{} {}", coordinate(at.0 + x), coordinate(at.1 + y));
-    let ((x0, y0), (x1, y1)) = (piece.from, piece.to);
+    let ((x0, y0), (x1, y1)) = (from, to);
     let _ = write!(out, "M{}", place((x0, y0)));
     if (x0 - x1).abs() < 0.05 {
         let _ = write!(out, "L{}", place((x1, y1)));
         return;
     }
-    let (top, bottom) = piece.cross;
+    let (top, bottom) = cross;
     let middle = (top + bottom) / 2.0;
     let _ = write!(
         out,

@@ -8,7 +8,8 @@
 //! An arrow along a dimension is the direction in which an axis of the grid runs through it; where
 //! two axes share a dimension, the faster one is drawn over its first round.
 
-use crate::svg::draw::{Style, coordinate, line, rectangle, sheet, width};
+use crate::svg::draw::{Style, coordinate, curve, line, rectangle, sheet, width};
+use crate::svg::layered::{self, Cell, Net, Piece, Place, Placed};
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
 use optc_tile::plan::GROUPS;
 use optc_tile::{GroupSchedule, Schedule, Tile};
@@ -24,7 +25,6 @@ const MAX_PROGRAMS: u64 = 600;
 const MAX_CELLS: usize = 400;
 
 const MARGIN: f64 = 18.0;
-const GAP: f64 = 30.0;
 const LEVEL_GAP: f64 = 34.0;
 const CELL: (f64, f64) = (38.0, 22.0);
 const PAGE_GAP: f64 = 10.0;
@@ -97,7 +97,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
                     group,
                     grid: group.grid(),
                 };
-                panels.push((heading(func, group, number), picture.levels()));
+                panels.push((heading(func, group, number), picture.boxes()));
             }
         }
     }
@@ -106,32 +106,22 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     }
     let (mut wires, mut body) = (Group::new(), Group::new());
     let mut y = MARGIN + 26.0 + LEGEND;
-    let shown = panels
-        .iter()
-        .flat_map(|(_, levels)| levels.iter().flatten());
+    let shown = panels.iter().flat_map(|(_, boxes)| boxes);
     let (legend, legend_width) = legend(shown, (MARGIN, MARGIN + 24.0));
     let mut right = width(title, TITLE).max(legend_width);
-    for (heading, levels) in &panels {
+    for (heading, boxes) in &panels {
         body = body.add(line(heading, (MARGIN, y + 14.0), NOTE));
         right = right.max(width(heading, NOTE));
         y += 28.0;
-        let wide = levels.iter().map(|l| level_width(l)).fold(0.0, f64::max);
-        right = right.max(wide);
-        let mut places: BTreeMap<Value, (f64, f64)> = BTreeMap::new();
-        for level in levels {
-            let tall = level.iter().map(Shown::height).fold(0.0, f64::max);
-            let mut x = MARGIN + (wide - level_width(level)) / 2.0;
-            for shown in level {
-                let middle = x + shown.width() / 2.0;
-                for from in shown.reads.iter().filter_map(|v| places.get(v)) {
-                    wires = wires.add(wire(*from, (middle, y)));
-                }
-                places.insert(shown.value, (middle, y + shown.height()));
-                body = body.add(shown.draw((x, y)));
-                x += shown.width() + GAP;
-            }
-            y += tall + LEVEL_GAP;
+        let placed = place(boxes);
+        for (shown, &(x, top)) in boxes.iter().zip(&placed.at) {
+            body = body.add(shown.draw((MARGIN + x, y + top)));
         }
+        for piece in &placed.pieces {
+            wires = wires.add(wire(piece, (MARGIN, y)));
+        }
+        right = right.max(placed.width);
+        y += placed.height + LEVEL_GAP;
     }
     let (full, height) = ((right + 2.0 * MARGIN).ceil(), y.ceil());
     let document = sheet(full, height)
@@ -193,31 +183,60 @@ fn heading(func: &Func, group: &GroupSchedule, number: usize) -> String {
     format!("@{}, group {number}: {grid}", func.name)
 }
 
-fn level_width(level: &[Shown]) -> f64 {
-    let sum: f64 = level.iter().map(|s| s.width() + GAP).sum();
-    (sum - GAP).max(0.0)
+/// The places of the boxes and the ways of the wires between them, beside the boxes that a wire passes.
+fn place(boxes: &[Shown]) -> Placed {
+    let at: BTreeMap<Value, usize> = boxes
+        .iter()
+        .enumerate()
+        .map(|(i, b)| (b.value, i))
+        .collect();
+    let mut readers: Vec<Vec<layered::End>> = vec![Vec::new(); boxes.len()];
+    let mut cells = Vec::with_capacity(boxes.len());
+    for (number, shown) in boxes.iter().enumerate() {
+        let before = |v: &Value| at.get(v).copied().filter(|&from| from < number);
+        let reads: BTreeSet<usize> = shown.reads.iter().filter_map(before).collect();
+        let step = shown.width() / layered::as_float(reads.len() + 1);
+        let mut x = 0.0;
+        let mut ins = Vec::with_capacity(reads.len());
+        for (port, from) in reads.into_iter().enumerate() {
+            readers[from].push((number, port));
+            x += step;
+            ins.push(x);
+        }
+        cells.push(Cell {
+            width: shown.width(),
+            height: shown.height(),
+            ins,
+            outs: vec![shown.width() / 2.0],
+            place: Place::Free,
+        });
+    }
+    let nets = readers.into_iter().enumerate().map(|(from, to)| Net {
+        from: (from, 0),
+        to,
+    });
+    let nets: Vec<Net> = nets.filter(|net| !net.to.is_empty()).collect();
+    layered::place(&cells, &nets)
 }
 
-/// A wire from the bottom of one box to the top of another.
-fn wire(from: (f64, f64), to: (f64, f64)) -> Group {
-    let bend = ((to.1 - from.1) / 2.0).max(8.0);
-    let data = format!(
-        "M{},{} C{},{} {},{} {},{}",
-        coordinate(from.0),
-        coordinate(from.1),
-        coordinate(from.0),
-        coordinate(from.1 + bend),
-        coordinate(to.0),
-        coordinate(to.1 - bend),
-        coordinate(to.0),
-        coordinate(to.1)
-    );
+/// A piece of a wire, with a head where it ends at a box.
+fn wire(piece: &Piece, at: (f64, f64)) -> Group {
+    let mut data = String::new();
+    curve(&mut data, (piece.from, piece.cross, piece.to), at);
     let path = Path::new()
         .set("d", data)
         .set("fill", "none")
         .set("stroke", "#78909c")
         .set("stroke-width", 1.3);
-    Group::new().add(path).add(head(to, (0.0, 1.0), "#78909c"))
+    let group = Group::new().add(path);
+    match piece.target {
+        Some(_) => group.add(head(
+            (at.0 + piece.to.0, at.1 + piece.to.1),
+            (0.0, 1.0),
+            "#78909c",
+        )),
+        None => group,
+    }
 }
 
 /// The head of an arrow that points in a direction.
@@ -246,43 +265,30 @@ struct Picture<'a> {
 
 impl Picture<'_> {
     /// Rows of boxes: what is read from memory, then each operation below those that it reads.
-    fn levels(&self) -> Vec<Vec<Shown>> {
+    /// The boxes, each below what it reads: a value from memory before the first operation that reads it.
+    fn boxes(&self) -> Vec<Shown> {
         let func = self.func;
         let inner: BTreeSet<Op> = self.group.ops.iter().map(|op| op.op).collect();
-        let mut level: BTreeMap<Value, usize> = BTreeMap::new();
-        let mut rows: Vec<Vec<Shown>> = Vec::new();
-        let mut put = |row: usize, shown: Shown| {
-            if rows.len() <= row {
-                rows.resize_with(row + 1, Vec::new);
-            }
-            rows[row].push(shown);
-        };
+        let mut read: BTreeSet<Value> = BTreeSet::new();
+        let mut boxes = Vec::new();
         for op in &self.group.ops {
             let data = &func.ops[op.op];
-            let above = data.operands.iter().filter_map(|v| level.get(v));
-            let row = above
-                .max()
-                .map_or(usize::from(!data.operands.is_empty()), |l| l + 1);
             for (i, &operand) in data.operands.iter().enumerate() {
                 let local = func.def_op(operand).is_some_and(|d| inner.contains(&d));
-                if !local && !level.contains_key(&operand) {
-                    level.insert(operand, row.saturating_sub(1));
-                    let read = op.parts.iter().map(|part| part.operands.get(i));
-                    let read = read.filter_map(|operand| operand?.tile.clone());
-                    let shown = self.shown(operand, read.collect(), Vec::new(), "from memory");
-                    put(row.saturating_sub(1), shown);
+                if !local && read.insert(operand) {
+                    let tiles = op.parts.iter().map(|part| part.operands.get(i));
+                    let tiles = tiles.filter_map(|operand| operand?.tile.clone());
+                    boxes.push(self.shown(operand, tiles.collect(), Vec::new(), "from memory"));
                 }
             }
             let name = data.name.strip_prefix("hbir.").unwrap_or(&data.name);
             for (i, &value) in data.results.iter().enumerate() {
-                level.insert(value, row);
-                let reads = data.operands.clone();
                 let made = op.parts.iter().filter_map(|part| part.results.get(i));
                 let made = made.cloned().collect();
-                put(row, self.shown(value, made, reads, name));
+                boxes.push(self.shown(value, made, data.operands.clone(), name));
             }
         }
-        rows
+        boxes
     }
 
     fn shown(&self, value: Value, tiles: Vec<Tile>, reads: Vec<Value>, name: &str) -> Shown {
@@ -742,7 +748,7 @@ fn colour(steps: &[BTreeSet<i64>]) -> String {
 }
 
 fn float(n: usize) -> f64 {
-    crate::svg::layered::as_float(n)
+    layered::as_float(n)
 }
 
 /// All choices of one entry a list, the last list fastest.
