@@ -171,3 +171,61 @@ fn wires_of_a_plan_run_behind_no_box() {
         );
     }
 }
+
+const LAYERS: &str = r#"
+%0 = "hbir.relu"(%x) : (tensor<6x4x5xf32>) -> tensor<6x4x5xf32> loc("/layer.0/first")
+%1 = "hbir.transpose"(%0) <{perm = [2, 0, 1]}> : (tensor<6x4x5xf32>) -> tensor<5x6x4xf32> loc("/layer.0/turn")
+%2 = "hbir.reshape"(%1) <{shape = [5, 24]}> : (tensor<5x6x4xf32>) -> tensor<5x24xf32> loc("/layer.0/flat")
+%3 = "hbir.exp"(%2) : (tensor<5x24xf32>) -> tensor<5x24xf32> loc("/layer.0/second")
+%4 = "hbir.transpose"(%3) <{perm = [1, 0]}> : (tensor<5x24xf32>) -> tensor<24x5xf32> loc("/layer.1/turn")
+%5 = "hbir.tanh"(%4) : (tensor<24x5xf32>) -> tensor<24x5xf32> loc("/layer.1/first")
+%6 = "hbir.neg"(%5) : (tensor<24x5xf32>) -> tensor<24x5xf32> loc("/layer.1/second")
+"#;
+
+/// What is in the program before and after stands at one height in both panels, in layers too.
+#[test]
+fn what_survives_stands_at_one_height() {
+    let folder = Folder::new("heights");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/models/micro_attention_full.onnx")
+        .display()
+        .to_string();
+    let layers = folder.write("layers.ir", LAYERS);
+    for (program, shown) in [
+        (&model, &["matmul", "add", "split", "softmax"][..]),
+        (
+            &layers,
+            &["relu", "exp", "tanh", "neg", "layer.0", "layer.1"],
+        ),
+    ] {
+        let drawn = optc(&[
+            "--pass=canonicalize,view-fold",
+            "--target=cpu",
+            "--emit=svg",
+            program,
+        ])
+        .ok();
+        let document = roxmltree::Document::parse(&drawn).unwrap();
+        let mut texts: Vec<(String, f64, f64)> = Vec::new();
+        for node in document.descendants().filter(|n| n.has_tag_name("text")) {
+            let place = ["x", "y"].map(|a| node.attribute(a).unwrap().parse().unwrap());
+            let words = node.text().unwrap_or("").trim().to_owned();
+            texts.push((words, place[0], place[1]));
+        }
+        let after = texts
+            .iter()
+            .find(|(words, _, _)| words.starts_with("after "));
+        let middle = after.unwrap().1;
+        for name in shown {
+            let heights = |right: bool| -> Vec<f64> {
+                let of = texts
+                    .iter()
+                    .filter(|(words, x, _)| words == name && (*x >= middle) == right);
+                of.map(|(_, _, y)| *y).collect()
+            };
+            let (before, after) = (heights(false), heights(true));
+            assert!(!before.is_empty(), "{program}: no {name}");
+            assert_eq!(before, after, "{program}: {name}");
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! would not fit: the picture says so. Tooltips hold the full type, the attributes and the place
 //! something came from.
 
+mod align;
 mod draw;
 mod frame;
 mod layered;
@@ -19,8 +20,11 @@ use crate::picture::{Panel, Picture};
 use crate::spelling::Spelling;
 use crate::svg::draw::{Style, line, rectangle, width};
 use crate::svg::frame::Block;
+use crate::svg::nest::Item;
 use crate::words;
 
+use optc_ir::Func;
+use std::collections::{BTreeMap, BTreeSet};
 use svg::node::element::Group;
 
 const MARGIN: f64 = 16.0;
@@ -50,8 +54,7 @@ const HEADING: Style = Style {
 #[must_use]
 pub fn write(picture: &Picture<'_>) -> String {
     let spelling = Spelling::of(picture);
-    let columns = picture.panels.iter().map(|p| Column::of(p, spelling));
-    let columns: Vec<Column> = columns.collect();
+    let columns = columns(picture, spelling);
     let subtitle = subtitle(&columns);
     let top = MARGIN + 66.0;
     let mut body = Group::new();
@@ -60,7 +63,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     for column in &columns {
         body = body.add(column.draw((x, top)));
         x += column.width + PANEL_GAP;
-        bottom = f64::max(bottom, top + column.height);
+        bottom = f64::max(bottom, top + column.height());
     }
     let (legend, legend_width) = legend((MARGIN, MARGIN + 42.0));
     let text = width(&picture.title, TITLE)
@@ -74,6 +77,47 @@ pub fn write(picture: &Picture<'_>) -> String {
         .add(legend)
         .add(body);
     format!("{document}\n")
+}
+
+/// The panels; where there are two, they close the same layers and show what both have at one height.
+fn columns(picture: &Picture<'_>, spelling: Spelling) -> Vec<Column> {
+    let graphs = |panel: &Panel<'_>| -> Vec<(String, Graph)> {
+        let graph = |(func, charges): (&Func, _)| {
+            let graph = Graph::of(func, panel.registry, charges, spelling);
+            (func.name.to_string(), graph)
+        };
+        panel.funcs().map(graph).collect()
+    };
+    let drawn: Vec<Vec<(String, Graph)>> = picture.panels.iter().map(graphs).collect();
+    let mut closed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    if drawn.len() > 1 {
+        for (name, graph) in drawn.iter().flatten() {
+            let layers = closed.entry(name.clone()).or_default();
+            layers.extend(nest::closed_layers(graph));
+        }
+    }
+    let both = picture.panels.iter().zip(drawn);
+    let mut columns: Vec<Column> = both
+        .map(|(panel, graphs)| Column::of(panel, graphs, &closed))
+        .collect();
+    if let [before, after] = &mut columns[..] {
+        let alike = before.functions.len() == after.functions.len();
+        let pairs = before.functions.iter_mut().zip(&mut after.functions);
+        for (a, b) in pairs.filter(|(a, b)| alike && a.name == b.name) {
+            let sides = [a, b].map(|drawn| align::Side {
+                graph: &drawn.graph,
+                items: &drawn.items,
+                block: &mut drawn.block,
+            });
+            let [a, b] = sides;
+            align::align(a, b);
+        }
+        let head = before.lines.len().max(after.lines.len());
+        for column in &mut columns {
+            column.head = head;
+        }
+    }
+    columns
 }
 
 /// What the whole picture shows, in one line: figures before and after where there are both.
@@ -103,30 +147,45 @@ fn subtitle(columns: &[Column]) -> String {
 struct Column {
     title: String,
     lines: Vec<String>,
-    functions: Vec<(Graph, Block)>,
+    /// How many lines there is space for.
+    head: usize,
+    functions: Vec<Drawn>,
     totals: Totals,
     width: f64,
-    height: f64,
+}
+
+/// A placed function, with its items.
+struct Drawn {
+    name: String,
+    graph: Graph,
+    block: Block,
+    items: Vec<Item>,
 }
 
 impl Column {
-    fn of(panel: &Panel<'_>, spelling: Spelling) -> Column {
+    fn of(
+        panel: &Panel<'_>,
+        graphs: Vec<(String, Graph)>,
+        closed: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Column {
         let mut functions = Vec::new();
         let mut totals = Totals::default();
-        let mut lines = Vec::new();
-        for (func, charges) in panel.funcs() {
-            let graph = Graph::of(func, panel.registry, charges, spelling);
+        let mut lines: Vec<String> = Vec::new();
+        let none = BTreeSet::new();
+        for (name, graph) in graphs {
             totals = totals.plus(graph.totals());
-            let (items, notes) = nest::nest(&graph);
-            for note in notes
-                .into_iter()
-                .filter(|n| !lines.contains(n))
-                .collect::<Vec<_>>()
-            {
-                lines.push(note);
+            let (items, notes) = nest::nest(&graph, closed.get(&name).unwrap_or(&none));
+            for note in notes {
+                if !lines.contains(&note) {
+                    lines.push(note);
+                }
             }
-            let block = frame::function(&graph, &items, &format!("@{}", func.name));
-            functions.push((graph, block));
+            functions.push(Drawn {
+                block: frame::function(&graph, &items, &format!("@{name}")),
+                name,
+                graph,
+                items,
+            });
         }
         if tiles::leaves_out(panel.module) {
             lines.push("the plan of tiles is not drawn: it wants sizes that are known".to_owned());
@@ -134,17 +193,21 @@ impl Column {
         lines.insert(0, totals.line());
         let text = lines.iter().map(|l| width(l, SUBTITLE));
         let text = text.fold(width(&panel.title, HEADING), f64::max);
-        let head = 26.0 + 16.0 * layered::as_float(lines.len());
-        let tall: f64 = functions.iter().map(|(_, b)| b.height + FUNCTION_GAP).sum();
-        let wide = functions.iter().map(|(_, b)| b.width);
+        let wide = functions.iter().map(|f| f.block.width);
         Column {
             title: panel.title.clone(),
             totals,
             width: wide.fold(text, f64::max),
-            height: head + tall,
+            head: lines.len(),
             lines,
             functions,
         }
+    }
+
+    fn height(&self) -> f64 {
+        let functions = self.functions.iter();
+        let tall: f64 = functions.map(|f| f.block.height + FUNCTION_GAP).sum();
+        26.0 + 16.0 * layered::as_float(self.head) + tall
     }
 
     fn draw(&self, at: (f64, f64)) -> Group {
@@ -154,11 +217,11 @@ impl Column {
             y += 16.0;
             group = group.add(line(text, (at.0, y), SUBTITLE));
         }
-        y += 12.0;
-        for (graph, block) in &self.functions {
-            let x = at.0 + (self.width - block.width) / 2.0;
-            group = group.add(draw::block(graph, block, (x, y), 0));
-            y += block.height + FUNCTION_GAP;
+        y = at.1 + 26.0 + 16.0 * layered::as_float(self.head);
+        for drawn in &self.functions {
+            let x = at.0 + (self.width - drawn.block.width) / 2.0;
+            group = group.add(draw::block(&drawn.graph, &drawn.block, (x, y), 0));
+            y += drawn.block.height + FUNCTION_GAP;
         }
         group
     }

@@ -7,6 +7,7 @@ use crate::graph::{Graph, Totals};
 use indexmap::IndexMap;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
+use std::collections::BTreeSet;
 
 /// Programs of up to this many operations are drawn whole, repetitions included.
 const REPEATS_FROM: usize = 90;
@@ -48,8 +49,51 @@ impl Item {
     }
 }
 
-/// The boxes of a graph, and what was left out, in words.
-pub(crate) fn nest(graph: &Graph) -> (Vec<Item>, Vec<String>) {
+/// The layers that [`nest`] would draw closed, each by the names of the layers around it and its own.
+pub(crate) fn closed_layers(graph: &Graph) -> BTreeSet<String> {
+    let mut closed = BTreeSet::new();
+    let mut nesting = Nesting::new(graph);
+    let all: Vec<usize> = (0..graph.nodes.len()).collect();
+    let mut items = nesting.split(&all, 0);
+    if graph.nodes.len() > REPEATS_FROM {
+        let mut structures = Structures::default();
+        nesting.close_repeats(&mut items, &mut structures);
+        note_closed(&items, "", &mut closed);
+        items = nesting.merge_repeats(items, &structures);
+    }
+    close_largest(graph, &mut items);
+    note_closed(&items, "", &mut closed);
+    closed
+}
+
+fn note_closed(items: &[Item], around: &str, closed: &mut BTreeSet<String>) {
+    for item in items {
+        let Item::Group(group) = item else { continue };
+        let name = format!("{around}/{}", group.label);
+        match group.closed {
+            Some(_) => {
+                closed.insert(name);
+            }
+            None => note_closed(&group.items, &name, closed),
+        }
+    }
+}
+
+/// Closes the layers that the other picture of the program has closed, so that the two can be compared.
+fn close_named(graph: &Graph, items: &mut [Item], around: &str, names: &BTreeSet<String>) {
+    for item in items {
+        let Item::Group(group) = item else { continue };
+        let name = format!("{around}/{}", group.label);
+        match group.closed {
+            Some(_) => {}
+            None if names.contains(&name) => group.close(graph, None),
+            None => close_named(graph, &mut group.items, &name, names),
+        }
+    }
+}
+
+/// The boxes of a graph, and what was left out, in words; the layers of these names are closed too.
+pub(crate) fn nest(graph: &Graph, also: &BTreeSet<String>) -> (Vec<Item>, Vec<String>) {
     let mut nesting = Nesting::new(graph);
     let all: Vec<usize> = (0..graph.nodes.len()).collect();
     let mut items = nesting.split(&all, 0);
@@ -58,6 +102,7 @@ pub(crate) fn nest(graph: &Graph) -> (Vec<Item>, Vec<String>) {
         let mut structures = Structures::default();
         nesting.close_repeats(&mut items, &mut structures);
         let before = count_closed(&items);
+        close_named(graph, &mut items, "", also);
         items = nesting.merge_repeats(items, &structures);
         if before > 0 {
             notes.push(format!(
@@ -65,7 +110,10 @@ pub(crate) fn nest(graph: &Graph) -> (Vec<Item>, Vec<String>) {
             ));
         }
     }
-    let closed = close_largest(graph, &mut items);
+    let open = count_closed(&items);
+    close_named(graph, &mut items, "", also);
+    let named = count_closed(&items).saturating_sub(open);
+    let closed = named + close_largest(graph, &mut items);
     if closed > 0 {
         notes.push(format!(
             "{closed} layers are drawn closed to keep the picture small"

@@ -264,7 +264,6 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Rows of boxes: what is read from memory, then each operation below those that it reads.
     /// The boxes, each below what it reads: a value from memory before the first operation that reads it.
     fn boxes(&self) -> Vec<Shown> {
         let func = self.func;
