@@ -497,6 +497,10 @@ struct Bound {
 }
 
 impl Bound {
+    /// Numbers for the sizes of a view that are not known, by which one exact decision speaks for all sizes.
+    ///
+    /// Sizes that must be equal get one number, others numbers without common factors, so that no accident of
+    /// a number makes a reshape fit. An open side takes what the other leaves over.
     fn new(x: &TensorType, view: &ViewDims, y: &TensorType, least: u64) -> Option<Bound> {
         let mut numbers = StandIns::new(least);
         for dims in [&x.dims, &view.shape, &y.dims] {

@@ -326,6 +326,12 @@ trait Boxes {
 
     /// Calls `set` with the steps of each loop that a box asks for, or with no loop where a
     /// dimension that is never cut is cut. Returns whether the steps make the box and no more.
+    ///
+    /// The loops that a tile of an operand or result fixes: the inverse of the index expressions.
+    ///
+    /// A sum of loops is divided by its strides, the greatest first; digits of one loop that stand in several
+    /// dimensions are collected and put together at the end, since none of them alone fixes the loop. Returns
+    /// whether the tile was met exactly; where it was not, the loops cover more than it.
     fn inverse<E>(
         &self,
         dims: &[IndexExpr],

@@ -8,6 +8,9 @@ use crate::shape::shape;
 use optc_layout::{XlaArray, XlaShape};
 
 /// Refuses what XLA's reader refuses, or what its checks do not survive.
+///
+/// XLA checks shapes when it reads text, and its checks end the process where a shape is one that they do not
+/// expect; what is accepted here must be accepted there, opcode by opcode.
 pub(crate) fn agrees(
     made: &Instruction,
     declared: Option<&XlaShape>,

@@ -28,6 +28,10 @@ pub(super) struct Rows<'a> {
 
 impl Online {
     /// One more step: the numbers of a region of the result, and what is known then.
+    ///
+    /// A step whose rows are not those of the step before is refused: what is carried would be another row's.
+    /// The greatest element so far and the sum of what came before are put right by the same factor, in `f64`,
+    /// so that the order of the steps changes nothing but rounding.
     pub(super) fn step(
         before: Option<Online>,
         x: &Fragment,

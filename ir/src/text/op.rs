@@ -298,6 +298,9 @@ impl<'s> Parser<'s> {
             .collect()
     }
 
+    /// The value that a use names. Text may name a value before its operation, and a bare list of operations has
+    /// arguments that nothing declares, so an unknown name is only noted here; the end of the function reports it.
+    /// A name whose definition was refused is silent: one mistake is one message.
     pub(super) fn resolve(
         &mut self,
         scope: &mut Scope<'s>,

@@ -213,6 +213,12 @@ fn plan(
 }
 
 /// Gives every operation of a group with a grid its tile.
+///
+/// Completes the plan of one group that the program gives in part.
+///
+/// What is given constrains, what is not is propagated from it; a conflict is the user's to solve, so it is
+/// reported with both places, and nothing that was given is changed. The order of the steps is that in which
+/// a message is of most use: an operation without loops first, then tiles that conflict, then what is too large.
 #[expect(
     clippy::too_many_arguments,
     reason = "what a function and its plan are"

@@ -81,6 +81,8 @@ pub struct GroupReport {
 }
 
 impl TileReport {
+    /// Adds a group with its figures beside those of its alternatives: each operation apart, all in one program,
+    /// and the bound. They are computed here and not by the search, which prices only what it looks at.
     #[expect(
         clippy::too_many_arguments,
         reason = "what a group is, and how it was found"

@@ -21,6 +21,7 @@ pub(crate) struct TensorText {
     pub(crate) layout: Layout,
 }
 
+/// `optc layout`: one arm a subcommand, each a question to the layout algebra and a line of answer.
 pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &args.command {
         LayoutCommand::Index { tensor, index } => {

@@ -212,6 +212,7 @@ fn fold(
     Ok((Stats::of(&module, registry), cx))
 }
 
+/// The page: tables in the order in which they are asked for, figures rounded once, when they are written.
 fn page(rows: &[Row], target: &str) -> String {
     let mut text = format!(
         "# Results\n\n\

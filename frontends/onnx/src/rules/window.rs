@@ -526,6 +526,10 @@ fn grid_sample(cx: &mut NodeCx<'_, '_>) -> Done {
     cx.finish_named("hbir.grid_sample", &operands, dict)
 }
 
+/// `Resize` and `Upsample` of all operator sets: inputs moved between sets, and attributes got new defaults.
+///
+/// What an attribute means depends on which of scales and sizes is given, so these are read first; what one
+/// operation cannot say (a crop that also scales) stays opaque.
 fn resize(cx: &mut NodeCx<'_, '_>) -> Done {
     let x = cx.need(0)?;
     let dims = cx.dims(x)?;

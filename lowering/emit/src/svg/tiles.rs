@@ -409,6 +409,11 @@ fn samples(extent: u64, most: u64) -> Vec<i64> {
 }
 
 impl Tensor {
+    /// The cuts of a tensor and who works on each cell, found by asking programs, not by solving for them.
+    ///
+    /// Tiles may overlap, leave gaps and reach outside, so each axis is sampled (its first steps and its last) and
+    /// the ends of what the sampled programs work on are the cuts. Fewer steps are taken until the programs are few
+    /// enough to ask all of them; of a tensor of too many cells the first ones are drawn.
     fn of(shape: &[u64], tiles: &[Tile], grid: &[u64]) -> Tensor {
         let whole = Tile::whole(shape);
         let of_rank = |t: &&Tile| t.0.len() == shape.len();
@@ -561,6 +566,8 @@ impl Tensor {
         (left + wide + 34.0, above + pages + page.1 + 18.0)
     }
 
+    /// Pages first, cells on them, then sizes and arrows: later shapes lie over earlier ones, and all read one
+    /// origin of a page, so that they stay together when a margin changes.
     fn draw(&self, at: (f64, f64)) -> Group {
         let (above, left, over) = self.lanes();
         let (columns, rows, pages) = self.counts();
