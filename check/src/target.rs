@@ -7,7 +7,7 @@ use optc_ir::{
     TensorType, Value,
 };
 use optc_layout::{Layout, Mode};
-use optc_target::{Accept, Target};
+use optc_target::{Accept, Row, Target};
 
 /// Checks that the target accepts the layouts of every operation of a module.
 ///
@@ -93,7 +93,7 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     };
     let family = decl.family();
     let row = target.row(family);
-    let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    let parameter = row.map_or(1, Row::parameter);
     let rule = match target.accept(family) {
         Accept::RowMajor => "row-major everywhere".to_owned(),
         Accept::CommonOrder => {
@@ -136,7 +136,7 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
         return Ok(());
     }
     let row = target.row(decl.family());
-    let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+    let parameter = row.map_or(1, Row::parameter);
     let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
     match (freedom.class, target.accept(decl.family())) {
         (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),

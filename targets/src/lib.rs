@@ -12,13 +12,17 @@
 //! bandwidth = 20.0e9            # bytes a second
 //! [units.core]
 //! summary = "what it is"
-//! [families]
-//! elementwise = { unit = "core", accept = "common-order" }
+//! [[rows]]
+//! families = ["elementwise"]
+//! unit = "core"
+//! take = [{ share = "all" }]    # alternatives, each over all ports at once
 //! ```
 
 mod formats;
+mod rows;
 
 pub use formats::{Format, tiles_text};
+pub use rows::{Accept, Alternative, PortRole, PortRule, Row, Share, When};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -54,44 +58,16 @@ pub struct Unit {
     pub summary: String,
 }
 
-/// Which layouts the operands and results of a family may have.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accept {
-    /// Row-major everywhere.
-    RowMajor,
-    /// One common digit order for all full-size operands and the result; broadcast operands have
-    /// any restriction of it.
-    CommonOrder,
-    /// A contraction: M, N and batch are any digit lists, K is one run, batch is never innermost.
-    ContractRuns,
-    /// Batch, channels, spatial or batch, spatial, channels.
-    ChannelOrders,
-    /// A common block order whose innermost run has at least `run` elements of one dimension.
-    MinRun,
-    /// Blocks of `block` elements along the last dimension, grid in any order.
-    LastBlock,
-    /// Any layout.
-    Any,
-}
-
-/// The row of one family.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FamilyRow {
-    /// The unit that runs it.
-    pub unit: String,
-    /// The layouts it accepts.
-    pub accept: Accept,
-    /// For `min-run`: elements.
+struct RowFile {
+    families: Vec<Spanned<String>>,
+    unit: String,
+    take: Vec<Alternative>,
     #[serde(default)]
-    pub run: Option<u64>,
-    /// For `last-block`: elements.
+    evidence: String,
     #[serde(default)]
-    pub block: Option<u64>,
-    /// Whether the lowering has a kernel and a bench that shows its price.
-    #[serde(default)]
-    pub kernel: bool,
+    kernel: bool,
 }
 
 /// How the target writes the layouts it chooses.
@@ -125,7 +101,8 @@ struct File {
     #[serde(default)]
     memory: Vec<Memory>,
     units: BTreeMap<String, Unit>,
-    families: BTreeMap<Spanned<String>, FamilyRow>,
+    #[serde(default)]
+    rows: Vec<Spanned<RowFile>>,
 }
 
 /// Whose rules the blocks of a tiled program keep.
@@ -177,7 +154,7 @@ pub struct Target {
     /// Units by name.
     pub units: BTreeMap<String, Unit>,
     /// Rows by family.
-    pub families: BTreeMap<String, FamilyRow>,
+    pub families: BTreeMap<String, Row>,
 }
 
 /// Why a target file is refused.
@@ -242,15 +219,19 @@ pub enum TargetError {
         /// The unit.
         unit: String,
     },
-    /// A rule lacks its parameter.
-    #[error("family `{family}` accepts `{rule}`, which needs `{parameter}` of at least 1")]
-    MissingParameter {
+    /// A row contradicts itself.
+    #[error("the row of {families} {fault}")]
+    Row {
+        /// The families that it is for.
+        families: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// A family has two rows.
+    #[error("family `{family}` has two rows")]
+    TwoRows {
         /// The family.
         family: String,
-        /// The rule.
-        rule: &'static str,
-        /// The missing key.
-        parameter: &'static str,
     },
 }
 
@@ -394,16 +375,7 @@ impl Target {
 
     fn read(text: &str, known: Option<&[&str]>) -> Result<Target, TargetError> {
         let file: File = toml::from_str(text)?;
-        let mut families = BTreeMap::new();
-        for (family, row) in file.families {
-            let span = family.span();
-            let family = family.into_inner();
-            if known.is_some_and(|known| !known.contains(&family.as_str())) {
-                return Err(TargetError::UnknownFamily { family }.at(span));
-            }
-            check_row(&family, &row, &file.units).map_err(|error| error.at(span))?;
-            families.insert(family, row);
-        }
+        let families = rows_of(file.rows, &file.units, known)?;
         let memory: Result<_, _> = file.memory.into_iter().map(memory_level).collect();
         let mut formats = Vec::with_capacity(file.formats.len());
         for (i, format) in file.formats.into_iter().enumerate() {
@@ -442,17 +414,63 @@ impl Target {
         })
     }
 
+    /// Whether values lie in tiles.
+    #[must_use]
+    pub fn is_tiled(&self) -> bool {
+        !self.formats.is_empty()
+    }
+
     /// The row of a family, if it has one.
     #[must_use]
-    pub fn row(&self, family: &str) -> Option<&FamilyRow> {
+    pub fn row(&self, family: &str) -> Option<&Row> {
         self.families.get(family)
     }
 
-    /// The rule of a family.
+    /// How the row of a family is read on a machine without tiles.
     #[must_use]
     pub fn accept(&self, family: &str) -> Accept {
-        self.row(family).map_or(NO_ROW, |row| row.accept)
+        self.row(family).map_or(NO_ROW, Row::accept)
     }
+}
+
+/// The rows by family: every unit is declared, no row contradicts itself, no family has two.
+fn rows_of(
+    rows: Vec<Spanned<RowFile>>,
+    units: &BTreeMap<String, Unit>,
+    known: Option<&[&str]>,
+) -> Result<BTreeMap<String, Row>, TargetError> {
+    let mut families = BTreeMap::new();
+    for row in rows {
+        let place = row.span();
+        let file = row.into_inner();
+        let row = Row {
+            unit: file.unit,
+            take: file.take,
+            evidence: file.evidence,
+            kernel: file.kernel,
+        };
+        if let Some(fault) = row.fault() {
+            let names = file.families.iter().map(|f| format!("`{}`", f.get_ref()));
+            let families = names.collect::<Vec<_>>().join(", ");
+            return Err(TargetError::Row { families, fault }.at(place));
+        }
+        for family in file.families {
+            let span = family.span();
+            let family = family.into_inner();
+            if known.is_some_and(|known| !known.contains(&family.as_str())) {
+                return Err(TargetError::UnknownFamily { family }.at(span));
+            }
+            if !units.contains_key(&row.unit) {
+                let unit = row.unit.clone();
+                return Err(TargetError::MissingUnit { family, unit }.at(span));
+            }
+            if families.contains_key(&family) {
+                return Err(TargetError::TwoRows { family }.at(span));
+            }
+            families.insert(family, row.clone());
+        }
+    }
+    Ok(families)
 }
 
 fn memory_level(memory: Memory) -> Result<MemoryLevel, TargetError> {
@@ -466,35 +484,6 @@ fn memory_level(memory: Memory) -> Result<MemoryLevel, TargetError> {
         bytes: memory.bytes,
         bandwidth: found,
     })
-}
-
-fn check_row(
-    family: &str,
-    row: &FamilyRow,
-    units: &BTreeMap<String, Unit>,
-) -> Result<(), TargetError> {
-    if !units.contains_key(&row.unit) {
-        let (family, unit) = (family.to_owned(), row.unit.clone());
-        return Err(TargetError::MissingUnit { family, unit });
-    }
-    let missing = |rule, parameter| {
-        Err(TargetError::MissingParameter {
-            family: family.to_owned(),
-            rule,
-            parameter,
-        })
-    };
-    match row.accept {
-        Accept::MinRun if row.run.unwrap_or(0) == 0 => missing("min-run", "run"),
-        Accept::LastBlock if row.block.unwrap_or(0) == 0 => missing("last-block", "block"),
-        Accept::RowMajor
-        | Accept::CommonOrder
-        | Accept::ContractRuns
-        | Accept::ChannelOrders
-        | Accept::MinRun
-        | Accept::LastBlock
-        | Accept::Any => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -564,7 +553,7 @@ mod tests {
     fn formats_must_be_definite() {
         let head = "name='t'\nsummary=''\nspelling='order'\ngenerations=['a']\n";
         let check = |format: &str, wanted: &str| {
-            let text = format!("{head}[[formats]]\nbits=[8]\n{format}\n[units]\n[families]\n");
+            let text = format!("{head}[[formats]]\nbits=[8]\n{format}\n[units]\n");
             let error = Target::parse(&text).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         };
@@ -575,7 +564,7 @@ mod tests {
         check("length=[8,1]", "powers of two");
         check("scalar=1\nthen=[[]]", "at least 1");
         check("scalar=1\ngenerations=['b']", "the generation `b`");
-        let text = format!("{head}generation='c'\n[units]\n[families]\n");
+        let text = format!("{head}generation='c'\n[units]\n");
         assert!(
             Target::parse(&text)
                 .unwrap_err()
@@ -593,18 +582,18 @@ mod tests {
         };
         let head = "name='t'\nsummary=''\nspelling='order'\n";
         for bandwidth in ["-1.0", "0.0", "nan", "inf"] {
-            let text =
-                format!("{head}[[memory]]\nname='m'\nbandwidth={bandwidth}\n[units]\n[families]\n");
+            let text = format!("{head}[[memory]]\nname='m'\nbandwidth={bandwidth}\n[units]\n");
             let (place, message) = at(&text, &[]);
             assert_eq!(place, bandwidth);
             assert!(message.contains("wanted a number above 0"), "{message}");
         }
-        let text =
-            format!("{head}[units.x]\nsummary=''\n[families]\nconf={{unit='x',accept='any'}}\n");
+        let text = format!(
+            "{head}[units.x]\nsummary=''\n[[rows]]\nfamilies=['conf']\nunit='x'\ntake=[{{}}]\n"
+        );
         let (place, message) = at(&text, &["conv"]);
         assert_eq!(
             (place.as_str(), message.as_str()),
-            ("conf", "no operation is of the family `conf`")
+            ("'conf'", "no operation is of the family `conf`")
         );
         assert!(Target::parse_with(&text, &["conf"]).is_ok());
     }
@@ -625,18 +614,66 @@ mod tests {
 
     #[test]
     fn faults_are_named() {
-        let text = "name='t'\nsummary=''\nspelling='order'\n[units]\n[families]\nconv={unit='x',accept='any'}";
-        let error = Target::parse(text).unwrap_err().to_string();
+        let head = "name='t'\nsummary=''\nspelling='order'\n[units.x]\nsummary=''\n";
+        let refused = |rows: &str| {
+            let error = Target::parse(&format!("{head}{rows}")).unwrap_err();
+            assert!(error.span().is_some(), "{error}");
+            error.to_string()
+        };
+        let row = |families: &str, unit: &str, take: &str| {
+            format!("[[rows]]\nfamilies=[{families}]\nunit='{unit}'\ntake=[{take}]\n")
+        };
         assert_eq!(
-            error,
-            "family `conv` runs on unit `x`, which is not declared under [units]"
+            refused(&row("'conv'", "y", "{}")),
+            "family `conv` runs on unit `y`, which is not declared under [units]"
         );
-        let text = "name='t'\nsummary=''\nspelling='order'\n[units.x]\nsummary=''\n[families]\nconv={unit='x',accept='last-block'}";
-        let error = Target::parse(text).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "family `conv` accepts `last-block`, which needs `block` of at least 1"
-        );
+        let two = format!("{}{}", row("'conv'", "x", "{}"), row("'conv'", "x", "{}"));
+        assert_eq!(refused(&two), "family `conv` has two rows");
+        let contradictions = [
+            ("", "takes nothing: `take` lists no alternative"),
+            (
+                "{refused='slow'}",
+                "takes nothing: `take` lists no alternative",
+            ),
+            (
+                "{order='logical',share='all'}",
+                "alternative 1: has `order = \"logical\"`, which says the whole order, and more of it",
+            ),
+            (
+                "{},{sequence=['batch','channel','batch']}",
+                "alternative 2: has `batch` twice in its `sequence`",
+            ),
+            (
+                "{sequence=['channel','batch'],not_innermost=['batch']}",
+                "alternative 1: has `batch` last in its `sequence` and `not_innermost`",
+            ),
+            (
+                "{run=0}",
+                "alternative 1: wants a `run` or `block` of at least 1",
+            ),
+            (
+                "{block=128,run=32}",
+                "alternative 1: has `block` with `run` or `sequence`, which it leaves no room for",
+            ),
+            (
+                "{left={price=-1.0}}",
+                "alternative 1: has a `price` that is no number of at least 0",
+            ),
+            (
+                "{lanes=[]}",
+                "alternative 1: lists no role for lanes or rows, which then nothing fills",
+            ),
+            (
+                "{share='all',independent=true}",
+                "alternative 1: has `share = \"all\"` and `independent`",
+            ),
+        ];
+        for (take, wanted) in contradictions {
+            let wanted = format!("the row of `conv` {wanted}");
+            assert_eq!(refused(&row("'conv'", "x", take)), wanted);
+        }
+        assert!(refused(&row("'conv'", "x", "{lane=['k']}")).contains("unknown field `lane`"));
+        assert!(refused(&row("'conv'", "x", "{lanes=['q']}")).contains("unknown variant `q`"));
         let error = Target::parse("name = 3").unwrap_err();
         assert_eq!(error.span(), Some(7..8));
         assert_eq!(

@@ -61,7 +61,9 @@ pub use optc_passes::view_fold::FoldReport;
 pub use optc_passes::{
     Boundary, Changed, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Reports, Stage,
 };
-pub use optc_target::{Accept, FamilyRow, MemoryLevel, Style, Target, TargetError, Unit};
+pub use optc_target::{
+    Accept, Alternative, MemoryLevel, PortRole, PortRule, Row, Style, Target, TargetError, Unit,
+};
 
 /// Text: parsing, printing and rendering of diagnostics.
 pub mod text {

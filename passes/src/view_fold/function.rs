@@ -191,7 +191,7 @@ fn too_large(func: &Func, cx: &PassContext) -> Option<Diagnostic> {
         let data = &func.ops[op];
         let family = cx.registry.get(&data.name)?.family();
         let row = cx.target.row(family)?;
-        let run = row.run.or(row.block).filter(|n| 1 < *n)?;
+        let run = Some(row.parameter()).filter(|n| 1 < *n)?;
         let mut values = data.operands.iter().chain(&data.results);
         let (value, dim) = values.find_map(|&v| Some((v, tight(func.ty(v).as_tensor()?, run)?)))?;
         let message = format!(

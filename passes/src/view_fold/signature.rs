@@ -8,7 +8,7 @@ use super::maps::FastSet;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{Accept, Target};
+use optc_target::{Accept, Row, Target};
 
 entity_id! {
     /// A signature.
@@ -75,7 +75,7 @@ impl Signature {
             | FreedomClass::Window
             | FreedomClass::Source => target.accept(family),
         };
-        let parameter = row.and_then(|r| r.run.or(r.block)).unwrap_or(1);
+        let parameter = row.map_or(1, Row::parameter);
         let mut signature = Signature {
             family,
             accept,

@@ -3,7 +3,7 @@
 use crate::args::TargetsArgs;
 use crate::failure::{Failure, Status};
 use crate::streams::Streams;
-use optc::{Accept, FamilyRow, MemoryLevel, Style, Target, find_target, read_text};
+use optc::{MemoryLevel, Style, Target, find_target, read_text};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -50,8 +50,11 @@ fn explain(target: &Target) -> String {
             text,
             "  {family:<14} on {:<12} {}{kernel}",
             row.unit,
-            accepts(row)
+            row.describe()
         );
+        if !row.evidence.is_empty() {
+            let _ = writeln!(text, "  {:<14} as {}", "", row.evidence);
+        }
     }
     text
 }
@@ -88,27 +91,4 @@ fn memory(level: &MemoryLevel) -> String {
         "{:<14} {size}, {:.3e} bytes a second",
         level.name, level.bandwidth
     )
-}
-
-fn accepts(row: &FamilyRow) -> String {
-    let number = |n: Option<u64>| n.map_or_else(String::new, |n| n.to_string());
-    match row.accept {
-        Accept::RowMajor => "row-major".to_owned(),
-        Accept::CommonOrder => "any order that all operands and results share".to_owned(),
-        Accept::ContractRuns => {
-            "M, N and batch in any order, K in one run, batch never innermost".to_owned()
-        }
-        Accept::ChannelOrders => "channels before or after the spatial dimensions".to_owned(),
-        Accept::MinRun => {
-            let run = number(row.run);
-            format!(
-                "a common order whose innermost run has at least {run} elements of one dimension"
-            )
-        }
-        Accept::LastBlock => {
-            let block = number(row.block);
-            format!("blocks of {block} along the last dimension, grid in any order")
-        }
-        Accept::Any => "any layout".to_owned(),
-    }
 }

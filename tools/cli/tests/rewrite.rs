@@ -204,15 +204,15 @@ fn a_target_may_be_a_file() {
     let wrong = folder.write("wrong.toml", "name = 3\n");
     optc_with(&[FOLD, &format!("--target={wrong}"), "-"], CANCEL)
         .fails(1, "wrong.toml:1:8: error[target-file]");
-    let family = source.replacen("softmax =", "softmaks =", 1);
+    let family = source.replacen("\"softmax\"", "\"softmaks\"", 1);
     let family = folder.write("family.toml", &family);
-    let line = source
-        .lines()
-        .position(|l| l.starts_with("softmax ="))
-        .unwrap()
-        + 1;
-    let errors = optc_with(&[FOLD, &format!("--target={family}"), "-"], CANCEL)
-        .fails(1, &format!("family.toml:{line}:1: error[target-file]"));
+    let mut lines = source.lines().enumerate();
+    let place = |(line, text): (usize, &str)| Some((line + 1, text.find("\"softmax\"")? + 1));
+    let (line, column) = lines.find_map(place).unwrap();
+    let errors = optc_with(&[FOLD, &format!("--target={family}"), "-"], CANCEL).fails(
+        1,
+        &format!("family.toml:{line}:{column}: error[target-file]"),
+    );
     assert!(errors.contains("did you mean softmax?"), "{errors}");
     let slow = source.replacen("bandwidth = ", "bandwidth = -", 1);
     let slow = folder.write("slow.toml", &slow);

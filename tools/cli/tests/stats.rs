@@ -140,6 +140,6 @@ fn targets_are_listed_and_explained() {
     for word in ["matmul", "tensor", "blocks of 128"] {
         assert!(journey.contains(word), "no {word} in\n{journey}");
     }
-    assert!(optc(&["targets", "cpu"]).ok().contains("K in one run"));
+    assert!(optc(&["targets", "cpu"]).ok().contains("k in one run"));
     optc(&["targets", "gpu"]).fails(2, "error[unknown-target]");
 }

@@ -249,8 +249,9 @@ fn targets() -> String {
             let kernel = if row.kernel { "yes" } else { "no" };
             let _ = writeln!(
                 text,
-                "| {family} | {} | {:?} | {kernel} |",
-                row.unit, row.accept
+                "| {family} | {} | {} | {kernel} |",
+                row.unit,
+                row.describe()
             );
         }
         text.push('\n');

@@ -1,0 +1,445 @@
+//! Rows: which layouts the ports of an operation take, as alternatives that a target file lists.
+
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// What an operation does along a dimension, as rows speak of it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortRole {
+    /// A contraction is repeated over it; the batch of a window operation.
+    Batch,
+    /// Of the left operand and the result.
+    M,
+    /// Of the right operand and the result.
+    N,
+    /// Summed over by a contraction.
+    K,
+    /// The channels that a convolution sums over.
+    Input,
+    /// The channels that a convolution makes.
+    Output,
+    /// Any channels of a window operation.
+    Channel,
+    /// The groups of a convolution.
+    Group,
+    /// Along it a window slides.
+    Spatial,
+    /// The taps of a kernel.
+    Tap,
+    /// Worked along: reduced, gathered, concatenated, sliced.
+    Axis,
+    /// Independent of each other along it.
+    Parallel,
+}
+
+impl PortRole {
+    /// As a file writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PortRole::Batch => "batch",
+            PortRole::M => "m",
+            PortRole::N => "n",
+            PortRole::K => "k",
+            PortRole::Input => "input",
+            PortRole::Output => "output",
+            PortRole::Channel => "channel",
+            PortRole::Group => "group",
+            PortRole::Spatial => "spatial",
+            PortRole::Tap => "tap",
+            PortRole::Axis => "axis",
+            PortRole::Parallel => "parallel",
+        }
+    }
+
+    /// Whether a dimension of the role `other` is one of this role: `channel` are inputs and outputs too.
+    #[must_use]
+    pub fn covers(self, other: PortRole) -> bool {
+        let channels = [PortRole::Input, PortRole::Output, PortRole::Channel];
+        self == other || (self == PortRole::Channel && channels.contains(&other))
+    }
+}
+
+/// Whose digits all ports have in one sequence.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+pub enum Share {
+    /// `"all"`: those of every dimension.
+    All(AllWord),
+    /// Those of dimensions of these roles.
+    Roles(Vec<PortRole>),
+}
+
+/// The word `all`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllWord {
+    /// `all`.
+    All,
+}
+
+/// The word `logical`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogicalWord {
+    /// `logical`.
+    Logical,
+}
+
+/// When an alternative is one.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// Of a convolution that only mixes channels.
+    Pointwise,
+}
+
+/// What one port takes, where that differs from the rest of its alternative.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct PortRule {
+    /// Roles that may fill the lanes of a tile; any where left out.
+    #[serde(default)]
+    pub lanes: Option<Vec<PortRole>>,
+    /// Roles that may fill the rows of a tile; any where left out.
+    #[serde(default)]
+    pub rows: Option<Vec<PortRole>>,
+    /// Bytes that a port in this alternative costs for each byte of it, besides what it stores.
+    #[serde(default)]
+    pub price: f64,
+}
+
+impl PortRule {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == PortRule::default()
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(lanes) = &self.lanes {
+            said.push(format!("{} in the lanes", either(lanes)));
+        }
+        if let Some(rows) = &self.rows {
+            said.push(format!("{} in the rows", either(rows)));
+        }
+        if self.price != 0.0 {
+            said.push(format!("at {} bytes for each of its bytes", self.price));
+        }
+        said
+    }
+}
+
+/// One way in which an operation takes all of its ports at once.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Alternative {
+    /// Its name, for explanations.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// When it is one; always where left out.
+    #[serde(default)]
+    pub when: Option<When>,
+    /// `logical`: every port is row-major.
+    #[serde(default)]
+    pub order: Option<LogicalWord>,
+    /// Roles, major to minor, at all ports.
+    #[serde(default)]
+    pub sequence: Vec<PortRole>,
+    /// Whose digits all ports have in one sequence.
+    #[serde(default)]
+    pub share: Option<Share>,
+    /// Roles whose digits stand in one run.
+    #[serde(default)]
+    pub one_run: Vec<PortRole>,
+    /// Roles that are not innermost, unless there is nothing else.
+    #[serde(default)]
+    pub not_innermost: Vec<PortRole>,
+    /// The least innermost run of one dimension, in elements, padded up to it.
+    #[serde(default)]
+    pub run: Option<u64>,
+    /// Blocks of so many elements along the last dimension, the others whole.
+    #[serde(default)]
+    pub block: Option<u64>,
+    /// What every port takes.
+    #[serde(default)]
+    pub lanes: Option<Vec<PortRole>>,
+    /// The same for rows.
+    #[serde(default)]
+    pub rows: Option<Vec<PortRole>>,
+    /// The first operand.
+    #[serde(default)]
+    pub left: PortRule,
+    /// The second operand: the right one of a contraction, the weights of a convolution.
+    #[serde(default)]
+    pub right: PortRule,
+    /// The results.
+    #[serde(default)]
+    pub result: PortRule,
+    /// Whether digits in the tile may differ from port to port.
+    #[serde(default)]
+    pub independent: bool,
+    /// Why it is refused: it is listed to say so.
+    #[serde(default)]
+    pub refused: Option<String>,
+}
+
+impl Alternative {
+    /// What a port takes; `port` counts operands and then results.
+    #[must_use]
+    pub fn port(&self, port: usize, n_operands: usize) -> PortRule {
+        let own = match port {
+            _ if n_operands <= port => &self.result,
+            0 => &self.left,
+            1 => &self.right,
+            _ => &PortRule::default(),
+        };
+        PortRule {
+            lanes: own.lanes.clone().or_else(|| self.lanes.clone()),
+            rows: own.rows.clone().or_else(|| self.rows.clone()),
+            price: own.price,
+        }
+    }
+
+    /// Whether all ports have the digits of all dimensions in one sequence.
+    #[must_use]
+    pub fn shares_all(&self) -> bool {
+        matches!(self.share, Some(Share::All(_)))
+    }
+
+    /// Whether all ports have the digits of a role in one sequence.
+    #[must_use]
+    pub fn shares(&self, role: PortRole) -> bool {
+        match &self.share {
+            Some(Share::All(_)) => true,
+            Some(Share::Roles(roles)) => roles.iter().any(|r| r.covers(role)),
+            None => false,
+        }
+    }
+
+    /// What it takes, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut said = Vec::new();
+        if self.order.is_some() {
+            said.push("row-major at all ports".to_owned());
+        }
+        if !self.sequence.is_empty() {
+            said.push(format!(
+                "{} at all ports, major to minor",
+                list(&self.sequence, "then")
+            ));
+        }
+        match &self.share {
+            Some(Share::All(_)) => said.push("one order of digits at all ports".to_owned()),
+            Some(Share::Roles(roles)) => {
+                said.push(format!(
+                    "{} in one sequence at all ports that have it",
+                    list(roles, "and")
+                ));
+            }
+            None => {}
+        }
+        if !self.one_run.is_empty() {
+            said.push(format!("{} in one run", list(&self.one_run, "and")));
+        }
+        if !self.not_innermost.is_empty() {
+            said.push(format!(
+                "{} not innermost",
+                list(&self.not_innermost, "and")
+            ));
+        }
+        if let Some(run) = self.run {
+            said.push(format!(
+                "{run} elements or more of one dimension innermost, padded"
+            ));
+        }
+        if let Some(block) = self.block {
+            said.push(format!(
+                "blocks of {block} along the last dimension, the others whole"
+            ));
+        }
+        let whole = PortRule {
+            lanes: self.lanes.clone(),
+            rows: self.rows.clone(),
+            price: 0.0,
+        };
+        said.extend(whole.describe());
+        let ports = [
+            ("left", &self.left),
+            ("right", &self.right),
+            ("result", &self.result),
+        ];
+        for (name, rule) in ports {
+            let of_port = rule.describe();
+            if !of_port.is_empty() {
+                said.push(format!("{name}: {}", of_port.join(", ")));
+            }
+        }
+        if self.independent {
+            said.push("tiles that need not agree".to_owned());
+        }
+        if said.is_empty() {
+            said.push("any layout".to_owned());
+        }
+        let mut text = said.join("; ");
+        if self.when.is_some() {
+            text = format!("where only channels are mixed: {text}");
+        }
+        if let Some(name) = &self.name {
+            text = format!("{name} ({text})");
+        }
+        if let Some(reason) = &self.refused {
+            let _ = write!(text, ", refused: {reason}");
+        }
+        text
+    }
+
+    /// What contradicts itself in it, in words.
+    fn fault(&self) -> Option<String> {
+        let says_more = !self.sequence.is_empty()
+            || self.share.is_some()
+            || !self.one_run.is_empty()
+            || self.block.is_some()
+            || self.run.is_some();
+        if self.order.is_some() && says_more {
+            return Some(
+                "has `order = \"logical\"`, which says the whole order, and more of it".to_owned(),
+            );
+        }
+        if self.block.is_some() && (self.run.is_some() || !self.sequence.is_empty()) {
+            return Some(
+                "has `block` with `run` or `sequence`, which it leaves no room for".to_owned(),
+            );
+        }
+        if self.run == Some(0) || self.block == Some(0) {
+            return Some("wants a `run` or `block` of at least 1".to_owned());
+        }
+        let twice = |roles: &[PortRole]| {
+            let mut pairs = roles.iter().enumerate();
+            pairs.find_map(|(i, r)| roles[..i].contains(r).then_some(*r))
+        };
+        if let Some(role) = twice(&self.sequence) {
+            return Some(format!("has `{}` twice in its `sequence`", role.name()));
+        }
+        if let (Some(last), Some(never)) = (self.sequence.last(), self.not_innermost.first())
+            && last == never
+        {
+            return Some(format!(
+                "has `{}` last in its `sequence` and `not_innermost`",
+                last.name()
+            ));
+        }
+        if self.independent && self.shares_all() {
+            return Some("has `share = \"all\"` and `independent`".to_owned());
+        }
+        let ports = [&self.left, &self.right, &self.result];
+        let bad = |price: f64| !price.is_finite() || price < 0.0;
+        if ports.iter().any(|rule| bad(rule.price)) {
+            return Some("has a `price` that is no number of at least 0".to_owned());
+        }
+        let empty = |roles: &Option<Vec<PortRole>>| roles.as_ref().is_some_and(Vec::is_empty);
+        let lists = ports.iter().flat_map(|rule| [&rule.lanes, &rule.rows]);
+        if lists.chain([&self.lanes, &self.rows]).any(empty) {
+            return Some("lists no role for lanes or rows, which then nothing fills".to_owned());
+        }
+        None
+    }
+}
+
+/// Names joined by a word.
+fn list(roles: &[PortRole], word: &str) -> String {
+    let names: Vec<&str> = roles.iter().map(|r| r.name()).collect();
+    names.join(&format!(" {word} "))
+}
+
+fn either(roles: &[PortRole]) -> String {
+    list(roles, "or")
+}
+
+/// The row of a family: the unit that runs it, and the alternatives that it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The unit that runs it.
+    pub unit: String,
+    /// In order of preference; at least one.
+    pub take: Vec<Alternative>,
+    /// What shows it: a benchmark, a census, a sentence of a source.
+    pub evidence: String,
+    /// Whether the lowering has a kernel and a bench that shows its price.
+    pub kernel: bool,
+}
+
+/// How a row of a machine without tiles is read: which question about orders decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Accept {
+    /// Row-major everywhere.
+    RowMajor,
+    /// One common digit order for all full-size operands and the result; broadcast operands have
+    /// any restriction of it.
+    CommonOrder,
+    /// A contraction: M, N and batch are any digit lists, K is one run, batch is never innermost.
+    ContractRuns,
+    /// Batch, channels, spatial or batch, spatial, channels.
+    ChannelOrders,
+    /// A common block order whose innermost run has at least `run` elements of one dimension.
+    MinRun,
+    /// Blocks of `block` elements along the last dimension, grid in any order.
+    LastBlock,
+    /// Any layout.
+    Any,
+}
+
+impl Row {
+    /// How the row is read on a machine without tiles.
+    #[must_use]
+    pub fn accept(&self) -> Accept {
+        let mut taken = self.take.iter().filter(|a| a.refused.is_none());
+        let Some(first) = taken.next() else {
+            return Accept::RowMajor;
+        };
+        if first.order.is_some() {
+            Accept::RowMajor
+        } else if first.block.is_some() {
+            Accept::LastBlock
+        } else if first.run.is_some() {
+            Accept::MinRun
+        } else if first.shares_all() {
+            Accept::CommonOrder
+        } else if first.shares(PortRole::K) {
+            Accept::ContractRuns
+        } else if !first.sequence.is_empty() {
+            Accept::ChannelOrders
+        } else {
+            Accept::Any
+        }
+    }
+
+    /// The elements of a run or block that the row asks for; 1 where it asks for none.
+    #[must_use]
+    pub fn parameter(&self) -> u64 {
+        let of = |a: &Alternative| a.run.or(a.block);
+        self.take.iter().find_map(of).unwrap_or(1)
+    }
+
+    /// What it takes, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let all: Vec<String> = self.take.iter().map(Alternative::describe).collect();
+        all.join("; or ")
+    }
+
+    /// What contradicts itself in it, in words.
+    pub(crate) fn fault(&self) -> Option<String> {
+        if self.take.iter().all(|a| a.refused.is_some()) {
+            return Some("takes nothing: `take` lists no alternative".to_owned());
+        }
+        let mut faults = self.take.iter().enumerate();
+        faults.find_map(|(i, a)| {
+            let fault = a.fault()?;
+            Some(format!("alternative {}: {fault}", i + 1))
+        })
+    }
+}
