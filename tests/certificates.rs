@@ -110,7 +110,7 @@ fn no_program_that_computes_something_else_is_certified() {
             &Boundary::default(),
             &registry,
         );
-        let ran = ran.expect("it folds");
+        let ran = ran.unwrap_or_else(|e| panic!("{target}: {e}\n{}", text::print(&original)));
         let printed = text::print(&ran.module);
         let certificate = ran.certificate(&original);
         // A few of each program, so that there are many programs.
@@ -163,7 +163,7 @@ fn no_other_witness_proves_more() {
             &Boundary::default(),
             &registry,
         );
-        let ran = ran.expect("it folds");
+        let ran = ran.unwrap_or_else(|e| panic!("{e}\n{}", text::print(&original)));
         let good = ran.certificate(&original);
         let lines: Vec<String> = good.to_text().lines().map(str::to_owned).collect();
         for at in 0..lines.len() {
@@ -229,7 +229,7 @@ fn hostile_certificates_are_refused() {
         &Boundary::default(),
         &registry,
     );
-    let ran = ran.expect("it folds");
+    let ran = ran.unwrap_or_else(|e| panic!("{e}\n{}", text::print(&original)));
     let good = ran.certificate(&original);
     for line in [
         "op 4294967295 = 4294967295",

@@ -75,6 +75,10 @@ fn digits(tensor: &TensorType) -> Vec<(usize, u64)> {
     {
         return block.order().iter().map(|&dim| (dim, 1)).collect();
     }
+    if let Notation::Xla(xla) = &tensor.notation {
+        let order = xla.minor_to_major().iter().rev();
+        return order.map(|&dim| (dim, 1)).collect();
+    }
     let plain = (0..tensor.rank()).map(|dim| (dim, 1)).collect();
     if tensor.notation == Notation::RowMajor {
         return plain;

@@ -8,8 +8,10 @@ mod certificate;
 mod codes;
 mod digest;
 mod element_map;
+pub mod padding;
 pub mod stats;
 mod target;
+mod tiles;
 mod validate;
 mod witness;
 

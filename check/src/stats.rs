@@ -1,6 +1,7 @@
 //! What a program still moves, in the exclusive classes of the statistics.
 
 use crate::amount::{Amount, bytes_of};
+use crate::padding::padding;
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
@@ -42,6 +43,8 @@ pub struct Stats {
     pub constant_movement_ops: u64,
     /// Bytes moved at compile time.
     pub constant_movement_bytes: u64,
+    /// Bytes without elements of stored values, see [`padding`](crate::padding).
+    pub padding_bytes: u64,
     /// The figures in bytes as polynomials in the program's unknown sizes: those above are their
     /// numbers at the bound sizes.
     pub polynomials: Polynomials,
@@ -129,6 +132,13 @@ impl Stats {
         let effects = Effects::of_module(module, registry);
         for func in &module.funcs {
             let costs = counted(func, registry, &effects, sizes);
+            let known = known_values(func, registry, &effects);
+            let mut moves = SideTable::new(None);
+            for &op in &func.body {
+                moves[op] = costs[op].as_ref().map(|c| c.class == CostClass::Movement);
+            }
+            let padding = padding(func, registry, &known, &moves);
+            counter.stats.padding_bytes = counter.stats.padding_bytes.saturating_add(padding);
             for &op in &func.body {
                 if let Some(cost) = &costs[op] {
                     counter.add(&func.ops[op].name, cost);
@@ -153,6 +163,7 @@ impl Stats {
             ("copy_bytes", self.copy_bytes),
             ("expand_ops", self.expand_ops),
             ("expand_bytes", self.expand_bytes),
+            ("padding_bytes", self.padding_bytes),
             ("constant_movement_ops", self.constant_movement_ops),
             ("constant_movement_bytes", self.constant_movement_bytes),
         ]

@@ -1,6 +1,7 @@
 //! Whether a target accepts the layouts of every operation, read off its rows.
 
 use crate::codes;
+use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::{
     Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, Structure,
@@ -94,6 +95,13 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     let family = decl.family();
     let row = target.row(family);
     let parameter = row.map_or(1, Row::parameter);
+    if let Some(row) = row.filter(|_| target.is_tiled() && tiles::is_known(func)) {
+        return format!(
+            "wanted by row `{family}` (unit {}): {}",
+            row.unit,
+            row.describe()
+        );
+    }
     let rule = match target.accept(family) {
         Accept::RowMajor => "row-major everywhere".to_owned(),
         Accept::CommonOrder => {
@@ -127,8 +135,12 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
     if runs_functions(func, op) {
         return Ok(());
     }
+    let tiled = target.is_tiled() && tiles::is_known(func);
     let Some(decl) = registry.get(&data.name) else {
-        return all_row_major(func, op);
+        return match tiled {
+            true => tiles::check(func, op, &Freedom::barrier(&op_ref), None, target),
+            false => all_row_major(func, op),
+        };
     };
     let freedom = decl.freedom(&op_ref);
     let converts = registry.structure(&data.name) == Structure::Convert;
@@ -136,6 +148,12 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
         return Ok(());
     }
     let row = target.row(decl.family());
+    if tiled {
+        return match (freedom.class, target.accept(decl.family())) {
+            (FreedomClass::Source, _) => Ok(()),
+            _ => tiles::check(func, op, &freedom, row, target),
+        };
+    }
     let parameter = row.map_or(1, Row::parameter);
     let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
     match (freedom.class, target.accept(decl.family())) {

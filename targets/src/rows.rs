@@ -53,6 +53,15 @@ impl PortRole {
         }
     }
 
+    /// What `distinct` tells apart: the batch and the positions of a convolution are the M of its product.
+    #[must_use]
+    pub fn kind(self) -> PortRole {
+        match self {
+            PortRole::Batch | PortRole::Spatial => PortRole::Spatial,
+            other => other,
+        }
+    }
+
     /// Whether a dimension of the role `other` is one of this role: `channel` are inputs and outputs too.
     #[must_use]
     pub fn covers(self, other: PortRole) -> bool {
@@ -93,6 +102,8 @@ pub enum LogicalWord {
 pub enum When {
     /// Of a convolution that only mixes channels.
     Pointwise,
+    /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
+    Untiled,
 }
 
 /// What one port takes, where that differs from the rest of its alternative.
@@ -178,6 +189,9 @@ pub struct Alternative {
     /// The results.
     #[serde(default)]
     pub result: PortRule,
+    /// Whether rows and lanes are of different roles, batch and spatial dimensions being one.
+    #[serde(default)]
+    pub distinct: bool,
     /// Whether digits in the tile may differ from port to port.
     #[serde(default)]
     pub independent: bool,
@@ -278,6 +292,9 @@ impl Alternative {
                 said.push(format!("{name}: {}", of_port.join(", ")));
             }
         }
+        if self.distinct {
+            said.push("rows and lanes of different roles".to_owned());
+        }
         if self.independent {
             said.push("tiles that need not agree".to_owned());
         }
@@ -285,8 +302,10 @@ impl Alternative {
             said.push("any layout".to_owned());
         }
         let mut text = said.join("; ");
-        if self.when.is_some() {
-            text = format!("where only channels are mixed: {text}");
+        match self.when {
+            Some(When::Pointwise) => text = format!("where only channels are mixed: {text}"),
+            Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
+            None => {}
         }
         if let Some(name) = &self.name {
             text = format!("{name} ({text})");
@@ -396,8 +415,9 @@ impl Row {
     /// How the row is read on a machine without tiles.
     #[must_use]
     pub fn accept(&self) -> Accept {
-        let mut taken = self.take.iter().filter(|a| a.refused.is_none());
-        let Some(first) = taken.next() else {
+        let taken = || self.take.iter().filter(|a| a.refused.is_none());
+        let untiled = taken().find(|a| a.when == Some(When::Untiled));
+        let Some(first) = untiled.or(taken().next()) else {
             return Accept::RowMajor;
         };
         if first.order.is_some() {

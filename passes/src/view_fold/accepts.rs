@@ -2,6 +2,7 @@
 
 use super::layouts::{LayoutId, Layouts};
 use super::signature::{ContractRole, Signature};
+use super::tiled;
 use optc_ir::Role;
 use optc_layout::{Layout, Mode};
 use optc_target::Accept;
@@ -10,6 +11,13 @@ use optc_target::Accept;
 pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize) -> LayoutId {
     if let Some(&layout) = sig.declared.get(port) {
         return layout;
+    }
+    if sig.is_tiled() {
+        let by_roles = sig
+            .takes_roles()
+            .then(|| tiled::default(sig, layouts, port));
+        let natural = |layouts: &mut Layouts| layouts.row_major(&sig.shapes[port], sig.bits[port]);
+        return by_roles.flatten().unwrap_or_else(|| natural(layouts));
     }
     if sig.accept == Accept::ContractRuns
         && let Some(order) = contract_default(sig, port)
@@ -105,6 +113,9 @@ pub(crate) fn accepts_layout(
 ) -> bool {
     if layout == default_layout(sig, layouts, port) {
         return true;
+    }
+    if sig.is_tiled() {
+        return tiled::accepts(sig, layouts, port, layout);
     }
     let Some(modes) = layouts.modes(layout) else {
         return false;

@@ -21,12 +21,14 @@ use super::accepts::{
     accepts_contract, accepts_pointwise, channel_orders, default_layout, is_unpadded,
 };
 use super::groups::{Graph, Group, Node, NodeData, NodeKind};
+use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
-use super::orders::{label_order, restrict};
+use super::orders::restrict;
 use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId};
 use super::signatures::Signatures;
 use super::solve::solve;
+use super::tiled;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
 use optc_ir::entity::{EntityId, SideTable};
@@ -211,15 +213,31 @@ impl Relaxation<'_> {
         }
     }
 
+    /// Padding of a group in a candidate; of no candidate nothing is known.
+    fn padding(&self, group: Group, index: usize) -> u64 {
+        let layout = self.candidates[group].get(index);
+        layout.map_or(0, |&layout| self.layouts.padding(layout))
+    }
+
+    /// What the padding of a group costs at least where it is written, and where those that need no copy read it.
+    fn stored_padding(&self, group: Group, state: GroupState) -> u64 {
+        let data = &self.graph.groups[group];
+        let padding = self.padding(group, state.produced);
+        if padding == 0 || self.graph.is_streamed(group) {
+            return 0;
+        }
+        let read = state.copies == Copies::None && 1 < data.uses.len() && data.is_read;
+        let times = u64::from(!data.is_argument) + u64::from(read);
+        padding.saturating_mul(times)
+    }
+
     fn copies_cost(&self, group: Group, state: GroupState) -> Cost {
-        cost(
-            match state.copies {
-                Copies::None => 0,
-                Copies::One(to) => self.convert(group, state.produced, to),
-                Copies::Many(n) => self.least(group).saturating_mul(2).saturating_mul(n),
-            },
-            0,
-        )
+        let copies = match state.copies {
+            Copies::None => 0,
+            Copies::One(to) => self.convert(group, state.produced, to),
+            Copies::Many(n) => self.least(group).saturating_mul(2).saturating_mul(n),
+        };
+        cost(copies.saturating_add(self.stored_padding(group, state)), 0)
     }
 
     /// What a reader of a port in a state pays when its group is in one.
@@ -230,7 +248,11 @@ impl Relaxation<'_> {
             Copies::One(copy) => state.produced == index || copy == index,
             Copies::Many(_) => true,
         };
+        let data = &self.graph.groups[group];
         match (there, alone) {
+            (true, true) if data.is_read && !self.graph.is_streamed(group) => {
+                cost(self.padding(group, index), 0)
+            }
             (true, _) => 0,
             (false, true) => cost(self.convert(group, state.produced, index), 0),
             (false, false) => INFEASIBLE,
@@ -353,21 +375,18 @@ impl Relaxation<'_> {
             }
         };
         let _ = node;
+        if sig.is_tiled() && !sig.is_common_order() {
+            let pairs = ports.iter().enumerate();
+            return match sig.takes_roles() {
+                true => pairs
+                    .flat_map(|(i, &a)| ports[..i].iter().map(move |&b| (b, a)))
+                    .collect(),
+                false => Vec::new(),
+            };
+        }
         match sig.accept {
-            Accept::CommonOrder if sig.is_common_order() => {
-                let size = |port: &&usize| {
-                    let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
-                    let long = dims.filter(|(l, n)| l.is_some() && 1 < **n);
-                    long.fold((0, 1u64), |(k, p), (_, &n)| (k + 1, p.saturating_mul(n)))
-                };
-                let hub = ports.iter().rev().max_by_key(size).copied();
-                let hub = hub.unwrap_or(0);
-                ports
-                    .iter()
-                    .filter(|&&p| p != hub)
-                    .map(|&p| (hub, p))
-                    .collect()
-            }
+            _ if sig.is_tiled() => hub_pairs(sig, &ports),
+            Accept::CommonOrder if sig.is_common_order() => hub_pairs(sig, &ports),
             Accept::ContractRuns if sig.freedom.class == FreedomClass::Contract => both(0, 1),
             Accept::ChannelOrders if !sig.is_pointwise_conv() => both(0, sig.n_operands),
             Accept::CommonOrder
@@ -486,6 +505,19 @@ impl Relaxation<'_> {
     }
 }
 
+/// Each port of a common order with the one that has most of it.
+fn hub_pairs(sig: &Signature, ports: &[usize]) -> Vec<(usize, usize)> {
+    let size = |port: &&usize| {
+        let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
+        let long = dims.filter(|(l, n)| l.is_some() && 1 < **n);
+        long.fold((0, 1u64), |(k, p), (_, &n)| (k + 1, p.saturating_mul(n)))
+    };
+    let hub = ports.iter().rev().max_by_key(size).copied();
+    let hub = hub.unwrap_or(0);
+    let others = ports.iter().filter(|&&p| p != hub);
+    others.map(|&p| (hub, p)).collect()
+}
+
 fn unpadded(data: &super::groups::GroupData) -> u64 {
     let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
     count.saturating_mul(u64::from(data.bits)).div_ceil(8)
@@ -532,6 +564,9 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
     if layout == default_layout(sig, layouts, port) {
         return true;
     }
+    if sig.is_tiled() {
+        return tiled::accepts(sig, layouts, port, layout);
+    }
     let data_port = port == 0 || port == sig.n_operands;
     let modes = match sig.accept {
         Accept::Any => return true,
@@ -564,6 +599,10 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
 
 /// The layouts that the target's row lists for a port; nothing where it takes a family of them.
 fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<LayoutId>> {
+    if sig.is_tiled() {
+        let logical = sig.tiles.iter().all(|rule| rule.logical);
+        return logical.then(|| vec![default_layout(sig, layouts, port)]);
+    }
     let data_port = port == 0 || port == sig.n_operands;
     match sig.accept {
         Accept::RowMajor => Some(vec![default_layout(sig, layouts, port)]),
@@ -586,6 +625,9 @@ fn agree(
     (a, x): (usize, LayoutId),
     (b, y): (usize, LayoutId),
 ) -> bool {
+    if sig.is_tiled() {
+        return agree_tiled(sig, layouts, (a, x), (b, y));
+    }
     if sig.accept == Accept::ChannelOrders {
         let (first, second) = (
             channel_orders(sig, layouts, a),
@@ -612,6 +654,39 @@ fn agree(
         joined(order.iter().copied().filter(exists))
     };
     shared(&p, b) == shared(&q, a)
+}
+
+/// The same on a machine with tiles.
+fn agree_tiled(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, x): (usize, LayoutId),
+    (b, y): (usize, LayoutId),
+) -> bool {
+    if sig.is_common_order() {
+        let (Some(p), Some(q)) = (
+            label_order(sig, layouts, a, x),
+            label_order(sig, layouts, b, y),
+        ) else {
+            return true;
+        };
+        let shared = |order: &[LabelDigit], other: usize| {
+            let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
+            joined(order.iter().copied().filter(exists))
+        };
+        return shared(&p, b) == shared(&q, a);
+    }
+    if sig.tiles.iter().any(|rule| rule.is_any() || rule.logical) {
+        return true;
+    }
+    let (p, q) = (
+        tiled::parts(sig, layouts, a, x),
+        tiled::parts(sig, layouts, b, y),
+    );
+    match (p, q) {
+        (Some(p), Some(q)) => tiled::agree(sig, (a, &p), (b, &q)),
+        _ => true,
+    }
 }
 
 /// Label and divisor of each digit, those that follow one another in one label as one.
@@ -648,7 +723,7 @@ fn leaves_open(
     b: usize,
     at_b: &[Option<LayoutId>],
 ) -> bool {
-    if !sig.is_common_order() || sig.accept != Accept::CommonOrder {
+    if sig.is_tiled() || !sig.is_common_order() || sig.accept != Accept::CommonOrder {
         return true;
     }
     let Some(order) = label_order(sig, layouts, a, x) else {

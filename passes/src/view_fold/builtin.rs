@@ -3,10 +3,12 @@
 use super::accepts::{
     accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded,
 };
+use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::orders::{common_orders, label_order, restrict};
+use super::orders::{common_orders, restrict};
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
+use super::tiled;
 use crate::pass::RuleInfo;
 use optc_target::Accept;
 
@@ -129,7 +131,7 @@ pub(super) const BUILTIN: &[Builtin] = &[
         name: "window-channels-last",
         equation: "convert(window(x, w), nhwc) = window_nhwc(convert(x, nhwc), convert(w, ohwi))",
         summary: "a convolution or a pool has its channels last at all ports, or first",
-        concerns: |sig, _| sig.accept == Accept::ChannelOrders,
+        concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::ChannelOrders,
         apply: channels_last,
     },
     Builtin {
@@ -137,17 +139,25 @@ pub(super) const BUILTIN: &[Builtin] = &[
         equation: "conv_1x1(x, w) = matmul(pixels(x), w)",
         summary: "a convolution that mixes channels alone is a contraction of each pixel",
         concerns: |sig, port| {
-            sig.accept == Accept::ChannelOrders
+            !sig.is_tiled()
+                && sig.accept == Accept::ChannelOrders
                 && sig.is_pointwise_conv()
                 && is_data_port(sig, port)
         },
         apply: pointwise,
     },
     Builtin {
+        name: "tile-by-roles",
+        equation: "op(convert(x, tile), convert(y, tile)) = convert(op(x, y), tile)",
+        summary: "an operation takes any two of the roles that its row lists in rows and lanes, alike at all ports that have them",
+        concerns: |sig, _| sig.takes_roles(),
+        apply: by_roles,
+    },
+    Builtin {
         name: "block-grid-any-order",
         equation: "tensor_op(convert(x, grid order)) = tensor_op(x)",
         summary: "an operation on blocks reads them in any order",
-        concerns: |sig, _| sig.accept == Accept::LastBlock,
+        concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::LastBlock,
         apply: blocks,
     },
 ];
@@ -184,7 +194,7 @@ fn common(sig: &Signature, port: usize) -> bool {
 }
 
 fn is_contraction(sig: &Signature, port: usize) -> bool {
-    sig.accept == Accept::ContractRuns && port <= 2
+    !sig.is_tiled() && sig.accept == Accept::ContractRuns && port <= 2
 }
 
 /// How a layout of a contraction's port departs from the default.
@@ -315,6 +325,12 @@ pub(super) fn contracts_pixels(
 ) -> bool {
     let modes = layouts.modes(layout);
     modes.is_some_and(|p| is_unpadded(&p) && accepts_pointwise(sig, port, &p))
+}
+
+/// What stands in the tile at the port: the forms of the operation are joined of such parts.
+fn by_roles(cx: &mut RuleContext<'_>) {
+    let parts = tiled::parts(cx.signature, cx.layouts, cx.port, cx.layout);
+    cx.forms.extend(parts.map(Form::Tile));
 }
 
 fn blocks(cx: &mut RuleContext<'_>) {

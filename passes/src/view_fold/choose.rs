@@ -84,6 +84,32 @@ impl Search<'_> {
         }
     }
 
+    /// Bytes without elements of a group in a layout.
+    fn padding(&self, group: Group, index: usize) -> u64 {
+        self.layouts.padding(self.candidates[group][index])
+    }
+
+    /// The padding that a group in a state costs where it is written and where it is read.
+    fn stored_padding(&self, group: Group, state: GroupState) -> u64 {
+        let data = &self.graph.groups[group];
+        if state.extras == 0 && self.graph.is_streamed(group) {
+            return 0;
+        }
+        let padding = self.padding(group, state.produced);
+        padding.saturating_mul(data.touches())
+    }
+
+    /// A streamed group that is converted is stored.
+    fn stored_by_conversion(&self, group: Group, state: GroupState) -> u64 {
+        match self.graph.is_streamed(group) {
+            true => {
+                let padding = self.padding(group, state.produced);
+                padding.saturating_mul(self.graph.groups[group].touches())
+            }
+            false => 0,
+        }
+    }
+
     /// Bytes of giving a port what it needs when its group is in a state.
     fn port_bytes(&self, group: Group, state: GroupState, need: &Need) -> u64 {
         let available = (1u64 << state.produced) | state.extras;
@@ -93,13 +119,23 @@ impl Search<'_> {
         match need.direct {
             Some(layout) => {
                 let from = self.layouts.bytes(self.candidates[group][state.produced]);
-                from.saturating_add(self.layouts.bytes(layout))
+                let to = self
+                    .layouts
+                    .bytes(layout)
+                    .saturating_add(self.layouts.padding(layout));
+                let stored = self.stored_by_conversion(group, state);
+                from.saturating_add(to).saturating_add(stored)
             }
-            None => (0..self.candidates[group].len())
-                .filter(|i| need.mask & (1u64 << i) != 0)
-                .map(|i| self.convert_bytes(group, state.produced, i))
-                .min()
-                .unwrap_or(u64::MAX),
+            None => self.stored_by_conversion(group, state).saturating_add(
+                (0..self.candidates[group].len())
+                    .filter(|i| need.mask & (1u64 << i) != 0)
+                    .map(|i| {
+                        let moved = self.convert_bytes(group, state.produced, i);
+                        moved.saturating_add(self.padding(group, i))
+                    })
+                    .min()
+                    .unwrap_or(u64::MAX),
+            ),
         }
     }
 
@@ -203,9 +239,13 @@ impl Search<'_> {
             return 0;
         }
         let extras = (0..self.candidates[group].len()).filter(|i| state.extras & (1u64 << i) != 0);
+        let read = |i: usize| self.padding(group, i);
         let bytes = extras
-            .map(|i| self.convert_bytes(group, state.produced, i))
-            .fold(0, u64::saturating_add);
+            .map(|i| {
+                self.convert_bytes(group, state.produced, i)
+                    .saturating_add(read(i))
+            })
+            .fold(self.stored_padding(group, state), u64::saturating_add);
         let default = cost(0, u64::from(state.produced != 0));
         self.price(group, bytes).saturating_add(default)
     }

@@ -75,7 +75,8 @@ pub(crate) fn fold(
     let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
     writable(&emitted.func, func, &graph.numbers)?;
     let mut conversions = emitted.conversions;
-    if movement(choice.cost) != 0 {
+    let moves = conversions.iter().any(|c| !c.constant);
+    if moves || (movement(choice.cost) != 0 && !shared.layouts.is_tiled()) {
         count_freed(&graph, shared);
     }
     let mut reasons = Reasons::new(func, &graph, cx, shared, &conversions);

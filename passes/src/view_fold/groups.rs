@@ -11,6 +11,7 @@ use super::signature::{Signature, SignatureId};
 use super::signatures::Signatures;
 use crate::codes;
 use crate::pass::PassContext;
+use optc_check::padding::STREAMING;
 use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
@@ -57,9 +58,20 @@ pub(crate) struct GroupData {
     pub(crate) producer: Option<(Node, usize)>,
     /// The nodes and ports that read a member.
     pub(crate) uses: Vec<(Node, usize)>,
+    /// Whether the caller writes it.
+    pub(crate) is_argument: bool,
+    /// Whether an operation reads it.
+    pub(crate) is_read: bool,
+    /// Whether an operation that streams writes it, and only such operations read it.
+    streamed: bool,
 }
 
 impl GroupData {
+    /// How often its padding counts: where it is written, and for what reads it.
+    pub(crate) fn touches(&self) -> u64 {
+        u64::from(!self.is_argument) + u64::from(self.is_read)
+    }
+
     /// Whether it is known at compile time, as it is or computed of what is.
     pub(crate) fn is_known(&self) -> bool {
         self.constant || self.folded
@@ -124,6 +136,8 @@ pub(crate) struct Graph {
     pub(crate) numbers: StandIns,
     /// Ports of a free boundary that keep their layouts, because they share memory.
     pub(crate) kept: Vec<String>,
+    /// On a machine with tiles, the layouts that the text states with tiles of their own.
+    pub(crate) stated: Vec<(Value, LayoutId)>,
 }
 
 /// The functions of a module, as calls see them.
@@ -229,6 +243,7 @@ pub(crate) fn build(
             shapes: SideTable::new(Arc::from([])),
             numbers,
             kept: Vec::new(),
+            stated: Vec::new(),
         },
     };
     builder.arguments()?;
@@ -236,6 +251,7 @@ pub(crate) fn build(
         builder.op(op)?;
     }
     builder.results()?;
+    builder.stated();
     Ok(builder.graph)
 }
 
@@ -283,6 +299,33 @@ impl Builder<'_> {
             self.use_port(value, node, 0);
         }
         Ok(())
+    }
+
+    /// Notes the layouts that the text states with tiles.
+    fn stated(&mut self) {
+        if !self.layouts.is_tiled() {
+            return;
+        }
+        for value in self.func.values.ids() {
+            if let Some(layout) = self.tiled_text(value) {
+                self.graph.stated.push((value, layout));
+            }
+        }
+    }
+
+    /// The layout of a value, where the text states it with tiles.
+    fn tiled_text(&mut self, value: Value) -> Option<LayoutId> {
+        let ty = self.func.ty(value).as_tensor()?;
+        let Notation::Xla(xla) = &ty.notation else {
+            return None;
+        };
+        if xla.tiles().is_empty() {
+            return None;
+        }
+        let shape = self.graph.shapes[value].to_vec();
+        let layout = optc_layout::Layout::new(ty.notation.clone(), &shape, ty.dtype.bits());
+        let layout = layout.and_then(|layout| layout.in_space(0)).ok()?;
+        Some(self.layouts.on_machine(layout))
     }
 
     fn pinned(&mut self, node: Node, layout: LayoutId, pin: Pin) {
@@ -345,7 +388,7 @@ impl Builder<'_> {
                 let message = format!("the layout pinned at `{key}` does not fit: {error}");
                 Box::new(Diagnostic::error(codes::PIN_LAYOUT, message))
             })?;
-        Ok(self.layouts.intern(layout))
+        Ok(self.layouts.on_machine(layout))
     }
 
     /// The layouts that the ports of an operation have by functions of the module: of a call those of the
@@ -359,20 +402,51 @@ impl Builder<'_> {
     ) -> Result<Vec<LayoutId>, Box<Diagnostic>> {
         let (func, data) = (self.func, &self.func.ops[op]);
         if data.props.symbols().next().is_none() && !changes_space(func, op, &self.cx.registry) {
-            return Ok(Vec::new());
+            return Ok(self.stated_ports(op, shapes, bits));
         }
         let (owner, ports) = match self.functions.callee(func, op) {
             Some(callee) => (callee, callee.args.iter().chain(&callee.results)),
             None => (func, data.operands.iter().chain(&data.results)),
         };
+        let decided =
+            self.functions.callee(func, op).is_some() || changes_space(func, op, &self.cx.registry);
         let mut layouts = Vec::with_capacity(shapes.len());
         for (&value, (shape, &bits)) in ports.zip(shapes.iter().zip(bits)) {
             layouts.push(match owner.ty(value).as_tensor() {
+                // What an operation hands to its functions in its own way stays as it was written.
+                Some(ty) if !decided => {
+                    let layout = ty.layout().and_then(Result::ok);
+                    let layout = layout.and_then(|l| l.in_space(0).ok());
+                    match layout {
+                        Some(layout) => self.layouts.intern(layout),
+                        None => self.layouts.row_major(shape, bits),
+                    }
+                }
                 Some(ty) => self.pin(ty.notation.clone(), &data.name, shape, ty.dtype.bits())?,
                 None => self.layouts.row_major(shape, bits),
             });
         }
         Ok(layouts)
+    }
+
+    /// On a machine with tiles, what an operation of which nothing is known takes where the text states it.
+    fn stated_ports(&mut self, op: Op, shapes: &[Vec<u64>], bits: &[u32]) -> Vec<LayoutId> {
+        let data = &self.func.ops[op];
+        let decl = self.cx.registry.get(&data.name);
+        let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
+        if !self.layouts.is_tiled() || class.is_some_and(|c| c != FreedomClass::Barrier) {
+            return Vec::new();
+        }
+        let ports: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
+        let stated: Vec<Option<LayoutId>> = ports.iter().map(|&v| self.tiled_text(v)).collect();
+        if stated.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let natural = stated.into_iter().zip(shapes.iter().zip(bits));
+        let port = |(stated, (shape, &bits)): (Option<LayoutId>, (&Vec<u64>, &u32))| {
+            stated.unwrap_or_else(|| self.layouts.row_major(shape, bits))
+        };
+        natural.map(port).collect()
     }
 
     /// The number that stands for an extent of a value.
@@ -407,6 +481,9 @@ impl Builder<'_> {
             folded: false,
             producer,
             uses: Vec::new(),
+            is_argument: matches!(self.graph.nodes[node].kind, NodeKind::Arg(_)),
+            is_read: false,
+            streamed: self.streams(node),
         };
         let group = self.graph.groups.push(data);
         self.graph.members[value] = Some(Rc::new(Member {
@@ -439,10 +516,21 @@ impl Builder<'_> {
         })
     }
 
+    /// Whether nothing is stored between a node and others of its kind.
+    fn streams(&self, node: Node) -> bool {
+        let id = self.graph.nodes[node].signature;
+        id.is_some_and(|id| STREAMING.contains(&self.signatures.get(id).family))
+    }
+
     fn use_port(&mut self, value: Value, node: Node, port: usize) {
         if let Some(member) = &self.graph.members[value] {
             let group = member.group;
-            self.graph.groups[group].uses.push((node, port));
+            let streams = self.streams(node);
+            let is_op = !matches!(self.graph.nodes[node].kind, NodeKind::Return(_));
+            let data = &mut self.graph.groups[group];
+            data.uses.push((node, port));
+            data.is_read |= is_op;
+            data.streamed &= streams;
         }
     }
 
@@ -498,7 +586,7 @@ impl Builder<'_> {
             Freedom::barrier(&op_ref)
         };
         let declared = self.declared(op, &shapes, &bits)?;
-        let signature = Signature::new(
+        let mut signature = Signature::new(
             family,
             freedom,
             shapes,
@@ -507,6 +595,9 @@ impl Builder<'_> {
             declared,
             &self.cx.target,
         );
+        if self.layouts.is_tiled() {
+            signature.read_tiles(&self.cx.target);
+        }
         self.known_where_padded(op, &signature, &values)?;
         let constant = class == FreedomClass::Source
             || (!data.operands.is_empty()
@@ -705,6 +796,12 @@ impl Builder<'_> {
 const MAX_MAPS: usize = 8;
 
 impl Graph {
+    /// Whether a group lies between operations that stream, so that in one layout it is nowhere stored.
+    pub(crate) fn is_streamed(&self, group: Group) -> bool {
+        let data = &self.groups[group];
+        data.streamed && !data.uses.is_empty()
+    }
+
     pub(crate) fn member(&self, value: Value) -> Option<&Rc<Member>> {
         self.members[value].as_ref()
     }

@@ -2,12 +2,13 @@
 
 use super::maps::FastMap;
 use super::notation::spell;
+use super::physical::{Physical, Place};
 use indexmap::IndexMap;
 use optc_check::amount::{Amount, layout_bytes};
 use optc_ir::entity::Table;
 use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Dim, StandIns, entity_id};
-use optc_layout::{Layout, Mode, Notation, ViewMap, propagate};
+use optc_layout::{Layout, Mode, Notation, ViewMap, XlaNotation, propagate};
 use optc_target::Target;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -38,6 +39,12 @@ pub(crate) struct Layouts {
     notations: RefCell<FastMap<LayoutId, Notation>>,
     /// What unknown sizes of the function at hand are called, where it has some.
     open: Option<Open>,
+    /// The machine whose tiles values lie in, where it has tiles and all sizes are known.
+    machine: Option<Arc<Target>>,
+    /// The physical forms of layouts on that machine.
+    forms: FastMap<LayoutId, Option<Arc<Physical>>>,
+    /// The layouts of forms that were asked for.
+    formed: FastMap<(Vec<u64>, u32, Physical), Option<LayoutId>>,
 }
 
 /// A function with unknown sizes.
@@ -71,6 +78,15 @@ impl Layouts {
                 writable: IndexMap::new(),
             });
         }
+        // Numbers that stand for unknown sizes have no tiles: such functions are laid out without.
+        let machine = (target.is_tiled() && !any).then(|| Arc::clone(target));
+        let had = had || machine.is_some() != self.machine.is_some();
+        if had || any {
+            self.row_major.clear();
+            self.forms.clear();
+            self.formed.clear();
+        }
+        self.machine = machine;
         let anew = had || any;
         if anew {
             self.propagated.clear();
@@ -150,13 +166,147 @@ impl Layouts {
         if let Some(&id) = self.row_major.get(&(shape.to_vec(), bits)) {
             return id;
         }
-        let id = self.intern(Layout::row_major(shape, bits));
+        let tiled = self.formed(shape, bits, &Physical::natural(shape));
+        let id = tiled.unwrap_or_else(|| self.intern(Layout::row_major(shape, bits)));
         self.row_major.insert((shape.to_vec(), bits), id);
         id
     }
 
+    /// Whether values lie in the tiles of a machine.
+    pub(crate) fn is_tiled(&self) -> bool {
+        self.machine.is_some()
+    }
+
+    /// The layout of a form, on a machine with tiles.
+    pub(crate) fn formed(&mut self, shape: &[u64], bits: u32, form: &Physical) -> Option<LayoutId> {
+        let machine = self.machine.clone()?;
+        let form = &form.clone().canonical(shape.len(), bits, &machine);
+        let key = (shape.to_vec(), bits, form.clone());
+        if let Some(&known) = self.formed.get(&key) {
+            return known;
+        }
+        let layout = form.layout(shape, bits, &machine);
+        let id = layout.map(|layout| self.intern(layout));
+        if let Some(id) = id {
+            self.forms
+                .entry(id)
+                .or_insert_with(|| Some(Arc::new(form.clone())));
+        }
+        self.formed.insert(key, id);
+        id
+    }
+
+    /// The form of a layout, on a machine with tiles: of one that came as a form, or as XLA's text.
+    pub(crate) fn form(&mut self, id: LayoutId) -> Option<Arc<Physical>> {
+        let machine = self.machine.clone()?;
+        if let Some(known) = self.forms.get(&id) {
+            return known.clone();
+        }
+        let layout = self.layouts[id].clone();
+        let (shape, bits) = (layout.shape(), layout.elem_bits());
+        let read = match layout.notation() {
+            Notation::Xla(xla) => Physical::of_text(xla, shape),
+            _ => None,
+        };
+        let same = |form: &Physical| {
+            let built = form.layout(shape, bits, &machine);
+            built.is_some_and(|built| built.same_function(&layout))
+        };
+        // The text of a tile that is the machine's own says nothing that the form does not.
+        let free = read.clone().map(|form| Physical {
+            stated: None,
+            ..form
+        });
+        let form = free.filter(same).or_else(|| read.filter(same));
+        let form = form.map(|form| form.canonical(shape.len(), bits, &machine));
+        let form = form.filter(same).map(Arc::new);
+        self.forms.insert(id, form.clone());
+        form
+    }
+
+    /// The layout that a text means on a machine with tiles: an order without tiles is one of the machine's.
+    pub(crate) fn on_machine(&mut self, layout: Layout) -> LayoutId {
+        let form = match (self.is_tiled(), layout.notation()) {
+            (true, Notation::RowMajor) => Some(Physical::natural(layout.shape())),
+            (true, Notation::Xla(xla)) if xla.tiles().is_empty() => {
+                Physical::of_text(xla, layout.shape())
+            }
+            _ => None,
+        };
+        let formed = form.and_then(|f| self.formed(layout.shape(), layout.elem_bits(), &f));
+        formed.unwrap_or_else(|| self.intern(layout))
+    }
+
+    /// Rows and lanes of the tile of a layout; 1 where it has none.
+    pub(crate) fn tile(&mut self, id: LayoutId) -> [u64; 2] {
+        let (machine, form) = (self.machine.clone(), self.form(id));
+        let layout = &self.layouts[id];
+        let tiles = form
+            .zip(machine)
+            .and_then(|(form, machine)| form.tiles_of(layout.rank(), layout.elem_bits(), &machine));
+        match tiles.as_deref().and_then(|t| t.first()).map(Vec::as_slice) {
+            Some(&[rows, lanes]) => [rows, lanes],
+            Some(&[lanes]) => [1, lanes],
+            _ => [1, 1],
+        }
+    }
+
+    /// Bytes of a layout that hold no element.
+    pub(crate) fn padding(&self, id: LayoutId) -> u64 {
+        if self.open.is_some() {
+            return 0;
+        }
+        let layout = &self.layouts[id];
+        let bits = layout
+            .elements()
+            .saturating_mul(u64::from(layout.elem_bits()));
+        layout.bytes().saturating_sub(bits.div_ceil(8))
+    }
+
+    /// Learns the form of what a map makes of a layout.
+    fn follow(&mut self, from: LayoutId, map: MapId, to: LayoutId) {
+        if self.machine.is_none() || self.forms.contains_key(&to) {
+            return;
+        }
+        let (Some(machine), Some(form)) = (self.machine.clone(), self.form(from)) else {
+            return;
+        };
+        let (shape, bits) = (
+            self.layouts[from].shape().to_vec(),
+            self.layouts[from].elem_bits(),
+        );
+        let Some(through) = form.through(&shape, &self.maps[map]) else {
+            return;
+        };
+        let layout = self.layouts[to].clone();
+        let same = |form: &Physical| {
+            let built = form.layout(layout.shape(), bits, &machine);
+            built.is_some_and(|built| built.same_function(&layout))
+        };
+        // Where the rank alone decides the format, the tiles stay those of the other side.
+        let found = if same(&through) {
+            Some(through)
+        } else {
+            let tiles = form.tiles_of(shape.len(), bits, &machine);
+            let stated = Physical {
+                stated: tiles,
+                ..through
+            };
+            same(&stated).then_some(stated)
+        };
+        let found = found
+            .map(|form| form.canonical(layout.rank(), bits, &machine))
+            .filter(same);
+        if let Some(found) = found {
+            self.forms.insert(to, Some(Arc::new(found)));
+        }
+    }
+
     /// The layout whose dimensions stand in this order, major to minor; row-major where that is none.
     pub(crate) fn ordered(&mut self, shape: &[u64], bits: u32, order: &[usize]) -> LayoutId {
+        if let Some(id) = self.formed(shape, bits, &Physical::of_order(shape, order)) {
+            return id;
+        }
         match Layout::from_order(shape, bits, order) {
             Ok(layout) => self.intern(layout),
             Err(_) => self.row_major(shape, bits),
@@ -236,6 +386,9 @@ impl Layouts {
         let id = answer.map(|l| self.intern(l));
         let id = id.filter(|&id| self.is_writable(id));
         self.propagated.insert((layout, map), id);
+        if let Some(id) = id {
+            self.follow(layout, map, id);
+        }
         if let (Some(id), Some(&back)) = (id, self.inverses.get(&map)) {
             self.propagated.entry((id, back)).or_insert(Some(layout));
         }
@@ -277,6 +430,45 @@ impl Layouts {
         Some(layout_bytes(&layout, &open.numbers, &open.sizes).at(&open.sizes))
     }
 
+    /// The text of XLA of a layout in tiles, where each place of the tile has one whole dimension.
+    fn xla_text(&self, id: LayoutId) -> Option<Notation> {
+        let machine = self.machine.as_ref()?;
+        let form = self.forms.get(&id)?.as_ref()?;
+        let layout = &self.layouts[id];
+        let shape = layout.shape();
+        let tiles = form.tiles_of(shape.len(), layout.elem_bits(), machine)?;
+        let mut major: Vec<usize> = (0..shape.len()).filter(|&d| shape[d] == 1).collect();
+        let places = [Place::Grid, Place::Row, Place::Lane];
+        let wanted = tiles.first().map_or(0, Vec::len);
+        for place in places {
+            let dims: Vec<usize> = form.at(place).map(|d| d.dim).collect();
+            let in_tile = match place {
+                Place::Grid => false,
+                Place::Row => 2 <= wanted,
+                Place::Lane => 1 <= wanted,
+            };
+            if dims.is_empty() && in_tile {
+                // An empty place has a dimension of extent 1.
+                if major.first().is_some_and(|&d| shape[d] == 1) {
+                    let unit = major.remove(0);
+                    major.push(unit);
+                } else if !shape.is_empty() {
+                    return None;
+                }
+            }
+            major.extend(dims);
+        }
+        let minor: Vec<String> = major.iter().rev().map(usize::to_string).collect();
+        let tiles = match wanted {
+            0 => String::new(),
+            _ => format!(":{}", optc_target::tiles_text(&tiles)),
+        };
+        let text = format!("{}{tiles}", minor.join(","));
+        let notation = Notation::Xla(XlaNotation::parse(&text, shape.len()).ok()?);
+        let same = Layout::new(notation.clone(), shape, layout.elem_bits()).ok()?;
+        same.same_function(layout).then_some(notation)
+    }
+
     /// How a layout is written, by `spell` when it is asked for the first time.
     pub(crate) fn notation(
         &self,
@@ -284,7 +476,8 @@ impl Layouts {
         spell: impl FnOnce(&Layout) -> Notation,
     ) -> Notation {
         let mut known = self.notations.borrow_mut();
-        let notation = known.entry(id).or_insert_with(|| spell(self.get(id)));
+        let written = || self.xla_text(id).unwrap_or_else(|| spell(self.get(id)));
+        let notation = known.entry(id).or_insert_with(written);
         notation.clone()
     }
 

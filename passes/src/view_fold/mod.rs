@@ -50,11 +50,13 @@ mod explain;
 mod function;
 mod groups;
 mod integer;
+mod label_order;
 mod layouts;
 mod maps;
 mod names;
 mod notation;
 mod orders;
+mod physical;
 mod problem;
 mod reason;
 mod reasons;
@@ -67,6 +69,7 @@ mod shared;
 mod signature;
 mod signatures;
 mod solve;
+mod tiled;
 mod totals;
 
 use crate::pass::{

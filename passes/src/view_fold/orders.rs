@@ -1,33 +1,14 @@
 //! Which orders fit together at the ports of an operation, in terms of labels.
 
 use super::accepts::channel_orders;
+use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
+use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, LabelOrder, Signature};
+use super::tiled;
 use optc_layout::{Layout, Mode};
 use optc_target::Accept;
-
-/// The order of labels that a layout at a port spells, if it is one.
-pub(crate) fn label_order(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    port: usize,
-    layout: LayoutId,
-) -> Option<LabelOrder> {
-    let labels = sig.labels(port);
-    let modes = layouts.modes(layout)?;
-    let digit = |p: &Mode| {
-        let label = labels.get(p.dim).copied().flatten()?;
-        Some(LabelDigit {
-            label,
-            div: p.div,
-            extent: p.extent,
-        })
-    };
-    let shape = &sig.shapes[port];
-    let long = |p: &&Mode| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
-    modes.iter().filter(long).map(digit).collect()
-}
 
 /// The layout at a port that follows an order of labels: what the port lacks drops out.
 pub(crate) fn restrict(
@@ -37,6 +18,9 @@ pub(crate) fn restrict(
     order: &[LabelDigit],
     source: usize,
 ) -> Option<LayoutId> {
+    if sig.is_tiled() {
+        return restrict_tiled(sig, layouts, port, order, source);
+    }
     let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
     let mut modes: Vec<Mode> = Vec::with_capacity(order.len());
     let mut covered = vec![false; shape.len()];
@@ -84,6 +68,83 @@ pub(crate) fn restrict(
     Layout::from_modes(shape, sig.bits[port], &modes)
         .ok()
         .map(|l| layouts.intern(l))
+}
+
+/// The same on a machine with tiles: where the lanes or the rows are left empty, what stands before them
+/// moves in.
+fn restrict_tiled(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    order: &[LabelDigit],
+    source: usize,
+) -> Option<LayoutId> {
+    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    let mut digits: Vec<Digit> = Vec::with_capacity(order.len());
+    let mut filled = vec![1u64; shape.len()];
+    for (at, digit) in order.iter().enumerate() {
+        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
+            continue;
+        };
+        let size = shape[dim];
+        if size == 1 {
+            continue;
+        }
+        let from = extent_of(sig, source, digit.label).unwrap_or(size);
+        let granule = sig.freedom.labels[digit.label].granule;
+        let cut = digit.div != 1 || !is_outermost(order, at);
+        if from != size && cut && (granule == 0 || !granule.is_multiple_of(digit.div)) {
+            return None;
+        }
+        let extent = match from != size && is_outermost(order, at) {
+            true if !size.is_multiple_of(digit.div) => return None,
+            true => size / digit.div,
+            false => digit.extent,
+        };
+        filled[dim] = filled[dim].checked_mul(extent)?;
+        if 1 < extent {
+            let (div, place) = (digit.div, digit.place);
+            digits.push(Digit {
+                dim,
+                div,
+                extent,
+                place,
+            });
+        }
+    }
+    if filled.iter().zip(shape).any(|(n, size)| n != size) {
+        return None;
+    }
+    let has = |digits: &[Digit], place| digits.iter().any(|d| d.place == place);
+    let tiled = |place| order.iter().any(|d| d.place == place);
+    if !has(&digits, Place::Lane) && tiled(Place::Lane) {
+        let from = if has(&digits, Place::Row) {
+            Place::Row
+        } else {
+            Place::Grid
+        };
+        fill(&mut digits, from, Place::Lane);
+    }
+    if !has(&digits, Place::Row) && tiled(Place::Row) {
+        fill(&mut digits, Place::Grid, Place::Row);
+    }
+    let form = Physical {
+        digits: joined(digits),
+        stated: None,
+    };
+    layouts.formed(shape, sig.bits[port], &form)
+}
+
+/// Fills an empty place of a tile: with the whole rows, or with the last digit of the grid.
+fn fill(digits: &mut [Digit], from: Place, to: Place) {
+    let mut last = digits.iter_mut().filter(|d| d.place == from).rev();
+    let many = from == Place::Row;
+    for digit in last.by_ref() {
+        digit.place = to;
+        if !many {
+            break;
+        }
+    }
 }
 
 fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
@@ -145,6 +206,7 @@ fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit
             label,
             div: 1,
             extent: n,
+            place: Place::Grid,
         })
     })
     .collect()
@@ -170,7 +232,11 @@ fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<Label
             .find_map(|l| beside.iter().rposition(|d| d.label == l));
         beside.insert(neighbour.map_or(0, |n| n + 1), *digit);
     }
-    let inner: LabelOrder = order.iter().chain(&missing).copied().collect();
+    let mut inner: LabelOrder = order.iter().chain(&missing).copied().collect();
+    if sig.is_tiled() {
+        place_last(&mut beside);
+        place_last(&mut inner);
+    }
     let outer: LabelOrder = missing.iter().chain(order).copied().collect();
     let mut all = vec![beside];
     for option in [inner, outer] {
@@ -181,6 +247,18 @@ fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<Label
     all
 }
 
+/// Puts the last digit into the lanes and the one before into the rows.
+fn place_last(order: &mut LabelOrder) {
+    let n = order.len();
+    for (i, digit) in order.iter_mut().enumerate() {
+        digit.place = match n - i {
+            1 => Place::Lane,
+            2 => Place::Row,
+            _ => Place::Grid,
+        };
+    }
+}
+
 /// Layouts at other ports that go well with this layout at this port.
 pub(crate) fn transfers(
     sig: &Signature,
@@ -188,6 +266,13 @@ pub(crate) fn transfers(
     port: usize,
     layout: LayoutId,
 ) -> Vec<(usize, LayoutId)> {
+    if sig.is_tiled() {
+        return match (sig.is_common_order(), sig.takes_roles()) {
+            (true, _) => ordered_transfers(sig, layouts, port, layout),
+            (false, true) => tiled::transfers(sig, layouts, port, layout),
+            (false, false) => Vec::new(),
+        };
+    }
     match sig.accept {
         Accept::CommonOrder | Accept::MinRun if sig.is_common_order() => {
             ordered_transfers(sig, layouts, port, layout)
@@ -287,6 +372,7 @@ fn splice(sig: &Signature, order: &LabelOrder, other: usize) -> Vec<LabelOrder> 
                 label,
                 div: 1,
                 extent: n,
+                place: Place::Grid,
             })
         })
         .collect();

@@ -3,6 +3,7 @@
 use super::accepts::default_layout;
 use super::layouts::{LayoutId, Layouts};
 use super::signature::{LabelDigit, Signature};
+use super::tiled::Part;
 use optc_layout::Layout;
 
 /// A rule of the search, built in or added by a user of the library.
@@ -45,6 +46,8 @@ pub(super) enum Form {
     Exact(Vec<LayoutId>),
     /// The layout at the port belongs to the form `key`.
     Member(Vec<LabelDigit>),
+    /// The layout at the port has these digits in its tile.
+    Tile(Part),
 }
 
 impl RuleContext<'_> {

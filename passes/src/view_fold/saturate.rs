@@ -14,12 +14,14 @@
 
 use super::accepts::default_layout;
 use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts_pixels, is_data_port};
+use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastMap;
-use super::orders::{label_order, restrict};
+use super::orders::restrict;
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId};
 use super::signatures::Signatures;
+use super::tiled::{self, Part, PortParts};
 use egg::{
     Analysis, Applier, DidMerge, EGraph, Id, Language, Pattern, PatternAst, Rewrite, Runner,
 };
@@ -55,6 +57,7 @@ pub(crate) struct Knowledge {
     signature: Option<Arc<Signature>>,
     layouts: Layouts,
     keys: IndexSet<Vec<LabelDigit>>,
+    parts: IndexSet<Part>,
     fired: IndexMap<String, u64>,
 }
 
@@ -197,6 +200,7 @@ impl Applier<Alt, Knowledge> for Apply {
             changed.extend(match form {
                 Form::Exact(ids) => add_exact(egraph, &signature, &ids),
                 Form::Member(key) => add_member(egraph, &signature, port, layout, key),
+                Form::Tile(part) => add_part(egraph, port, layout, part),
             });
         }
         if !changed.is_empty() {
@@ -272,6 +276,19 @@ fn add_member(
     }
     let run = add_run(egraph, children);
     run.or(joined.then(|| egraph.find(any)))
+}
+
+/// Puts the layout into the class of those that have this part in their tile.
+fn add_part(egraph: &mut EGraph<Alt, Knowledge>, port: u32, layout: u32, part: Part) -> Option<Id> {
+    let key = egraph.analysis.parts.insert_full(part).0;
+    let (p, l, k) = (
+        number(egraph, port as usize),
+        number(egraph, layout as usize),
+        number(egraph, key),
+    );
+    let one = egraph.add(Alt::As([p, l]));
+    let any = egraph.add(Alt::Any([p, k]));
+    egraph.union(one, any).then(|| egraph.find(any))
 }
 
 /// The class of all layouts a port may have in a form; the port's default is one of them when it
@@ -428,6 +445,7 @@ impl RuleSet {
         demands: &[Vec<LayoutId>],
     ) -> Forms {
         let n_ports = signature.n_ports();
+        let tiled = signature.clone();
         let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
             .with_egraph(seeded(signature, std::mem::take(layouts), demands))
             .with_scheduler(egg::SimpleScheduler)
@@ -437,7 +455,11 @@ impl RuleSet {
             .run(&self.rewrites);
         let saturated = matches!(runner.stop_reason, Some(egg::StopReason::Saturated));
         let mut egraph = runner.egraph;
-        let modes = read_modes(&mut egraph);
+        let mut modes = read_modes(&mut egraph);
+        if tiled.is_tiled() {
+            join_parts(&mut egraph, &tiled, &mut modes);
+            widen(&mut egraph.analysis.layouts, &tiled, demands, &mut modes);
+        }
         let fired = std::mem::take(&mut egraph.analysis.fired);
         *layouts = std::mem::take(&mut egraph.analysis.layouts);
         Forms {
@@ -499,6 +521,64 @@ fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
     }
     modes.sort_by(|a, b| a.ports.cmp(&b.ports));
     modes
+}
+
+/// Adds the forms that the parts of the ports' tiles join to.
+fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature, modes: &mut Vec<Mode>) {
+    if !signature.takes_roles() {
+        return;
+    }
+    let mut parts: PortParts = vec![Vec::new(); signature.n_ports()];
+    for key in 0..egraph.analysis.parts.len() {
+        for (port, found) in parts.iter_mut().enumerate() {
+            let (p, k) = (number(egraph, port), number(egraph, key));
+            let Some(class) = egraph.lookup(Alt::Any([p, k])) else {
+                continue;
+            };
+            let part = egraph.analysis.parts[key].clone();
+            let ids = members(egraph, class);
+            if !ids.is_empty() {
+                found.push((part, ids));
+            }
+        }
+    }
+    let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
+    for ports in tiled::join(signature, &mut layouts, &parts) {
+        let mode = Mode { ports };
+        if !modes.contains(&mode) {
+            modes.push(mode);
+        }
+    }
+    egraph.analysis.layouts = layouts;
+}
+
+/// Lets each port of a form have every layout that is asked for there with the same digits in the same places: a
+/// tile that the text states is as good as the machine's own.
+fn widen(
+    layouts: &mut Layouts,
+    signature: &Signature,
+    demands: &[Vec<LayoutId>],
+    modes: &mut [Mode],
+) {
+    for (port, wanted) in demands.iter().enumerate() {
+        let orders: Vec<_> = wanted
+            .iter()
+            .map(|&l| (l, label_order(signature, layouts, port, l)))
+            .collect();
+        for mode in modes.iter_mut() {
+            let Some(&first) = mode.ports[port].first() else {
+                continue;
+            };
+            let Some(order) = label_order(signature, layouts, port, first) else {
+                continue;
+            };
+            for (layout, other) in &orders {
+                if other.as_ref() == Some(&order) && !mode.ports[port].contains(layout) {
+                    mode.ports[port].push(*layout);
+                }
+            }
+        }
+    }
 }
 
 /// The layouts in the class of a port.

@@ -7,13 +7,17 @@ use super::maps::{FastMap, FastSet};
 use super::saturate::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::SignatureId;
 use super::signatures::Signatures;
+use super::tiled;
 use optc_check::amount::Amount;
 use optc_ir::entity::SideTable;
-use optc_ir::size::SizeTable;
+use optc_ir::size::{Size, SizeTable};
 use optc_ir::{FreedomClass, Value};
 use optc_target::Accept;
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Layouts of a port that takes tiles by roles which are offered because they waste least.
+const CHEAPEST: usize = 2;
 
 /// Layouts a mask can tell apart: a larger `max-layouts` is this one.
 pub(crate) const MASK_BITS: usize = 64;
@@ -115,6 +119,9 @@ impl<'a> Search<'a> {
                 self.offer_at(node.ports[0].value, layout, true);
             }
         }
+        for &(value, layout) in &graph.stated {
+            self.offer_at(value, layout, false);
+        }
         for (_, node) in graph.nodes.iter() {
             for (port, data) in node.ports.iter().enumerate() {
                 let layout = self.default_at(node, port);
@@ -137,13 +144,30 @@ impl<'a> Search<'a> {
         for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
             let sig = self.signatures.get(id);
-            if sig.freedom.class != FreedomClass::Window || sig.accept != Accept::ChannelOrders {
+            if sig.takes_roles() {
+                self.seed_roles(node, id);
+                continue;
+            }
+            if sig.is_tiled()
+                || sig.freedom.class != FreedomClass::Window
+                || sig.accept != Accept::ChannelOrders
+            {
                 continue;
             }
             for (port, data) in node.ports.iter().enumerate() {
                 for layout in channel_orders(self.signatures.get(id), self.layouts, port) {
                     self.offer_at(data.value, layout, false);
                 }
+            }
+        }
+    }
+
+    /// Offers the layouts of an operation's ports that waste least in the tiles that its row takes.
+    fn seed_roles(&mut self, node: &super::groups::NodeData, id: SignatureId) {
+        for (port, data) in node.ports.iter().enumerate() {
+            let sig = self.signatures.shared(id);
+            for layout in tiled::cheapest(&sig, self.layouts, port, CHEAPEST) {
+                self.offer_at(data.value, layout, false);
             }
         }
     }
@@ -516,6 +540,11 @@ impl<'a> Search<'a> {
                 continue;
             };
             let produced = self.required_at(producer, port);
+            let padding = self
+                .layouts
+                .padding(produced)
+                .saturating_mul(data.touches());
+            total.add(&Amount::from(Size::from(padding)), sizes);
             let mut seen: Vec<(Value, LayoutId)> = Vec::new();
             for &(node, port) in &data.uses {
                 let value = graph.nodes[node].ports[port].value;
@@ -527,6 +556,10 @@ impl<'a> Search<'a> {
                 seen.push((value, wanted));
                 total.add(&self.layouts.amount(produced), sizes);
                 total.add(&self.layouts.amount(wanted), sizes);
+                total.add(
+                    &Amount::from(Size::from(self.layouts.padding(wanted))),
+                    sizes,
+                );
                 // Where no view joins the two, a copy in row-major order lies between them.
                 if have.is_none() && self.row_major_of(data.root) != produced {
                     let between = self.row_major_of(value);

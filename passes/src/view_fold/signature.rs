@@ -5,10 +5,11 @@
 
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
+use super::physical::Place;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{Accept, Row, Target};
+use optc_target::{Accept, PortRole, Row, Target, When};
 
 entity_id! {
     /// A signature.
@@ -43,6 +44,30 @@ pub struct Signature {
     pub(crate) hub: Option<usize>,
     /// Of a contraction: the labels of K in the order that its operands have by default.
     pub reference_k: Vec<usize>,
+    /// The alternatives of the row, on a machine with tiles; else empty.
+    pub(crate) tiles: Vec<TileRule>,
+}
+
+/// An alternative of a row, as it is read on a machine with tiles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TileRule {
+    /// One order of digits, and one tile, at all ports.
+    pub(crate) shares_all: bool,
+    /// The default at all ports.
+    pub(crate) logical: bool,
+    /// Ports need not agree on what is in the tile.
+    pub(crate) independent: bool,
+    /// Rows and lanes are of different roles.
+    pub(crate) distinct: bool,
+    /// Per port, the roles in its lanes and in its rows; nothing where any may be there.
+    pub(crate) ports: Vec<[Option<Vec<PortRole>>; 2]>,
+}
+
+impl TileRule {
+    /// Whether it takes everything.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.shares_all && !self.logical && self.independent
+    }
 }
 
 /// One digit of an order in terms of labels: `count` values of `label / div`, on `extent` positions.
@@ -51,6 +76,8 @@ pub(crate) struct LabelDigit {
     pub(crate) label: usize,
     pub(crate) div: u64,
     pub(crate) extent: u64,
+    /// Where it stands in a tile; on a machine without tiles all are of the grid.
+    pub(crate) place: Place,
 }
 
 /// An order of labels, major to minor.
@@ -86,6 +113,7 @@ impl Signature {
             n_operands,
             declared,
             reference_k: Vec::new(),
+            tiles: Vec::new(),
             fullest: 0,
             besides: Vec::new(),
             hub: None,
@@ -95,6 +123,104 @@ impl Signature {
         signature.besides = besides(&signature);
         signature.hub = hub(&signature);
         signature
+    }
+
+    /// Reads the row for a machine with tiles.
+    pub(crate) fn read_tiles(&mut self, target: &Target) {
+        let logical = TileRule {
+            shares_all: false,
+            logical: true,
+            independent: false,
+            distinct: false,
+            ports: Vec::new(),
+        };
+        let barrier = self.freedom.class == FreedomClass::Barrier;
+        let row = target.row(self.family).filter(|_| !barrier);
+        let Some(row) = row else {
+            self.tiles = vec![logical];
+            return;
+        };
+        let pointwise = self.is_pointwise_conv();
+        let read = |a: &optc_target::Alternative| {
+            if a.order.is_some() {
+                return logical.clone();
+            }
+            let port = |port| {
+                let rule = a.port(port, self.n_operands);
+                [rule.lanes, rule.rows]
+            };
+            let listed = a.lanes.is_some() || a.rows.is_some();
+            let of_ports = [&a.left, &a.right, &a.result].iter().any(|p| !p.is_empty());
+            let free = !listed && !of_ports && !a.shares_all();
+            TileRule {
+                shares_all: a.shares_all(),
+                logical: false,
+                independent: a.independent || free,
+                distinct: a.distinct,
+                // An order that all ports share is not asked port by port.
+                ports: match a.shares_all() {
+                    true => Vec::new(),
+                    false => (0..self.n_ports()).map(port).collect(),
+                },
+            }
+        };
+        let taken = row.take.iter().filter(|a| match a.when {
+            Some(When::Untiled) => false,
+            Some(When::Pointwise) => pointwise,
+            None => true,
+        });
+        let taken = taken.filter(|a| a.refused.is_none());
+        self.tiles = taken.map(read).collect();
+        if self.tiles.is_empty() {
+            self.tiles = vec![logical];
+        }
+        self.hub = hub(self);
+    }
+
+    /// Whether it is read on a machine with tiles.
+    pub(crate) fn is_tiled(&self) -> bool {
+        !self.tiles.is_empty()
+    }
+
+    /// Whether its ports take tiles by their roles, on a machine with tiles.
+    pub(crate) fn takes_roles(&self) -> bool {
+        let by_roles = |rule: &TileRule| !rule.shares_all && !rule.logical && !rule.is_any();
+        self.tiles.iter().any(by_roles)
+    }
+
+    /// What a label is, as rows speak of it.
+    pub(crate) fn port_role(&self, label: usize) -> PortRole {
+        match self.freedom.class {
+            FreedomClass::Contract => match self.contract_role(label) {
+                ContractRole::Batch => PortRole::Batch,
+                ContractRole::M => PortRole::M,
+                ContractRole::N => PortRole::N,
+                ContractRole::K => PortRole::K,
+                ContractRole::Other => PortRole::Parallel,
+            },
+            FreedomClass::Window => {
+                let (data, result) = (
+                    self.has_label(0, label),
+                    self.has_label(self.n_operands, label),
+                );
+                match (self.freedom.labels[label].role, data, result) {
+                    (Role::Batch, ..) => PortRole::Batch,
+                    (Role::Spatial, ..) => PortRole::Spatial,
+                    (Role::Channel, true, false) => PortRole::Input,
+                    (Role::Channel, false, true) => PortRole::Output,
+                    (Role::Channel, true, true) => PortRole::Channel,
+                    (Role::Channel, false, false) => PortRole::Input,
+                    (Role::Axis | Role::Parallel, ..) => PortRole::Tap,
+                }
+            }
+            _ => match self.freedom.labels[label].role {
+                Role::Axis => PortRole::Axis,
+                Role::Batch => PortRole::Batch,
+                Role::Channel => PortRole::Channel,
+                Role::Spatial => PortRole::Spatial,
+                Role::Parallel => PortRole::Parallel,
+            },
+        }
     }
 
     /// The order of K of the first operand that has it in one run in row-major, else of the first.
@@ -183,8 +309,11 @@ impl Signature {
 
     /// Whether one order is shared by all ports (as against one rule a port).
     pub(crate) fn is_common_order(&self) -> bool {
-        self.freedom.class == FreedomClass::Ordered
-            && matches!(self.accept, Accept::CommonOrder | Accept::MinRun)
+        let shared = match self.is_tiled() {
+            true => self.tiles.iter().any(|rule| rule.shares_all),
+            false => matches!(self.accept, Accept::CommonOrder | Accept::MinRun),
+        };
+        self.freedom.class == FreedomClass::Ordered && shared
     }
 
     /// The groups of a convolution that only mixes channels, those of one group each: every kernel
@@ -293,6 +422,7 @@ impl Signature {
                 label: label?,
                 div: p.div,
                 extent: p.extent,
+                place: Place::Grid,
             })
         };
         inside.iter().filter_map(digit).collect()

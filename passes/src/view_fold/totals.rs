@@ -9,7 +9,7 @@ use crate::pass::PassContext;
 use optc_check::Witness;
 use optc_check::amount::{Amount, amount};
 use optc_check::stats::{Stats, fixed_movement};
-use optc_ir::size::SizeTable;
+use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Diagnostic, Module, Value};
 
 /// Sums over functions.
@@ -81,13 +81,11 @@ impl Totals {
         self.naive.add(&stays, sizes);
         let naive = self.naive.at(sizes);
         // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.
-        if self.stands_in || after.movement_bytes <= naive {
+        let costs = after.movement_bytes.saturating_add(after.padding_bytes);
+        if self.stands_in || costs <= naive {
             return Ok(());
         }
-        let message = format!(
-            "the result moves {} bytes, naive lowering {naive}",
-            after.movement_bytes
-        );
+        let message = format!("the result moves and pads {costs} bytes, naive lowering {naive}");
         Err(Box::new(Diagnostic::error(
             codes::WORSE_THAN_NAIVE,
             message,
@@ -129,11 +127,12 @@ impl Totals {
         let kept = self.kept.is_some() && after.movement_bytes != 0;
         self.remark_limits(&shared, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
+        let costs = after.movement_bytes.saturating_add(after.padding_bytes);
         let bound = self
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
-            .min(after.movement_bytes);
-        let proof = match (after.movement_bytes == bound && !kept, self.unproven) {
+            .min(costs);
+        let proof = match (costs == bound && !kept, self.unproven) {
             (true, _) => Proof::Optimal,
             (false, true) => Proof::Bound,
             (false, false) => Proof::OptimalInCandidates,
@@ -141,12 +140,13 @@ impl Totals {
         let copied = amount(after.polynomials.copy.clone(), after.copy_bytes);
         let mut left = amount(after.polynomials.movement.clone(), after.movement_bytes);
         left.add(&copied, &sizes);
+        left.add(&Amount::from(Size::from(after.padding_bytes)), &sizes);
         let bytes_after = left.at(&sizes);
         let left = left.polynomial();
         // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
         let least = match bound {
             0 => after.polynomials.copy.clone(),
-            n if n == after.movement_bytes => left.clone(),
+            n if n == costs => left.clone(),
             _ => None,
         };
         FoldReport {

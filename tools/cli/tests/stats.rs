@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Value as Json, json};
 use support::{CANCEL, Folder, TRANSPOSE, optc, optc_with};
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "ops",
     "reshape",
     "transpose",
@@ -17,6 +17,7 @@ const KEYS: [&str; 13] = [
     "copy_bytes",
     "expand_ops",
     "expand_bytes",
+    "padding_bytes",
     "constant_movement_ops",
     "constant_movement_bytes",
 ];

@@ -1,0 +1,107 @@
+//! Bytes that hold no element, of the values that are stored.
+//!
+//! A value is stored where an operation writes it to be read by others; between operations that stream (see
+//! [`STREAMING`]) nothing is, and what a conversion reads and writes counts as movement, padding included. The
+//! padding of a stored value counts once where it is written and once for what reads it.
+
+use optc_ir::entity::SideTable;
+use optc_ir::{FreedomClass, Func, Op, Registry, Structure, Value};
+
+/// Families whose operations work element by element of one common order: between them nothing is stored.
+pub const STREAMING: &[&str] = &["elementwise", "softmax", "norm", "reduce", "broadcast"];
+
+/// What is known of the readers of one buffer.
+#[derive(Clone, Copy, Default)]
+struct Readers {
+    /// An operation that is no conversion reads it.
+    computes: bool,
+    /// An operation that does not stream reads it, or a conversion, or the caller.
+    stored: bool,
+}
+
+/// Padding of the stored values of a function, in bytes; unknown sizes and what is known at compile time left out.
+/// `moves` says of each live operation whether it only moves.
+#[must_use]
+pub fn padding(
+    func: &Func,
+    registry: &Registry,
+    known: &SideTable<Value, bool>,
+    moves: &SideTable<Op, Option<bool>>,
+) -> u64 {
+    if func.values.ids().all(|v| bytes_of_padding(func, v) == 0) {
+        return 0;
+    }
+    let live = || func.body.iter().copied().filter(|&op| moves[op].is_some());
+    let moves = |op: Op| moves[op] == Some(true);
+    let mut root: SideTable<Value, Option<Value>> = SideTable::new(None);
+    let mut readers: SideTable<Value, Readers> = SideTable::new(Readers::default());
+    let root_of = |root: &SideTable<Value, Option<Value>>, v: Value| root[v].unwrap_or(v);
+    for op in live() {
+        let data = &func.ops[op];
+        if is_view(func, op, registry) && !moves(op) {
+            for &result in &data.results {
+                root[result] = Some(root_of(&root, data.operands[0]));
+            }
+            continue;
+        }
+        for &operand in &data.operands {
+            let buffer = &mut readers[root_of(&root, operand)];
+            buffer.computes |= !moves(op);
+            buffer.stored |= !streams(func, op, registry);
+        }
+    }
+    for &result in &func.results {
+        readers[root_of(&root, result)].stored = true;
+    }
+    let mut total = 0u64;
+    for &arg in &func.args {
+        if readers[arg].computes {
+            total = total.saturating_add(bytes_of_padding(func, arg));
+        }
+    }
+    for op in live() {
+        for &result in &func.ops[op].results {
+            if root[result].is_some() || known[result] {
+                continue;
+            }
+            let Readers { computes, stored } = readers[result];
+            if !stored && streams(func, op, registry) {
+                continue;
+            }
+            let times = u64::from(!moves(op)) + u64::from(computes);
+            let bytes = bytes_of_padding(func, result).saturating_mul(times);
+            total = total.saturating_add(bytes);
+        }
+    }
+    total
+}
+
+/// Whether nothing is stored between an operation and others of its kind.
+fn streams(func: &Func, op: Op, registry: &Registry) -> bool {
+    let decl = registry.get(&func.ops[op].name);
+    decl.is_some_and(|decl| STREAMING.contains(&decl.family()))
+}
+
+/// Whether an operation gives its operand's buffer under another shape or notation.
+fn is_view(func: &Func, op: Op, registry: &Registry) -> bool {
+    let data = &func.ops[op];
+    let Some(decl) = registry.get(&data.name) else {
+        return false;
+    };
+    registry.structure(&data.name) == Structure::Convert
+        || decl.freedom(&func.op_ref(op)).class == FreedomClass::Rearrange
+}
+
+/// Physical minus logical bytes of a value; 0 where sizes are unknown.
+fn bytes_of_padding(func: &Func, value: Value) -> u64 {
+    let Some(ty) = func.ty(value).as_tensor() else {
+        return 0;
+    };
+    let Some(Ok(layout)) = ty.layout() else {
+        return 0;
+    };
+    let bits = layout
+        .elements()
+        .saturating_mul(u64::from(layout.elem_bits()));
+    layout.bytes().saturating_sub(bits.div_ceil(8))
+}

@@ -1,0 +1,467 @@
+//! Whether a target with tiles accepts the layouts of an operation, read off the tile of each port.
+//!
+//! Nothing here knows how a layout came about: the elements in the first tile of a buffer say which dimensions fill
+//! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
+
+use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
+use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
+use optc_target::{Alternative, PortRole, Row, Target, When};
+
+/// Tiles whose corners are compared.
+const CORNERS: u64 = 256;
+
+/// What one port has in its tile.
+struct Port {
+    /// Dimensions that fill the lanes, and the rows, in the order in which they change.
+    places: [Vec<usize>; 2],
+    /// The elements of the lanes, and of the rows, of the first tile.
+    elements: [Vec<Vec<u64>>; 2],
+    /// The elements at the corners of the first tiles.
+    corners: Vec<Option<Vec<u64>>>,
+    /// Whether its rows number tiles as well: one tile is as wide as the value, and nothing is packed.
+    loose: bool,
+    /// Whether it lies in tiles at all: some element widths have none.
+    tiled: bool,
+}
+
+/// Whether all tensors of an operation have known sizes: where one is unknown, there are no tiles.
+pub(crate) fn is_known(func: &Func) -> bool {
+    let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+    types.all(|ty| ty.shape().is_some())
+}
+
+/// Checks one operation.
+///
+/// # Errors
+/// What is wrong at which port, in words.
+pub(crate) fn check(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    row: Option<&Row>,
+    target: &Target,
+) -> Result<(), String> {
+    let data = &func.ops[op];
+    let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
+    let mut ports = Vec::with_capacity(values.len());
+    for (i, &value) in values.iter().enumerate() {
+        let ty = func.ty(value).as_tensor();
+        let port = match ty.map(|ty| port_of(ty, target)) {
+            Some(None) => return Err(format!("port {i} lies in no tile of the target")),
+            Some(Some(port)) => Some(port),
+            None => None,
+        };
+        ports.push(port);
+    }
+    let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
+    let Some(row) = row else {
+        return Ok(());
+    };
+    let n_operands = freedom.operands.len();
+    let mut reason = "no alternative of the row is for it".to_owned();
+    let alternatives = row
+        .take
+        .iter()
+        .filter(|a| a.refused.is_none() && a.when.is_none_or(|when| when == When::Pointwise));
+    for alternative in alternatives {
+        let checked = match alternative.shares_all() {
+            true => common(func, &values, freedom, &ports),
+            false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
+        };
+        match checked {
+            Ok(()) => return Ok(()),
+            Err(found) => reason = found,
+        }
+    }
+    Err(reason)
+}
+
+/// The tile of a value; nothing where it lies in none.
+fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
+    let layout = ty.layout()?.ok()?;
+    if layout.elements() == 0 {
+        return Some(Port {
+            places: [Vec::new(), Vec::new()],
+            elements: [Vec::new(), Vec::new()],
+            corners: Vec::new(),
+            loose: false,
+            tiled: false,
+        });
+    }
+    let (tiles, certain) = tiles_of(&layout, target);
+    let first = tiles.first().cloned().unwrap_or_default();
+    let (rows, lanes) = match first.split_last() {
+        Some((&lanes, rows)) => (rows.iter().product::<u64>(), lanes),
+        None => (1, 1),
+    };
+    // Elements that are packed together lie along the rows.
+    let pack = match tiles.get(1).map(Vec::as_slice) {
+        Some(&[pack, 1]) if 2 <= first.len() => pack,
+        _ => 1,
+    };
+    let in_row = |i: u64| (i / pack) * lanes * pack + i % pack;
+    let along = |positions: Vec<u64>| -> Vec<Vec<u64>> {
+        positions
+            .into_iter()
+            .filter_map(|p| layout.element_at(p))
+            .collect()
+    };
+    let of_lanes = (0..lanes).map(|j| if 2 <= first.len() { j * pack } else { j });
+    let mut lane_elements = along(of_lanes.collect());
+    if first.len() < 2 {
+        lane_elements.sort();
+    }
+    let row_elements = along((0..rows).map(in_row).collect());
+    let tile = rows.saturating_mul(lanes).max(1);
+    let corners = (0..CORNERS.min(layout.positions() / tile)).map(|k| layout.element_at(k * tile));
+    Some(Port {
+        places: [changing(&lane_elements), changing(&row_elements)],
+        corners: corners.collect(),
+        loose: !certain || is_loose(&layout, &tiles),
+        tiled: !first.is_empty(),
+        elements: [lane_elements, row_elements],
+    })
+}
+
+/// Whether tiles of one row are the same function.
+fn is_loose(layout: &Layout, tiles: &[Vec<u64>]) -> bool {
+    let Notation::Xla(xla) = layout.notation() else {
+        return false;
+    };
+    let [tile] = tiles else { return false };
+    let [_, lanes] = tile.as_slice() else {
+        return false;
+    };
+    let minor: Vec<String> = xla.minor_to_major().iter().map(usize::to_string).collect();
+    let text = format!("{}:T(1,{lanes})", minor.join(","));
+    let Ok(notation) = XlaNotation::parse(&text, layout.rank()) else {
+        return false;
+    };
+    let one = Layout::new(Notation::Xla(notation), layout.shape(), layout.elem_bits());
+    one.is_ok_and(|one| one.same_function(layout))
+}
+
+/// Dimensions along which elements differ, those that change fastest last.
+fn changing(elements: &[Vec<u64>]) -> Vec<usize> {
+    let rank = elements.first().map_or(0, Vec::len);
+    let mut dims: Vec<(usize, usize)> = Vec::new();
+    for dim in 0..rank {
+        let changes = elements
+            .windows(2)
+            .filter(|w| w[0][dim] != w[1][dim])
+            .count();
+        if 0 < changes {
+            dims.push((changes, dim));
+        }
+    }
+    dims.sort_unstable();
+    dims.into_iter().map(|(_, dim)| dim).collect()
+}
+
+/// The tiles of a layout, and whether they are certain: those that its text states, as far as the target has such
+/// tiles; those of the target's format where an order without tiles is the same function; else whole tiles of the
+/// target, which digits fill that no text of one order says.
+fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool) {
+    let whole = target.tiles(layout.elem_bits(), &[1 << 20, 1 << 20]);
+    let stated = match layout.notation() {
+        Notation::Xla(xla) => sizes_of(xla),
+        _ => Some(Vec::new()),
+    };
+    let lanes = |tiles: &[Vec<u64>]| tiles.first().and_then(|t| t.last().copied());
+    match stated {
+        Some(tiles) if tiles.is_empty() => {
+            if let Some(tiles) = of_order(layout, target) {
+                return (tiles, true);
+            }
+        }
+        Some(tiles) if tiles[0].len() == 1 => return (tiles, true),
+        Some(tiles) if tiles[0].len() == 2 && lanes(&tiles) == lanes(&whole) => {
+            return (tiles, true);
+        }
+        _ => {}
+    }
+    (whole, false)
+}
+
+/// The tiles of a text, where none merges dimensions.
+fn sizes_of(xla: &XlaNotation) -> Option<Vec<Vec<u64>>> {
+    let size = |dim: &TileDim| match dim {
+        TileDim::Size(n) => Some(*n),
+        TileDim::Combined => None,
+    };
+    let tiles = xla.tiles().iter();
+    tiles.map(|tile| tile.iter().map(size).collect()).collect()
+}
+
+/// The tiles of the target's format, where an order of dimensions without tiles is the same function.
+fn of_order(layout: &Layout, target: &Target) -> Option<Vec<Vec<u64>>> {
+    let written = layout.convert(NotationKind::Xla).ok()?;
+    let Notation::Xla(xla) = written.notation() else {
+        return None;
+    };
+    if !xla.tiles().is_empty() {
+        return None;
+    }
+    // Dimensions of extent 1 lie wherever they do no harm.
+    let order = xla.minor_to_major().iter().rev().copied();
+    let is_long = |d: &usize| 1 < layout.shape()[*d];
+    let long: Vec<usize> = order.filter(is_long).collect();
+    let unit = (0..layout.rank()).filter(|d| !is_long(d));
+    let order: Vec<usize> = unit.chain(long).collect();
+    let physical: Vec<u64> = order.iter().map(|&d| layout.shape()[d]).collect();
+    let tiles = target.tiles(layout.elem_bits(), &physical);
+    if tiles.is_empty() {
+        return Some(tiles);
+    }
+    let minor: Vec<String> = order.iter().rev().map(usize::to_string).collect();
+    let text = format!("{}:{}", minor.join(","), optc_target::tiles_text(&tiles));
+    let notation = Notation::Xla(XlaNotation::parse(&text, layout.rank()).ok()?);
+    let tiled = Layout::new(notation, layout.shape(), layout.elem_bits()).ok()?;
+    tiled.same_function(layout).then_some(tiles)
+}
+
+fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
+    let n = freedom.operands.len();
+    let at = match port < n {
+        true => freedom.operands.get(port),
+        false => freedom.results.get(port - n),
+    };
+    at.map_or(&[], Vec::as_slice)
+}
+
+/// The extent of a label at a port; 1 where it has none.
+fn extent(func: &Func, values: &[Value], freedom: &Freedom, port: usize, label: usize) -> u64 {
+    let dim = labels_of(freedom, port)
+        .iter()
+        .position(|l| *l == Some(label));
+    let shape = func
+        .ty(values[port])
+        .as_tensor()
+        .and_then(TensorType::shape);
+    match (dim, shape) {
+        (Some(dim), Some(shape)) => shape.get(dim).copied().unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// Ports that have the same labels number their tiles alike, and have the same labels in lanes and rows.
+fn common(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+) -> Result<(), String> {
+    let long = |port: usize| -> Vec<usize> {
+        let mut all: Vec<usize> = labels_of(freedom, port).iter().flatten().copied().collect();
+        all.retain(|&l| 1 < extent(func, values, freedom, port, l));
+        all.sort_unstable();
+        all
+    };
+    let mut first: Vec<(Vec<(usize, u64)>, usize)> = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let Some(port) = port.as_ref().filter(|p| p.tiled) else {
+            continue;
+        };
+        let sizes: Vec<(usize, u64)> = long(i)
+            .into_iter()
+            .map(|l| (l, extent(func, values, freedom, i, l)))
+            .collect();
+        let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
+            first.push((sizes, i));
+            continue;
+        };
+        let Some(other) = &ports[*known] else {
+            continue;
+        };
+        for (place, name) in [(0, "lanes"), (1, "rows")] {
+            let here = labelled(freedom, i, &port.places[place]);
+            let there = labelled(freedom, *known, &other.places[place]);
+            if here != there {
+                return Err(format!(
+                    "ports {known} and {i} have other dimensions in the {name}"
+                ));
+            }
+        }
+        let corner = |port: usize, at: &Option<Vec<u64>>| -> Option<Vec<(usize, u64)>> {
+            let labels = labels_of(freedom, port).iter();
+            let index = at.as_ref()?.iter();
+            let mut all: Vec<(usize, u64)> = labels
+                .zip(index)
+                .filter_map(|(l, &n)| Some(((*l)?, n)))
+                .collect();
+            all.retain(|(_, n)| *n != 0);
+            all.sort_unstable();
+            Some(all)
+        };
+        let sized = port.elements[0].len() == other.elements[0].len()
+            && port.elements[1].len() == other.elements[1].len();
+        let mut pairs = port.corners.iter().zip(&other.corners);
+        if sized && !pairs.all(|(a, b)| corner(i, a) == corner(*known, b)) {
+            return Err(format!(
+                "ports {known} and {i} number their tiles differently"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>> {
+    let labels = labels_of(freedom, port);
+    dims.iter()
+        .map(|&d| labels.get(d).copied().flatten())
+        .collect()
+}
+
+/// Lanes and rows of each port are of the roles that the alternative lists, and ports agree on the labels that both
+/// have.
+fn by_roles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    for (i, port) in ports.iter().enumerate() {
+        let Some(port) = port else { continue };
+        let rule = alternative.port(i, n_operands);
+        let mut seen: Vec<PortRole> = Vec::new();
+        let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+        for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
+            let roles = labelled(freedom, i, dims);
+            let roles: Option<Vec<PortRole>> = roles
+                .into_iter()
+                .map(|l| Some(role(freedom, l?, n_operands)))
+                .collect();
+            let Some(roles) = roles else {
+                return Err(format!(
+                    "port {i} has a dimension without a role in the {name}"
+                ));
+            };
+            let Some(&one) = roles.first() else { continue };
+            let again = alternative.distinct && seen.contains(&one.kind());
+            let listed = listed.as_ref();
+            let unlisted = listed.is_some_and(|all| !all.iter().any(|r| r.covers(one)));
+            if place == 1 && port.loose && (again || unlisted) {
+                continue;
+            }
+            if roles.iter().any(|r| *r != one) {
+                return Err(format!(
+                    "port {i} has dimensions of two roles in the {name}"
+                ));
+            }
+            if unlisted {
+                return Err(format!("port {i} has `{}` in the {name}", one.name()));
+            }
+            if again {
+                return Err(format!("port {i} has `{}` in lanes and rows", one.name()));
+            }
+            seen.push(one.kind());
+        }
+    }
+    if alternative.independent || (alternative.lanes.is_none() && alternative.rows.is_none()) {
+        return Ok(());
+    }
+    for i in 0..ports.len() {
+        for j in 0..i {
+            // An operand after the second is a bias.
+            let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
+            if let (false, Some(a), Some(b)) = (aside, &ports[j], &ports[i])
+                && a.tiled
+                && b.tiled
+                && !agree(func, values, freedom, (j, a), (i, b))
+            {
+                return Err(format!(
+                    "ports {j} and {i} have other digits in their tiles"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the dimensions that two ports share stand in their tiles alike: one after the other in the same order.
+fn agree(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, a): (usize, &Port),
+    (j, b): (usize, &Port),
+) -> bool {
+    let long = |port: usize, label: usize| 1 < extent(func, values, freedom, port, label);
+    let run = |port: usize, other: usize, dims: &[usize]| -> Vec<usize> {
+        let labels = labelled(freedom, port, dims).into_iter().flatten();
+        labels
+            .filter(|&l| long(port, l) && long(other, l))
+            .collect()
+    };
+    let sequence = |port: usize, elements: &[Vec<u64>], labels: &[usize]| -> Vec<Vec<u64>> {
+        let own = labels_of(freedom, port);
+        let place = |l: &usize| own.iter().position(|x| *x == Some(*l)).unwrap_or(0);
+        let dims: Vec<usize> = labels.iter().map(place).collect();
+        let pick = |e: &Vec<u64>| dims.iter().map(|&d| e[d]).collect();
+        elements.iter().map(pick).collect()
+    };
+    for p in 0..2 {
+        let labels = run(i, j, &a.places[p]);
+        if labels.is_empty() {
+            continue;
+        }
+        let places = [run(j, i, &b.places[0]), run(j, i, &b.places[1])];
+        let optional = p == 1 && a.loose;
+        let Some(q) = places
+            .iter()
+            .position(|l| l.iter().any(|x| labels.contains(x)))
+        else {
+            if optional {
+                continue;
+            }
+            return false;
+        };
+        let mut all = labels.clone();
+        all.extend(places[q].iter().filter(|l| !labels.contains(l)));
+        all.sort_unstable();
+        let (x, y) = (
+            sequence(i, &a.elements[p], &all),
+            sequence(j, &b.elements[q], &all),
+        );
+        if x.iter().zip(&y).any(|(x, y)| x != y) {
+            return false;
+        }
+    }
+    (0..2).all(|q| {
+        let labels = run(j, i, &b.places[q]);
+        let there = [run(i, j, &a.places[0]), run(i, j, &a.places[1])].concat();
+        (q == 1 && b.loose) || labels.is_empty() || labels.iter().any(|l| there.contains(l))
+    })
+}
+
+/// What a label is, as rows speak of it.
+fn role(freedom: &Freedom, label: usize, n_operands: usize) -> PortRole {
+    let has = |port: usize| labels_of(freedom, port).contains(&Some(label));
+    let (left, right, result) = (has(0), 1 < n_operands && has(1), has(n_operands));
+    match freedom.class {
+        FreedomClass::Contract => match (left, right, result) {
+            (true, true, true) => PortRole::Batch,
+            (true, true, false) => PortRole::K,
+            (true, false, _) => PortRole::M,
+            (false, true, _) => PortRole::N,
+            (false, false, _) => PortRole::Parallel,
+        },
+        FreedomClass::Window => match (freedom.labels[label].role, left, result) {
+            (Role::Batch, ..) => PortRole::Batch,
+            (Role::Spatial, ..) => PortRole::Spatial,
+            (Role::Channel, true, true) => PortRole::Channel,
+            (Role::Channel, false, true) => PortRole::Output,
+            (Role::Channel, _, false) => PortRole::Input,
+            (Role::Axis | Role::Parallel, ..) => PortRole::Tap,
+        },
+        _ => match freedom.labels[label].role {
+            Role::Axis => PortRole::Axis,
+            Role::Batch => PortRole::Batch,
+            Role::Channel => PortRole::Channel,
+            Role::Spatial => PortRole::Spatial,
+            Role::Parallel => PortRole::Parallel,
+        },
+    }
+}

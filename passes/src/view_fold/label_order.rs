@@ -1,0 +1,43 @@
+//! The order of labels that a layout spells.
+
+use super::layouts::{LayoutId, Layouts};
+use super::physical::{Digit, Place};
+use super::signature::{LabelDigit, LabelOrder, Signature};
+use optc_layout::Mode;
+
+/// The order of labels that a layout at a port spells, if it is one.
+pub(crate) fn label_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Option<LabelOrder> {
+    let labels = sig.labels(port);
+    if sig.is_tiled() {
+        let form = layouts.form(layout)?;
+        let digit = |d: &Digit| {
+            let label = labels.get(d.dim).copied().flatten()?;
+            let (div, extent, place) = (d.div, d.extent, d.place);
+            Some(LabelDigit {
+                label,
+                div,
+                extent,
+                place,
+            })
+        };
+        return form.digits.iter().map(digit).collect();
+    }
+    let modes = layouts.modes(layout)?;
+    let digit = |p: &Mode| {
+        let label = labels.get(p.dim).copied().flatten()?;
+        Some(LabelDigit {
+            label,
+            div: p.div,
+            extent: p.extent,
+            place: Place::Grid,
+        })
+    };
+    let shape = &sig.shapes[port];
+    let long = |p: &&Mode| 1 < p.extent && (1 < shape[p.dim] || labels[p.dim].is_some());
+    modes.iter().filter(long).map(digit).collect()
+}

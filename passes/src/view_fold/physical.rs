@@ -1,0 +1,451 @@
+//! Physical forms: which digits fill the lanes and the rows of a tile, and which number the tiles.
+//!
+//! On a machine with tiles a layout is a *grid* of digits in some order around a *tile*. Each of the two places of
+//! the tile is filled by a run: one digit or several merged ones, padded up as one number. The element width and the
+//! extents of the two runs then say which tile it is, unless the program's text states another.
+
+use super::maps::FastSet;
+use optc_layout::{Layout, Notation, TileDim, ViewMap, XlaNotation, propagate};
+use optc_target::Target;
+use std::sync::Arc;
+
+/// Where a digit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    /// It numbers tiles, or there are none.
+    Grid,
+    /// In the rows of the tile.
+    Row,
+    /// In the lanes of the tile.
+    Lane,
+}
+
+/// One digit of a dimension: `extent` values of `index / div`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Digit {
+    pub(crate) dim: usize,
+    pub(crate) div: u64,
+    pub(crate) extent: u64,
+    pub(crate) place: Place,
+}
+
+/// Tiles in the order of application, extents major to minor.
+pub(crate) type Tiles = Arc<[Vec<u64>]>;
+
+/// Digits major to minor: those of the grid, then the rows', then the lanes'. None has the extent 1.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Physical {
+    pub(crate) digits: Vec<Digit>,
+    /// The tiles that the text states, where they are not those of the target's formats.
+    pub(crate) stated: Option<Tiles>,
+}
+
+impl Physical {
+    /// The digits of a place.
+    pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = &Digit> {
+        self.digits.iter().filter(move |d| d.place == place)
+    }
+
+    /// How many positions the runs of a place have.
+    fn extent(&self, place: Place) -> Option<u64> {
+        self.at(place)
+            .try_fold(1u64, |n, d| n.checked_mul(d.extent))
+    }
+
+    /// Row-major: the last dimension in the lanes, the one before in the rows. Dimensions of extent 1 are
+    /// nowhere.
+    pub(crate) fn natural(shape: &[u64]) -> Physical {
+        let order: Vec<usize> = (0..shape.len()).collect();
+        Physical::of_order(shape, &order)
+    }
+
+    /// Whole dimensions in this order, major to minor, the last in the lanes and the one before in the rows.
+    pub(crate) fn of_order(shape: &[u64], order: &[usize]) -> Physical {
+        let long: Vec<usize> = order.iter().copied().filter(|&d| 1 < shape[d]).collect();
+        let n = long.len();
+        let place = |i: usize| match n - i {
+            1 => Place::Lane,
+            2 => Place::Row,
+            _ => Place::Grid,
+        };
+        let digit = |(i, &dim): (usize, &usize)| Digit {
+            dim,
+            div: 1,
+            extent: shape[dim],
+            place: place(i),
+        };
+        Physical {
+            digits: long.iter().enumerate().map(digit).collect(),
+            stated: None,
+        }
+    }
+
+    /// The form that XLA's text states for a shape; nothing where a tile merges dimensions, has more than two of
+    /// them, or the text says more than an order and tiles.
+    pub(crate) fn of_text(xla: &XlaNotation, shape: &[u64]) -> Option<Physical> {
+        let sizes = |tile: &Vec<TileDim>| -> Option<Vec<u64>> {
+            let size = |dim: &TileDim| match dim {
+                TileDim::Size(n) => Some(*n),
+                TileDim::Combined => None,
+            };
+            tile.iter().map(size).collect()
+        };
+        let tiles: Option<Vec<Vec<u64>>> = xla.tiles().iter().map(sizes).collect();
+        let tiles = tiles?;
+        let plain = xla.tail_alignment() == 1
+            && xla.element_bits() == 0
+            && xla.split_configs().is_empty()
+            && xla.metadata_bytes() == 0;
+        if !plain || shape.len() != xla.minor_to_major().len() {
+            return None;
+        }
+        let order: Vec<usize> = xla.minor_to_major().iter().rev().copied().collect();
+        let Some(first) = tiles.first() else {
+            return Some(Physical::of_order(shape, &order));
+        };
+        if 2 < first.len() {
+            return None;
+        }
+        // What the first tile covers lies in it, extents of 1 too: they leave a place empty.
+        let n = order.len();
+        let place = |i: usize| match (first.len(), n - i) {
+            (_, 1) => Place::Lane,
+            (2, 2) => Place::Row,
+            _ => Place::Grid,
+        };
+        let digits = order.iter().enumerate().filter(|&(_, &dim)| 1 < shape[dim]);
+        let digit = |(i, &dim): (usize, &usize)| Digit {
+            dim,
+            div: 1,
+            extent: shape[dim],
+            place: place(i),
+        };
+        Some(Physical {
+            digits: digits.map(digit).collect(),
+            stated: Some(tiles.into()),
+        })
+    }
+
+    /// Its tiles: the stated ones, else those of the target's format.
+    pub(crate) fn tiles_of(&self, rank: usize, bits: u32, target: &Target) -> Option<Tiles> {
+        if let Some(stated) = &self.stated {
+            return Some(stated.clone());
+        }
+        let (rows, lanes) = (self.extent(Place::Row)?, self.extent(Place::Lane)?);
+        let alone = self.digits.iter().all(|d| d.place == Place::Lane);
+        let tiles = match rank {
+            0 => target.tiles(bits, &[]),
+            1 if alone => target.tiles(bits, &[lanes]),
+            _ => target.tiles(bits, &[rows, lanes]),
+        };
+        Some(tiles.into())
+    }
+
+    /// The layout of a value of this shape in this form.
+    pub(crate) fn layout(&self, shape: &[u64], bits: u32, target: &Target) -> Option<Layout> {
+        let tiles = self.tiles_of(shape.len(), bits, target)?;
+        let grid = self.at(Place::Grid).map(|d| d.extent);
+        let mut base: Vec<u64> = grid.collect();
+        let first = tiles.first().map_or(0, Vec::len);
+        if 2 <= first || (first == 0 && self.at(Place::Row).next().is_some()) {
+            base.push(self.extent(Place::Row)?);
+        }
+        if 1 <= first || self.at(Place::Lane).next().is_some() {
+            base.push(self.extent(Place::Lane)?);
+        }
+        let rank = base.len();
+        let order: Vec<String> = (0..rank).rev().map(|d| d.to_string()).collect();
+        let text = match first {
+            0 => order.join(","),
+            _ => format!("{}:{}", order.join(","), optc_target::tiles_text(&tiles)),
+        };
+        let notation = Notation::Xla(XlaNotation::parse(&text, rank).ok()?);
+        let based = Layout::new(notation, &base, bits).ok()?;
+        let extents: Vec<u64> = self.digits.iter().map(|d| d.extent).collect();
+        let mut places: Vec<usize> = (0..self.digits.len()).collect();
+        places.sort_by(|&a, &b| {
+            let (a, b) = (&self.digits[a], &self.digits[b]);
+            a.dim.cmp(&b.dim).then(b.div.cmp(&a.div))
+        });
+        let map = ViewMap {
+            shape: Some(extents),
+            perm: Some(places),
+            result: shape.to_vec(),
+        };
+        propagate(&based, &map).ok()
+    }
+
+    /// The one spelling of the form in tiles of this many rows and lanes. What stands before digits that fill whole
+    /// tiles only numbers these, so it belongs to the grid; and what continues such digits from the end of the grid
+    /// belongs to them.
+    pub(crate) fn canonical(mut self, rank: usize, bits: u32, target: &Target) -> Physical {
+        let Some(tiles) = self.tiles_of(rank, bits, target) else {
+            return self;
+        };
+        let (rows, lanes) = match tiles.first().map(Vec::as_slice) {
+            Some(&[rows, lanes]) => (rows, lanes),
+            Some(&[lanes]) => (1, lanes),
+            _ => return self,
+        };
+        let take = |form: &Physical, place| form.at(place).copied().collect::<Vec<Digit>>();
+        let mut grid = take(&self, Place::Grid);
+        let (mut of_rows, mut of_lanes) = (take(&self, Place::Row), take(&self, Place::Lane));
+        let product =
+            |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
+        let whole = |digits: &[Digit], tile: u64| product(digits).is_multiple_of(tile);
+        let to_grid = |digit: Digit| Digit {
+            place: Place::Grid,
+            ..digit
+        };
+        while 1 < of_rows.len() && whole(&of_rows[1..], rows) {
+            grid.push(to_grid(of_rows.remove(0)));
+        }
+        if 1 < of_lanes.len()
+            && whole(&of_lanes[1..], lanes)
+            && let Some((outer, inner)) = cut_at(&of_rows, rows)
+        {
+            grid.extend(outer.into_iter().map(to_grid));
+            of_rows = inner;
+            while 1 < of_lanes.len() && whole(&of_lanes[1..], lanes) {
+                grid.push(to_grid(of_lanes.remove(0)));
+            }
+        }
+        let continues = |grid: &[Digit], run: &[Digit]| match (grid.last(), run.first()) {
+            (Some(g), Some(r)) => g.dim == r.dim && r.div.checked_mul(r.extent) == Some(g.div),
+            _ => false,
+        };
+        while product(&of_rows) <= rows && whole(&of_lanes, lanes) && continues(&grid, &of_lanes) {
+            let outer = grid.pop().map(|d| Digit {
+                place: Place::Lane,
+                ..d
+            });
+            of_lanes.splice(0..0, outer);
+            of_lanes = joined(of_lanes);
+        }
+        while whole(&of_rows, rows) && continues(&grid, &of_rows) {
+            let outer = grid.pop().map(|d| Digit {
+                place: Place::Row,
+                ..d
+            });
+            of_rows.splice(0..0, outer);
+            of_rows = joined(of_rows);
+        }
+        self.digits = joined([grid, of_rows, of_lanes].concat());
+        self
+    }
+
+    /// The form of the result for which a map is a view; nothing where digits are cut across.
+    pub(crate) fn through(&self, shape: &[u64], map: &ViewMap) -> Option<Physical> {
+        let middle = map.shape.as_deref().unwrap_or(shape);
+        let from = strides(shape)?;
+        let mut atoms: Vec<Atom> = Vec::with_capacity(self.digits.len());
+        for digit in &self.digits {
+            atoms.push(Atom {
+                weight: digit.div.checked_mul(from[digit.dim])?,
+                extent: digit.extent,
+                place: digit.place,
+            });
+        }
+        let identity: Vec<usize> = (0..middle.len()).collect();
+        let perm = map.perm.as_deref().unwrap_or(&identity);
+        let cut = strides(middle)?;
+        let atoms = split(atoms, &cut)?;
+        let permuted: Vec<u64> = perm.iter().map(|&axis| middle[axis]).collect();
+        let to = strides(&permuted)?;
+        let mut place_of = vec![0; middle.len()];
+        for (i, &axis) in perm.iter().enumerate() {
+            place_of[axis] = i;
+        }
+        let moved = atoms.into_iter().map(|atom| {
+            let axis = axis_of(&cut, middle, atom.weight)?;
+            let weight = (atom.weight / cut[axis]).checked_mul(to[place_of[axis]])?;
+            Some(Atom { weight, ..atom })
+        });
+        let moved: Vec<Atom> = moved.collect::<Option<_>>()?;
+        let ends = strides(&map.result)?;
+        let atoms = split(moved, &ends)?;
+        let digit = |atom: &Atom| {
+            let dim = axis_of(&ends, &map.result, atom.weight)?;
+            Some(Digit {
+                dim,
+                div: atom.weight / ends[dim],
+                extent: atom.extent,
+                place: atom.place,
+            })
+        };
+        let digits: Vec<Digit> = atoms.iter().map(digit).collect::<Option<_>>()?;
+        Some(Physical {
+            digits: joined(digits),
+            stated: self.stated.clone(),
+        })
+    }
+}
+
+/// The digits of a run outside and inside of one tile of so many positions; nothing where no cut is there.
+fn cut_at(run: &[Digit], tile: u64) -> Option<(Vec<Digit>, Vec<Digit>)> {
+    let mut inside = Vec::new();
+    let mut product = 1u64;
+    for (i, digit) in run.iter().enumerate().rev() {
+        let all = product.checked_mul(digit.extent)?;
+        if all <= tile {
+            inside.insert(0, *digit);
+            product = all;
+            continue;
+        }
+        let mut outside = run[..i].to_vec();
+        let inner = tile / product;
+        if !tile.is_multiple_of(product) || !digit.extent.is_multiple_of(inner) {
+            return None;
+        }
+        outside.push(Digit {
+            div: digit.div.checked_mul(inner)?,
+            extent: digit.extent / inner,
+            ..*digit
+        });
+        if 1 < inner {
+            inside.insert(
+                0,
+                Digit {
+                    extent: inner,
+                    ..*digit
+                },
+            );
+        }
+        return Some((outside, inside));
+    }
+    Some((Vec::new(), inside))
+}
+
+/// Digits of one dimension that follow one another in one place as one digit.
+pub(crate) fn joined(digits: Vec<Digit>) -> Vec<Digit> {
+    let mut out: Vec<Digit> = Vec::with_capacity(digits.len());
+    for digit in digits {
+        match out.last_mut() {
+            Some(last)
+                if last.dim == digit.dim
+                    && last.place == digit.place
+                    && digit.div.checked_mul(digit.extent) == Some(last.div) =>
+            {
+                last.div = digit.div;
+                last.extent = last.extent.saturating_mul(digit.extent);
+            }
+            _ => out.push(digit),
+        }
+    }
+    out
+}
+
+/// A digit of the row-major number: `extent` values of `number / weight`.
+#[derive(Clone, Copy, Debug)]
+struct Atom {
+    weight: u64,
+    extent: u64,
+    place: Place,
+}
+
+/// The weight of each dimension in the row-major number.
+fn strides(shape: &[u64]) -> Option<Vec<u64>> {
+    let mut all = vec![1; shape.len()];
+    let mut weight = 1u64;
+    for (dim, &size) in shape.iter().enumerate().rev() {
+        all[dim] = weight;
+        weight = weight.checked_mul(size)?;
+    }
+    Some(all)
+}
+
+/// The dimension longer than 1 that a weight is in.
+fn axis_of(strides: &[u64], shape: &[u64], weight: u64) -> Option<usize> {
+    (0..shape.len())
+        .find(|&dim| 1 < shape[dim] && strides[dim] <= weight && weight / strides[dim] < shape[dim])
+}
+
+/// Atoms cut at the weights where dimensions begin.
+fn split(atoms: Vec<Atom>, cuts: &[u64]) -> Option<Vec<Atom>> {
+    let mut sorted: FastSet<u64> = cuts.iter().copied().collect();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let mut out = Vec::with_capacity(atoms.len());
+    for atom in atoms {
+        let mut rest = atom;
+        for &cut in &sorted {
+            let end = rest.weight.checked_mul(rest.extent)?;
+            if cut <= rest.weight || end <= cut {
+                continue;
+            }
+            if !cut.is_multiple_of(rest.weight) || !end.is_multiple_of(cut) {
+                return None;
+            }
+            out.push(Atom {
+                weight: cut,
+                extent: end / cut,
+                place: rest.place,
+            });
+            rest.extent = cut / rest.weight;
+        }
+        out.push(rest);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target::builtin("tpu").expect("builtin")
+    }
+
+    #[test]
+    fn a_form_and_the_text_of_it_are_one_function() {
+        let cases: &[(&[u64], u32, &str)] = &[
+            (&[197, 768], 16, "1,0:T(8,128)(2,1)"),
+            (&[8, 197, 768], 16, "2,0,1:T(8,128)(2,1)"),
+            (&[8, 197, 768], 32, "0,2,1:T(8,128)"),
+            (&[300], 16, "0:T(512)(128)(2,1)"),
+            (&[1, 1000], 32, "1,0:T(1,128)"),
+        ];
+        for &(shape, bits, text) in cases {
+            let xla = XlaNotation::parse(text, shape.len()).expect("text");
+            let stated = Layout::new(Notation::Xla(xla.clone()), shape, bits).expect("layout");
+            let form = Physical::of_text(&xla, shape).expect("form");
+            let built = form.layout(shape, bits, &target()).expect("layout");
+            assert!(built.same_function(&stated), "{text}: {}", built.notation());
+            let free = Physical {
+                stated: None,
+                ..form
+            };
+            let built = free.layout(shape, bits, &target()).expect("layout");
+            assert!(built.same_function(&stated), "{text}: {}", built.notation());
+        }
+    }
+
+    #[test]
+    fn a_form_goes_through_a_map_as_its_layout_does() {
+        let shape = [4, 49, 64];
+        let form = Physical::natural(&shape);
+        let layout = form.layout(&shape, 32, &target()).expect("layout");
+        let maps = [
+            ViewMap::reshape(&[4, 7, 7, 64]),
+            ViewMap::reshape(&[196, 64]),
+            ViewMap::transpose(&shape, &[2, 0, 1]).expect("perm"),
+            ViewMap {
+                shape: Some(vec![2, 2, 7, 7, 64]),
+                perm: Some(vec![0, 2, 1, 3, 4]),
+                result: vec![14, 14, 64],
+            },
+        ];
+        for map in &maps {
+            let there = propagate(&layout, map).expect("a view");
+            let form = form.through(&shape, map).expect("a form");
+            let built = form.layout(&map.result, 32, &target()).expect("layout");
+            assert!(built.same_function(&there), "{map:?}: {form:?}");
+        }
+        let cut = ViewMap::reshape(&[4, 7, 448]);
+        let form = form.through(&shape, &cut).expect("a form");
+        let lanes: Vec<&Digit> = form.at(Place::Lane).collect();
+        assert_eq!(lanes.len(), 1);
+        assert_eq!((lanes[0].dim, lanes[0].div, lanes[0].extent), (2, 1, 64));
+        let across = ViewMap::reshape(&[4, 14, 224]);
+        assert!(Physical::natural(&shape).through(&shape, &across).is_none());
+    }
+}

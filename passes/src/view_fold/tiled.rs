@@ -1,0 +1,626 @@
+//! Operations whose ports take tiles by roles: which digits may stand in lanes and rows, and which ports agree.
+//!
+//! A *part* is the set of digits in the tile of one port, in terms of labels. Two ports agree if the digits of the
+//! labels that both have are the same in their parts: the same run of M at the left operand and the result of a
+//! contraction, the same run of K at both operands. Which of the two stands in the lanes, and in which order the
+//! others number tiles, is each port's own.
+
+use super::label_order::label_order;
+use super::layouts::{LayoutId, Layouts};
+use super::maps::FastSet;
+use super::physical::{Digit, Physical, Place, joined};
+use super::signature::{LabelDigit, Signature, TileRule};
+use optc_ir::{FreedomClass, Role};
+use optc_target::PortRole;
+
+/// What fills one place of a tile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PartRun {
+    /// Major to minor; a whole label has the extent 0, since a window's differ from port to port.
+    digits: Vec<LabelDigit>,
+    /// Positions of the place: digits that fill whole tiles may be cut there.
+    tile: u64,
+}
+
+/// The runs in the tile of a port, the one with the lower label first.
+pub(crate) type Part = Vec<PartRun>;
+
+/// Parts of one port that are joined with those of others.
+const MOST_PARTS: usize = 24;
+/// Forms that the parts of all ports join to.
+const MOST_FORMS: usize = 512;
+
+fn size_of(sig: &Signature, port: usize, label: usize) -> u64 {
+    let dim = sig.labels(port).iter().position(|l| *l == Some(label));
+    dim.map_or(1, |dim| sig.shapes[port][dim])
+}
+
+/// What stands in the tile of a layout at a port, where the row takes it there.
+pub(crate) fn parts(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Option<Part> {
+    let order = label_order(sig, layouts, port, layout)?;
+    let taken = sig.tiles.iter().any(|rule| takes(sig, rule, port, &order));
+    let tile = layouts.tile(layout);
+    taken.then(|| part_of(sig, port, &order, tile))
+}
+
+fn part_of(sig: &Signature, port: usize, order: &[LabelDigit], tile: [u64; 2]) -> Part {
+    let run = |place, tile| {
+        let of_place = order.iter().filter(|d| d.place == place);
+        let mut digits: Vec<LabelDigit> = of_place.copied().collect();
+        extend(&mut digits, order, tile);
+        for digit in &mut digits {
+            digit.place = Place::Lane;
+            if digit.div == 1 && digit.extent == size_of(sig, port, digit.label) {
+                digit.extent = 0;
+            }
+        }
+        PartRun { digits, tile }
+    };
+    let mut runs = vec![run(Place::Row, tile[0]), run(Place::Lane, tile[1])];
+    runs.retain(|run| !run.digits.is_empty());
+    runs.sort_by_key(|run| run.digits.first().map(|d| (d.label, d.div)));
+    runs
+}
+
+/// A run of whole tiles goes on in the digits of its outermost label that number tiles, wherever these stand.
+fn extend(run: &mut [LabelDigit], order: &[LabelDigit], tile: u64) {
+    let product = run.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
+    let Some(outer) = run.first_mut().filter(|_| product.is_multiple_of(tile)) else {
+        return;
+    };
+    let next = |outer: &LabelDigit| {
+        let end = outer.div.checked_mul(outer.extent)?;
+        let goes_on =
+            |d: &&LabelDigit| d.place == Place::Grid && d.label == outer.label && d.div == end;
+        order.iter().find(goes_on)
+    };
+    while let Some(digit) = next(outer) {
+        outer.extent = outer.extent.saturating_mul(digit.extent);
+    }
+}
+
+/// Whether an alternative takes an order at a port, the other ports left aside.
+fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
+    if rule.shares_all || rule.logical {
+        return false;
+    }
+    if !order.iter().all(|digit| may_be_cut(sig, port, digit)) {
+        return false;
+    }
+    let mut seen: Vec<PortRole> = Vec::new();
+    for (place, roles) in [Place::Lane, Place::Row].into_iter().zip(&rule.ports[port]) {
+        let mut own: Option<PortRole> = None;
+        for digit in order.iter().filter(|d| d.place == place) {
+            let role = sig.port_role(digit.label);
+            // A run is of one role.
+            if own.is_some_and(|own| own != role) {
+                return false;
+            }
+            own = Some(role);
+            if roles
+                .as_ref()
+                .is_some_and(|all| !all.iter().any(|r| r.covers(role)))
+            {
+                return false;
+            }
+        }
+        if let Some(own) = own {
+            let kind = own.kind();
+            if rule.distinct && seen.contains(&kind) {
+                return false;
+            }
+            seen.push(kind);
+        }
+    }
+    true
+}
+
+/// Whether the operation works along a digit as well as along its whole label: no window slides over it, and the
+/// weights of a window operation are cut alike.
+fn may_be_cut(sig: &Signature, port: usize, digit: &LabelDigit) -> bool {
+    if digit.div == 1 && digit.extent == size_of(sig, port, digit.label) {
+        return true;
+    }
+    let granule = sig.freedom.labels[digit.label].granule;
+    let along = granule == 0 || granule.is_multiple_of(digit.div);
+    let window = sig.freedom.class == FreedomClass::Window;
+    let channel = sig.freedom.labels[digit.label].role == Role::Channel;
+    along && (!window || !channel || sig.n_operands < 2 || sig.has_label(1, digit.label))
+}
+
+/// Whether some alternative takes a layout at a port, the other ports left aside.
+pub(crate) fn accepts(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    if sig.tiles.iter().any(TileRule::is_any) {
+        return true;
+    }
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return false;
+    };
+    let mut rules = sig.tiles.iter();
+    rules.any(|rule| rule.shares_all || takes(sig, rule, port, &order))
+}
+
+/// Whether a port is an operand after the second, as a bias is: what is in its tile concerns no other port.
+fn is_aside(sig: &Signature, port: usize) -> bool {
+    (2..sig.n_operands).contains(&port)
+}
+
+/// A digit of a run: label, divisor, extent, and whether it is the whole label.
+type RunDigit = (usize, u64, u64, bool);
+
+/// Whether two ports have the same runs of the labels that both have. A run of whole tiles is each of its inner
+/// digits that are whole tiles too.
+pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Part)) -> bool {
+    if is_aside(sig, p) || is_aside(sig, q) {
+        return true;
+    }
+    let both = |d: &&LabelDigit| 1 < size_of(sig, p, d.label) && 1 < size_of(sig, q, d.label);
+    let shared = |part: &Part, port: usize| -> Vec<(Vec<RunDigit>, u64)> {
+        let digit = |d: &LabelDigit| match d.extent {
+            0 => (d.label, d.div, size_of(sig, port, d.label), true),
+            n => (d.label, d.div, n, false),
+        };
+        let run = |run: &PartRun| {
+            let digits: Vec<_> = run.digits.iter().filter(both).map(digit).collect();
+            (!digits.is_empty()).then_some((digits, run.tile))
+        };
+        part.iter().filter_map(run).collect()
+    };
+    let (x, y) = (shared(a, p), shared(b, q));
+    let mut runs = x.iter();
+    x.len() == y.len()
+        && runs.all(|(digits, tile)| {
+            let mut others = y.iter();
+            others.any(|(other, there)| same_run((digits, *tile), (other, *there)))
+        })
+}
+
+/// Whether two runs are one: from the minor end digit by digit, what is left of the longer one numbering whole tiles.
+fn same_run((a, tile_a): (&[RunDigit], u64), (b, tile_b): (&[RunDigit], u64)) -> bool {
+    let (mut i, mut j) = (a.len(), b.len());
+    let mut product = 1u64;
+    while 0 < i && 0 < j {
+        let ((la, da, ea, wa), (lb, db, eb, wb)) = (a[i - 1], b[j - 1]);
+        if (la, da) != (lb, db) {
+            return false;
+        }
+        if ea == eb || (wa && wb) {
+            product = product.saturating_mul(ea);
+            (i, j) = (i - 1, j - 1);
+            continue;
+        }
+        // One of them goes on in its label: the rest of it numbers tiles.
+        let (long, short, tile, ends) = match ea < eb {
+            true => (eb, ea, tile_b, i == 1),
+            false => (ea, eb, tile_a, j == 1),
+        };
+        let inner = product.saturating_mul(short);
+        return ends && long.is_multiple_of(short) && inner.is_multiple_of(tile);
+    }
+    match (i, j) {
+        (0, 0) => true,
+        (_, 0) => product.is_multiple_of(tile_a),
+        (0, _) => product.is_multiple_of(tile_b),
+        _ => false,
+    }
+}
+
+/// The two runs of a port by default: of each role that the row takes the last label, the later dimension in the
+/// lanes.
+pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<LayoutId> {
+    let rule = sig
+        .tiles
+        .iter()
+        .find(|r| !r.shares_all && !r.logical && !r.is_any())?;
+    let chosen: Vec<usize> = representatives(sig, rule);
+    let labels = sig.labels(port);
+    let mut dims: Vec<usize> = (0..labels.len())
+        .filter(|&d| labels[d].is_some_and(|l| chosen.contains(&l)) && 1 < sig.shapes[port][d])
+        .collect();
+    // Batch and taps fill a tile only where nothing else does.
+    let rank = |d: &usize| match labels[*d].map(|l| sig.port_role(l)) {
+        Some(PortRole::Batch | PortRole::Tap) => 1,
+        _ => 0,
+    };
+    dims.sort_by_key(|d| (rank(d), std::cmp::Reverse(*d)));
+    let kind = |d: usize| labels[d].map(|l| sig.port_role(l).kind());
+    if let Some(&first) = dims.first() {
+        let other = |d: &usize| *d != first && (!rule.distinct || kind(*d) != kind(first));
+        let second = dims.iter().copied().find(other);
+        dims = [first].into_iter().chain(second).collect();
+    }
+    dims.sort_unstable();
+    let (lane, row) = (dims.pop(), dims.pop());
+    let whole = |dim: usize| Run {
+        digits: vec![(dim, 1, sig.shapes[port][dim])],
+    };
+    let form = build(sig, port, lane.map(whole), row.map(whole), &[])?;
+    let id = layouts.formed(&sig.shapes[port], sig.bits[port], &form)?;
+    let order = label_order(sig, layouts, port, id)?;
+    takes(sig, rule, port, &order).then_some(id)
+}
+
+/// Of each role one label, which fills a place of the tile at every port that has it.
+fn representatives(sig: &Signature, rule: &TileRule) -> Vec<usize> {
+    let mut roles: Vec<PortRole> = Vec::new();
+    let mut chosen = Vec::new();
+    let result = sig.n_operands.min(sig.n_ports().saturating_sub(1));
+    for port in [result, 0, 1] {
+        let Some(listed) = rule.ports.get(port) else {
+            continue;
+        };
+        let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        for (label, &size) in dims.rev() {
+            let Some(label) = label.filter(|_| 1 < size) else {
+                continue;
+            };
+            let role = sig.port_role(label);
+            let may = listed.iter().any(|roles| {
+                roles
+                    .as_ref()
+                    .is_none_or(|all| all.iter().any(|r| r.covers(role)))
+            });
+            if may && !roles.contains(&role) {
+                roles.push(role);
+                chosen.push(label);
+            }
+        }
+    }
+    chosen
+}
+
+/// Digits of dimensions that fill a place: dimension, divisor, extent.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    digits: Vec<(usize, u64, u64)>,
+}
+
+/// A form with these runs; the rest numbers tiles, in the order of `hint` and else in the logical one.
+fn build(
+    sig: &Signature,
+    port: usize,
+    lanes: Option<Run>,
+    rows: Option<Run>,
+    hint: &[LabelDigit],
+) -> Option<Physical> {
+    let shape = &sig.shapes[port];
+    let (lanes, rows) = (lanes.unwrap_or_default(), rows.unwrap_or_default());
+    let mut grid: Vec<Digit> = Vec::new();
+    for (dim, &size) in shape.iter().enumerate() {
+        let runs = lanes.digits.iter().chain(&rows.digits);
+        let mut taken: Vec<(u64, u64)> = runs
+            .filter(|(d, ..)| *d == dim)
+            .map(|&(_, div, extent)| (div, extent))
+            .collect();
+        taken.sort_unstable();
+        let mut rest = Vec::new();
+        let mut at = 1u64;
+        for (div, extent) in taken {
+            if div < at || !div.is_multiple_of(at) {
+                return None;
+            }
+            if at < div {
+                rest.push((at, div / at));
+            }
+            at = div.checked_mul(extent)?;
+        }
+        if at < size {
+            if !size.is_multiple_of(at) {
+                return None;
+            }
+            rest.push((at, size / at));
+        } else if size < at {
+            return None;
+        }
+        let digit = |&(div, extent): &(u64, u64)| Digit {
+            dim,
+            div,
+            extent,
+            place: Place::Grid,
+        };
+        grid.extend(rest.iter().rev().map(digit));
+    }
+    reorder(sig, port, &mut grid, hint);
+    let placed = |run: &Run, place| -> Vec<Digit> {
+        let digit = |&(dim, div, extent): &(usize, u64, u64)| Digit {
+            dim,
+            div,
+            extent,
+            place,
+        };
+        run.digits.iter().map(digit).collect()
+    };
+    let mut digits = grid;
+    digits.extend(placed(&rows, Place::Row));
+    digits.extend(placed(&lanes, Place::Lane));
+    digits.retain(|d| 1 < d.extent);
+    Some(Physical {
+        digits: joined(digits),
+        stated: None,
+    })
+}
+
+/// Gives the digits that stand in `hint` the order that they have there.
+fn reorder(sig: &Signature, port: usize, grid: &mut [Digit], hint: &[LabelDigit]) {
+    let labels = sig.labels(port);
+    let place = |d: &Digit| {
+        let label = labels.get(d.dim).copied().flatten()?;
+        hint.iter().position(|h| h.label == label && h.div == d.div)
+    };
+    let at: Vec<usize> = (0..grid.len())
+        .filter(|&i| place(&grid[i]).is_some())
+        .collect();
+    let mut known: Vec<Digit> = at.iter().map(|&i| grid[i]).collect();
+    known.sort_by_key(|d| place(d));
+    for (i, digit) in at.into_iter().zip(known) {
+        grid[i] = digit;
+    }
+}
+
+/// The run of digits of an order in one place, as far as a port has them.
+fn run_at(
+    sig: &Signature,
+    port: usize,
+    order: &[LabelDigit],
+    place: Place,
+    from: usize,
+) -> Option<Run> {
+    let mut digits = Vec::new();
+    for d in order.iter().filter(|d| d.place == place) {
+        let Some(dim) = sig.labels(port).iter().position(|l| *l == Some(d.label)) else {
+            continue;
+        };
+        let size = sig.shapes[port][dim];
+        if size == 1 {
+            continue;
+        }
+        let whole = d.div == 1 && d.extent == size_of(sig, from, d.label);
+        digits.push((dim, d.div, if whole { size } else { d.extent }));
+    }
+    (!digits.is_empty()).then_some(Run { digits })
+}
+
+/// Layouts at other ports that go well with this one at this port: the run that both have stays, the other place is
+/// filled by what the row takes there; in both orientations.
+pub(crate) fn transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return Vec::new();
+    };
+    let mut out = FastSet::default();
+    for other in (0..sig.n_ports()).filter(|&o| o != port) {
+        let lanes = run_at(sig, other, &order, Place::Lane, port);
+        let rows = run_at(sig, other, &order, Place::Row, port);
+        let missing: Vec<Option<Run>> = match (&lanes, &rows) {
+            (Some(_), Some(_)) => vec![None],
+            _ => fillers(sig, port, other),
+        };
+        for fill in missing {
+            let pair = match (lanes.clone(), rows.clone()) {
+                (Some(lanes), Some(rows)) => (Some(lanes), Some(rows)),
+                (Some(lanes), None) => (Some(lanes), fill),
+                (None, Some(rows)) => (fill, Some(rows)),
+                (None, None) => (fill, None),
+            };
+            for (lanes, rows) in [pair.clone(), (pair.1, pair.0)] {
+                if lanes.is_none() {
+                    continue;
+                }
+                let Some(form) = build(sig, other, lanes, rows, &order) else {
+                    continue;
+                };
+                let shape = &sig.shapes[other];
+                if let Some(id) = layouts.formed(shape, sig.bits[other], &form)
+                    && accepts(sig, layouts, other, id)
+                {
+                    out.insert((other, id));
+                }
+            }
+        }
+    }
+    out.into_iter().collect()
+}
+
+/// Whole dimensions of a port that the other port lacks, the last of each role.
+fn fillers(sig: &Signature, from: usize, port: usize) -> Vec<Option<Run>> {
+    let mut roles: Vec<PortRole> = Vec::new();
+    let mut all = Vec::new();
+    let dims: Vec<usize> = (0..sig.shapes[port].len()).rev().collect();
+    for dim in dims {
+        let size = sig.shapes[port][dim];
+        let Some(label) = sig.labels(port)[dim].filter(|_| 1 < size) else {
+            continue;
+        };
+        let role = sig.port_role(label);
+        if sig.has_label(from, label) || roles.contains(&role) {
+            continue;
+        }
+        roles.push(role);
+        let digits = vec![(dim, 1, size)];
+        all.push(Some(Run { digits }));
+    }
+    if all.is_empty() {
+        all.push(None);
+    }
+    all
+}
+
+/// The layouts of a port that the row takes and that waste least: whole dimensions in lanes and rows.
+pub(crate) fn cheapest(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    n: usize,
+) -> Vec<LayoutId> {
+    let shape = &sig.shapes[port];
+    let long: Vec<usize> = (0..shape.len()).filter(|&d| 1 < shape[d]).collect();
+    let whole = |dim: usize| Run {
+        digits: vec![(dim, 1, shape[dim])],
+    };
+    let mut found: Vec<(u64, LayoutId)> = Vec::new();
+    for &lane in &long {
+        for &row in long.iter().filter(|&&row| row != lane) {
+            let form = build(sig, port, Some(whole(lane)), Some(whole(row)), &[]);
+            let id = form.and_then(|form| layouts.formed(shape, sig.bits[port], &form));
+            if let Some(id) = id.filter(|&id| accepts(sig, layouts, port, id)) {
+                found.push((layouts.bytes(id), id));
+            }
+        }
+    }
+    found.sort_by_key(|&(bytes, _)| bytes);
+    found.dedup();
+    found.into_iter().take(n).map(|(_, id)| id).collect()
+}
+
+/// Parts of ports, and the layouts there that have them.
+pub(crate) type PortParts = Vec<Vec<(Part, Vec<LayoutId>)>>;
+
+/// The forms that parts of all ports join to: per port the layouts that it may have. A port of which no layout is
+/// known to have the part that the others want gets one made.
+pub(crate) fn join(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    parts: &PortParts,
+) -> Vec<Vec<Vec<LayoutId>>> {
+    let mut forms: Vec<Vec<Vec<LayoutId>>> = Vec::new();
+    let n = sig.n_ports();
+    // The result and the data are asked first: what is in their tiles says what is in all others.
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by_key(|&p| (p < sig.n_operands && p != 0, p == 0));
+    let mut chosen: Vec<Option<&Part>> = vec![None; n];
+    let mut ids: Vec<Vec<LayoutId>> = vec![Vec::new(); n];
+    descend(
+        sig,
+        layouts,
+        parts,
+        &order,
+        &mut chosen,
+        &mut ids,
+        &mut forms,
+    );
+    forms
+}
+
+fn descend<'p>(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    parts: &'p PortParts,
+    order: &[usize],
+    chosen: &mut Vec<Option<&'p Part>>,
+    ids: &mut Vec<Vec<LayoutId>>,
+    forms: &mut Vec<Vec<Vec<LayoutId>>>,
+) {
+    if MOST_FORMS <= forms.len() {
+        return;
+    }
+    let Some((&port, rest)) = order.split_first() else {
+        forms.push(ids.clone());
+        return;
+    };
+    let mut any = false;
+    for (part, known) in parts[port].iter().take(MOST_PARTS) {
+        let fits = (0..chosen.len()).all(|other| {
+            chosen[other].is_none_or(|there| agree(sig, (other, there), (port, part)))
+        });
+        if !fits {
+            continue;
+        }
+        any = true;
+        chosen[port] = Some(part);
+        ids[port].clone_from(known);
+        descend(sig, layouts, parts, rest, chosen, ids, forms);
+        chosen[port] = None;
+    }
+    if !any && let Some(made) = made(sig, layouts, port, chosen) {
+        ids[port] = vec![made];
+        descend(sig, layouts, parts, rest, chosen, ids, forms);
+    }
+}
+
+/// A layout of a port that agrees with the parts of the others.
+fn made(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    chosen: &[Option<&Part>],
+) -> Option<LayoutId> {
+    let shape = &sig.shapes[port];
+    let mut by_role: Vec<(PortRole, Run)> = Vec::new();
+    for part in chosen.iter().flatten() {
+        for digit in part.iter().flat_map(|run| &run.digits) {
+            let Some(dim) = sig
+                .labels(port)
+                .iter()
+                .position(|l| *l == Some(digit.label))
+            else {
+                continue;
+            };
+            if shape[dim] == 1 {
+                continue;
+            }
+            let extent = if digit.extent == 0 {
+                shape[dim]
+            } else {
+                digit.extent
+            };
+            let role = sig.port_role(digit.label);
+            let entry = (dim, digit.div, extent);
+            match by_role.iter_mut().find(|(r, _)| *r == role) {
+                Some((_, run)) if run.digits.contains(&entry) => {}
+                Some((_, run)) => run.digits.push(entry),
+                None => by_role.push((
+                    role,
+                    Run {
+                        digits: vec![entry],
+                    },
+                )),
+            }
+        }
+    }
+    let mut best: Option<(u64, LayoutId)> = None;
+    let empty = || (by_role.len() < 2).then_some(None);
+    let runs: Vec<Run> = by_role.iter().map(|(_, run)| run.clone()).collect();
+    let options: Vec<Option<Run>> = runs.iter().cloned().map(Some).chain(empty()).collect();
+    for lanes in options.iter().flatten() {
+        for rows in &options {
+            let same = rows.as_ref().is_some_and(|r| r.digits == lanes.digits);
+            if same || (rows.is_none() && 1 < runs.len()) {
+                continue;
+            }
+            let Some(form) = build(sig, port, Some(lanes.clone()), rows.clone(), &[]) else {
+                continue;
+            };
+            let Some(id) = layouts.formed(shape, sig.bits[port], &form) else {
+                continue;
+            };
+            let bytes = layouts.bytes(id);
+            if accepts(sig, layouts, port, id) && best.is_none_or(|(least, _)| bytes < least) {
+                best = Some((bytes, id));
+            }
+        }
+    }
+    let made = match runs.is_empty() {
+        true => layouts.formed(shape, sig.bits[port], &Physical::natural(shape)),
+        false => best.map(|(_, id)| id),
+    };
+    let made = made?;
+    let part = parts(sig, layouts, port, made)?;
+    let mut others = chosen.iter().enumerate();
+    let fits = others
+        .all(|(other, there)| there.is_none_or(|there| agree(sig, (other, there), (port, &part))));
+    fits.then_some(made)
+}
