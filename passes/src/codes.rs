@@ -19,6 +19,26 @@ codes! {
         "optc --pass=view-fold --free-boundary --remarks in.ir",
         "nothing; `--pin` both to another layout, or let them not share memory",
     );
+    CALL_KEPT = Code::command(
+        "call-kept",
+        "remark: `inline` leaves the calls of a function, because the module would grow beyond the limit or because the function means something else elsewhere",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %0 = "hbir.call"(%x) <{callee = @f}> : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "hbir.call"(%0) <{callee = @f}> : (tensor<5xf32>) -> tensor<5xf32>
+  return %1 : tensor<5xf32>
+}
+func.func private @f(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %0 = "hbir.tanh"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "hbir.tanh"(%0) : (tensor<5xf32>) -> tensor<5xf32>
+  %2 = "hbir.tanh"(%1) : (tensor<5xf32>) -> tensor<5xf32>
+  return %2 : tensor<5xf32>
+}"#,
+        )],
+        "optc --pass=inline{limit=5} --remarks in.ir",
+        "give a higher limit, `inline{limit=100000}`, or leave the call: it reads and writes the layouts that the function declares",
+    );
     CALLED_BOUNDARY_KEPT = Code::command(
         "called-boundary-kept",
         "remark: a function that is called keeps the layouts its arguments and results declare, and bytes are moved; what is proven does not cover other layouts there",
@@ -35,7 +55,7 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
 }"#,
         )],
         "optc --pass=view-fold --remarks in.ir",
-        "put the function in place of its calls before `view-fold`",
+        "put the function in place of its calls before `view-fold`, with the pass `inline`",
     );
     CONSTANT_CONVERSION = Code::command(
         "constant-conversion",

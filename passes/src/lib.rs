@@ -1,8 +1,9 @@
-//! Passes: `canonicalize`, `view-fold`, `tile-propagate`, and their manager.
+//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, and their manager.
 
 mod boundary;
 pub mod canonicalize;
 mod codes;
+pub mod inline;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;
@@ -27,6 +28,7 @@ pub use report::{Report, Reports};
 pub fn registry() -> Vec<Arc<dyn Pass>> {
     vec![
         Arc::new(canonicalize::Canonicalize::default()),
+        Arc::new(inline::Inline),
         Arc::new(tile_propagate::TilePropagate),
         Arc::new(view_fold::ViewFold::default()),
     ]

@@ -2,6 +2,8 @@
 
 /// The pipeline named `default`: what a model in and a model out goes through.
 pub const DEFAULT: &[&str] = &[
+    // A program without parts: what is called is laid out with its callers.
+    "inline",
     // One spelling of every rearrangement, and nothing dead, before layouts are chosen.
     "canonicalize",
     // Chooses every layout; what it leaves is final.

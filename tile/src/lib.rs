@@ -20,7 +20,7 @@ mod units;
 
 pub use codes::{CODES, shared as shared_codes};
 pub use expr::{Expr, ExprError};
-pub use plan::{Axis, Group, OpTile, Order, Part, Plan};
+pub use plan::{Axis, GROUPS, Group, OpTile, Order, Part, Plan, TILE};
 pub use region::{Region, RegionError, Steps, Tiling};
 pub use resolve::check;
 pub use schedule::{

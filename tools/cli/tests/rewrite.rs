@@ -228,7 +228,7 @@ fn passes_are_listed_without_an_input() {
     for name in ["canonicalize", "view-fold", "max-layouts=", "rules="] {
         assert!(list.contains(name), "{list}");
     }
-    let pipeline = "\npipelines:\ndefault          canonicalize,view-fold\n";
+    let pipeline = "\npipelines:\ndefault          inline,canonicalize,view-fold\n";
     assert!(list.ends_with(pipeline), "{list}");
     let rules = optc(&["--list-rules"]).ok();
     let of = |pass: &str| {
