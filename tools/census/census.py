@@ -19,7 +19,7 @@ HEAD = """# What lies in lanes and rows in XLA:TPU's modules
 Made by `tools/census/census.py FOLDER > docs/tpu-census.md` from {modules} optimized modules of XLA:TPU: {names}. The modules are not in the repository.
 
 **What is counted.** *Stored* values: operands and results of the instructions of the entry computation and of loop bodies (times their trip counts), {values}
-of them, arrays of one element left out. An operand of a fusion is followed inside, through bitcasts, converts, copies that change nothing and nested fusions, to each
+of them, arrays of one element left out. An operand of a fusion is followed inside, through bitcasts, converts, copies, transposes and reshapes that change nothing and nested fusions, to each
 operation that reads it; a result is followed back likewise to the operation that makes it. A value that n operations read counts n times. The element width, the
 bytes and the tile are those of the stored value, the roles are those of its dimensions as that operation sees them.
 
@@ -27,7 +27,8 @@ bytes and the tile are those of the stored value, the roles are those of its dim
 dimension that a tile of one extent lays over rows and lanes, `none` no dimension at all. A convolution whose windows only spell a contraction is a `contraction`: each of its dimensions
 is `batch`, `M` (left operand and result), `N` (right operand and result) or `K` (both operands). Other roles: what a slice, pad, concatenate, reduce or gather
 changes and what it keeps; where a copy or transpose takes a dimension from and to (`to rows`, `from grid`); whether a reshape merges or splits it. A result of a
-reduction says where in its operand its dimensions were.
+reduction says where in its operand its dimensions were. XLA cuts space into batch before most convolutions: where the model has a batch of 1, `batch` of a convolution
+is pieces of a spatial dimension.
 
 MB are physical bytes of one pass over the port, tile padding included. Share is the row's part of the bytes of its operation's port. The three columns of percentages say for how many of the counted
 ports the lane dimension and the row dimension do not fill whole tiles, and for how many the dimensions above the tile stand in logical order.
@@ -51,7 +52,7 @@ SELDOM_NAMED = {"elementwise", "transcendental", "select", "constant", "paramete
 
 def nothing(comp, i):
     """Whether an instruction inside of a fusion passes its operand on: the same elements in the same places."""
-    return i.op in ("bitcast", "convert", "bitcast-convert") or i.op == "copy" and not hlo.moves(comp, i)
+    return i.op in ("bitcast", "convert", "bitcast-convert") or i.op in ("copy", "transpose", "reshape") and not hlo.moves(comp, i)
 
 
 class Walk:

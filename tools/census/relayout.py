@@ -15,7 +15,8 @@ a chain ends where the module names a move after a source operation that rearran
 
 Padding is physical minus logical bytes of each stored value, once where it is written and once where anything reads it; parameters
 and constants are only read, arrays of one element are left out.  In a module without fusions an element-wise or broadcast value is not stored where only element-wise
-operations read it, or one reduction alone, nor is a contraction's result that one element-wise operation reads.
+operations read it, or one reduction, contraction or convolution alone, nor is a contraction's result that one element-wise operation
+reads.
 """
 import argparse
 import collections
@@ -72,6 +73,13 @@ class Counter:
                 self.made["moves"] += times
                 self.list.append((times * size, "stem" if n in stems else kind, comp.instrs[n]))
             self.padding(comp, times)
+
+    @staticmethod
+    def view(comp, i):
+        """Whether an instruction makes no value of its own: another name, or the same bytes in another memory space."""
+        return i.op in VIEWS or i.op == "custom-call" and '"ConcatBitcast"' in i.attrs \
+            or i.op in ("copy", "transpose", "reshape") and (of := comp.operand(i, 0)) is not None and of.shape is not None \
+            and of.shape.dtype == i.shape.dtype and not hlo.moves(comp, i)
 
     # Moves
 
@@ -214,7 +222,7 @@ class Counter:
 
     def padding(self, comp, times):
         for i in comp.instrs.values():
-            if i.op in VIEWS or i.op in ("while", "call", "conditional"):
+            if self.view(comp, i) or i.op in ("while", "call", "conditional"):
                 loop = comp.operand(i, 0) if i.op == "get-tuple-element" else None
                 if not loop or loop.op not in ("parameter", "while", "call", "conditional"):
                     continue
@@ -234,7 +242,7 @@ class Counter:
             if i.op == "get-tuple-element" and element is not None:
                 if i.index() == element:
                     yield from self.readers(comp, i.name)
-            elif i.op in VIEWS:
+            elif self.view(comp, i):
                 if i.op not in ("tuple", "get-tuple-element"):
                     yield from self.readers(comp, i.name)
             elif i.op != "while":
@@ -252,7 +260,7 @@ class Counter:
             return True
         if all(r.op in FUSIBLE for r in readers):
             return i.op not in FUSIBLE and len(readers) > 1
-        return not (i.op in FUSIBLE and len(readers) == 1 and readers[0].op == "reduce")
+        return not (i.op in FUSIBLE and len(readers) == 1 and readers[0].op in ("reduce", "dot", "convolution"))
 
 
 def count(path):

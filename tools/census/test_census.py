@@ -193,6 +193,36 @@ ENTRY %main (x: f32[16,100]) -> f32[32,100] {
         row = 128 * 4
         self.assertEqual(made["relayout"], (8 + 8) * row + (8 + 16) * row + (16 + 16 + 32) * row)
 
+    def test_what_a_module_without_fusions_stores(self):
+        made = relayout.Counter("""HloModule m
+
+ENTRY %main (x: f32[8,100], w: f32[100,128]) -> f32[8,128] {
+  %x = f32[8,100]{1,0:T(8,128)} parameter(0)
+  %w = f32[100,128]{1,0:T(8,128)} parameter(1)
+  %a = f32[8,100]{1,0:T(8,128)} negate(%x)
+  %b = f32[8,100]{1,0:T(8,128)} exponential(%a)
+  %same = f32[8,100]{1,0:T(8,128)S(1)} copy(%b)
+  %d = f32[8,128]{1,0:T(8,128)} dot(%same, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT %y = f32[8,128]{1,0:T(8,128)} negate(%d)
+}
+""").made
+        self.assertEqual((made["relayout"], made["stored"], made["padding"]), (0, 3, 8 * 28 * 4 + 4 * 128 * 4))
+
+    def test_a_convolution_whose_space_became_batch(self):
+        made = relayout.Counter("""HloModule m
+
+ENTRY %main (x: f32[64,8,8], w: f32[8,16,3,3]) -> f32[64,8,6,16] {
+  %x = f32[66,8,64]{2,1,0:T(8,128)} parameter(0)
+  %w = f32[8,16,3,3]{1,0,3,2:T(8,128)} parameter(1)
+  %cut = f32[66,8,64]{1,2,0:T(8,128)} copy(%x)
+  %pieces = f32[66,8,8,8]{1,3,2,0:T(8,128)} bitcast(%cut)
+  %other = f32[66,8,64]{0,2,1:T(8,128)} copy(%x)
+  ROOT %c = f32[66,8,6,16]{3,1,2,0:T(8,128)} convolution(%pieces, %w), window={size=3x3 pad=1_1x0_0}, dim_labels=0fb1_io01->0b1f
+}
+""").made
+        self.assertEqual(made["stem"], 66 * (8 * 128 + 64 * 128) * 4)
+        self.assertEqual(made["relayout"], (66 * 8 * 128 + 8 * 64 * 128) * 4)
+
 
 if __name__ == "__main__":
     unittest.main()
