@@ -10,13 +10,13 @@ copies, transposes and reshapes that put some element elsewhere, slices, pads, c
 but such moves (XLA's concatenation as the maximum of padded operands among them).  A slice reads what it writes.  Moves between memory
 spaces are none.  `stem` is the part of these moves that surrounds a convolution whose window XLA split (space to batch): chains of
 moves that end at its data operand or start at its result; it is not in `relayout`.  Such a convolution has a window that is padded along
-one dimension and not along another, or a chain of moves before it that pads or slices, and splits;
-a chain ends where the module names a move after a source operation that rearranges.
+one dimension and not along another, or a chain of moves before it that pads or slices, and splits; a chain ends where the module names
+a move after a source operation that rearranges.
 
-Padding is physical minus logical bytes of each stored value, once where it is written and once where anything reads it; parameters
-and constants are only read, arrays of one element are left out.  In a module without fusions an element-wise or broadcast value is not stored where only element-wise
-operations read it, or one reduction, contraction or convolution alone, nor is a contraction's result that one element-wise operation
-reads.
+Padding is physical minus logical bytes of each stored value, once where it is written and once where anything reads it; parameters and
+constants are only read, arrays of one element are left out.  `stem padding` is the part of it that results of moves in stems have.  In
+a module without fusions an element-wise or broadcast value is not stored where only element-wise operations read it, or one reduction,
+contraction or convolution alone, nor is a contraction's result that one element-wise operation reads.
 """
 import argparse
 import collections
@@ -72,7 +72,7 @@ class Counter:
                 self.made[kind] += times * (0 if n in stems else size)
                 self.made["moves"] += times
                 self.list.append((times * size, "stem" if n in stems else kind, comp.instrs[n]))
-            self.padding(comp, times)
+            self.padding(comp, times, stems)
 
     @staticmethod
     def view(comp, i):
@@ -220,7 +220,7 @@ class Counter:
 
     # Padding
 
-    def padding(self, comp, times):
+    def padding(self, comp, times, stems):
         for i in comp.instrs.values():
             if self.view(comp, i) or i.op in ("while", "call", "conditional"):
                 loop = comp.operand(i, 0) if i.op == "get-tuple-element" else None
@@ -229,12 +229,11 @@ class Counter:
             for k, s in enumerate(i.shapes):
                 if s is None or s.elements() <= 1 or i.tuple and i.op not in ("fusion", "reduce", "sort") or not self.stored(comp, i):
                     continue
+                written = i.op not in ("parameter", "constant", "get-tuple-element")
+                n = times * s.padding() * (written + self.read(comp, i.name, k if i.tuple else None))
                 self.made["stored"] += times
-                if i.op not in ("parameter", "constant", "get-tuple-element"):
-                    self.made["padding"] += times * s.padding()
-                    self.made["written"] += times * s.bytes()
-                if self.read(comp, i.name, k if i.tuple else None):
-                    self.made["padding"] += times * s.padding()
+                self.made["padding"] += n
+                self.made["stem padding"] += n if i.name in stems else 0
 
     def readers(self, comp, name, element=None):
         """Instructions that read a value, through views of it and moves between memory spaces."""
@@ -277,11 +276,11 @@ def ratio(a, b):
 
 def compare(pairs):
     """A table of modules counted on both sides, and its totals."""
-    out = ["| module | relayout A | relayout B | B / A | stem A | stem B | padding A | padding B | B / A |", "|---|---|---|---|---|---|---|---|---|"]
+    out = ["| module | relayout A | relayout B | B / A | stem A | stem B | padding A | padding B | B / A | of it stem A | of it stem B |", "|---" * 11 + "|"]
 
     def line(name, a, b):
         out.append(f"| {name} | {mb(a['relayout'])} | {mb(b['relayout'])} | {ratio(a['relayout'], b['relayout'])} | {mb(a['stem'])} | {mb(b['stem'])} | "
-                   f"{mb(a['padding'])} | {mb(b['padding'])} | {ratio(a['padding'], b['padding'])} |")
+                   f"{mb(a['padding'])} | {mb(b['padding'])} | {ratio(a['padding'], b['padding'])} | {mb(a['stem padding'])} | {mb(b['stem padding'])} |")
 
     totals = [collections.Counter() for _ in range(4)]
     for name, a, b in pairs:
@@ -300,7 +299,7 @@ def compare(pairs):
 
 def alone(counted):
     """A table of single modules, by kind of move."""
-    kinds = ("relayout", "copies", "reshapes", "slices", "fusions", "stem", "padding", "moves")
+    kinds = ("relayout", "copies", "reshapes", "slices", "fusions", "stem", "padding", "stem padding", "moves")
     out = ["| module | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
 
     def line(name, made):
