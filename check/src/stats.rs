@@ -526,7 +526,7 @@ fn logical_bytes(func: &Func, value: Option<&Value>, sizes: &SizeTable) -> u64 {
 
 /// The operand that an operation only rearranges, given its other operands that are constants: the other side
 /// of a product with a permutation matrix.
-fn permuted_operand(func: &Func, op: Op, registry: &Registry) -> Option<Value> {
+pub(crate) fn permuted_operand(func: &Func, op: Op, registry: &Registry) -> Option<Value> {
     let data = &func.ops[op];
     let known = |i: usize| small_tensor(func, *data.operands.get(i)?);
     let at = registry

@@ -12,6 +12,7 @@
 //! bandwidth = 20.0e9            # bytes a second
 //! [units.core]
 //! summary = "what it is"
+//! rates = { f32 = 96.0e9, i8 = 384.0e9 }  # operations a second; optional
 //! [[rows]]
 //! families = ["elementwise"]
 //! unit = "core"
@@ -19,13 +20,16 @@
 //! ```
 
 mod formats;
+mod rates;
 mod rows;
 
 pub use formats::{Format, tiles_text};
+pub use rates::Rates;
 pub use rows::{Accept, Alternative, PortRole, PortRule, Row, Share, When};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use thiserror::Error;
 use toml::Spanned;
@@ -56,6 +60,12 @@ struct Memory {
 pub struct Unit {
     /// What it does.
     pub summary: String,
+    /// How fast it computes; where nothing is said, estimates leave its work out.
+    #[serde(default)]
+    pub rates: Rates,
+    /// Rows, columns and summed elements of a product that its work is rounded up to multiples of.
+    #[serde(default)]
+    pub block: Option<[NonZeroU64; 3]>,
 }
 
 #[derive(Deserialize)]

@@ -62,8 +62,13 @@ pub use optc_passes::{
     Boundary, Changed, Outcome, Pass, PassContext, PassInfo, PassList, Phase, Reports, Stage,
 };
 pub use optc_target::{
-    Accept, Alternative, MemoryLevel, PortRole, PortRule, Row, Style, Target, TargetError, Unit,
+    Accept, Alternative, MemoryLevel, PortRole, PortRule, Rates, Row, Style, Target, TargetError, Unit,
 };
+
+/// Times by a roofline: modelled, not measured.
+pub mod estimate {
+    pub use optc_check::estimate::{Estimate, Item, Limit, Prices, has_floats, outermost};
+}
 
 /// Text: parsing, printing and rendering of diagnostics.
 pub mod text {

@@ -44,6 +44,13 @@ fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> 
         diag = diag.note(format!("the families are {}", families.join(", ")));
         diag = diag.suggest("", family, families.iter().copied());
     }
+    if let TargetError::Syntax(fault) = error {
+        // The message has what was found and what may stand there in backticks.
+        let mut quoted = fault.message().split('`').skip(1).step_by(2);
+        if let Some(found) = quoted.next() {
+            diag = diag.suggest("", found, quoted);
+        }
+    }
     if let Some(span) = error.span() {
         let place = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (start, end) = (place(span.start), place(span.end));

@@ -287,7 +287,7 @@ pub(crate) enum RemarkStyle {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  optc stats model.onnx\n  optc stats --pass=canonicalize,view-fold --json model.onnx\n  optc stats --pass=view-fold --fail-if='movement_bytes>0' head.ir\n  optc stats --compare before.ir after.ir"
+    after_help = "Examples:\n  optc stats model.onnx\n  optc stats --pass=canonicalize,view-fold --json model.onnx\n  optc stats --pass=view-fold --fail-if='movement_bytes>0' head.ir\n  optc stats --compare before.ir after.ir\n  optc stats --estimate --cast=si8 --pass=canonicalize,view-fold --target=journey6 model.onnx"
 )]
 pub(crate) struct StatsArgs {
     /// The program: a file, or - for standard input
@@ -304,6 +304,22 @@ pub(crate) struct StatsArgs {
     /// Compare the figures of two programs
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["input", "pass"])]
     pub(crate) compare: Option<Vec<PathBuf>>,
+    /// Model the time on the target by a roofline; nothing is measured
+    #[arg(long, conflicts_with = "compare")]
+    pub(crate) estimate: bool,
+    /// Price floats as this element type in the estimate; the program stays
+    #[arg(long, value_name = "TYPE", requires = "estimate")]
+    pub(crate) cast: Option<String>,
+    /// Estimate with units from a quarter to four times as fast, and say where this gain is crossed
+    #[arg(
+        long,
+        value_name = "GAIN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1.4",
+        requires = "estimate"
+    )]
+    pub(crate) sweep: Option<String>,
 }
 
 #[derive(Args, Debug)]

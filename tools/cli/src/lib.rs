@@ -7,6 +7,7 @@ mod certificate;
 mod codes;
 mod condition;
 mod dump;
+mod estimate;
 pub mod explain;
 mod failure;
 pub mod filetest;

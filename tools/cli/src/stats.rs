@@ -3,6 +3,7 @@
 use crate::args::{CompileArgs, StatsArgs};
 use crate::codes;
 use crate::condition::{Condition, Figures};
+use crate::estimate::{self, Estimates, Wanted};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
 use crate::streams::Streams;
@@ -27,10 +28,13 @@ struct Measured {
     reports: Reports,
     /// The sizes that the names of the program have in the figures.
     bound: IndexMap<Arc<str>, u64>,
+    /// Modelled times, where asked for.
+    estimates: Option<Estimates>,
 }
 
 pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     let conditions = conditions(&args.fail_if)?;
+    let wanted = estimate::wanted(args)?;
     if let Some(paths) = &args.compare {
         return compare(paths, args, &conditions, streams);
     }
@@ -40,7 +44,7 @@ pub(crate) fn command(args: &StatsArgs, streams: &mut Streams<'_>) -> Result<Sta
     let compiler = inputs::compiler(&args.compile)?;
     let program = load(&compiler, path, &args.compile, streams)?;
     inputs::check_bindings(&compiler, &[&program])?;
-    let measured = measure(&compiler, program, &args.compile)?;
+    let measured = measure(&compiler, program, &args.compile, wanted)?;
     let text = if args.json {
         json_of(&measured)
     } else {
@@ -87,17 +91,27 @@ fn measure(
     compiler: &Compiler,
     mut program: Program,
     args: &CompileArgs,
+    wanted: Option<Wanted>,
 ) -> Result<Measured, Failure> {
     let stages = inputs::stages(compiler, args)?;
     let mut cx = inputs::context(compiler, &program, args)?;
     let before = compiler.stats(&program);
-    let bound = bound_sizes(&program.module, &SizeTable::new(&compiler.bindings.0));
+    let sizes = SizeTable::new(&compiler.bindings.0);
+    let bound = bound_sizes(&program.module, &sizes);
+    let target = cx.target.clone();
+    let price = |program: &Program| {
+        let priced = wanted.map(|w| w.price(program, compiler.registry(), &target, &sizes));
+        priced.transpose()
+    };
+    let priced = price(&program)?;
     if args.pass.is_none() {
+        let alone = wanted.zip(priced);
         return Ok(Measured {
             before: None,
             after: before,
             reports: Reports::default(),
             bound,
+            estimates: alone.map(|(w, priced)| w.estimates(&target, None, priced, None)),
         });
     }
     let mut hooks = Hooks {
@@ -107,11 +121,17 @@ fn measure(
     terminal::doing(|| format!("{}: passes", program.name));
     compiler.run_passes(&mut program, &stages, &mut cx, &mut hooks)?;
     let after = compiler.stats(&program);
+    let both = priced.zip(price(&program)?);
+    let fold = cx.reports.get::<FoldReport>();
+    let estimates = wanted
+        .zip(both)
+        .map(|(w, (priced, after))| w.estimates(&target, Some((priced, &before)), after, fold));
     Ok(Measured {
         before: Some(before),
         after,
         reports: cx.reports,
         bound,
+        estimates,
     })
 }
 
@@ -180,6 +200,9 @@ fn json_of(measured: &Measured) -> String {
             put("tiles", tiles_of(tiles));
         }
     }
+    if let Some(estimates) = &measured.estimates {
+        root.insert("estimate".to_owned(), estimates.json());
+    }
     format!("{:#}\n", Json::Object(root))
 }
 
@@ -221,6 +244,14 @@ fn tiles_of(report: &TileReport) -> Json {
 }
 
 fn table_of(measured: &Measured) -> String {
+    let mut text = figures_of(measured);
+    if let Some(estimates) = &measured.estimates {
+        text.push_str(&estimates.text());
+    }
+    text
+}
+
+fn figures_of(measured: &Measured) -> String {
     let mut text = String::new();
     let Some(before) = &measured.before else {
         for (name, n) in measured.after.fields() {
@@ -322,8 +353,8 @@ fn compare(
     let b = load(&compiler, b, &args.compile, streams)?;
     inputs::check_bindings(&compiler, &[&a, &b])?;
     let (a, b) = (
-        measure(&compiler, a, &args.compile)?,
-        measure(&compiler, b, &args.compile)?,
+        measure(&compiler, a, &args.compile, None)?,
+        measure(&compiler, b, &args.compile, None)?,
     );
     let (bound_a, bound_b) = (a.bound, b.bound);
     let (a, b) = (a.after, b.after);

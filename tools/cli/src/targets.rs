@@ -3,7 +3,7 @@
 use crate::args::TargetsArgs;
 use crate::failure::{Failure, Status};
 use crate::streams::Streams;
-use optc::{MemoryLevel, Style, Target, find_target, read_text};
+use optc::{MemoryLevel, Style, Target, Unit, find_target, read_text};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -41,6 +41,9 @@ fn explain(target: &Target) -> String {
     text.push_str("\nunits:\n");
     for (name, unit) in &target.units {
         let _ = writeln!(text, "  {name:<14} {}", unit.summary);
+        if let Some(rates) = rates(unit) {
+            let _ = writeln!(text, "  {:<14} {rates}", "");
+        }
     }
     text.push_str(&formats(target));
     text.push_str("\noperations, by family (any other is row-major in and out):\n");
@@ -91,4 +94,17 @@ fn memory(level: &MemoryLevel) -> String {
         "{:<14} {size}, {:.3e} bytes a second",
         level.name, level.bandwidth
     )
+}
+
+/// How fast a unit computes, where its file says so.
+fn rates(unit: &Unit) -> Option<String> {
+    let rates = unit.rates.iter();
+    let rates: Vec<String> = rates
+        .map(|(key, rate)| format!("{key} {rate:.3e}"))
+        .collect();
+    let blocks = unit.block.map_or_else(String::new, |[m, n, k]| {
+        format!(", products in blocks of {m} by {n} by {k}")
+    });
+    let some = !rates.is_empty();
+    some.then(|| format!("operations a second: {}{blocks}", rates.join(", ")))
 }

@@ -218,8 +218,36 @@ fn onnx_ops() -> String {
     text
 }
 
+/// Memory and units, with what `optc stats --estimate` reads of them.
+fn speeds(target: &Target) -> String {
+    let mut text = String::new();
+    for level in &target.memory {
+        let (name, bandwidth) = (&level.name, level.bandwidth / 1e9);
+        let _ = writeln!(text, "- Memory `{name}`: {bandwidth} GB a second.");
+    }
+    for (name, unit) in &target.units {
+        let rate = |(key, rate): (&str, f64)| format!("{key} {}", rate / 1e9);
+        let rates: Vec<String> = unit.rates.iter().map(rate).collect();
+        let rates = match rates.is_empty() {
+            true => "no rates".to_owned(),
+            false => format!("{} billion operations a second", rates.join(", ")),
+        };
+        let block = unit.block.map_or_else(String::new, |[m, n, k]| {
+            format!(", products rounded up to {m} rows, {n} columns and sums of {k}")
+        });
+        let _ = writeln!(text, "- Unit `{name}`: {rates}{block}.");
+    }
+    text.push('\n');
+    text
+}
+
 fn targets() -> String {
     let mut text = format!("# Built-in targets\n\n{NOTE}");
+    text.push_str(
+        "Bandwidths and rates are what `optc stats --estimate` models times with (`docs/stats.md`). A rate is of floats (`f`) or \
+         integers (`i`) of a width in bits, or of both; types without one have that of the next wider type. In a \
+         target's file they are `rates = { f16 = 197.0e12, i8 = 394.0e12 }` and, optional too, `block = [8, 128, 128]` of a unit.\n\n",
+    );
     for name in Target::names() {
         let Ok(target) = Target::builtin(name) else {
             continue;
@@ -244,6 +272,7 @@ fn targets() -> String {
             }
             text.push('\n');
         }
+        text.push_str(&speeds(&target));
         text.push_str("| family | unit | accepts | has a kernel |\n|---|---|---|---|\n");
         for (family, row) in &target.families {
             let kernel = if row.kernel { "yes" } else { "no" };

@@ -1,0 +1,641 @@
+//! How long a program takes by a roofline: modelled from a target's rates and bandwidth, never measured.
+//!
+//! See `docs/stats.md` for the model in words.
+
+use crate::amount::bytes_of;
+use crate::stats::{known_values, permuted_operand};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::analysis::live_ops;
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain};
+use optc_ir::op::iteration_domain_of;
+use optc_ir::size::SizeTable;
+use optc_ir::{
+    DType, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Registry, Structure, TensorType,
+    Traffic, Type, Value, named_sizes,
+};
+use optc_layout::Notation;
+use optc_target::{Accept, MemoryLevel, Target, Unit};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// What a program is priced with.
+#[derive(Clone, Copy, Debug)]
+pub struct Prices<'a> {
+    /// Its rates and its outermost memory are those that count.
+    pub target: &'a Target,
+    /// The sizes of names.
+    pub sizes: &'a SizeTable,
+    /// The element type that every value of floats is priced as; as it is where there is none.
+    pub cast: Option<DType>,
+}
+
+/// The modelled time of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// What takes time, in the order of the program.
+    pub items: Vec<Item>,
+    /// Bytes a second of the outermost memory.
+    pub bandwidth: f64,
+    /// The bytes of all values as they are priced, by those as they are.
+    scale: f64,
+}
+
+/// An operation, or a chain of operations whose values between them are not stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The function.
+    pub func: Arc<str>,
+    /// The full names of the operations; none where the target forces conversions of no operation.
+    pub ops: Vec<Arc<str>>,
+    /// The unit that runs the first operation; `None` where its family has no row.
+    pub unit: Option<String>,
+    /// Operations on elements; a product and a sum are two.
+    pub work: u64,
+    /// Bytes read plus written.
+    pub bytes: u64,
+    /// Seconds that the work takes.
+    pub compute_seconds: f64,
+    /// Seconds that the bytes take.
+    pub memory_seconds: f64,
+    /// Whether a unit states no rate for the type of some work, which then takes no time.
+    pub unrated: bool,
+}
+
+/// What the time of an item is bound by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The rate of its unit.
+    Compute,
+    /// The bandwidth of memory.
+    Memory,
+}
+
+impl Limit {
+    /// As `optc stats --json` prints it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Compute => "compute",
+            Limit::Memory => "memory",
+        }
+    }
+}
+
+impl Item {
+    /// The modelled time in seconds: work and bytes overlap.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.compute_seconds.max(self.memory_seconds)
+    }
+
+    /// Which of both it is.
+    #[must_use]
+    pub fn limit(&self) -> Limit {
+        if self.memory_seconds < self.compute_seconds {
+            Limit::Compute
+        } else {
+            Limit::Memory
+        }
+    }
+}
+
+impl Estimate {
+    /// The time of every operation that a result depends on, each function once; `None` where the target
+    /// states no memory.
+    #[must_use]
+    pub fn of(module: &Module, registry: &Registry, prices: &Prices<'_>) -> Option<Estimate> {
+        let bandwidth = outermost(prices.target)?.bandwidth;
+        let module = &*named_sizes(module, registry);
+        let effects = Effects::of_module(module, registry);
+        let mut items = Vec::new();
+        let (mut priced, mut plain) = (0.0, 0.0);
+        for func in &module.funcs {
+            let values = Values::of(func, prices);
+            for value in func.values.ids() {
+                plain += to_float(bytes(func.ty(value), prices.sizes));
+                priced += to_float(bytes(&values.priced[value], prices.sizes));
+            }
+            let pricer = Pricer::of(func, registry, &effects, prices, values, bandwidth);
+            items.extend(pricer.items());
+        }
+        let scale = if 0.0 < plain { priced / plain } else { 1.0 };
+        Some(Estimate {
+            items,
+            bandwidth,
+            scale,
+        })
+    }
+
+    /// Adds conversions that no operation of the program stands for, of this many bytes of values as they are.
+    pub fn add_conversions(&mut self, bytes: u64) {
+        let priced = to_float(bytes) * self.scale;
+        if 0 < bytes {
+            self.items.push(Item {
+                func: Arc::from(""),
+                ops: Vec::new(),
+                unit: None,
+                work: 0,
+                bytes: to_whole(priced),
+                compute_seconds: 0.0,
+                memory_seconds: priced / self.bandwidth,
+                unrated: false,
+            });
+        }
+    }
+
+    /// The modelled time in seconds: one item after the other.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.seconds_at(1.0)
+    }
+
+    /// The same if every unit computed this many times as fast.
+    #[must_use]
+    pub fn seconds_at(&self, speed: f64) -> f64 {
+        let time = |item: &Item| (item.compute_seconds / speed).max(item.memory_seconds);
+        self.items.iter().map(time).sum()
+    }
+
+    /// Operations on elements of all items.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        let all = self.items.iter().map(|item| item.work);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes read plus written of all items.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let all = self.items.iter().map(|item| item.bytes);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// How many items have work that no rate is stated for.
+    #[must_use]
+    pub fn unrated(&self) -> usize {
+        self.items.iter().filter(|item| item.unrated).count()
+    }
+}
+
+/// The memory that programs are priced with.
+#[must_use]
+pub fn outermost(target: &Target) -> Option<&MemoryLevel> {
+    target.memory.first()
+}
+
+/// Whether a module has values of floats, which [`Prices::cast`] is about.
+#[must_use]
+pub fn has_floats(module: &Module) -> bool {
+    let float = |ty: &Type| ty.as_tensor().is_some_and(|t| t.dtype.is_float());
+    let mut funcs = module.funcs.iter();
+    funcs.any(|func| func.values.ids().any(|v| float(func.ty(v))))
+}
+
+/// The types of a function's values.
+struct Values {
+    /// With numbers for unknown sizes.
+    bound: SideTable<Value, Type>,
+    /// With the element type that they are priced as too.
+    priced: SideTable<Value, Type>,
+}
+
+impl Values {
+    fn of(func: &Func, prices: &Prices<'_>) -> Values {
+        let blank = || SideTable::new(Type::Other(Arc::from("")));
+        let (mut bound, mut priced) = (blank(), blank());
+        for value in func.values.ids() {
+            let ty = func.ty(value);
+            let Some(tensor) = ty.as_tensor() else {
+                bound[value] = ty.clone();
+                priced[value] = ty.clone();
+                continue;
+            };
+            let number = |dim: &Dim| Dim::Fixed(prices.sizes.value(&dim.cost()));
+            let tensor = TensorType {
+                dims: tensor.dims.iter().map(number).collect(),
+                ..tensor.clone()
+            };
+            let cast = prices.cast.filter(|_| tensor.dtype.is_float());
+            let dtype = cast.unwrap_or(tensor.dtype);
+            bound[value] = Type::from(tensor.clone());
+            priced[value] = Type::from(TensorType { dtype, ..tensor });
+        }
+        Values { bound, priced }
+    }
+}
+
+/// An operation with these types of its values.
+fn op_ref<'a>(func: &'a Func, op: Op, types: &'a SideTable<Value, Type>) -> OpRef<'a> {
+    let data = &func.ops[op];
+    OpRef {
+        name: &data.name,
+        operands: data.operands.iter().map(|&v| &types[v]).collect(),
+        results: data.results.iter().map(|&v| &types[v]).collect(),
+        props: &data.props,
+    }
+}
+
+/// An operation that takes time.
+#[derive(Clone)]
+struct Timed {
+    traffic: Traffic,
+    /// Whether it may be part of a chain.
+    chains: bool,
+    /// How many times what it depends on leaves chains, or enters them.
+    phase: u32,
+    /// The first operation of its chain; itself where it has none.
+    chain: Op,
+}
+
+/// The times of one function.
+struct Pricer<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    prices: &'a Prices<'a>,
+    bandwidth: f64,
+    values: Values,
+    timed: SideTable<Op, Option<Timed>>,
+    /// The value whose storage a value is in that an operation renames.
+    renames: SideTable<Value, Option<Value>>,
+    /// The operations that read a root.
+    readers: IndexMap<Value, Vec<Op>>,
+    /// Roots that are results of the function.
+    returned: IndexSet<Value>,
+}
+
+impl<'a> Pricer<'a> {
+    fn of(
+        func: &'a Func,
+        registry: &'a Registry,
+        effects: &Effects<'_>,
+        prices: &'a Prices<'a>,
+        values: Values,
+        bandwidth: f64,
+    ) -> Pricer<'a> {
+        let live = live_ops(func, effects);
+        let known = known_values(func, registry, effects);
+        let mut pricer = Pricer {
+            func,
+            registry,
+            prices,
+            bandwidth,
+            values,
+            timed: SideTable::new(None),
+            renames: SideTable::new(None),
+            readers: IndexMap::new(),
+            returned: IndexSet::new(),
+        };
+        for &op in &func.body {
+            let results = &func.ops[op].results;
+            let at_compile_time = !results.is_empty() && results.iter().all(|&v| known[v]);
+            if live[op] && !at_compile_time && func.ops[op].props.symbols().next().is_none() {
+                pricer.enter(op);
+            }
+        }
+        pricer.returned = func.results.iter().map(|&v| pricer.root(v)).collect();
+        pricer
+    }
+
+    /// Notes an operation, those before it being noted.
+    fn enter(&mut self, op: Op) {
+        let data = &self.func.ops[op];
+        let decl = self.registry.get(&data.name);
+        let traffic = self.traffic(op, decl);
+        let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
+        let renames = class == Some(FreedomClass::Rearrange)
+            || self.registry.structure(&data.name) == Structure::View;
+        if renames && traffic == Traffic::None {
+            if let (Some(&from), Some(&to)) = (data.operands.first(), data.results.first()) {
+                self.renames[to] = Some(self.root(from));
+            }
+            return;
+        }
+        let moves = matches!(traffic, Traffic::Movement | Traffic::Copy(..));
+        let chains = !moves && decl.is_some_and(|d| CHAINED.contains(&d.family()));
+        let mut phase = 0;
+        let mut before: Vec<(u32, Op)> = Vec::new();
+        for &operand in &data.operands {
+            let value = self.root(operand);
+            let readers = self.readers.entry(value).or_default();
+            if !readers.contains(&op) {
+                readers.push(op);
+            }
+            let producer = self.func.def_op(value);
+            let Some((producer, timed)) = producer.and_then(|p| Some((p, self.timed[p].as_ref()?)))
+            else {
+                continue;
+            };
+            let within = chains && timed.chains;
+            phase = phase.max(timed.phase + u32::from(!within));
+            if within {
+                before.push((timed.phase, producer));
+            }
+        }
+        // What left a chain and comes back by another way is of a later phase, so that no chain waits for
+        // itself.
+        let near = before.iter().filter(|(at, _)| *at == phase);
+        let joined: Vec<Op> = near.map(|&(_, p)| self.chain(p)).collect();
+        let chain = joined.first().copied().unwrap_or(op);
+        for other in joined {
+            if let Some(timed) = &mut self.timed[other] {
+                timed.chain = chain;
+            }
+        }
+        self.timed[op] = Some(Timed {
+            traffic,
+            chains,
+            phase,
+            chain,
+        });
+    }
+
+    /// What an operation moves, as it is priced.
+    fn traffic(&self, op: Op, decl: Option<&dyn OpDecl>) -> Traffic {
+        match decl {
+            Some(_) if permuted_operand(self.func, op, self.registry).is_some() => {
+                Traffic::Movement
+            }
+            Some(decl) => decl.traffic(&op_ref(self.func, op, &self.values.priced)),
+            None => Traffic::None,
+        }
+    }
+
+    /// The value whose storage a value is in.
+    fn root(&self, value: Value) -> Value {
+        self.renames[value].unwrap_or(value)
+    }
+
+    /// What stands for the chain of an operation.
+    fn chain(&self, op: Op) -> Op {
+        let mut at = op;
+        while let Some(timed) = &self.timed[at] {
+            if timed.chain == at {
+                break;
+            }
+            at = timed.chain;
+        }
+        at
+    }
+
+    /// Whether what an operation gives is written to memory.
+    fn is_stored(&self, op: Op, value: Value) -> bool {
+        let chain = self.chain(op);
+        let readers = self.readers.get(&value);
+        let outside = |&reader: &Op| self.chain(reader) != chain;
+        self.returned.contains(&value) || readers.is_some_and(|all| all.iter().any(outside))
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let mut chains: IndexMap<Op, Vec<Op>> = IndexMap::new();
+        for &op in &self.func.body {
+            if self.timed[op].is_some() {
+                chains.entry(self.chain(op)).or_default().push(op);
+            }
+        }
+        chains.values().map(|ops| self.item(ops)).collect()
+    }
+
+    fn item(&self, ops: &[Op]) -> Item {
+        let (mut work, mut bytes) = (0u64, 0u64);
+        let (mut compute_seconds, mut unrated) = (0.0, false);
+        let mut read: IndexSet<Value> = IndexSet::new();
+        for &op in ops {
+            bytes = bytes.saturating_add(self.moved(op, &mut read));
+            let (of, element) = self.work(op);
+            work = work.saturating_add(of);
+            let bits = element.map(|dtype| (dtype.is_float(), dtype.bits()));
+            let rates = self.unit(op).map(|(_, unit)| &unit.rates);
+            let rate = rates.and_then(|rates| bits.and_then(|(float, n)| rates.of(float, n)));
+            match rate {
+                Some(rate) => compute_seconds += to_float(of) / rate,
+                None => unrated |= 0 < of,
+            }
+        }
+        let unit = ops.first().and_then(|&op| self.unit(op));
+        Item {
+            func: self.func.name.clone(),
+            ops: ops
+                .iter()
+                .map(|&op| self.func.ops[op].name.clone())
+                .collect(),
+            unit: unit.map(|(name, _)| name.to_owned()),
+            work,
+            bytes,
+            compute_seconds,
+            memory_seconds: to_float(bytes) / self.bandwidth,
+            unrated,
+        }
+    }
+
+    /// Bytes that an operation reads and writes; `read` has what its chain has read.
+    fn moved(&self, op: Op, read: &mut IndexSet<Value>) -> u64 {
+        let data = &self.func.ops[op];
+        let sizes = self.prices.sizes;
+        let of = |value: Value| bytes(&self.values.priced[value], sizes);
+        let traffic = self.timed[op].as_ref().map(|timed| &timed.traffic);
+        match traffic {
+            Some(Traffic::Copy(from, to)) => {
+                return sizes.value(from).saturating_add(sizes.value(to));
+            }
+            Some(Traffic::Movement) => {
+                let permuted = permuted_operand(self.func, op, self.registry);
+                let from = permuted.or(data.operands.first().copied());
+                let ends = from.into_iter().chain(data.results.first().copied());
+                return ends.map(of).fold(0, u64::saturating_add);
+            }
+            Some(Traffic::None | Traffic::Expand) | None => {}
+        }
+        let chain = self.chain(op);
+        let within = |value: Value| {
+            let producer = self.func.def_op(value);
+            producer.is_some_and(|p| self.timed[p].is_some() && self.chain(p) == chain)
+        };
+        let operands = data.operands.iter().map(|&v| self.root(v));
+        let new = operands.filter(|&v| !within(v) && read.insert(v));
+        let ends: Vec<Value> = new.collect();
+        let stored = data.results.iter().filter(|&&v| self.is_stored(op, v));
+        ends.into_iter()
+            .chain(stored.copied())
+            .map(|value| self.at_port(op, value))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of a value as an operation reads or writes it: one without a layout is padded along its last
+    /// dimension as the row of the operation's family wants it.
+    fn at_port(&self, op: Op, value: Value) -> u64 {
+        let ty = &self.values.priced[value];
+        let sizes = self.prices.sizes;
+        let decl = self.registry.get(&self.func.ops[op].name);
+        let row = decl.and_then(|decl| self.prices.target.row(decl.family()));
+        let Some((row, tensor)) = row.zip(ty.as_tensor()) else {
+            return bytes(ty, sizes);
+        };
+        let last = tensor.dims.last().and_then(Dim::fixed).unwrap_or(1);
+        let unit = match row.accept() {
+            Accept::LastBlock => Some(row.parameter()),
+            Accept::MinRun => Some(row.parameter()).filter(|&run| last < run),
+            Accept::RowMajor
+            | Accept::CommonOrder
+            | Accept::ContractRuns
+            | Accept::ChannelOrders
+            | Accept::Any => None,
+        };
+        let one = tensor.elements().is_some_and(|n| n <= 1);
+        let unit = unit.filter(|_| tensor.notation == Notation::RowMajor && !one);
+        let Some(unit) = unit.filter(|&unit| 0 < unit) else {
+            return bytes(ty, sizes);
+        };
+        let mut padded = tensor.clone();
+        if let Some(dim) = padded.dims.last_mut() {
+            *dim = Dim::Fixed(last.div_ceil(unit).saturating_mul(unit));
+        }
+        bytes(&Type::from(padded), sizes)
+    }
+
+    /// The unit that the row of an operation's family names.
+    fn unit(&self, op: Op) -> Option<(&'a str, &'a Unit)> {
+        let decl = self.registry.get(&self.func.ops[op].name)?;
+        let name = &self.prices.target.row(decl.family())?.unit;
+        Some((name.as_str(), self.prices.target.units.get(name)?))
+    }
+
+    /// Operations on elements of a type.
+    fn work(&self, op: Op) -> (u64, Option<DType>) {
+        let data = &self.func.ops[op];
+        let nothing = (0, None);
+        let Some(decl) = self.registry.get(&data.name) else {
+            return nothing;
+        };
+        let moves = self.timed[op]
+            .as_ref()
+            .is_some_and(|timed| timed.traffic != Traffic::None);
+        if moves {
+            return nothing;
+        }
+        let element = |value: Option<&Value>| {
+            let ty = self.values.priced[*value?].as_tensor()?;
+            Some(ty.dtype)
+        };
+        let (first, result) = (
+            element(data.operands.first()),
+            element(data.results.first()),
+        );
+        let wider = [first, result].into_iter().flatten();
+        let wider = wider.max_by_key(|dtype| dtype.bits());
+        let bound = op_ref(self.func, op, &self.values.bound);
+        match decl.family() {
+            "matmul" | "conv" => {
+                let domain = iteration_domain_of(Some(decl), &bound);
+                let block = self.unit(op).and_then(|(_, unit)| unit.block);
+                (contraction_work(&domain, &bound, block), first)
+            }
+            family @ ("pool" | "reduce") => {
+                let domain = iteration_domain_of(Some(decl), &bound);
+                let steps = domain.loops.iter().map(|l| l.extent);
+                let steps = steps.fold(1, u64::saturating_mul);
+                let count = steps.max(elements(&bound));
+                (count.saturating_mul(operations(family)), first)
+            }
+            family => {
+                let count = elements(&bound).saturating_mul(operations(family));
+                (count, wider)
+            }
+        }
+    }
+}
+
+/// Families that one kernel runs without storing what is between them.
+const CHAINED: [&str; 4] = ["broadcast", "elementwise", "norm", "reduce"];
+
+/// Operations for each element of the larger of first operand and result.
+fn operations(family: &str) -> u64 {
+    match family {
+        "elementwise" | "reduce" | "pool" | "barrier" => 1,
+        "resize" => 4,
+        // Greatest, difference, exponential, sum, quotient.
+        "softmax" => 5,
+        // Sum, difference, square, sum, root, quotient, scale, offset.
+        "norm" => 8,
+        _ => 0,
+    }
+}
+
+/// The elements of the larger of an operation's first operand and first result.
+fn elements(op: &OpRef<'_>) -> u64 {
+    let count = |ty: Option<&&Type>| ty.and_then(|ty| ty.as_tensor()?.elements()).unwrap_or(0);
+    count(op.operands.first()).max(count(op.results.first()))
+}
+
+/// Two operations for each step of all loops, the extents of rows, columns and sums rounded up to blocks.
+fn contraction_work(
+    domain: &IterationDomain,
+    op: &OpRef<'_>,
+    block: Option<[NonZeroU64; 3]>,
+) -> u64 {
+    let uses = |side: Option<&Vec<IndexExpr>>, id: usize| {
+        let reads = |index: &IndexExpr| match index {
+            IndexExpr::Sum { terms, .. } => terms.iter().any(|(loop_id, _)| *loop_id == id),
+            IndexExpr::Digit { of, .. } => *of == id,
+            IndexExpr::Whole => false,
+        };
+        side.is_some_and(|dims| dims.iter().any(reads))
+    };
+    // Of batches, rows, columns and sums.
+    let mut extents = [1u64; 4];
+    for (id, l) in domain.loops.iter().enumerate() {
+        let left = uses(domain.operands.first(), id);
+        let right = uses(domain.operands.get(1), id);
+        let kind = match uses(domain.results.first(), id) {
+            true if left && right => 0,
+            true if right => 2,
+            true => 1,
+            false => 3,
+        };
+        extents[kind] = extents[kind].saturating_mul(l.extent);
+    }
+    // Of dimensions that no loop addresses, those of the first operand are windows that lie over the result and
+    // those of the second are summed, as a transposed convolution has them.
+    for (side, kind) in [(0, 1), (1, 3)] {
+        let tensor = op.operands.get(side).and_then(|ty| ty.as_tensor());
+        let indices = domain.operands.get(side);
+        for (dim, index) in tensor
+            .into_iter()
+            .flat_map(|t| &t.dims)
+            .zip(indices.into_iter().flatten())
+        {
+            if *index == IndexExpr::Whole {
+                extents[kind] = extents[kind].saturating_mul(dim.fixed().unwrap_or(1));
+            }
+        }
+    }
+    for (extent, block) in extents.iter_mut().skip(1).zip(block.into_iter().flatten()) {
+        *extent = extent.div_ceil(block.get()).saturating_mul(block.get());
+    }
+    extents.into_iter().fold(2, u64::saturating_mul)
+}
+
+/// Physical bytes of a value of this type.
+fn bytes(ty: &Type, sizes: &SizeTable) -> u64 {
+    ty.as_tensor().map_or(0, |ty| bytes_of(ty, sizes).at(sizes))
+}
+
+/// A count as a number to compute times of.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a model needs no more digits than a float has"
+)]
+fn to_float(n: u64) -> f64 {
+    n as f64
+}
+
+/// The whole number nearest to a count that is not negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded before; what is too large becomes the largest number"
+)]
+fn to_whole(x: f64) -> u64 {
+    x.round() as u64
+}

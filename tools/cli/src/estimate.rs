@@ -1,0 +1,366 @@
+//! `optc stats --estimate`: the time of a program by a roofline, modelled and not measured.
+
+use crate::args::StatsArgs;
+use crate::failure::Failure;
+use optc::estimate::{Estimate, Item, Prices, has_floats, outermost};
+use optc::{DType, FoldReport, Module, Program, Registry, SizeTable, Stats, Target};
+use serde_json::{Map, Value as Json, json};
+use std::fmt::Write as _;
+
+/// What stands beside every figure of the model.
+const MODEL: &str = "roofline: modelled, not measured";
+
+/// Items that the table shows of each program.
+const SHOWN: usize = 20;
+
+/// Operations whose names the table shows of one chain.
+const SHOWN_OPS: usize = 4;
+
+/// What the options ask for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The element type that floats are priced as.
+    cast: Option<DType>,
+    /// The gain whose place is looked for.
+    sweep: Option<f64>,
+}
+
+/// The modelled times of a program, before and after passes when there are any.
+pub(crate) struct Estimates {
+    wanted: Wanted,
+    /// The name of the target, and its memory's.
+    target: [String; 2],
+    before: Option<Estimate>,
+    after: Estimate,
+}
+
+/// What is asked for; none without `--estimate`.
+///
+/// # Errors
+/// The element type of `--cast` is none that a program of floats may be priced as; the gain of
+/// `--sweep` is no number above 0, or there are no passes to gain by.
+pub(crate) fn wanted(args: &StatsArgs) -> Result<Option<Wanted>, Failure> {
+    if !args.estimate {
+        return Ok(None);
+    }
+    let cast = args.cast.as_deref().map(cast).transpose()?;
+    let gain = |text: &String| {
+        let number = text.parse().ok();
+        number
+            .filter(|n: &f64| n.is_finite() && 0.0 < *n)
+            .ok_or_else(|| {
+                let message =
+                    format!("--sweep: found `{text}`, wanted a gain above 0, such as 1.4");
+                Failure::usage(message)
+            })
+    };
+    let sweep = args.sweep.as_ref().map(gain).transpose()?;
+    if sweep.is_some() && args.compile.pass.is_none() {
+        let message = "--sweep compares a program before and after passes, wanted --pass";
+        return Err(Failure::usage(message));
+    }
+    Ok(Some(Wanted { cast, sweep }))
+}
+
+/// The element type that floats are priced as.
+fn cast(text: &str) -> Result<DType, Failure> {
+    const KNOWN: [&str; 10] = [
+        "si4", "ui4", "si8", "ui8", "si16", "ui16", "f16", "bf16", "f32", "f64",
+    ];
+    let dtype = DType::parse(text).filter(|_| KNOWN.contains(&text));
+    dtype.ok_or_else(|| {
+        let advice = format!(
+            "floats are priced as one that computes in their place, one of {}",
+            KNOWN.join(", ")
+        );
+        Failure::unknown("--cast", "element type", text, KNOWN, &advice)
+    })
+}
+
+impl Wanted {
+    /// The time of one program on a target.
+    ///
+    /// # Errors
+    /// The target states no memory; there are no floats to price as something else.
+    pub(crate) fn price(
+        &self,
+        program: &Program,
+        registry: &Registry,
+        target: &Target,
+        sizes: &SizeTable,
+    ) -> Result<Estimate, Failure> {
+        let module: &Module = &program.module;
+        if let Some(cast) = self.cast.filter(|_| !has_floats(module)) {
+            let name = &program.name;
+            let message =
+                format!("--cast={cast}: {name} has no values of floats to price as {cast}");
+            return Err(Failure::usage(message));
+        }
+        let prices = Prices {
+            target,
+            sizes,
+            cast: self.cast,
+        };
+        Estimate::of(module, registry, &prices).ok_or_else(|| {
+            let name = &target.name;
+            Failure::usage(format!(
+                "--estimate: target `{name}` states no [[memory]], wanted its bandwidth"
+            ))
+        })
+    }
+
+    /// Both times together; what the fold's report says of naive lowering is of the first.
+    pub(crate) fn estimates(
+        self,
+        target: &Target,
+        before: Option<(Estimate, &Stats)>,
+        after: Estimate,
+        fold: Option<&FoldReport>,
+    ) -> Estimates {
+        let before = before.map(|(mut estimate, stats)| {
+            let written = stats.movement_bytes.saturating_add(stats.copy_bytes);
+            let lowered = fold.map_or(0, |fold| fold.bytes_before);
+            estimate.add_conversions(lowered.saturating_sub(written));
+            estimate
+        });
+        let memory = outermost(target).map_or("", |level| &level.name);
+        Estimates {
+            wanted: self,
+            target: [target.name.clone(), memory.to_owned()],
+            before,
+            after,
+        }
+    }
+}
+
+/// One row of a sweep: all units this many times as fast, and the seconds before and after.
+struct Step {
+    speed: f64,
+    before: f64,
+    after: f64,
+}
+
+impl Step {
+    fn gain(&self) -> f64 {
+        gain(self.before, self.after)
+    }
+}
+
+/// Time before by time after; 1 where neither takes any.
+fn gain(before: f64, after: f64) -> f64 {
+    if before == after { 1.0 } else { before / after }
+}
+
+impl Estimates {
+    fn step(&self, before: &Estimate, speed: f64) -> Step {
+        Step {
+            speed,
+            before: before.seconds_at(speed),
+            after: self.after.seconds_at(speed),
+        }
+    }
+
+    /// From a quarter to four times the rates, memory as it is.
+    fn sweep(&self, before: &Estimate) -> Vec<Step> {
+        let speeds = (-4..=4).map(|half: i32| (f64::from(half) * 0.5).exp2());
+        speeds.map(|speed| self.step(before, speed)).collect()
+    }
+
+    /// The speeds at which the gain crosses a number, between steps.
+    fn crossings(&self, before: &Estimate, steps: &[Step], wanted: f64) -> Vec<f64> {
+        let reaches = |step: &Step| wanted <= step.gain();
+        let pairs = steps.iter().zip(steps.iter().skip(1));
+        let pairs = pairs.filter(|(a, b)| reaches(a) != reaches(b));
+        let between = |(a, b): (&Step, &Step)| {
+            let (mut low, mut high) = (a.speed, b.speed);
+            for _ in 0..40 {
+                let middle = (low * high).sqrt();
+                if reaches(&self.step(before, middle)) == reaches(a) {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            high
+        };
+        pairs.map(between).collect()
+    }
+
+    /// What `--json` prints under `estimate`.
+    pub(crate) fn json(&self) -> Json {
+        let [target, memory] = &self.target;
+        let mut root = Map::new();
+        let mut put = |name: &str, value: Json| root.insert(name.to_owned(), value);
+        put("model", json!(MODEL));
+        put("target", json!(target));
+        put("memory", json!(memory));
+        put("bytes_a_second", json!(self.after.bandwidth));
+        let cast = self.wanted.cast.map(|dtype| dtype.to_string());
+        put("cast", json!(cast));
+        put("after", object(&self.after));
+        if let Some(before) = &self.before {
+            put("before", object(before));
+            put("gain", json!(gain(before.seconds(), self.after.seconds())));
+            if let Some(wanted) = self.wanted.sweep {
+                let steps = self.sweep(before);
+                let row = |step: &Step| {
+                    json!({
+                        "speed": step.speed,
+                        "seconds_before": step.before,
+                        "seconds_after": step.after,
+                        "gain": step.gain(),
+                    })
+                };
+                let crossings = self.crossings(before, &steps, wanted);
+                let steps: Vec<Json> = steps.iter().map(row).collect();
+                let sweep = json!({ "gain": wanted, "steps": steps, "crossings": crossings });
+                put("sweep", sweep);
+            }
+        }
+        Json::Object(root)
+    }
+
+    /// As text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let [target, memory] = &self.target;
+        let _ = writeln!(text, "\nestimate by a {MODEL}");
+        let _ = write!(
+            text,
+            "target {target}, {memory} with {:.3e} bytes a second",
+            self.after.bandwidth
+        );
+        let _ = match self.wanted.cast {
+            Some(dtype) => writeln!(text, ", floats priced as {dtype}"),
+            None => writeln!(text),
+        };
+        match &self.before {
+            None => table(&mut text, "modelled", &self.after),
+            Some(before) => {
+                table(&mut text, "modelled before", before);
+                table(&mut text, "modelled after", &self.after);
+                let by = gain(before.seconds(), self.after.seconds());
+                let _ = writeln!(text, "modelled gain {by:.3}");
+                self.sweep_text(&mut text, before);
+            }
+        }
+        text
+    }
+
+    fn sweep_text(&self, text: &mut String, before: &Estimate) {
+        let Some(wanted) = self.wanted.sweep else {
+            return;
+        };
+        let steps = self.sweep(before);
+        text.push_str("all units this many times as fast, memory as it is (modelled):\n");
+        let _ = writeln!(
+            text,
+            "{:>8} {:>14} {:>14} {:>8}",
+            "speed", "before_us", "after_us", "gain"
+        );
+        for step in &steps {
+            let _ = writeln!(
+                text,
+                "{:>8.3} {:>14.3} {:>14.3} {:>8.3}",
+                step.speed,
+                step.before * 1e6,
+                step.after * 1e6,
+                step.gain()
+            );
+        }
+        let crossings = self.crossings(before, &steps, wanted);
+        for speed in &crossings {
+            let _ = writeln!(text, "the gain crosses {wanted} at speed {speed:.3}");
+        }
+        if crossings.is_empty() {
+            let side = match steps.first() {
+                Some(step) if wanted <= step.gain() => "at least",
+                _ => "below",
+            };
+            let _ = writeln!(text, "the gain is {side} {wanted} at all of them");
+        }
+    }
+}
+
+fn object(estimate: &Estimate) -> Json {
+    let item = |item: &Item| {
+        let ops: Vec<&str> = item.ops.iter().map(|name| &**name).collect();
+        json!({
+            "function": &*item.func,
+            "ops": ops,
+            "unit": item.unit,
+            "seconds": item.seconds(),
+            "limit": item.limit().name(),
+            "work": item.work,
+            "bytes": item.bytes,
+            "rated": !item.unrated,
+        })
+    };
+    let items: Vec<Json> = estimate.items.iter().map(item).collect();
+    json!({
+        "seconds": estimate.seconds(),
+        "work": estimate.work(),
+        "bytes": estimate.bytes(),
+        "unrated": estimate.unrated(),
+        "items": items,
+    })
+}
+
+/// The total and what takes longest.
+fn table(text: &mut String, title: &str, estimate: &Estimate) {
+    let _ = writeln!(
+        text,
+        "{title}: {:.3} us, work {}, {} bytes",
+        estimate.seconds() * 1e6,
+        estimate.work(),
+        estimate.bytes()
+    );
+    let unrated = estimate.unrated();
+    if 0 < unrated {
+        let _ = writeln!(
+            text,
+            "  the work of {unrated} below has no rate in the target's file and counts as no time"
+        );
+    }
+    let mut items: Vec<&Item> = estimate.items.iter().collect();
+    items.sort_by(|a, b| b.seconds().total_cmp(&a.seconds()));
+    let _ = writeln!(
+        text,
+        "{:>14} {:<8} {:>16} {:>14} {:<8} operations",
+        "us", "limit", "work", "bytes", "unit"
+    );
+    for item in items.iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "{:>14.3} {:<8} {:>16} {:>14} {:<8} {}",
+            item.seconds() * 1e6,
+            item.limit().name(),
+            item.work,
+            item.bytes,
+            item.unit.as_deref().unwrap_or("-"),
+            names(item)
+        );
+    }
+    if let Some(rest) = items.get(SHOWN..).filter(|rest| !rest.is_empty()) {
+        let seconds: f64 = rest.iter().map(|item| item.seconds()).sum();
+        let _ = writeln!(
+            text,
+            "{:>14.3} in {} more, which --json has",
+            seconds * 1e6,
+            rest.len()
+        );
+    }
+}
+
+/// The operations of an item in words.
+fn names(item: &Item) -> String {
+    if item.ops.is_empty() {
+        return "conversions that the target forces".to_owned();
+    }
+    let shown: Vec<&str> = item.ops.iter().take(SHOWN_OPS).map(|op| &**op).collect();
+    let more = item.ops.len().saturating_sub(SHOWN_OPS);
+    match more {
+        0 => shown.join(", "),
+        _ => format!("{} and {more} more", shown.join(", ")),
+    }
+}
