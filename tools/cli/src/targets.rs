@@ -100,7 +100,7 @@ fn memory(level: &MemoryLevel) -> String {
 fn rates(unit: &Unit) -> Option<String> {
     let rates = unit.rates.iter();
     let rates: Vec<String> = rates
-        .map(|(key, rate)| format!("{key} {rate:.3e}"))
+        .map(|(key, rate)| format!("{key} at {rate:.3e}"))
         .collect();
     let blocks = unit.block.map_or_else(String::new, |[m, n, k]| {
         format!(", products in blocks of {m} by {n} by {k}")

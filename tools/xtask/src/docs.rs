@@ -226,7 +226,7 @@ fn speeds(target: &Target) -> String {
         let _ = writeln!(text, "- Memory `{name}`: {bandwidth} GB a second.");
     }
     for (name, unit) in &target.units {
-        let rate = |(key, rate): (&str, f64)| format!("{key} {}", rate / 1e9);
+        let rate = |(key, rate): (&str, f64)| format!("{key} at {}", rate / 1e9);
         let rates: Vec<String> = unit.rates.iter().map(rate).collect();
         let rates = match rates.is_empty() {
             true => "no rates".to_owned(),
