@@ -26,13 +26,30 @@ summary = ''
 rates = { f32 = 1.0e9 }
 [units.silent]
 summary = ''
-[families]
-matmul = { unit = 'tensor', accept = 'any' }
-conv = { unit = 'tensor', accept = 'any' }
-elementwise = { unit = 'vector', accept = 'any' }
-softmax = { unit = 'silent', accept = 'any' }
-reduce = { unit = 'vector', accept = 'any' }
-broadcast = { unit = 'vector', accept = 'any' }
+[[rows]]
+families = ['matmul']
+unit = 'tensor'
+take = [{}]
+[[rows]]
+families = ['conv']
+unit = 'tensor'
+take = [{}]
+[[rows]]
+families = ['elementwise']
+unit = 'vector'
+take = [{}]
+[[rows]]
+families = ['softmax']
+unit = 'silent'
+take = [{}]
+[[rows]]
+families = ['reduce']
+unit = 'vector'
+take = [{}]
+[[rows]]
+families = ['broadcast']
+unit = 'vector'
+take = [{}]
 ";
 
 fn estimate_on(target: &str, body: &str, cast: Option<DType>) -> Estimate {
@@ -91,7 +108,10 @@ fn a_product_is_bound_by_the_slower_of_work_and_bytes() {
 
 #[test]
 fn work_is_rounded_up_to_blocks() {
-    let blocked = TARGET.replace("matmul = { unit = 'tensor'", "matmul = { unit = 'blocked'");
+    let blocked = TARGET.replace(
+        "['matmul']\nunit = 'tensor'",
+        "['matmul']\nunit = 'blocked'",
+    );
     let found = estimate_on(&blocked, MATMUL, None);
     assert_eq!(found.work(), 2 * 16 * 32 * 32);
     let batched = r#"%0 = "hbir.matmul"(%x, %y) : (tensor<3x10x20xf32>, tensor<3x20x30xf32>) -> tensor<3x10x30xf32>"#;
@@ -191,8 +211,8 @@ fn work_without_a_rate_is_told() {
 #[test]
 fn padding_that_a_row_wants_is_moved() {
     let target = TARGET.replace(
-        "matmul = { unit = 'tensor', accept = 'any' }",
-        "matmul = { unit = 'tensor', accept = 'last-block', block = 128 }",
+        "families = ['matmul']\nunit = 'tensor'\ntake = [{}]",
+        "families = ['matmul']\nunit = 'tensor'\ntake = [{ block = 128 }]",
     );
     let found = estimate_on(&target, MATMUL, None);
     assert_eq!(found.bytes(), (10 + 20 + 10) * 128 * 4);
@@ -211,7 +231,7 @@ fn unknown_sizes_are_those_of_the_table() {
 
 #[test]
 fn a_target_without_memory_has_no_times() {
-    let target = Target::parse("name='t'\nsummary=''\nspelling='order'\n[units]\n[families]\n");
+    let target = Target::parse("name='t'\nsummary=''\nspelling='order'\n[units]\n");
     let prices = Prices {
         target: &target.unwrap(),
         sizes: &SizeTable::default(),

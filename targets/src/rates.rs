@@ -116,9 +116,7 @@ mod tests {
     /// The target of this line about a unit.
     fn with(line: &str) -> Result<Target, crate::TargetError> {
         let head = "name='t'\nsummary=''\nspelling='order'\n";
-        Target::parse(&format!(
-            "{head}[units.x]\nsummary=''\n{line}\n[families]\n"
-        ))
+        Target::parse(&format!("{head}[units.x]\nsummary=''\n{line}\n"))
     }
 
     #[test]
@@ -158,7 +156,7 @@ mod tests {
             ("block=[8,128]", "[8,128]", "expected an array of length 3"),
         ];
         for (line, place, wanted) in cases {
-            let text = format!("{head}{line}\n[families]\n");
+            let text = format!("{head}{line}\n");
             let error = Target::parse(&text).unwrap_err();
             assert!(error.to_string().contains(wanted), "{line}: {error}");
             let span = error.span().unwrap();

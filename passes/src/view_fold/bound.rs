@@ -213,20 +213,31 @@ impl Relaxation<'_> {
         }
     }
 
-    /// Padding of a group in a candidate; of no candidate nothing is known.
-    fn padding(&self, group: Group, index: usize) -> u64 {
-        let layout = self.candidates[group].get(index);
-        layout.map_or(0, |&layout| self.layouts.padding(layout))
+    /// Padding of a group in a candidate, or at least in any other layout that these ports take.
+    fn padding(&self, group: Group, index: usize, ports: &[(Node, usize)]) -> u64 {
+        if let Some(&layout) = self.candidates[group].get(index) {
+            return self.layouts.padding(layout);
+        }
+        let least = |&(node, port): &(Node, usize)| {
+            let id = self.graph.nodes[node].signature?;
+            Some(self.signatures.least_padding(self.layouts, id, port))
+        };
+        ports.iter().filter_map(least).max().unwrap_or(0)
     }
 
     /// What the padding of a group costs at least where it is written, and where those that need no copy read it.
     fn stored_padding(&self, group: Group, state: GroupState) -> u64 {
         let data = &self.graph.groups[group];
-        let padding = self.padding(group, state.produced);
-        if padding == 0 || self.graph.is_streamed(group) {
+        if self.graph.is_streamed(group) {
             return 0;
         }
         let read = state.copies == Copies::None && 1 < data.uses.len() && data.is_read;
+        let producer = data.producer.into_iter();
+        let ports: Vec<(Node, usize)> = match read {
+            true => producer.chain(data.uses.iter().copied()).collect(),
+            false => producer.collect(),
+        };
+        let padding = self.padding(group, state.produced, &ports);
         let times = u64::from(!data.is_argument) + u64::from(read);
         padding.saturating_mul(times)
     }
@@ -251,7 +262,16 @@ impl Relaxation<'_> {
         let data = &self.graph.groups[group];
         match (there, alone) {
             (true, true) if data.is_read && !self.graph.is_streamed(group) => {
-                cost(self.padding(group, index), 0)
+                let ports: Vec<(Node, usize)> = data
+                    .producer
+                    .into_iter()
+                    .chain(data.uses.iter().copied())
+                    .collect();
+                let both = self.padding(group, index, &ports);
+                let written = self.padding(group, index, ports.get(..1).unwrap_or(&[]));
+                let again =
+                    u64::from(!data.is_argument).saturating_mul(both.saturating_sub(written));
+                cost(both.saturating_add(again), 0)
             }
             (true, _) => 0,
             (false, true) => cost(self.convert(group, state.produced, index), 0),

@@ -1,5 +1,6 @@
 //! The choice of one layout a group and one form an operation, as a problem of costs.
 
+use super::bound;
 use super::groups::{Group, Node};
 use super::maps::FastMap;
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
@@ -139,6 +140,16 @@ impl Search<'_> {
         }
     }
 
+    /// Bytes that no lowering goes below.
+    pub(crate) fn bound(&mut self) -> u64 {
+        if let Some(known) = self.bound {
+            return known;
+        }
+        let found = bound::bytes(self.graph, self.layouts, self.signatures, &self.candidates);
+        self.bound = Some(found);
+        found
+    }
+
     /// The cheapest choice, or `None` when some operation has no form at all.
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         let graph = self.graph;
@@ -153,6 +164,10 @@ impl Search<'_> {
         // Without further copies the domains are small; a choice that moves nothing needs none.
         let plain = self.choose_among(&modes, false)?;
         if movement(plain.cost) == 0 && plain.proven {
+            return Some(plain);
+        }
+        // On a machine with tiles a choice seldom costs nothing; one that no lowering goes below needs none either.
+        if self.layouts.is_tiled() && movement(plain.cost) == self.bound() {
             return Some(plain);
         }
         let shared = self.choose_among(&modes, true)?;

@@ -1,6 +1,5 @@
 //! Folds one function: candidates, choice, bound, and the program that the choice stands for.
 
-use super::bound;
 use super::choose::Choice;
 use super::conversion::Conversion;
 use super::groups::{self, Functions, Graph};
@@ -23,6 +22,7 @@ pub(crate) struct Folded {
     pub(crate) conversions: Vec<Conversion>,
     pub(crate) why: Vec<(Value, String)>,
     pub(crate) naive: Amount,
+    pub(crate) naive_padding: Amount,
     /// Whether numbers stood in for unknown sizes.
     pub(crate) stands_in: bool,
     /// No choice of layouts converts fewer bytes.
@@ -67,9 +67,9 @@ pub(crate) fn fold(
     }
     let mut search = shared.search(&graph);
     let sizes = SizeTable::new(&cx.bindings);
-    let naive = search.naive_bytes(&sizes);
+    let [naive, naive_padding] = search.naive_bytes(&sizes);
     let choice = search.choose().ok_or_else(|| no_lowering(func, cx))?;
-    let bound = bound_of(&graph, &mut search, &choice);
+    let bound = bound_of(&mut search, &choice);
     let (dropped, candidates) = (search.dropped, search.take_candidates());
     let explain = shared.explain;
     let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
@@ -101,6 +101,7 @@ pub(crate) fn fold(
         why: emitted.why,
         witness,
         naive,
+        naive_padding,
         stands_in: graph.numbers.any(),
         bound,
         proven: choice.proven,
@@ -125,12 +126,12 @@ fn no_lowering(func: &Func, cx: &PassContext) -> Box<Diagnostic> {
 }
 
 /// Bytes that no lowering goes below.
-fn bound_of(graph: &Graph, search: &mut Search<'_>, choice: &Choice) -> u64 {
+fn bound_of(search: &mut Search<'_>, choice: &Choice) -> u64 {
     let moved = movement(choice.cost);
     if moved == 0 {
         return 0;
     }
-    let found = bound::bytes(graph, search.layouts, search.signatures, &search.candidates);
+    let found = search.bound();
     debug_assert!(found <= moved, "a bound of {found} bytes above {moved}");
     found
 }

@@ -237,6 +237,25 @@ impl Layouts {
         formed.unwrap_or_else(|| self.intern(layout))
     }
 
+    /// Positions of one tile run of rows and lanes of these extents, padding included.
+    pub(crate) fn padded(&self, rank: usize, bits: u32, rows: u64, lanes: u64) -> u64 {
+        let Some(machine) = &self.machine else {
+            return rows.saturating_mul(lanes);
+        };
+        let tiles = match rank {
+            0 | 1 => machine.tiles(bits, &[lanes]),
+            _ => machine.tiles(bits, &[rows, lanes]),
+        };
+        match tiles.first().map(Vec::as_slice) {
+            Some(&[r, l]) => {
+                let rows = rows.next_multiple_of(r.max(1));
+                rows.saturating_mul(lanes.next_multiple_of(l.max(1)))
+            }
+            Some(&[l]) => rows.saturating_mul(lanes.next_multiple_of(l.max(1))),
+            _ => rows.saturating_mul(lanes),
+        }
+    }
+
     /// Rows and lanes of the tile of a layout; 1 where it has none.
     pub(crate) fn tile(&mut self, id: LayoutId) -> [u64; 2] {
         let (machine, form) = (self.machine.clone(), self.form(id));

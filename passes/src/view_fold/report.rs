@@ -32,9 +32,11 @@ impl Proof {
 /// What a run of the pass did.
 #[derive(Clone, Debug)]
 pub struct FoldReport {
-    /// Movement plus copy bytes of the program lowered naively on the target.
+    /// Movement, copy and padding bytes of the program lowered naively on the target.
     pub bytes_before: u64,
-    /// Movement plus copy bytes of the result.
+    /// How much of them is padding.
+    pub padding_before: u64,
+    /// Movement, copy and padding bytes of the result.
     pub bytes_after: u64,
     /// No choice of layouts that the target admits moves and copies fewer bytes than this, the
     /// boundaries of called functions being as they are declared.

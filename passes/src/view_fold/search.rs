@@ -49,6 +49,8 @@ pub(crate) struct Search<'a> {
     pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
     /// Candidates that the cap kept out.
     pub(crate) dropped: u64,
+    /// Bytes that no lowering goes below, once it was asked.
+    pub(crate) bound: Option<u64>,
     forms_of: FastMap<ModeKey, Rc<Forms>>,
     /// Candidates of groups, once they are all there.
     lists: FastSet<Vec<LayoutId>>,
@@ -86,6 +88,7 @@ impl<'a> Search<'a> {
             cap: cap.min(MASK_BITS),
             candidates: SideTable::new(Vec::new()),
             dropped: 0,
+            bound: None,
             forms_of: FastMap::default(),
             lists: FastSet::default(),
             modes_of: FastMap::default(),
@@ -527,11 +530,12 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What naive lowering moves: every operation in its default layouts, one conversion for each
+    /// What naive lowering moves, and what it pads: every operation in its default layouts, one conversion for each
     /// pair of a value and a layout that is read of it and that it is not in.
-    pub(crate) fn naive_bytes(&mut self, sizes: &SizeTable) -> Amount {
+    pub(crate) fn naive_bytes(&mut self, sizes: &SizeTable) -> [Amount; 2] {
         let graph = self.graph;
         let mut total = Amount::default();
+        let mut padded = Amount::default();
         for (_, data) in graph.groups.iter() {
             if data.is_known() {
                 continue;
@@ -544,7 +548,7 @@ impl<'a> Search<'a> {
                 .layouts
                 .padding(produced)
                 .saturating_mul(data.touches());
-            total.add(&Amount::from(Size::from(padding)), sizes);
+            padded.add(&Amount::from(Size::from(padding)), sizes);
             let mut seen: Vec<(Value, LayoutId)> = Vec::new();
             for &(node, port) in &data.uses {
                 let value = graph.nodes[node].ports[port].value;
@@ -556,7 +560,7 @@ impl<'a> Search<'a> {
                 seen.push((value, wanted));
                 total.add(&self.layouts.amount(produced), sizes);
                 total.add(&self.layouts.amount(wanted), sizes);
-                total.add(
+                padded.add(
                     &Amount::from(Size::from(self.layouts.padding(wanted))),
                     sizes,
                 );
@@ -583,7 +587,7 @@ impl<'a> Search<'a> {
                 total.add(&self.layouts.amount(to), sizes);
             }
         }
-        total
+        [total, padded]
     }
 
     fn row_major_of(&mut self, value: Value) -> LayoutId {

@@ -5,7 +5,9 @@ use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::transfers;
 use super::signature::{Signature, SignatureId};
+use super::tiled;
 use optc_ir::entity::EntityId;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Interned signatures and their answered questions.
@@ -15,6 +17,7 @@ pub(crate) struct Signatures {
     defaults: Vec<Vec<Option<LayoutId>>>,
     transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
     accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
+    least: RefCell<FastMap<(SignatureId, usize), u64>>,
 }
 
 impl Signatures {
@@ -22,6 +25,7 @@ impl Signatures {
     pub(crate) fn forget(&mut self) {
         self.transfers.clear();
         self.accepts.clear();
+        self.least.borrow_mut().clear();
     }
 
     pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
@@ -35,6 +39,16 @@ impl Signatures {
     /// A signature, to keep without a copy of what it has of each port.
     pub(crate) fn shared(&self, id: SignatureId) -> Arc<Signature> {
         self.known[id.index()].clone()
+    }
+
+    /// [`tiled::least_padding`], asked once a signature and port.
+    pub(crate) fn least_padding(&self, layouts: &Layouts, id: SignatureId, port: usize) -> u64 {
+        if let Some(&known) = self.least.borrow().get(&(id, port)) {
+            return known;
+        }
+        let least = tiled::least_padding(self.get(id), layouts, port);
+        self.least.borrow_mut().insert((id, port), least);
+        least
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -117,7 +117,101 @@ fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) ->
             seen.push(kind);
         }
     }
-    true
+    !is_underfilled(sig, rule, port, &seen)
+}
+
+/// Whether a place of the tile is left empty though the port has a dimension for it.
+fn is_underfilled(sig: &Signature, rule: &TileRule, port: usize, seen: &[PortRole]) -> bool {
+    let mut open: Vec<PortRole> = Vec::new();
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    for label in dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l) {
+        let role = sig.port_role(label);
+        let listed = rule.ports[port].iter().any(|roles| {
+            let roles = roles.as_ref();
+            roles.is_none_or(|all| all.iter().any(|r| r.covers(role)))
+        });
+        if listed && !open.contains(&role.kind()) {
+            open.push(role.kind());
+        }
+    }
+    rule.distinct && seen.len() < open.len().min(2)
+}
+
+/// What every layout that the row takes at a port pads at least, in bytes.
+pub(crate) fn least_padding(sig: &Signature, layouts: &Layouts, port: usize) -> u64 {
+    let shape = &sig.shapes[port];
+    let product = |n: u64, &size: &u64| n.saturating_mul(size);
+    let elements = shape.iter().fold(1, product);
+    let bits = sig.bits[port];
+    if !sig.takes_roles() || elements == 0 {
+        return 0;
+    }
+    let mut least = u64::MAX;
+    for rule in &sig.tiles {
+        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct {
+            return 0;
+        }
+        // Of each kind, how many elements there are along it.
+        let mut kinds: Vec<(PortRole, u64)> = Vec::new();
+        let dims = sig.labels(port).iter().zip(shape);
+        for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+            let Some(label) = *label else { return 0 };
+            let role = sig.port_role(label).kind();
+            match kinds.iter_mut().find(|(known, _)| *known == role) {
+                Some((_, n)) => *n = n.saturating_mul(size),
+                None => kinds.push((role, size)),
+            }
+        }
+        let may = |roles: &Option<Vec<PortRole>>, kind: PortRole| {
+            let of = |r: &PortRole| r.kind() == kind || r.covers(kind);
+            roles.as_ref().is_none_or(|all| all.iter().any(of))
+        };
+        let [lanes, rows] = &rule.ports[port];
+        for &(lane, along) in kinds.iter().filter(|(kind, _)| may(lanes, *kind)) {
+            let others = kinds
+                .iter()
+                .filter(|(kind, _)| *kind != lane && may(rows, *kind));
+            let mut runs: Vec<u64> = others.map(|&(_, n)| n).collect();
+            if runs.is_empty() {
+                runs.push(1);
+            }
+            for beside in runs {
+                for l in divisors(along) {
+                    for r in divisors(beside) {
+                        let padded = layouts.padded(shape.len(), bits, r, l);
+                        let rest = elements / (r * l).max(1);
+                        least = least.min(padded.saturating_mul(rest));
+                    }
+                }
+            }
+        }
+    }
+    if least == u64::MAX {
+        return 0;
+    }
+    let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
+    all(least).saturating_sub(all(elements))
+}
+
+/// The divisors of a number, 1 left out unless there is no other; of one with very many elements 1 alone, which pads
+/// nothing.
+fn divisors(n: u64) -> Vec<u64> {
+    const MOST: u64 = 1 << 24;
+    if n <= 1 || MOST < n {
+        return vec![1];
+    }
+    let small: Vec<u64> = (1..)
+        .take_while(|d| d * d <= n)
+        .filter(|d| n.is_multiple_of(*d))
+        .collect();
+    let mut all: Vec<u64> = small
+        .iter()
+        .flat_map(|&d| [d, n / d])
+        .filter(|&d| 1 < d)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Whether the operation works along a digit as well as along its whole label: no window slides over it, and the

@@ -17,6 +17,8 @@ use optc_ir::{Diagnostic, Module, Value};
 pub(crate) struct Totals {
     /// What naive lowering moves.
     pub(crate) naive: Amount,
+    /// What it pads, which is part of that.
+    naive_padding: Amount,
     stands_in: bool,
     bound: u64,
     unproven: bool,
@@ -49,6 +51,8 @@ impl Totals {
 
     pub(crate) fn add(&mut self, index: usize, folded: &Folded, sizes: &SizeTable) {
         self.naive.add(&folded.naive, sizes);
+        self.naive.add(&folded.naive_padding, sizes);
+        self.naive_padding.add(&folded.naive_padding, sizes);
         self.stands_in |= folded.stands_in;
         self.bound = self.bound.saturating_add(folded.bound);
         self.unproven |= !folded.proven;
@@ -151,6 +155,7 @@ impl Totals {
         };
         FoldReport {
             bytes_before: self.naive.at(&sizes),
+            padding_before: self.naive_padding.at(&sizes),
             bytes_after,
             lower_bound_bytes: bound.saturating_add(after.copy_bytes),
             polynomials: [

@@ -119,7 +119,9 @@ impl Wanted {
     ) -> Estimates {
         let before = before.map(|(mut estimate, stats)| {
             let written = stats.movement_bytes.saturating_add(stats.copy_bytes);
-            let lowered = fold.map_or(0, |fold| fold.bytes_before);
+            let lowered = fold.map_or(0, |fold| {
+                fold.bytes_before.saturating_sub(fold.padding_before)
+            });
             estimate.add_conversions(lowered.saturating_sub(written));
             estimate
         });

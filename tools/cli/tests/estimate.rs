@@ -142,7 +142,7 @@ fn wrong_words_are_refused() {
     let folder = Folder::new("estimate");
     let file = folder.write("a.ir", CANCEL);
     optc(&["stats", "--estimate", "--compare", &file, &file]).fails(2, "cannot be used with");
-    let target = "name='t'\nsummary=''\nspelling='order'\n[units]\n[families]\n";
+    let target = "name='t'\nsummary=''\nspelling='order'\n[units]\n";
     let target = format!("--target={}", folder.write("t.toml", target));
     run(&["--estimate", &target], CANCEL).fails(2, "target `t` states no [[memory]]");
 }
