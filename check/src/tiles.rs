@@ -111,7 +111,15 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     if first.len() < 2 {
         lane_elements.sort();
     }
-    let row_elements = along((0..rows).map(in_row).collect());
+    let mut rows = rows;
+    let mut row_elements = along((0..rows).map(in_row).collect());
+    // Of a tile that no text says the rows end where a dimension of the lanes goes on.
+    let in_lanes = changing(&lane_elements);
+    let mixed = |rows: &[Vec<u64>]| changing(rows).iter().any(|d| in_lanes.contains(d));
+    while !certain && pack < rows && mixed(&row_elements) {
+        rows /= 2;
+        row_elements = along((0..rows).map(in_row).collect());
+    }
     let tile = rows.saturating_mul(lanes).max(1);
     let corners = (0..CORNERS.min(layout.positions() / tile)).map(|k| layout.element_at(k * tile));
     Some(Port {
@@ -274,8 +282,11 @@ fn common(
             continue;
         };
         for (place, name) in [(0, "lanes"), (1, "rows")] {
-            let here = labelled(freedom, i, &port.places[place]);
-            let there = labelled(freedom, *known, &other.places[place]);
+            // Tiles of other element widths have other numbers of rows.
+            let n = port.elements[place].len().min(other.elements[place].len());
+            let first = |port: &Port| changing(&port.elements[place][..n]);
+            let here = labelled(freedom, i, &first(port));
+            let there = labelled(freedom, *known, &first(other));
             if here != there {
                 return Err(format!(
                     "ports {known} and {i} have other dimensions in the {name}"
@@ -420,6 +431,16 @@ fn agree(
         };
         let mut all = labels.clone();
         all.extend(places[q].iter().filter(|l| !labels.contains(l)));
+        // Of a window the extents differ: there the dimensions are compared alone.
+        let same = |l: &usize| {
+            extent(func, values, freedom, i, *l) == extent(func, values, freedom, j, *l)
+        };
+        if !all.iter().all(same) {
+            if labels != places[q] {
+                return false;
+            }
+            continue;
+        }
         all.sort_unstable();
         let (x, y) = (
             sequence(i, &a.elements[p], &all),

@@ -208,6 +208,8 @@ impl Layouts {
             Notation::Xla(xla) => Physical::of_text(xla, shape),
             _ => None,
         };
+        // A notation may be how the algebra writes a function: such tiles are none of the machine.
+        let read = read.filter(|form| form.is_of(bits, &machine));
         let same = |form: &Physical| {
             let built = form.layout(shape, bits, &machine);
             built.is_some_and(|built| built.same_function(&layout))

@@ -126,6 +126,28 @@ impl Physical {
         })
     }
 
+    /// Whether stated tiles are some that the machine has for elements of this width: its own, of fewer rows or
+    /// shorter.
+    pub(crate) fn is_of(&self, bits: u32, target: &Target) -> bool {
+        let Some(stated) = &self.stated else {
+            return true;
+        };
+        let long = 1 << 20;
+        let own = match stated.first().map(Vec::len) {
+            Some(1) => target.tiles(bits, &[long]),
+            _ => target.tiles(bits, &[long, long]),
+        };
+        match (stated.split_first(), own.split_first()) {
+            (Some((tile, inside)), Some((whole, then))) => {
+                let lanes = tile.len() < 2 || tile.last() == whole.last();
+                let fits = tile.iter().zip(whole).all(|(n, most)| n <= most);
+                lanes && fits && tile.len() == whole.len() && inside == then
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// Its tiles: the stated ones, else those of the target's format.
     pub(crate) fn tiles_of(&self, rank: usize, bits: u32, target: &Target) -> Option<Tiles> {
         if let Some(stated) = &self.stated {

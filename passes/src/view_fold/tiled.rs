@@ -95,6 +95,12 @@ fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) ->
     let mut seen: Vec<PortRole> = Vec::new();
     for (place, roles) in [Place::Lane, Place::Row].into_iter().zip(&rule.ports[port]) {
         let mut own: Option<PortRole> = None;
+        let slides = |d: &LabelDigit| sig.freedom.labels[d.label].granule == 1;
+        let in_place = || order.iter().filter(|d| d.place == place);
+        // Dimensions along which a window slides are no one run.
+        if 1 < in_place().count() && in_place().any(slides) {
+            return false;
+        }
         for digit in order.iter().filter(|d| d.place == place) {
             let role = sig.port_role(digit.label);
             // A run is of one role.

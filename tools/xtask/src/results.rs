@@ -25,6 +25,8 @@ struct Row {
     remarks: Vec<String>,
     /// What the groups of `tile-propagate` move, a report a target of [`TILED`].
     tiles: Vec<TileReport>,
+    /// A fold for each target of [`LAID`].
+    laid: Vec<Laid>,
 }
 
 /// The targets whose plans of tiles are compared.
@@ -80,6 +82,71 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
             println!("{text}");
             Ok(())
         }
+    }
+}
+
+/// The targets whose layouts the page tells of besides the main one.
+const LAID: [&str; 2] = ["tpu", "journey6"];
+
+/// What a fold for another target leaves.
+struct Laid {
+    naive: u64,
+    after: Stats,
+    bound: u64,
+    proof: &'static str,
+}
+
+/// The folds of a program for the targets of [`LAID`].
+fn laid_of(module: &Module, registry: &Arc<Registry>) -> Result<Vec<Laid>, String> {
+    let fold_for = |target: &&str| {
+        let (after, cx) = fold(module.clone(), registry, "canonicalize,view-fold", target)?;
+        let report = cx.reports.get::<FoldReport>();
+        Ok(Laid {
+            naive: report.map_or(0, |f| f.bytes_before),
+            bound: report.map_or(0, |f| f.lower_bound_bytes),
+            proof: report.map_or("", |f| f.proof.name()),
+            after,
+        })
+    };
+    LAID.iter().map(fold_for).collect()
+}
+
+/// A table a target of [`LAID`].
+fn laid_tables(text: &mut String, rows: &[Row]) {
+    for (i, target) in LAID.into_iter().enumerate() {
+        let _ = write!(
+            text,
+            "\n## Layouts on `{target}`\n\n\
+             The same for `--target={target}`: what is moved, copied and padded, in MB. `naive lowering`, `in all` and `bound` are sums of the \
+             three; the padding of a value counts where it is stored, once written and once read.\n\n\
+             | model | naive lowering | movement | copies | padding | in all | bound | proof |\n|---|---|---|---|---|---|---|---|\n"
+        );
+        for row in rows {
+            let Laid {
+                naive,
+                after,
+                bound,
+                proof,
+            } = &row.laid[i];
+            let all = [after.movement_bytes, after.copy_bytes, after.padding_bytes];
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {proof} |",
+                row.name,
+                mb(*naive),
+                mb(after.movement_bytes),
+                mb(after.copy_bytes),
+                mb(after.padding_bytes),
+                mb(all.into_iter().fold(0, u64::saturating_add)),
+                mb(*bound),
+            );
+        }
+        let proved = rows.iter().filter(|r| r.laid[i].proof == "optimal").count();
+        let _ = writeln!(
+            text,
+            "\nOf {} models {proved} are proved `optimal`.",
+            rows.len()
+        );
     }
 }
 
@@ -169,6 +236,7 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
         rules.push((name, fired, lost));
     }
     let tiles = tiles_of(&module, &registry).map_err(|e| format!("{path}: {e}"))?;
+    let laid = laid_of(&module, &registry).map_err(|e| format!("{path}: {e}"))?;
     let is_stay = |d: &&optc_ir::Diagnostic| d.code == "conversion-stays";
     let text = |d: &optc_ir::Diagnostic| format!("{} ({})", d.message, d.notes.join("; "));
     let remarks = cx.remarks.iter().filter(is_stay).map(text).collect();
@@ -183,6 +251,7 @@ fn row(path: &str, target: &str) -> Result<Row, String> {
         rules,
         remarks,
         tiles,
+        laid,
     })
 }
 
@@ -259,6 +328,7 @@ fn page(rows: &[Row], target: &str) -> String {
         mb(total(&|r| r.no_rules)),
     );
     rule_table(&mut text, rows);
+    laid_tables(&mut text, rows);
     let tiles: Vec<(&str, &[TileReport])> = rows
         .iter()
         .map(|r| (r.name.as_str(), r.tiles.as_slice()))
