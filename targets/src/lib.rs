@@ -385,7 +385,7 @@ impl Target {
 
     fn read(text: &str, known: Option<&[&str]>) -> Result<Target, TargetError> {
         let file: File = toml::from_str(text)?;
-        let families = rows_of(file.rows, &file.units, known)?;
+        let families = rows_of(file.rows, &file.units, known, !file.formats.is_empty())?;
         let memory: Result<_, _> = file.memory.into_iter().map(memory_level).collect();
         let mut formats = Vec::with_capacity(file.formats.len());
         for (i, format) in file.formats.into_iter().enumerate() {
@@ -448,6 +448,7 @@ fn rows_of(
     rows: Vec<Spanned<RowFile>>,
     units: &BTreeMap<String, Unit>,
     known: Option<&[&str]>,
+    tiled: bool,
 ) -> Result<BTreeMap<String, Row>, TargetError> {
     let mut families = BTreeMap::new();
     for row in rows {
@@ -459,7 +460,7 @@ fn rows_of(
             evidence: file.evidence,
             kernel: file.kernel,
         };
-        if let Some(fault) = row.fault() {
+        if let Some(fault) = row.fault(tiled) {
             let names = file.families.iter().map(|f| format!("`{}`", f.get_ref()));
             let families = names.collect::<Vec<_>>().join(", ");
             return Err(TargetError::Row { families, fault }.at(place));
@@ -666,21 +667,41 @@ mod tests {
                 "alternative 1: has `block` with `run` or `sequence`, which it leaves no room for",
             ),
             (
-                "{left={price=-1.0}}",
-                "alternative 1: has a `price` that is no number of at least 0",
+                "{lanes=['k']}",
+                "alternative 1: speaks of lanes and rows where nothing lies in tiles",
+            ),
+            (
+                "{when='untiled'}",
+                "alternative 1: is for `untiled`, and the target has no formats",
+            ),
+        ];
+        for (take, wanted) in contradictions {
+            let wanted = format!("the row of `conv` {wanted}");
+            assert_eq!(refused(&row("'conv'", "x", take)), wanted);
+        }
+        let format = "[[formats]]\nbits=[32]\nrows=[8,8]\nlanes=128\n";
+        let of_tiles = [
+            (
+                "{one_run=['k']}",
+                "alternative 1: speaks of orders, which are read where there are no tiles: say `when = \"untiled\"`",
             ),
             (
                 "{lanes=[]}",
                 "alternative 1: lists no role for lanes or rows, which then nothing fills",
             ),
             (
-                "{share='all',independent=true}",
-                "alternative 1: has `share = \"all\"` and `independent`",
+                "{share='all',distinct=true}",
+                "alternative 1: says the order at all ports, and lanes and rows too",
+            ),
+            (
+                "{when='untiled',rows=['m']}",
+                "alternative 1: speaks of lanes and rows where nothing lies in tiles",
             ),
         ];
-        for (take, wanted) in contradictions {
+        for (take, wanted) in of_tiles {
             let wanted = format!("the row of `conv` {wanted}");
-            assert_eq!(refused(&row("'conv'", "x", take)), wanted);
+            let text = format!("{format}{}", row("'conv'", "x", take));
+            assert_eq!(refused(&text), wanted);
         }
         assert!(refused(&row("'conv'", "x", "{lane=['k']}")).contains("unknown field `lane`"));
         assert!(refused(&row("'conv'", "x", "{lanes=['q']}")).contains("unknown variant `q`"));

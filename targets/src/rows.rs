@@ -107,7 +107,7 @@ pub enum When {
 }
 
 /// What one port takes, where that differs from the rest of its alternative.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct PortRule {
     /// Roles that may fill the lanes of a tile; any where left out.
@@ -116,9 +116,6 @@ pub struct PortRule {
     /// Roles that may fill the rows of a tile; any where left out.
     #[serde(default)]
     pub rows: Option<Vec<PortRole>>,
-    /// Bytes that a port in this alternative costs for each byte of it, besides what it stores.
-    #[serde(default)]
-    pub price: f64,
 }
 
 impl PortRule {
@@ -136,15 +133,12 @@ impl PortRule {
         if let Some(rows) = &self.rows {
             said.push(format!("{} in the rows", either(rows)));
         }
-        if self.price != 0.0 {
-            said.push(format!("at {} bytes for each of its bytes", self.price));
-        }
         said
     }
 }
 
 /// One way in which an operation takes all of its ports at once.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Alternative {
     /// Its name, for explanations.
@@ -213,7 +207,6 @@ impl Alternative {
         PortRule {
             lanes: own.lanes.clone().or_else(|| self.lanes.clone()),
             rows: own.rows.clone().or_else(|| self.rows.clone()),
-            price: own.price,
         }
     }
 
@@ -278,7 +271,6 @@ impl Alternative {
         let whole = PortRule {
             lanes: self.lanes.clone(),
             rows: self.rows.clone(),
-            price: 0.0,
         };
         said.extend(whole.describe());
         let ports = [
@@ -317,7 +309,35 @@ impl Alternative {
     }
 
     /// What contradicts itself in it, in words.
-    fn fault(&self) -> Option<String> {
+    fn fault(&self, tiled: bool) -> Option<String> {
+        let ports = [&self.left, &self.right, &self.result];
+        let of_tiles = self.lanes.is_some()
+            || self.rows.is_some()
+            || self.distinct
+            || self.independent
+            || ports.iter().any(|rule| !rule.is_empty());
+        let of_orders = !self.sequence.is_empty()
+            || matches!(self.share, Some(Share::Roles(_)))
+            || !self.one_run.is_empty()
+            || !self.not_innermost.is_empty()
+            || self.block.is_some()
+            || self.run.is_some();
+        let untiled = self.when == Some(When::Untiled);
+        if of_tiles && (!tiled || untiled) {
+            return Some("speaks of lanes and rows where nothing lies in tiles".to_owned());
+        }
+        if tiled && of_orders && !untiled {
+            return Some(
+                "speaks of orders, which are read where there are no tiles: say `when = \"untiled\"`"
+                    .to_owned(),
+            );
+        }
+        if untiled && !tiled {
+            return Some("is for `untiled`, and the target has no formats".to_owned());
+        }
+        if of_tiles && (self.shares_all() || self.order.is_some()) {
+            return Some("says the order at all ports, and lanes and rows too".to_owned());
+        }
         let says_more = !self.sequence.is_empty()
             || self.share.is_some()
             || !self.one_run.is_empty()
@@ -351,14 +371,6 @@ impl Alternative {
                 last.name()
             ));
         }
-        if self.independent && self.shares_all() {
-            return Some("has `share = \"all\"` and `independent`".to_owned());
-        }
-        let ports = [&self.left, &self.right, &self.result];
-        let bad = |price: f64| !price.is_finite() || price < 0.0;
-        if ports.iter().any(|rule| bad(rule.price)) {
-            return Some("has a `price` that is no number of at least 0".to_owned());
-        }
         let empty = |roles: &Option<Vec<PortRole>>| roles.as_ref().is_some_and(Vec::is_empty);
         let lists = ports.iter().flat_map(|rule| [&rule.lanes, &rule.rows]);
         if lists.chain([&self.lanes, &self.rows]).any(empty) {
@@ -379,7 +391,7 @@ fn either(roles: &[PortRole]) -> String {
 }
 
 /// The row of a family: the unit that runs it, and the alternatives that it takes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The unit that runs it.
     pub unit: String,
@@ -452,13 +464,13 @@ impl Row {
     }
 
     /// What contradicts itself in it, in words.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self, tiled: bool) -> Option<String> {
         if self.take.iter().all(|a| a.refused.is_some()) {
             return Some("takes nothing: `take` lists no alternative".to_owned());
         }
         let mut faults = self.take.iter().enumerate();
         faults.find_map(|(i, a)| {
-            let fault = a.fault()?;
+            let fault = a.fault(tiled)?;
             Some(format!("alternative {}: {fault}", i + 1))
         })
     }

@@ -334,20 +334,34 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
     };
     dims.sort_by_key(|d| (rank(d), std::cmp::Reverse(*d)));
     let kind = |d: usize| labels[d].map(|l| sig.port_role(l).kind());
+    let mut pairs: Vec<(Option<usize>, Option<usize>)> = Vec::new();
     if let Some(&first) = dims.first() {
         let other = |d: &usize| *d != first && (!rule.distinct || kind(*d) != kind(first));
         let second = dims.iter().copied().find(other);
-        dims = [first].into_iter().chain(second).collect();
+        let later = second.map_or(first, |second| second.max(first));
+        let earlier = second.map(|second| second.min(first));
+        pairs.push((Some(later), earlier));
     }
-    dims.sort_unstable();
-    let (lane, row) = (dims.pop(), dims.pop());
+    // Where the row does not take these two so, the first two that it takes.
+    let all = (0..labels.len()).filter(|&d| labels[d].is_some() && 1 < sig.shapes[port][d]);
+    let others: Vec<usize> = all.filter(|d| !dims.contains(d)).collect();
+    dims.extend(others);
+    for &lane in &dims {
+        let rows = dims.iter().filter(|&&d| d != lane).map(|&d| Some(d));
+        pairs.extend(rows.chain([None]).map(|row| (Some(lane), row)));
+    }
+    // What has a single element along all roles of a place leaves it empty.
+    pairs.extend(dims.iter().map(|&row| (None, Some(row))));
+    pairs.push((None, None));
     let whole = |dim: usize| Run {
         digits: vec![(dim, 1, sig.shapes[port][dim])],
     };
-    let form = build(sig, port, lane.map(whole), row.map(whole), &[])?;
-    let id = layouts.formed(&sig.shapes[port], sig.bits[port], &form)?;
-    let order = label_order(sig, layouts, port, id)?;
-    takes(sig, rule, port, &order).then_some(id)
+    pairs.into_iter().find_map(|(lane, row)| {
+        let form = build(sig, port, lane.map(whole), row.map(whole), &[])?;
+        let id = layouts.formed(&sig.shapes[port], sig.bits[port], &form)?;
+        let order = label_order(sig, layouts, port, id)?;
+        takes(sig, rule, port, &order).then_some(id)
+    })
 }
 
 /// Of each role one label, which fills a place of the tile at every port that has it.
@@ -695,13 +709,14 @@ fn made(
     let empty = || (by_role.len() < 2).then_some(None);
     let runs: Vec<Run> = by_role.iter().map(|(_, run)| run.clone()).collect();
     let options: Vec<Option<Run>> = runs.iter().cloned().map(Some).chain(empty()).collect();
-    for lanes in options.iter().flatten() {
+    for lanes in &options {
         for rows in &options {
-            let same = rows.as_ref().is_some_and(|r| r.digits == lanes.digits);
-            if same || (rows.is_none() && 1 < runs.len()) {
+            let same = lanes.as_ref().map(|l| &l.digits) == rows.as_ref().map(|r| &r.digits);
+            let empty = lanes.is_none() || rows.is_none();
+            if (same && lanes.is_some()) || (empty && 1 < runs.len()) {
                 continue;
             }
-            let Some(form) = build(sig, port, Some(lanes.clone()), rows.clone(), &[]) else {
+            let Some(form) = build(sig, port, lanes.clone(), rows.clone(), &[]) else {
                 continue;
             };
             let Some(id) = layouts.formed(shape, sig.bits[port], &form) else {
