@@ -11,11 +11,14 @@ use optc_target::{Alternative, PortRole, Row, Target, When};
 const CORNERS: u64 = 256;
 
 /// What one port has in its tile.
+#[derive(Clone)]
 struct Port {
     /// Dimensions that fill the lanes, and the rows, in the order in which they change.
     places: [Vec<usize>; 2],
     /// The elements of the lanes, and of the rows, of the first tile.
     elements: [Vec<Vec<u64>>; 2],
+    /// Its rows if these are fewer, where no text says how many there are.
+    fewer: Vec<Vec<Vec<u64>>>,
     /// The elements at the corners of the first tiles.
     corners: Vec<Option<Vec<u64>>>,
     /// Whether its rows number tiles as well: one tile is as wide as the value, and nothing is packed.
@@ -83,6 +86,7 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
         return Some(Port {
             places: [Vec::new(), Vec::new()],
             elements: [Vec::new(), Vec::new()],
+            fewer: Vec::new(),
             corners: Vec::new(),
             loose: false,
             tiled: false,
@@ -111,14 +115,13 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     if first.len() < 2 {
         lane_elements.sort();
     }
-    let mut rows = rows;
-    let mut row_elements = along((0..rows).map(in_row).collect());
-    // Of a tile that no text says the rows end where a dimension of the lanes goes on.
-    let in_lanes = changing(&lane_elements);
-    let mixed = |rows: &[Vec<u64>]| changing(rows).iter().any(|d| in_lanes.contains(d));
-    while !certain && pack < rows && mixed(&row_elements) {
-        rows /= 2;
-        row_elements = along((0..rows).map(in_row).collect());
+    let row_elements = along((0..rows).map(in_row).collect());
+    // Of a tile that no text says the rows may end after fewer of them.
+    let mut fewer = Vec::new();
+    let mut n = rows;
+    while !certain && pack < n {
+        n /= 2;
+        fewer.push(along((0..n).map(in_row).collect()));
     }
     let tile = rows.saturating_mul(lanes).max(1);
     let corners = (0..CORNERS.min(layout.positions() / tile)).map(|k| layout.element_at(k * tile));
@@ -128,6 +131,7 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
         loose: !certain || is_loose(&layout, &tiles),
         tiled: !first.is_empty(),
         elements: [lane_elements, row_elements],
+        fewer,
     })
 }
 
@@ -323,6 +327,70 @@ fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>
         .collect()
 }
 
+/// Whether lanes and rows of a port are of the roles that the alternative lists.
+fn fits_roles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    let rule = alternative.port(i, n_operands);
+    let mut seen: Vec<PortRole> = Vec::new();
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
+        let roles = labelled(freedom, i, dims);
+        let roles: Option<Vec<PortRole>> = roles
+            .into_iter()
+            .map(|l| Some(role(freedom, l?, n_operands)))
+            .collect();
+        let Some(roles) = roles else {
+            return Err(format!(
+                "port {i} has a dimension without a role in the {name}"
+            ));
+        };
+        let Some(&one) = roles.first() else { continue };
+        let again = alternative.distinct && seen.contains(&one.kind());
+        let listed = listed.as_ref();
+        let unlisted = listed.is_some_and(|all| !all.iter().any(|r| r.covers(one)));
+        if place == 1 && port.loose && (again || unlisted) {
+            continue;
+        }
+        if roles.iter().any(|r| *r != one) {
+            return Err(format!(
+                "port {i} has dimensions of two roles in the {name}"
+            ));
+        }
+        if unlisted {
+            return Err(format!("port {i} has `{}` in the {name}", one.name()));
+        }
+        if again {
+            return Err(format!("port {i} has `{}` in lanes and rows", one.name()));
+        }
+        seen.push(one.kind());
+    }
+    // With `distinct` a port of two roles has both of them in its tile.
+    let dims = labels_of(freedom, i).iter().flatten();
+    let mut open: Vec<PortRole> = Vec::new();
+    for &label in dims.filter(|&&l| 1 < extent(func, values, freedom, i, l)) {
+        let one = role(freedom, label, n_operands);
+        let of = |roles: &Option<Vec<PortRole>>| {
+            let all = roles.as_ref();
+            all.is_none_or(|all| all.iter().any(|r| r.covers(one)))
+        };
+        if (of(&rule.lanes) || of(&rule.rows)) && !open.contains(&one.kind()) {
+            open.push(one.kind());
+        }
+    }
+    if port.tiled && alternative.distinct && seen.len() < open.len().min(2) {
+        return Err(format!(
+            "port {i} has one role in its tile and could have two"
+        ));
+    }
+    Ok(())
+}
+
 /// Lanes and rows of each port are of the roles that the alternative lists, and ports agree on the labels that both
 /// have.
 fn by_roles(
@@ -333,43 +401,28 @@ fn by_roles(
     alternative: &Alternative,
     n_operands: usize,
 ) -> Result<(), String> {
+    let mut read: Vec<Option<Port>> = Vec::with_capacity(ports.len());
     for (i, port) in ports.iter().enumerate() {
-        let Some(port) = port else { continue };
-        let rule = alternative.port(i, n_operands);
-        let mut seen: Vec<PortRole> = Vec::new();
-        let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
-        for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
-            let roles = labelled(freedom, i, dims);
-            let roles: Option<Vec<PortRole>> = roles
-                .into_iter()
-                .map(|l| Some(role(freedom, l?, n_operands)))
-                .collect();
-            let Some(roles) = roles else {
-                return Err(format!(
-                    "port {i} has a dimension without a role in the {name}"
-                ));
-            };
-            let Some(&one) = roles.first() else { continue };
-            let again = alternative.distinct && seen.contains(&one.kind());
-            let listed = listed.as_ref();
-            let unlisted = listed.is_some_and(|all| !all.iter().any(|r| r.covers(one)));
-            if place == 1 && port.loose && (again || unlisted) {
-                continue;
-            }
-            if roles.iter().any(|r| *r != one) {
-                return Err(format!(
-                    "port {i} has dimensions of two roles in the {name}"
-                ));
-            }
-            if unlisted {
-                return Err(format!("port {i} has `{}` in the {name}", one.name()));
-            }
-            if again {
-                return Err(format!("port {i} has `{}` in lanes and rows", one.name()));
-            }
-            seen.push(one.kind());
+        let Some(port) = port else {
+            read.push(None);
+            continue;
+        };
+        let fits =
+            |port: &Port| fits_roles(func, values, freedom, (i, port), alternative, n_operands);
+        let with_rows = |rows: &Vec<Vec<u64>>| Port {
+            places: [port.places[0].clone(), changing(rows)],
+            elements: [port.elements[0].clone(), rows.clone()],
+            ..port.clone()
+        };
+        let found = fits(port);
+        let fewer = port.fewer.iter().map(with_rows);
+        let mut readings = [port.clone()].into_iter().chain(fewer);
+        match readings.find(|port| fits(port).is_ok()) {
+            Some(port) => read.push(Some(port)),
+            None => return found,
         }
     }
+    let ports = &read;
     if alternative.independent || (alternative.lanes.is_none() && alternative.rows.is_none()) {
         return Ok(());
     }

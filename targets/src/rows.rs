@@ -183,7 +183,8 @@ pub struct Alternative {
     /// The results.
     #[serde(default)]
     pub result: PortRule,
-    /// Whether rows and lanes are of different roles, batch and spatial dimensions being one.
+    /// Whether rows and lanes are of different roles, batch and spatial dimensions being one; a port that has two
+    /// of the roles has both in its tile.
     #[serde(default)]
     pub distinct: bool,
     /// Whether digits in the tile may differ from port to port.

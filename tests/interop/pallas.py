@@ -213,7 +213,7 @@ def check(optc, text, tpu, folder):
     rng = np.random.default_rng(11)
     inputs = {}
     signature = re.search(r"@main\((.*?)\) ->", text, re.S).group(1)
-    for name, dims in re.findall(r"%(\w+): tensor<([^>]*)>", signature):
+    for name, dims in re.findall(r"%(\w+): tensor<([^>,]*)[^>]*>", signature):
         *shape, dtype = dims.split("x")
         shape, dtype = [int(n) for n in shape], DTYPES[dtype]
         if np.issubdtype(dtype, np.floating):

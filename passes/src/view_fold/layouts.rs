@@ -258,6 +258,16 @@ impl Layouts {
         }
     }
 
+    /// The rows of the machine's largest tile for elements of this width.
+    pub(crate) fn most_rows(&self, bits: u32) -> u64 {
+        let machine = self.machine.as_ref();
+        let tiles = machine.map(|m| m.tiles(bits, &[1 << 20, 1 << 20]));
+        match tiles.as_deref().and_then(|t| t.first()).map(Vec::as_slice) {
+            Some(&[rows, _]) => rows,
+            _ => 1,
+        }
+    }
+
     /// Rows and lanes of the tile of a layout; 1 where it has none.
     pub(crate) fn tile(&mut self, id: LayoutId) -> [u64; 2] {
         let (machine, form) = (self.machine.clone(), self.form(id));

@@ -200,7 +200,7 @@ impl Physical {
     /// The one spelling of the form in tiles of this many rows and lanes. What stands before digits that fill whole
     /// tiles only numbers these, so it belongs to the grid; and what continues such digits from the end of the grid
     /// belongs to them.
-    pub(crate) fn canonical(mut self, rank: usize, bits: u32, target: &Target) -> Physical {
+    pub(crate) fn canonical(self, rank: usize, bits: u32, target: &Target) -> Physical {
         let Some(tiles) = self.tiles_of(rank, bits, target) else {
             return self;
         };
@@ -252,8 +252,16 @@ impl Physical {
             of_rows.splice(0..0, outer);
             of_rows = joined(of_rows);
         }
-        self.digits = joined([grid, of_rows, of_lanes].concat());
-        self
+        let canonical = Physical {
+            digits: joined([grid, of_rows, of_lanes].concat()),
+            stated: self.stated.clone(),
+        };
+        // Other extents of the runs may have other tiles: then it is another layout.
+        if canonical.tiles_of(rank, bits, target).as_ref() == Some(&tiles) {
+            canonical
+        } else {
+            self
+        }
     }
 
     /// The form of the result for which a map is a view; nothing where digits are cut across.

@@ -144,6 +144,9 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        if self.layouts.is_tiled() {
+            self.seed_common();
+        }
         for (_, node) in graph.nodes.iter() {
             let Some(id) = node.signature else { continue };
             let sig = self.signatures.get(id);
@@ -160,6 +163,36 @@ impl<'a> Search<'a> {
             for (port, data) in node.ports.iter().enumerate() {
                 for layout in channel_orders(self.signatures.get(id), self.layouts, port) {
                     self.offer_at(data.value, layout, false);
+                }
+            }
+        }
+    }
+
+    /// Offers what wastes least of stored values that only operations of one common order know.
+    fn seed_common(&mut self) {
+        let graph = self.graph;
+        for (group, data) in graph.groups.iter() {
+            if data.is_known() || graph.is_streamed(group) {
+                continue;
+            }
+            let ports = || data.producer.iter().chain(&data.uses);
+            let by_roles = |&(node, _): &(Node, usize)| {
+                let id = graph.nodes[node].signature;
+                id.is_some_and(|id| self.signatures.get(id).takes_roles())
+            };
+            if ports().any(by_roles) {
+                continue;
+            }
+            let common = ports().find_map(|&(node, port)| {
+                let id = graph.nodes[node].signature?;
+                let sig = self.signatures.get(id);
+                (sig.is_common_order() && sig.fullest == port).then_some((node, port, id))
+            });
+            if let Some((node, port, id)) = common {
+                let sig = self.signatures.shared(id);
+                let value = graph.nodes[node].ports[port].value;
+                for layout in tiled::cheapest(&sig, self.layouts, port, CHEAPEST) {
+                    self.offer_at(value, layout, false);
                 }
             }
         }

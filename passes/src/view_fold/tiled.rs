@@ -44,7 +44,11 @@ pub(crate) fn parts(
 ) -> Option<Part> {
     let order = label_order(sig, layouts, port, layout)?;
     let taken = sig.tiles.iter().any(|rule| takes(sig, rule, port, &order));
-    let tile = layouts.tile(layout);
+    let mut tile = layouts.tile(layout);
+    // Only whole tiles of the machine are numbered alike: of fewer rows the run is what it is.
+    if tile[0] != layouts.most_rows(sig.bits[port]) {
+        tile[0] = u64::MAX;
+    }
     taken.then(|| part_of(sig, port, &order, tile))
 }
 

@@ -1,0 +1,411 @@
+//! Small programs on machines with tiles, against all layouts of whole dimensions in any order.
+//!
+//! The oracle knows no forms, rules or candidates. Every port of every operation lies in some order of its dimensions,
+//! in the tiles of the target's formats; whether an operation takes its ports so, the checker of folds says. The cost is
+//! counted by hand: bytes converted, and the padding of what is stored.
+
+use optc_check::{Stats, check_target};
+use optc_ir::{Module, Registry, text};
+use optc_layout::{Layout, ViewMap, notation::parse_tensor, propagate};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::view_fold::{FoldReport, Proof};
+use optc_passes::{Boundary, PassContext, PassList};
+use optc_target::{Target, tiles_text};
+use optc_tests::check::{cases, words};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// A machine of the test's own: short rows of few lanes, products that take K in the lanes of both operands.
+const ODD: &str = r#"
+name = "odd"
+summary = "tiles of up to 4 rows of 8 lanes"
+spelling = "order"
+[units.all]
+summary = "everything"
+[[formats]]
+bits = [32]
+rows = [1, 4]
+lanes = 8
+[[formats]]
+bits = [32]
+length = [8, 32]
+[[formats]]
+bits = [32]
+scalar = 8
+[[rows]]
+families = ["elementwise", "softmax", "norm", "reduce", "broadcast"]
+unit = "all"
+take = [{ share = "all" }]
+[[rows]]
+families = ["matmul"]
+unit = "all"
+take = [{ left = { lanes = ["k"] }, right = { lanes = ["k"] }, result = { rows = ["n", "m"] }, distinct = true }]
+[[rows]]
+families = ["source"]
+unit = "all"
+take = [{}]
+"#;
+
+fn targets() -> Vec<Arc<Target>> {
+    let npu = include_str!("../examples/npu16/npu16.toml");
+    let parsed = [npu, ODD].map(|text| Target::parse(text).expect("a target"));
+    let tpu = Target::builtin("tpu").expect("built in");
+    [tpu].into_iter().chain(parsed).map(Arc::new).collect()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+
+    fn usize(&mut self, n: usize) -> usize {
+        usize::try_from(self.below(n as u64)).expect("small")
+    }
+}
+
+/// An operation of the program: its operands are the value before it and perhaps an argument of its own.
+#[derive(Clone)]
+struct Step {
+    name: &'static str,
+    props: String,
+    /// The shapes of all ports, operands before the result.
+    shapes: Vec<Vec<u64>>,
+    streams: bool,
+}
+
+/// Two operations, and what rearranges the value between them.
+struct Program {
+    steps: [Step; 2],
+    map: ViewMap,
+    between: String,
+}
+
+fn ty(shape: &[u64]) -> String {
+    let dims: String = shape.iter().map(|n| format!("{n}x")).collect();
+    format!("tensor<{dims}f32>")
+}
+
+fn step(random: &mut Random, shape: &[u64]) -> Step {
+    let rank = shape.len();
+    let same = |operands: usize| vec![shape.to_vec(); operands + 1];
+    match random.below(4) {
+        0 => Step {
+            name: "relu",
+            props: String::new(),
+            shapes: same(1),
+            streams: true,
+        },
+        1 => Step {
+            name: "softmax",
+            props: format!(" <{{axis = {}}}>", random.below(rank as u64)),
+            shapes: same(1),
+            streams: true,
+        },
+        2 => Step {
+            name: "add",
+            props: String::new(),
+            shapes: same(2),
+            streams: true,
+        },
+        _ => {
+            let n = SIZES[random.usize(SIZES.len())];
+            let k = shape[rank - 1];
+            let mut result = shape.to_vec();
+            result[rank - 1] = n;
+            Step {
+                name: "matmul",
+                props: String::new(),
+                shapes: vec![shape.to_vec(), vec![k, n], result],
+                streams: false,
+            }
+        }
+    }
+}
+
+const SIZES: [u64; 8] = [2, 3, 4, 7, 8, 12, 16, 40];
+
+fn program(random: &mut Random) -> Program {
+    let rank = 2 + random.usize(2);
+    let shape: Vec<u64> = (0..rank)
+        .map(|_| SIZES[random.usize(SIZES.len())])
+        .collect();
+    let first = step(random, &shape);
+    let from = first.shapes.last().expect("a result").clone();
+    let mut perm: Vec<usize> = (0..rank).collect();
+    for i in (1..rank).rev() {
+        perm.swap(i, random.usize(i + 1));
+    }
+    let mut result: Vec<u64> = perm.iter().map(|&p| from[p]).collect();
+    let name = |perm: &[usize]| format!("{perm:?}");
+    let mut between = format!(
+        "  %t = \"hbir.transpose\"(%a) <{{perm = {}}}> : ({}) -> {}\n",
+        name(&perm),
+        ty(&from),
+        ty(&result)
+    );
+    let permuted = result.clone();
+    // Two neighbours become one dimension, or nothing does.
+    if rank == 3 && random.below(2) == 0 {
+        let at = random.usize(2);
+        let merged = result[at] * result[at + 1];
+        result.splice(at..at + 2, [merged]);
+    }
+    let _ = writeln!(
+        between,
+        "  %b = \"hbir.reshape\"(%t) <{{shape = {result:?}}}> : ({}) -> {}",
+        ty(&permuted),
+        ty(&result)
+    );
+    let second = step(random, &result);
+    Program {
+        steps: [first, second],
+        map: ViewMap {
+            shape: None,
+            perm: Some(perm),
+            result,
+        },
+        between,
+    }
+}
+
+impl Program {
+    fn text(&self) -> String {
+        let [first, second] = &self.steps;
+        let arg = |i: usize, step: &Step| match step.shapes.len() {
+            3 => format!(", %y{i}: {}", ty(&step.shapes[1])),
+            _ => String::new(),
+        };
+        let line = |to: &str, of: &str, i: usize, step: &Step| {
+            let own = if step.shapes.len() == 3 {
+                format!(", %y{i}")
+            } else {
+                String::new()
+            };
+            let types: Vec<String> = step.shapes.iter().map(|s| ty(s)).collect();
+            let (result, operands) = types.split_last().expect("ports");
+            format!(
+                "  {to} = \"hbir.{}\"({of}{own}){} : ({}) -> {result}\n",
+                step.name,
+                step.props,
+                operands.join(", ")
+            )
+        };
+        let last = ty(second.shapes.last().expect("a result"));
+        format!(
+            "func.func @main(%x: {}{}{}) -> {last} {{\n{}{}{}  return %c : {last}\n}}\n",
+            ty(&first.shapes[0]),
+            arg(0, first),
+            arg(1, second),
+            line("%a", "%x", 0, first),
+            self.between,
+            line("%c", "%b", 1, second)
+        )
+    }
+}
+
+/// All orders of the dimensions of a shape in the target's tiles, as types; row-major first.
+fn layouts(shape: &[u64], target: &Target) -> Vec<(String, Layout)> {
+    let mut orders: Vec<Vec<usize>> = vec![Vec::new()];
+    for _ in shape {
+        let longer = orders.iter().flat_map(|order| {
+            let free = (0..shape.len()).filter(|d| !order.contains(d));
+            free.map(|d| [order.clone(), vec![d]].concat())
+                .collect::<Vec<_>>()
+        });
+        orders = longer.collect();
+    }
+    let of = |order: Vec<usize>| {
+        let physical: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
+        let tiles = tiles_text(&target.tiles(32, &physical));
+        let minor: Vec<String> = order.iter().rev().map(usize::to_string).collect();
+        let dims: String = shape.iter().map(|n| format!("{n}x")).collect();
+        let text = format!(
+            "tensor<{dims}f32, {{xla = \"{}:{tiles}\"}}>",
+            minor.join(",")
+        );
+        let layout = parse_tensor(&text).expect("a layout").layout;
+        (text, layout)
+    };
+    orders.into_iter().map(of).collect()
+}
+
+/// The layouts of all ports that the checker lets an operation have at once, as indices.
+fn taken(step: &Step, target: &Target, registry: &Registry) -> Vec<Vec<usize>> {
+    let ports: Vec<Vec<(String, Layout)>> =
+        step.shapes.iter().map(|s| layouts(s, target)).collect();
+    let mut all: Vec<Vec<usize>> = vec![Vec::new()];
+    for port in &ports {
+        let longer = all.iter().flat_map(|known| {
+            (0..port.len())
+                .map(|i| [known.clone(), vec![i]].concat())
+                .collect::<Vec<_>>()
+        });
+        all = longer.collect();
+    }
+    let accepts = |choice: &Vec<usize>| {
+        let types: Vec<&str> = choice
+            .iter()
+            .zip(&ports)
+            .map(|(&i, p)| p[i].0.as_str())
+            .collect();
+        let (result, operands) = types.split_last().expect("ports");
+        let args: Vec<String> = operands
+            .iter()
+            .enumerate()
+            .map(|(i, t)| format!("%a{i}: {t}"))
+            .collect();
+        let names: Vec<String> = (0..operands.len()).map(|i| format!("%a{i}")).collect();
+        let module = text::parse(&format!(
+            "func.func @main({}) -> {result} {{\n  %r = \"hbir.{}\"({}){} : ({}) -> {result}\n  return %r : {result}\n}}\n",
+            args.join(", "),
+            step.name,
+            names.join(", "),
+            step.props,
+            operands.join(", ")
+        ));
+        check_target(&module.expect("a module"), registry, target).is_empty()
+    };
+    all.retain(accepts);
+    all
+}
+
+fn padding(layout: &Layout) -> u64 {
+    layout.bytes() - layout.elements() * 4
+}
+
+/// The least bytes moved and padded over all layouts; nothing where some operation takes none of them.
+fn least(program: &Program, target: &Target, registry: &Registry, free: bool) -> Option<u64> {
+    let [first, second] = &program.steps;
+    let (all_first, all_second) = (
+        taken(first, target, registry),
+        taken(second, target, registry),
+    );
+    let of = |step: &Step, port: usize| layouts(&step.shapes[port], target);
+    let ports = |step: &Step| -> Vec<Vec<(String, Layout)>> {
+        (0..step.shapes.len()).map(|p| of(step, p)).collect()
+    };
+    let (left, right) = (ports(first), ports(second));
+    // An argument is read in the layout that it has, or converted to it.
+    let argument = |layouts: &[(String, Layout)], i: usize| {
+        let (have, want) = (&layouts[0].1, &layouts[i].1);
+        match free || have.same_function(want) {
+            true => padding(want),
+            false => have.bytes() + want.bytes() + padding(want),
+        }
+    };
+    let mut best: Option<u64> = None;
+    for a in &all_first {
+        let produced = &left[a.len() - 1][a[a.len() - 1]].1;
+        let seen = propagate(produced, &program.map).ok();
+        let before: u64 = (0..a.len() - 1).map(|p| argument(&left[p], a[p])).sum();
+        for b in &all_second {
+            let wanted = &right[0][b[0]].1;
+            let direct = seen.as_ref().is_some_and(|seen| seen.same_function(wanted));
+            let between = match (direct, first.streams && second.streams) {
+                (true, true) => 0,
+                (true, false) => 2 * padding(produced),
+                // The conversion reads the buffer, an operation what it wrote.
+                (false, _) => {
+                    padding(produced) + produced.bytes() + wanted.bytes() + padding(wanted)
+                }
+            };
+            let own: u64 = (1..b.len() - 1).map(|p| argument(&right[p], b[p])).sum();
+            let result = &right[b.len() - 1];
+            let (have, natural) = (&result[b[b.len() - 1]].1, &result[0].1);
+            let after = match free || have.same_function(natural) {
+                true => padding(have),
+                false => padding(have) + have.bytes() + natural.bytes(),
+            };
+            let all = before + between + own + after;
+            best = Some(best.map_or(all, |least: u64| least.min(all)));
+        }
+    }
+    best
+}
+
+/// Folds a module; what it moves and pads, and the report.
+fn fold(
+    module: &Module,
+    target: &Arc<Target>,
+    registry: &Arc<Registry>,
+    pipeline: &str,
+    free: bool,
+) -> (u64, FoldReport, Module) {
+    let stages = PassList::builtin().parse(pipeline).expect("a pipeline");
+    let mut cx = PassContext::new(registry.clone(), target.clone());
+    cx.boundary = Boundary {
+        free_all: free,
+        ..Boundary::default()
+    };
+    let mut module = module.clone();
+    let mut hooks = Hooks {
+        verify_each: true,
+        ..Hooks::default()
+    };
+    let ran = run(&mut module, &stages, &mut cx, &mut hooks).map_err(|d| words(&d));
+    let printed = || text::print(&module);
+    assert!(
+        ran.is_ok(),
+        "{}: {}\n{}",
+        target.name,
+        ran.unwrap_err(),
+        printed()
+    );
+    let stats = Stats::of(&module, registry);
+    let report = cx.reports.get::<FoldReport>().expect("a report").clone();
+    (stats.movement_bytes + stats.padding_bytes, report, module)
+}
+
+#[test]
+fn folds_on_tiles_against_all_orders() {
+    let registry = Arc::new(optc_ops::registry());
+    let (mut tried, mut reached, mut proved, mut tight) = (0, 0, 0, 0);
+    for target in targets() {
+        for seed in 1..=cases(120) {
+            let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let program = program(&mut random);
+            let module = text::parse(&program.text()).expect("a module");
+            for free in [false, true] {
+                let Some(least) = least(&program, &target, &registry, free) else {
+                    continue;
+                };
+                let (found, report, folded) =
+                    fold(&module, &target, &registry, "canonicalize,view-fold", free);
+                let place = || {
+                    format!(
+                        "{} seed {seed} free {free}: {found} bytes, least {least}, bound {}, {}\n{}{}",
+                        target.name,
+                        report.lower_bound_bytes,
+                        report.proof.name(),
+                        program.text(),
+                        text::print(&folded)
+                    )
+                };
+                assert!(report.lower_bound_bytes <= least, "{}", place());
+                assert!(report.lower_bound_bytes <= found, "{}", place());
+                assert!(found <= report.bytes_before, "{}", place());
+                let optimal = report.proof == Proof::Optimal;
+                assert!(!optimal || found <= least, "{}", place());
+                let more = "canonicalize,view-fold{max-layouts=24}";
+                let (larger, ..) = fold(&module, &target, &registry, more, free);
+                assert!(
+                    larger <= found,
+                    "{larger} with more candidates\n{}",
+                    place()
+                );
+                tried += 1;
+                reached += usize::from(found <= least);
+                proved += usize::from(optimal);
+                tight += usize::from(report.lower_bound_bytes == least);
+            }
+        }
+    }
+    let all =
+        format!("{tried} folds, {reached} as good as all orders, {proved} proved, {tight} tight");
+    assert!(tried * 9 <= reached * 10, "{all}");
+}
