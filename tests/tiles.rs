@@ -46,9 +46,47 @@ unit = "all"
 take = [{}]
 "#;
 
+/// Another one: lines of 8 lanes of N, or of M with the operands exchanged, beside values without tiles.
+const LINES: &str = r#"
+name = "lines"
+summary = "lines of 8 lanes beside values without tiles"
+spelling = "order"
+[units.all]
+summary = "everything"
+[[formats]]
+bits = [32]
+rows = [1, 1]
+lanes = 8
+[[formats]]
+bits = [32]
+length = [8, 8]
+[[formats]]
+bits = [32]
+plain = 4
+[[rows]]
+families = ["elementwise", "norm", "reduce", "broadcast"]
+unit = "all"
+take = [{ share = "all", run = 4 }]
+[[rows]]
+families = ["softmax"]
+unit = "all"
+take = [{ order = "logical" }]
+[[rows]]
+families = ["matmul"]
+unit = "all"
+take = [
+  { left = { lanes = ["k"] }, right = { lanes = ["k", "n"] }, result = { lanes = ["n"] } },
+  { name = "exchanged", left = { lanes = ["k", "m"] }, right = { lanes = ["k"] }, result = { lanes = ["m"] } },
+]
+[[rows]]
+families = ["source"]
+unit = "all"
+take = [{}]
+"#;
+
 fn targets() -> Vec<Arc<Target>> {
     let npu = include_str!("../examples/npu16/npu16.toml");
-    let parsed = [npu, ODD].map(|text| Target::parse(text).expect("a target"));
+    let parsed = [npu, ODD, LINES].map(|text| Target::parse(text).expect("a target"));
     let tpu = Target::builtin("tpu").expect("built in");
     [tpu].into_iter().chain(parsed).map(Arc::new).collect()
 }
@@ -219,19 +257,34 @@ fn layouts(shape: &[u64], target: &Target) -> Vec<(String, Layout)> {
         });
         orders = longer.collect();
     }
-    let of = |order: Vec<usize>| {
-        let physical: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
-        let tiles = tiles_text(&target.tiles(32, &physical));
+    let of = |(order, tiles): (Vec<usize>, Vec<Vec<u64>>)| {
+        let tiles = match tiles.is_empty() {
+            true => String::new(),
+            false => format!(":{}", tiles_text(&tiles)),
+        };
         let minor: Vec<String> = order.iter().rev().map(usize::to_string).collect();
         let dims: String = shape.iter().map(|n| format!("{n}x")).collect();
         let text = format!(
-            "tensor<{dims}f32, {{xla = \"{}:{tiles}\"}}>",
+            "tensor<{dims}f32, {{xla = \"{}{tiles}\"}}>",
             minor.join(",")
         );
         let layout = parse_tensor(&text).expect("a layout").layout;
         (text, layout)
     };
-    orders.into_iter().map(of).collect()
+    let tiles = |order: Vec<usize>| {
+        let physical: Vec<u64> = order.iter().map(|&d| shape[d]).collect();
+        let all = match target.plain(32) {
+            None => vec![target.tiles(32, &physical)],
+            // The order without tiles, with the last dimension padded up to a run, and in lines.
+            Some(run) => vec![
+                Vec::new(),
+                vec![vec![run]],
+                vec![vec![target.tiles(32, &[8])[0][0]]],
+            ],
+        };
+        all.into_iter().map(move |tiles| (order.clone(), tiles))
+    };
+    orders.into_iter().flat_map(tiles).map(of).collect()
 }
 
 /// The layouts of all ports that the checker lets an operation have at once, as indices.

@@ -13,6 +13,8 @@ const CORNERS: u64 = 256;
 /// What one port has in its tile.
 #[derive(Clone)]
 struct Port {
+    /// Where the machine has values without tiles too: the layout, which is read as it is.
+    line: Option<Layout>,
     /// Dimensions that fill the lanes, and the rows, in the order in which they change.
     places: [Vec<usize>; 2],
     /// The elements of the lanes, and of the rows, of the first tile.
@@ -58,7 +60,7 @@ pub(crate) fn check(
     }
     let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
     let Some(row) = row else {
-        return Ok(());
+        return row_major(&ports);
     };
     let n_operands = freedom.operands.len();
     let mut reason = "no alternative of the row is for it".to_owned();
@@ -68,7 +70,13 @@ pub(crate) fn check(
         .filter(|a| a.refused.is_none() && a.when.is_none_or(|when| when == When::Pointwise));
     for alternative in alternatives {
         let checked = match alternative.shares_all() {
-            true => common(func, &values, freedom, &ports),
+            _ if alternative.order.is_some() => row_major(&ports),
+            true => common(func, &values, freedom, &ports)
+                .and_then(|()| same_lines(func, &values, freedom, &ports))
+                .and_then(|()| has_runs(freedom, &ports, alternative.run.unwrap_or(1))),
+            false if ports.iter().flatten().any(|p| p.line.is_some()) => {
+                lines_by_roles(func, &values, freedom, &ports, alternative, target)
+            }
             false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
         };
         match checked {
@@ -82,8 +90,20 @@ pub(crate) fn check(
 /// The tile of a value; nothing where it lies in none.
 fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     let layout = ty.layout()?.ok()?;
+    if target.plain(layout.elem_bits()).is_some() {
+        return Some(Port {
+            line: (layout.elements() != 0).then_some(layout),
+            places: [Vec::new(), Vec::new()],
+            elements: [Vec::new(), Vec::new()],
+            fewer: Vec::new(),
+            corners: Vec::new(),
+            loose: false,
+            tiled: false,
+        });
+    }
     if layout.elements() == 0 {
         return Some(Port {
+            line: None,
             places: [Vec::new(), Vec::new()],
             elements: [Vec::new(), Vec::new()],
             fewer: Vec::new(),
@@ -126,6 +146,7 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     let tile = rows.saturating_mul(lanes).max(1);
     let corners = (0..CORNERS.min(layout.positions() / tile)).map(|k| layout.element_at(k * tile));
     Some(Port {
+        line: None,
         places: [changing(&lane_elements), changing(&row_elements)],
         corners: corners.collect(),
         loose: !certain || is_loose(&layout, &tiles),
@@ -318,6 +339,220 @@ fn common(
         }
     }
     Ok(())
+}
+
+/// Whether the ports of a machine that has values without tiles are row-major, as what nothing is known of is.
+fn row_major(ports: &[Option<Port>]) -> Result<(), String> {
+    for (i, port) in ports.iter().enumerate() {
+        let line = port.as_ref().and_then(|p| p.line.as_ref());
+        if line.is_some_and(|layout| !layout.is_row_major_order()) {
+            return Err(format!("port {i} is not row-major"));
+        }
+    }
+    Ok(())
+}
+
+/// How many positions of a buffer are looked at: some from its start, and some from each of its lines.
+fn samples(positions: u64) -> Vec<u64> {
+    let step = (positions / CORNERS).max(1);
+    let spread = (0..CORNERS).map(|k| k.saturating_mul(step));
+    let mut all: Vec<u64> = (0..CORNERS)
+        .chain(spread)
+        .filter(|&p| p < positions)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Ports that have the same labels have the same elements, and the same padding, in the same positions.
+fn same_lines(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+) -> Result<(), String> {
+    type Sizes = Vec<(usize, u64)>;
+    let mut first: Vec<(Sizes, usize)> = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let Some(layout) = port.as_ref().and_then(|p| p.line.as_ref()) else {
+            continue;
+        };
+        let labels = labels_of(freedom, i).iter().flatten();
+        let mut sizes: Sizes = labels
+            .map(|&l| (l, extent(func, values, freedom, i, l)))
+            .collect();
+        sizes.retain(|(_, n)| 1 < *n);
+        sizes.sort_unstable();
+        if sizes.is_empty() {
+            continue;
+        }
+        let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
+            first.push((sizes, i));
+            continue;
+        };
+        let Some(other) = ports[*known].as_ref().and_then(|p| p.line.as_ref()) else {
+            continue;
+        };
+        let labelled = |port: usize, layout: &Layout, p: u64| -> Option<Vec<(usize, u64)>> {
+            let index = layout.element_at(p)?;
+            let labels = labels_of(freedom, port).iter();
+            let mut all: Vec<(usize, u64)> = labels
+                .zip(index)
+                .filter_map(|(l, n)| Some(((*l)?, n)))
+                .collect();
+            all.retain(|(_, n)| *n != 0);
+            all.sort_unstable();
+            Some(all)
+        };
+        let mut all = samples(layout.positions().min(other.positions())).into_iter();
+        let same = layout.positions() == other.positions();
+        if !same || all.any(|p| labelled(i, layout, p) != labelled(*known, other, p)) {
+            return Err(format!(
+                "ports {known} and {i} order their dimensions differently"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The first positions of the ports that have most labels are a run of one dimension, padding counted.
+fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> Result<(), String> {
+    let n = |port: usize| labels_of(freedom, port).iter().flatten().count();
+    let most = (0..ports.len()).map(n).max().unwrap_or(0);
+    for (i, port) in ports.iter().enumerate().filter(|(i, _)| n(*i) == most) {
+        let Some(layout) = port.as_ref().and_then(|p| p.line.as_ref()) else {
+            continue;
+        };
+        let elements: Vec<Vec<u64>> = (0..run).filter_map(|p| layout.element_at(p)).collect();
+        let short = layout.positions() < run && 1 < layout.elements();
+        if short || 1 < changing(&elements).len() {
+            return Err(format!(
+                "port {i} has no innermost run of {run} elements of one dimension"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Each line of lanes of a port holds elements along one of the roles that the alternative lists there, in the
+/// first line and in others; ports have the same run of a label that both have in their lanes.
+fn lines_by_roles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    alternative: &Alternative,
+    target: &Target,
+) -> Result<(), String> {
+    let n_operands = freedom.operands.len();
+    let mut lanes_of: Vec<Option<Vec<Vec<u64>>>> = Vec::with_capacity(ports.len());
+    for (i, port) in ports.iter().enumerate() {
+        let layout = port.as_ref().and_then(|p| p.line.as_ref());
+        let rule = alternative.port(i, n_operands);
+        let (Some(layout), Some(listed)) = (layout, rule.lanes) else {
+            lanes_of.push(None);
+            continue;
+        };
+        let labels = labels_of(freedom, i).iter().flatten();
+        let mut long = labels.filter(|&&l| 1 < extent(func, values, freedom, i, l));
+        let covered = |l: &usize| {
+            listed
+                .iter()
+                .any(|r| r.covers(role(freedom, *l, n_operands)))
+        };
+        if !long.any(covered) {
+            lanes_of.push(None);
+            continue;
+        }
+        let tiles = target.tiles(layout.elem_bits(), &[1 << 20, 1 << 20]);
+        let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
+        if !layout.positions().is_multiple_of(lanes) {
+            return Err(format!("port {i} lies in no lines of {lanes}"));
+        }
+        let line = |k: u64| -> Vec<Vec<u64>> {
+            let positions = (0..lanes).filter_map(|p| layout.element_at(k * lanes + p));
+            positions.collect()
+        };
+        let count = layout.positions() / lanes;
+        // An odd step meets every remainder of a number of lines that a row may have.
+        let step = (count / CORNERS) | 1;
+        let near = 0..CORNERS.min(count);
+        let spread = (0..CORNERS).map(|k| k.saturating_mul(step));
+        for k in near.chain(spread.filter(|&k| k < count)).chain([count - 1]) {
+            let dims = changing(&line(k));
+            let mut roles = labelled(freedom, i, &dims).into_iter();
+            let one = roles
+                .clone()
+                .next()
+                .flatten()
+                .map(|l| role(freedom, l, n_operands));
+            let Some(one) = one else {
+                if dims.is_empty() {
+                    continue;
+                }
+                return Err(format!(
+                    "port {i} has a dimension without a role in the lanes"
+                ));
+            };
+            if roles.any(|l| l.map(|l| role(freedom, l, n_operands)) != Some(one)) {
+                return Err(format!("port {i} has dimensions of two roles in the lanes"));
+            }
+            if !listed.iter().any(|r| r.covers(one)) {
+                return Err(format!("port {i} has `{}` in the lanes", one.name()));
+            }
+        }
+        lanes_of.push(Some(line(0)));
+    }
+    for i in 0..ports.len() {
+        for j in 0..i {
+            let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
+            if let (false, Some(a), Some(b)) = (aside, &lanes_of[j], &lanes_of[i])
+                && !same_run(func, values, freedom, (j, a), (i, b))
+            {
+                return Err(format!(
+                    "ports {j} and {i} have other digits in their lanes"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the lines of two ports run along the labels that both have there alike.
+fn same_run(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, a): (usize, &[Vec<u64>]),
+    (j, b): (usize, &[Vec<u64>]),
+) -> bool {
+    let shared = |port: usize, other: usize, elements: &[Vec<u64>]| -> Vec<usize> {
+        let labels = labelled(freedom, port, &changing(elements))
+            .into_iter()
+            .flatten();
+        let same = |l: &usize| {
+            let n = extent(func, values, freedom, other, *l);
+            n == extent(func, values, freedom, port, *l)
+        };
+        labels.filter(same).collect()
+    };
+    let (mut x, mut y) = (shared(i, j, a), shared(j, i, b));
+    x.sort_unstable();
+    y.sort_unstable();
+    if x.is_empty() || y.is_empty() {
+        return true;
+    }
+    let sequence = |port: usize, elements: &[Vec<u64>]| -> Vec<Vec<u64>> {
+        let own = labels_of(freedom, port);
+        let place = |l: &usize| own.iter().position(|o| *o == Some(*l)).unwrap_or(0);
+        let dims: Vec<usize> = x.iter().map(place).collect();
+        elements
+            .iter()
+            .map(|e| dims.iter().map(|&d| e[d]).collect())
+            .collect()
+    };
+    x == y && sequence(i, a) == sequence(j, b)
 }
 
 fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// One format: which values it is for, and their tiles.
 ///
-/// Exactly one of `rows`, `length` and `scalar` is given; it says the rank.
+/// Exactly one of `rows`, `length`, `scalar` and `plain` is given; the first three say the rank.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Format {
@@ -30,6 +30,10 @@ pub struct Format {
     /// Rank 0: the length of the tile, in elements.
     #[serde(default)]
     pub scalar: Option<u64>,
+    /// Values may lie without tiles as well, in any order. Where nothing is chosen, an innermost run of fewer
+    /// elements than this is padded up to it.
+    #[serde(default)]
+    pub plain: Option<u64>,
     /// The tiles inside of the tile, in the order of application.
     #[serde(default)]
     pub then: Vec<Vec<u64>>,
@@ -41,6 +45,12 @@ impl Format {
     pub fn describe(&self) -> String {
         let bits: Vec<String> = self.bits.iter().map(u32::to_string).collect();
         let inside: String = tiles_text(&self.then).replacen('T', "", 1);
+        if let Some(run) = self.plain {
+            let bits = bits.join(", ");
+            return format!(
+                "{bits} bit: without tiles too, fewer than {run} elements innermost padded up to these"
+            );
+        }
         let shape = |[least, most]: [u64; 2], letter: &str| {
             if least == most {
                 least.to_string()
@@ -77,9 +87,13 @@ impl Format {
             self.rows.is_some(),
             self.length.is_some(),
             self.scalar.is_some(),
+            self.plain.is_some(),
         ];
         if kinds.iter().filter(|k| **k).count() != 1 {
-            return Some("wants one of `rows`, `length` and `scalar`".to_owned());
+            return Some("wants one of `rows`, `length`, `scalar` and `plain`".to_owned());
+        }
+        if self.plain.is_some() && !self.then.is_empty() {
+            return Some("says `then` of what lies in no tile".to_owned());
         }
         let named = self.generations.iter().flatten();
         if let Some(unknown) = named.into_iter().find(|g| !known.contains(g)) {
@@ -94,20 +108,24 @@ impl Format {
             .then
             .iter()
             .all(|tile| !tile.is_empty() && !tile.contains(&0));
-        let good = lanes && powers && inside && self.scalar != Some(0);
+        let good = lanes && powers && inside && self.scalar != Some(0) && self.plain != Some(0);
         (!good).then(|| "wants sizes of at least 1, bounds that are powers of two".to_owned())
     }
 
     /// Whether it is for values of this width and extents, major to minor in memory.
     fn fits(&self, generation: &str, bits: u32, physical: &[u64]) -> bool {
-        let listed = self.generations.as_ref();
         let rank = match physical.len() {
             0 => self.scalar.is_some(),
             1 => self.length.is_some(),
             n => self.rows.is_some() && self.from_rows <= physical[n - 2],
         };
-        rank && self.bits.contains(&bits)
-            && listed.is_none_or(|list| list.iter().any(|g| g == generation))
+        rank && self.is_for(generation, bits)
+    }
+
+    /// Whether it is for values of this width, whatever their extents.
+    fn is_for(&self, generation: &str, bits: u32) -> bool {
+        let listed = self.generations.as_ref();
+        self.bits.contains(&bits) && listed.is_none_or(|list| list.iter().any(|g| g == generation))
     }
 
     /// The tiles of a value that it fits.
@@ -135,6 +153,12 @@ pub(crate) fn tiles(
 ) -> Vec<Vec<u64>> {
     let found = formats.iter().find(|f| f.fits(generation, bits, physical));
     found.map_or_else(Vec::new, |f| f.tiles(physical))
+}
+
+/// Where values of this width may lie without tiles, the elements that an innermost run is padded up to.
+pub(crate) fn plain(formats: &[Format], generation: &str, bits: u32) -> Option<u64> {
+    let mut found = formats.iter().filter(|f| f.is_for(generation, bits));
+    found.find_map(|f| f.plain)
 }
 
 /// Tiles as XLA writes them, `T(8,128)(2,1)`.

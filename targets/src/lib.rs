@@ -340,6 +340,13 @@ impl Target {
         formats::tiles(&self.formats, &self.generation, bits, physical)
     }
 
+    /// Where values of this width may lie without tiles too: how many elements an innermost run has at least where
+    /// nothing is chosen.
+    #[must_use]
+    pub fn plain(&self, bits: u32) -> Option<u64> {
+        formats::plain(&self.formats, &self.generation, bits)
+    }
+
     /// The TOML text of the built-in target of this name.
     #[must_use]
     pub fn source(name: &str) -> Option<&'static str> {
@@ -568,7 +575,7 @@ mod tests {
             let error = Target::parse(&text).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         };
-        check("", "wants one of `rows`, `length` and `scalar`");
+        check("", "wants one of `rows`, `length`, `scalar` and `plain`");
         check("scalar=1\nlength=[1,2]", "wants one of");
         check("rows=[1,8]", "at least 1");
         check("length=[3,8]", "powers of two");

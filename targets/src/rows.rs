@@ -322,7 +322,7 @@ impl Alternative {
             || !self.one_run.is_empty()
             || !self.not_innermost.is_empty()
             || self.block.is_some()
-            || self.run.is_some();
+            || (self.run.is_some() && !self.shares_all());
         let untiled = self.when == Some(When::Untiled);
         if of_tiles && (!tiled || untiled) {
             return Some("speaks of lanes and rows where nothing lies in tiles".to_owned());

@@ -1,6 +1,7 @@
 //! Which layouts the target lets an operation have at a port, the other ports left aside.
 
 use super::layouts::{LayoutId, Layouts};
+use super::physical::Physical;
 use super::signature::{ContractRole, Signature};
 use super::tiled;
 use optc_ir::Role;
@@ -17,7 +18,9 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
             .takes_roles()
             .then(|| tiled::default(sig, layouts, port));
         let natural = |layouts: &mut Layouts| layouts.row_major(&sig.shapes[port], sig.bits[port]);
-        return by_roles.flatten().unwrap_or_else(|| natural(layouts));
+        let by_run = |layouts: &mut Layouts| default_run(sig, layouts, port);
+        let found = by_roles.flatten().or_else(|| by_run(layouts));
+        return found.unwrap_or_else(|| natural(layouts));
     }
     if sig.accept == Accept::ContractRuns
         && let Some(order) = contract_default(sig, port)
@@ -64,6 +67,15 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
         Ok(layout) => layouts.intern(layout),
         Err(_) => layouts.row_major(shape, bits),
     }
+}
+
+/// Row-major with the last dimension padded up to a run, where the row wants one.
+fn default_run(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<LayoutId> {
+    let wanted = sig.tiles.iter().any(|rule| rule.shares_all && 1 < rule.run);
+    let shape = &sig.shapes[port];
+    let order: Vec<usize> = (0..shape.len()).collect();
+    let form = Physical::plain(shape, &order, sig.lines.filter(|_| wanted)?.into());
+    layouts.formed(shape, sig.bits[port], &form)
 }
 
 /// The order of a contraction's port by default, where row-major is none that the kernel takes:

@@ -24,8 +24,9 @@ use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::orders::restrict;
+use super::physical::{Digit, Physical, Place};
 use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
-use super::signature::{ContractRole, LabelDigit, Signature, SignatureId};
+use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::solve::solve;
 use super::tiled;
@@ -52,6 +53,7 @@ pub(crate) fn bytes(
         ports: IndexMap::new(),
         group_states: SideTable::new(Vec::new()),
         related: IndexMap::new(),
+        atoms: SideTable::new(Vec::new()),
     };
     relaxation.groups();
     relaxation.nodes();
@@ -76,8 +78,8 @@ enum State {
     Known(LayoutId),
     /// A candidate of which the port's layout is not known.
     Unknown,
-    /// No candidate.
-    Other,
+    /// No candidate; on a machine of lines of lanes, of this class.
+    Other(usize),
 }
 
 /// A group's state: the index of the layout it is produced in, and what else it is copied to.
@@ -98,13 +100,18 @@ enum Copies {
 /// Pairs of a produced layout and a copy up to which both are states of a group.
 const PAIRS: usize = 400;
 
-/// A signature, two ports and the layouts of the candidates there.
+/// Digits of a group up to which each of them is a class of layouts.
+const MOST_ATOMS: usize = 8;
+
+/// A signature, two ports and the layouts of the candidates there, and the labels of the classes.
 type RelationKey = (
     SignatureId,
     usize,
     usize,
     Vec<Option<LayoutId>>,
     Vec<Option<LayoutId>>,
+    Vec<Option<usize>>,
+    Vec<Option<usize>>,
 );
 
 /// Which states of two ports go together, by row.
@@ -118,12 +125,14 @@ struct View {
     /// Whether a candidate without a layout here has provably none.
     exact: bool,
     domain: Vec<bool>,
+    /// Per class of other layouts, the label of the innermost digit at the port, where it is known.
+    innermost: Vec<Option<usize>>,
 }
 
 impl View {
     fn state(&self, index: usize) -> Option<State> {
         match self.at.get(index) {
-            None => Some(State::Other),
+            None => Some(State::Other(index - self.at.len())),
             Some(Some(layout)) => Some(State::Known(*layout)),
             Some(None) if self.exact => None,
             Some(None) => Some(State::Unknown),
@@ -147,6 +156,8 @@ struct Relaxation<'a> {
     ports: IndexMap<(Node, usize), View>,
     group_states: SideTable<Group, Vec<GroupState>>,
     related: IndexMap<RelationKey, Relation>,
+    /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
+    atoms: SideTable<Group, Vec<Digit>>,
 }
 
 impl Relaxation<'_> {
@@ -168,12 +179,13 @@ impl Relaxation<'_> {
                 self.problem.domains.push(1);
                 continue;
             }
-            let n = self.candidates[group].len();
+            self.atoms[group] = self.find_atoms(group);
+            let n = self.candidates[group].len() + self.classes(group);
             let produced = match data.producer {
                 Some((node, port)) => self.view(node, port, group).domain.clone(),
-                None => vec![true; n + 1],
+                None => vec![true; n],
             };
-            let mut wanted = vec![false; n + 1];
+            let mut wanted = vec![false; n];
             for &(node, port) in &data.uses {
                 let domain = &self.view(node, port, group).domain;
                 wanted.iter_mut().zip(domain).for_each(|(w, d)| *w |= d);
@@ -187,6 +199,128 @@ impl Relaxation<'_> {
             self.problem.domains.push(states.len());
             self.group_states[group] = states;
         }
+    }
+
+    /// Into how many classes the layouts fall that are no candidates.
+    fn classes(&self, group: Group) -> usize {
+        self.atoms[group].len().max(1)
+    }
+
+    /// The digits of a group that no member cuts: one of them is innermost in every layout. None where members cut
+    /// in ways that do not nest, or on machines with tiles of rows.
+    fn find_atoms(&mut self, group: Group) -> Vec<Digit> {
+        let graph = self.graph;
+        let data = &graph.groups[group];
+        if !self.layouts.is_plain(data.bits) {
+            return Vec::new();
+        }
+        let ports = data.producer.iter().chain(&data.uses);
+        let mut members: Vec<&[MapId]> = Vec::new();
+        for &(node, port) in ports {
+            let member = graph.member(graph.nodes[node].ports[port].value);
+            let maps = member.map_or(&[][..], |m| &m.maps[..]);
+            if !members.contains(&maps) {
+                members.push(maps);
+            }
+        }
+        let mut cuts: Vec<Vec<u64>> = data.shape.iter().map(|&n| vec![1, n]).collect();
+        for maps in members {
+            let Some(found) = self.cuts_of(&data.shape, maps) else {
+                return Vec::new();
+            };
+            for (dim, at) in found {
+                cuts[dim].push(at);
+            }
+        }
+        let mut atoms = Vec::new();
+        for (dim, mut cuts) in cuts.into_iter().enumerate() {
+            cuts.sort_unstable();
+            cuts.dedup();
+            for pair in cuts.windows(2) {
+                if !pair[1].is_multiple_of(pair[0]) {
+                    return Vec::new();
+                }
+                atoms.push(Digit {
+                    dim,
+                    div: pair[0],
+                    extent: pair[1] / pair[0],
+                    place: Place::Grid,
+                });
+            }
+        }
+        if MOST_ATOMS < atoms.len() {
+            Vec::new()
+        } else {
+            atoms
+        }
+    }
+
+    /// Where the dimensions of a member end within those of its root.
+    fn cuts_of(&self, shape: &[u64], maps: &[MapId]) -> Option<Vec<(usize, u64)>> {
+        let Some(last) = maps.last() else {
+            return Some(Vec::new());
+        };
+        let result = self.layouts.view_map(*last).result.clone();
+        let mut cuts = Vec::new();
+        for wanted in (0..result.len()).filter(|&d| 1 < result[d]) {
+            let order: Vec<usize> = (0..result.len()).collect();
+            let mut form = Physical::of_order(&result, &order);
+            for digit in &mut form.digits {
+                digit.place = if digit.dim == wanted {
+                    Place::Lane
+                } else {
+                    Place::Grid
+                };
+            }
+            let mut at = result.clone();
+            for &map in maps.iter().rev() {
+                let back = self.layouts.inverse(map);
+                form = form.through(&at, self.layouts.view_map(back))?;
+                at.clone_from(&self.layouts.view_map(back).result);
+            }
+            if at != shape {
+                return None;
+            }
+            for digit in form.at(Place::Lane) {
+                cuts.push((digit.dim, digit.div));
+                cuts.push((digit.dim, digit.div.checked_mul(digit.extent)?));
+            }
+        }
+        Some(cuts)
+    }
+
+    /// The label at a port of each atom of its group.
+    fn innermost(&self, node: &NodeData, port: usize, group: Group) -> Vec<Option<usize>> {
+        let value = node.ports[port].value;
+        let labels = node
+            .signature
+            .map_or(&[][..], |id| self.signatures.get(id).labels(port));
+        let of = |atom: &Digit| {
+            let maps = &self.graph.member(value)?.maps;
+            let shape = &self.graph.groups[group].shape;
+            let marked = |d: &Digit| Digit {
+                place: if d == atom { Place::Lane } else { Place::Grid },
+                ..*d
+            };
+            let mut form = Physical {
+                digits: self.atoms[group].iter().map(marked).collect(),
+                stated: None,
+            };
+            let mut at = shape.clone();
+            for &map in maps.iter() {
+                form = form.through(&at, self.layouts.view_map(map))?;
+                at.clone_from(&self.layouts.view_map(map).result);
+            }
+            let mut dims: Vec<usize> = form.at(Place::Lane).map(|d| d.dim).collect();
+            dims.dedup();
+            match dims.as_slice() {
+                [dim] => labels.get(*dim).copied().flatten(),
+                _ => None,
+            }
+        };
+        let classes = self.atoms[group].iter().map(of);
+        let all: Vec<Option<usize>> = classes.collect();
+        if all.is_empty() { vec![None] } else { all }
     }
 
     fn bytes(&self, group: Group, index: usize) -> u64 {
@@ -204,13 +338,38 @@ impl Relaxation<'_> {
         all.map(|i| self.bytes(group, i)).min().unwrap_or(0)
     }
 
-    fn convert(&self, group: Group, from: usize, to: usize) -> u64 {
+    /// What converting a group for one of these ports reads and writes at least; what is no candidate is padded at
+    /// least as the producer, or each of the ports, pads.
+    fn convert(&self, group: Group, from: usize, to: usize, ports: &[(Node, usize)]) -> u64 {
         if from == to {
-            0
-        } else {
-            self.bytes(group, from)
-                .saturating_add(self.bytes(group, to))
+            return 0;
         }
+        let producer = self.graph.groups[group].producer;
+        let made = producer.map_or(0, |port| self.unknown_padding(group, from, port));
+        let wanted = ports
+            .iter()
+            .map(|&port| self.unknown_padding(group, to, port));
+        self.bytes(group, from)
+            .saturating_add(made)
+            .saturating_add(self.bytes(group, to))
+            .saturating_add(wanted.min().unwrap_or(0))
+    }
+
+    /// What a layout of a group that is no candidate pads at least at a port.
+    fn unknown_padding(&self, group: Group, index: usize, port: (Node, usize)) -> u64 {
+        match self.candidates[group].get(index) {
+            Some(_) => 0,
+            None => self.padding(group, index, &[port]),
+        }
+    }
+
+    /// What is read at least of the padding of a copy that one of these ports reads.
+    fn copy_padding(&self, group: Group, to: usize, ports: &[(Node, usize)]) -> u64 {
+        let of = |&(node, port): &(Node, usize)| match self.graph.nodes[node].signature {
+            Some(_) => self.padding(group, to, &[(node, port)]),
+            None => 0,
+        };
+        ports.iter().map(of).min().unwrap_or(0)
     }
 
     /// Padding of a group in a candidate, or at least in any other layout that these ports take.
@@ -218,9 +377,15 @@ impl Relaxation<'_> {
         if let Some(&layout) = self.candidates[group].get(index) {
             return self.layouts.padding(layout);
         }
+        let class = index - self.candidates[group].len();
         let least = |&(node, port): &(Node, usize)| {
             let id = self.graph.nodes[node].signature?;
-            Some(self.signatures.least_padding(self.layouts, id, port))
+            let view = self.ports.get(&(node, port));
+            let innermost = view.and_then(|v| v.innermost.get(class).copied().flatten());
+            Some(
+                self.signatures
+                    .least_padding(self.layouts, id, port, innermost),
+            )
         };
         ports.iter().filter_map(least).max().unwrap_or(0)
     }
@@ -245,14 +410,24 @@ impl Relaxation<'_> {
     fn copies_cost(&self, group: Group, state: GroupState) -> Cost {
         let copies = match state.copies {
             Copies::None => 0,
-            Copies::One(to) => self.convert(group, state.produced, to),
+            Copies::One(to) => {
+                let uses = &self.graph.groups[group].uses;
+                self.convert(group, state.produced, to, uses)
+                    .saturating_add(self.copy_padding(group, to, uses))
+            }
             Copies::Many(n) => self.least(group).saturating_mul(2).saturating_mul(n),
         };
         cost(copies.saturating_add(self.stored_padding(group, state)), 0)
     }
 
     /// What a reader of a port in a state pays when its group is in one.
-    fn read_cost(&self, group: Group, state: GroupState, index: usize) -> Cost {
+    fn read_cost(
+        &self,
+        port: (Node, usize),
+        group: Group,
+        state: GroupState,
+        index: usize,
+    ) -> Cost {
         let alone = self.graph.groups[group].uses.len() == 1;
         let there = match state.copies {
             Copies::None => state.produced == index,
@@ -274,7 +449,11 @@ impl Relaxation<'_> {
                 cost(both.saturating_add(again), 0)
             }
             (true, _) => 0,
-            (false, true) => cost(self.convert(group, state.produced, index), 0),
+            (false, true) => {
+                let moved = self.convert(group, state.produced, index, &[port]);
+                let read = self.copy_padding(group, index, &[port]);
+                cost(moved.saturating_add(read), 0)
+            }
             (false, false) => INFEASIBLE,
         }
     }
@@ -302,18 +481,21 @@ impl Relaxation<'_> {
             at,
             exact,
             domain: Vec::new(),
+            innermost: self.innermost(data, port, group),
         };
-        let n = view.at.len();
-        view.domain = (0..=n)
+        let n = view.at.len() + view.innermost.len();
+        view.domain = (0..n)
             .map(|i| match view.state(i) {
                 None => false,
                 Some(State::Unknown) => true,
                 Some(State::Known(layout)) => self.admits(data, port, layout),
-                Some(State::Other) => self.admits_other(data, port, &view.at),
+                Some(State::Other(class)) => {
+                    self.admits_other(data, port, &view.at, view.innermost[class])
+                }
             })
             .collect();
         if !view.domain.contains(&true) {
-            view.domain = vec![true; n + 1];
+            view.domain = vec![true; n];
         }
         view
     }
@@ -330,7 +512,22 @@ impl Relaxation<'_> {
     }
 
     /// Whether a layout that is no candidate may be at a port.
-    fn admits_other(&mut self, node: &NodeData, port: usize, at: &[Option<LayoutId>]) -> bool {
+    fn admits_other(
+        &mut self,
+        node: &NodeData,
+        port: usize,
+        at: &[Option<LayoutId>],
+        innermost: Option<usize>,
+    ) -> bool {
+        if let (None, Some(id), Some(label)) = (node.pinned, node.signature, innermost) {
+            let sig = self.signatures.get(id);
+            let default = default_layout(sig, self.layouts, port);
+            let rules = || sig.tiles.iter();
+            let may = rules().any(|rule| tiled::may_end_in(sig, rule, port, label));
+            if !may && !rules().any(|rule| rule.logical) && at.contains(&Some(default)) {
+                return false;
+            }
+        }
         let listed = match (node.pinned, node.signature) {
             (Some(pinned), _) => Some(vec![pinned]),
             (None, Some(id)) => listed(self.signatures.get(id), self.layouts, port),
@@ -366,6 +563,9 @@ impl Relaxation<'_> {
                 if let (Some(&x), Some(&y)) = (slots.get(&a), slots.get(&b)) {
                     self.relate(node, (a, x), (b, y));
                 }
+            }
+            if let Some(id) = data.signature {
+                self.alternatives(node, id, &slots);
             }
         }
     }
@@ -424,7 +624,7 @@ impl Relaxation<'_> {
         let domain = self.view(node, port, group).domain.clone();
         let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
         let states = self.group_states[group].clone();
-        let price = |s: &GroupState, i: &usize| self.read_cost(group, *s, *i);
+        let price = |s: &GroupState, i: &usize| self.read_cost((node, port), group, *s, *i);
         if !related {
             let least = |s| indices.iter().map(|i| price(s, i)).min();
             let table = states.iter().map(|s| least(s).unwrap_or(0)).collect();
@@ -460,6 +660,107 @@ impl Relaxation<'_> {
         }
     }
 
+    /// Where a row lists alternatives of roles for lines of lanes, one variable says which of them is taken at all
+    /// ports.
+    fn alternatives(&mut self, node: Node, id: SignatureId, slots: &IndexMap<usize, Slot>) {
+        let sig = self.signatures.get(id);
+        let n = sig.tiles.len();
+        let by_roles = |r: &TileRule| !r.shares_all && !r.logical && !r.is_any();
+        if sig.lines.is_none() || n < 2 || slots.len() < 2 || !sig.tiles.iter().all(by_roles) {
+            return;
+        }
+        let var = self.problem.domains.len();
+        // The last state is the form of all defaults.
+        self.problem.domains.push(n + 1);
+        for (&port, &slot) in slots {
+            let at = self.ports[&(node, port)].at.clone();
+            let default = default_layout(sig, self.layouts, port);
+            let mut table = Vec::new();
+            for index in self.indices(node, (port, slot)) {
+                for rule in &sig.tiles {
+                    table.push(match at.get(index) {
+                        Some(Some(known)) => {
+                            match tiled::is_taken_by(sig, self.layouts, rule, port, *known) {
+                                true => 0,
+                                false => INFEASIBLE,
+                            }
+                        }
+                        Some(None) => 0,
+                        None => self.other_cost(node, id, rule, (port, index)),
+                    });
+                }
+                table.push(match at.get(index) {
+                    Some(Some(known)) if *known == default => 0,
+                    Some(Some(_)) => INFEASIBLE,
+                    None if at.contains(&Some(default)) => INFEASIBLE,
+                    Some(None) | None => 0,
+                });
+            }
+            if table.iter().any(|&c| c != 0) {
+                let vars = vec![slot.var, var];
+                self.problem.factors.push(Factor { vars, table });
+            }
+        }
+    }
+
+    /// What a layout costs that is no candidate, where an alternative is taken.
+    fn other_cost(
+        &self,
+        node: Node,
+        id: SignatureId,
+        rule: &TileRule,
+        (port, index): (usize, usize),
+    ) -> Cost {
+        let view = &self.ports[&(node, port)];
+        let innermost = view.innermost.get(index - view.at.len());
+        match innermost.copied().flatten() {
+            Some(label) if !tiled::may_end_in(self.signatures.get(id), rule, port, label) => {
+                INFEASIBLE
+            }
+            _ => cost(self.more_padding(node, id, rule, port, index), 0),
+        }
+    }
+
+    /// What an alternative pads at a port, in a layout that is no candidate, beyond what is counted of it anyway.
+    fn more_padding(
+        &self,
+        node: Node,
+        id: SignatureId,
+        rule: &TileRule,
+        port: usize,
+        index: usize,
+    ) -> u64 {
+        let value = self.graph.nodes[node].ports[port].value;
+        let Some(member) = self.graph.member(value) else {
+            return 0;
+        };
+        let group = member.group;
+        let data = &self.graph.groups[group];
+        let is_result = self.graph.nodes[node].ports[port].is_result;
+        let counted = match is_result {
+            true => !data.is_argument,
+            false => data.is_read && data.uses.len() == 1,
+        };
+        if !counted || self.graph.is_streamed(group) {
+            return 0;
+        }
+        let ports: Vec<(Node, usize)> = data
+            .producer
+            .into_iter()
+            .chain(data.uses.iter().copied())
+            .collect();
+        let anyway = self.padding(group, index, &ports);
+        let class = index - self.candidates[group].len();
+        let innermost = self.ports[&(node, port)]
+            .innermost
+            .get(class)
+            .copied()
+            .flatten();
+        let sig = self.signatures.get(id);
+        let least = tiled::least_line_padding(sig, self.layouts, rule, port, innermost);
+        least.saturating_sub(anyway)
+    }
+
     /// The index of the layout at the port for each state of its variable.
     fn indices(&self, node: Node, (port, slot): (usize, Slot)) -> Vec<usize> {
         let view = &self.ports[&(node, port)];
@@ -484,7 +785,15 @@ impl Relaxation<'_> {
         let Some(id) = data.signature else {
             return Rc::new(table(&x, &y, |_, _| true));
         };
-        let key = (id, a, b, x.at.clone(), y.at.clone());
+        let key = (
+            id,
+            a,
+            b,
+            x.at.clone(),
+            y.at.clone(),
+            x.innermost.clone(),
+            y.innermost.clone(),
+        );
         if let Some(known) = self.related.get(&key) {
             return known.clone();
         }
@@ -492,8 +801,17 @@ impl Relaxation<'_> {
         let layouts = &mut *self.layouts;
         let made = table(&x, &y, |p, q| match (p, q) {
             (State::Known(p), State::Known(q)) => agree(sig, layouts, (a, p), (b, q)),
-            (State::Known(p), State::Other) => leaves_open(sig, layouts, (a, p), b, &y.at),
-            (State::Other, State::Known(q)) => leaves_open(sig, layouts, (b, q), a, &x.at),
+            (State::Known(p), State::Other(c)) => {
+                leaves_open(sig, layouts, (a, p), b, &y.at)
+                    && ends_alike(sig, (a, ends_in(sig, layouts, a, p)), (b, y.innermost[c]))
+            }
+            (State::Other(c), State::Known(q)) => {
+                leaves_open(sig, layouts, (b, q), a, &x.at)
+                    && ends_alike(sig, (a, x.innermost[c]), (b, ends_in(sig, layouts, b, q)))
+            }
+            (State::Other(c), State::Other(d)) => {
+                ends_alike(sig, (a, x.innermost[c]), (b, y.innermost[d]))
+            }
             _ => true,
         });
         let made = Rc::new(made);
@@ -512,11 +830,11 @@ impl Relaxation<'_> {
     ) -> bool {
         match (from, to) {
             (State::Known(x), State::Known(y)) => self.layouts.forward(x, map) == Some(y),
-            (State::Known(x), State::Other) => {
+            (State::Known(x), State::Other(_)) => {
                 let there = self.layouts.forward(x, map);
                 there.is_some() && !at_to.contains(&there)
             }
-            (State::Other, State::Known(y)) => {
+            (State::Other(_), State::Known(y)) => {
                 let here = self.layouts.backward(y, map);
                 here.is_some() && !at_from.contains(&here)
             }
@@ -707,6 +1025,35 @@ fn agree_tiled(
         (Some(p), Some(q)) => tiled::agree(sig, (a, &p), (b, &q)),
         _ => true,
     }
+}
+
+/// The label of the innermost digit of a layout at a port.
+fn ends_in(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> Option<usize> {
+    sig.lines?;
+    let order = label_order(sig, layouts, port, layout)?;
+    order.last().map(|digit| digit.label)
+}
+
+/// Whether two ports of one common order may end in these labels: where both have the same dimensions, in one.
+fn ends_alike(
+    sig: &Signature,
+    (a, x): (usize, Option<usize>),
+    (b, y): (usize, Option<usize>),
+) -> bool {
+    let (Some(x), Some(y)) = (x, y) else {
+        return true;
+    };
+    if sig.lines.is_none() || !sig.is_common_order() || x == y {
+        return true;
+    }
+    let long = |port: usize| -> Vec<(usize, u64)> {
+        let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        let mut all: Vec<(usize, u64)> = dims.filter_map(|(l, &n)| Some(((*l)?, n))).collect();
+        all.retain(|(_, n)| 1 < *n);
+        all.sort_unstable();
+        all
+    };
+    long(a) != long(b)
 }
 
 /// Label and divisor of each digit, those that follow one another in one label as one.

@@ -56,6 +56,14 @@ pub(crate) fn fold(
         &mut shared.layouts,
         &mut shared.signatures,
     )?;
+    // Where values may lie without tiles, one that has no room for a run would lie so though its row wants one.
+    let lines = graph
+        .groups
+        .iter()
+        .any(|(_, group)| shared.layouts.is_plain(group.bits));
+    if let Some(diag) = lines.then(|| too_large(func, cx)).flatten() {
+        return Err(Box::new(diag));
+    }
     if !graph.kept.is_empty() {
         let message = format!(
             "{} of @{} share memory and keep the layouts that they declare, though the boundary is free",

@@ -166,7 +166,11 @@ impl Layouts {
         if let Some(&id) = self.row_major.get(&(shape.to_vec(), bits)) {
             return id;
         }
-        let tiled = self.formed(shape, bits, &Physical::natural(shape));
+        let form = match self.is_plain(bits) {
+            true => Physical::plain(shape, &Vec::from_iter(0..shape.len()), None),
+            false => Physical::natural(shape),
+        };
+        let tiled = self.formed(shape, bits, &form);
         let id = tiled.unwrap_or_else(|| self.intern(Layout::row_major(shape, bits)));
         self.row_major.insert((shape.to_vec(), bits), id);
         id
@@ -175,6 +179,12 @@ impl Layouts {
     /// Whether values lie in the tiles of a machine.
     pub(crate) fn is_tiled(&self) -> bool {
         self.machine.is_some()
+    }
+
+    /// Whether elements of this width may lie without tiles, on a machine with tiles.
+    pub(crate) fn is_plain(&self, bits: u32) -> bool {
+        let machine = self.machine.as_ref();
+        machine.is_some_and(|m| m.plain(bits).is_some())
     }
 
     /// The layout of a form, on a machine with tiles.
@@ -204,9 +214,11 @@ impl Layouts {
         }
         let layout = self.layouts[id].clone();
         let (shape, bits) = (layout.shape(), layout.elem_bits());
+        let plain = self.is_plain(bits).then(|| self.modes(id)).flatten();
+        let plain = plain.and_then(|modes| Physical::of_modes(&modes, bits, &machine));
         let read = match layout.notation() {
-            Notation::Xla(xla) => Physical::of_text(xla, shape),
-            _ => None,
+            Notation::Xla(xla) if plain.is_none() => Physical::of_text(xla, shape),
+            _ => plain,
         };
         // A notation may be how the algebra writes a function: such tiles are none of the machine.
         let read = read.filter(|form| form.is_of(bits, &machine));
@@ -228,6 +240,9 @@ impl Layouts {
 
     /// The layout that a text means on a machine with tiles: an order without tiles is one of the machine's.
     pub(crate) fn on_machine(&mut self, layout: Layout) -> LayoutId {
+        if self.is_plain(layout.elem_bits()) {
+            return self.intern(layout);
+        }
         let form = match (self.is_tiled(), layout.notation()) {
             (true, Notation::RowMajor) => Some(Physical::natural(layout.shape())),
             (true, Notation::Xla(xla)) if xla.tiles().is_empty() => {
@@ -335,7 +350,11 @@ impl Layouts {
 
     /// The layout whose dimensions stand in this order, major to minor; row-major where that is none.
     pub(crate) fn ordered(&mut self, shape: &[u64], bits: u32, order: &[usize]) -> LayoutId {
-        if let Some(id) = self.formed(shape, bits, &Physical::of_order(shape, order)) {
+        let form = match self.is_plain(bits) {
+            true => Physical::plain(shape, order, None),
+            false => Physical::of_order(shape, order),
+        };
+        if let Some(id) = self.formed(shape, bits, &form) {
             return id;
         }
         match Layout::from_order(shape, bits, order) {
@@ -404,6 +423,11 @@ impl Layouts {
         })
     }
 
+    /// The map that undoes a map.
+    pub(crate) fn inverse(&self, map: MapId) -> MapId {
+        self.inverses[&map]
+    }
+
     pub(crate) fn view_map(&self, id: MapId) -> &ViewMap {
         &self.maps[id]
     }
@@ -466,6 +490,9 @@ impl Layouts {
         let machine = self.machine.as_ref()?;
         let form = self.forms.get(&id)?.as_ref()?;
         let layout = &self.layouts[id];
+        if self.is_plain(layout.elem_bits()) {
+            return None;
+        }
         let shape = layout.shape();
         let tiles = form.tiles_of(shape.len(), layout.elem_bits(), machine)?;
         let mut major: Vec<usize> = (0..shape.len()).filter(|&d| shape[d] == 1).collect();
@@ -474,7 +501,7 @@ impl Layouts {
         for place in places {
             let dims: Vec<usize> = form.at(place).map(|d| d.dim).collect();
             let in_tile = match place {
-                Place::Grid => false,
+                Place::Grid | Place::Short => false,
                 Place::Row => 2 <= wanted,
                 Place::Lane => 1 <= wanted,
             };

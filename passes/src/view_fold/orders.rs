@@ -115,9 +115,11 @@ fn restrict_tiled(
     if filled.iter().zip(shape).any(|(n, size)| n != size) {
         return None;
     }
+    // Where values may lie without tiles, what lacks the lanes does.
+    let plain = layouts.is_plain(sig.bits[port]);
     let has = |digits: &[Digit], place| digits.iter().any(|d| d.place == place);
     let tiled = |place| order.iter().any(|d| d.place == place);
-    if !has(&digits, Place::Lane) && tiled(Place::Lane) {
+    if !plain && !has(&digits, Place::Lane) && tiled(Place::Lane) {
         let from = if has(&digits, Place::Row) {
             Place::Row
         } else {
@@ -125,7 +127,7 @@ fn restrict_tiled(
         };
         fill(&mut digits, from, Place::Lane);
     }
-    if !has(&digits, Place::Row) && tiled(Place::Row) {
+    if !plain && !has(&digits, Place::Row) && tiled(Place::Row) {
         fill(&mut digits, Place::Grid, Place::Row);
     }
     let form = Physical {
@@ -234,8 +236,8 @@ fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<Label
     }
     let mut inner: LabelOrder = order.iter().chain(&missing).copied().collect();
     if sig.is_tiled() {
-        place_last(&mut beside);
-        place_last(&mut inner);
+        place_last(sig, &mut beside);
+        place_last(sig, &mut inner);
     }
     let outer: LabelOrder = missing.iter().chain(order).copied().collect();
     let mut all = vec![beside];
@@ -247,11 +249,12 @@ fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<Label
     all
 }
 
-/// Puts the last digit into the lanes and the one before into the rows.
-fn place_last(order: &mut LabelOrder) {
+/// Puts the last digit into the lanes and the one before into the rows; into neither where values may lie plain.
+fn place_last(sig: &Signature, order: &mut LabelOrder) {
     let n = order.len();
     for (i, digit) in order.iter_mut().enumerate() {
         digit.place = match n - i {
+            _ if sig.lines.is_some() => Place::Grid,
             1 => Place::Lane,
             2 => Place::Row,
             _ => Place::Grid,

@@ -5,7 +5,7 @@
 //! extents of the two runs then say which tile it is, unless the program's text states another.
 
 use super::maps::FastSet;
-use optc_layout::{Layout, Notation, TileDim, ViewMap, XlaNotation, propagate};
+use optc_layout::{Layout, Mode, Notation, TileDim, ViewMap, XlaNotation, propagate};
 use optc_target::Target;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(crate) enum Place {
     Row,
     /// In the lanes of the tile.
     Lane,
+    /// Innermost of a value without tiles, padded up to the least run of the machine.
+    Short,
 }
 
 /// One digit of a dimension: `extent` values of `index / div`.
@@ -32,7 +34,8 @@ pub(crate) struct Digit {
 /// Tiles in the order of application, extents major to minor.
 pub(crate) type Tiles = Arc<[Vec<u64>]>;
 
-/// Digits major to minor: those of the grid, then the rows', then the lanes'. None has the extent 1.
+/// Digits major to minor: those of the grid, then the rows', then the lanes'. None has the extent 1. On a machine that
+/// has plain values, digits of the grid alone are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Physical {
     pub(crate) digits: Vec<Digit>,
@@ -42,7 +45,7 @@ pub(crate) struct Physical {
 
 impl Physical {
     /// The digits of a place.
-    pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = &Digit> {
+    pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = &Digit> + Clone {
         self.digits.iter().filter(move |d| d.place == place)
     }
 
@@ -78,6 +81,57 @@ impl Physical {
             digits: long.iter().enumerate().map(digit).collect(),
             stated: None,
         }
+    }
+
+    /// Whole dimensions in this order, major to minor, without tiles; the last is padded up to a run of the machine
+    /// where `run` says so and it has fewer elements.
+    pub(crate) fn plain(shape: &[u64], order: &[usize], run: Option<u64>) -> Physical {
+        let mut form = Physical::of_order(shape, order);
+        for digit in &mut form.digits {
+            digit.place = Place::Grid;
+        }
+        if let (Some(run), Some(last)) = (run, form.digits.last_mut())
+            && last.extent < run
+        {
+            last.place = Place::Short;
+        }
+        form
+    }
+
+    /// The form of digits that a layout without tiles has, where only the innermost is padded: to whole lanes, or
+    /// to a run.
+    pub(crate) fn of_modes(modes: &[Mode], bits: u32, target: &Target) -> Option<Physical> {
+        let run = target.plain(bits)?;
+        let tiles = target.tiles(bits, &[1 << 20, 1 << 20]);
+        let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
+        let real: Vec<&Mode> = modes.iter().filter(|m| 1 < m.extent).collect();
+        let mut digits = Vec::with_capacity(real.len());
+        for (i, mode) in real.iter().enumerate() {
+            let place = match mode.extent == mode.count {
+                true => Place::Grid,
+                false if i + 1 < real.len() => return None,
+                false if mode.extent == mode.count.next_multiple_of(lanes) => Place::Lane,
+                false if mode.extent == run => Place::Short,
+                false => return None,
+            };
+            digits.push(Digit {
+                dim: mode.dim,
+                div: mode.div,
+                extent: mode.count,
+                place,
+            });
+        }
+        digits.retain(|d| 1 < d.extent);
+        Some(Physical {
+            digits,
+            stated: None,
+        })
+    }
+
+    /// Whether it lies in no tile of a machine that has such values.
+    fn is_plain(&self, bits: u32, target: &Target) -> bool {
+        let tiled = |d: &Digit| matches!(d.place, Place::Row | Place::Lane);
+        self.stated.is_none() && target.plain(bits).is_some() && !self.digits.iter().any(tiled)
     }
 
     /// The form that XLA's text states for a shape; nothing where a tile merges dimensions, has more than two of
@@ -153,6 +207,11 @@ impl Physical {
         if let Some(stated) = &self.stated {
             return Some(stated.clone());
         }
+        if self.is_plain(bits, target) {
+            let short = self.at(Place::Short).next().is_some();
+            let run = target.plain(bits).filter(|_| short);
+            return Some(run.map(|run| vec![run]).into_iter().collect());
+        }
         let (rows, lanes) = (self.extent(Place::Row)?, self.extent(Place::Lane)?);
         let alone = self.digits.iter().all(|d| d.place == Place::Lane);
         let tiles = match rank {
@@ -172,8 +231,9 @@ impl Physical {
         if 2 <= first || (first == 0 && self.at(Place::Row).next().is_some()) {
             base.push(self.extent(Place::Row)?);
         }
-        if 1 <= first || self.at(Place::Lane).next().is_some() {
-            base.push(self.extent(Place::Lane)?);
+        let lanes = self.at(Place::Lane).chain(self.at(Place::Short));
+        if 1 <= first || lanes.clone().next().is_some() {
+            base.push(lanes.map(|d| d.extent).try_fold(1, u64::checked_mul)?);
         }
         let rank = base.len();
         let order: Vec<String> = (0..rank).rev().map(|d| d.to_string()).collect();
@@ -201,6 +261,45 @@ impl Physical {
     /// tiles only numbers these, so it belongs to the grid; and what continues such digits from the end of the grid
     /// belongs to them.
     pub(crate) fn canonical(self, rank: usize, bits: u32, target: &Target) -> Physical {
+        if self.is_plain(bits, target) {
+            return self.plain_canonical(rank, bits, target);
+        }
+        self.tiled_canonical(rank, bits, target)
+    }
+
+    /// Innermost digits that fill whole lanes are in these; a whole run is padded by nothing.
+    fn plain_canonical(mut self, rank: usize, bits: u32, target: &Target) -> Physical {
+        let product = self.at(Place::Short).map(|d| d.extent);
+        let product = product.fold(1u64, u64::saturating_mul);
+        if target
+            .plain(bits)
+            .is_some_and(|run| product.is_multiple_of(run))
+        {
+            for digit in &mut self.digits {
+                digit.place = Place::Grid;
+            }
+        }
+        if self.at(Place::Short).next().is_some() {
+            return self;
+        }
+        let tiles = target.tiles(bits, &[1 << 20, 1 << 20]);
+        let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(0);
+        let mut innermost = 1u64;
+        for i in (0..self.digits.len()).rev() {
+            innermost = innermost.saturating_mul(self.digits[i].extent);
+            if lanes != 0 && innermost.is_multiple_of(lanes) {
+                let mut whole = self.clone();
+                for digit in &mut whole.digits[i..] {
+                    digit.place = Place::Lane;
+                }
+                return whole.tiled_canonical(rank, bits, target);
+            }
+        }
+        self.digits = joined(self.digits);
+        self
+    }
+
+    fn tiled_canonical(self, rank: usize, bits: u32, target: &Target) -> Physical {
         let Some(tiles) = self.tiles_of(rank, bits, target) else {
             return self;
         };
@@ -219,7 +318,9 @@ impl Physical {
             place: Place::Grid,
             ..digit
         };
-        while 1 < of_rows.len() && whole(&of_rows[1..], rows) {
+        // Rows of a tile of one row number tiles.
+        let kept = usize::from(rows != 1);
+        while kept < of_rows.len() && whole(&of_rows[1..], rows) {
             grid.push(to_grid(of_rows.remove(0)));
         }
         if 1 < of_lanes.len()

@@ -46,6 +46,9 @@ pub struct Signature {
     pub reference_k: Vec<usize>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
+    /// On a machine whose tiles are lines of lanes, beside values without tiles: how many elements the innermost
+    /// run of such a value has by default.
+    pub(crate) lines: Option<u64>,
 }
 
 /// An alternative of a row, as it is read on a machine with tiles.
@@ -55,6 +58,8 @@ pub(crate) struct TileRule {
     pub(crate) shares_all: bool,
     /// The default at all ports.
     pub(crate) logical: bool,
+    /// The least innermost run of one dimension, in elements.
+    pub(crate) run: u64,
     /// Ports need not agree on what is in the tile.
     pub(crate) independent: bool,
     /// Rows and lanes are of different roles.
@@ -114,6 +119,7 @@ impl Signature {
             declared,
             reference_k: Vec::new(),
             tiles: Vec::new(),
+            lines: None,
             fullest: 0,
             besides: Vec::new(),
             hub: None,
@@ -130,11 +136,16 @@ impl Signature {
         let logical = TileRule {
             shares_all: false,
             logical: true,
+            run: 1,
             independent: false,
             distinct: false,
             ports: Vec::new(),
         };
         let barrier = self.freedom.class == FreedomClass::Barrier;
+        let all_plain = || self.bits.iter().map(|&bits| target.plain(bits));
+        self.lines = all_plain()
+            .collect::<Option<Vec<u64>>>()
+            .and_then(|all| all.into_iter().max());
         let row = target.row(self.family).filter(|_| !barrier);
         let Some(row) = row else {
             self.tiles = vec![logical];
@@ -155,6 +166,7 @@ impl Signature {
             TileRule {
                 shares_all: a.shares_all(),
                 logical: false,
+                run: a.run.unwrap_or(1),
                 independent: a.independent || free,
                 distinct: a.distinct,
                 // An order that all ports share is not asked port by port.

@@ -10,6 +10,9 @@ use optc_ir::entity::EntityId;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// A signature, a port, and the label that ends there.
+type LeastKey = (SignatureId, usize, Option<usize>);
+
 /// Interned signatures and their answered questions.
 #[derive(Clone, Default)]
 pub(crate) struct Signatures {
@@ -17,7 +20,7 @@ pub(crate) struct Signatures {
     defaults: Vec<Vec<Option<LayoutId>>>,
     transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
     accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
-    least: RefCell<FastMap<(SignatureId, usize), u64>>,
+    least: RefCell<FastMap<LeastKey, u64>>,
 }
 
 impl Signatures {
@@ -42,12 +45,18 @@ impl Signatures {
     }
 
     /// [`tiled::least_padding`], asked once a signature and port.
-    pub(crate) fn least_padding(&self, layouts: &Layouts, id: SignatureId, port: usize) -> u64 {
-        if let Some(&known) = self.least.borrow().get(&(id, port)) {
+    pub(crate) fn least_padding(
+        &self,
+        layouts: &Layouts,
+        id: SignatureId,
+        port: usize,
+        innermost: Option<usize>,
+    ) -> u64 {
+        if let Some(&known) = self.least.borrow().get(&(id, port, innermost)) {
             return known;
         }
-        let least = tiled::least_padding(self.get(id), layouts, port);
-        self.least.borrow_mut().insert((id, port), least);
+        let least = tiled::least_padding(self.get(id), layouts, port, innermost);
+        self.least.borrow_mut().insert((id, port, innermost), least);
         least
     }
 

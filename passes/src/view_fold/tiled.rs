@@ -96,6 +96,9 @@ fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) ->
     if !order.iter().all(|digit| may_be_cut(sig, port, digit)) {
         return false;
     }
+    if sig.lines.is_some() && !fills_lanes(sig, rule, port, order) {
+        return false;
+    }
     let mut seen: Vec<PortRole> = Vec::new();
     for (place, roles) in [Place::Lane, Place::Row].into_iter().zip(&rule.ports[port]) {
         let mut own: Option<PortRole> = None;
@@ -130,6 +133,30 @@ fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) ->
     !is_underfilled(sig, rule, port, &seen)
 }
 
+/// Whether the lanes are filled, where a dimension of the port may fill them.
+fn fills_lanes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
+    if order.iter().any(|d| d.place == Place::Lane) {
+        return true;
+    }
+    let Some(roles) = &rule.ports[port][0] else {
+        return true;
+    };
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
+    let short = order.iter().any(|d| d.place == Place::Short);
+    !short && !long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
+}
+
+/// Whether the innermost run of an order has so many elements of one dimension, padding counted.
+fn has_run(order: &[LabelDigit], run: u64) -> bool {
+    let Some(last) = order.last() else {
+        return true;
+    };
+    let padded =
+        last.place != Place::Grid && order.iter().filter(|d| d.place == last.place).count() == 1;
+    padded || run <= last.extent
+}
+
 /// Whether a place of the tile is left empty though the port has a dimension for it.
 fn is_underfilled(sig: &Signature, rule: &TileRule, port: usize, seen: &[PortRole]) -> bool {
     let mut open: Vec<PortRole> = Vec::new();
@@ -148,16 +175,35 @@ fn is_underfilled(sig: &Signature, rule: &TileRule, port: usize, seen: &[PortRol
 }
 
 /// What every layout that the row takes at a port pads at least, in bytes.
-pub(crate) fn least_padding(sig: &Signature, layouts: &Layouts, port: usize) -> u64 {
+pub(crate) fn least_padding(
+    sig: &Signature,
+    layouts: &Layouts,
+    port: usize,
+    innermost: Option<usize>,
+) -> u64 {
     let shape = &sig.shapes[port];
     let product = |n: u64, &size: &u64| n.saturating_mul(size);
     let elements = shape.iter().fold(1, product);
     let bits = sig.bits[port];
-    if !sig.takes_roles() || elements == 0 {
+    if elements == 0 {
+        return 0;
+    }
+    if let Some(positions) = least_run(sig, port, innermost) {
+        let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
+        return all(positions).saturating_sub(all(elements));
+    }
+    if !sig.takes_roles() {
         return 0;
     }
     let mut least = u64::MAX;
+    let lines = sig.lines.is_some();
     for rule in &sig.tiles {
+        if lines && !rule.shares_all && !rule.logical && !rule.is_any() {
+            if innermost.is_none_or(|label| may_end_in(sig, rule, port, label)) {
+                least = least.min(least_line(sig, layouts, rule, port, innermost));
+            }
+            continue;
+        }
         if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct {
             return 0;
         }
@@ -201,6 +247,102 @@ pub(crate) fn least_padding(sig: &Signature, layouts: &Layouts, port: usize) -> 
     }
     let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
     all(least).saturating_sub(all(elements))
+}
+
+/// Whether an alternative takes layouts at a port whose innermost digit is of this label.
+pub(crate) fn may_end_in(sig: &Signature, rule: &TileRule, port: usize, label: usize) -> bool {
+    if rule.shares_all || rule.logical || rule.is_any() {
+        return true;
+    }
+    let Some(roles) = rule.ports.get(port).and_then(|p| p[0].as_ref()) else {
+        return true;
+    };
+    let listed = |label: usize| roles.iter().any(|r| r.covers(sig.port_role(label)));
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
+    listed(label) || !long.any(listed)
+}
+
+/// Whether one alternative takes a layout at a port.
+pub(crate) fn is_taken_by(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    rule: &TileRule,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    let order = label_order(sig, layouts, port, layout);
+    order.is_some_and(|order| takes(sig, rule, port, &order))
+}
+
+/// What the lines of one alternative pad at least at a port, in bytes.
+pub(crate) fn least_line_padding(
+    sig: &Signature,
+    layouts: &Layouts,
+    rule: &TileRule,
+    port: usize,
+    innermost: Option<usize>,
+) -> u64 {
+    let elements = sig.shapes[port]
+        .iter()
+        .fold(1u64, |n, &size| n.saturating_mul(size));
+    if elements == 0 {
+        return 0;
+    }
+    let all = |n: u64| n.saturating_mul(u64::from(sig.bits[port])).div_ceil(8);
+    all(least_line(sig, layouts, rule, port, innermost)).saturating_sub(all(elements))
+}
+
+/// The fewest positions of the port of a common order that has all its labels, where the innermost run is of one
+/// dimension and padded up.
+fn least_run(sig: &Signature, port: usize, innermost: Option<usize>) -> Option<u64> {
+    let count = |port: usize| sig.labels(port).iter().flatten().count();
+    if sig.lines.is_none() || count(port) < count(sig.fullest) {
+        return None;
+    }
+    let runs = sig
+        .tiles
+        .iter()
+        .map(|rule| rule.shares_all.then_some(rule.run));
+    let run = runs.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
+    let shape = &sig.shapes[port];
+    let elements = shape.iter().fold(1u64, |n, &size| n.saturating_mul(size));
+    let dims = sig.labels(port).iter().zip(shape);
+    let ends = dims.filter(|(label, n)| 1 < **n && innermost.is_none_or(|l| **label == Some(l)));
+    let padded = |&n: &u64| (elements / n).saturating_mul(n.max(run));
+    ends.map(|(_, n)| padded(n)).min()
+}
+
+/// The fewest positions of a port whose lanes hold one of the roles that the rule lists there.
+fn least_line(
+    sig: &Signature,
+    layouts: &Layouts,
+    rule: &TileRule,
+    port: usize,
+    innermost: Option<usize>,
+) -> u64 {
+    let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
+    let elements = shape.iter().fold(1u64, |n, &size| n.saturating_mul(size));
+    let Some(listed) = &rule.ports[port][0] else {
+        return elements;
+    };
+    let mut along: Vec<(PortRole, u64)> = Vec::new();
+    let dims = sig.labels(port).iter().zip(shape);
+    for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+        let Some(role) = label.map(|label| sig.port_role(label)) else {
+            return elements;
+        };
+        match along.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, n)) => *n = n.saturating_mul(size),
+            None => along.push((role, size)),
+        }
+    }
+    let own = innermost.map(|label| sig.port_role(label));
+    along.retain(|(role, _)| listed.iter().any(|r| r.covers(*role)));
+    along.retain(|(role, _)| own.is_none_or(|own| own == *role));
+    let lanes = along.iter().flat_map(|&(_, n)| divisors(n));
+    let padded = |l: u64| layouts.padded(2, bits, 1, l).saturating_mul(elements / l);
+    lanes.map(padded).min().unwrap_or(elements)
 }
 
 /// The divisors of a number, 1 left out unless there is no other; of one with very many elements 1 alone, which pads
@@ -251,7 +393,10 @@ pub(crate) fn accepts(
         return false;
     };
     let mut rules = sig.tiles.iter();
-    rules.any(|rule| rule.shares_all || takes(sig, rule, port, &order))
+    rules.any(|rule| match rule.shares_all {
+        true => rule.run <= 1 || has_run(&order, rule.run),
+        false => takes(sig, rule, port, &order),
+    })
 }
 
 /// Whether a port is an operand after the second, as a bias is: what is in its tile concerns no other port.
@@ -281,6 +426,10 @@ pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Pa
         part.iter().filter_map(run).collect()
     };
     let (x, y) = (shared(a, p), shared(b, q));
+    // Of one place of the tile: what one port has there the other one has in its grid.
+    if sig.lines.is_some() && (x.is_empty() || y.is_empty()) {
+        return true;
+    }
     let mut runs = x.iter();
     x.len() == y.len()
         && runs.all(|(digits, tile)| {
@@ -590,9 +739,23 @@ pub(crate) fn cheapest(
         digits: vec![(dim, 1, shape[dim])],
     };
     let mut found: Vec<(u64, LayoutId)> = Vec::new();
+    for &lane in long.iter().filter(|_| sig.is_common_order()) {
+        let Some(run) = sig.lines else { break };
+        let mut order: Vec<usize> = (0..shape.len()).filter(|&d| d != lane).collect();
+        order.push(lane);
+        let form = Physical::plain(shape, &order, Some(run));
+        let id = layouts.formed(shape, sig.bits[port], &form);
+        if let Some(id) = id.filter(|&id| accepts(sig, layouts, port, id)) {
+            found.push((layouts.bytes(id), id));
+        }
+    }
     for &lane in &long {
-        for &row in long.iter().filter(|&&row| row != lane) {
-            let form = build(sig, port, Some(whole(lane)), Some(whole(row)), &[]);
+        let beside = long
+            .iter()
+            .filter(|&&row| row != lane && sig.lines.is_none());
+        let alone = sig.lines.is_some().then_some(None);
+        for row in beside.map(|&row| Some(row)).chain(alone) {
+            let form = build(sig, port, Some(whole(lane)), row.map(whole), &[]);
             let id = form.and_then(|form| layouts.formed(shape, sig.bits[port], &form));
             if let Some(id) = id.filter(|&id| accepts(sig, layouts, port, id)) {
                 found.push((layouts.bytes(id), id));
@@ -646,7 +809,9 @@ fn descend<'p>(
         return;
     }
     let Some((&port, rest)) = order.split_first() else {
-        forms.push(ids.clone());
+        if is_taken(sig, layouts, ids) {
+            forms.push(ids.clone());
+        }
         return;
     };
     let mut any = false;
@@ -667,6 +832,25 @@ fn descend<'p>(
         ids[port] = vec![made];
         descend(sig, layouts, parts, rest, chosen, ids, forms);
     }
+}
+
+/// Whether one alternative takes these layouts at all ports; of those with one part the first stands for all.
+fn is_taken(sig: &Signature, layouts: &mut Layouts, ids: &[Vec<LayoutId>]) -> bool {
+    let mut by_roles = sig.tiles.iter().filter(|r| !r.shares_all && !r.logical);
+    if by_roles.clone().count() <= 1 {
+        return true;
+    }
+    let firsts = ids.iter().enumerate();
+    let orders: Vec<Option<Vec<LabelDigit>>> = firsts
+        .map(|(port, ids)| label_order(sig, layouts, port, *ids.first()?))
+        .collect();
+    by_roles.any(|rule| {
+        let mut ports = orders.iter().enumerate();
+        ports.all(|(port, order)| {
+            let order = order.as_ref();
+            order.is_none_or(|order| rule.is_any() || takes(sig, rule, port, order))
+        })
+    })
 }
 
 /// A layout of a port that agrees with the parts of the others.
@@ -710,14 +894,15 @@ fn made(
         }
     }
     let mut best: Option<(u64, LayoutId)> = None;
-    let empty = || (by_role.len() < 2).then_some(None);
+    let empty = || (by_role.len() < 2 || sig.lines.is_some()).then_some(None);
     let runs: Vec<Run> = by_role.iter().map(|(_, run)| run.clone()).collect();
     let options: Vec<Option<Run>> = runs.iter().cloned().map(Some).chain(empty()).collect();
     for lanes in &options {
         for rows in &options {
             let same = lanes.as_ref().map(|l| &l.digits) == rows.as_ref().map(|r| &r.digits);
             let empty = lanes.is_none() || rows.is_none();
-            if (same && lanes.is_some()) || (empty && 1 < runs.len()) {
+            let lines = sig.lines.is_some() && rows.is_none();
+            if (same && lanes.is_some()) || (empty && 1 < runs.len() && !lines) {
                 continue;
             }
             let Some(form) = build(sig, port, lanes.clone(), rows.clone(), &[]) else {
@@ -733,7 +918,7 @@ fn made(
         }
     }
     let made = match runs.is_empty() {
-        true => layouts.formed(shape, sig.bits[port], &Physical::natural(shape)),
+        true => Some(layouts.row_major(shape, sig.bits[port])),
         false => best.map(|(_, id)| id),
     };
     let made = made?;

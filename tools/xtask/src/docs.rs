@@ -259,13 +259,17 @@ fn targets() -> String {
                 .iter()
                 .map(|g| format!("`{g}`"))
                 .collect();
+            if let Some(first) = target.generations.first() {
+                let _ = writeln!(
+                    text,
+                    "Generations: {}; `--target={name}:{first}` names one, without it `{}` is meant.",
+                    list.join(", "),
+                    target.generation
+                );
+            }
             let _ = writeln!(
                 text,
-                "Generations: {}; `--target={name}:{}` names one, without it `{}` is meant.\n\
-                 The tiles of a value are those of the first row that fits; any other value is untiled.\n",
-                list.join(", "),
-                target.generations[0],
-                target.generation
+                "The tiles of a value are those of the first row that fits; any other value is untiled.\n"
             );
             for format in &target.formats {
                 let _ = writeln!(text, "- {}", format.describe());
