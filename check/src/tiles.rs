@@ -5,7 +5,7 @@
 
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
 use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
-use optc_target::{Alternative, PortRole, Row, Target, When};
+use optc_target::{Alternative, PortRole, Price, Row, Target, When};
 
 /// Tiles whose corners are compared.
 const CORNERS: u64 = 256;
@@ -33,7 +33,7 @@ pub(crate) fn is_known(func: &Func) -> bool {
     types.all(|ty| ty.shape().is_some())
 }
 
-/// Checks one operation.
+/// Checks one operation; what it costs by itself, in bytes.
 ///
 /// # Errors
 /// What is wrong at which port, in words.
@@ -43,7 +43,7 @@ pub(crate) fn check(
     freedom: &Freedom,
     row: Option<&Row>,
     target: &Target,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let data = &func.ops[op];
     let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
     let mut ports = Vec::with_capacity(values.len());
@@ -58,25 +58,67 @@ pub(crate) fn check(
     }
     let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
     let Some(row) = row else {
-        return Ok(());
+        return Ok(0);
     };
     let n_operands = freedom.operands.len();
     let mut reason = "no alternative of the row is for it".to_owned();
-    let alternatives = row
-        .take
-        .iter()
-        .filter(|a| a.refused.is_none() && a.when.is_none_or(|when| when == When::Pointwise));
-    for alternative in alternatives {
-        let checked = match alternative.shares_all() {
+    let n_results = freedom.results.len();
+    let is_for = |a: &&Alternative| {
+        a.when.is_none_or(|when| when == When::Pointwise) && a.is_for(n_operands, n_results)
+    };
+    let takes = |alternative: &Alternative| {
+        let mut ports = ports.clone();
+        if alternative.writes.is_some() {
+            ports[n_operands..].fill(None);
+        }
+        match alternative.shares_all() {
             true => common(func, &values, freedom, &ports),
             false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
-        };
-        match checked {
-            Ok(()) => return Ok(()),
+        }
+    };
+    let mut least: Option<u64> = None;
+    for alternative in row
+        .take
+        .iter()
+        .filter(|a| a.refused.is_none())
+        .filter(is_for)
+    {
+        match takes(alternative) {
+            Ok(()) => {
+                let of = |price: Price| {
+                    let value = values.get(price.port.index(n_operands));
+                    value.map_or(0, |&v| price.of(bytes_of(func, v)))
+                };
+                let price = alternative.price.map_or(0, of);
+                least = Some(least.map_or(price, |known| known.min(price)));
+            }
             Err(found) => reason = found,
         }
     }
+    if let Some(price) = least {
+        return Ok(price);
+    }
+    // An alternative that is listed to be refused says why.
+    let mut refused = row
+        .take
+        .iter()
+        .filter(is_for)
+        .filter(|a| a.refused.is_some());
+    if let Some(why) = refused
+        .find(|a| takes(a).is_ok())
+        .and_then(|a| a.refused.as_ref())
+    {
+        reason = format!("{reason}, which is refused: {why}");
+    }
     Err(reason)
+}
+
+/// Physical bytes of a value.
+fn bytes_of(func: &Func, value: Value) -> u64 {
+    let layout = func.ty(value).as_tensor().and_then(TensorType::layout);
+    layout
+        .and_then(Result::ok)
+        .map_or(0, |layout| layout.bytes())
 }
 
 /// The tile of a value; nothing where it lies in none.
@@ -423,7 +465,7 @@ fn by_roles(
         }
     }
     let ports = &read;
-    if alternative.independent || (alternative.lanes.is_none() && alternative.rows.is_none()) {
+    if alternative.independent || alternative.is_free() {
         return Ok(());
     }
     for i in 0..ports.len() {

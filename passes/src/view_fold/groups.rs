@@ -802,6 +802,15 @@ impl Graph {
         data.streamed && !data.uses.is_empty()
     }
 
+    /// Whether an operation computes what is known at compile time.
+    pub(crate) fn is_known(&self, node: Node) -> bool {
+        let mut results = self.nodes[node].ports.iter().filter(|p| p.is_result);
+        results.all(|p| {
+            self.member(p.value)
+                .is_none_or(|m| self.groups[m.group].is_known())
+        })
+    }
+
     pub(crate) fn member(&self, value: Value) -> Option<&Rc<Member>> {
         self.members[value].as_ref()
     }

@@ -8,6 +8,7 @@
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
+use super::orders::restrict;
 use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, Signature, TileRule};
 use optc_ir::{FreedomClass, Role};
@@ -22,8 +23,17 @@ pub(crate) struct PartRun {
     tile: u64,
 }
 
-/// The runs in the tile of a port, the one with the lower label first.
-pub(crate) type Part = Vec<PartRun>;
+/// What stands in the tile of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Part {
+    /// The runs, the one with the lower label first.
+    runs: Vec<PartRun>,
+    /// The alternatives that take it there, as a set.
+    pub(crate) rules: u64,
+}
+
+/// Alternatives of a row that are told apart.
+pub(crate) const MOST_RULES: usize = 64;
 
 /// Parts of one port that are joined with those of others.
 const MOST_PARTS: usize = 24;
@@ -43,16 +53,24 @@ pub(crate) fn parts(
     layout: LayoutId,
 ) -> Option<Part> {
     let order = label_order(sig, layouts, port, layout)?;
-    let taken = sig.tiles.iter().any(|rule| takes(sig, rule, port, &order));
+    let rules = rules_at(sig, port, &order);
     let mut tile = layouts.tile(layout);
     // Only whole tiles of the machine are numbered alike: of fewer rows the run is what it is.
     if tile[0] != layouts.most_rows(sig.bits[port]) {
         tile[0] = u64::MAX;
     }
-    taken.then(|| part_of(sig, port, &order, tile))
+    let runs = (rules != 0).then(|| runs_of(sig, port, &order, tile))?;
+    Some(Part { runs, rules })
 }
 
-fn part_of(sig: &Signature, port: usize, order: &[LabelDigit], tile: [u64; 2]) -> Part {
+/// The alternatives that take an order at a port, the other ports left aside, as a set.
+fn rules_at(sig: &Signature, port: usize, order: &[LabelDigit]) -> u64 {
+    let rules = sig.tiles.iter().take(MOST_RULES).enumerate();
+    let taken = rules.filter(|(_, rule)| takes(sig, rule, port, order));
+    taken.fold(0, |set, (i, _)| set | (1 << i))
+}
+
+fn runs_of(sig: &Signature, port: usize, order: &[LabelDigit], tile: [u64; 2]) -> Vec<PartRun> {
     let run = |place, tile| {
         let of_place = order.iter().filter(|d| d.place == place);
         let mut digits: Vec<LabelDigit> = of_place.copied().collect();
@@ -158,7 +176,8 @@ pub(crate) fn least_padding(sig: &Signature, layouts: &Layouts, port: usize) -> 
     }
     let mut least = u64::MAX;
     for rule in &sig.tiles {
-        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct {
+        let written = rule.writes_any && sig.n_operands <= port;
+        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct || written {
             return 0;
         }
         // Of each kind, how many elements there are along it.
@@ -244,7 +263,8 @@ pub(crate) fn accepts(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    if sig.tiles.iter().any(TileRule::is_any) {
+    let written = |rule: &TileRule| rule.writes_any && sig.n_operands <= port;
+    if sig.tiles.iter().any(|rule| rule.is_any() || written(rule)) {
         return true;
     }
     let Some(order) = label_order(sig, layouts, port, layout) else {
@@ -252,6 +272,99 @@ pub(crate) fn accepts(
     };
     let mut rules = sig.tiles.iter();
     rules.any(|rule| rule.shares_all || takes(sig, rule, port, &order))
+}
+
+/// The alternatives that take a layout at a port, the other ports left aside, as a set: those that speak of roles.
+fn rules_of(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
+    let order = label_order(sig, layouts, port, layout);
+    order.map_or(0, |order| rules_at(sig, port, &order))
+}
+
+/// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
+/// them.
+pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
+    if sig.tiles.iter().all(|rule| rule.price.is_none()) {
+        return 0;
+    }
+    let own: Vec<Option<Part>> = ports
+        .iter()
+        .enumerate()
+        .map(|(port, &layout)| parts(sig, layouts, port, layout))
+        .collect();
+    let by_roles = |i: usize, n: usize| {
+        let taken = |part: &Option<Part>| part.as_ref().is_some_and(|p| p.rules & (1 << i) != 0);
+        let both = |a: usize, b: usize| match (&own[a], &own[b]) {
+            (Some(p), Some(q)) => agree(sig, (a, p), (b, q)),
+            _ => false,
+        };
+        own[..n].iter().all(taken) && (0..n).all(|b| (0..b).all(|a| both(a, b)))
+    };
+    let mut least: Option<u64> = None;
+    for (i, rule) in sig.tiles.iter().enumerate().take(MOST_RULES) {
+        let n = match rule.writes_any {
+            true => sig.n_operands,
+            false => ports.len(),
+        };
+        let taken = match rule.shares_all {
+            true => share(sig, layouts, &ports[..n]),
+            false => rule.logical || rule.is_any() || by_roles(i, n),
+        };
+        if taken {
+            let price = rule_price(sig, rule, layouts, ports);
+            least = Some(least.map_or(price, |known| known.min(price)));
+        }
+    }
+    least.unwrap_or(0)
+}
+
+/// Whether the first ports have their digits in one order.
+fn share(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> bool {
+    let fullest = (0..ports.len()).max_by_key(|&p| sig.labels(p).iter().flatten().count());
+    let Some(fullest) = fullest else { return true };
+    let Some(order) = label_order(sig, layouts, fullest, ports[fullest]) else {
+        return false;
+    };
+    (0..ports.len()).all(|p| restrict(sig, layouts, p, &order, fullest) == Some(ports[p]))
+}
+
+/// What an alternative costs with these layouts at the ports.
+pub(crate) fn rule_price(
+    sig: &Signature,
+    rule: &TileRule,
+    layouts: &Layouts,
+    ports: &[LayoutId],
+) -> u64 {
+    let Some(price) = rule.price else { return 0 };
+    let port = ports.get(price.port.index(sig.n_operands));
+    port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
+}
+
+/// What an operation costs at least when a port lies so: nothing unless all alternatives that take it there ask for a
+/// price of that port.
+pub(crate) fn least_price(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> u64 {
+    if !sig.has_prices() {
+        return 0;
+    }
+    let rules = rules_of(sig, layouts, port, layout);
+    let bytes = layouts.bytes(layout);
+    let is_result = sig.n_operands <= port;
+    let mut least: Option<u64> = None;
+    for (i, rule) in sig.tiles.iter().enumerate() {
+        let plain = rule.shares_all || rule.logical || rule.is_any() || MOST_RULES <= i;
+        let taken = plain || rules & (1 << i) != 0 || (rule.writes_any && is_result);
+        if !taken {
+            continue;
+        }
+        let of_port = rule.price.filter(|p| p.port.index(sig.n_operands) == port);
+        let price = of_port.map_or(0, |price| price.of(bytes));
+        least = Some(least.map_or(price, |known| known.min(price)));
+    }
+    least.unwrap_or(0)
 }
 
 /// Whether a port is an operand after the second, as a bias is: what is in its tile concerns no other port.
@@ -278,7 +391,7 @@ pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Pa
             let digits: Vec<_> = run.digits.iter().filter(both).map(digit).collect();
             (!digits.is_empty()).then_some((digits, run.tile))
         };
-        part.iter().filter_map(run).collect()
+        part.runs.iter().filter_map(run).collect()
     };
     let (x, y) = (shared(a, p), shared(b, q));
     let mut runs = x.iter();
@@ -613,8 +726,16 @@ pub(crate) fn join(
     sig: &Signature,
     layouts: &mut Layouts,
     parts: &PortParts,
+    rule: usize,
 ) -> Vec<Vec<Vec<LayoutId>>> {
     let mut forms: Vec<Vec<Vec<LayoutId>>> = Vec::new();
+    let of_rule = |parts: &Vec<(Part, Vec<LayoutId>)>| {
+        let taken = parts
+            .iter()
+            .filter(|(part, _)| part.rules & (1 << rule) != 0);
+        taken.cloned().collect()
+    };
+    let parts: &PortParts = &parts.iter().map(of_rule).collect();
     let n = sig.n_ports();
     // The result and the data are asked first: what is in their tiles says what is in all others.
     let mut order: Vec<usize> = (0..n).collect();
@@ -622,7 +743,7 @@ pub(crate) fn join(
     let mut chosen: Vec<Option<&Part>> = vec![None; n];
     let mut ids: Vec<Vec<LayoutId>> = vec![Vec::new(); n];
     descend(
-        sig,
+        (sig, rule),
         layouts,
         parts,
         &order,
@@ -634,7 +755,7 @@ pub(crate) fn join(
 }
 
 fn descend<'p>(
-    sig: &Signature,
+    (sig, rule): (&Signature, usize),
     layouts: &mut Layouts,
     parts: &'p PortParts,
     order: &[usize],
@@ -660,18 +781,18 @@ fn descend<'p>(
         any = true;
         chosen[port] = Some(part);
         ids[port].clone_from(known);
-        descend(sig, layouts, parts, rest, chosen, ids, forms);
+        descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
         chosen[port] = None;
     }
-    if !any && let Some(made) = made(sig, layouts, port, chosen) {
+    if !any && let Some(made) = made((sig, rule), layouts, port, chosen) {
         ids[port] = vec![made];
-        descend(sig, layouts, parts, rest, chosen, ids, forms);
+        descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
     }
 }
 
 /// A layout of a port that agrees with the parts of the others.
 fn made(
-    sig: &Signature,
+    (sig, rule): (&Signature, usize),
     layouts: &mut Layouts,
     port: usize,
     chosen: &[Option<&Part>],
@@ -679,7 +800,7 @@ fn made(
     let shape = &sig.shapes[port];
     let mut by_role: Vec<(PortRole, Run)> = Vec::new();
     for part in chosen.iter().flatten() {
-        for digit in part.iter().flat_map(|run| &run.digits) {
+        for digit in part.runs.iter().flat_map(|run| &run.digits) {
             let Some(dim) = sig
                 .labels(port)
                 .iter()
@@ -727,7 +848,8 @@ fn made(
                 continue;
             };
             let bytes = layouts.bytes(id);
-            if accepts(sig, layouts, port, id) && best.is_none_or(|(least, _)| bytes < least) {
+            let taken = rules_of(sig, layouts, port, id) & (1 << rule) != 0;
+            if taken && best.is_none_or(|(least, _)| bytes < least) {
                 best = Some((bytes, id));
             }
         }
