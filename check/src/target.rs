@@ -96,8 +96,12 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     let row = target.row(family);
     let parameter = row.map_or(1, Row::parameter);
     if let Some(row) = row.filter(|_| target.is_tiled() && tiles::is_known(func)) {
+        let evidence = match row.evidence.is_empty() {
+            true => String::new(),
+            false => format!("; evidence: {}", row.evidence),
+        };
         return format!(
-            "wanted by row `{family}` (unit {}): {}",
+            "wanted by row `{family}` (unit {}): {}{evidence}",
             row.unit,
             row.describe()
         );

@@ -64,7 +64,13 @@ pub(crate) fn check(
     let mut reason = "no alternative of the row is for it".to_owned();
     let n_results = freedom.results.len();
     let is_for = |a: &&Alternative| {
-        a.when.is_none_or(|when| when == When::Pointwise) && a.is_for(n_operands, n_results)
+        let when = match a.when {
+            None | Some(When::Pointwise) => true,
+            Some(When::Untiled) => false,
+            Some(When::Depthwise) => freedom.is_depthwise(),
+            Some(When::Mixing) => !freedom.is_depthwise(),
+        };
+        when && a.is_for(n_operands, n_results)
     };
     let takes = |alternative: &Alternative| {
         let mut ports = ports.clone();
@@ -72,7 +78,13 @@ pub(crate) fn check(
             ports[n_operands..].fill(None);
         }
         match alternative.shares_all() {
-            true => common(func, &values, freedom, &ports),
+            true => common(func, &values, freedom, &ports).and_then(|()| {
+                let mut all = ports.iter().enumerate();
+                all.try_for_each(|(i, port)| match port {
+                    Some(port) => listed(freedom, (i, port), alternative, n_operands),
+                    None => Ok(()),
+                })
+            }),
             false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
         }
     };
@@ -99,18 +111,38 @@ pub(crate) fn check(
         return Ok(price);
     }
     // An alternative that is listed to be refused says why.
-    let mut refused = row
-        .take
-        .iter()
-        .filter(is_for)
-        .filter(|a| a.refused.is_some());
-    if let Some(why) = refused
-        .find(|a| takes(a).is_ok())
-        .and_then(|a| a.refused.as_ref())
-    {
-        reason = format!("{reason}, which is refused: {why}");
+    for alternative in row.take.iter().filter(is_for) {
+        let Some(why) = &alternative.refused else {
+            continue;
+        };
+        let mut all = ports.iter().enumerate();
+        let found = all
+            .find_map(|(i, port)| refused(freedom, (i, port.as_ref()?), alternative, n_operands));
+        if let Some(found) = found {
+            return Err(format!("{found}, which is refused: {why}"));
+        }
     }
     Err(reason)
+}
+
+/// The role of a port that an alternative refuses, in words.
+fn refused(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Option<String> {
+    let rule = alternative.port(i, n_operands);
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    port.places
+        .iter()
+        .zip(names)
+        .find_map(|(dims, (name, listed))| {
+            let labels = labelled(freedom, i, dims).into_iter().flatten();
+            let mut roles = labels.map(|l| role(freedom, l, n_operands));
+            let role = roles.find(|role| listed.iter().flatten().any(|r| r.covers(*role)))?;
+            Some(format!("port {i} has `{}` in the {name}", role.name()))
+        })
 }
 
 /// Physical bytes of a value.
@@ -362,6 +394,30 @@ fn common(
     Ok(())
 }
 
+/// Whether lanes and rows of a port hold roles that an alternative of one order at all ports lists for them.
+fn listed(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    let rule = alternative.port(i, n_operands);
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    for (dims, (name, all)) in port.places.iter().zip(names) {
+        let Some(all) = all else { continue };
+        let labels = labelled(freedom, i, dims);
+        let mut roles = labels
+            .into_iter()
+            .flatten()
+            .map(|l| role(freedom, l, n_operands));
+        let other = roles.find(|role| !all.iter().any(|r| r.covers(*role)));
+        if let Some(role) = other {
+            return Err(format!("port {i} has `{}` in the {name}", role.name()));
+        }
+    }
+    Ok(())
+}
+
 fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>> {
     let labels = labels_of(freedom, port);
     dims.iter()
@@ -380,6 +436,8 @@ fn fits_roles(
 ) -> Result<(), String> {
     let rule = alternative.port(i, n_operands);
     let mut seen: Vec<PortRole> = Vec::new();
+    // What is in rows that may number tiles, and may not be there.
+    let mut left: Option<(PortRole, bool)> = None;
     let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
     for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
         let roles = labelled(freedom, i, dims);
@@ -397,6 +455,7 @@ fn fits_roles(
         let listed = listed.as_ref();
         let unlisted = listed.is_some_and(|all| !all.iter().any(|r| r.covers(one)));
         if place == 1 && port.loose && (again || unlisted) {
+            left = Some((one, again));
             continue;
         }
         if roles.iter().any(|r| *r != one) {
@@ -426,9 +485,11 @@ fn fits_roles(
         }
     }
     if port.tiled && alternative.distinct && seen.len() < open.len().min(2) {
-        return Err(format!(
-            "port {i} has one role in its tile and could have two"
-        ));
+        return Err(match left {
+            Some((role, true)) => format!("port {i} has `{}` in lanes and rows", role.name()),
+            Some((role, false)) => format!("port {i} has `{}` in the rows", role.name()),
+            None => format!("port {i} has one role in its tile and could have two"),
+        });
     }
     Ok(())
 }

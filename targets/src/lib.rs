@@ -704,7 +704,7 @@ mod tests {
             ),
             (
                 "{share='all',distinct=true}",
-                "alternative 1: says the order at all ports, and lanes and rows too",
+                "alternative 1: has one order at all ports, and `distinct` or `independent`, which are of roles",
             ),
             (
                 "{when='untiled',rows=['m']}",
@@ -720,11 +720,11 @@ mod tests {
             ),
             (
                 "{price={port='left',factor=1}}",
-                "alternative 1: has a price, and lists no roles for lanes and rows that it is the price of",
+                "alternative 1: has a price, and says nothing of the layouts that it is the price of",
             ),
             (
-                "{share='all',price={port='left',factor=1}}",
-                "alternative 1: has a price, and lists no roles for lanes and rows that it is the price of",
+                "{share='all',lanes=['parallel']}",
+                "has one order at all ports for some roles in lanes and rows, and no alternative for the others: list one with a price",
             ),
             (
                 "{lanes=['k'],result={lanes=['m']},writes='any'}",
@@ -733,6 +733,10 @@ mod tests {
             (
                 "{writes='any'}",
                 "alternative 1: writes any layout, and says nothing of what it reads",
+            ),
+            (
+                "{lanes=['k']},{refused='no'}",
+                "alternative 2: is refused, and lists more or less than roles for lanes and rows",
             ),
             (
                 "{lanes=['k']},{lanes=['k'],price={port='left',factor=0.5}}",

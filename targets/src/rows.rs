@@ -102,6 +102,10 @@ pub enum LogicalWord {
 pub enum When {
     /// Of a convolution that only mixes channels.
     Pointwise,
+    /// Of a convolution that has each channel for itself.
+    Depthwise,
+    /// Of any other.
+    Mixing,
     /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
     Untiled,
 }
@@ -288,7 +292,8 @@ pub struct Alternative {
     /// What it costs; nothing where left out.
     #[serde(default)]
     pub price: Option<Price>,
-    /// Why it is refused: it is listed to say so.
+    /// Why it is refused: where values lie in tiles, the roles that it lists are in no lanes and rows, and messages say
+    /// why.
     #[serde(default)]
     pub refused: Option<String>,
 }
@@ -321,12 +326,18 @@ impl Alternative {
         priced && (self.writes.is_none() || n_results == 1)
     }
 
+    /// Whether it lists roles for lanes or rows.
+    #[must_use]
+    pub fn lists_roles(&self) -> bool {
+        let of_ports = [&self.left, &self.right, &self.result];
+        let all = self.lanes.is_some() || self.rows.is_some();
+        all || of_ports.iter().any(|p| !p.is_empty())
+    }
+
     /// Whether it says nothing of any layout.
     #[must_use]
     pub fn is_free(&self) -> bool {
-        let of_ports = [&self.left, &self.right, &self.result];
-        let listed = self.lanes.is_some() || self.rows.is_some();
-        !listed && of_ports.iter().all(|p| p.is_empty()) && !self.shares_all()
+        !self.lists_roles() && !self.shares_all()
     }
 
     /// Whether all ports have the digits of all dimensions in one sequence.
@@ -419,6 +430,8 @@ impl Alternative {
         let mut text = said.join("; ");
         match self.when {
             Some(When::Pointwise) => text = format!("where only channels are mixed: {text}"),
+            Some(When::Depthwise) => text = format!("where each channel is for itself: {text}"),
+            Some(When::Mixing) => text = format!("where channels are mixed: {text}"),
             Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
             None => {}
         }
@@ -440,6 +453,9 @@ impl Alternative {
         if priced && self.refused.is_some() {
             return Some("is refused, and has a price");
         }
+        if self.refused.is_some() && in_tiles && (!self.lists_roles() || any || self.shares_all()) {
+            return Some("is refused, and lists more or less than roles for lanes and rows");
+        }
         if priced && self.order.is_some() {
             return Some(
                 "has a price and `order = \"logical\"`, which is taken where nothing else is",
@@ -448,11 +464,8 @@ impl Alternative {
         if any && (!self.result.is_empty() || self.order.is_some()) {
             return Some("writes any layout, and says which the result has");
         }
-        let listed = !self.is_free() && !self.shares_all();
-        if priced && !any && !listed {
-            return Some(
-                "has a price, and lists no roles for lanes and rows that it is the price of",
-            );
+        if priced && self.is_free() {
+            return Some("has a price, and says nothing of the layouts that it is the price of");
         }
         if any && self.is_free() {
             return Some("writes any layout, and says nothing of what it reads");
@@ -487,8 +500,14 @@ impl Alternative {
         if untiled && !tiled {
             return Some("is for `untiled`, and the target has no formats".to_owned());
         }
-        if of_tiles && (self.shares_all() || self.order.is_some()) {
+        if of_tiles && self.order.is_some() {
             return Some("says the order at all ports, and lanes and rows too".to_owned());
+        }
+        if self.shares_all() && (self.distinct || self.independent) {
+            return Some(
+                "has one order at all ports, and `distinct` or `independent`, which are of roles"
+                    .to_owned(),
+            );
         }
         if let Some(fault) = self.fault_of_price(tiled && !untiled) {
             return Some(fault.to_owned());
@@ -629,6 +648,19 @@ impl Row {
             Some(format!("alternative {}: {fault}", i + 1))
         });
         own.or_else(|| self.fault_of_pair())
+            .or_else(|| self.fault_of_default())
+    }
+
+    /// One order at all ports with roles listed for lanes and rows, and nothing that takes the others.
+    fn fault_of_default(&self) -> Option<String> {
+        let taken = || self.take.iter().filter(|a| a.refused.is_none());
+        let some = taken().any(|a| a.shares_all() && a.lists_roles());
+        let all = taken().any(|a| a.shares_all() && !a.lists_roles() && a.writes.is_none());
+        (some && !all).then(|| {
+            "has one order at all ports for some roles in lanes and rows, and no alternative for the others: list one \
+             with a price"
+                .to_owned()
+        })
     }
 
     /// Two alternatives for the same layouts, one of them at another price or refused.

@@ -24,6 +24,7 @@ use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::orders::restrict;
+use super::price;
 use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
@@ -440,7 +441,7 @@ impl Relaxation<'_> {
         }
         let view = &self.ports[&(node, port)];
         let mut price = |i: usize| match view.state(i) {
-            Some(State::Known(layout)) => tiled::least_price(sig, self.layouts, port, layout),
+            Some(State::Known(layout)) => price::least_price(sig, self.layouts, port, layout),
             Some(State::Unknown | State::Other) | None => 0,
         };
         (0..view.domain.len()).map(&mut price).collect()

@@ -57,6 +57,7 @@ mod names;
 mod notation;
 mod orders;
 mod physical;
+mod price;
 mod problem;
 mod reason;
 mod reasons;

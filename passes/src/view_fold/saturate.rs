@@ -18,6 +18,7 @@ use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastMap;
 use super::orders::restrict;
+use super::price as prices;
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
@@ -632,8 +633,8 @@ fn price(
             let first: Option<Vec<LayoutId>> =
                 mode.ports.iter().map(|ids| ids.first().copied()).collect();
             mode.price = match (&first, rule) {
-                (Some(first), Some(rule)) => tiled::rule_price(signature, rule, layouts, first),
-                (Some(first), None) => tiled::price_of(signature, layouts, first),
+                (Some(first), Some(rule)) => prices::rule_price(signature, rule, layouts, first),
+                (Some(first), None) => prices::price_of(signature, layouts, first),
                 (None, _) => 0,
             };
             match priced.iter_mut().find(|known| known.ports == mode.ports) {

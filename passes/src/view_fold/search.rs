@@ -4,6 +4,7 @@ use super::accepts::channel_orders;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
+use super::price;
 use super::saturate::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::SignatureId;
 use super::signatures::Signatures;
@@ -626,7 +627,7 @@ impl<'a> Search<'a> {
                 .map(|port| self.default_at(data, port))
                 .collect();
             let sig = self.signatures.shared(id);
-            let price = tiled::price_of(&sig, self.layouts, &ports);
+            let price = price::price_of(&sig, self.layouts, &ports);
             total.add(&Amount::from(Size::from(price)), sizes);
         }
         for (_, data) in graph.nodes.iter() {

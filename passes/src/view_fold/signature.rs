@@ -147,6 +147,7 @@ impl Signature {
             return;
         };
         let pointwise = self.is_pointwise_conv();
+        let depthwise = self.freedom.is_depthwise();
         let read = |a: &optc_target::Alternative| {
             if a.order.is_some() {
                 return logical.clone();
@@ -160,8 +161,8 @@ impl Signature {
                 logical: false,
                 independent: a.independent || a.is_free(),
                 distinct: a.distinct,
-                // An order that all ports share is not asked port by port.
-                ports: match a.shares_all() {
+                // An order that all ports share is asked port by port only where roles are listed.
+                ports: match a.shares_all() && !a.lists_roles() {
                     true => Vec::new(),
                     false => (0..self.n_ports()).map(port).collect(),
                 },
@@ -173,6 +174,8 @@ impl Signature {
         let taken = row.take.iter().filter(|a| match a.when {
             Some(When::Untiled) => false,
             Some(When::Pointwise) => pointwise,
+            Some(When::Depthwise) => depthwise,
+            Some(When::Mixing) => !depthwise,
             None => true,
         });
         let taken = taken.filter(|a| a.refused.is_none() && a.is_for(self.n_operands, n_results));

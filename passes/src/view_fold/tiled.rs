@@ -8,7 +8,6 @@
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
-use super::orders::restrict;
 use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, Signature, TileRule};
 use optc_ir::{FreedomClass, Role};
@@ -104,6 +103,25 @@ fn extend(run: &mut [LabelDigit], order: &[LabelDigit], tile: u64) {
     while let Some(digit) = next(outer) {
         outer.extent = outer.extent.saturating_mul(digit.extent);
     }
+}
+
+/// Whether lanes and rows of a port hold what an alternative of one order at all ports lists for them.
+pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
+    let Some(places) = rule.ports.get(port) else {
+        return true;
+    };
+    let listed = |digit: &LabelDigit| {
+        let roles = match digit.place {
+            Place::Lane => &places[0],
+            Place::Row => &places[1],
+            Place::Grid => &None,
+        };
+        let role = sig.port_role(digit.label);
+        roles
+            .as_ref()
+            .is_none_or(|all| all.iter().any(|r| r.covers(role)))
+    };
+    order.iter().all(listed)
 }
 
 /// Whether an alternative takes an order at a port, the other ports left aside.
@@ -271,100 +289,21 @@ pub(crate) fn accepts(
         return false;
     };
     let mut rules = sig.tiles.iter();
-    rules.any(|rule| rule.shares_all || takes(sig, rule, port, &order))
+    rules.any(|rule| match rule.shares_all {
+        true => lists(sig, rule, port, &order),
+        false => takes(sig, rule, port, &order),
+    })
 }
 
 /// The alternatives that take a layout at a port, the other ports left aside, as a set: those that speak of roles.
-fn rules_of(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> u64 {
-    let order = label_order(sig, layouts, port, layout);
-    order.map_or(0, |order| rules_at(sig, port, &order))
-}
-
-/// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
-/// them.
-pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
-    if sig.tiles.iter().all(|rule| rule.price.is_none()) {
-        return 0;
-    }
-    let own: Vec<Option<Part>> = ports
-        .iter()
-        .enumerate()
-        .map(|(port, &layout)| parts(sig, layouts, port, layout))
-        .collect();
-    let by_roles = |i: usize, n: usize| {
-        let taken = |part: &Option<Part>| part.as_ref().is_some_and(|p| p.rules & (1 << i) != 0);
-        let both = |a: usize, b: usize| match (&own[a], &own[b]) {
-            (Some(p), Some(q)) => agree(sig, (a, p), (b, q)),
-            _ => false,
-        };
-        own[..n].iter().all(taken) && (0..n).all(|b| (0..b).all(|a| both(a, b)))
-    };
-    let mut least: Option<u64> = None;
-    for (i, rule) in sig.tiles.iter().enumerate().take(MOST_RULES) {
-        let n = match rule.writes_any {
-            true => sig.n_operands,
-            false => ports.len(),
-        };
-        let taken = match rule.shares_all {
-            true => share(sig, layouts, &ports[..n]),
-            false => rule.logical || rule.is_any() || by_roles(i, n),
-        };
-        if taken {
-            let price = rule_price(sig, rule, layouts, ports);
-            least = Some(least.map_or(price, |known| known.min(price)));
-        }
-    }
-    least.unwrap_or(0)
-}
-
-/// Whether the first ports have their digits in one order.
-fn share(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> bool {
-    let fullest = (0..ports.len()).max_by_key(|&p| sig.labels(p).iter().flatten().count());
-    let Some(fullest) = fullest else { return true };
-    let Some(order) = label_order(sig, layouts, fullest, ports[fullest]) else {
-        return false;
-    };
-    (0..ports.len()).all(|p| restrict(sig, layouts, p, &order, fullest) == Some(ports[p]))
-}
-
-/// What an alternative costs with these layouts at the ports.
-pub(crate) fn rule_price(
-    sig: &Signature,
-    rule: &TileRule,
-    layouts: &Layouts,
-    ports: &[LayoutId],
-) -> u64 {
-    let Some(price) = rule.price else { return 0 };
-    let port = ports.get(price.port.index(sig.n_operands));
-    port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
-}
-
-/// What an operation costs at least when a port lies so: nothing unless all alternatives that take it there ask for a
-/// price of that port.
-pub(crate) fn least_price(
+pub(crate) fn rules_of(
     sig: &Signature,
     layouts: &mut Layouts,
     port: usize,
     layout: LayoutId,
 ) -> u64 {
-    if !sig.has_prices() {
-        return 0;
-    }
-    let rules = rules_of(sig, layouts, port, layout);
-    let bytes = layouts.bytes(layout);
-    let is_result = sig.n_operands <= port;
-    let mut least: Option<u64> = None;
-    for (i, rule) in sig.tiles.iter().enumerate() {
-        let plain = rule.shares_all || rule.logical || rule.is_any() || MOST_RULES <= i;
-        let taken = plain || rules & (1 << i) != 0 || (rule.writes_any && is_result);
-        if !taken {
-            continue;
-        }
-        let of_port = rule.price.filter(|p| p.port.index(sig.n_operands) == port);
-        let price = of_port.map_or(0, |price| price.of(bytes));
-        least = Some(least.map_or(price, |known| known.min(price)));
-    }
-    least.unwrap_or(0)
+    let order = label_order(sig, layouts, port, layout);
+    order.map_or(0, |order| rules_at(sig, port, &order))
 }
 
 /// Whether a port is an operand after the second, as a bias is: what is in its tile concerns no other port.
