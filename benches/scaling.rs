@@ -230,7 +230,7 @@ fn child(is_model: bool) {
     drop(printed);
     verify::verify(&module, &registry).expect("the folded program verifies");
     let report = cx.reports.get::<FoldReport>().expect("view-fold reports");
-    let certificate = report.certificate(&canonical, &module, &registry);
+    let certificate = report.certificate(&canonical, &module, &registry, &target);
     optc_check::check(&canonical, &module, &certificate, &registry, &target)
         .expect("the checker accepts what view-fold did");
     lap();

@@ -2,6 +2,7 @@
 
 use crate::amount::{Amount, bytes_of};
 use crate::padding::padding;
+use crate::target::price;
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
@@ -12,6 +13,7 @@ use optc_ir::{
     Tensor, TensorType, Traffic, Type, Value, named_sizes,
 };
 use optc_ops::{LayoutConvert, Reshape, Transpose, View};
+use optc_target::Target;
 use std::sync::Arc;
 
 /// Counts and bytes; see `docs/stats.md` for what counts as what.
@@ -29,8 +31,10 @@ pub struct Stats {
     pub layout_convert: u64,
     /// Operations that only rearrange and are no view.
     pub movement_ops: u64,
-    /// Bytes they read plus write, padding included.
+    /// Bytes they read plus write, padding included, and [`priced_bytes`](Stats::priced_bytes).
     pub movement_bytes: u64,
+    /// Bytes that operations move by themselves, by the prices of the target's alternatives that take their layouts.
+    pub priced_bytes: u64,
     /// Split, slice, concat, pad, gather and scatter that move data.
     pub copy_ops: u64,
     /// Bytes they read plus write of what is really touched.
@@ -148,6 +152,32 @@ impl Stats {
         counter.finish()
     }
 
+    /// Counts a module whose layouts this target chose, if it did: what the alternatives of its rows cost too.
+    #[must_use]
+    pub fn on(module: &Module, registry: &Registry, sizes: &SizeTable, target: &Target) -> Stats {
+        let mut stats = Stats::at(module, registry, sizes);
+        let chosen = module.attrs.str("hbir.target") == Some(&*target.name);
+        if !chosen || !target.has_prices() {
+            return stats;
+        }
+        let effects = Effects::of_module(module, registry);
+        let mut priced = 0u64;
+        for func in &module.funcs {
+            let live = live_ops(func, &effects);
+            let known = known_values(func, registry, &effects);
+            for &op in func.body.iter().filter(|&&op| live[op]) {
+                if !func.ops[op].results.iter().all(|&v| known[v]) {
+                    priced = priced.saturating_add(price(func, op, registry, target));
+                }
+            }
+        }
+        stats.priced_bytes = priced;
+        stats.movement_bytes = stats.movement_bytes.saturating_add(priced);
+        let movement = stats.polynomials.movement.take();
+        stats.polynomials.movement = movement.and_then(|m| m.plus(&Size::from(priced)));
+        stats
+    }
+
     /// The figures by the names that `--json` and `--fail-if` use.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, u64)> {
@@ -159,6 +189,7 @@ impl Stats {
             ("layout_convert", self.layout_convert),
             ("movement_ops", self.movement_ops),
             ("movement_bytes", self.movement_bytes),
+            ("priced_bytes", self.priced_bytes),
             ("copy_ops", self.copy_ops),
             ("copy_bytes", self.copy_bytes),
             ("expand_ops", self.expand_ops),

@@ -96,8 +96,12 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     let row = target.row(family);
     let parameter = row.map_or(1, Row::parameter);
     if let Some(row) = row.filter(|_| target.is_tiled() && tiles::is_known(func)) {
+        let evidence = match row.evidence.is_empty() {
+            true => String::new(),
+            false => format!("; evidence: {}", row.evidence),
+        };
         return format!(
-            "wanted by row `{family}` (unit {}): {}",
+            "wanted by row `{family}` (unit {}): {}{evidence}",
             row.unit,
             row.describe()
         );
@@ -128,6 +132,23 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     }
 }
 
+/// What an operation costs by itself: the least price of an alternative that takes its layouts; nothing where none
+/// does.
+pub(crate) fn price(func: &Func, op: Op, registry: &Registry, target: &Target) -> u64 {
+    let decl = registry.get(&func.ops[op].name);
+    let tiled = target.is_tiled() && tiles::is_known(func) && !runs_functions(func, op);
+    let Some(decl) = decl.filter(|_| tiled) else {
+        return 0;
+    };
+    let freedom = decl.freedom(&func.op_ref(op));
+    let converts = registry.structure(&func.ops[op].name) == Structure::Convert;
+    if converts || freedom.class == FreedomClass::Rearrange {
+        return 0;
+    }
+    let row = target.row(decl.family());
+    tiles::check(func, op, &freedom, row, target).unwrap_or(0)
+}
+
 fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
     let data = &func.ops[op];
     let op_ref = func.op_ref(op);
@@ -138,7 +159,7 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
     let tiled = target.is_tiled() && tiles::is_known(func);
     let Some(decl) = registry.get(&data.name) else {
         return match tiled {
-            true => tiles::check(func, op, &Freedom::barrier(&op_ref), None, target),
+            true => tiles::check(func, op, &Freedom::barrier(&op_ref), None, target).map(drop),
             false => all_row_major(func, op),
         };
     };
@@ -151,7 +172,7 @@ fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result
     if tiled {
         return match (freedom.class, target.accept(decl.family())) {
             (FreedomClass::Source, _) => Ok(()),
-            _ => tiles::check(func, op, &freedom, row, target),
+            _ => tiles::check(func, op, &freedom, row, target).map(drop),
         };
     }
     let parameter = row.map_or(1, Row::parameter);

@@ -5,7 +5,7 @@
 
 use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
 use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
-use optc_target::{Alternative, PortRole, Row, Target, When};
+use optc_target::{Alternative, PortRole, Price, Row, Target, When};
 
 /// Tiles whose corners are compared.
 const CORNERS: u64 = 256;
@@ -35,7 +35,7 @@ pub(crate) fn is_known(func: &Func) -> bool {
     types.all(|ty| ty.shape().is_some())
 }
 
-/// Checks one operation.
+/// Checks one operation; what it costs by itself, in bytes.
 ///
 /// # Errors
 /// What is wrong at which port, in words.
@@ -45,7 +45,7 @@ pub(crate) fn check(
     freedom: &Freedom,
     row: Option<&Row>,
     target: &Target,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let data = &func.ops[op];
     let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
     let mut ports = Vec::with_capacity(values.len());
@@ -60,31 +60,107 @@ pub(crate) fn check(
     }
     let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
     let Some(row) = row else {
-        return row_major(&ports);
+        return row_major(&ports).map(|()| 0);
     };
     let n_operands = freedom.operands.len();
     let mut reason = "no alternative of the row is for it".to_owned();
-    let alternatives = row
-        .take
-        .iter()
-        .filter(|a| a.refused.is_none() && a.when.is_none_or(|when| when == When::Pointwise));
-    for alternative in alternatives {
-        let checked = match alternative.shares_all() {
+    let n_results = freedom.results.len();
+    let is_for = |a: &&Alternative| {
+        let when = match a.when {
+            None | Some(When::Pointwise) => true,
+            Some(When::Untiled) => false,
+            Some(When::Depthwise) => freedom.is_depthwise(),
+            Some(When::Mixing) => !freedom.is_depthwise(),
+        };
+        when && a.is_for(n_operands, n_results)
+    };
+    let takes = |alternative: &Alternative| {
+        let mut ports = ports.clone();
+        if alternative.writes.is_some() {
+            ports[n_operands..].fill(None);
+        }
+        let run = alternative.run.unwrap_or(1);
+        match alternative.shares_all() {
             _ if alternative.order.is_some() => row_major(&ports),
             true => common(func, &values, freedom, &ports)
+                .and_then(|()| {
+                    let mut all = ports.iter().enumerate();
+                    all.try_for_each(|(i, port)| match port {
+                        Some(port) => listed(freedom, (i, port), alternative, n_operands),
+                        None => Ok(()),
+                    })
+                })
                 .and_then(|()| same_lines(func, &values, freedom, &ports))
-                .and_then(|()| has_runs(freedom, &ports, alternative.run.unwrap_or(1))),
+                .and_then(|()| has_runs(freedom, &ports, run)),
             false if ports.iter().flatten().any(|p| p.line.is_some()) => {
                 lines_by_roles(func, &values, freedom, &ports, alternative, target)
             }
             false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
-        };
-        match checked {
-            Ok(()) => return Ok(()),
+        }
+    };
+    let mut least: Option<u64> = None;
+    for alternative in row
+        .take
+        .iter()
+        .filter(|a| a.refused.is_none())
+        .filter(is_for)
+    {
+        match takes(alternative) {
+            Ok(()) => {
+                let of = |price: Price| {
+                    let value = values.get(price.port.index(n_operands));
+                    value.map_or(0, |&v| price.of(bytes_of(func, v)))
+                };
+                let price = alternative.price.map_or(0, of);
+                least = Some(least.map_or(price, |known| known.min(price)));
+            }
             Err(found) => reason = found,
         }
     }
+    if let Some(price) = least {
+        return Ok(price);
+    }
+    // An alternative that is listed to be refused says why.
+    for alternative in row.take.iter().filter(is_for) {
+        let Some(why) = &alternative.refused else {
+            continue;
+        };
+        let mut all = ports.iter().enumerate();
+        let found = all
+            .find_map(|(i, port)| refused(freedom, (i, port.as_ref()?), alternative, n_operands));
+        if let Some(found) = found {
+            return Err(format!("{found}, which is refused: {why}"));
+        }
+    }
     Err(reason)
+}
+
+/// The role of a port that an alternative refuses, in words.
+fn refused(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Option<String> {
+    let rule = alternative.port(i, n_operands);
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    port.places
+        .iter()
+        .zip(names)
+        .find_map(|(dims, (name, listed))| {
+            let labels = labelled(freedom, i, dims).into_iter().flatten();
+            let mut roles = labels.map(|l| role(freedom, l, n_operands));
+            let role = roles.find(|role| listed.iter().flatten().any(|r| r.covers(*role)))?;
+            Some(format!("port {i} has `{}` in the {name}", role.name()))
+        })
+}
+
+/// Physical bytes of a value.
+fn bytes_of(func: &Func, value: Value) -> u64 {
+    let layout = func.ty(value).as_tensor().and_then(TensorType::layout);
+    layout
+        .and_then(Result::ok)
+        .map_or(0, |layout| layout.bytes())
 }
 
 /// The tile of a value; nothing where it lies in none.
@@ -519,6 +595,30 @@ fn lines_by_roles(
     Ok(())
 }
 
+/// Whether lanes and rows of a port hold roles that an alternative of one order at all ports lists for them.
+fn listed(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    let rule = alternative.port(i, n_operands);
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    for (dims, (name, all)) in port.places.iter().zip(names) {
+        let Some(all) = all else { continue };
+        let labels = labelled(freedom, i, dims);
+        let mut roles = labels
+            .into_iter()
+            .flatten()
+            .map(|l| role(freedom, l, n_operands));
+        let other = roles.find(|role| !all.iter().any(|r| r.covers(*role)));
+        if let Some(role) = other {
+            return Err(format!("port {i} has `{}` in the {name}", role.name()));
+        }
+    }
+    Ok(())
+}
+
 /// Whether the lines of two ports run along the labels that both have there alike.
 fn same_run(
     func: &Func,
@@ -573,6 +673,8 @@ fn fits_roles(
 ) -> Result<(), String> {
     let rule = alternative.port(i, n_operands);
     let mut seen: Vec<PortRole> = Vec::new();
+    // What is in rows that may number tiles, and may not be there.
+    let mut left: Option<(PortRole, bool)> = None;
     let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
     for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
         let roles = labelled(freedom, i, dims);
@@ -590,6 +692,7 @@ fn fits_roles(
         let listed = listed.as_ref();
         let unlisted = listed.is_some_and(|all| !all.iter().any(|r| r.covers(one)));
         if place == 1 && port.loose && (again || unlisted) {
+            left = Some((one, again));
             continue;
         }
         if roles.iter().any(|r| *r != one) {
@@ -619,9 +722,11 @@ fn fits_roles(
         }
     }
     if port.tiled && alternative.distinct && seen.len() < open.len().min(2) {
-        return Err(format!(
-            "port {i} has one role in its tile and could have two"
-        ));
+        return Err(match left {
+            Some((role, true)) => format!("port {i} has `{}` in lanes and rows", role.name()),
+            Some((role, false)) => format!("port {i} has `{}` in the rows", role.name()),
+            None => format!("port {i} has one role in its tile and could have two"),
+        });
     }
     Ok(())
 }
@@ -658,7 +763,7 @@ fn by_roles(
         }
     }
     let ports = &read;
-    if alternative.independent || (alternative.lanes.is_none() && alternative.rows.is_none()) {
+    if alternative.independent || alternative.is_free() {
         return Ok(());
     }
     for i in 0..ports.len() {

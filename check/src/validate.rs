@@ -25,6 +25,7 @@ use crate::witness::{FuncWitness, Holder, Kind, Kinds, Place, Witness};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
+use optc_ir::size::SizeTable;
 use optc_ir::text::print_attr;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, Registry, StandIns, Value, ValueDef,
@@ -70,7 +71,7 @@ pub fn check(
             ));
         }
     }
-    let bytes = Stats::of(folded, registry).movement_bytes;
+    let bytes = Stats::on(folded, registry, &SizeTable::default(), target).movement_bytes;
     if bytes != certificate.movement_bytes {
         let message = format!(
             "the certificate states {} movement bytes, found {bytes}",

@@ -25,7 +25,9 @@ mod rows;
 
 pub use formats::{Format, tiles_text};
 pub use rates::Rates;
-pub use rows::{Accept, Alternative, PortRole, PortRule, Row, Share, When};
+pub use rows::{
+    Accept, Alternative, AnyWord, Factor, PortRole, PortRule, Price, PricedPort, Row, Share, When,
+};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -437,6 +439,13 @@ impl Target {
         !self.formats.is_empty()
     }
 
+    /// Whether an alternative of some row costs something.
+    #[must_use]
+    pub fn has_prices(&self) -> bool {
+        let mut all = self.families.values().flat_map(|row| &row.take);
+        all.any(|a| a.price.is_some())
+    }
+
     /// The row of a family, if it has one.
     #[must_use]
     pub fn row(&self, family: &str) -> Option<&Row> {
@@ -681,6 +690,10 @@ mod tests {
                 "{when='untiled'}",
                 "alternative 1: is for `untiled`, and the target has no formats",
             ),
+            (
+                "{price={port='right',factor=1.0}}",
+                "alternative 1: has a `price` or `writes`, which are read where values lie in tiles",
+            ),
         ];
         for (take, wanted) in contradictions {
             let wanted = format!("the row of `conv` {wanted}");
@@ -698,17 +711,57 @@ mod tests {
             ),
             (
                 "{share='all',distinct=true}",
-                "alternative 1: says the order at all ports, and lanes and rows too",
+                "alternative 1: has one order at all ports, and `distinct` or `independent`, which are of roles",
             ),
             (
                 "{when='untiled',rows=['m']}",
                 "alternative 1: speaks of lanes and rows where nothing lies in tiles",
+            ),
+            (
+                "{lanes=['k']},{lanes=['m'],refused='no',price={port='left',factor=1}}",
+                "alternative 2: is refused, and has a price",
+            ),
+            (
+                "{order='logical',price={port='left',factor=1}}",
+                "alternative 1: has a price and `order = \"logical\"`, which is taken where nothing else is",
+            ),
+            (
+                "{price={port='left',factor=1}}",
+                "alternative 1: has a price, and says nothing of the layouts that it is the price of",
+            ),
+            (
+                "{share='all',lanes=['parallel']}",
+                "has one order at all ports for some roles in lanes and rows, and no alternative for the others: list one with a price",
+            ),
+            (
+                "{lanes=['k'],result={lanes=['m']},writes='any'}",
+                "alternative 1: writes any layout, and says which the result has",
+            ),
+            (
+                "{writes='any'}",
+                "alternative 1: writes any layout, and says nothing of what it reads",
+            ),
+            (
+                "{lanes=['k']},{refused='no'}",
+                "alternative 2: is refused, and lists more or less than roles for lanes and rows",
+            ),
+            (
+                "{lanes=['k']},{lanes=['k'],price={port='left',factor=0.5}}",
+                "alternative 2: takes the layouts of alternative 1 again",
             ),
         ];
         for (take, wanted) in of_tiles {
             let wanted = format!("the row of `conv` {wanted}");
             let text = format!("{format}{}", row("'conv'", "x", take));
             assert_eq!(refused(&text), wanted);
+        }
+        for factor in ["0", "-1.0", "0.0001", "1001", "nan", "inf"] {
+            let take = format!("{{lanes=['k'],price={{port='left',factor={factor}}}}}");
+            let text = format!("{format}{}", row("'conv'", "x", &take));
+            assert!(
+                refused(&text).contains("wanted one from 0.001 to 1000"),
+                "{factor}"
+            );
         }
         assert!(refused(&row("'conv'", "x", "{lane=['k']}")).contains("unknown field `lane`"));
         assert!(refused(&row("'conv'", "x", "{lanes=['q']}")).contains("unknown variant `q`"));

@@ -102,8 +102,104 @@ pub enum LogicalWord {
 pub enum When {
     /// Of a convolution that only mixes channels.
     Pointwise,
+    /// Of a convolution that has each channel for itself.
+    Depthwise,
+    /// Of any other.
+    Mixing,
     /// On a machine with tiles, of a program whose sizes are unknown: it is laid out without tiles.
     Untiled,
+}
+
+/// The word `any`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnyWord {
+    /// `any`.
+    Any,
+}
+
+/// A port, as a price names it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum PricedPort {
+    /// The first operand.
+    Left,
+    /// The second operand.
+    Right,
+    /// The result.
+    Result,
+}
+
+impl PricedPort {
+    /// As a file writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PricedPort::Left => "left",
+            PricedPort::Right => "right",
+            PricedPort::Result => "result",
+        }
+    }
+
+    /// Its number among the operands and then the results.
+    #[must_use]
+    pub fn index(self, n_operands: usize) -> usize {
+        match self {
+            PricedPort::Left => 0,
+            PricedPort::Right => 1,
+            PricedPort::Result => n_operands,
+        }
+    }
+}
+
+/// A factor in thousandths.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(try_from = "f64")]
+pub struct Factor(u64);
+
+impl TryFrom<f64> for Factor {
+    type Error = String;
+
+    fn try_from(factor: f64) -> Result<Factor, String> {
+        let thousandths = (factor * 1000.0).round();
+        let found = format!("found a factor of {factor}, wanted one from 0.001 to 1000");
+        // Whole numbers of this size are the same in both types.
+        let whole = (1..=1_000_000u32).contains(&(thousandths as u32));
+        match whole && thousandths.fract() == 0.0 && factor.is_finite() && 0.0 < factor {
+            true if factor <= 1000.0 => Ok(Factor(u64::from(thousandths as u32))),
+            _ => Err(found),
+        }
+    }
+}
+
+/// What an alternative costs: a factor of the physical bytes of one port.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// The port.
+    pub port: PricedPort,
+    /// How many times its bytes.
+    pub factor: Factor,
+}
+
+impl Price {
+    /// The price of a port of so many bytes, a fraction of a byte left out.
+    #[must_use]
+    pub fn of(self, bytes: u64) -> u64 {
+        let all = u128::from(bytes) * u128::from(self.factor.0) / 1000;
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn describe(self) -> String {
+        let (whole, rest) = (self.factor.0 / 1000, self.factor.0 % 1000);
+        let rest = format!("{rest:03}");
+        let rest = rest.trim_end_matches('0');
+        let point = if rest.is_empty() { "" } else { "." };
+        let port = self.port.name();
+        format!("at a price of {whole}{point}{rest} times the bytes of {port}")
+    }
 }
 
 /// What one port takes, where that differs from the rest of its alternative.
@@ -190,7 +286,14 @@ pub struct Alternative {
     /// Whether digits in the tile may differ from port to port.
     #[serde(default)]
     pub independent: bool,
-    /// Why it is refused: it is listed to say so.
+    /// `any`: the one result is written in any layout, the operands are as the alternative says.
+    #[serde(default)]
+    pub writes: Option<AnyWord>,
+    /// What it costs; nothing where left out.
+    #[serde(default)]
+    pub price: Option<Price>,
+    /// Why it is refused: where values lie in tiles, the roles that it lists are in no lanes and rows, and messages say
+    /// why.
     #[serde(default)]
     pub refused: Option<String>,
 }
@@ -209,6 +312,32 @@ impl Alternative {
             lanes: own.lanes.clone().or_else(|| self.lanes.clone()),
             rows: own.rows.clone().or_else(|| self.rows.clone()),
         }
+    }
+
+    /// Whether it is for operations of so many ports: those whose price it has, and one result to write in any layout.
+    #[must_use]
+    pub fn is_for(&self, n_operands: usize, n_results: usize) -> bool {
+        let priced = match self.price.map(|price| price.port) {
+            None => true,
+            Some(PricedPort::Left) => 1 <= n_operands,
+            Some(PricedPort::Right) => 2 <= n_operands,
+            Some(PricedPort::Result) => n_results == 1,
+        };
+        priced && (self.writes.is_none() || n_results == 1)
+    }
+
+    /// Whether it lists roles for lanes or rows.
+    #[must_use]
+    pub fn lists_roles(&self) -> bool {
+        let of_ports = [&self.left, &self.right, &self.result];
+        let all = self.lanes.is_some() || self.rows.is_some();
+        all || of_ports.iter().any(|p| !p.is_empty())
+    }
+
+    /// Whether it says nothing of any layout.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        !self.lists_roles() && !self.shares_all()
     }
 
     /// Whether all ports have the digits of all dimensions in one sequence.
@@ -294,9 +423,15 @@ impl Alternative {
         if said.is_empty() {
             said.push("any layout".to_owned());
         }
+        if self.writes.is_some() {
+            said.push("the result written in any layout".to_owned());
+        }
+        said.extend(self.price.map(Price::describe));
         let mut text = said.join("; ");
         match self.when {
             Some(When::Pointwise) => text = format!("where only channels are mixed: {text}"),
+            Some(When::Depthwise) => text = format!("where each channel is for itself: {text}"),
+            Some(When::Mixing) => text = format!("where channels are mixed: {text}"),
             Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
             None => {}
         }
@@ -307,6 +442,35 @@ impl Alternative {
             let _ = write!(text, ", refused: {reason}");
         }
         text
+    }
+
+    /// What contradicts itself in what it costs.
+    fn fault_of_price(&self, in_tiles: bool) -> Option<&'static str> {
+        let (priced, any) = (self.price.is_some(), self.writes.is_some());
+        if (priced || any) && !in_tiles {
+            return Some("has a `price` or `writes`, which are read where values lie in tiles");
+        }
+        if priced && self.refused.is_some() {
+            return Some("is refused, and has a price");
+        }
+        if self.refused.is_some() && in_tiles && (!self.lists_roles() || any || self.shares_all()) {
+            return Some("is refused, and lists more or less than roles for lanes and rows");
+        }
+        if priced && self.order.is_some() {
+            return Some(
+                "has a price and `order = \"logical\"`, which is taken where nothing else is",
+            );
+        }
+        if any && (!self.result.is_empty() || self.order.is_some()) {
+            return Some("writes any layout, and says which the result has");
+        }
+        if priced && self.is_free() {
+            return Some("has a price, and says nothing of the layouts that it is the price of");
+        }
+        if any && self.is_free() {
+            return Some("writes any layout, and says nothing of what it reads");
+        }
+        None
     }
 
     /// What contradicts itself in it, in words.
@@ -336,8 +500,17 @@ impl Alternative {
         if untiled && !tiled {
             return Some("is for `untiled`, and the target has no formats".to_owned());
         }
-        if of_tiles && (self.shares_all() || self.order.is_some()) {
+        if of_tiles && self.order.is_some() {
             return Some("says the order at all ports, and lanes and rows too".to_owned());
+        }
+        if self.shares_all() && (self.distinct || self.independent) {
+            return Some(
+                "has one order at all ports, and `distinct` or `independent`, which are of roles"
+                    .to_owned(),
+            );
+        }
+        if let Some(fault) = self.fault_of_price(tiled && !untiled) {
+            return Some(fault.to_owned());
         }
         let says_more = !self.sequence.is_empty()
             || self.share.is_some()
@@ -470,9 +643,42 @@ impl Row {
             return Some("takes nothing: `take` lists no alternative".to_owned());
         }
         let mut faults = self.take.iter().enumerate();
-        faults.find_map(|(i, a)| {
+        let own = faults.find_map(|(i, a)| {
             let fault = a.fault(tiled)?;
             Some(format!("alternative {}: {fault}", i + 1))
+        });
+        own.or_else(|| self.fault_of_pair())
+            .or_else(|| self.fault_of_default())
+    }
+
+    /// One order at all ports with roles listed for lanes and rows, and nothing that takes the others.
+    fn fault_of_default(&self) -> Option<String> {
+        let taken = || self.take.iter().filter(|a| a.refused.is_none());
+        let some = taken().any(|a| a.shares_all() && a.lists_roles());
+        let all = taken().any(|a| a.shares_all() && !a.lists_roles() && a.writes.is_none());
+        (some && !all).then(|| {
+            "has one order at all ports for some roles in lanes and rows, and no alternative for the others: list one \
+             with a price"
+                .to_owned()
+        })
+    }
+
+    /// Two alternatives for the same layouts, one of them at another price or refused.
+    fn fault_of_pair(&self) -> Option<String> {
+        let layouts = |a: &Alternative| Alternative {
+            name: None,
+            price: None,
+            refused: None,
+            ..a.clone()
+        };
+        let mut all = self.take.iter().enumerate();
+        all.find_map(|(i, a)| {
+            let of_a = layouts(a);
+            let j = self.take[..i].iter().position(|b| layouts(b) == of_a)?;
+            let (i, j) = (i + 1, j + 1);
+            Some(format!(
+                "alternative {i}: takes the layouts of alternative {j} again"
+            ))
         })
     }
 }

@@ -54,7 +54,7 @@ impl Ran {
     #[must_use]
     pub fn certificate(&self, original: &Module) -> Certificate {
         let report = self.fold().expect("view-fold was run");
-        report.certificate(original, &self.module, &self.cx.registry)
+        report.certificate(original, &self.module, &self.cx.registry, &self.cx.target)
     }
 }
 

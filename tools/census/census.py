@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The census of stored values in XLA:TPU's optimized modules: what lies in lanes and rows at each port of each operation.
 
-usage: python census.py FOLDER [--json OUT] > docs/tpu-census.md
+usage: python census.py FOLDER --target targets/builtin/tpu.toml [--json OUT] > docs/tpu-census.md
 
-FOLDER holds optimized modules as HLO text (*.hlo) with tiled layouts.
+FOLDER holds optimized modules as HLO text (*.hlo) with tiled layouts. With --target, the rows of that file are asked which of the stored ports they take.
 """
 import argparse
 import collections
@@ -13,10 +13,11 @@ import pathlib
 import sys
 
 import hlo
+import rows
 
 HEAD = """# What lies in lanes and rows in XLA:TPU's modules
 
-Made by `tools/census/census.py FOLDER > docs/tpu-census.md` from {modules} optimized modules of XLA:TPU: {names}. The modules are not in the repository.
+Made by `tools/census/census.py FOLDER --target targets/builtin/tpu.toml > docs/tpu-census.md` from {modules} optimized modules of XLA:TPU: {names}. The modules are not in the repository.
 
 **What is counted.** *Stored* values: operands and results of the instructions of the entry computation and of loop bodies (times their trip counts), {values}
 of them, arrays of one element left out. An operand of a fusion is followed inside, through bitcasts, converts, copies, transposes and reshapes that change nothing and nested fusions, to each
@@ -147,7 +148,8 @@ class Row:
 
 
 class Census:
-    def __init__(self):
+    def __init__(self, accepted=None):
+        self.accepted = accepted
         self.rows, self.fused = collections.defaultdict(Row), collections.defaultdict(Row)
         self.formats, self.values, self.modules = collections.Counter(), 0, []
         self.joint = collections.defaultdict(Row)
@@ -156,6 +158,8 @@ class Census:
         """One port: `seen` is the array as the operation has it, `stored` as memory has it."""
         if seen is None or seen.elements() <= 1:
             return
+        if self.accepted and table is self.rows:
+            self.accepted.add(op, port, seen, roles, stored, times)
         lanes, rows = seen.lanes(), seen.rows()
 
         def role(d):
@@ -192,6 +196,7 @@ class Census:
         module = hlo.Module(text)
         walk = Walk(module)
         self.modules.append(name)
+        ends = {}
         for comp, times, i, element, s in walk.values():
             self.values += times
             self.formats[s.bits, s.dims, s.order, s.tiles] += times
@@ -201,6 +206,7 @@ class Census:
                 seen = made.shape or made.shapes[element if element is not None and element < len(made.shapes) else 0]
                 self.add(self.rows, name, op, port, seen, roles, s, times)
                 walk.seen.add((inner.name, made.name, "result"))
+                ends.setdefault((inner.name, made.name), [op, times, seen, []])[2] = seen
             for inner, reader, k in walk.readers(comp, i.name, element):
                 if reader is None:
                     self.add(self.rows, name, "root", "operand", s, ["none"] * len(s.dims), s, times)
@@ -210,6 +216,11 @@ class Census:
                     of = inner.operand(reader, k)
                     self.add(self.rows, name, op, operands[k][0], of.shape, operands[k][1], s, times)
                     walk.seen.add((inner.name, reader.name, k))
+                    ends.setdefault((inner.name, reader.name), [op, times, None, []])[3].append((operands[k][0], of.shape))
+        for op, times, result, operands in ends.values():
+            for port, operand in operands:
+                if self.accepted and result and operand and port == "operand":
+                    self.accepted.together(op, operand, result, times)
         for comp, times in module.scopes():
             for i in comp.instrs.values():
                 if i.op in ("convolution", "dot"):
@@ -312,9 +323,12 @@ def formats(census):
     return out
 
 
-def document(census):
+def document(census, target=None):
     out = [HEAD.format(modules=len(census.modules), names=", ".join(census.modules), values=census.values), "## Stored values", ""]
     out += table(census.rows)
+    if target:
+        out += ["", "## What the rows take", ""]
+        out += census.accepted.document(target.stem)
     out += ["", "## Inside of fusions", "",
             "Ports of the same modules that no stored value reaches: what an operation inside of a fusion reads from, or hands to, another one. Element-wise operations and broadcasts",
             "are left out, and bytes are those of the array as the fusion has it.", ""]
@@ -334,20 +348,21 @@ def document(census):
 def main():
     args = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     args.add_argument("folder", type=pathlib.Path)
+    args.add_argument("--target", type=pathlib.Path, help="a target file whose rows are asked about the stored ports")
     args.add_argument("--json", type=pathlib.Path, help="write the rows here too, with all their tiles and modules")
     args = args.parse_args()
-    census = Census()
+    census = Census(rows.Accepted(rows.read(args.target)) if args.target else None)
     for path in sorted(args.folder.glob("*.hlo")):
         census.module(path.stem, path.read_text())
     if not census.modules:
         sys.exit(f"no .hlo files in {args.folder}")
     if args.json:
         names = ("operation", "port", "bits", "lanes", "rows")
-        rows = [dict(zip(names, key), stored=stored, count=r.count, bytes=r.bytes, lanes_padded=r.lanes, rows_padded=r.rows, grid_logical=r.logical,
+        table = [dict(zip(names, key), stored=stored, count=r.count, bytes=r.bytes, lanes_padded=r.lanes, rows_padded=r.rows, grid_logical=r.logical,
                      tiles=dict(r.tiles), modules=sorted(r.modules))
                 for stored, of in ((True, census.rows), (False, census.fused)) for key, r in sorted(of.items())]
-        args.json.write_text(json.dumps(rows, indent=1) + "\n")
-    sys.stdout.write(document(census))
+        args.json.write_text(json.dumps(table, indent=1) + "\n")
+    sys.stdout.write(document(census, args.target))
 
 
 if __name__ == "__main__":

@@ -152,21 +152,23 @@ impl Compiler {
     pub fn verify(&self, program: &Program) -> Result<(), Error> {
         let module = &program.module;
         optc_ir::verify::verify(module, &self.registry).map_err(|d| program.error(d))?;
-        let Some(name) = module.attrs.str("hbir.target") else {
+        let Some(target) = self.target_of(module) else {
             return Ok(());
-        };
-        let target = match &self.target {
-            Some(own) if own.name == name => own.clone(),
-            _ => match Target::builtin(name) {
-                Ok(target) => Arc::new(target),
-                Err(_) => return Ok(()),
-            },
         };
         let diags = optc_check::check_target(module, &self.registry, &target);
         if diags.is_empty() {
             Ok(())
         } else {
             Err(program.error(diags))
+        }
+    }
+
+    /// The target that chose a module's layouts, if it is known here.
+    fn target_of(&self, module: &Module) -> Option<Arc<Target>> {
+        let name = module.attrs.str("hbir.target")?;
+        match &self.target {
+            Some(own) if own.name == name => Some(own.clone()),
+            _ => Target::builtin(name).ok().map(Arc::new),
         }
     }
 
@@ -234,7 +236,10 @@ impl Compiler {
     #[must_use]
     pub fn stats(&self, program: &Program) -> Stats {
         let sizes = SizeTable::new(&self.bindings.0);
-        Stats::at(&program.module, &self.registry, &sizes)
+        match self.target_of(&program.module) {
+            Some(target) => Stats::on(&program.module, &self.registry, &sizes, &target),
+            None => Stats::at(&program.module, &self.registry, &sizes),
+        }
     }
 
     /// Runs the entry function by the reference interpreter; keys are argument and result names.

@@ -17,8 +17,10 @@ const SCHEMA: u64 = 1;
 #[must_use]
 pub fn to_json(module: &Module, registry: &Registry) -> String {
     let stats = Stats::of(module, registry).fields();
+    // A program alone says no prices: they are the target's.
     let stats = stats
         .into_iter()
+        .filter(|(name, _)| *name != "priced_bytes")
         .map(|(name, n)| (name.to_owned(), json!(n)));
     let effects = Effects::of_module(module, registry);
     let root = json!({

@@ -66,6 +66,23 @@ pub enum Role {
 }
 
 impl Freedom {
+    /// Whether this is of a window operation with weights that has each channel for itself.
+    #[must_use]
+    pub fn is_depthwise(&self) -> bool {
+        let (Some(data), Some(weights), Some(result)) = (
+            self.operands.first(),
+            self.operands.get(1),
+            self.results.first(),
+        ) else {
+            return false;
+        };
+        let everywhere = |label: &usize| {
+            let channel = self.labels[*label].role == Role::Channel;
+            channel && weights.contains(&Some(*label)) && result.contains(&Some(*label))
+        };
+        self.class == FreedomClass::Window && data.iter().flatten().any(everywhere)
+    }
+
     /// A barrier.
     #[must_use]
     pub fn barrier(op: &OpRef<'_>) -> Freedom {

@@ -25,6 +25,7 @@ use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::orders::restrict;
 use super::physical::{Digit, Physical, Place};
+use super::price;
 use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
@@ -551,6 +552,16 @@ impl Relaxation<'_> {
                 if p.is_result {
                     let (var, produces) = (group.index(), true);
                     slots.insert(port, Slot { var, produces });
+                    let prices = self.prices(node, port);
+                    if prices.iter().any(|&n| n != 0) {
+                        let states = &self.group_states[group];
+                        let price = |s: &GroupState| cost(prices[s.produced], 0);
+                        let table = states.iter().map(price).collect();
+                        self.problem.factors.push(Factor {
+                            vars: vec![var],
+                            table,
+                        });
+                    }
                     continue;
                 }
                 let related = pairs.iter().any(|(a, b)| *a == port || *b == port);
@@ -619,12 +630,34 @@ impl Relaxation<'_> {
         }
     }
 
+    /// What an operation costs at least with a port in each of its states; nothing where no row asks for a price.
+    fn prices(&mut self, node: Node, port: usize) -> Vec<u64> {
+        let Some(id) = self.graph.nodes[node].signature else {
+            return Vec::new();
+        };
+        let sig = self.signatures.get(id);
+        if !sig.has_prices() || self.graph.is_known(node) {
+            return Vec::new();
+        }
+        let view = &self.ports[&(node, port)];
+        let mut price = |i: usize| match view.state(i) {
+            Some(State::Known(layout)) => price::least_price(sig, self.layouts, port, layout),
+            Some(State::Unknown | State::Other(_)) | None => 0,
+        };
+        (0..view.domain.len()).map(&mut price).collect()
+    }
+
     /// What a reading port costs: over a variable of its own where another port constrains it.
     fn reader(&mut self, node: Node, port: usize, group: Group, related: bool) -> Option<usize> {
         let domain = self.view(node, port, group).domain.clone();
         let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
         let states = self.group_states[group].clone();
-        let price = |s: &GroupState, i: &usize| self.read_cost((node, port), group, *s, *i);
+        let loads = self.prices(node, port);
+        let price = |s: &GroupState, i: &usize| {
+            let load = loads.get(*i).copied().unwrap_or(0);
+            self.read_cost((node, port), group, *s, *i)
+                .saturating_add(cost(load, 0))
+        };
         if !related {
             let least = |s| indices.iter().map(|i| price(s, i)).min();
             let table = states.iter().map(|s| least(s).unwrap_or(0)).collect();
@@ -1002,6 +1035,11 @@ fn agree_tiled(
     (b, y): (usize, LayoutId),
 ) -> bool {
     if sig.is_common_order() {
+        let written = [a, b].iter().any(|&p| sig.n_operands <= p);
+        let others = |rule: &TileRule| !rule.shares_all || (rule.writes_any && written);
+        if sig.tiles.iter().any(others) {
+            return true;
+        }
         let (Some(p), Some(q)) = (
             label_order(sig, layouts, a, x),
             label_order(sig, layouts, b, y),
@@ -1014,7 +1052,11 @@ fn agree_tiled(
         };
         return shared(&p, b) == shared(&q, a);
     }
-    if sig.tiles.iter().any(|rule| rule.is_any() || rule.logical) {
+    let written = [a, b].iter().any(|&p| sig.n_operands <= p);
+    let leaves = |rule: &TileRule| {
+        rule.is_any() || rule.logical || rule.shares_all || (rule.writes_any && written)
+    };
+    if sig.tiles.iter().any(leaves) {
         return true;
     }
     let (p, q) = (
@@ -1022,7 +1064,7 @@ fn agree_tiled(
         tiled::parts(sig, layouts, b, y),
     );
     match (p, q) {
-        (Some(p), Some(q)) => tiled::agree(sig, (a, &p), (b, &q)),
+        (Some(p), Some(q)) => p.rules & q.rules != 0 && tiled::agree(sig, (a, &p), (b, &q)),
         _ => true,
     }
 }

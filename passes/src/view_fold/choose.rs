@@ -226,7 +226,12 @@ impl Search<'_> {
         }
         for (node, data) in graph.nodes.iter() {
             let var = n_groups + node.index();
-            let table: Vec<Cost> = modes[node].iter().map(|m| cost(0, m.tie)).collect();
+            let known = graph.is_known(node);
+            let price = |m: &Rc<NodeMode>| match known {
+                true => cost(0, m.tie.saturating_add(m.price)),
+                false => cost(m.price, m.tie),
+            };
+            let table: Vec<Cost> = modes[node].iter().map(price).collect();
             problem.add(vec![var], table);
             let mut by_group: FastMap<Group, Vec<usize>> = FastMap::default();
             for (port, p) in data.ports.iter().enumerate() {
@@ -317,6 +322,7 @@ impl Search<'_> {
         let mut chosen = SideTable::new(Rc::new(NodeMode {
             needs: Vec::new(),
             tie: 0,
+            price: 0,
         }));
         for node in self.graph.nodes.ids() {
             if let Some(mode) = modes[node].get(solution.states[n_groups + node.index()]) {

@@ -434,7 +434,10 @@ impl Builder<'_> {
         let data = &self.func.ops[op];
         let decl = self.cx.registry.get(&data.name);
         let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
-        if !self.layouts.is_tiled() || class.is_some_and(|c| c != FreedomClass::Barrier) {
+        // Beside values without tiles a text's tiles need be none of the machine's.
+        let plain = bits.iter().any(|&bits| self.layouts.is_plain(bits));
+        let known = class.is_some_and(|c| c != FreedomClass::Barrier);
+        if !self.layouts.is_tiled() || plain || known {
             return Vec::new();
         }
         let ports: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
@@ -800,6 +803,15 @@ impl Graph {
     pub(crate) fn is_streamed(&self, group: Group) -> bool {
         let data = &self.groups[group];
         data.streamed && !data.uses.is_empty()
+    }
+
+    /// Whether an operation computes what is known at compile time.
+    pub(crate) fn is_known(&self, node: Node) -> bool {
+        let mut results = self.nodes[node].ports.iter().filter(|p| p.is_result);
+        results.all(|p| {
+            self.member(p.value)
+                .is_none_or(|m| self.groups[m.group].is_known())
+        })
     }
 
     pub(crate) fn member(&self, value: Value) -> Option<&Rc<Member>> {

@@ -57,6 +57,7 @@ mod names;
 mod notation;
 mod orders;
 mod physical;
+mod price;
 mod problem;
 mod reason;
 mod reasons;
@@ -193,7 +194,7 @@ impl Pass for ViewFold {
         };
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
-        let after = Stats::at(module, &cx.registry, &sizes);
+        let after = Stats::on(module, &cx.registry, &sizes, &cx.target);
         total.compare(&after, &sizes)?;
         total
             .naive

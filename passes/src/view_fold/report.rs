@@ -3,8 +3,9 @@
 use super::conversion::Conversion;
 use indexmap::IndexMap;
 use optc_check::{Certificate, Stats, Witness};
-use optc_ir::size::Size;
+use optc_ir::size::{Size, SizeTable};
 use optc_ir::{Module, Registry, Value};
+use optc_target::Target;
 
 /// How sure the result is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,9 +76,11 @@ impl FoldReport {
         original: &Module,
         folded: &Module,
         registry: &Registry,
+        target: &Target,
     ) -> Certificate {
         // The checker knows no bindings.
-        let moved = Stats::of(folded, registry).movement_bytes;
+        let sizes = SizeTable::default();
+        let moved = Stats::on(folded, registry, &sizes, target).movement_bytes;
         Certificate::of(original, folded, self.witness.clone(), &self.target, moved)
     }
 }

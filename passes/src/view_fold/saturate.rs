@@ -18,8 +18,9 @@ use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastMap;
 use super::orders::restrict;
+use super::price as prices;
 use super::rule::{Form, RuleContext, SearchRule};
-use super::signature::{ContractRole, LabelDigit, Signature, SignatureId};
+use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::tiled::{self, Part, PortParts};
 use egg::{
@@ -49,6 +50,8 @@ egg::define_language! {
 pub(crate) struct Mode {
     /// Per port, acceptable layouts; the first is what the rule names.
     pub(crate) ports: Vec<Vec<LayoutId>>,
+    /// Bytes that the operation moves by itself.
+    pub(crate) price: u64,
 }
 
 /// Everything an e-graph knows besides its terms.
@@ -457,8 +460,19 @@ impl RuleSet {
         let mut egraph = runner.egraph;
         let mut modes = read_modes(&mut egraph);
         if tiled.is_tiled() {
-            join_parts(&mut egraph, &tiled, &mut modes);
-            widen(&mut egraph.analysis.layouts, &tiled, demands, &mut modes);
+            let joined = join_parts(&mut egraph, &tiled);
+            let layouts = &mut egraph.analysis.layouts;
+            match tiled.has_prices() {
+                false => {
+                    for (_, mode) in joined {
+                        if !modes.contains(&mode) {
+                            modes.push(mode);
+                        }
+                    }
+                    widen(layouts, &tiled, demands, &mut modes);
+                }
+                true => modes = price(layouts, &tiled, demands, modes, joined),
+            }
         }
         let fired = std::mem::take(&mut egraph.analysis.fired);
         *layouts = std::mem::take(&mut egraph.analysis.layouts);
@@ -514,6 +528,7 @@ fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
         let ports = &children[children.len() - n_ports..];
         let mode = Mode {
             ports: ports.iter().map(|&p| members(egraph, p)).collect(),
+            price: 0,
         };
         if mode.ports.iter().all(|p| !p.is_empty()) && !modes.contains(&mode) {
             modes.push(mode);
@@ -523,10 +538,10 @@ fn read_modes(egraph: &mut EGraph<Alt, Knowledge>) -> Vec<Mode> {
     modes
 }
 
-/// Adds the forms that the parts of the ports' tiles join to.
-fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature, modes: &mut Vec<Mode>) {
+/// The forms that the parts of the ports' tiles join to, each with the number of its alternative.
+fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature) -> Vec<(usize, Mode)> {
     if !signature.takes_roles() {
-        return;
+        return Vec::new();
     }
     let mut parts: PortParts = vec![Vec::new(); signature.n_ports()];
     for key in 0..egraph.analysis.parts.len() {
@@ -543,13 +558,97 @@ fn join_parts(egraph: &mut EGraph<Alt, Knowledge>, signature: &Signature, modes:
         }
     }
     let mut layouts = std::mem::take(&mut egraph.analysis.layouts);
-    for ports in tiled::join(signature, &mut layouts, &parts) {
-        let mode = Mode { ports };
-        if !modes.contains(&mode) {
-            modes.push(mode);
-        }
+    let mut modes = Vec::new();
+    for (rule, _) in signature.tiles.iter().enumerate().take(tiled::MOST_RULES) {
+        let forms = tiled::join(signature, &mut layouts, &parts, rule);
+        modes.extend(
+            forms
+                .into_iter()
+                .map(|ports| (rule, Mode { ports, price: 0 })),
+        );
     }
     egraph.analysis.layouts = layouts;
+    modes
+}
+
+/// The forms of an operation with what each costs by itself: a port that has a price has one layout in each form.
+fn price(
+    layouts: &mut Layouts,
+    signature: &Signature,
+    demands: &[Vec<LayoutId>],
+    exact: Vec<Mode>,
+    joined: Vec<(usize, Mode)>,
+) -> Vec<Mode> {
+    let common = signature.tiles.iter().position(|rule| rule.shares_all);
+    let common = common.filter(|_| signature.is_common_order());
+    // What an alternative reads, the alternative whose price it has if one is known, and the form.
+    let mut all: Vec<(Option<usize>, Option<usize>, Mode)> = Vec::new();
+    all.extend(exact.into_iter().map(|mode| (common, None, mode)));
+    let rules = joined.into_iter();
+    all.extend(rules.map(|(rule, mode)| (Some(rule), Some(rule), mode)));
+    for (.., mode) in &mut all {
+        widen(layouts, signature, demands, std::slice::from_mut(mode));
+    }
+    let result = signature.n_operands;
+    // With the operands of an alternative that writes any layout, each that is asked of the result.
+    for i in 0..all.len() {
+        let (from, _, mode) = all[i].clone();
+        for (rule, written) in signature.tiles.iter().enumerate() {
+            let reads = match from {
+                Some(from) => alike(&signature.tiles[from], written),
+                None => false,
+            };
+            if !written.writes_any || !reads || demands.len() <= result {
+                continue;
+            }
+            let others = demands[result]
+                .iter()
+                .filter(|l| !mode.ports[result].contains(l));
+            for &layout in others {
+                let mut mode = mode.clone();
+                mode.ports[result] = vec![layout];
+                all.push((None, Some(rule), mode));
+            }
+        }
+    }
+    let mut priced: Vec<Mode> = Vec::new();
+    for (_, rule, mode) in all {
+        let rule = rule.map(|rule| &signature.tiles[rule]);
+        let of_rule = rule.map_or(&signature.tiles[..], std::slice::from_ref);
+        let mut single = vec![mode];
+        for price in of_rule.iter().filter_map(|rule| rule.price) {
+            let port = price.port.index(result);
+            let one = |mode: Mode| {
+                let each = mode.ports[port].clone().into_iter();
+                let alone = move |layout| {
+                    let mut mode = mode.clone();
+                    mode.ports[port] = vec![layout];
+                    mode
+                };
+                each.map(alone).collect::<Vec<_>>()
+            };
+            single = single.into_iter().flat_map(one).collect();
+        }
+        for mut mode in single {
+            let first: Option<Vec<LayoutId>> =
+                mode.ports.iter().map(|ids| ids.first().copied()).collect();
+            mode.price = match (&first, rule) {
+                (Some(first), Some(rule)) => prices::rule_price(signature, rule, layouts, first),
+                (Some(first), None) => prices::price_of(signature, layouts, first),
+                (None, _) => 0,
+            };
+            match priced.iter_mut().find(|known| known.ports == mode.ports) {
+                Some(known) => known.price = known.price.min(mode.price),
+                None => priced.push(mode),
+            }
+        }
+    }
+    priced
+}
+
+/// Whether an alternative reads what another does that writes any layout.
+fn alike(rule: &TileRule, writes: &TileRule) -> bool {
+    rule.shares_all == writes.shares_all && (rule.shares_all || rule == writes)
 }
 
 /// Lets each port of a form have every layout that is asked for there with the same digits in the same places: a

@@ -4,6 +4,7 @@ use super::accepts::channel_orders;
 use super::groups::{Graph, Group, Node, NodeKind};
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
+use super::price;
 use super::saturate::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::SignatureId;
 use super::signatures::Signatures;
@@ -38,6 +39,8 @@ pub(crate) struct Need {
 pub(crate) struct NodeMode {
     pub(crate) needs: Vec<Need>,
     pub(crate) tie: u64,
+    /// Bytes that the operation moves by itself.
+    pub(crate) price: u64,
 }
 
 pub(crate) struct Search<'a> {
@@ -295,6 +298,7 @@ impl<'a> Search<'a> {
                     .map(|n| NodeMode {
                         needs: vec![n],
                         tie: 0,
+                        price: 0,
                     })
                     .collect()
             }
@@ -400,6 +404,7 @@ impl<'a> Search<'a> {
                 modes.push(NodeMode {
                     needs: vec![a, b],
                     tie: 0,
+                    price: 0,
                 });
             }
         }
@@ -477,7 +482,8 @@ impl<'a> Search<'a> {
             }
             needs.push(need);
         }
-        Some(NodeMode { needs, tie })
+        let price = mode.price;
+        Some(NodeMode { needs, tie, price })
     }
 
     /// Compile-time bytes of a constant in a layout; 0 as it lies in the file.
@@ -606,6 +612,23 @@ impl<'a> Search<'a> {
                     }
                 }
             }
+        }
+        for (node, data) in graph.nodes.iter() {
+            let Some(id) = data
+                .signature
+                .filter(|&id| self.signatures.get(id).has_prices())
+            else {
+                continue;
+            };
+            if graph.is_known(node) {
+                continue;
+            }
+            let ports: Vec<LayoutId> = (0..data.ports.len())
+                .map(|port| self.default_at(data, port))
+                .collect();
+            let sig = self.signatures.shared(id);
+            let price = price::price_of(&sig, self.layouts, &ports);
+            total.add(&Amount::from(Size::from(price)), sizes);
         }
         for (_, data) in graph.nodes.iter() {
             let (NodeKind::Alias(_, map), [from, to]) = (&data.kind, &data.ports[..]) else {

@@ -9,7 +9,7 @@ use super::physical::Place;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{Accept, PortRole, Row, Target, When};
+use optc_target::{Accept, PortRole, Price, Row, Target, When};
 
 entity_id! {
     /// A signature.
@@ -66,6 +66,10 @@ pub(crate) struct TileRule {
     pub(crate) distinct: bool,
     /// Per port, the roles in its lanes and in its rows; nothing where any may be there.
     pub(crate) ports: Vec<[Option<Vec<PortRole>>; 2]>,
+    /// The result is written in any layout.
+    pub(crate) writes_any: bool,
+    /// What it costs.
+    pub(crate) price: Option<Price>,
 }
 
 impl TileRule {
@@ -140,6 +144,8 @@ impl Signature {
             independent: false,
             distinct: false,
             ports: Vec::new(),
+            writes_any: false,
+            price: None,
         };
         let barrier = self.freedom.class == FreedomClass::Barrier;
         let all_plain = || self.bits.iter().map(|&bits| target.plain(bits));
@@ -152,6 +158,7 @@ impl Signature {
             return;
         };
         let pointwise = self.is_pointwise_conv();
+        let depthwise = self.freedom.is_depthwise();
         let read = |a: &optc_target::Alternative| {
             if a.order.is_some() {
                 return logical.clone();
@@ -160,28 +167,30 @@ impl Signature {
                 let rule = a.port(port, self.n_operands);
                 [rule.lanes, rule.rows]
             };
-            let listed = a.lanes.is_some() || a.rows.is_some();
-            let of_ports = [&a.left, &a.right, &a.result].iter().any(|p| !p.is_empty());
-            let free = !listed && !of_ports && !a.shares_all();
             TileRule {
                 shares_all: a.shares_all(),
                 logical: false,
                 run: a.run.unwrap_or(1),
-                independent: a.independent || free,
+                independent: a.independent || a.is_free(),
                 distinct: a.distinct,
-                // An order that all ports share is not asked port by port.
-                ports: match a.shares_all() {
+                // An order that all ports share is asked port by port only where roles are listed.
+                ports: match a.shares_all() && !a.lists_roles() {
                     true => Vec::new(),
                     false => (0..self.n_ports()).map(port).collect(),
                 },
+                writes_any: a.writes.is_some(),
+                price: a.price,
             }
         };
+        let n_results = self.n_ports().saturating_sub(self.n_operands);
         let taken = row.take.iter().filter(|a| match a.when {
             Some(When::Untiled) => false,
             Some(When::Pointwise) => pointwise,
+            Some(When::Depthwise) => depthwise,
+            Some(When::Mixing) => !depthwise,
             None => true,
         });
-        let taken = taken.filter(|a| a.refused.is_none());
+        let taken = taken.filter(|a| a.refused.is_none() && a.is_for(self.n_operands, n_results));
         self.tiles = taken.map(read).collect();
         if self.tiles.is_empty() {
             self.tiles = vec![logical];
@@ -198,6 +207,12 @@ impl Signature {
     pub(crate) fn takes_roles(&self) -> bool {
         let by_roles = |rule: &TileRule| !rule.shares_all && !rule.logical && !rule.is_any();
         self.tiles.iter().any(by_roles)
+    }
+
+    /// Whether an alternative that it takes costs something, or writes any layout.
+    pub(crate) fn has_prices(&self) -> bool {
+        let mut rules = self.tiles.iter();
+        rules.any(|rule| rule.price.is_some() || rule.writes_any)
     }
 
     /// What a label is, as rows speak of it.

@@ -22,8 +22,17 @@ pub(crate) struct PartRun {
     tile: u64,
 }
 
-/// The runs in the tile of a port, the one with the lower label first.
-pub(crate) type Part = Vec<PartRun>;
+/// What stands in the tile of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Part {
+    /// The runs, the one with the lower label first.
+    runs: Vec<PartRun>,
+    /// The alternatives that take it there, as a set.
+    pub(crate) rules: u64,
+}
+
+/// Alternatives of a row that are told apart.
+pub(crate) const MOST_RULES: usize = 64;
 
 /// Parts of one port that are joined with those of others.
 const MOST_PARTS: usize = 24;
@@ -43,16 +52,24 @@ pub(crate) fn parts(
     layout: LayoutId,
 ) -> Option<Part> {
     let order = label_order(sig, layouts, port, layout)?;
-    let taken = sig.tiles.iter().any(|rule| takes(sig, rule, port, &order));
+    let rules = rules_at(sig, port, &order);
     let mut tile = layouts.tile(layout);
     // Only whole tiles of the machine are numbered alike: of fewer rows the run is what it is.
     if tile[0] != layouts.most_rows(sig.bits[port]) {
         tile[0] = u64::MAX;
     }
-    taken.then(|| part_of(sig, port, &order, tile))
+    let runs = (rules != 0).then(|| runs_of(sig, port, &order, tile))?;
+    Some(Part { runs, rules })
 }
 
-fn part_of(sig: &Signature, port: usize, order: &[LabelDigit], tile: [u64; 2]) -> Part {
+/// The alternatives that take an order at a port, the other ports left aside, as a set.
+fn rules_at(sig: &Signature, port: usize, order: &[LabelDigit]) -> u64 {
+    let rules = sig.tiles.iter().take(MOST_RULES).enumerate();
+    let taken = rules.filter(|(_, rule)| takes(sig, rule, port, order));
+    taken.fold(0, |set, (i, _)| set | (1 << i))
+}
+
+fn runs_of(sig: &Signature, port: usize, order: &[LabelDigit], tile: [u64; 2]) -> Vec<PartRun> {
     let run = |place, tile| {
         let of_place = order.iter().filter(|d| d.place == place);
         let mut digits: Vec<LabelDigit> = of_place.copied().collect();
@@ -86,6 +103,25 @@ fn extend(run: &mut [LabelDigit], order: &[LabelDigit], tile: u64) {
     while let Some(digit) = next(outer) {
         outer.extent = outer.extent.saturating_mul(digit.extent);
     }
+}
+
+/// Whether lanes and rows of a port hold what an alternative of one order at all ports lists for them.
+pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
+    let Some(places) = rule.ports.get(port) else {
+        return true;
+    };
+    let listed = |digit: &LabelDigit| {
+        let roles = match digit.place {
+            Place::Lane => &places[0],
+            Place::Row => &places[1],
+            Place::Grid | Place::Short => &None,
+        };
+        let role = sig.port_role(digit.label);
+        roles
+            .as_ref()
+            .is_none_or(|all| all.iter().any(|r| r.covers(role)))
+    };
+    order.iter().all(listed)
 }
 
 /// Whether an alternative takes an order at a port, the other ports left aside.
@@ -198,13 +234,14 @@ pub(crate) fn least_padding(
     let mut least = u64::MAX;
     let lines = sig.lines.is_some();
     for rule in &sig.tiles {
-        if lines && !rule.shares_all && !rule.logical && !rule.is_any() {
+        let written = rule.writes_any && sig.n_operands <= port;
+        if lines && !rule.shares_all && !rule.logical && !rule.is_any() && !written {
             if innermost.is_none_or(|label| may_end_in(sig, rule, port, label)) {
                 least = least.min(least_line(sig, layouts, rule, port, innermost));
             }
             continue;
         }
-        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct {
+        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct || written {
             return 0;
         }
         // Of each kind, how many elements there are along it.
@@ -386,7 +423,8 @@ pub(crate) fn accepts(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    if sig.tiles.iter().any(TileRule::is_any) {
+    let written = |rule: &TileRule| rule.writes_any && sig.n_operands <= port;
+    if sig.tiles.iter().any(|rule| rule.is_any() || written(rule)) {
         return true;
     }
     let Some(order) = label_order(sig, layouts, port, layout) else {
@@ -394,9 +432,20 @@ pub(crate) fn accepts(
     };
     let mut rules = sig.tiles.iter();
     rules.any(|rule| match rule.shares_all {
-        true => rule.run <= 1 || has_run(&order, rule.run),
+        true => lists(sig, rule, port, &order) && (rule.run <= 1 || has_run(&order, rule.run)),
         false => takes(sig, rule, port, &order),
     })
+}
+
+/// The alternatives that take a layout at a port, the other ports left aside, as a set: those that speak of roles.
+pub(crate) fn rules_of(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> u64 {
+    let order = label_order(sig, layouts, port, layout);
+    order.map_or(0, |order| rules_at(sig, port, &order))
 }
 
 /// Whether a port is an operand after the second, as a bias is: what is in its tile concerns no other port.
@@ -423,7 +472,7 @@ pub(crate) fn agree(sig: &Signature, (p, a): (usize, &Part), (q, b): (usize, &Pa
             let digits: Vec<_> = run.digits.iter().filter(both).map(digit).collect();
             (!digits.is_empty()).then_some((digits, run.tile))
         };
-        part.iter().filter_map(run).collect()
+        part.runs.iter().filter_map(run).collect()
     };
     let (x, y) = (shared(a, p), shared(b, q));
     // Of one place of the tile: what one port has there the other one has in its grid.
@@ -776,8 +825,16 @@ pub(crate) fn join(
     sig: &Signature,
     layouts: &mut Layouts,
     parts: &PortParts,
+    rule: usize,
 ) -> Vec<Vec<Vec<LayoutId>>> {
     let mut forms: Vec<Vec<Vec<LayoutId>>> = Vec::new();
+    let of_rule = |parts: &Vec<(Part, Vec<LayoutId>)>| {
+        let taken = parts
+            .iter()
+            .filter(|(part, _)| part.rules & (1 << rule) != 0);
+        taken.cloned().collect()
+    };
+    let parts: &PortParts = &parts.iter().map(of_rule).collect();
     let n = sig.n_ports();
     // The result and the data are asked first: what is in their tiles says what is in all others.
     let mut order: Vec<usize> = (0..n).collect();
@@ -785,7 +842,7 @@ pub(crate) fn join(
     let mut chosen: Vec<Option<&Part>> = vec![None; n];
     let mut ids: Vec<Vec<LayoutId>> = vec![Vec::new(); n];
     descend(
-        sig,
+        (sig, rule),
         layouts,
         parts,
         &order,
@@ -797,7 +854,7 @@ pub(crate) fn join(
 }
 
 fn descend<'p>(
-    sig: &Signature,
+    (sig, rule): (&Signature, usize),
     layouts: &mut Layouts,
     parts: &'p PortParts,
     order: &[usize],
@@ -809,9 +866,7 @@ fn descend<'p>(
         return;
     }
     let Some((&port, rest)) = order.split_first() else {
-        if is_taken(sig, layouts, ids) {
-            forms.push(ids.clone());
-        }
+        forms.push(ids.clone());
         return;
     };
     let mut any = false;
@@ -825,37 +880,18 @@ fn descend<'p>(
         any = true;
         chosen[port] = Some(part);
         ids[port].clone_from(known);
-        descend(sig, layouts, parts, rest, chosen, ids, forms);
+        descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
         chosen[port] = None;
     }
-    if !any && let Some(made) = made(sig, layouts, port, chosen) {
+    if !any && let Some(made) = made((sig, rule), layouts, port, chosen) {
         ids[port] = vec![made];
-        descend(sig, layouts, parts, rest, chosen, ids, forms);
+        descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
     }
-}
-
-/// Whether one alternative takes these layouts at all ports; of those with one part the first stands for all.
-fn is_taken(sig: &Signature, layouts: &mut Layouts, ids: &[Vec<LayoutId>]) -> bool {
-    let mut by_roles = sig.tiles.iter().filter(|r| !r.shares_all && !r.logical);
-    if by_roles.clone().count() <= 1 {
-        return true;
-    }
-    let firsts = ids.iter().enumerate();
-    let orders: Vec<Option<Vec<LabelDigit>>> = firsts
-        .map(|(port, ids)| label_order(sig, layouts, port, *ids.first()?))
-        .collect();
-    by_roles.any(|rule| {
-        let mut ports = orders.iter().enumerate();
-        ports.all(|(port, order)| {
-            let order = order.as_ref();
-            order.is_none_or(|order| rule.is_any() || takes(sig, rule, port, order))
-        })
-    })
 }
 
 /// A layout of a port that agrees with the parts of the others.
 fn made(
-    sig: &Signature,
+    (sig, rule): (&Signature, usize),
     layouts: &mut Layouts,
     port: usize,
     chosen: &[Option<&Part>],
@@ -863,7 +899,7 @@ fn made(
     let shape = &sig.shapes[port];
     let mut by_role: Vec<(PortRole, Run)> = Vec::new();
     for part in chosen.iter().flatten() {
-        for digit in part.iter().flat_map(|run| &run.digits) {
+        for digit in part.runs.iter().flat_map(|run| &run.digits) {
             let Some(dim) = sig
                 .labels(port)
                 .iter()
@@ -912,7 +948,8 @@ fn made(
                 continue;
             };
             let bytes = layouts.bytes(id);
-            if accepts(sig, layouts, port, id) && best.is_none_or(|(least, _)| bytes < least) {
+            let taken = rules_of(sig, layouts, port, id) & (1 << rule) != 0;
+            if taken && best.is_none_or(|(least, _)| bytes < least) {
                 best = Some((bytes, id));
             }
         }

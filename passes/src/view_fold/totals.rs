@@ -81,7 +81,10 @@ impl Totals {
         let moved = amount(after.polynomials.movement.clone(), after.movement_bytes);
         // What an operation that stays moves by itself (a space to depth, a gather that permutes)
         // it moves in any lowering.
+        // What an alternative costs is the choice's, and naive lowering has its own.
+        let priced = Amount::from(Size::from(after.priced_bytes));
         let stays = moved.minus(&self.converted(sizes), sizes);
+        let stays = stays.minus(&priced, sizes);
         self.naive.add(&stays, sizes);
         let naive = self.naive.at(sizes);
         // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.

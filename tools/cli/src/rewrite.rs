@@ -307,7 +307,8 @@ fn report(part: &Part, args: &RewriteArgs, streams: &mut Streams<'_>) {
     }
     if args.stats {
         let sizes = SizeTable::new(&part.cx.bindings);
-        let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
+        let (registry, target) = (&part.cx.registry, &part.cx.target);
+        let of = |program: &Program| Stats::on(&program.module, registry, &sizes, target);
         let (before, after) = (of(&part.before), of(&part.after));
         let bound = bound_sizes(&part.before.module, &sizes);
         let fold = part.cx.reports.get::<FoldReport>();
@@ -421,7 +422,12 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
     let pipeline = args.pass.as_deref().unwrap_or("");
     match (part.cx.reports.get::<FoldReport>(), &part.canonical) {
         (Some(fold), Some(original)) => Ok(CertificateFile {
-            certificate: fold.certificate(original, &part.after.module, &part.cx.registry),
+            certificate: fold.certificate(
+                original,
+                &part.after.module,
+                &part.cx.registry,
+                &part.cx.target,
+            ),
             pipeline: pipeline.to_owned(),
             original: optc::text::print(original),
             folded: part.after.text(),

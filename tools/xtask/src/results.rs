@@ -2,6 +2,7 @@
 
 use crate::chart::{self, Bars, mb};
 use optc_check::Stats;
+use optc_ir::size::SizeTable;
 use optc_ir::{Module, Registry};
 use optc_passes::tile_propagate::TileReport;
 use optc_passes::view_fold::{FoldReport, builtin_rules};
@@ -278,7 +279,8 @@ fn fold(
     };
     manager::run(&mut module, &stages, &mut cx, &mut hooks)
         .map_err(|d| d.first().map_or(String::new(), |d| d.message.clone()))?;
-    Ok((Stats::of(&module, registry), cx))
+    let stats = Stats::on(&module, registry, &SizeTable::default(), &cx.target);
+    Ok((stats, cx))
 }
 
 /// The page: tables in the order in which they are asked for, figures rounded once, when they are written.

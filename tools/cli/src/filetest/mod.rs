@@ -256,7 +256,7 @@ fn add_part(part: &Part, header: &Header, figures: &mut Figures, outcome: &mut O
         outcome.remarks.push(text);
     }
     let sizes = SizeTable::new(&part.cx.bindings);
-    let of = |module| Stats::at(module, &part.cx.registry, &sizes);
+    let of = |module| Stats::on(module, &part.cx.registry, &sizes, &part.cx.target);
     let (before, after) = (of(&part.before.module), of(&part.after.module));
     let bound = part
         .cx
@@ -282,6 +282,7 @@ fn add(mut a: Stats, b: &Stats) -> Stats {
     a.layout_convert += b.layout_convert;
     a.movement_ops += b.movement_ops;
     a.movement_bytes += b.movement_bytes;
+    a.priced_bytes += b.priced_bytes;
     a.copy_ops += b.copy_ops;
     a.copy_bytes += b.copy_bytes;
     a.expand_ops += b.expand_ops;

@@ -1,0 +1,124 @@
+//! What operations move by themselves: the prices of the alternatives of a target's rows.
+
+use super::label_order::label_order;
+use super::layouts::{LayoutId, Layouts};
+use super::signature::{LabelDigit, LabelOrder, Signature, TileRule};
+use super::tiled::{self, MOST_RULES, Part};
+
+/// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
+/// them.
+pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
+    if sig.tiles.iter().all(|rule| rule.price.is_none()) {
+        return 0;
+    }
+    let own: Vec<Option<Part>> = ports
+        .iter()
+        .enumerate()
+        .map(|(port, &layout)| tiled::parts(sig, layouts, port, layout))
+        .collect();
+    let by_roles = |i: usize, n: usize| {
+        let taken = |part: &Option<Part>| part.as_ref().is_some_and(|p| p.rules & (1 << i) != 0);
+        let both = |a: usize, b: usize| match (&own[a], &own[b]) {
+            (Some(p), Some(q)) => tiled::agree(sig, (a, p), (b, q)),
+            _ => false,
+        };
+        own[..n].iter().all(taken) && (0..n).all(|b| (0..b).all(|a| both(a, b)))
+    };
+    let mut least: Option<u64> = None;
+    for (i, rule) in sig.tiles.iter().enumerate().take(MOST_RULES) {
+        let n = match rule.writes_any {
+            true => sig.n_operands,
+            false => ports.len(),
+        };
+        let taken = match rule.shares_all {
+            true => share(sig, rule, layouts, &ports[..n]),
+            false => rule.logical || rule.is_any() || by_roles(i, n),
+        };
+        if taken {
+            let price = rule_price(sig, rule, layouts, ports);
+            least = Some(least.map_or(price, |known| known.min(price)));
+        }
+    }
+    // Where none is known to take them, one that does asks for no more than the dearest.
+    least.unwrap_or_else(|| {
+        let all = sig
+            .tiles
+            .iter()
+            .map(|rule| rule_price(sig, rule, layouts, ports));
+        all.max().unwrap_or(0)
+    })
+}
+
+/// Whether the first ports have what an alternative of one order at all ports lists in lanes and rows. That they have
+/// one order is known of the forms of an operation whose row lists roles for no other alternative.
+fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[LayoutId]) -> bool {
+    let mut orders: Vec<Option<LabelOrder>> = Vec::with_capacity(ports.len());
+    for (port, &layout) in ports.iter().enumerate() {
+        let order = label_order(sig, layouts, port, layout);
+        if let Some(order) = &order
+            && !tiled::lists(sig, rule, port, order)
+        {
+            return false;
+        }
+        orders.push(order);
+    }
+    !sig.takes_roles() || (1..ports.len()).all(|p| alike(&orders[0], &orders[p]))
+}
+
+/// Whether two orders have the labels that both have in one order, cut alike.
+fn alike(a: &Option<LabelOrder>, b: &Option<LabelOrder>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else {
+        return false;
+    };
+    let shared = |order: &LabelOrder, other: &LabelOrder| -> LabelOrder {
+        let both = |d: &&LabelDigit| other.iter().any(|o| o.label == d.label);
+        order.iter().filter(both).copied().collect()
+    };
+    shared(a, b) == shared(b, a)
+}
+
+/// What an alternative costs with these layouts at the ports.
+pub(crate) fn rule_price(
+    sig: &Signature,
+    rule: &TileRule,
+    layouts: &Layouts,
+    ports: &[LayoutId],
+) -> u64 {
+    let Some(price) = rule.price else { return 0 };
+    let port = ports.get(price.port.index(sig.n_operands));
+    port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
+}
+
+/// What an operation costs at least when a port lies so: nothing unless all alternatives that take it there ask for a
+/// price of that port.
+pub(crate) fn least_price(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> u64 {
+    if !sig.has_prices() {
+        return 0;
+    }
+    let rules = tiled::rules_of(sig, layouts, port, layout);
+    let order = label_order(sig, layouts, port, layout);
+    let bytes = layouts.bytes(layout);
+    let is_result = sig.n_operands <= port;
+    let mut least: Option<u64> = None;
+    for (i, rule) in sig.tiles.iter().enumerate() {
+        let shared = || match &order {
+            Some(order) => tiled::lists(sig, rule, port, order),
+            None => true,
+        };
+        let plain = rule.logical || rule.is_any() || MOST_RULES <= i;
+        let plain = plain || (rule.shares_all && shared());
+        let taken = plain || rules & (1 << i) != 0 || (rule.writes_any && is_result);
+        if !taken {
+            continue;
+        }
+        let of_port = rule.price.filter(|p| p.port.index(sig.n_operands) == port);
+        let price = of_port.map_or(0, |price| price.of(bytes));
+        least = Some(least.map_or(price, |known| known.min(price)));
+    }
+    least.unwrap_or(0)
+}

@@ -1,0 +1,136 @@
+"""Which share of the stored ports of XLA:TPU's modules the rows of a target file take.
+
+A port is asked alone: whether some alternative of the row of its operation's family has the roles of its lanes and rows there, as
+`check/src/tiles.rs` asks it. Where an alternative has one order at all ports, the stored operands and results of one operation are asked together.
+"""
+import collections
+import tomllib
+
+FAMILIES = {
+    "contraction": "matmul", "convolution": "conv", "depthwise convolution": "conv", "grouped convolution": "conv", "reduce": "reduce",
+    "reduce-window": "pool", "gather": "gather", "scatter": "gather", "concatenate": "concat", "slice": "slice", "dynamic-slice": "slice",
+    "dynamic-update-slice": "slice", "pad": "slice", "broadcast": "broadcast", "elementwise": "elementwise", "transcendental": "elementwise",
+    "select": "elementwise",
+}
+"""The family whose row an operation of the census is asked of; what is not here moves, comes in, goes out, or has no row."""
+
+NAMED = {"batch": "batch", "M": "m", "N": "n", "K": "k", "input channel": "input", "output channel": "output", "spatial": "spatial", "window": "tap",
+         "reduced": "axis", "gathered": "axis", "concatenated": "axis", "sliced": "axis", "padded": "axis", "elementwise": "parallel", "kept": "parallel",
+         "broadcast": "parallel"}
+PORTS = {"lhs": "left", "rhs": "right", "operand": "left", "indices": "right", "result": "result"}
+CHANNELS = ("input", "output", "channel")
+
+
+def role(op, port, name):
+    """A role of the census as rows have it."""
+    if op == "depthwise convolution" and name in ("input channel", "output channel"):
+        return "channel"
+    if op == "reduce-window":
+        return {"kept": "channel", "reduced": "spatial"}.get(name, name)
+    # The positions of an index are dimensions of the result like any other.
+    if op in ("gather", "scatter") and port in ("indices", "result"):
+        return "parallel"
+    if op == "reduce" and port == "result":
+        return "parallel"
+    return NAMED.get(name, "parallel")
+
+
+def kind(name):
+    return "spatial" if name == "batch" else name
+
+
+def covers(listed, name):
+    return listed is None or any(r == name or r == "channel" and name in CHANNELS for r in listed)
+
+
+def read(path):
+    """The rows of a target file by family."""
+    rows = {}
+    for row in tomllib.loads(path.read_text()).get("rows", []):
+        for family in row["families"]:
+            rows[family] = row
+    return rows
+
+
+def takes(alternative, op, port, seen, roles):
+    """None where an alternative takes the lanes and rows of a port, else what is wrong, in words."""
+    when = alternative.get("when")
+    other = {"depthwise": op != "depthwise convolution", "mixing": op == "depthwise convolution", "untiled": True, "pointwise": True}
+    if "refused" in alternative or "price" in alternative or other.get(when, False):
+        return "no alternative is for it"
+    own = alternative.get(PORTS.get(port, ""), {})
+    listed = [own.get(place, alternative.get(place)) for place in ("lanes", "rows")]
+    named = [role(op, port, r) for r in roles]
+    lanes, rows = seen.lanes(), seen.rows()
+    found = [None if d is None or seen.dims[d] == 1 else named[d] for d in (lanes, rows if rows != lanes else None)]
+    for place, name, of in zip(("lanes", "rows"), found, listed):
+        if name is not None and not covers(of, name):
+            return f"`{name}` in the {place}"
+    if alternative.get("distinct"):
+        there = [kind(f) for f in found if f is not None]
+        if len(there) == 2 and there[0] == there[1]:
+            return f"`{there[0]}` in lanes and rows"
+        could = {kind(n) for d, n in enumerate(named) if seen.dims[d] > 1 and any(covers(of, n) for of in listed)}
+        if len(there) < min(len(could), 2) and rows != lanes:
+            return "one role in its tile, and could have two"
+    return None
+
+
+class Accepted:
+    """Ports that rows take, by operation and port."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.ports = collections.defaultdict(lambda: [0, 0, 0, 0])
+        self.why, self.left = collections.Counter(), collections.Counter()
+        self.pairs = collections.defaultdict(lambda: [0, 0])
+
+    def add(self, op, port, seen, roles, stored, times):
+        row = self.rows.get(FAMILIES.get(op))
+        if row is None:
+            self.left[op] += times
+            return
+        faults = [takes(a, op, port, seen, roles) for a in row["take"]]
+        good = None in faults
+        at = self.ports[op, port]
+        at[0] += times
+        at[1] += times * good
+        at[2] += times * stored.bytes()
+        at[3] += times * good * stored.bytes()
+        if not good:
+            why = [f for f in faults if f != "no alternative is for it"]
+            self.why[op, port, (why or faults)[0]] += times
+
+    def together(self, op, operand, result, times):
+        """A stored operand and the stored result of one operation that takes one order of dimensions."""
+        row = self.rows.get(FAMILIES.get(op))
+        if row is None or len(operand.dims) != len(result.dims) or not any(a.get("share") == "all" for a in row["take"]):
+            return
+
+        def order(s):
+            return [d for d in s.order if operand.dims[d] > 1 and result.dims[d] > 1]
+
+        at = self.pairs[op]
+        at[0] += times
+        at[1] += times * (order(operand) == order(result))
+
+    def document(self, name):
+        count, good, size, taken = (sum(at[k] for at in self.ports.values()) for k in range(4))
+        out = [f"The rows of `{name}` take {good} of {count} stored ports, {percent(good, count)}, and {taken / 1e6:.1f} of {size / 1e6:.1f} MB, {percent(taken, size)}. "
+               "Each port is asked alone, of the row of its family:",
+               "whether an alternative has the roles of its lanes and rows there.", "",
+               "| operation | port | family | ports | taken | share | MB | taken MB | share |", "|---|---|---|---|---|---|---|---|---|"]
+        for (op, port), (n, ok, whole, part) in sorted(self.ports.items()):
+            out.append(f"| {op} | {port} | {FAMILIES[op]} | {n} | {ok} | {percent(ok, n)} | {whole / 1e6:.3f} | {part / 1e6:.3f} | {percent(part, whole)} |")
+        out += ["", "What is not taken:", ""]
+        out += [f"- {n} of {op}, {port}: {why}" for (op, port, why), n in sorted(self.why.items(), key=lambda w: (-w[1], w[0]))] or ["- nothing"]
+        out += ["", "Where the row has one order at all ports, a stored operand and the stored result of one operation have it, dimensions of one element left out:", "",
+                "| operation | pairs | in one order | share |", "|---|---|---|---|"]
+        out += [f"| {op} | {n} | {ok} | {percent(ok, n)} |" for op, (n, ok) in sorted(self.pairs.items())]
+        left = ", ".join(f"{op} ({n})" for op, n in sorted(self.left.items()))
+        out += ["", f"No row is asked about what moves, comes in, goes out or is a barrier: {left}."]
+        return out
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.2f} %" if whole else "none"
