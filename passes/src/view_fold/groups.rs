@@ -434,7 +434,10 @@ impl Builder<'_> {
         let data = &self.func.ops[op];
         let decl = self.cx.registry.get(&data.name);
         let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
-        if !self.layouts.is_tiled() || class.is_some_and(|c| c != FreedomClass::Barrier) {
+        // Beside values without tiles a text's tiles need be none of the machine's.
+        let plain = bits.iter().any(|&bits| self.layouts.is_plain(bits));
+        let known = class.is_some_and(|c| c != FreedomClass::Barrier);
+        if !self.layouts.is_tiled() || plain || known {
             return Vec::new();
         }
         let ports: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
