@@ -660,7 +660,11 @@ fn widen(
     modes: &mut [Mode],
 ) {
     // What an operation hands to functions of its own lies as these were written for.
-    let demands = if signature.declared.is_empty() { demands } else { &[] };
+    let demands = if signature.declared.is_empty() {
+        demands
+    } else {
+        &[]
+    };
     for (port, wanted) in demands.iter().enumerate() {
         let orders: Vec<_> = wanted
             .iter()
