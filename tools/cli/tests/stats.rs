@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Value as Json, json};
 use support::{CANCEL, Folder, TRANSPOSE, optc, optc_with};
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "ops",
     "reshape",
     "transpose",
@@ -18,6 +18,7 @@ const KEYS: [&str; 14] = [
     "expand_ops",
     "expand_bytes",
     "padding_bytes",
+    "priced_bytes",
     "constant_movement_ops",
     "constant_movement_bytes",
 ];
