@@ -1,18 +1,26 @@
 //! Bytes that hold no element, of the values that are stored.
 //!
 //! A value is stored where an operation writes it to be read by others; between operations that stream (see
-//! [`STREAMING`]) nothing is, and what a conversion reads and writes counts as movement, padding included. The
+//! [`STREAMING`]) nothing is, nor between one of [`FUSING`] and the element-wise operation that alone reads it, its
+//! epilogue; and what a conversion reads and writes counts as movement, padding included. The
 //! padding of a stored value counts once where it is written and once for what reads it.
 
 use optc_ir::entity::SideTable;
-use optc_ir::{FreedomClass, Func, Op, Registry, Structure, Value};
+use optc_ir::{FreedomClass, Func, Op, Operation, Registry, Structure, Value};
+use optc_ops::Subview;
 
 /// Families whose operations work element by element of one common order: between them nothing is stored.
 pub const STREAMING: &[&str] = &["elementwise", "softmax", "norm", "reduce", "broadcast"];
 
+/// Families whose results an element-wise operation takes as they are made, where nothing else reads them: one result
+/// for each such operation, that of its first such operand.
+pub const FUSING: &[&str] = &["matmul", "conv"];
+
 /// What is known of the readers of one buffer.
 #[derive(Clone, Copy, Default)]
 struct Readers {
+    /// How many operands it is.
+    reads: u64,
     /// An operation that is no conversion reads it.
     computes: bool,
     /// An operation that does not stream reads it, or a conversion, or the caller.
@@ -46,12 +54,25 @@ pub fn padding(
         }
         for &operand in &data.operands {
             let buffer = &mut readers[root_of(&root, operand)];
+            buffer.reads += 1;
             buffer.computes |= !moves(op);
             buffer.stored |= !streams(func, op, registry);
         }
     }
     for &result in &func.results {
         readers[root_of(&root, result)].stored = true;
+    }
+    let family = |op: Op| registry.get(&func.ops[op].name).map(|decl| decl.family());
+    let mut epilogue: SideTable<Value, bool> = SideTable::new(false);
+    for op in live().filter(|&op| family(op) == Some("elementwise")) {
+        let mut buffers = func.ops[op].operands.iter().map(|&v| root_of(&root, v));
+        let fused = buffers.find(|&buffer| {
+            let made = func.def_op(buffer).and_then(family);
+            made.is_some_and(|made| FUSING.contains(&made)) && readers[buffer].reads == 1
+        });
+        if let Some(buffer) = fused {
+            epilogue[buffer] = true;
+        }
     }
     let mut total = 0u64;
     for &arg in &func.args {
@@ -64,11 +85,15 @@ pub fn padding(
             if root[result].is_some() || known[result] {
                 continue;
             }
-            let Readers { computes, stored } = readers[result];
-            if !stored && streams(func, op, registry) {
+            let Readers {
+                computes, stored, ..
+            } = readers[result];
+            if !stored && (epilogue[result] || streams(func, op, registry)) {
                 continue;
             }
-            let times = u64::from(!moves(op)) + u64::from(computes);
+            // A part of another value is nowhere written.
+            let written = !moves(op) && &*func.ops[op].name != Subview::NAME;
+            let times = u64::from(written) + u64::from(computes);
             let bytes = bytes_of_padding(func, result).saturating_mul(times);
             total = total.saturating_add(bytes);
         }

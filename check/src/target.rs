@@ -4,10 +4,11 @@ use crate::codes;
 use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Registry, Role, Structure,
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure,
     TensorType, Value,
 };
 use optc_layout::{Layout, Mode};
+use optc_ops::Subview;
 use optc_target::{Accept, Row, Target};
 
 /// Checks that the target accepts the layouts of every operation of a module.
@@ -21,13 +22,18 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
         functions.entry(&func.name).or_insert(func);
     }
     for func in &module.funcs {
+        let whole = match target.is_tiled() {
+            true => wanted_whole(func, registry),
+            false => IndexMap::new(),
+        };
         for &op in &func.body {
             let callee = func
                 .callee(op)
                 .and_then(|name| functions.get(name).copied());
             let checked = match callee {
                 Some(callee) => check_call(func, op, callee),
-                None => check_op(func, op, registry, target),
+                None => check_op(func, op, registry, target)
+                    .and_then(|()| check_part(func, op, registry, target, &whole)),
             };
             if let Err(reason) = checked {
                 let data = &func.ops[op];
@@ -54,6 +60,68 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
         }
     }
     diags
+}
+
+/// The values that are given on by someone who wants them in a buffer of their own, and who that is.
+fn wanted_whole(func: &Func, registry: &Registry) -> IndexMap<Value, String> {
+    let mut found = IndexMap::new();
+    let is_part = |op: &Op| &*func.ops[*op].name == Subview::NAME;
+    if !func.body.iter().any(is_part) {
+        return found;
+    }
+    let mut mark = |mut value: Value, by: &str| loop {
+        found.entry(value).or_insert_with(|| by.to_owned());
+        let Some(op) = func.def_op(value) else { return };
+        let data = &func.ops[op];
+        let moves = registry.structure(&data.name) == Structure::View;
+        match data.operands.first() {
+            Some(&operand) if moves => value = operand,
+            _ => return,
+        }
+    };
+    for &result in &func.results {
+        mark(result, "the function's caller");
+    }
+    for &op in &func.body {
+        let data = &func.ops[op];
+        let class = registry
+            .get(&data.name)
+            .map(|decl| decl.freedom(&func.op_ref(op)).class);
+        let opaque = matches!(class, None | Some(FreedomClass::Barrier))
+            && !matches!(
+                registry.structure(&data.name),
+                Structure::View | Structure::Convert
+            );
+        if opaque || runs_functions(func, op) {
+            for &operand in &data.operands {
+                mark(operand, &data.name);
+            }
+        }
+    }
+    found
+}
+
+/// A part of a live value is read by operations that step over the rest.
+fn check_part(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    target: &Target,
+    whole: &IndexMap<Value, String>,
+) -> Result<(), String> {
+    let data = &func.ops[op];
+    let row = registry
+        .get(&data.name)
+        .and_then(|d| target.row(d.family()));
+    if &*data.name != Subview::NAME || !row.is_some_and(Row::takes_subviews) {
+        return Ok(());
+    }
+    let by = data.results.iter().find_map(|r| whole.get(r));
+    by.map_or(Ok(()), |by| {
+        Err(format!(
+            "{by} wants a part of a live value in a buffer of its own"
+        ))
+    })
 }
 
 /// Whether an operation runs functions of the module, by a call or in its own way.

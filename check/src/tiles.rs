@@ -3,8 +3,9 @@
 //! Nothing here knows how a layout came about: the elements in the first tile of a buffer say which dimensions fill
 //! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
 
-use optc_ir::{Freedom, FreedomClass, Func, Op, Role, TensorType, Value};
+use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, Role, TensorType, Value};
 use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
+use optc_ops::Subview;
 use optc_target::{Alternative, PortRole, Price, Row, Target, When};
 
 /// Tiles whose corners are compared.
@@ -65,6 +66,8 @@ pub(crate) fn check(
     let n_operands = freedom.operands.len();
     let mut reason = "no alternative of the row is for it".to_owned();
     let n_results = freedom.results.len();
+    // A part that stays where it is needs an alternative that says so, where the row has one.
+    let is_part = &*data.name == Subview::NAME && row.takes_subviews();
     let is_for = |a: &&Alternative| {
         let when = match a.when {
             None | Some(When::Pointwise) => true,
@@ -72,7 +75,8 @@ pub(crate) fn check(
             Some(When::Depthwise) => freedom.is_depthwise(),
             Some(When::Mixing) => !freedom.is_depthwise(),
         };
-        when && a.is_for(n_operands, n_results)
+        let part = !is_part || a.subview;
+        when && part && a.is_for(n_operands, n_results)
     };
     let takes = |alternative: &Alternative| {
         let mut ports = ports.clone();
@@ -82,7 +86,7 @@ pub(crate) fn check(
         let run = alternative.run.unwrap_or(1);
         match alternative.shares_all() {
             _ if alternative.order.is_some() => row_major(&ports),
-            true => common(func, &values, freedom, &ports)
+            true => common(func, &values, freedom, &ports, is_part)
                 .and_then(|()| {
                     let mut all = ports.iter().enumerate();
                     all.try_for_each(|(i, port)| match port {
@@ -359,6 +363,7 @@ fn common(
     values: &[Value],
     freedom: &Freedom,
     ports: &[Option<Port>],
+    part: bool,
 ) -> Result<(), String> {
     let long = |port: usize| -> Vec<usize> {
         let mut all: Vec<usize> = labels_of(freedom, port).iter().flatten().copied().collect();
@@ -376,6 +381,19 @@ fn common(
             .map(|l| (l, extent(func, values, freedom, i, l)))
             .collect();
         let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
+            // Of a slice, a pad or a concat the extents of what is worked along differ.
+            let same = |(_, other): &&(_, usize)| {
+                labels_of(freedom, *other) == labels_of(freedom, i) && !long(*other).is_empty()
+            };
+            if let Some((_, known)) = first.iter().find(same)
+                && let Some(other) = &ports[*known]
+            {
+                let both: Vec<usize> = long(i)
+                    .into_iter()
+                    .filter(|l| long(*known).contains(l))
+                    .collect();
+                alike(freedom, (i, port), (*known, other), &both, part)?;
+            }
             first.push((sizes, i));
             continue;
         };
@@ -413,6 +431,63 @@ fn common(
                 "ports {known} and {i} number their tiles differently"
             ));
         }
+    }
+    Ok(())
+}
+
+/// Whether two ports of other extents have the labels of both in one order: in the lanes, in the rows and behind them.
+fn alike(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    (known, other): (usize, &Port),
+    both: &[usize],
+    part: bool,
+) -> Result<(), String> {
+    let names = |port: usize, dims: &[usize]| -> Vec<usize> {
+        labelled(freedom, port, dims)
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let place = |at: usize, port: &Port, place: usize| {
+        let n = port.elements[place].len().min(other.elements[place].len());
+        names(at, &changing(&port.elements[place][..n]))
+    };
+    // Where a dimension of the tile has one element in the other port, what is behind it moves up.
+    let moves_up = (0..2).any(|p| {
+        let all = [place(i, port, p), place(known, other, p)];
+        all.iter().flatten().any(|l| !both.contains(l))
+    });
+    if moves_up {
+        return Ok(());
+    }
+    for (at, name) in [(0, "lanes"), (1, "rows")] {
+        let (here, there) = (place(i, port, at), place(known, other, at));
+        // Rows that no text says may end earlier.
+        let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
+        let loose = fewer(port) || fewer(other);
+        if here != there && !here.is_empty() && !there.is_empty() && !loose {
+            return Err(format!(
+                "ports {known} and {i} have other dimensions in the {name}"
+            ));
+        }
+    }
+    let grid = |at: usize, port: &Port| -> Vec<usize> {
+        let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
+        let mut order = names(at, &changing(&corners));
+        order.retain(|l| both.contains(l));
+        order
+    };
+    let (here, there) = (grid(i, port), grid(known, other));
+    let shared = |order: &[usize], than: &[usize]| -> Vec<usize> {
+        let both = order.iter().filter(|l| than.contains(l));
+        both.copied().collect()
+    };
+    // A dimension merged with what is cut numbers tiles otherwise; a copy takes that, a part that stays does not.
+    if part && shared(&here, &there) != shared(&there, &here) {
+        return Err(format!(
+            "ports {known} and {i} number their tiles differently"
+        ));
     }
     Ok(())
 }

@@ -476,7 +476,12 @@ fn rows_of(
             evidence: file.evidence,
             kernel: file.kernel,
         };
-        if let Some(fault) = row.fault(tiled) {
+        let only_slices = file.families.iter().all(|f| f.get_ref() == "slice");
+        let fault = row.fault(tiled).or_else(|| {
+            let fault = "has a `subview`, and is for more than slices";
+            (row.takes_subviews() && !only_slices).then(|| fault.to_owned())
+        });
+        if let Some(fault) = fault {
             let names = file.families.iter().map(|f| format!("`{}`", f.get_ref()));
             let families = names.collect::<Vec<_>>().join(", ");
             return Err(TargetError::Row { families, fault }.at(place));

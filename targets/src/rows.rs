@@ -289,6 +289,9 @@ pub struct Alternative {
     /// `any`: the one result is written in any layout, the operands are as the alternative says.
     #[serde(default)]
     pub writes: Option<AnyWord>,
+    /// Whether the result of a slice is a part of its operand that stays where it is: nothing is copied.
+    #[serde(default)]
+    pub subview: bool,
     /// What it costs; nothing where left out.
     #[serde(default)]
     pub price: Option<Price>,
@@ -426,6 +429,9 @@ impl Alternative {
         if self.writes.is_some() {
             said.push("the result written in any layout".to_owned());
         }
+        if self.subview {
+            said.push("the result is a part of the operand, which is not copied".to_owned());
+        }
         said.extend(self.price.map(Price::describe));
         let mut text = said.join("; ");
         match self.when {
@@ -455,6 +461,12 @@ impl Alternative {
         }
         if self.refused.is_some() && in_tiles && (!self.lists_roles() || any || self.shares_all()) {
             return Some("is refused, and lists more or less than roles for lanes and rows");
+        }
+        if self.subview && (!in_tiles || !self.shares_all()) {
+            return Some("has a `subview`, which wants tiles and `share = \"all\"`");
+        }
+        if self.subview && (priced || any || self.refused.is_some()) {
+            return Some("has a `subview`, and is refused or has a price or `writes`");
         }
         if priced && self.order.is_some() {
             return Some(
@@ -637,6 +649,12 @@ impl Row {
         all.join("; or ")
     }
 
+    /// Whether it takes slices as parts of their operands.
+    #[must_use]
+    pub fn takes_subviews(&self) -> bool {
+        self.take.iter().any(|a| a.subview)
+    }
+
     /// What contradicts itself in it, in words.
     pub(crate) fn fault(&self, tiled: bool) -> Option<String> {
         if self.take.iter().all(|a| a.refused.is_some()) {
@@ -667,6 +685,7 @@ impl Row {
     fn fault_of_pair(&self) -> Option<String> {
         let layouts = |a: &Alternative| Alternative {
             name: None,
+            subview: false,
             price: None,
             refused: None,
             ..a.clone()

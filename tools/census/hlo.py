@@ -219,6 +219,17 @@ class Module:
         if root:
             comp.root = i
 
+    def reads_part(self, i):
+        """Whether a fusion or call only spells that an operation reads a part of a value: a slice of what it is given."""
+        inner = self.comps.get(i.called("to_apply") if i.op == "call" else i.called())
+
+        def given(name):
+            j = inner.instrs.get(name)
+            while j and j.op == "bitcast":
+                j = inner.instrs.get(j.operands[0])
+            return bool(j and j.op == "parameter")
+        return bool(inner) and any(j.op == "slice" and given(j.operands[0]) for j in inner.instrs.values())
+
     def scopes(self):
         """Computations whose values are stored, each with how often it runs: the entry and the bodies of loops."""
         out, todo = [], [(self.entry, 1)]
@@ -230,7 +241,7 @@ class Module:
                     body = self.comps.get(i.called("body"))
                     if body:
                         todo.append((body, times * self.trips(comp, i)))
-                elif i.op == "call" and self.comps.get(i.called("to_apply")):
+                elif i.op == "call" and self.comps.get(i.called("to_apply")) and not self.reads_part(i):
                     todo.append((self.comps[i.called("to_apply")], times))
         return out
 

@@ -15,7 +15,7 @@ a move after a source operation that rearranges.
 
 Padding is physical minus logical bytes of each stored value, once where it is written and once where anything reads it; parameters and
 constants are only read, arrays of one element are left out.  `stem padding` is the part of it that results of moves in stems have.  In
-a module without fusions an element-wise or broadcast value is not stored where only element-wise operations read it, or one reduction,
+a module without fusions, but for those and calls of a slice and the operation that reads it, an element-wise or broadcast value is not stored where only element-wise operations read it, or one reduction,
 contraction or convolution alone, nor is a contraction's result that one element-wise operation reads.
 """
 import argparse
@@ -62,7 +62,7 @@ class Counter:
         self.module = hlo.Module(text)
         self.made = collections.Counter()
         self.list = []
-        self.fuses = any(i.op == "fusion" for comp in self.module.comps.values() for i in comp.instrs.values())
+        self.fuses = any(i.op == "fusion" and not self.module.reads_part(i) for comp in self.module.comps.values() for i in comp.instrs.values())
         for comp, times in self.module.scopes():
             moved = {i.name: self.cost(comp, i) for i in comp.instrs.values()}
             moved = {n: c for n, c in moved.items() if c}
@@ -73,6 +73,13 @@ class Counter:
                 self.made["moves"] += times
                 self.list.append((times * size, "stem" if n in stems else kind, comp.instrs[n]))
             self.padding(comp, times, stems)
+
+    def kind(self, i):
+        """The operation that an instruction does, which is that of its root where it is a fusion or call that reads a part."""
+        while not self.fuses and i.op in ("fusion", "call") and self.module.reads_part(i):
+            inner = self.module.comps[i.called("to_apply") if i.op == "call" else i.called()]
+            i = next(j for j in inner.instrs.values() if j.root)
+        return i.op
 
     @staticmethod
     def view(comp, i):
@@ -96,7 +103,8 @@ class Counter:
             return "slices", of.shape.bytes() + i.shape.bytes()
         if i.op == "concatenate":
             return "slices", sum(comp.operand(i, k).shape.bytes() for k in range(len(i.operands))) + i.shape.bytes()
-        if i.op == "fusion" and self.only_moves(inner := self.module.comps[i.called()]):
+        if (i.op == "fusion" or i.op == "call" and self.module.reads_part(i)) \
+                and self.only_moves(inner := self.module.comps[i.called("to_apply" if i.op == "call" else "calls")]):
             read = sum(self.reads(inner, k, o) for k, n in enumerate(i.operands) if (o := comp.instrs.get(n)) and o.shape)
             return "fusions", read + sum(s.bytes() for s in i.shapes if s)
         return None
@@ -222,7 +230,7 @@ class Counter:
 
     def padding(self, comp, times, stems):
         for i in comp.instrs.values():
-            if self.view(comp, i) or i.op in ("while", "call", "conditional"):
+            if self.view(comp, i) or i.op in ("while", "call", "conditional") and not (i.op == "call" and self.module.reads_part(i)):
                 loop = comp.operand(i, 0) if i.op == "get-tuple-element" else None
                 if not loop or loop.op not in ("parameter", "while", "call", "conditional"):
                     continue
@@ -252,14 +260,15 @@ class Counter:
 
     def stored(self, comp, i):
         """Whether a value lies in memory: all that a module with fusions shows; else by what makes it and what reads it."""
-        if self.fuses or i.root or i.op not in FUSIBLE | {"convolution", "dot"}:
+        op = self.kind(i)
+        if self.fuses or i.root or op not in FUSIBLE | {"convolution", "dot"}:
             return True
         readers = list(self.readers(comp, i.name))
         if not readers or any(u.op == "tuple" for u, _ in comp.users[i.name]):
             return True
-        if all(r.op in FUSIBLE for r in readers):
-            return i.op not in FUSIBLE and len(readers) > 1
-        return not (i.op in FUSIBLE and len(readers) == 1 and readers[0].op in ("reduce", "dot", "convolution"))
+        if all(self.kind(r) in FUSIBLE for r in readers):
+            return op not in FUSIBLE and len(readers) > 1
+        return not (op in FUSIBLE and len(readers) == 1 and self.kind(readers[0]) in ("reduce", "dot", "convolution"))
 
 
 def count(path):

@@ -66,7 +66,20 @@ impl Stored {
                 };
             }
         }
+        self.merge_padded(&mut out);
         out
+    }
+
+    /// A padded digit with others between itself and the lanes pads their run: these are one extent.
+    fn merge_padded(&self, out: &mut [u64]) {
+        let last = self.digits.len().saturating_sub(1);
+        for (at, digit) in self.digits.iter().enumerate() {
+            let padded = digit.count.is_some_and(|n| n < digit.extent) && out[at] == digit.extent;
+            if padded && at + 1 < last {
+                out[at + 1] = out[at + 1].saturating_mul(out[at]);
+                out[at] = 1;
+            }
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use super::price;
 use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
-use super::solve::solve;
+use super::solve::relax;
 use super::tiled;
 use indexmap::IndexMap;
 use optc_ir::FreedomClass;
@@ -58,7 +58,7 @@ pub(crate) fn bytes(
     };
     relaxation.groups();
     relaxation.nodes();
-    let solution = solve(&relaxation.problem);
+    let solution = relax(&relaxation.problem);
     tracing::debug!(
         variables = relaxation.problem.domains.len(),
         bytes = movement(solution.bound),
@@ -404,7 +404,7 @@ impl Relaxation<'_> {
             false => producer.collect(),
         };
         let padding = self.padding(group, state.produced, &ports);
-        let times = u64::from(!data.is_argument) + u64::from(read);
+        let times = u64::from(data.is_written()) + u64::from(read);
         padding.saturating_mul(times)
     }
 
@@ -446,7 +446,7 @@ impl Relaxation<'_> {
                 let both = self.padding(group, index, &ports);
                 let written = self.padding(group, index, ports.get(..1).unwrap_or(&[]));
                 let again =
-                    u64::from(!data.is_argument).saturating_mul(both.saturating_sub(written));
+                    u64::from(data.is_written()).saturating_mul(both.saturating_sub(written));
                 cost(both.saturating_add(again), 0)
             }
             (true, _) => 0,
@@ -771,7 +771,7 @@ impl Relaxation<'_> {
         let data = &self.graph.groups[group];
         let is_result = self.graph.nodes[node].ports[port].is_result;
         let counted = match is_result {
-            true => !data.is_argument,
+            true => data.is_written(),
             false => data.is_read && data.uses.len() == 1,
         };
         if !counted || self.graph.is_streamed(group) {

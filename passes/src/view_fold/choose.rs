@@ -100,6 +100,31 @@ impl Search<'_> {
         padding.saturating_mul(data.touches())
     }
 
+    /// The padding that a copy writes where it might have been a part of its operand that stays where it is.
+    fn copied_padding(&self, node: Node, group: Group, state: GroupState, mode: &NodeMode) -> u64 {
+        match self.is_copy(node, mode) {
+            true => self.padding(group, state.produced),
+            false => 0,
+        }
+    }
+
+    /// Whether an operation that may give a part of its operand copies it.
+    pub(crate) fn is_copy(&self, node: Node, mode: &NodeMode) -> bool {
+        let copied = self.graph.nodes[node].signature;
+        let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
+        copied != 0 && copied <= mode.price
+    }
+
+    /// Bytes of the copies that might have been parts of their operands.
+    pub(crate) fn copied(&self, choice: &Choice) -> u64 {
+        let copies = self.graph.nodes.ids().filter_map(|node| {
+            let id = self.graph.nodes[node].signature?;
+            let copy = self.is_copy(node, &choice.modes[node]);
+            copy.then(|| self.signatures.get(id).copied)
+        });
+        copies.fold(0, u64::saturating_add)
+    }
+
     /// A streamed group that is converted is stored.
     fn stored_by_conversion(&self, group: Group, state: GroupState) -> u64 {
         match self.graph.is_streamed(group) {
@@ -150,8 +175,8 @@ impl Search<'_> {
         found
     }
 
-    /// The cheapest choice, or `None` when some operation has no form at all.
-    pub(crate) fn choose(&mut self) -> Option<Choice> {
+    /// The forms of all operations, or `None` when some operation has none at all.
+    pub(crate) fn modes(&mut self) -> Option<SideTable<Node, Modes>> {
         let graph = self.graph;
         let mut modes: SideTable<Node, Modes> = SideTable::new(Rc::new([]));
         for node in graph.nodes.ids() {
@@ -161,8 +186,14 @@ impl Search<'_> {
                 return None;
             }
         }
+        Some(modes)
+    }
+
+    /// The cheapest choice, or `None` when some operation has no form at all.
+    pub(crate) fn choose(&mut self) -> Option<Choice> {
+        let modes = self.modes()?;
         // Without further copies the domains are small; a choice that moves nothing needs none.
-        let plain = self.choose_among(&modes, false)?;
+        let plain = self.choose_among(&modes, None)?;
         if movement(plain.cost) == 0 && plain.proven {
             return Some(plain);
         }
@@ -170,12 +201,17 @@ impl Search<'_> {
         if self.layouts.is_tiled() && movement(plain.cost) == self.bound() {
             return Some(plain);
         }
-        let shared = self.choose_among(&modes, true)?;
+        let shared = self.choose_among(&modes, Some(&plain))?;
         let better = shared.cost <= plain.cost;
         Some(if better { shared } else { plain })
     }
 
-    fn choose_among(&self, modes: &SideTable<Node, Modes>, with_extras: bool) -> Option<Choice> {
+    /// The cheapest choice without further copies, or with them and then no dearer than one without.
+    fn choose_among(
+        &self,
+        modes: &SideTable<Node, Modes>,
+        plain: Option<&Choice>,
+    ) -> Option<Choice> {
         let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
         for (group, data) in self.graph.groups.iter() {
             states[group] = if data.constant {
@@ -184,7 +220,7 @@ impl Search<'_> {
                     extras: 0,
                 }]
             } else {
-                self.group_states(group, modes, with_extras)
+                self.group_states(group, modes, plain.is_some())
             };
             if states[group].is_empty() {
                 tracing::debug!(%group, "no state");
@@ -192,7 +228,8 @@ impl Search<'_> {
             }
         }
         let problem = self.problem(modes, &states);
-        let solution = solve(&problem);
+        let start = plain.and_then(|plain| self.assignment(plain, modes, &states));
+        let solution = solve(&problem, start);
         tracing::debug!(
             variables = problem.domains.len(),
             factors = problem.factors.len(),
@@ -201,6 +238,22 @@ impl Search<'_> {
             "solved"
         );
         (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))
+    }
+
+    /// A choice as the states of a problem's variables.
+    fn assignment(
+        &self,
+        choice: &Choice,
+        modes: &SideTable<Node, Modes>,
+        states: &SideTable<Group, Vec<GroupState>>,
+    ) -> Option<Vec<usize>> {
+        let of_group = |g: Group| states[g].iter().position(|&s| s == choice.groups[g]);
+        let of_node = |n: Node| match modes[n].is_empty() {
+            true => Some(0),
+            false => modes[n].iter().position(|m| *m == choice.modes[n]),
+        };
+        let groups = self.graph.groups.ids().map(of_group);
+        groups.chain(self.graph.nodes.ids().map(of_node)).collect()
     }
 
     fn problem(
@@ -294,6 +347,7 @@ impl Search<'_> {
                 if need.mask & (1u64 << state.produced) == 0 {
                     return INFEASIBLE;
                 }
+                bytes = bytes.saturating_add(self.copied_padding(node, group, state, mode));
             } else {
                 bytes = bytes.saturating_add(self.port_bytes(group, state, need));
             }

@@ -7,6 +7,7 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::FastMap;
 use super::notation::spell;
 use super::search::Need;
+use super::signatures::Signatures;
 use indexmap::IndexSet;
 use optc_ir::analysis::Uses;
 use optc_ir::entity::SideTable;
@@ -15,7 +16,7 @@ use optc_ir::{
     Attr, AttrDict, Dim, Func, Loc, Op, Operation, Registry, TensorType, Type, Value, ValueDef,
 };
 use optc_layout::Notation;
-use optc_ops::{LayoutConvert, Reshape, View};
+use optc_ops::{LayoutConvert, Reshape, Subview, View};
 use optc_target::Target;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(crate) struct Emitter<'a> {
     pub(crate) old: &'a Func,
     pub(crate) graph: &'a Graph,
     pub(crate) layouts: &'a mut Layouts,
+    pub(crate) signatures: &'a Signatures,
     pub(crate) candidates: &'a SideTable<Group, Vec<LayoutId>>,
     pub(crate) choice: &'a Choice,
     pub(crate) registry: &'a Registry,
@@ -207,7 +209,10 @@ impl Output<'_, '_> {
             types.push(self.spelled(result, layout));
             layouts.push((group, layout));
         }
-        let (name, props) = self.written(op);
+        let (name, props) = match self.choice_is_part(node) {
+            true => (Arc::from(Subview::NAME), data.props.clone()),
+            false => self.written(op),
+        };
         let new = self
             .new
             .make_op(name, operands, props, types, data.loc.clone());
@@ -222,6 +227,15 @@ impl Output<'_, '_> {
             self.copies.insert(key, value);
             self.explain_op(value, node, data.name.as_ref());
         }
+    }
+
+    /// Whether an operation gives a part of its operand that might have been a copy.
+    fn choice_is_part(&self, node: Node) -> bool {
+        let Some(id) = self.e.graph.nodes[node].signature else {
+            return false;
+        };
+        let copied = self.e.signatures.get(id).copied;
+        copied != 0 && self.e.choice.modes[node].price < copied
     }
 
     /// The name and properties of an operation in the result: a reshape whose sizes stay open is the

@@ -27,6 +27,8 @@ pub(crate) struct Folded {
     pub(crate) stands_in: bool,
     /// No choice of layouts converts fewer bytes.
     pub(crate) bound: u64,
+    /// Bytes of copies that might have been parts of other values.
+    pub(crate) copied: u64,
     pub(crate) proven: bool,
     pub(crate) dropped: u64,
     pub(crate) groups: usize,
@@ -78,6 +80,7 @@ pub(crate) fn fold(
     let [naive, naive_padding] = search.naive_bytes(&sizes);
     let choice = search.choose().ok_or_else(|| no_lowering(func, cx))?;
     let bound = bound_of(&mut search, &choice);
+    let copied = search.copied(&choice);
     let (dropped, candidates) = (search.dropped, search.take_candidates());
     let explain = shared.explain;
     let emitted = shared.emit(func, &graph, cx, &candidates, &choice, explain);
@@ -112,6 +115,7 @@ pub(crate) fn fold(
         naive_padding,
         stands_in: graph.numbers.any(),
         bound,
+        copied,
         proven: choice.proven,
         dropped,
         groups: graph.groups.len(),
@@ -177,7 +181,7 @@ fn count_freed(graph: &Graph, shared: &mut Shared) {
     for node in graph.nodes.ids() {
         free.nodes[node].pinned = None;
     }
-    shared.search(&free).choose();
+    shared.search(&free).modes();
 }
 
 /// The first value that has no room for the runs or blocks which its operation wants: a buffer has fewer than 2^63

@@ -7,11 +7,12 @@
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::names::name_of;
-use super::signature::{Signature, SignatureId};
+use super::parts::{kept_whole, part_of};
+use super::signature::{Part, Signature, SignatureId};
 use super::signatures::Signatures;
 use crate::codes;
 use crate::pass::PassContext;
-use optc_check::padding::STREAMING;
+use optc_check::padding::{FUSING, STREAMING};
 use optc_check::stats::changes_space;
 use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
@@ -62,14 +63,21 @@ pub(crate) struct GroupData {
     pub(crate) is_argument: bool,
     /// Whether an operation reads it.
     pub(crate) is_read: bool,
-    /// Whether an operation that streams writes it, and only such operations read it.
+    /// Whether an operation that streams writes it, and only such operations read it, or it is taken as it is made.
     streamed: bool,
+    /// Whether it may be a part of another value that stays where it is: then nothing writes it.
+    pub(crate) may_be_part: bool,
 }
 
 impl GroupData {
     /// How often its padding counts: where it is written, and for what reads it.
     pub(crate) fn touches(&self) -> u64 {
-        u64::from(!self.is_argument) + u64::from(self.is_read)
+        u64::from(self.is_written()) + u64::from(self.is_read)
+    }
+
+    /// Whether an operation writes it, whatever layouts are chosen.
+    pub(crate) fn is_written(&self) -> bool {
+        !self.is_argument && !self.may_be_part
     }
 
     /// Whether it is known at compile time, as it is or computed of what is.
@@ -236,6 +244,7 @@ pub(crate) fn build(
         cx,
         layouts,
         signatures,
+        whole: kept_whole(func, &cx.registry),
         graph: Graph {
             groups: Table::new(),
             nodes: Table::new(),
@@ -252,6 +261,7 @@ pub(crate) fn build(
     }
     builder.results()?;
     builder.stated();
+    builder.epilogues();
     Ok(builder.graph)
 }
 
@@ -265,6 +275,8 @@ struct Builder<'a> {
     cx: &'a PassContext,
     layouts: &'a mut Layouts,
     signatures: &'a mut Signatures,
+    /// The values that someone wants in a buffer of their own.
+    whole: SideTable<Value, bool>,
     graph: Graph,
 }
 
@@ -299,6 +311,30 @@ impl Builder<'_> {
             self.use_port(value, node, 0);
         }
         Ok(())
+    }
+
+    /// Marks what an element-wise operation takes as a contraction or convolution makes it.
+    fn epilogues(&mut self) {
+        let family = |graph: &Graph, node: Node| {
+            let id = graph.nodes[node].signature;
+            id.map(|id| self.signatures.get(id).family)
+        };
+        let graph = &self.graph;
+        let fused = |node: Node| {
+            let ports = graph.nodes[node].ports.iter().filter(|p| !p.is_result);
+            let mut groups = ports.filter_map(|p| Some(graph.member(p.value)?.group));
+            groups.find(|&group| {
+                let data = &graph.groups[group];
+                let made = data.producer.and_then(|(node, _)| family(graph, node));
+                data.uses.len() == 1 && made.is_some_and(|made| FUSING.contains(&made))
+            })
+        };
+        let nodes = graph.nodes.ids();
+        let elementwise = nodes.filter(|&node| family(graph, node) == Some("elementwise"));
+        let fused: Vec<Group> = elementwise.filter_map(fused).collect();
+        for group in fused {
+            self.graph.groups[group].streamed = true;
+        }
     }
 
     /// Notes the layouts that the text states with tiles.
@@ -487,6 +523,7 @@ impl Builder<'_> {
             is_argument: matches!(self.graph.nodes[node].kind, NodeKind::Arg(_)),
             is_read: false,
             streamed: self.streams(node),
+            may_be_part: false,
         };
         let group = self.graph.groups.push(data);
         self.graph.members[value] = Some(Rc::new(Member {
@@ -598,14 +635,19 @@ impl Builder<'_> {
             declared,
             &self.cx.target,
         );
-        if self.layouts.is_tiled() {
-            signature.read_tiles(&self.cx.target);
-        }
-        self.known_where_padded(op, &signature, &values)?;
         let constant = class == FreedomClass::Source
             || (!data.operands.is_empty()
                 && data.operands.iter().all(|&v| self.is_constant(v))
                 && self.cx.registry.effect(&op_ref).is_pure());
+        let part = match constant {
+            true => Part::Copied,
+            false => part_of(self.func, op, &self.cx.registry, &self.whole),
+        };
+        if self.layouts.is_tiled() {
+            signature.read_tiles(&self.cx.target, part);
+        }
+        let may_be_part = signature.copied != 0 || part == Part::Stays;
+        self.known_where_padded(op, &signature, &values)?;
         let id = self.signatures.intern(signature);
         let node = self.node(NodeKind::Op(op), values, data.results.len(), Some(id));
         for (port, &value) in data.operands.iter().enumerate() {
@@ -616,7 +658,9 @@ impl Builder<'_> {
             let source = constant && class == FreedomClass::Source;
             self.root(result, shape, source, node, data.operands.len() + i);
             if let Some(member) = &self.graph.members[result] {
-                self.graph.groups[member.group].folded = constant && !source;
+                let group = &mut self.graph.groups[member.group];
+                group.folded = constant && !source;
+                group.may_be_part = may_be_part;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::tiled::{self, MOST_RULES, Part};
 /// What an operation costs by itself with these layouts at its ports: the least price of an alternative that takes
 /// them.
 pub(crate) fn price_of(sig: &Signature, layouts: &mut Layouts, ports: &[LayoutId]) -> u64 {
-    if sig.tiles.iter().all(|rule| rule.price.is_none()) {
+    if sig.copied == 0 && sig.tiles.iter().all(|rule| rule.price.is_none()) {
         return 0;
     }
     let own: Vec<Option<Part>> = ports
@@ -84,9 +84,13 @@ pub(crate) fn rule_price(
     layouts: &Layouts,
     ports: &[LayoutId],
 ) -> u64 {
-    let Some(price) = rule.price else { return 0 };
+    let copied = if rule.subview { 0 } else { sig.copied };
+    let Some(price) = rule.price else {
+        return copied;
+    };
     let port = ports.get(price.port.index(sig.n_operands));
-    port.map_or(0, |&layout| price.of(layouts.bytes(layout)))
+    let price = port.map_or(0, |&layout| price.of(layouts.bytes(layout)));
+    price.saturating_add(copied)
 }
 
 /// What an operation costs at least when a port lies so: nothing unless all alternatives that take it there ask for a
@@ -118,6 +122,9 @@ pub(crate) fn least_price(
         }
         let of_port = rule.price.filter(|p| p.port.index(sig.n_operands) == port);
         let price = of_port.map_or(0, |price| price.of(bytes));
+        // What copies a part does so wherever the part lies: it counts at the operand.
+        let copied = port == 0 && !rule.subview;
+        let price = price.saturating_add(if copied { sig.copied } else { 0 });
         least = Some(least.map_or(price, |known| known.min(price)));
     }
     least.unwrap_or(0)

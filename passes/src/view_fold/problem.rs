@@ -57,6 +57,8 @@ pub(crate) struct Limits {
     pub(crate) work: usize,
     /// The same where what is left becomes an integer programme: its columns are table entries.
     pub(crate) core: usize,
+    /// Rounds of elimination around an assignment.
+    pub(crate) rounds: usize,
     /// Columns of an integer programme.
     pub(crate) columns: usize,
     /// Nodes of its branch and bound.

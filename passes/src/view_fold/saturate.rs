@@ -616,8 +616,10 @@ fn price(
         let rule = rule.map(|rule| &signature.tiles[rule]);
         let of_rule = rule.map_or(&signature.tiles[..], std::slice::from_ref);
         let mut single = vec![mode];
-        for price in of_rule.iter().filter_map(|rule| rule.price) {
-            let port = price.port.index(result);
+        let priced_ports = of_rule.iter().filter_map(|rule| rule.price);
+        let priced_ports = priced_ports.map(|price| price.port.index(result));
+        let copied = (signature.copied != 0).then_some([0, result]);
+        for port in priced_ports.chain(copied.into_iter().flatten()) {
             let one = |mode: Mode| {
                 let each = mode.ports[port].clone().into_iter();
                 let alone = move |layout| {

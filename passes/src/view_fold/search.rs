@@ -157,6 +157,13 @@ impl<'a> Search<'a> {
                 self.seed_roles(node, id);
                 continue;
             }
+            if sig.copied != 0 {
+                let sig = self.signatures.shared(id);
+                for layout in tiled::uncut(&sig, self.layouts, CHEAPEST) {
+                    self.offer_at(node.ports[0].value, layout, false);
+                }
+                continue;
+            }
             if sig.is_tiled()
                 || sig.freedom.class != FreedomClass::Window
                 || sig.accept != Accept::ChannelOrders
@@ -583,10 +590,10 @@ impl<'a> Search<'a> {
                 continue;
             };
             let produced = self.required_at(producer, port);
-            let padding = self
-                .layouts
-                .padding(produced)
-                .saturating_mul(data.touches());
+            let copied = self.graph.nodes[producer].signature;
+            let copied = copied.is_some_and(|id| self.signatures.get(id).copied != 0);
+            let touches = data.touches() + u64::from(copied);
+            let padding = self.layouts.padding(produced).saturating_mul(touches);
             padded.add(&Amount::from(Size::from(padding)), sizes);
             let mut seen: Vec<(Value, LayoutId)> = Vec::new();
             for &(node, port) in &data.uses {
@@ -627,7 +634,11 @@ impl<'a> Search<'a> {
                 .map(|port| self.default_at(data, port))
                 .collect();
             let sig = self.signatures.shared(id);
-            let price = price::price_of(&sig, self.layouts, &ports);
+            // What a copy moves is in the bytes of copies.
+            let price = match sig.copied {
+                0 => price::price_of(&sig, self.layouts, &ports),
+                _ => 0,
+            };
             total.add(&Amount::from(Size::from(price)), sizes);
         }
         for (_, data) in graph.nodes.iter() {

@@ -52,6 +52,7 @@ impl Shared {
             old: func,
             graph,
             layouts: &mut self.layouts,
+            signatures: &self.signatures,
             candidates,
             choice,
             registry: &cx.registry,

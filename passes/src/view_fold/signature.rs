@@ -46,9 +46,22 @@ pub struct Signature {
     pub reference_k: Vec<usize>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
+    /// Of what may be a part of its operand that stays where it is: the bytes that it copies where it is none.
+    pub(crate) copied: u64,
     /// On a machine whose tiles are lines of lanes, beside values without tiles: how many elements the innermost
     /// run of such a value has by default.
     pub(crate) lines: Option<u64>,
+}
+
+/// Whether an operation gives a part of its operand that stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It does not.
+    Copied,
+    /// It does where the row lets it, and else copies so many bytes.
+    Either(u64),
+    /// It does, as the text has it.
+    Stays,
 }
 
 /// An alternative of a row, as it is read on a machine with tiles.
@@ -68,6 +81,8 @@ pub(crate) struct TileRule {
     pub(crate) ports: Vec<[Option<Vec<PortRole>>; 2]>,
     /// The result is written in any layout.
     pub(crate) writes_any: bool,
+    /// The result is a part of the operand that stays where it is.
+    pub(crate) subview: bool,
     /// What it costs.
     pub(crate) price: Option<Price>,
 }
@@ -123,6 +138,7 @@ impl Signature {
             declared,
             reference_k: Vec::new(),
             tiles: Vec::new(),
+            copied: 0,
             lines: None,
             fullest: 0,
             besides: Vec::new(),
@@ -136,7 +152,7 @@ impl Signature {
     }
 
     /// Reads the row for a machine with tiles.
-    pub(crate) fn read_tiles(&mut self, target: &Target) {
+    pub(crate) fn read_tiles(&mut self, target: &Target, part: Part) {
         let logical = TileRule {
             shares_all: false,
             logical: true,
@@ -145,6 +161,7 @@ impl Signature {
             distinct: false,
             ports: Vec::new(),
             writes_any: false,
+            subview: false,
             price: None,
         };
         let barrier = self.freedom.class == FreedomClass::Barrier;
@@ -179,6 +196,7 @@ impl Signature {
                     false => (0..self.n_ports()).map(port).collect(),
                 },
                 writes_any: a.writes.is_some(),
+                subview: a.subview,
                 price: a.price,
             }
         };
@@ -191,7 +209,18 @@ impl Signature {
             None => true,
         });
         let taken = taken.filter(|a| a.refused.is_none() && a.is_for(self.n_operands, n_results));
+        let as_part = row.takes_subviews();
+        let taken = taken.filter(|a| match part {
+            Part::Copied => !a.subview,
+            Part::Either(_) => true,
+            Part::Stays => a.subview || !as_part,
+        });
         self.tiles = taken.map(read).collect();
+        if let Part::Either(bytes) = part
+            && self.tiles.iter().any(|rule| rule.subview)
+        {
+            self.copied = bytes;
+        }
         if self.tiles.is_empty() {
             self.tiles = vec![logical];
         }
@@ -212,7 +241,7 @@ impl Signature {
     /// Whether an alternative that it takes costs something, or writes any layout.
     pub(crate) fn has_prices(&self) -> bool {
         let mut rules = self.tiles.iter();
-        rules.any(|rule| rule.price.is_some() || rule.writes_any)
+        self.copied != 0 || rules.any(|rule| rule.price.is_some() || rule.writes_any)
     }
 
     /// What a label is, as rows speak of it.

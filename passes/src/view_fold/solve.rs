@@ -30,6 +30,7 @@ const LIMITS: Limits = Limits {
     table: 1 << 22,
     work: 1 << 11,
     core: 1 << 10,
+    rounds: 64,
     columns: 6_000,
     nodes: 400,
 };
@@ -37,18 +38,33 @@ const LIMITS: Limits = Limits {
 /// Rounds of improving one variable after another.
 const ROUNDS: usize = 16;
 
+/// Rounds of elimination around an assignment that find none better, after which there is no further.
+const IDLE: usize = 3;
+
+/// Variables among which a round of elimination around an assignment picks the one that keeps its state.
+const WIDEST: usize = 4;
+
 struct Step {
     var: usize,
     scope: Vec<usize>,
     best: Vec<u32>,
 }
 
-/// Minimises the sum of the factors.
-pub(crate) fn solve(problem: &Problem) -> Solution {
-    solve_with(problem, LIMITS)
+/// Minimises the sum of the factors; what comes out costs no more than `start`.
+pub(crate) fn solve(problem: &Problem, start: Option<Vec<usize>>) -> Solution {
+    solve_with(problem, start, LIMITS)
 }
 
-fn solve_with(problem: &Problem, limits: Limits) -> Solution {
+/// Minimises the sum of the factors, with no more effort than its bound needs.
+pub(crate) fn relax(problem: &Problem) -> Solution {
+    let limits = Limits {
+        rounds: 0,
+        ..LIMITS
+    };
+    solve_with(problem, None, limits)
+}
+
+fn solve_with(problem: &Problem, start: Option<Vec<usize>>, limits: Limits) -> Solution {
     let mut state = State::new(problem);
     let mut steps = Vec::new();
     let n = problem.domains.len();
@@ -68,7 +84,10 @@ fn solve_with(problem: &Problem, limits: Limits) -> Solution {
     state.eliminate_within(limits.core, usize::MAX, &mut steps);
     let mut bound = state.constant;
     for part in state.parts() {
-        let solution = solve_part(&part.problem, limits);
+        let start = start
+            .as_ref()
+            .map(|s| part.vars.iter().map(|&v| s[v]).collect());
+        let solution = solve_part(&part.problem, start, limits);
         bound = add(bound, solution.bound);
         for (&var, &s) in part.vars.iter().zip(&solution.states) {
             states[var] = s;
@@ -97,20 +116,28 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
 }
 
 /// A part that elimination does not fit: fixing and improving for a start, then the programme.
-fn solve_part(problem: &Problem, limits: Limits) -> Solution {
+fn solve_part(problem: &Problem, start: Option<Vec<usize>>, limits: Limits) -> Solution {
     // So many tables of the guard are within the work that may be done.
     let n = problem.domains.len();
     let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
     let mut states = fixed(problem, guard);
     improve(problem, &mut states);
+    around(problem, guard, limits.rounds, &mut states);
     let mut cost = evaluate(problem, &states);
+    if let Some(mut other) = start {
+        around(problem, guard, limits.rounds, &mut other);
+        let now = evaluate(problem, &other);
+        if now < cost {
+            (states, cost) = (other, now);
+        }
+    }
     let start = (cost < INFEASIBLE).then_some(states.as_slice());
     let programme = integer::minimise(problem, start, limits);
     let mut bound = mini_buckets(problem, guard.min(limits.table >> 4));
     if let Some(found) = programme {
         bound = bound.max(super::problem::cost(found.bound, 0));
         if let Some(mut better) = found.states {
-            improve(problem, &mut better);
+            around(problem, guard, limits.rounds, &mut better);
             let now = evaluate(problem, &better);
             if now < cost {
                 (states, cost) = (better, now);
@@ -139,6 +166,37 @@ fn fixed(problem: &Problem, guard: usize) -> Vec<usize> {
     let mut states = vec![0usize; problem.domains.len()];
     back_substitute(&problem.domains, &steps, &mut states);
     states
+}
+
+/// Improves an assignment by elimination around it: where a table would not fit, a variable keeps its state, another one
+/// in each round; all others take the best states beside those.
+fn around(problem: &Problem, guard: usize, rounds: usize, states: &mut Vec<usize>) {
+    let mut cost = evaluate(problem, states);
+    if movement(cost) == 0 {
+        return;
+    }
+    let mut idle = 0;
+    for round in 0..rounds {
+        let mut state = State::new(problem);
+        let mut steps = Vec::new();
+        while !state.eliminate_within(guard, usize::MAX, &mut steps) {
+            match state.wide(round) {
+                Some(var) => steps.push(state.fix_to(var, states[var])),
+                None => break,
+            }
+        }
+        let mut found = states.clone();
+        back_substitute(&problem.domains, &steps, &mut found);
+        let now = evaluate(problem, &found);
+        tracing::debug!(round, bytes = movement(now), "around");
+        idle = if now < cost { 0 } else { idle + 1 };
+        if now < cost {
+            (*states, cost) = (found, now);
+        }
+        if idle == IDLE {
+            return;
+        }
+    }
 }
 
 /// Gives one variable after another the state that is best beside the others, until none changes.
@@ -428,21 +486,21 @@ impl<'a> State<'a> {
         near.max_by_key(|&v| (self.beside[v].len(), Reverse(v)))
     }
 
-    /// Fixes a variable to the state whose factors have the least sum of minima.
-    fn fix(&mut self, var: usize) -> Step {
+    /// Of the variable that would be eliminated next and those beside it, one of the widest: another one in each round.
+    fn wide(&mut self, round: usize) -> Option<usize> {
+        let (next, size) = self.next()?;
+        self.heap.push(Reverse((size, next)));
+        let mut near: Vec<usize> = self.beside[next].keys().copied().chain([next]).collect();
+        near.sort_unstable_by_key(|&v| (Reverse(self.beside[v].len()), v));
+        let at = mixed(round, next) % near.len().min(WIDEST);
+        near.get(at).copied()
+    }
+
+    /// Fixes a variable to a state.
+    fn fix_to(&mut self, var: usize, state: usize) -> Step {
         let scope = self.scope(var);
-        let factors = self.take_factors(var);
-        let floor = |state: usize| {
-            factors.iter().fold(0, |sum, f| {
-                let slice = slice(f, var, state, self.domains);
-                add(sum, slice.table.iter().copied().min().unwrap_or(0))
-            })
-        };
-        let state = (0..self.domains[var])
-            .min_by_key(|&s| floor(s))
-            .unwrap_or(0);
-        for factor in &factors {
-            let rest = slice(factor, var, state, self.domains);
+        for factor in self.take_factors(var) {
+            let rest = slice(&factor, var, state, self.domains);
             self.put(rest.vars, rest.table);
         }
         self.finish(var, &scope);
@@ -452,6 +510,32 @@ impl<'a> State<'a> {
             best: vec![u32::try_from(state).unwrap_or(0)],
         }
     }
+
+    /// Fixes a variable to the state whose factors have the least sum of minima.
+    fn fix(&mut self, var: usize) -> Step {
+        let factors: Vec<&Factor> = self.of[var]
+            .iter()
+            .filter_map(|&f| self.factors[f].as_ref())
+            .collect();
+        let floor = |state: usize| {
+            factors.iter().fold(0, |sum, f| {
+                let slice = slice(f, var, state, self.domains);
+                add(sum, slice.table.iter().copied().min().unwrap_or(0))
+            })
+        };
+        let state = (0..self.domains[var])
+            .min_by_key(|&s| floor(s))
+            .unwrap_or(0);
+        self.fix_to(var, state)
+    }
+}
+
+/// A number that a round and a variable give, without order.
+fn mixed(round: usize, var: usize) -> usize {
+    let key = (round as u64) << 32 ^ var as u64;
+    let mixed = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    usize::try_from(mixed >> 48).unwrap_or(0)
 }
 
 /// The factor without variables of one state.
@@ -611,7 +695,7 @@ mod tests {
         let mut seed = 0x9E37_79B9_7F4A_7C15;
         for _ in 0..2000 {
             let problem = problem(&mut seed);
-            let solution = solve(&problem);
+            let solution = solve(&problem, None);
             assert!(solution.proven);
             assert_eq!(solution.cost, brute(&problem));
         }
@@ -629,7 +713,7 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..300 {
             let problem = problem(&mut seed);
-            let (exact, programme) = (solve(&problem), solve_with(&problem, SMALL));
+            let (exact, programme) = (solve(&problem, None), solve_with(&problem, None, SMALL));
             assert_eq!(movement(exact.cost), movement(programme.cost));
             if exact.cost < INFEASIBLE {
                 assert!(programme.proven);
@@ -647,7 +731,7 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..500 {
             let problem = problem(&mut seed);
-            let (least, solution) = (brute(&problem), solve_with(&problem, limits));
+            let (least, solution) = (brute(&problem), solve_with(&problem, None, limits));
             assert!(least <= solution.cost);
             assert!(solution.bound <= least);
             assert!(!solution.proven || movement(solution.cost) == movement(least));
@@ -686,7 +770,7 @@ mod tests {
         let mut seed = 0x1234_5678_9ABC_DEF1;
         for (n, states) in [(6, 3), (10, 2), (24, 2), (24, 3)] {
             let problem = dense(n, states, &mut seed);
-            let solution = solve(&problem);
+            let solution = solve(&problem, None);
             assert!(solution.proven, "{n} groups of {states} states");
             if n <= 6 {
                 assert_eq!(movement(solution.cost), movement(brute(&problem)));
@@ -738,7 +822,7 @@ mod tests {
         for round in 0..12 {
             let near = if round % 2 == 0 { 5 } else { 60 };
             let problem = random_graph(near, &mut seed);
-            let (exact, programme) = (solve(&problem), solve_with(&problem, core));
+            let (exact, programme) = (solve(&problem, None), solve_with(&problem, None, core));
             assert!(programme.bound <= exact.cost && exact.bound <= programme.cost);
             if exact.proven {
                 assert!(exact.cost <= programme.cost);

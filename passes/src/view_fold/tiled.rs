@@ -121,7 +121,10 @@ pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
             .as_ref()
             .is_none_or(|all| all.iter().any(|r| r.covers(role)))
     };
-    order.iter().all(listed)
+    // What numbers tiles beside empty rows may be read as rows.
+    let stands = |place| order.iter().any(|digit| digit.place == place);
+    let loose = rule.subview && stands(Place::Grid) && !stands(Place::Row);
+    !loose && order.iter().all(listed)
 }
 
 /// Whether an alternative takes an order at a port, the other ports left aside.
@@ -807,6 +810,37 @@ pub(crate) fn cheapest(
             let form = build(sig, port, Some(whole(lane)), row.map(whole), &[]);
             let id = form.and_then(|form| layouts.formed(shape, sig.bits[port], &form));
             if let Some(id) = id.filter(|&id| accepts(sig, layouts, port, id)) {
+                found.push((layouts.bytes(id), id));
+            }
+        }
+    }
+    found.sort_by_key(|&(bytes, _)| bytes);
+    found.dedup();
+    found.into_iter().take(n).map(|(_, id)| id).collect()
+}
+
+/// The layouts of the operand of a slice that waste least of those with nothing that is cut in their tiles, which may
+/// be read where they lie; at most `n`.
+pub(crate) fn uncut(sig: &Signature, layouts: &mut Layouts, n: usize) -> Vec<LayoutId> {
+    let shape = &sig.shapes[0];
+    let kept = |dim: &usize| {
+        let label = sig.labels(0).get(*dim).copied().flatten();
+        1 < shape[*dim] && label.is_some_and(|l| sig.freedom.labels[l].role != Role::Axis)
+    };
+    let kept: Vec<usize> = (0..shape.len()).filter(kept).collect();
+    let rank = shape.iter().filter(|&&n| 1 < n).count();
+    let whole = |dim: usize| Run {
+        digits: vec![(dim, 1, shape[dim])],
+    };
+    let mut found: Vec<(u64, LayoutId)> = Vec::new();
+    for &lane in &kept {
+        let beside = kept.iter().copied().filter(|&row| row != lane).map(Some);
+        // A value of one dimension fills its rows with it.
+        let alone = (rank == 1).then_some(None);
+        for row in beside.chain(alone) {
+            let form = build(sig, 0, Some(whole(lane)), row.map(whole), &[]);
+            let id = form.and_then(|form| layouts.formed(shape, sig.bits[0], &form));
+            if let Some(id) = id.filter(|&id| accepts(sig, layouts, 0, id)) {
                 found.push((layouts.bytes(id), id));
             }
         }

@@ -21,6 +21,8 @@ pub(crate) struct Totals {
     naive_padding: Amount,
     stands_in: bool,
     bound: u64,
+    /// Bytes of copies that might have been parts of other values.
+    copied: u64,
     unproven: bool,
     /// A function that is called, whose boundary is not laid out.
     pub(crate) kept: Option<String>,
@@ -55,6 +57,7 @@ impl Totals {
         self.naive_padding.add(&folded.naive_padding, sizes);
         self.stands_in |= folded.stands_in;
         self.bound = self.bound.saturating_add(folded.bound);
+        self.copied = self.copied.saturating_add(folded.copied);
         self.unproven |= !folded.proven;
         self.dropped += folded.dropped;
         self.cap = self.cap.max(folded.cap);
@@ -89,10 +92,12 @@ impl Totals {
         let naive = self.naive.at(sizes);
         // Where numbers stand in for sizes the choice is of those, and the bytes here are of others.
         let costs = after.movement_bytes.saturating_add(after.padding_bytes);
+        let costs = costs.saturating_add(after.copy_bytes);
         if self.stands_in || costs <= naive {
             return Ok(());
         }
-        let message = format!("the result moves and pads {costs} bytes, naive lowering {naive}");
+        let message =
+            format!("the result moves, copies and pads {costs} bytes, naive lowering {naive}");
         Err(Box::new(Diagnostic::error(
             codes::WORSE_THAN_NAIVE,
             message,
@@ -135,6 +140,7 @@ impl Totals {
         self.remark_limits(&shared, after.movement_bytes != 0, cx);
         let sizes = SizeTable::new(&cx.bindings);
         let costs = after.movement_bytes.saturating_add(after.padding_bytes);
+        let costs = costs.saturating_add(self.copied);
         let bound = self
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
@@ -152,7 +158,7 @@ impl Totals {
         let left = left.polynomial();
         // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
         let least = match bound {
-            0 => after.polynomials.copy.clone(),
+            0 if self.copied == 0 => after.polynomials.copy.clone(),
             n if n == costs => left.clone(),
             _ => None,
         };
@@ -160,7 +166,7 @@ impl Totals {
             bytes_before: self.naive.at(&sizes),
             padding_before: self.naive_padding.at(&sizes),
             bytes_after,
-            lower_bound_bytes: bound.saturating_add(after.copy_bytes),
+            lower_bound_bytes: bound.saturating_add(after.copy_bytes.saturating_sub(self.copied)),
             polynomials: [
                 ("bytes_before", self.naive.polynomial()),
                 ("bytes_after", left),

@@ -348,6 +348,12 @@ impl<'a> Writer<'a> {
         func.def_op(value).map(|op| &func.ops[op])
     }
 
+    /// Whether a value has one element.
+    pub(super) fn is_one(&self, value: Value) -> bool {
+        let ty = self.tensor(value);
+        ty.is_ok_and(|ty| ty.dims.iter().all(Dim::is_one))
+    }
+
     /// An operation with the types of its operands and results.
     pub(super) fn op_ref<'b>(&self, data: &'b OpData) -> OpRef<'b>
     where

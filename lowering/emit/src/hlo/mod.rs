@@ -2,6 +2,7 @@
 //!
 //! - Every value has its layout; one that XLA cannot write refuses the program (`hlo-layout-inexpressible`).
 //! - A `view` is a `bitcast`, a `layout_convert` a `copy`; `hbir.call` is a fusion where it was one.
+//! - What reads a `subview` is a call of the slice and itself.
 //! - What the HLO front end kept comes back: header attributes, `hlo.*` attributes, tuples, loops.
 //! - Constants are written with all their elements; one whose elements the program does not have, as
 //!   HLO text elides them, stays elided with a warning (`hlo-constant-elided`).
@@ -17,6 +18,7 @@ mod func;
 mod index;
 mod number;
 mod ops;
+mod parts;
 mod shape;
 mod shared;
 mod tuple;
@@ -59,11 +61,14 @@ pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
 /// # Errors
 /// As [`emit`], and the data of a constant cannot be read.
 pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
+    let registry = optc_ops::registry();
+    let called = parts::called(module, &registry);
+    let module = called.as_ref().unwrap_or(module);
     let entry = entry(module)?;
     let names = names(module);
     let order = order(module, entry)?;
     let mut shared = Shared {
-        registry: optc_ops::registry(),
+        registry,
         names,
         reducers: IndexMap::new(),
         files: Files::read(module, &order, data)?,

@@ -181,6 +181,10 @@ fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String
         Some(seen) if !w.expressible(operand) && w.structure(seen) == Structure::View => {
             rearranged(w, seen, ty)
         }
+        // One element everywhere is written in any layout at once.
+        Some(made) if &*made.name == Broadcast::NAME && w.is_one(made.operands[0]) => {
+            w.spread(made.operands[0], ty)
+        }
         _ => w.one("copy", operand, ty, ""),
     }
 }
