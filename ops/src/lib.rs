@@ -141,7 +141,7 @@ pub use max_pool::MaxPool;
 pub use max_pool_indices::MaxPoolIndices;
 pub use modulo::Mod;
 pub use one_hot::OneHot;
-pub use opaque::{Opaque, StatedEffect};
+pub use opaque::{Opaque, StatedEffect, loop_functions};
 pub use pad::{Pad, PadAmounts, PadMode, PadValue};
 pub use prelu::Prelu;
 pub use quantize::Quantize;

@@ -35,13 +35,15 @@ use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
+use optc_ir::size::Size;
 use optc_ir::{
     Attr, Diagnostic, Dim, Func, Module, Op, Operation, Registry, TensorType, Type, Value,
     name_sizes,
 };
 use optc_ops::{
-    Broadcast, Cast, Concat, DepthToSpace, DotGeneral, Einsum, Flatten, Identity, Pad, Reduce,
-    ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile, Transpose, Unsqueeze, may_reshape,
+    Bound, Bounds, Broadcast, Cast, Concat, Constant, DepthToSpace, DotGeneral, Einsum, Flatten,
+    Gather, Identity, Pad, Reduce, ReduceKind, Reshape, Slice, SpaceToDepth, Squeeze, Tile,
+    Transpose, Unsqueeze, dense_tensor, may_reshape,
 };
 use std::collections::VecDeque;
 use std::fmt;
@@ -442,6 +444,15 @@ const RULES: &[Rule] = &[
     },
     Rule {
         info: RuleInfo {
+            name: "gather-of-one-is-slice",
+            equation: "gather(x, constant of one index) = reshape(slice(x))",
+            summary: "one index that is known names a part",
+        },
+        root: Gather::NAME,
+        plan: gather_one,
+    },
+    Rule {
+        info: RuleInfo {
             name: "transpose-compose",
             equation: "transpose(transpose(x, p), q) = transpose(x, p.then(q))",
             summary: "two transposes are one by their product",
@@ -547,6 +558,46 @@ fn slice_all(site: Site<'_>) -> Result<Plan, Refusal> {
     let known = tensor(&site, site.operand(0)?)?.shape().is_some();
     ensure(known, "a size is unknown")?;
     forward(site)
+}
+
+fn gather_one(site: Site<'_>) -> Result<Plan, Refusal> {
+    let gather = site.typed::<Gather>()?;
+    let (x, y) = (site.operand(0)?, site.result(0)?);
+    let from = tensor(&site, x)?.clone();
+    let to = tensor(&site, y)?.clone();
+    let shape = from.shape().ok_or(Refusal("a size is unknown"))?;
+    let axis = gather.along(&site.op_ref());
+    let axis = axis.map_err(|_| Refusal("there is no such axis"))?;
+    let constant = site.producer::<Constant>(1)?.typed::<Constant>()?;
+    let dense = match &constant.value {
+        Some(Attr::Dense(dense)) => dense,
+        _ => return Err(Refusal("the index lies in a file")),
+    };
+    let index = dense_tensor(dense).map_err(|_| Refusal("the index has no elements"))?;
+    ensure(index.len() == 1, "there are several indices")?;
+    let (index, n) = (index.i64_at(0), shape[axis].cast_signed());
+    let at = if index < 0 { index + n } else { index };
+    ensure((0..n).contains(&at), "the index is out of bounds")?;
+    let end = |dim: usize| match dim == axis {
+        true => at + 1,
+        false => shape[dim].cast_signed(),
+    };
+    let bounds = |ends: Vec<i64>| {
+        let bound = |&n: &i64| Bound::At(Size::constant(n.into()));
+        Bounds(ends.iter().map(bound).collect())
+    };
+    let start = |dim: usize| if dim == axis { at } else { 0 };
+    let slice = Slice {
+        starts: bounds((0..shape.len()).map(start).collect()),
+        limits: bounds((0..shape.len()).map(end).collect()),
+        strides: None,
+    };
+    Ok(Box::new(move |patch| {
+        let part = patch.op(&slice, &[x])?;
+        let shaped = patch.op_typed(&Reshape::of_dims(&to.dims), &[part], vec![to.into()]);
+        patch.replace(&shaped);
+        Ok(())
+    }))
 }
 
 fn pad_nothing(site: Site<'_>) -> Result<Plan, Refusal> {

@@ -22,6 +22,7 @@ use optc_ir::{
     Type, Value,
 };
 use optc_layout::{Notation, ViewMap};
+use optc_ops::loop_functions;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -148,12 +149,17 @@ pub(crate) struct Graph {
     pub(crate) stated: Vec<(Value, LayoutId)>,
 }
 
+/// The notations at the boundary of each function that a loop runs: arguments, then results.
+pub(crate) type Laid = FastMap<String, Vec<Notation>>;
+
 /// The functions of a module, as calls see them.
 pub(crate) struct Functions<'m> {
     by_name: FastMap<&'m str, &'m Func>,
     first: Option<&'m Func>,
     /// What calls name, or operations that keep a computation: their boundaries stay as declared.
     called: FastSet<&'m str>,
+    /// What the functions of loops have at their boundaries instead of what they declare.
+    pub(crate) laid: Laid,
 }
 
 impl<'m> Functions<'m> {
@@ -162,6 +168,7 @@ impl<'m> Functions<'m> {
             by_name: FastMap::default(),
             first: module.funcs.first(),
             called: FastSet::default(),
+            laid: Laid::default(),
         };
         for func in &module.funcs {
             functions.by_name.entry(&func.name).or_insert(func);
@@ -176,6 +183,17 @@ impl<'m> Functions<'m> {
     pub(crate) fn is_entry(&self, func: &Func) -> bool {
         let entry = self.by_name.get("main").copied().or(self.first);
         entry.is_some_and(|entry| std::ptr::eq(entry, func))
+    }
+
+    /// Lets the boundary of a function be laid out though something names it.
+    pub(crate) fn uncall(&mut self, name: &str) {
+        self.called.shift_remove(name);
+    }
+
+    /// What the ports of a loop have, if that is another thing than what is written.
+    fn of_loop(&self, func: &Func, op: Op) -> Option<&[Notation]> {
+        let (_, body) = loop_functions(func, op)?;
+        self.laid.get(body).map(Vec::as_slice)
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -285,7 +303,7 @@ impl Builder<'_> {
         for (i, &value) in self.func.args.iter().enumerate() {
             let shape = self.fresh_shape(value);
             let key = self.func.arg_key(i);
-            let pinned = self.boundary(&key, value, &shape)?;
+            let pinned = self.boundary(&key, i, value, &shape)?;
             let node = self.node(NodeKind::Arg(i), vec![value], 1, None);
             self.root(value, shape, false, node, 0);
             if let Some((layout, space, pin)) = pinned {
@@ -302,7 +320,8 @@ impl Builder<'_> {
         for (i, &value) in self.func.results.iter().enumerate() {
             let shape = self.graph.shapes[value].to_vec();
             let key = self.func.result_key(i);
-            let pinned = self.boundary(&key, value, &shape)?;
+            let port = self.func.args.len() + i;
+            let pinned = self.boundary(&key, port, value, &shape)?;
             let node = self.node(NodeKind::Return(i), vec![value], 0, None);
             if let Some((layout, space, pin)) = pinned {
                 self.pinned(node, layout, pin);
@@ -373,12 +392,19 @@ impl Builder<'_> {
     fn boundary(
         &mut self,
         key: &str,
+        port: usize,
         value: Value,
         shape: &[u64],
     ) -> Result<Option<(LayoutId, u32, Pin)>, Box<Diagnostic>> {
         let Some(ty) = self.func.ty(value).as_tensor() else {
             return Ok(None);
         };
+        let laid = self.functions.laid.get(&*self.func.name);
+        if let Some(notation) = laid.and_then(|laid| laid.get(port)).filter(|_| self.called) {
+            let (notation, space) = (notation.clone(), ty.notation.space());
+            let layout = self.pin(notation, key, shape, ty.dtype.bits())?;
+            return Ok(Some((layout, space, Pin::Called)));
+        }
         let boundary = &self.cx.boundary;
         let (notation, pin) = match boundary.pins.get(key) {
             Some(pin) if !self.called => (pin.clone(), Pin::Option),
@@ -439,6 +465,14 @@ impl Builder<'_> {
         let (func, data) = (self.func, &self.func.ops[op]);
         if data.props.symbols().next().is_none() && !changes_space(func, op, &self.cx.registry) {
             return Ok(self.stated_ports(op, shapes, bits));
+        }
+        if let Some(laid) = self.functions.of_loop(func, op) {
+            let laid = laid.to_vec();
+            let mut layouts = Vec::with_capacity(shapes.len());
+            for (notation, (shape, &bits)) in laid.into_iter().zip(shapes.iter().zip(bits)) {
+                layouts.push(self.pin(notation, "a loop", shape, bits)?);
+            }
+            return Ok(layouts);
         }
         let (owner, ports) = match self.functions.callee(func, op) {
             Some(callee) => (callee, callee.args.iter().chain(&callee.results)),

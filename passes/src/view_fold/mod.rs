@@ -52,6 +52,7 @@ mod groups;
 mod integer;
 mod label_order;
 mod layouts;
+mod loops;
 mod maps;
 mod names;
 mod notation;
@@ -180,7 +181,8 @@ impl Pass for ViewFold {
         let sizes = SizeTable::new(&cx.bindings);
         let before = Stats::at(module, &cx.registry, &sizes);
         let mut total = Totals::default();
-        let functions = Functions::new(module);
+        let mut functions = Functions::new(module);
+        functions.laid = loops::lay_out(module, cx, &shared)?;
         let mut funcs = Vec::with_capacity(module.funcs.len());
         for (index, func) in module.funcs.iter().enumerate() {
             let folded = fold(func, &functions, cx, &mut shared)?;
