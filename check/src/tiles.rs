@@ -287,9 +287,17 @@ fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool) {
                 return (tiles, true);
             }
         }
-        Some(tiles) if tiles[0].len() == 1 => return (tiles, true),
+        // A text may spell digits by tiles that the machine has not, one inside of the other.
+        Some(tiles) if tiles[0].len() == 1 => {
+            let lanes = lanes(&whole).unwrap_or(1);
+            if tiles[0][0].is_multiple_of(lanes) || lanes <= 1 {
+                return (tiles, true);
+            }
+        }
         Some(tiles) if tiles[0].len() == 2 && lanes(&tiles) == lanes(&whole) => {
-            return (tiles, true);
+            if tiles.get(1..) == whole.get(1..) {
+                return (tiles, true);
+            }
         }
         _ => {}
     }
@@ -449,10 +457,7 @@ fn alike(
             .flatten()
             .collect()
     };
-    let place = |at: usize, port: &Port, place: usize| {
-        let n = port.elements[place].len().min(other.elements[place].len());
-        names(at, &changing(&port.elements[place][..n]))
-    };
+    let place = |at: usize, port: &Port, place: usize| names(at, &changing(&port.elements[place]));
     // Where a dimension of the tile has one element in the other port, what is behind it moves up.
     let moves_up = (0..2).any(|p| {
         let all = [place(i, port, p), place(known, other, p)];
@@ -466,7 +471,12 @@ fn alike(
         // Rows that no text says may end earlier.
         let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
         let loose = fewer(port) || fewer(other);
-        if here != there && !here.is_empty() && !there.is_empty() && !loose {
+        // Of merged dimensions the extents say how many are in the first tile; the innermost one always is.
+        let same = match part {
+            true => here == there,
+            false => here.last() == there.last(),
+        };
+        if !same && !here.is_empty() && !there.is_empty() && !loose {
             return Err(format!(
                 "ports {known} and {i} have other dimensions in the {name}"
             ));
