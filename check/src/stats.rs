@@ -2,7 +2,7 @@
 
 use crate::amount::{Amount, bytes_of};
 use crate::padding::padding;
-use crate::target::price;
+use crate::target::{lies_in_tiles, price};
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
@@ -162,7 +162,8 @@ impl Stats {
         }
         let effects = Effects::of_module(module, registry);
         let mut priced = 0u64;
-        for func in &module.funcs {
+        let in_tiles = module.funcs.iter().filter(|f| lies_in_tiles(f, target));
+        for func in in_tiles {
             let live = live_ops(func, &effects);
             let known = known_values(func, registry, &effects);
             for &op in func.body.iter().filter(|&&op| live[op]) {

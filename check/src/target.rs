@@ -22,6 +22,7 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
         functions.entry(&func.name).or_insert(func);
     }
     for func in &module.funcs {
+        let tiled = lies_in_tiles(func, target);
         let whole = match target.is_tiled() {
             true => wanted_whole(func, registry),
             false => IndexMap::new(),
@@ -32,14 +33,14 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
                 .and_then(|name| functions.get(name).copied());
             let checked = match callee {
                 Some(callee) => check_call(func, op, callee),
-                None => check_op(func, op, registry, target)
+                None => check_op(func, op, registry, target, tiled)
                     .and_then(|()| check_part(func, op, registry, target, &whole)),
             };
             if let Err(reason) = checked {
                 let data = &func.ops[op];
                 let wanted = match callee {
                     Some(callee) => format!("wanted: the layouts that @{} declares", callee.name),
-                    None => wanted(func, op, registry, target),
+                    None => wanted(func, op, registry, target, tiled),
                 };
                 let message = format!(
                     "target `{}` does not accept these layouts of `{}`",
@@ -152,7 +153,7 @@ fn check_call(func: &Func, op: Op, callee: &Func) -> Result<(), String> {
 }
 
 /// The row of the target that an operation is looked up in, in words.
-fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
+fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool) -> String {
     let data = &func.ops[op];
     let decl = registry.get(&data.name);
     let barrier =
@@ -163,7 +164,7 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     let family = decl.family();
     let row = target.row(family);
     let parameter = row.map_or(1, Row::parameter);
-    if let Some(row) = row.filter(|_| target.is_tiled() && tiles::is_known(func)) {
+    if let Some(row) = row.filter(|_| tiled) {
         let evidence = match row.evidence.is_empty() {
             true => String::new(),
             false => format!("; evidence: {}", row.evidence),
@@ -200,12 +201,16 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target) -> String {
     }
 }
 
-/// What an operation costs by itself: the least price of an alternative that takes its layouts; nothing where none
-/// does.
+/// Whether the values of a function lie in the tiles of a target: all of its sizes are known.
+pub(crate) fn lies_in_tiles(func: &Func, target: &Target) -> bool {
+    target.is_tiled() && tiles::is_known(func)
+}
+
+/// What an operation of a function that lies in tiles costs by itself: the least price of an alternative that takes its
+/// layouts; nothing where none does.
 pub(crate) fn price(func: &Func, op: Op, registry: &Registry, target: &Target) -> u64 {
     let decl = registry.get(&func.ops[op].name);
-    let tiled = target.is_tiled() && tiles::is_known(func) && !runs_functions(func, op);
-    let Some(decl) = decl.filter(|_| tiled) else {
+    let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
         return 0;
     };
     let freedom = decl.freedom(&func.op_ref(op));
@@ -217,14 +222,19 @@ pub(crate) fn price(func: &Func, op: Op, registry: &Registry, target: &Target) -
     tiles::check(func, op, &freedom, row, target).unwrap_or(0)
 }
 
-fn check_op(func: &Func, op: Op, registry: &Registry, target: &Target) -> Result<(), String> {
+fn check_op(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    target: &Target,
+    tiled: bool,
+) -> Result<(), String> {
     let data = &func.ops[op];
     let op_ref = func.op_ref(op);
     // What it hands to its functions no target decides.
     if runs_functions(func, op) {
         return Ok(());
     }
-    let tiled = target.is_tiled() && tiles::is_known(func);
     let Some(decl) = registry.get(&data.name) else {
         return match tiled {
             true => tiles::check(func, op, &Freedom::barrier(&op_ref), None, target).map(drop),

@@ -55,6 +55,10 @@ fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[Layou
     let mut orders: Vec<Option<LabelOrder>> = Vec::with_capacity(ports.len());
     for (port, &layout) in ports.iter().enumerate() {
         let order = label_order(sig, layouts, port, layout);
+        // Of fewer rows than the machine has a text of digits does not say where the tile ends.
+        if rule.subview && layouts.tile(layout)[0] != layouts.most_rows(sig.bits[port]) {
+            return false;
+        }
         if let Some(order) = &order
             && !tiled::lists(sig, rule, port, order)
         {
