@@ -213,12 +213,16 @@ pub(crate) fn price(func: &Func, op: Op, registry: &Registry, target: &Target) -
     let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
         return 0;
     };
+    let row = target.row(decl.family());
+    let priced = |row: &Row| row.take.iter().any(|a| a.price.is_some());
+    if !row.is_some_and(priced) {
+        return 0;
+    }
     let freedom = decl.freedom(&func.op_ref(op));
     let converts = registry.structure(&func.ops[op].name) == Structure::Convert;
     if converts || freedom.class == FreedomClass::Rearrange {
         return 0;
     }
-    let row = target.row(decl.family());
     tiles::check(func, op, &freedom, row, target).unwrap_or(0)
 }
 
