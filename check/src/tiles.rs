@@ -288,16 +288,17 @@ fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool) {
             }
         }
         // A text may spell digits by tiles that the machine has not, one inside of the other.
-        Some(tiles) if tiles[0].len() == 1 => {
-            let lanes = lanes(&whole).unwrap_or(1);
-            if tiles[0][0].is_multiple_of(lanes) || lanes <= 1 {
-                return (tiles, true);
-            }
+        Some(tiles)
+            if tiles[0].len() == 1 && tiles[0][0].is_multiple_of(lanes(&whole).unwrap_or(1)) =>
+        {
+            return (tiles, true);
         }
-        Some(tiles) if tiles[0].len() == 2 && lanes(&tiles) == lanes(&whole) => {
-            if tiles.get(1..) == whole.get(1..) {
-                return (tiles, true);
-            }
+        Some(tiles)
+            if tiles[0].len() == 2
+                && lanes(&tiles) == lanes(&whole)
+                && tiles.get(1..) == whole.get(1..) =>
+        {
+            return (tiles, true);
         }
         _ => {}
     }
