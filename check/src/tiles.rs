@@ -394,14 +394,20 @@ fn common(
             let same = |(_, other): &&(_, usize)| {
                 labels_of(freedom, *other) == labels_of(freedom, i) && !long(*other).is_empty()
             };
-            if let Some((_, known)) = first.iter().find(same)
+            if let Some((all, known)) = first.iter().find(same)
                 && let Some(other) = &ports[*known]
             {
+                let apart = |a: &[(usize, u64)], b: &[(usize, u64)]| -> Vec<usize> {
+                    let cut = a.iter().filter(|size| !b.contains(size));
+                    cut.map(|(label, _)| *label).collect()
+                };
+                let cut = [apart(all, &sizes), apart(&sizes, all)].concat();
+                let cut = part.then_some(&cut[..]);
                 let both: Vec<usize> = long(i)
                     .into_iter()
                     .filter(|l| long(*known).contains(l))
                     .collect();
-                alike(freedom, (i, port), (*known, other), &both, part)?;
+                alike(freedom, (i, port), (*known, other), &both, cut)?;
             }
             first.push((sizes, i));
             continue;
@@ -445,12 +451,13 @@ fn common(
 }
 
 /// Whether two ports of other extents have the labels of both in one order: in the lanes, in the rows and behind them.
+/// Of a part, with the labels that it cuts, also whether its tiles are tiles of the whole.
 fn alike(
     freedom: &Freedom,
     (i, port): (usize, &Port),
     (known, other): (usize, &Port),
     both: &[usize],
-    part: bool,
+    part: Option<&[usize]>,
 ) -> Result<(), String> {
     let names = |port: usize, dims: &[usize]| -> Vec<usize> {
         labelled(freedom, port, dims)
@@ -459,13 +466,41 @@ fn alike(
             .collect()
     };
     let place = |at: usize, port: &Port, place: usize| names(at, &changing(&port.elements[place]));
+    for (at, name) in [(0, "lanes"), (1, "rows")] {
+        let all = [place(i, port, at), place(known, other, at)];
+        let merged = |labels: &Vec<usize>| {
+            1 < labels.len() && part.is_some_and(|cut| labels.iter().any(|l| cut.contains(l)))
+        };
+        if all.iter().any(merged) {
+            return Err(format!(
+                "what is cut is merged with others in the {name} of ports {known} and {i}"
+            ));
+        }
+    }
+    // The labels of both, by where the innermost digit of each stands, major to minor.
+    let order = |at: usize, port: &Port| -> Vec<usize> {
+        let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
+        let mut all = names(at, &changing(&corners));
+        all.extend(place(at, port, 1));
+        all.extend(place(at, port, 0));
+        let last = |(n, label): (usize, &usize)| !all[n + 1..].contains(label);
+        let kept = all.iter().enumerate().filter(|&entry| last(entry));
+        let mut kept: Vec<usize> = kept.map(|(_, &label)| label).collect();
+        kept.retain(|label| both.contains(label));
+        kept
+    };
     // Where a dimension of the tile has one element in the other port, what is behind it moves up.
     let moves_up = (0..2).any(|p| {
         let all = [place(i, port, p), place(known, other, p)];
         all.iter().flatten().any(|l| !both.contains(l))
     });
     if moves_up {
-        return Ok(());
+        let fewer = !port.fewer.is_empty() || !other.fewer.is_empty();
+        let (here, there) = (order(i, port), order(known, other));
+        return match fewer || here == there {
+            true => Ok(()),
+            false => Err(format!("ports {known} and {i} have other orders")),
+        };
     }
     for (at, name) in [(0, "lanes"), (1, "rows")] {
         let (here, there) = (place(i, port, at), place(known, other, at));
@@ -473,7 +508,7 @@ fn alike(
         let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
         let loose = fewer(port) || fewer(other);
         // Of merged dimensions the extents say how many are in the first tile; the innermost one always is.
-        let same = match part {
+        let same = match part.is_some() {
             true => here == there,
             false => here.last() == there.last(),
         };
@@ -495,7 +530,7 @@ fn alike(
         both.copied().collect()
     };
     // A dimension merged with what is cut numbers tiles otherwise; a copy takes that, a part that stays does not.
-    if part && shared(&here, &there) != shared(&there, &here) {
+    if part.is_some() && shared(&here, &there) != shared(&there, &here) {
         return Err(format!(
             "ports {known} and {i} number their tiles differently"
         ));

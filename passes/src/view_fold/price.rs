@@ -2,6 +2,7 @@
 
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
+use super::physical::Place;
 use super::signature::{LabelDigit, LabelOrder, Signature, TileRule};
 use super::tiled::{self, MOST_RULES, Part};
 
@@ -66,7 +67,34 @@ fn share(sig: &Signature, rule: &TileRule, layouts: &mut Layouts, ports: &[Layou
         }
         orders.push(order);
     }
-    !sig.takes_roles() || (1..ports.len()).all(|p| alike(&orders[0], &orders[p]))
+    let stays = |p: usize| !rule.subview || within(&orders[0], &orders[p]);
+    (1..ports.len()).all(|p| stays(p) && (!sig.takes_roles() || alike(&orders[0], &orders[p])))
+}
+
+/// Whether the tiles of a part are tiles of the whole: what is cut is merged with nothing in rows and lanes, and what
+/// is not stands alike in both.
+fn within(whole: &Option<LabelOrder>, part: &Option<LabelOrder>) -> bool {
+    let (Some(whole), Some(part)) = (whole, part) else {
+        return false;
+    };
+    let left = |d: &&LabelDigit| part.contains(d);
+    let kept: Vec<&LabelDigit> = whole.iter().filter(left).collect();
+    let apart = |order: &LabelOrder| {
+        order.iter().all(|cut| {
+            let merged = |d: &&LabelDigit| d.place == cut.place;
+            kept.contains(&cut)
+                || cut.place == Place::Grid
+                || order.iter().filter(merged).count() == 1
+        })
+    };
+    let order: Vec<&LabelDigit> = part.iter().filter(|d| kept.contains(d)).collect();
+    let label = |d: &LabelDigit| (d.label, d.place);
+    // Of what is cut, too, something may be left, at the same place.
+    let moved = |d: &LabelDigit| {
+        let there = whole.iter().any(|w| w.label == d.label);
+        there && !whole.iter().any(|w| label(w) == label(d))
+    };
+    apart(whole) && apart(part) && order == kept && !part.iter().any(moved)
 }
 
 /// Whether two orders have the labels that both have in one order, cut alike.

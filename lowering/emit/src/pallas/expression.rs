@@ -8,7 +8,7 @@ use super::rearrange::rearrangement;
 use super::words::tuple;
 use super::writer::Writer;
 use optc_ir::{Attributes, DType, Dim, OpDecl, OpRef, Operation, Type};
-use optc_ops::{Broadcast, Concat, Conv, Iota, Slice, Split};
+use optc_ops::{Broadcast, Concat, Conv, Iota, Slice, Split, Subview};
 use optc_tile::Tile;
 
 impl Writer<'_> {
@@ -182,7 +182,8 @@ impl Writer<'_> {
         results: &[Vec<u64>],
     ) -> Result<(), Reason> {
         // The attributes of these say what becomes of the whole operand, or there is none.
-        if Broadcast::of(op).is_ok() || Slice::of(op).is_ok() || Iota::of(op).is_ok() {
+        let of_whole = Broadcast::of(op).is_ok() || Slice::of(op).is_ok();
+        if of_whole || Subview::of(op).is_ok() || Iota::of(op).is_ok() {
             return Ok(());
         }
         let types: Vec<Type> = operands

@@ -11,8 +11,8 @@ use optc_ops::{
     Matmul, Max, MaxPool, Min, Mish, MlirCall, Mod, Mul, Neg, Not, OneHot, Or, Pad, Pow, Prelu,
     Quantize, Reciprocal, Reduce, Relu, Reshape, Resize, RmsNorm, RotaryEmbedding, Round, Rsqrt,
     ScatterElements, ScatterNd, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin,
-    Sinh, Slice, Softmax, Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Tan, Tanh,
-    ThresholdedRelu, Tile, TopK, Transpose, Trilu, Unsqueeze, View, Xor,
+    Sinh, Slice, Softmax, Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Subview,
+    Tan, Tanh, ThresholdedRelu, Tile, TopK, Transpose, Trilu, Unsqueeze, View, Xor,
 };
 
 /// The operations that a kernel or the module around it can have, sorted by name; a program with any other is
@@ -127,6 +127,7 @@ pub const FORMS: &[&str] = &[
     Sqrt::NAME,
     Squeeze::NAME,
     Sub::NAME,
+    Subview::NAME,
     Tan::NAME,
     Tanh::NAME,
     ThresholdedRelu::NAME,

@@ -5,8 +5,8 @@ use super::words::{dtype, element, float, tuple};
 use optc_ir::{Dim, Operation};
 use optc_ops::{
     Concat, Gather, GatherElements, GatherNd, Iota, OneHot, Pad, PadAmounts, PadMode, PadValue,
-    ScatterElements, ScatterNd, ScatterReduction, Slice, SlicePart, Split, Tile, TopK, Transpose,
-    Trilu,
+    ScatterElements, ScatterNd, ScatterReduction, Slice, SlicePart, Split, Subview, Tile, TopK,
+    Transpose, Trilu,
 };
 
 impl Form<'_> {
@@ -36,7 +36,18 @@ impl Form<'_> {
     }
 
     pub(super) fn slice(&self) -> Option<String> {
-        let parts = self.typed::<Slice>()?.parts(self.op()).ok()?;
+        self.part(&self.typed::<Slice>()?.parts(self.op()).ok()?)
+    }
+
+    pub(super) fn subview(&self) -> Option<String> {
+        let subview = self.typed::<Subview>()?;
+        match subview.broadcast {
+            true => self.broadcast(),
+            false => self.part(&subview.parts(self.op()).ok()?),
+        }
+    }
+
+    fn part(&self, parts: &[SlicePart]) -> Option<String> {
         let texts = parts.iter().enumerate();
         let texts = texts.map(|(d, part)| self.slice_part(d, part));
         let texts: Vec<String> = texts.collect::<Option<_>>()?;

@@ -12,8 +12,8 @@ use optc_ops::{
     Mish, Mod, Mul, Neg, Not, OneHot, Or, Pad, Pow, Prelu, Quantize, Reciprocal, Reduce, Relu,
     Reshape, Resize, RmsNorm, RotaryEmbedding, Round, Rsqrt, ScatterElements, ScatterNd, Select,
     Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Slice, Softmax, Softplus,
-    Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Tan, Tanh, ThresholdedRelu, Tile, TopK,
-    Transpose, Trilu, Unsqueeze, Xor,
+    Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Subview, Tan, Tanh, ThresholdedRelu, Tile,
+    TopK, Transpose, Trilu, Unsqueeze, Xor,
 };
 use std::collections::BTreeSet;
 
@@ -180,6 +180,7 @@ impl Form<'_> {
             Tile::NAME => self.tile(),
             Concat::NAME => self.concat(),
             Slice::NAME => self.slice(),
+            Subview::NAME => self.subview(),
             Pad::NAME => self.pad(),
             Gather::NAME => self.gather(),
             GatherElements::NAME => self.gather_elements(),
