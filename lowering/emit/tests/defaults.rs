@@ -28,12 +28,7 @@ const EMITTERS: &[Emitter] = &[
     Emitter {
         name: "pallas",
         emit: kernels,
-        refused: &[
-            "hbir.grid_sample",
-            "hbir.max_pool_indices",
-            "hbir.opaque",
-            "hbir.subview",
-        ],
+        refused: &["hbir.grid_sample", "hbir.max_pool_indices", "hbir.opaque"],
     },
     Emitter {
         name: "hlo",
