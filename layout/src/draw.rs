@@ -128,7 +128,7 @@ impl Drawing {
             column_name: name(plane.column),
             pages,
             memory,
-            volumes: volumes(layout),
+            volumes: layout.tile_volumes(),
             notes,
         })
     }
@@ -291,6 +291,42 @@ fn names(layout: &Layout, axes: &Axes) -> Result<Vec<String>, DrawError> {
         },
     };
     Ok(known.unwrap_or_else(numbered))
+}
+
+impl Layout {
+    /// Positions of a tile at each level, outermost first, each dividing the one before it; nothing where there are
+    /// no tiles.
+    #[must_use]
+    pub fn tile_volumes(&self) -> Vec<u64> {
+        volumes(self)
+    }
+
+    /// Positions of a line of memory, as a picture has it: the last extent of the outermost tile, or else what lies
+    /// innermost, as many digits as give 64 positions; at least 1.
+    #[must_use]
+    pub fn line(&self) -> u64 {
+        let tile = match self.notation() {
+            Notation::Xla(xla) => xla.tiles().first().and_then(|tile| tile.last()),
+            _ => None,
+        };
+        let tile = tile.and_then(|last| match *last {
+            TileDim::Size(n) => Some(n),
+            TileDim::Combined => None,
+        });
+        let smallest = || self.tile_volumes().last().copied();
+        let innermost = || {
+            let mut line = 1u64;
+            for mode in self.modes()?.iter().rev() {
+                line = line.saturating_mul(mode.extent);
+                if 64 <= line {
+                    break;
+                }
+            }
+            Some(line)
+        };
+        let line = tile.or_else(smallest).or_else(innermost).unwrap_or(1);
+        line.clamp(1, self.positions().max(1))
+    }
 }
 
 /// Positions of a tile at each level, outermost first, each dividing the one before it.

@@ -45,7 +45,7 @@ pub use format::Format;
 pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
 pub use json::to_json;
 pub use output::{distinct_outputs, output_place, write_aside, write_files};
-pub use picture::{State, to_dot, to_svg};
+pub use picture::{State, layouts_to_svg, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};
 

@@ -33,6 +33,13 @@ pub fn to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String 
     svg::write(&picture(title, states, registry))
 }
 
+/// The layouts of the last state: where its values lie in memory, what is padding, and of each conversion what moves
+/// where. Values, and conversions, of one type are drawn once; the picture says what it leaves out.
+#[must_use]
+pub fn layouts_to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
+    svg::layouts::write(&picture(title, states, registry))
+}
+
 fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Picture<'a> {
     let panels = states.iter().map(|state| Panel {
         title: state.title.to_owned(),

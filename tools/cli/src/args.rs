@@ -157,6 +157,9 @@ pub(crate) struct RewriteArgs {
     /// Where to write the output; standard output when left out or -
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+    /// Draw where the values lie in memory, and of a conversion what moves where, in place of operations (--emit=svg)
+    #[arg(long)]
+    pub(crate) layouts: bool,
     /// What a picture shows: the program before the passes, after them, or both (with passes)
     #[arg(long, value_name = "before|after|both", value_enum)]
     pub(crate) emit_stage: Option<EmitStage>,
@@ -237,6 +240,9 @@ pub(crate) enum Emit {
     Dot,
     /// A picture
     Svg,
+    /// A picture of layouts, `--emit=svg --layouts`
+    #[value(skip)]
+    Layouts,
 }
 
 impl Emit {
@@ -259,7 +265,7 @@ impl Emit {
     /// Whether it draws the program.
     pub(crate) fn is_picture(self) -> bool {
         match self {
-            Emit::Dot | Emit::Svg => true,
+            Emit::Dot | Emit::Svg | Emit::Layouts => true,
             Emit::Ir | Emit::Json | Emit::Hlo | Emit::Pallas => false,
         }
     }

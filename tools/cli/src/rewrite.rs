@@ -151,6 +151,15 @@ fn keeps_data(part: &Part, output: &Path) -> Result<(), Failure> {
 
 /// The output's format: the one asked for, else the one that the output's extension tells.
 fn emit_of(args: &RewriteArgs) -> Result<Emit, Failure> {
+    let emit = format_of(args)?;
+    match (args.layouts, emit) {
+        (false, _) => Ok(emit),
+        (true, Emit::Svg) => Ok(Emit::Layouts),
+        (true, _) => Err(Failure::usage("--layouts wants a picture: --emit=svg")),
+    }
+}
+
+fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     if let Some(emit) = args.emit {
         return Ok(emit);
     }
@@ -485,6 +494,12 @@ fn emitted(
             .iter()
             .map(|part| picture(optc::to_dot, &[part], stage, pass))
             .collect(),
+        Emit::Layouts => picture(
+            optc::layouts_to_svg,
+            &parts.iter().collect::<Vec<_>>(),
+            stage,
+            pass,
+        ),
         Emit::Svg => picture(optc::to_svg, &parts.iter().collect::<Vec<_>>(), stage, pass),
     })
 }

@@ -35,6 +35,63 @@ fn the_picture_in_the_documentation_is_up_to_date() {
 }
 
 #[test]
+fn the_picture_of_layouts_in_the_documentation_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let command = "optc --pass=canonicalize,view-fold --target=tpu --emit=svg --layouts \
+                   tests/models/micro_window_partition_reverse.onnx -o docs/figures/layouts.svg";
+    let page = std::fs::read_to_string(root.join("docs/pictures.md")).unwrap();
+    assert!(page.contains(command), "docs/pictures.md: {command}");
+    let model = root.join("tests/models/micro_window_partition_reverse.onnx");
+    let passes = "--pass=canonicalize,view-fold";
+    let drawn = optc(&[
+        passes,
+        "--target=tpu",
+        "--emit=svg",
+        "--layouts",
+        &model.display().to_string(),
+    ])
+    .ok();
+    let kept = std::fs::read_to_string(root.join("docs/figures/layouts.svg")).unwrap();
+    assert!(drawn == kept, "not up to date; run: {command}");
+}
+
+/// 2x3 elements in tiles of 2x4: two lines, each with one position of padding; the transposed tile takes its elements
+/// from one tile, none of them beside another.
+const TILED: &str = "%0 = \"hbir.layout_convert\"(%x) : \
+    (tensor<2x3xf32, {xla = \"1,0:T(2,4)\"}>) -> tensor<2x3xf32, {xla = \"0,1:T(4,2)\"}>\n";
+
+#[test]
+fn layouts_are_drawn_with_their_padding_and_what_a_conversion_moves() {
+    let folder = Folder::new("layouts");
+    let drawn = optc_with(&["--emit=svg", "--layouts", "-"], TILED).ok();
+    let conversion =
+        "the first tile of the result has 6 elements of 1 tile of the operand, in 6 runs";
+    for wanted in [
+        conversion,
+        "d1 along a line, 3 of 4 positions; d0 down a tile",
+        "d0 along a line, 2 of 2 positions; d1 down a tile",
+        "32 B, 8 B of it padding (25 %)",
+    ] {
+        assert!(drawn.contains(wanted), "no `{wanted}`: {drawn}");
+    }
+    // In the conversion and alone: a stretch of padding ends each of the two lines of the operand, and one whole line of
+    // the result's four.
+    assert_eq!(drawn.matches("url(#padding)").count(), 2 * (2 + 1));
+
+    let program = folder.write("a.ir", TILED);
+    let by_extension = folder.path("a.svg");
+    optc(&["--layouts", &program, "-o", &by_extension]).ok();
+    assert_eq!(folder.read("a.svg").matches("url(#padding)").count(), 6);
+    for emit in ["--emit=dot", "--emit=ir"] {
+        optc(&[emit, "--layouts", &program]).fails(2, "--layouts wants a picture");
+    }
+
+    let scalar = "%0 = \"hbir.relu\"(%x) : (tensor<0x3xf32>) -> tensor<0x3xf32>\n";
+    let nothing = optc_with(&["--emit=svg", "--layouts", "-"], scalar).ok();
+    assert!(nothing.contains("no value has a layout of known size"));
+}
+
+#[test]
 fn passes_give_two_panels_and_the_stage_chooses() {
     let both = optc_with(&[FOLD, "--emit=svg", "-"], TRANSPOSE).ok();
     assert!(both.starts_with("<svg "), "{both}");

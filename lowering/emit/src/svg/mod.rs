@@ -11,6 +11,7 @@ mod align;
 mod draw;
 mod frame;
 mod layered;
+pub mod layouts;
 mod nest;
 mod text;
 pub mod tiles;
