@@ -5,6 +5,7 @@
 //! cargo bench -p optc-bench --bench scaling -- line 1000 2000    # one kind, other sizes
 //! cargo bench -p optc-bench --bench scaling -- --dump DIR line   # write the programs instead
 //! cargo bench -p optc-bench --bench scaling -- model.onnx        # a row for a model
+//! cargo bench -p optc-bench --bench scaling -- --target=tpu line # folded for another target than cpu
 //! ```
 //!
 //! Each program runs in a process of its own, so that its peak memory is its own. Times are those
@@ -30,6 +31,7 @@ use std::sync::Arc;
 const SIZES: [usize; 2] = [10_000, 100_000];
 const CHILD: &str = "--child";
 const MODEL: &str = "--model";
+const TARGET: &str = "--target=";
 const STEPS: [&str; 7] = [
     "parse",
     "verify",
@@ -44,10 +46,13 @@ const TOTAL: usize = 5;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    let target = args.iter().find_map(|a| a.strip_prefix(TARGET));
+    let target = target.unwrap_or("cpu");
     if args.first().is_some_and(|a| a == CHILD) {
-        child(args.get(1).is_some_and(|a| a == MODEL));
+        child(args.iter().any(|a| a == MODEL), target);
         return;
     }
+    let target = format!("{TARGET}{target}");
     let mut sizes: Vec<usize> = args.iter().filter_map(|a| a.parse().ok()).collect();
     if sizes.is_empty() {
         sizes = SIZES.to_vec();
@@ -67,14 +72,14 @@ fn main() {
                 .collect();
             header();
             if models.is_empty() {
-                table(&kinds, &sizes);
+                table(&kinds, &sizes, &target);
             }
             for model in models {
                 let bytes = std::fs::read(model).expect("the model can be read");
                 let name = Path::new(model).file_name().unwrap_or_default();
                 row(
                     &name.to_string_lossy(),
-                    &measure(&bytes, &[CHILD, MODEL]),
+                    &measure(&bytes, &[CHILD, MODEL, &target]),
                     None,
                 );
             }
@@ -147,7 +152,7 @@ fn row(name: &str, figures: &Figures, last: Option<[f64; 2]>) {
     );
 }
 
-fn table(kinds: &[Scale], sizes: &[usize]) {
+fn table(kinds: &[Scale], sizes: &[usize], target: &str) {
     for &kind in kinds {
         let mut last: Option<[f64; 2]> = None;
         for &size in sizes {
@@ -155,7 +160,7 @@ fn table(kinds: &[Scale], sizes: &[usize]) {
             let few = kind == Scale::Random && sizes == SIZES;
             let size = if few { size / 10 } else { size };
             let program = kind.text(size, &optc_ops::registry());
-            let figures = measure(program.as_bytes(), &[CHILD]);
+            let figures = measure(program.as_bytes(), &[CHILD, target]);
             row(kind.name(), &figures, last);
             last = Some(figures.per_op());
         }
@@ -188,13 +193,13 @@ fn measure(program: &[u8], args: &[&str]) -> Figures {
     }
 }
 
-fn child(is_model: bool) {
+fn child(is_model: bool, target: &str) {
     let mut source = Vec::new();
     std::io::stdin()
         .read_to_end(&mut source)
         .expect("the parent writes the program");
     let registry = Arc::new(optc_ops::registry());
-    let target = Arc::new(Target::builtin("cpu").expect("built in"));
+    let target = Arc::new(Target::builtin(target).expect("built in"));
     let mut cx = PassContext::new(registry.clone(), target.clone());
     let mut seconds = Vec::new();
     let mut last = processor_time();
