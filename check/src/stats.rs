@@ -2,7 +2,7 @@
 
 use crate::amount::{Amount, bytes_of};
 use crate::padding::padding;
-use crate::target::{lies_in_tiles, price};
+use crate::target::{Verdicts, lies_in_tiles};
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
@@ -161,6 +161,7 @@ impl Stats {
             return stats;
         }
         let effects = Effects::of_module(module, registry);
+        let mut verdicts = Verdicts::new(registry, target);
         let mut priced = 0u64;
         let in_tiles = module.funcs.iter().filter(|f| lies_in_tiles(f, target));
         for func in in_tiles {
@@ -168,7 +169,7 @@ impl Stats {
             let known = known_values(func, registry, &effects);
             for &op in func.body.iter().filter(|&&op| live[op]) {
                 if !func.ops[op].results.iter().all(|&v| known[v]) {
-                    priced = priced.saturating_add(price(func, op, registry, target));
+                    priced = priced.saturating_add(verdicts.price(func, op));
                 }
             }
         }

@@ -5,11 +5,12 @@ use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::{
     Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure,
-    TensorType, Value,
+    TensorType, Type, Value,
 };
 use optc_layout::{Layout, Mode};
 use optc_ops::Subview;
 use optc_target::{Accept, Row, Target};
+use std::sync::Arc;
 
 /// Checks that the target accepts the layouts of every operation of a module.
 ///
@@ -17,6 +18,7 @@ use optc_target::{Accept, Row, Target};
 #[must_use]
 pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Vec<Diagnostic> {
     let mut diags = Vec::new();
+    let mut verdicts = Verdicts::new(registry, target);
     let mut functions: IndexMap<&str, &Func> = IndexMap::new();
     for func in &module.funcs {
         functions.entry(&func.name).or_insert(func);
@@ -33,7 +35,8 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
                 .and_then(|name| functions.get(name).copied());
             let checked = match callee {
                 Some(callee) => check_call(func, op, callee),
-                None => check_op(func, op, registry, target, tiled)
+                None => verdicts
+                    .check(func, op, tiled)
                     .and_then(|()| check_part(func, op, registry, target, &whole)),
             };
             if let Err(reason) = checked {
@@ -206,68 +209,96 @@ pub(crate) fn lies_in_tiles(func: &Func, target: &Target) -> bool {
     target.is_tiled() && tiles::is_known(func)
 }
 
-/// What an operation of a function that lies in tiles costs by itself: the least price of an alternative that takes its
-/// layouts; nothing where none does.
-pub(crate) fn price(func: &Func, op: Op, registry: &Registry, target: &Target) -> u64 {
-    let decl = registry.get(&func.ops[op].name);
-    let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
-        return 0;
-    };
-    let row = target.row(decl.family());
-    let priced = |row: &Row| row.take.iter().any(|a| a.price.is_some());
-    if !row.is_some_and(priced) {
-        return 0;
-    }
-    let freedom = decl.freedom(&func.op_ref(op));
-    let converts = registry.structure(&func.ops[op].name) == Structure::Convert;
-    if converts || freedom.class == FreedomClass::Rearrange {
-        return 0;
-    }
-    tiles::check(func, op, &freedom, row, target).unwrap_or(0)
+/// The name of an operation, what it does, and the types of its operands and results.
+type Alike = (Arc<str>, Freedom, Vec<Type>);
+
+/// What the rows of a target say of operations; those that are alike are looked at once.
+pub(crate) struct Verdicts<'a> {
+    registry: &'a Registry,
+    target: &'a Target,
+    in_tiles: IndexMap<Alike, Result<u64, String>>,
 }
 
-fn check_op(
-    func: &Func,
-    op: Op,
-    registry: &Registry,
-    target: &Target,
-    tiled: bool,
-) -> Result<(), String> {
-    let data = &func.ops[op];
-    let op_ref = func.op_ref(op);
-    // What it hands to its functions no target decides.
-    if runs_functions(func, op) {
-        return Ok(());
+impl<'a> Verdicts<'a> {
+    pub(crate) fn new(registry: &'a Registry, target: &'a Target) -> Verdicts<'a> {
+        Verdicts {
+            registry,
+            target,
+            in_tiles: IndexMap::new(),
+        }
     }
-    let Some(decl) = registry.get(&data.name) else {
-        return match tiled {
-            true => tiles::check(func, op, &Freedom::barrier(&op_ref), None, target).map(drop),
-            false => all_row_major(func, op),
+
+    fn in_tiles(&mut self, func: &Func, op: Op, freedom: Freedom) -> Result<u64, String> {
+        let values = ports(func, op);
+        let types = values.into_iter().map(|v| func.ty(v).clone()).collect();
+        let name = func.ops[op].name.clone();
+        let row = self.registry.get(&name);
+        let row = row.and_then(|decl| self.target.row(decl.family()));
+        let key = (name, freedom, types);
+        if let Some(known) = self.in_tiles.get(&key) {
+            return known.clone();
+        }
+        let found = tiles::check(func, op, &key.1, row, self.target);
+        self.in_tiles.insert(key, found.clone());
+        found
+    }
+
+    /// What an operation of a function that lies in tiles costs by itself: the least price of an alternative that takes
+    /// its layouts; nothing where none does.
+    pub(crate) fn price(&mut self, func: &Func, op: Op) -> u64 {
+        let decl = self.registry.get(&func.ops[op].name);
+        let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
+            return 0;
         };
-    };
-    let freedom = decl.freedom(&op_ref);
-    let converts = registry.structure(&data.name) == Structure::Convert;
-    if converts || freedom.class == FreedomClass::Rearrange {
-        return Ok(());
+        let row = self.target.row(decl.family());
+        let priced = |row: &Row| row.take.iter().any(|a| a.price.is_some());
+        if !row.is_some_and(priced) {
+            return 0;
+        }
+        let freedom = decl.freedom(&func.op_ref(op));
+        let converts = self.registry.structure(&func.ops[op].name) == Structure::Convert;
+        if converts || freedom.class == FreedomClass::Rearrange {
+            return 0;
+        }
+        self.in_tiles(func, op, freedom).unwrap_or(0)
     }
-    let row = target.row(decl.family());
-    if tiled {
-        return match (freedom.class, target.accept(decl.family())) {
-            (FreedomClass::Source, _) => Ok(()),
-            _ => tiles::check(func, op, &freedom, row, target).map(drop),
+
+    fn check(&mut self, func: &Func, op: Op, tiled: bool) -> Result<(), String> {
+        let data = &func.ops[op];
+        let op_ref = func.op_ref(op);
+        // What it hands to its functions no target decides.
+        if runs_functions(func, op) {
+            return Ok(());
+        }
+        let Some(decl) = self.registry.get(&data.name) else {
+            return match tiled {
+                true => self.in_tiles(func, op, Freedom::barrier(&op_ref)).map(drop),
+                false => all_row_major(func, op),
+            };
         };
-    }
-    let parameter = row.map_or(1, Row::parameter);
-    let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
-    match (freedom.class, target.accept(decl.family())) {
-        (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
-        (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
-        (_, Accept::CommonOrder) => common_order(func, op, &freedom, None),
-        (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
-        (_, Accept::ContractRuns) if two_sides => contract_runs(func, op, &freedom),
-        (_, Accept::ContractRuns) => all_row_major(func, op),
-        (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
-        (_, Accept::LastBlock) => last_block(func, op, parameter),
+        let freedom = decl.freedom(&op_ref);
+        let converts = self.registry.structure(&data.name) == Structure::Convert;
+        if converts || freedom.class == FreedomClass::Rearrange {
+            return Ok(());
+        }
+        if tiled {
+            return match freedom.class {
+                FreedomClass::Source => Ok(()),
+                _ => self.in_tiles(func, op, freedom).map(drop),
+            };
+        }
+        let parameter = self.target.row(decl.family()).map_or(1, Row::parameter);
+        let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
+        match (freedom.class, self.target.accept(decl.family())) {
+            (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
+            (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
+            (_, Accept::CommonOrder) => common_order(func, op, &freedom, None),
+            (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
+            (_, Accept::ContractRuns) if two_sides => contract_runs(func, op, &freedom),
+            (_, Accept::ContractRuns) => all_row_major(func, op),
+            (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
+            (_, Accept::LastBlock) => last_block(func, op, parameter),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use super::layouts::{LayoutId, Layouts, MapId};
 use super::orders::restrict;
 use super::physical::{Digit, Physical, Place};
 use super::price;
-use super::problem::{Cost, Factor, INFEASIBLE, Problem, cost, movement};
+use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::solve::relax;
@@ -193,10 +193,7 @@ impl Relaxation<'_> {
             }
             let states = states(&produced, &wanted, data.uses.len());
             let table = states.iter().map(|&s| self.copies_cost(group, s)).collect();
-            self.problem.factors.push(Factor {
-                vars: vec![group.index()],
-                table,
-            });
+            self.problem.push(vec![group.index()], table);
             self.problem.domains.push(states.len());
             self.group_states[group] = states;
         }
@@ -557,10 +554,7 @@ impl Relaxation<'_> {
                         let states = &self.group_states[group];
                         let price = |s: &GroupState| cost(prices[s.produced], 0);
                         let table = states.iter().map(price).collect();
-                        self.problem.factors.push(Factor {
-                            vars: vec![var],
-                            table,
-                        });
+                        self.problem.push(vec![var], table);
                     }
                     continue;
                 }
@@ -662,7 +656,7 @@ impl Relaxation<'_> {
             let least = |s| indices.iter().map(|i| price(s, i)).min();
             let table = states.iter().map(|s| least(s).unwrap_or(0)).collect();
             let vars = vec![group.index()];
-            self.problem.factors.push(Factor { vars, table });
+            self.problem.push(vars, table);
             return None;
         }
         let table = states
@@ -673,7 +667,7 @@ impl Relaxation<'_> {
         let var = self.problem.domains.len();
         self.problem.domains.push(indices.len());
         let vars = vec![group.index(), var];
-        self.problem.factors.push(Factor { vars, table });
+        self.problem.push(vars, table);
         Some(var)
     }
 
@@ -689,7 +683,7 @@ impl Relaxation<'_> {
         }
         if table.contains(&INFEASIBLE) {
             let vars = vec![a.1.var, b.1.var];
-            self.problem.factors.push(Factor { vars, table });
+            self.problem.push(vars, table.into());
         }
     }
 
@@ -731,7 +725,7 @@ impl Relaxation<'_> {
             }
             if table.iter().any(|&c| c != 0) {
                 let vars = vec![slot.var, var];
-                self.problem.factors.push(Factor { vars, table });
+                self.problem.push(vars, table.into());
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use super::bound;
 use super::groups::{Group, Node};
-use super::maps::FastMap;
+use super::layouts::LayoutId;
+use super::maps::{FastMap, FastSet};
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
 use super::solve::{Solution, solve};
@@ -24,55 +25,86 @@ pub(crate) struct Choice {
     pub(crate) proven: bool,
 }
 
+/// The states of groups; groups that look alike share them.
+struct States {
+    of: SideTable<Group, Rc<[GroupState]>>,
+    /// A number of what a group's states and their costs depend on.
+    class: SideTable<Group, usize>,
+}
+
+/// What the states of a group and their costs depend on.
+#[derive(PartialEq, Eq, Hash)]
+struct Class<'a> {
+    candidates: &'a [LayoutId],
+    /// The candidates that its operation may give, and those that its readers may want.
+    produced: u64,
+    wanted: u64,
+    /// How many readers it has, as far as it matters.
+    readers: usize,
+    constant: bool,
+    known: bool,
+    streamed: bool,
+    touches: u64,
+}
+
+/// What the costs of the ports of an operation that lie in one group depend on.
+#[derive(PartialEq, Eq, Hash)]
+struct PairKey {
+    class: usize,
+    /// Where the forms lie: nodes that look alike share them.
+    modes: *const Rc<NodeMode>,
+    ports: Vec<(usize, bool)>,
+    copied: u64,
+}
+
+/// Readers from which on a group may have pairs of further copies.
+const PAIR_READERS: usize = 4;
+
 /// Candidates of a group up to which pairs of further copies are states of it.
 const PAIR_LIMIT: usize = 6;
 
 impl Search<'_> {
-    /// The states a group may be in.
-    fn group_states(
-        &self,
-        group: Group,
-        modes: &SideTable<Node, Modes>,
-        with_extras: bool,
-    ) -> Vec<GroupState> {
+    /// What the states of a group depend on.
+    fn class(&self, group: Group, modes: &SideTable<Node, Modes>) -> Class<'_> {
         let data = &self.graph.groups[group];
-        let n = self.candidates[group].len();
         let masks = |(node, port): &(Node, usize)| {
             modes[*node]
                 .iter()
                 .fold(0u64, |m, mode| m | mode.needs[*port].mask)
         };
-        let produced = data.producer.as_ref().map_or(0, masks);
-        let wanted = data.uses.iter().map(masks).fold(0u64, |a, b| a | b);
-        let readers = data.uses.len();
-        let mut states = Vec::new();
-        let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
-        for p in in_mask(produced) {
-            states.push(GroupState {
-                produced: p,
-                extras: 0,
-            });
-            if readers < 2 || !with_extras {
-                continue;
-            }
-            let others = wanted & !(1u64 << p);
-            for e in in_mask(others) {
-                states.push(GroupState {
-                    produced: p,
-                    extras: 1u64 << e,
-                });
-                if readers < 4 || PAIR_LIMIT < n {
-                    continue;
-                }
-                for f in in_mask(others).filter(|&f| e < f) {
-                    states.push(GroupState {
-                        produced: p,
-                        extras: (1u64 << e) | (1u64 << f),
-                    });
-                }
-            }
+        Class {
+            candidates: &self.candidates[group],
+            produced: data.producer.as_ref().map_or(0, masks),
+            wanted: data.uses.iter().map(masks).fold(0u64, |a, b| a | b),
+            readers: data.uses.len().min(PAIR_READERS),
+            constant: data.constant,
+            known: data.is_known(),
+            streamed: self.graph.is_streamed(group),
+            touches: data.touches(),
         }
-        states
+    }
+
+    /// The states of all groups, or `None` where one has none.
+    fn states(&self, modes: &SideTable<Node, Modes>, with_extras: bool) -> Option<States> {
+        let mut classes: FastSet<Class<'_>> = FastSet::default();
+        let mut lists: Vec<Rc<[GroupState]>> = Vec::new();
+        let mut states = States {
+            of: SideTable::new(Rc::new([])),
+            class: SideTable::new(0),
+        };
+        for group in self.graph.groups.ids() {
+            let (class, is_new) = classes.insert_full(self.class(group, modes));
+            if is_new {
+                lists.extend(classes.last().map(|c| group_states(c, with_extras).into()));
+            }
+            if lists[class].is_empty() {
+                tracing::debug!(%group, "no state");
+                return None;
+            }
+            states.of[group] = lists[class].clone();
+            states.class[group] = class;
+        }
+        Some(states)
     }
 
     fn convert_bytes(&self, group: Group, from: usize, to: usize) -> u64 {
@@ -212,21 +244,7 @@ impl Search<'_> {
         modes: &SideTable<Node, Modes>,
         plain: Option<&Choice>,
     ) -> Option<Choice> {
-        let mut states: SideTable<Group, Vec<GroupState>> = SideTable::new(Vec::new());
-        for (group, data) in self.graph.groups.iter() {
-            states[group] = if data.constant {
-                vec![GroupState {
-                    produced: 0,
-                    extras: 0,
-                }]
-            } else {
-                self.group_states(group, modes, plain.is_some())
-            };
-            if states[group].is_empty() {
-                tracing::debug!(%group, "no state");
-                return None;
-            }
-        }
+        let states = self.states(modes, plain.is_some())?;
         let problem = self.problem(modes, &states);
         let start = plain.and_then(|plain| self.assignment(plain, modes, &states));
         let solution = solve(&problem, start);
@@ -245,9 +263,9 @@ impl Search<'_> {
         &self,
         choice: &Choice,
         modes: &SideTable<Node, Modes>,
-        states: &SideTable<Group, Vec<GroupState>>,
+        states: &States,
     ) -> Option<Vec<usize>> {
-        let of_group = |g: Group| states[g].iter().position(|&s| s == choice.groups[g]);
+        let of_group = |g: Group| states.of[g].iter().position(|&s| s == choice.groups[g]);
         let of_node = |n: Node| match modes[n].is_empty() {
             true => Some(0),
             false => modes[n].iter().position(|m| *m == choice.modes[n]),
@@ -256,27 +274,25 @@ impl Search<'_> {
         groups.chain(self.graph.nodes.ids().map(of_node)).collect()
     }
 
-    fn problem(
-        &self,
-        modes: &SideTable<Node, Modes>,
-        states: &SideTable<Group, Vec<GroupState>>,
-    ) -> Problem {
+    fn problem(&self, modes: &SideTable<Node, Modes>, states: &States) -> Problem {
         let graph = self.graph;
         let n_groups = graph.groups.len();
         let mut problem = Problem::default();
         problem
             .domains
-            .extend(graph.groups.ids().map(|g| states[g].len()));
+            .extend(graph.groups.ids().map(|g| states.of[g].len()));
         problem
             .domains
             .extend(graph.nodes.ids().map(|n| modes[n].len().max(1)));
+        let mut of_class: FastMap<usize, Rc<[Cost]>> = FastMap::default();
         for group in graph.groups.ids() {
-            let table = states[group]
-                .iter()
-                .map(|&s| self.state_cost(group, s))
-                .collect();
-            problem.add(vec![group.index()], table);
+            let table = of_class.entry(states.class[group]).or_insert_with(|| {
+                let all = states.of[group].iter();
+                all.map(|&s| self.state_cost(group, s)).collect()
+            });
+            problem.add(vec![group.index()], table.clone());
         }
+        let mut pairs: FastMap<PairKey, Rc<[Cost]>> = FastMap::default();
         for (node, data) in graph.nodes.iter() {
             let var = n_groups + node.index();
             let known = graph.is_known(node);
@@ -284,23 +300,38 @@ impl Search<'_> {
                 true => cost(0, m.tie.saturating_add(m.price)),
                 false => cost(m.price, m.tie),
             };
-            let table: Vec<Cost> = modes[node].iter().map(price).collect();
-            problem.add(vec![var], table);
-            let mut by_group: FastMap<Group, Vec<usize>> = FastMap::default();
+            problem.add(vec![var], modes[node].iter().map(price).collect());
+            let copied = data.signature;
+            let copied = copied.map_or(0, |id| self.signatures.get(id).copied);
+            let mut by_group: FastMap<Group, Vec<(usize, bool)>> = FastMap::default();
             for (port, p) in data.ports.iter().enumerate() {
                 if let Some(member) = graph.member(p.value)
                     && !graph.groups[member.group].constant
                 {
-                    by_group.entry(member.group).or_default().push(port);
+                    let ports = by_group.entry(member.group).or_default();
+                    ports.push((port, p.is_result));
                 }
             }
             for (group, ports) in by_group {
-                let mut table = Vec::with_capacity(states[group].len() * modes[node].len());
-                for &state in &states[group] {
-                    for mode in modes[node].iter() {
-                        table.push(self.pair_cost(node, group, &ports, state, mode));
-                    }
-                }
+                let key = PairKey {
+                    class: states.class[group],
+                    modes: modes[node].as_ptr(),
+                    ports,
+                    copied,
+                };
+                let known = pairs.get(&key).cloned();
+                let table = known.unwrap_or_else(|| {
+                    let all = states.of[group].iter().flat_map(|&state| {
+                        let modes = modes[node].iter();
+                        modes.map(move |mode| (state, mode))
+                    });
+                    let ports = &key.ports;
+                    let costs =
+                        all.map(|(state, mode)| self.pair_cost(node, group, ports, state, mode));
+                    let table: Rc<[Cost]> = costs.collect();
+                    pairs.insert(key, table.clone());
+                    table
+                });
                 problem.add(vec![group.index(), var], table);
             }
         }
@@ -336,14 +367,14 @@ impl Search<'_> {
         &self,
         node: Node,
         group: Group,
-        ports: &[usize],
+        ports: &[(usize, bool)],
         state: GroupState,
         mode: &NodeMode,
     ) -> Cost {
         let mut bytes = 0u64;
-        for &port in ports {
+        for &(port, is_result) in ports {
             let need = &mode.needs[port];
-            if self.graph.nodes[node].ports[port].is_result {
+            if is_result {
                 if need.mask & (1u64 << state.produced) == 0 {
                     return INFEASIBLE;
                 }
@@ -359,19 +390,14 @@ impl Search<'_> {
         }
     }
 
-    fn read(
-        &self,
-        solution: &Solution,
-        modes: &SideTable<Node, Modes>,
-        states: &SideTable<Group, Vec<GroupState>>,
-    ) -> Choice {
+    fn read(&self, solution: &Solution, modes: &SideTable<Node, Modes>, states: &States) -> Choice {
         let n_groups = self.graph.groups.len();
         let mut groups = SideTable::new(GroupState {
             produced: 0,
             extras: 0,
         });
         for group in self.graph.groups.ids() {
-            groups[group] = states[group][solution.states[group.index()]];
+            groups[group] = states.of[group][solution.states[group.index()]];
         }
         let mut chosen = SideTable::new(Rc::new(NodeMode {
             needs: Vec::new(),
@@ -390,4 +416,43 @@ impl Search<'_> {
             proven: solution.proven,
         }
     }
+}
+
+/// The states that a group of a class may be in.
+fn group_states(class: &Class<'_>, with_extras: bool) -> Vec<GroupState> {
+    if class.constant {
+        return vec![GroupState {
+            produced: 0,
+            extras: 0,
+        }];
+    }
+    let n = class.candidates.len();
+    let mut states = Vec::new();
+    let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
+    for p in in_mask(class.produced) {
+        states.push(GroupState {
+            produced: p,
+            extras: 0,
+        });
+        if class.readers < 2 || !with_extras {
+            continue;
+        }
+        let others = class.wanted & !(1u64 << p);
+        for e in in_mask(others) {
+            states.push(GroupState {
+                produced: p,
+                extras: 1u64 << e,
+            });
+            if class.readers < PAIR_READERS || PAIR_LIMIT < n {
+                continue;
+            }
+            for f in in_mask(others).filter(|&f| e < f) {
+                states.push(GroupState {
+                    produced: p,
+                    extras: (1u64 << e) | (1u64 << f),
+                });
+            }
+        }
+    }
+    states
 }

@@ -78,12 +78,12 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 impl<'a> Programme<'a> {
     fn new(problem: &'a Problem, limit: usize) -> Option<Programme<'a>> {
-        let all = problem.factors.iter().flat_map(|f| &f.table);
+        let all = problem.factors.iter().flat_map(|f| f.table.iter());
         let unit = all.filter_map(|&c| bytes(c)).fold(0, gcd).max(1);
         let mut own: Vec<Vec<Option<u64>>> =
             problem.domains.iter().map(|&n| vec![Some(0); n]).collect();
         for factor in problem.factors.iter().filter(|f| f.vars.len() == 1) {
-            for (sum, &cost) in own[factor.vars[0]].iter_mut().zip(&factor.table) {
+            for (sum, &cost) in own[factor.vars[0]].iter_mut().zip(factor.table.iter()) {
                 *sum = sum.zip(bytes(cost)).map(|(a, b)| a.saturating_add(b));
             }
         }
@@ -152,7 +152,7 @@ impl<'a> Programme<'a> {
             .collect();
         let mut seen: IndexMap<Vec<usize>, ()> = IndexMap::new();
         let mut index = vec![0usize; sizes.len()];
-        for &cost in &factor.table {
+        for &cost in factor.table.iter() {
             let key: Vec<usize> = index.iter().zip(&classes).map(|(&s, of)| of[s]).collect();
             if let Some(cost) = bytes(cost)
                 && !seen.contains_key(&key)

@@ -1,5 +1,8 @@
 //! What is minimised: a sum of small cost tables over variables with a few states.
 
+use super::maps::FastSet;
+use std::rc::Rc;
+
 /// Movement bytes in the upper half; in the lower half what breaks ties (compile-time bytes, then
 /// departures from the default). Sums saturate at [`INFEASIBLE`].
 pub(crate) type Cost = u128;
@@ -22,11 +25,11 @@ pub(crate) fn add(a: Cost, b: Cost) -> Cost {
     a.saturating_add(b).min(INFEASIBLE)
 }
 
-/// A table over some variables, row-major in their order.
+/// A table over some variables, row-major in their order. Factors that are alike share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     pub(crate) vars: Vec<usize>,
-    pub(crate) table: Vec<Cost>,
+    pub(crate) table: Rc<[Cost]>,
 }
 
 /// A sum of factors over variables with finite domains.
@@ -34,16 +37,33 @@ pub(crate) struct Factor {
 pub(crate) struct Problem {
     pub(crate) domains: Vec<usize>,
     pub(crate) factors: Vec<Factor>,
+    /// The tables of factors that were not made to be shared.
+    tables: FastSet<Rc<[Cost]>>,
 }
 
 impl Problem {
+    /// A problem of variables with so many states each, and no factors.
+    pub(crate) fn over(domains: Vec<usize>) -> Problem {
+        Problem {
+            domains,
+            ..Problem::default()
+        }
+    }
+
     /// Adds a factor over variables whose domains are known, unless it says nothing: no costs, and no
     /// two variables that have a choice.
-    pub(crate) fn add(&mut self, vars: Vec<usize>, table: Vec<Cost>) {
+    pub(crate) fn add(&mut self, vars: Vec<usize>, table: Rc<[Cost]>) {
         let open = vars.iter().filter(|&&v| self.domains[v] != 1).count();
         if 1 < open || table.iter().any(|&c| c != 0) {
             self.factors.push(Factor { vars, table });
         }
+    }
+
+    /// Adds a factor, with the table of one before it that has the same costs.
+    pub(crate) fn push(&mut self, vars: Vec<usize>, table: Rc<[Cost]>) {
+        let at = self.tables.insert_full(table).0;
+        let table = self.tables[at].clone();
+        self.factors.push(Factor { vars, table });
     }
 }
 

@@ -24,7 +24,7 @@ const CHEAPEST: usize = 2;
 pub(crate) const MASK_BITS: usize = 64;
 
 /// What a form needs of one port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Need {
     /// The acceptable layouts, as a set of candidates of the port's group.
     pub(crate) mask: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Need {
 }
 
 /// One form of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeMode {
     pub(crate) needs: Vec<Need>,
     pub(crate) tie: u64,
@@ -59,6 +59,8 @@ pub(crate) struct Search<'a> {
     lists: FastSet<Vec<LayoutId>>,
     /// The forms of operations that look alike and whose groups have the same candidates.
     modes_of: FastMap<(SignatureId, Vec<PortKey>), Modes>,
+    /// The forms of nodes that are no operations.
+    others: FastSet<Modes>,
     queue: VecDeque<(Group, LayoutId)>,
 }
 
@@ -95,6 +97,7 @@ impl<'a> Search<'a> {
             forms_of: FastMap::default(),
             lists: FastSet::default(),
             modes_of: FastMap::default(),
+            others: FastSet::default(),
             queue: VecDeque::new(),
         }
     }
@@ -312,7 +315,9 @@ impl<'a> Search<'a> {
             (NodeKind::Op(_), Some(id)) => return self.shared_modes(node, id),
             (NodeKind::Op(_), None) => Vec::new(),
         };
-        modes.into_iter().map(Rc::new).collect()
+        let modes: Modes = modes.into_iter().map(Rc::new).collect();
+        let at = self.others.insert_full(modes).0;
+        self.others[at].clone()
     }
 
     /// The forms of an operation, from one that looks like it where there was one.

@@ -8,10 +8,11 @@
 //! mini-buckets: elimination in which a variable may take another state in each of several tables.
 
 use super::integer;
-use super::maps::FastMap;
+use super::maps::{FastMap, FastSet};
 use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, add, movement};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 /// A choice of one state a variable.
 #[derive(Clone, Debug)]
@@ -44,10 +45,41 @@ const IDLE: usize = 3;
 /// Variables among which a round of elimination around an assignment picks the one that keeps its state.
 const WIDEST: usize = 4;
 
+/// Entries of the tables that are looked up.
+const KNOWN: usize = 1 << 22;
+
 struct Step {
     var: usize,
     scope: Vec<usize>,
-    best: Vec<u32>,
+    best: Rc<[u32]>,
+}
+
+/// What eliminating a variable leaves.
+#[derive(Clone)]
+struct Reduced {
+    /// The least sums, less what all of them have in common.
+    table: Rc<[Cost]>,
+    /// The states of the variable that give them.
+    best: Rc<[u32]>,
+    common: Cost,
+}
+
+/// What a reduction depends on: the states of the variable and of those beside it, and the tables with the places of their
+/// variables.
+#[derive(PartialEq, Eq, Hash)]
+struct Reduction {
+    states: Vec<usize>,
+    tables: Vec<(*const Cost, Vec<usize>)>,
+}
+
+/// Reductions that were made. A program of blocks that are alike has the same ones again and again: tables of the same
+/// costs are one, and what is made of the same tables is looked up.
+#[derive(Default)]
+struct Known {
+    tables: FastSet<Rc<[Cost]>>,
+    reductions: FastMap<Reduction, (Reduced, Vec<Factor>)>,
+    /// Entries of the tables that are kept.
+    entries: usize,
 }
 
 /// Minimises the sum of the factors; what comes out costs no more than `start`.
@@ -262,8 +294,8 @@ fn mini_buckets(problem: &Problem, guard: usize) -> Cost {
         }
         for (vars, bin) in bins {
             let scope: Vec<usize> = vars.into_iter().filter(|&v| v != var).collect();
-            let (table, _) = min_out(&problem.domains, var, &scope, &bin);
-            state.put(scope, table);
+            let reduced = state.reduced(var, &scope, bin);
+            state.put(scope, reduced.table);
         }
         state.finish(var, &scope);
     }
@@ -305,6 +337,7 @@ struct State<'a> {
     heap: BinaryHeap<Reverse<(usize, usize)>>,
     /// What the eliminated variables cost whatever the others are.
     constant: Cost,
+    known: Known,
 }
 
 impl<'a> State<'a> {
@@ -319,6 +352,7 @@ impl<'a> State<'a> {
             done: vec![false; n],
             heap: BinaryHeap::new(),
             constant: 0,
+            known: Known::default(),
         };
         for factor in &problem.factors {
             let factor = drop_single(factor, &problem.domains);
@@ -368,8 +402,7 @@ impl<'a> State<'a> {
             }
             vars.sort_unstable();
             let domains = vars.iter().map(|&v| self.domains[v]).collect();
-            let factors = Vec::new();
-            let problem = Problem { domains, factors };
+            let problem = Problem::over(domains);
             parts.push(Part { vars, problem });
         }
         for factor in self.factors.iter().flatten() {
@@ -386,7 +419,7 @@ impl<'a> State<'a> {
     }
 
     /// Adds a table; one over no variable is a constant.
-    fn put(&mut self, vars: Vec<usize>, table: Vec<Cost>) {
+    fn put(&mut self, vars: Vec<usize>, table: Rc<[Cost]>) {
         match (vars.is_empty(), table.first()) {
             (true, Some(&cost)) => self.constant = add(self.constant, cost),
             _ => self.insert(Factor { vars, table }),
@@ -471,10 +504,57 @@ impl<'a> State<'a> {
     fn eliminate(&mut self, var: usize) -> Step {
         let scope = self.scope(var);
         let factors = self.take_factors(var);
-        let (table, best) = min_out(self.domains, var, &scope, &factors);
+        let Reduced { table, best, .. } = self.reduced(var, &scope, factors);
         self.put(scope.clone(), table);
         self.finish(var, &scope);
         Step { var, scope, best }
+    }
+
+    /// Sums the factors and minimises over `var`; what all sums have in common goes to the constant.
+    fn reduced(&mut self, var: usize, scope: &[usize], factors: Vec<Factor>) -> Reduced {
+        let place = |v: &usize| scope.binary_search(v).unwrap_or(scope.len());
+        let tables = factors
+            .iter()
+            .map(|f| (f.table.as_ptr(), f.vars.iter().map(place).collect()));
+        let states = scope.iter().chain([&var]).map(|&v| self.domains[v]);
+        let reduction = Reduction {
+            states: states.collect(),
+            tables: tables.collect(),
+        };
+        let known = &mut self.known;
+        let found = known.reductions.get(&reduction);
+        let reduced = match found {
+            Some((reduced, _)) => reduced.clone(),
+            None => {
+                let (table, best) = min_out(self.domains, var, scope, &factors);
+                let (table, common) = less_common(table);
+                let mut table: Rc<[Cost]> = table.into();
+                let best: Rc<[u32]> = best.into();
+                known.entries = known.entries.saturating_add(table.len());
+                let fits = known.entries <= KNOWN;
+                if fits {
+                    match known.tables.get(&table) {
+                        Some(same) => table = same.clone(),
+                        None => {
+                            known.tables.insert(table.clone());
+                        }
+                    }
+                }
+                let reduced = Reduced {
+                    table,
+                    best,
+                    common,
+                };
+                if fits {
+                    // The factors stay, and with them the places of their tables.
+                    let made = (reduced.clone(), factors);
+                    known.reductions.insert(reduction, made);
+                }
+                reduced
+            }
+        };
+        self.constant = add(self.constant, reduced.common);
+        reduced
     }
 
     /// Of the variable that would be eliminated next and those beside it, the one with the most
@@ -507,7 +587,7 @@ impl<'a> State<'a> {
         Step {
             var,
             scope: Vec::new(),
-            best: vec![u32::try_from(state).unwrap_or(0)],
+            best: Rc::new([u32::try_from(state).unwrap_or(0)]),
         }
     }
 
@@ -565,6 +645,17 @@ fn slice(factor: &Factor, var: usize, state: usize, domains: &[usize]) -> Factor
         .collect();
     let vars = factor.vars.iter().copied().filter(|&v| v != var).collect();
     Factor { vars, table }
+}
+
+/// The table without the bytes, and without the tie breaker, that all allowed entries have in common; and these.
+fn less_common(mut table: Vec<Cost>) -> (Vec<Cost>, Cost) {
+    let allowed = || table.iter().copied().filter(|&c| c < INFEASIBLE);
+    let tie = |c: Cost| c & Cost::from(u64::MAX);
+    let bytes = allowed().map(|c| c - tie(c)).min().unwrap_or(0);
+    let common = bytes + allowed().map(tie).min().unwrap_or(0);
+    let allowed = table.iter_mut().filter(|c| **c < INFEASIBLE);
+    allowed.for_each(|c| *c -= common);
+    (table, common)
 }
 
 /// Sums the factors and minimises over `var`.
@@ -654,7 +745,7 @@ mod tests {
     fn problem(seed: &mut u64) -> Problem {
         let n = 2 + (random(seed) % 6) as usize;
         let domains: Vec<usize> = (0..n).map(|_| 1 + (random(seed) % 3) as usize).collect();
-        let mut factors = Vec::new();
+        let mut problem = Problem::over(domains.clone());
         for _ in 0..2 * n {
             let mut vars: Vec<usize> = (0..1 + random(seed) % 3)
                 .map(|_| (random(seed) % n as u64) as usize)
@@ -667,9 +758,9 @@ mod tests {
                 x => cost(x, random(s) % 3),
             };
             let table = (0..size).map(|_| entry(seed)).collect();
-            factors.push(Factor { vars, table });
+            problem.push(vars, table);
         }
-        Problem { domains, factors }
+        problem
     }
 
     fn brute(problem: &Problem) -> Cost {
@@ -688,6 +779,23 @@ mod tests {
             least = least.min(evaluate(problem, &states));
         }
         least
+    }
+
+    #[test]
+    fn blocks_that_are_alike_are_reduced_once() {
+        let table: Rc<[Cost]> = (0..9).map(|i| cost(1 + i * 7 % 5, i % 2)).collect();
+        let reductions = |n: usize| {
+            let mut problem = Problem::over(vec![3; n]);
+            for v in 1..n {
+                problem.push(vec![v - 1, v], table.clone());
+            }
+            let mut state = State::new(&problem);
+            assert!(state.eliminate_within(usize::MAX, usize::MAX, &mut Vec::new()));
+            (state.known.reductions.len(), state.constant)
+        };
+        let ((few, short), (all, long)) = (reductions(50), reductions(5_000));
+        assert!(few < 20 && all == few, "{few} {all}");
+        assert!(short < long && long < INFEASIBLE);
     }
 
     #[test]
@@ -740,10 +848,7 @@ mod tests {
 
     /// Groups that each feed all later nodes, as dense blocks have them: width `n`.
     fn dense(n: usize, states: usize, seed: &mut u64) -> Problem {
-        let mut problem = Problem {
-            domains: vec![states; 2 * n],
-            factors: Vec::new(),
-        };
+        let mut problem = Problem::over(vec![states; 2 * n]);
         for node in 0..n {
             for group in 0..=node {
                 let bytes = 1 + random(seed) % 50;
@@ -782,10 +887,7 @@ mod tests {
     /// is another; every fifth one wants an order of its own.
     fn random_graph(near: usize, seed: &mut u64) -> Problem {
         let (n, states) = (60, 3);
-        let mut problem = Problem {
-            domains: vec![states; n],
-            factors: Vec::new(),
-        };
+        let mut problem = Problem::over(vec![states; n]);
         for node in 1..n {
             for _ in 0..2 {
                 let back = 1 + (random(seed) % near.min(node) as u64) as usize;
