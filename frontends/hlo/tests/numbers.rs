@@ -18,7 +18,6 @@ const WITHOUT_FORM: &[&str] = &[
     "hbir.arg_max",
     "hbir.arg_min",
     "hbir.batch_norm",
-    "hbir.depth_to_space",
     "hbir.dequantize",
     "hbir.einsum",
     "hbir.gather_elements",
@@ -33,7 +32,6 @@ const WITHOUT_FORM: &[&str] = &[
     "hbir.rotary_embedding",
     "hbir.scatter_elements",
     "hbir.scatter_nd",
-    "hbir.space_to_depth",
     "hbir.top_k",
     "hbir.trilu",
 ];

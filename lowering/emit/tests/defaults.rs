@@ -37,7 +37,6 @@ const EMITTERS: &[Emitter] = &[
             "hbir.arg_max",
             "hbir.arg_min",
             "hbir.batch_norm",
-            "hbir.depth_to_space",
             "hbir.dequantize",
             "hbir.einsum",
             "hbir.gather_elements",

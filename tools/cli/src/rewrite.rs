@@ -474,7 +474,8 @@ fn emitted(
                     let bytes = source.read(file, offset, length, dtype);
                     bytes.map_err(|error| error.to_string())
                 };
-                let emitted = optc::hlo::emit_with(&part.after.module, &data);
+                let target = Some(&*part.cx.target);
+                let emitted = optc::hlo::emit_with(&part.after.module, target, &data);
                 let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
                 streams.error_text(&part.after.render(&emitted.warnings));
                 texts.push(emitted.text);

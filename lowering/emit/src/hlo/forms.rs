@@ -4,13 +4,13 @@ use optc_ir::Operation;
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atan2, Atanh, AvgPool, BitAnd, BitOr, BitXor,
     BitcastConvert, Broadcast, CallOp, Cast, Cbrt, Ceil, Celu, Clamp, Compare, Concat, Constant,
-    Conv, Cos, Cosh, Cumprod, Cumsum, Div, DotGeneral, DynamicUpdateSlice, Elu, Erf, Exp, Expm1,
-    Flatten, Floor, Gather, Gelu, HardSigmoid, HardSwish, Identity, Iota, IsInf, IsNan, LayerNorm,
-    LayoutConvert, LeakyRelu, Linear, Log, Log1p, LogSoftmax, Matmul, Max, MaxPool, Min, Mish,
-    MlirCall, Mod, Mul, Neg, Not, Opaque, Or, Pad, Pow, Prelu, Reciprocal, Reduce, Relu, Reshape,
-    RmsNorm, Round, Rsqrt, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh,
-    Slice, Softmax, Softplus, Softsign, Split, Sqrt, Squeeze, Sub, Subview, Tan, Tanh,
-    ThresholdedRelu, Tile, Transpose, Unsqueeze, View, Xor,
+    Conv, Cos, Cosh, Cumprod, Cumsum, DepthToSpace, Div, DotGeneral, DynamicUpdateSlice, Elu, Erf,
+    Exp, Expm1, Flatten, Floor, Gather, Gelu, HardSigmoid, HardSwish, Identity, Iota, IsInf, IsNan,
+    LayerNorm, LayoutConvert, LeakyRelu, Linear, Log, Log1p, LogSoftmax, Matmul, Max, MaxPool, Min,
+    Mish, MlirCall, Mod, Mul, Neg, Not, Opaque, Or, Pad, Pow, Prelu, Reciprocal, Reduce, Relu,
+    Reshape, RmsNorm, Round, Rsqrt, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin,
+    Sinh, Slice, Softmax, Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Subview,
+    Tan, Tanh, ThresholdedRelu, Tile, Transpose, Unsqueeze, View, Xor,
 };
 
 /// The operations that HLO text has instructions for, sorted by name; any other is a custom call. Some uses of
@@ -47,6 +47,7 @@ pub const FORMS: &[&str] = &[
     Cosh::NAME,
     Cumprod::NAME,
     Cumsum::NAME,
+    DepthToSpace::NAME,
     Div::NAME,
     DotGeneral::NAME,
     DynamicUpdateSlice::NAME,
@@ -105,6 +106,7 @@ pub const FORMS: &[&str] = &[
     Softmax::NAME,
     Softplus::NAME,
     Softsign::NAME,
+    SpaceToDepth::NAME,
     Split::NAME,
     Sqrt::NAME,
     Squeeze::NAME,

@@ -384,6 +384,11 @@ impl<'a> Writer<'a> {
         view.ok()
     }
 
+    /// Whether views are written as the rearrangements that they are.
+    pub(super) fn is_logical(&self) -> bool {
+        self.shared.logical
+    }
+
     /// Whether the elements stay in their order.
     fn is_reshape(&self, data: &OpData) -> bool {
         let view = self.rearrangement(data);

@@ -1,7 +1,9 @@
 //! HLO text with layouts, as XLA's own parser reads it.
 //!
 //! - Every value has its layout; one that XLA cannot write refuses the program (`hlo-layout-inexpressible`).
-//! - A `view` is a `bitcast`, a `layout_convert` a `copy`; `hbir.call` is a fusion where it was one.
+//! - A `view` is a `bitcast`; for a target without tiles, where XLA is to assign the layouts of its instructions yet, the
+//!   `reshape` and `transpose` that it is, in layouts in which they move nothing. A `layout_convert` is a `copy`;
+//!   `hbir.call` is a fusion where it was one.
 //! - What reads a `subview` is a call of the slice and itself.
 //! - What the HLO front end kept comes back: header attributes, `hlo.*` attributes, tuples, loops.
 //! - Constants are written with all their elements; one whose elements the program does not have, as
@@ -31,6 +33,7 @@ pub use forms::FORMS;
 use func::Writer;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, DType, Diagnostic, Func, Module};
+use optc_target::Target;
 use shared::{Shared, sanitized};
 use std::fmt::Write;
 
@@ -53,14 +56,20 @@ pub fn emit(module: &Module) -> Result<String, Box<Diagnostic>> {
     let none = |file: &str, _: u64, _: u64, _: DType| {
         Err(format!("there are no files to look for `{file}` in"))
     };
-    emit_with(module, &none).map(|emitted| emitted.text)
+    let target = module.attrs.str("hbir.target");
+    let target = target.and_then(|name| Target::builtin(name).ok());
+    emit_with(module, target.as_ref(), &none).map(|emitted| emitted.text)
 }
 
-/// As [`emit`]; `data` reads the files of constants.
+/// As [`emit`]; `target` is what the layouts are for, and `data` reads the files of constants.
 ///
 /// # Errors
 /// As [`emit`], and the data of a constant cannot be read.
-pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
+pub fn emit_with(
+    module: &Module,
+    target: Option<&Target>,
+    data: &ReadData<'_>,
+) -> Result<Emitted, Box<Diagnostic>> {
     let registry = optc_ops::registry();
     let called = parts::called(module, &registry);
     let module = called.as_ref().unwrap_or(module);
@@ -69,6 +78,7 @@ pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Di
     let order = order(module, entry)?;
     let mut shared = Shared {
         registry,
+        logical: target.is_some_and(|target| !target.is_tiled()) && !is_scheduled(module),
         names,
         reducers: IndexMap::new(),
         files: Files::read(module, &order, data)?,
@@ -93,6 +103,14 @@ pub fn emit_with(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Di
         text: out,
         warnings: shared.warnings,
     })
+}
+
+/// Whether XLA has assigned the layouts of a module: it is scheduled only after that.
+fn is_scheduled(module: &Module) -> bool {
+    match module.attrs.get("hlo.attributes") {
+        Some(Attr::Dict(attrs)) => attrs.str("is_scheduled") == Some("true"),
+        _ => false,
+    }
 }
 
 /// Names of computations: those of the HLO they came from, unique.

@@ -10,14 +10,15 @@ use super::tuple::Tree;
 use super::windows;
 use crate::codes;
 use optc_ir::op::{AttrValue, Operation, Structure};
-use optc_ir::{Attr, DType, Diagnostic, Op, OpData, Sign as Signedness, TensorType, Value};
+use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign as Signedness, TensorType, Value};
+use optc_layout::{ViewMap, propagate};
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan2, Atanh, BitAnd, BitOr, BitXor, BitcastConvert,
-    Broadcast, CallOp, Cast, Cbrt, Ceil, Compare, Concat, Constant, Cos, Cosh, Direction, Div,
-    DotGeneral, Erf, Exp, Expm1, Flatten, Floor, Identity, Iota, LayoutConvert, Log, Log1p, Max,
-    Min, MlirCall, Mul, Neg, Not, Opaque, Or, Pow, Reshape, Round, Rsqrt, Select, ShiftLeft,
-    ShiftRight, Sigmoid, Sign, Sin, Sinh, Split, Sqrt, Squeeze, Sub, Tan, Tanh, Transpose,
-    Unsqueeze, View, Xor,
+    Broadcast, CallOp, Cast, Cbrt, Ceil, Compare, Concat, Constant, Cos, Cosh, DepthToSpace,
+    Direction, Div, DotGeneral, Erf, Exp, Expm1, Flatten, Floor, Identity, Iota, LayoutConvert,
+    Log, Log1p, Max, Min, MlirCall, Mul, Neg, Not, Opaque, Or, Pow, Reshape, Round, Rsqrt, Select,
+    ShiftLeft, ShiftRight, Sigmoid, Sign, Sin, Sinh, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Tan,
+    Tanh, Transpose, Unsqueeze, View, Xor,
 };
 use std::fmt::Write;
 
@@ -112,6 +113,7 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         Reshape::NAME | Squeeze::NAME | Unsqueeze::NAME | Flatten::NAME => {
             w.one("reshape", args[0], &ty, "")?
         }
+        DepthToSpace::NAME | SpaceToDepth::NAME => rearranged(w, data, &ty, false)?,
         LayoutConvert::NAME if data.attrs.str("hlo.async") == Some("copy") => {
             start_copy(w, data, &ty)?
         }
@@ -165,13 +167,17 @@ fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     Ok(Some(w.payload(&tensor_text(ty)?, "iota", "", &attrs)))
 }
 
-/// A bitcast; where HLO text cannot write the layout, the rearrangement by itself, row-major.
+/// A bitcast, or before layout assignment the rearrangement; where HLO text cannot write the layout, the rearrangement by
+/// itself, row-major.
 fn view(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
     if tensor_text(ty).is_ok() {
+        if w.is_logical() {
+            return rearranged(w, data, ty, true);
+        }
         let root = w.root(data.operands[0]);
         return w.one("bitcast", root, ty, "");
     }
-    rearranged(w, data, &ty.without_layout())
+    rearranged(w, data, &ty.without_layout(), false)
 }
 
 /// A copy; of a view that HLO text cannot write, the rearrangement into the new layout.
@@ -179,7 +185,7 @@ fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String
     let operand = data.operands[0];
     match w.defining(operand) {
         Some(seen) if !w.expressible(operand) && w.structure(seen) == Structure::View => {
-            rearranged(w, seen, ty)
+            rearranged(w, seen, ty, false)
         }
         // One element everywhere is written in any layout at once.
         Some(made) if &*made.name == Broadcast::NAME && w.is_one(made.operands[0]) => {
@@ -189,20 +195,27 @@ fn convert(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String
     }
 }
 
-/// The reshape, transpose and reshape of a view, the last one into `ty`.
-fn rearranged(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<String> {
+/// The reshape, transpose and reshape of a rearrangement, the last one into `ty`: `in_place` in layouts in which none of
+/// them moves anything, else row-major.
+fn rearranged(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    in_place: bool,
+) -> Outcome<String> {
     let mut at = w.name(data.operands[0])?;
     let Some(view) = w.rearrangement(data) else {
         return w.put(ty, "reshape", &[at], "");
     };
-    if view.shape != w.tensor(data.operands[0])?.dims {
-        let inner = TensorType::new(view.shape.clone(), ty.dtype);
-        at = w.put(&inner, "reshape", &[at], "")?;
+    let mut from = w.tensor(data.operands[0])?.clone();
+    if view.shape != from.dims {
+        from = seen(&from, &view.shape, None, in_place);
+        at = w.put(&from, "reshape", &[at], "")?;
     }
     if !view.is_reshape() {
         let dims = view.transposed();
         let last = dims == ty.dims;
-        let own = TensorType::new(dims, ty.dtype);
+        let own = seen(&from, &dims, Some(&view.perm), in_place);
         let attrs = format!(", dimensions={}", list(&view.perm));
         at = w.put(if last { ty } else { &own }, "transpose", &[at], &attrs)?;
         if last {
@@ -210,6 +223,25 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Str
         }
     }
     w.put(ty, "reshape", &[at], "")
+}
+
+/// The type of a value reshaped or transposed where it lies; row-major where HLO text cannot write that.
+fn seen(from: &TensorType, dims: &[Dim], perm: Option<&[usize]>, in_place: bool) -> TensorType {
+    let to = TensorType::new(dims.to_vec(), from.dtype);
+    let there = || {
+        if !in_place {
+            return None;
+        }
+        let map = ViewMap {
+            shape: None,
+            perm: perm.map(<[usize]>::to_vec),
+            result: to.shape()?,
+        };
+        let layout = propagate(&from.layout()?.ok()?, &map).ok()?;
+        let ty = to.with_notation(layout.notation().clone());
+        tensor_text(&ty).is_ok().then_some(ty)
+    };
+    there().unwrap_or(to)
 }
 
 /// An element-wise instruction: HLO wants operands of one shape.

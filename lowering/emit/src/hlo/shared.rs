@@ -8,6 +8,8 @@ use optc_ir::{Attr, Diagnostic, Registry};
 /// What all functions share.
 pub(super) struct Shared {
     pub(super) registry: Registry,
+    /// Whether XLA is to assign the layouts of instructions: before that it takes no bitcasts.
+    pub(super) logical: bool,
     /// The computation that each function becomes.
     pub(super) names: IndexMap<String, String>,
     /// Reducers by name.
