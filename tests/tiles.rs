@@ -69,7 +69,7 @@ length = [8, 8]
 bits = [32]
 plain = 4
 [[rows]]
-families = ["elementwise", "norm", "reduce", "broadcast"]
+families = ["elementwise", "norm", "reduce", "broadcast", "slice", "concat"]
 unit = "all"
 take = [{ share = "all", run = 4 }]
 [[rows]]

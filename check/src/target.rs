@@ -322,7 +322,7 @@ fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
 }
 
 /// Positions of one label's digits: the distance in memory of neighbours along it.
-fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
+pub(crate) fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
     let shape = layout.shape().to_vec();
     let all = layout
         .modes()

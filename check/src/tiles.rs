@@ -3,8 +3,9 @@
 //! Nothing here knows how a layout came about: the elements in the first tile of a buffer say which dimensions fill
 //! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
 
+use crate::target::digits;
 use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, Role, TensorType, Value};
-use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
+use optc_layout::{Layout, Mode, Notation, NotationKind, TileDim, XlaNotation};
 use optc_ops::Subview;
 use optc_target::{Alternative, PortRole, Price, Row, Target, When};
 
@@ -95,6 +96,7 @@ pub(crate) fn check(
                     })
                 })
                 .and_then(|()| same_lines(func, &values, freedom, &ports))
+                .and_then(|()| same_digits(func, &values, freedom, &ports, target))
                 .and_then(|()| has_runs(freedom, &ports, run)),
             false if ports.iter().flatten().any(|p| p.line.is_some()) => {
                 lines_by_roles(func, &values, freedom, &ports, alternative, target)
@@ -611,6 +613,153 @@ fn same_lines(
         }
     }
     Ok(())
+}
+
+/// On a machine of lines, ports of other sizes have the digits of both in one order; where they have the same labels, as
+/// a slice and what it is cut from have, those of the innermost padded run in the same places.
+fn same_digits(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    target: &Target,
+) -> Result<(), String> {
+    let mut known: Vec<(usize, Vec<(usize, Mode)>)> = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let layout = port.as_ref().and_then(|p| p.line.as_ref());
+        // What cuts across merged dimensions has no digits.
+        let Some(Ok(modes)) = layout.map(digits) else {
+            continue;
+        };
+        let labels = labels_of(freedom, i);
+        let of = |mode: Mode| Some((labels.get(mode.dim).copied().flatten()?, mode));
+        let Some(order) = modes.into_iter().map(of).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        if known.iter().any(|(j, other)| {
+            labels_of(freedom, *j) == labels
+                && func.ty(values[*j]) == func.ty(values[i])
+                && *other == order
+        }) {
+            continue;
+        }
+        // Of those with the same labels, the first one stands for all.
+        let mut seen = false;
+        let others = known.iter().filter(|(j, _)| {
+            let alike = labels_of(freedom, *j) == labels;
+            let again = alike && seen;
+            seen |= alike;
+            !again
+        });
+        for (j, other) in others {
+            let size = |port: usize, label: usize| extent(func, values, freedom, port, label);
+            let order_of = |order: &[(usize, Mode)], than: usize| -> Vec<(usize, u64)> {
+                let mut out: Vec<(usize, u64, u64)> = Vec::new();
+                for (label, mode) in order {
+                    if mode.count <= 1 || size(than, *label) <= mode.div {
+                        continue;
+                    }
+                    match out.last_mut() {
+                        Some((last, div, _))
+                            if last == label && mode.div.checked_mul(mode.count) == Some(*div) =>
+                        {
+                            *div = mode.div;
+                        }
+                        _ => out.push((*label, mode.div, mode.count)),
+                    }
+                }
+                out.into_iter()
+                    .map(|(label, div, _)| (label, div))
+                    .collect()
+            };
+            if order_of(&order, *j) != order_of(other, i) {
+                return Err(format!(
+                    "ports {j} and {i} order their dimensions differently"
+                ));
+            }
+            if labels_of(freedom, *j) != labels {
+                continue;
+            }
+            let lanes = lanes_of(func, values[i], target);
+            let whole = |order: &[(usize, Mode)]| {
+                let last = order.last();
+                last.is_none_or(|(label, _)| size(i, *label) == size(*j, *label))
+            };
+            let within = |small: usize, big: usize| {
+                let mut labels = labels.iter().flatten();
+                labels.all(|l| size(small, *l) <= size(big, *l))
+            };
+            let same = match whole(&order) && whole(other) {
+                true if within(i, *j) => same_run_of_part(other, &order, lanes, |l| size(i, l)),
+                true if within(*j, i) => same_run_of_part(&order, other, lanes, |l| size(*j, l)),
+                _ => true,
+            };
+            if !same {
+                return Err(format!("ports {j} and {i} are padded differently"));
+            }
+        }
+        known.push((i, order));
+    }
+    Ok(())
+}
+
+/// Lanes of the target's lines for a value.
+fn lanes_of(func: &Func, value: Value, target: &Target) -> u64 {
+    let bits = func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
+    let tiles = target.tiles(bits.unwrap_or(32), &[1 << 20, 1 << 20]);
+    tiles.first().and_then(|t| t.last().copied()).unwrap_or(1)
+}
+
+/// Whether what is left in a part of the innermost run of a whole is the innermost run of the part: `size` gives the
+/// extents of the part. The run ends with the digit that is padded; without one, where whole lines are filled.
+fn same_run_of_part(
+    whole: &[(usize, Mode)],
+    part: &[(usize, Mode)],
+    lanes: u64,
+    size: impl Fn(usize) -> u64,
+) -> bool {
+    let padded = |order: &[(usize, Mode)]| {
+        let is_padded = |(_, mode): &(usize, Mode)| mode.count != mode.extent;
+        order.iter().rposition(is_padded)
+    };
+    let count = |order: &[(usize, Mode)]| -> u64 {
+        let digits = order.iter().map(|(_, mode)| mode.count);
+        digits.fold(1, u64::saturating_mul)
+    };
+    let left = |order: &[(usize, Mode)]| -> u64 {
+        let digits = order.iter().map(|(label, mode)| {
+            let there = size(*label).div_ceil(mode.div.max(1));
+            mode.count.min(there).max(1)
+        });
+        digits.fold(1, u64::saturating_mul)
+    };
+    let of_part = padded(part).map(|at| (count(&part[at..]), part[at..].len() == 1));
+    match padded(whole) {
+        Some(at) => {
+            let run = left(&whole[at..]);
+            let first =
+                |order: &[(usize, Mode)], at: usize| (order[at].1.count, order[at].1.extent);
+            match of_part {
+                // One digit alone may be padded to less than a line.
+                Some((_, true)) if at + 1 == whole.len() => {
+                    first(whole, at) == first(part, part.len() - 1)
+                }
+                Some((there, _)) => there == run,
+                None => run.is_multiple_of(lanes),
+            }
+        }
+        None => {
+            let Some((there, _)) = of_part else {
+                return true;
+            };
+            let mut ends = (0..whole.len()).rev();
+            let end = ends.find(|&at| count(&whole[at..]).is_multiple_of(lanes));
+            end.is_some_and(|at| {
+                let run = left(&whole[at..]);
+                run == there && !run.is_multiple_of(lanes)
+            })
+        }
+    }
 }
 
 /// The first positions of the ports that have most labels are a run of one dimension, padding counted.

@@ -65,6 +65,7 @@ pub(crate) fn bytes(
         exact = solution.proven,
         "bound"
     );
+    relaxation.trace(&solution.states);
     if solution.bound < INFEASIBLE {
         movement(solution.bound)
     } else {
@@ -104,15 +105,15 @@ const PAIRS: usize = 400;
 /// Digits of a group up to which each of them is a class of layouts.
 const MOST_ATOMS: usize = 8;
 
-/// A signature, two ports and the layouts of the candidates there, and the labels of the classes.
+/// A signature, two ports and the layouts of the candidates there, and the classes.
 type RelationKey = (
     SignatureId,
     usize,
     usize,
     Vec<Option<LayoutId>>,
     Vec<Option<LayoutId>>,
-    Vec<Option<usize>>,
-    Vec<Option<usize>>,
+    Vec<Class>,
+    Vec<Class>,
 );
 
 /// Which states of two ports go together, by row.
@@ -126,8 +127,46 @@ struct View {
     /// Whether a candidate without a layout here has provably none.
     exact: bool,
     domain: Vec<bool>,
-    /// Per class of other layouts, the label of the innermost digit at the port, where it is known.
-    innermost: Vec<Option<usize>>,
+    /// The classes of other layouts, as the port sees them.
+    classes: Vec<Class>,
+}
+
+/// How the innermost run of a layout lies on a machine of lines of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lanes {
+    /// Nothing is known of it.
+    Any,
+    /// It is padded to no line: it fills whole lines, or lies in none.
+    Whole,
+    /// What fills lanes that are padded is of one digit that no member cuts.
+    Within,
+    /// What fills lanes that are padded is of several of them.
+    Across,
+}
+
+impl Lanes {
+    const ALL: [Lanes; 3] = [Lanes::Whole, Lanes::Within, Lanes::Across];
+}
+
+/// A class of layouts that are no candidates, at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Class {
+    /// The label of the innermost digit, where it is known.
+    label: Option<usize>,
+    lanes: Lanes,
+    /// Whether that digit is the whole of its label there.
+    whole: bool,
+    /// How many elements that digit has.
+    extent: u64,
+}
+
+impl Class {
+    const UNKNOWN: Class = Class {
+        label: None,
+        lanes: Lanes::Any,
+        whole: false,
+        extent: 0,
+    };
 }
 
 impl View {
@@ -162,6 +201,43 @@ struct Relaxation<'a> {
 }
 
 impl Relaxation<'_> {
+    /// Logs what the minimum of the relaxation is made of.
+    fn trace(&self, states: &[usize]) {
+        if !tracing::enabled!(tracing::Level::TRACE) {
+            return;
+        }
+        let mut bytes: Vec<u64> = vec![0; self.graph.groups.len()];
+        for factor in &self.problem.factors {
+            let domains = &self.problem.domains;
+            let at = factor.vars.iter();
+            let at = at.fold(0, |at, &v| at * domains[v] + states[v]);
+            if let Some(n) = factor.vars.first().and_then(|&v| bytes.get_mut(v)) {
+                *n = n.saturating_add(movement(factor.table[at]));
+            }
+        }
+        for (group, data) in self.graph.groups.iter() {
+            let state = self.group_states[group][states[group.index()]];
+            let candidates = &self.candidates[group];
+            let text = |index: usize| match candidates.get(index) {
+                Some(&layout) => self.layouts.get(layout).notation().to_string(),
+                None => match self.atom(group, index - candidates.len()) {
+                    Some((atom, lanes)) => format!(
+                        "other, {} elements of d{}/{} innermost, {lanes:?}",
+                        atom.extent, atom.dim, atom.div
+                    ),
+                    None => "other".to_owned(),
+                },
+            };
+            let copy = match state.copies {
+                Copies::One(to) => text(to),
+                copies => format!("{copies:?}"),
+            };
+            let node = data.producer.map(|(node, _)| &self.graph.nodes[node].kind);
+            let (bytes, produced) = (bytes[group.index()], text(state.produced));
+            tracing::trace!(?group, ?node, shape = ?data.shape, produced, copy, bytes, "bound");
+        }
+    }
+
     fn counts(&self, group: Group) -> bool {
         let data = &self.graph.groups[group];
         // Without elements there is nothing that could lie elsewhere.
@@ -201,7 +277,13 @@ impl Relaxation<'_> {
 
     /// Into how many classes the layouts fall that are no candidates.
     fn classes(&self, group: Group) -> usize {
-        self.atoms[group].len().max(1)
+        (self.atoms[group].len() * Lanes::ALL.len()).max(1)
+    }
+
+    /// What is known of a class: the innermost digit, and how it lies in lanes.
+    fn atom(&self, group: Group, class: usize) -> Option<(Digit, Lanes)> {
+        let atom = self.atoms[group].get(class / Lanes::ALL.len())?;
+        Some((*atom, Lanes::ALL[class % Lanes::ALL.len()]))
     }
 
     /// The digits of a group that no member cuts: one of them is innermost in every layout. None where members cut
@@ -287,13 +369,12 @@ impl Relaxation<'_> {
         Some(cuts)
     }
 
-    /// The label at a port of each atom of its group.
-    fn innermost(&self, node: &NodeData, port: usize, group: Group) -> Vec<Option<usize>> {
+    /// The classes of a group's other layouts, as a port sees them.
+    fn classes_at(&self, node: &NodeData, port: usize, group: Group) -> Vec<Class> {
         let value = node.ports[port].value;
-        let labels = node
-            .signature
-            .map_or(&[][..], |id| self.signatures.get(id).labels(port));
-        let of = |atom: &Digit| {
+        let sig = node.signature.map(|id| self.signatures.get(id));
+        let labels = sig.map_or(&[][..], |sig| sig.labels(port));
+        let label_of = |atom: &Digit| {
             let maps = &self.graph.member(value)?.maps;
             let shape = &self.graph.groups[group].shape;
             let marked = |d: &Digit| Digit {
@@ -316,9 +397,24 @@ impl Relaxation<'_> {
                 _ => None,
             }
         };
-        let classes = self.atoms[group].iter().map(of);
-        let all: Vec<Option<usize>> = classes.collect();
-        if all.is_empty() { vec![None] } else { all }
+        let of = |atom: &Digit| {
+            let label = label_of(atom);
+            let size = label
+                .zip(sig)
+                .and_then(|(label, sig)| extent(sig, port, label));
+            Lanes::ALL.map(|lanes| Class {
+                label,
+                lanes,
+                whole: size == Some(atom.extent),
+                extent: atom.extent,
+            })
+        };
+        let all: Vec<Class> = self.atoms[group].iter().flat_map(of).collect();
+        if all.is_empty() {
+            vec![Class::UNKNOWN]
+        } else {
+            all
+        }
     }
 
     fn bytes(&self, group: Group, index: usize) -> u64 {
@@ -379,13 +475,33 @@ impl Relaxation<'_> {
         let least = |&(node, port): &(Node, usize)| {
             let id = self.graph.nodes[node].signature?;
             let view = self.ports.get(&(node, port));
-            let innermost = view.and_then(|v| v.innermost.get(class).copied().flatten());
+            let class = view.and_then(|v| v.classes.get(class).copied());
+            let class = class.unwrap_or(Class::UNKNOWN);
+            if class.lanes == Lanes::Whole && !self.signatures.get(id).is_common_order() {
+                return None;
+            }
             Some(
                 self.signatures
-                    .least_padding(self.layouts, id, port, innermost),
+                    .least_padding(self.layouts, id, port, class.label),
             )
         };
-        ports.iter().filter_map(least).max().unwrap_or(0)
+        let least = ports.iter().filter_map(least).max().unwrap_or(0);
+        least.max(self.lane_padding(group, class))
+    }
+
+    /// What the layouts of a class pad at least in their lanes, in bytes.
+    fn lane_padding(&self, group: Group, class: usize) -> u64 {
+        let data = &self.graph.groups[group];
+        match self.atom(group, class) {
+            Some((atom, Lanes::Within)) => {
+                let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
+                let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
+                let padded = tiled::least_padded_run(self.layouts, data.bits, atom.extent);
+                let positions = padded.map_or(count, |(run, lanes)| (count / run) * lanes);
+                bytes(positions).saturating_sub(bytes(count))
+            }
+            _ => 0,
+        }
     }
 
     /// What the padding of a group costs at least where it is written, and where those that need no copy read it.
@@ -479,16 +595,16 @@ impl Relaxation<'_> {
             at,
             exact,
             domain: Vec::new(),
-            innermost: self.innermost(data, port, group),
+            classes: self.classes_at(data, port, group),
         };
-        let n = view.at.len() + view.innermost.len();
+        let n = view.at.len() + view.classes.len();
         view.domain = (0..n)
             .map(|i| match view.state(i) {
                 None => false,
                 Some(State::Unknown) => true,
                 Some(State::Known(layout)) => self.admits(data, port, layout),
                 Some(State::Other(class)) => {
-                    self.admits_other(data, port, &view.at, view.innermost[class])
+                    self.admits_other(data, port, &view.at, (group, class), view.classes[class])
                 }
             })
             .collect();
@@ -515,13 +631,21 @@ impl Relaxation<'_> {
         node: &NodeData,
         port: usize,
         at: &[Option<LayoutId>],
-        innermost: Option<usize>,
+        (group, index): (Group, usize),
+        class: Class,
     ) -> bool {
-        if let (None, Some(id), Some(label)) = (node.pinned, node.signature, innermost) {
+        if let Some((atom, Lanes::Within)) = self.atom(group, index)
+            && tiled::least_padded_run(self.layouts, self.graph.groups[group].bits, atom.extent)
+                .is_none()
+        {
+            return false;
+        }
+        if let (None, Some(id), Some(_)) = (node.pinned, node.signature, class.label) {
             let sig = self.signatures.get(id);
             let default = default_layout(sig, self.layouts, port);
             let rules = || sig.tiles.iter();
-            let may = rules().any(|rule| tiled::may_end_in(sig, rule, port, label));
+            let layouts = &*self.layouts;
+            let may = rules().any(|rule| may_be(sig, layouts, rule, port, class));
             if !may && !rules().any(|rule| rule.logical) && at.contains(&Some(default)) {
                 return false;
             }
@@ -739,12 +863,13 @@ impl Relaxation<'_> {
         (port, index): (usize, usize),
     ) -> Cost {
         let view = &self.ports[&(node, port)];
-        let innermost = view.innermost.get(index - view.at.len());
-        match innermost.copied().flatten() {
-            Some(label) if !tiled::may_end_in(self.signatures.get(id), rule, port, label) => {
-                INFEASIBLE
-            }
-            _ => cost(self.more_padding(node, id, rule, port, index), 0),
+        let class = view.classes.get(index - view.at.len());
+        let class = class.copied().unwrap_or(Class::UNKNOWN);
+        let sig = self.signatures.get(id);
+        match may_be(sig, self.layouts, rule, port, class) {
+            false => INFEASIBLE,
+            true if class.lanes == Lanes::Whole => 0,
+            true => cost(self.more_padding(node, id, rule, port, index), 0),
         }
     }
 
@@ -778,11 +903,8 @@ impl Relaxation<'_> {
             .collect();
         let anyway = self.padding(group, index, &ports);
         let class = index - self.candidates[group].len();
-        let innermost = self.ports[&(node, port)]
-            .innermost
-            .get(class)
-            .copied()
-            .flatten();
+        let class = self.ports[&(node, port)].classes.get(class);
+        let innermost = class.and_then(|class| class.label);
         let sig = self.signatures.get(id);
         let least = tiled::least_line_padding(sig, self.layouts, rule, port, innermost);
         least.saturating_sub(anyway)
@@ -818,8 +940,8 @@ impl Relaxation<'_> {
             b,
             x.at.clone(),
             y.at.clone(),
-            x.innermost.clone(),
-            y.innermost.clone(),
+            x.classes.clone(),
+            y.classes.clone(),
         );
         if let Some(known) = self.related.get(&key) {
             return known.clone();
@@ -830,14 +952,14 @@ impl Relaxation<'_> {
             (State::Known(p), State::Known(q)) => agree(sig, layouts, (a, p), (b, q)),
             (State::Known(p), State::Other(c)) => {
                 leaves_open(sig, layouts, (a, p), b, &y.at)
-                    && ends_alike(sig, (a, ends_in(sig, layouts, a, p)), (b, y.innermost[c]))
+                    && ends_alike(sig, (a, class_of(sig, layouts, a, p)), (b, y.classes[c]))
             }
             (State::Other(c), State::Known(q)) => {
                 leaves_open(sig, layouts, (b, q), a, &x.at)
-                    && ends_alike(sig, (a, x.innermost[c]), (b, ends_in(sig, layouts, b, q)))
+                    && ends_alike(sig, (a, x.classes[c]), (b, class_of(sig, layouts, b, q)))
             }
             (State::Other(c), State::Other(d)) => {
-                ends_alike(sig, (a, x.innermost[c]), (b, y.innermost[d]))
+                ends_alike(sig, (a, x.classes[c]), (b, y.classes[d]))
             }
             _ => true,
         });
@@ -1040,6 +1162,13 @@ fn agree_tiled(
         ) else {
             return true;
         };
+        for ((port, order), (other, there)) in [((a, &p), (b, y)), ((b, &q), (a, x))] {
+            if let Some(alone) = carried(sig, layouts, (port, order), other)
+                && alone != there
+            {
+                return false;
+            }
+        }
         let shared = |order: &[LabelDigit], other: usize| {
             let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
             joined(order.iter().copied().filter(exists))
@@ -1063,33 +1192,115 @@ fn agree_tiled(
     }
 }
 
-/// The label of the innermost digit of a layout at a port.
-fn ends_in(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> Option<usize> {
-    sig.lines?;
-    let order = label_order(sig, layouts, port, layout)?;
-    order.last().map(|digit| digit.label)
+/// Whether an alternative takes layouts of a class at a port.
+fn may_be(sig: &Signature, layouts: &Layouts, rule: &TileRule, port: usize, class: Class) -> bool {
+    let Some(label) = class.label else {
+        return true;
+    };
+    if !tiled::may_end_in(sig, rule, port, label) {
+        return false;
+    }
+    // Each line of lanes holds elements of one role.
+    let listed = tiled::lists_lanes(sig, rule, port);
+    match class.lanes {
+        _ if !listed => true,
+        Lanes::Any | Lanes::Within => true,
+        Lanes::Whole => {
+            let n = tiled::along_role(sig, port, label);
+            layouts.padded(2, sig.bits[port], 1, n) == n
+        }
+        Lanes::Across => class.extent < tiled::along_role(sig, port, label),
+    }
 }
 
-/// Whether two ports of one common order may end in these labels: where both have the same dimensions, in one.
-fn ends_alike(
-    sig: &Signature,
-    (a, x): (usize, Option<usize>),
-    (b, y): (usize, Option<usize>),
-) -> bool {
-    let (Some(x), Some(y)) = (x, y) else {
+/// The class that a layout at a port would be in if it were no candidate.
+fn class_of(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId) -> Class {
+    let order = match sig.lines {
+        Some(_) => label_order(sig, layouts, port, layout),
+        None => None,
+    };
+    let Some(last) = order.as_ref().and_then(|order| order.last()) else {
+        return Class::UNKNOWN;
+    };
+    let size = extent(sig, port, last.label);
+    let in_lanes = order.iter().flatten().filter(|d| d.place == Place::Lane);
+    let run = in_lanes.fold(1u64, |n, d| n.saturating_mul(d.extent));
+    let padded = layouts.padded(2, sig.bits[port], 1, run) != run;
+    Class {
+        label: Some(last.label),
+        lanes: match last.place == Place::Lane && padded {
+            true if Some(run) == size && run == last.extent => Lanes::Within,
+            true => Lanes::Any,
+            false => Lanes::Whole,
+        },
+        whole: true,
+        extent: last.extent,
+    }
+}
+
+/// Whether two ports of one common order may have layouts of these classes: where both have both innermost dimensions
+/// whole, these are one; where they have the same dimensions, lanes are padded alike.
+fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -> bool {
+    let (Some(p), Some(q)) = (x.label, y.label) else {
         return true;
     };
-    if sig.lines.is_none() || !sig.is_common_order() || x == y {
+    if sig.lines.is_none() || !sig.is_common_order() {
         return true;
     }
-    let long = |port: usize| -> Vec<(usize, u64)> {
-        let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
-        let mut all: Vec<(usize, u64)> = dims.filter_map(|(l, &n)| Some(((*l)?, n))).collect();
-        all.retain(|(_, n)| 1 < *n);
-        all.sort_unstable();
-        all
+    let whole = |label: usize| {
+        let here = extent(sig, a, label);
+        here == extent(sig, b, label) && here.is_some_and(|n| 1 < n)
     };
-    long(a) != long(b)
+    if p != q {
+        return !(whole(p) && whole(q));
+    }
+    let shares_all = sig.tiles.iter().all(|rule| rule.shares_all);
+    if !shares_all || !whole(p) || sig.labels(a) != sig.labels(b) {
+        return true;
+    }
+    // From the port that has more elements to the one that has a part of them.
+    let sizes = || sig.shapes[a].iter().zip(&sig.shapes[b]);
+    let ((whole_of, x), (part, y)) = match sizes().all(|(m, n)| n <= m) {
+        true => ((a, x), (b, y)),
+        false if sizes().all(|(m, n)| m <= n) => ((b, y), (a, x)),
+        false => return true,
+    };
+    let mut sizes = sig.shapes[whole_of].iter().zip(&sig.shapes[part]);
+    if !sizes.clone().all(|(m, n)| *n != 0 && m.is_multiple_of(*n)) {
+        return true;
+    }
+    let odd = sizes.all(|(m, n)| (m / n) % 2 == 1);
+    let same = sig.shapes[whole_of] == sig.shapes[part];
+    match (x.lanes, y.lanes) {
+        (Lanes::Any, _) | (_, Lanes::Any) | (Lanes::Whole, Lanes::Whole) => true,
+        // What fills whole lanes may fill parts of them without what is cut off; an odd number of parts is none.
+        (Lanes::Whole, _) => !odd,
+        (_, Lanes::Whole) => false,
+        (Lanes::Within, Lanes::Across) => !(x.whole && y.whole),
+        (Lanes::Across, Lanes::Within) => !(same && x.whole && y.whole),
+        (Lanes::Within, Lanes::Within) | (Lanes::Across, Lanes::Across) => true,
+    }
+}
+
+/// The only layout that a port of one common order has beside that of another one, on a machine of lines: ports with the
+/// same labels have the same digits in the same places, as far as neither the run in lanes nor what is innermost is cut.
+fn carried(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (port, order): (usize, &[LabelDigit]),
+    other: usize,
+) -> Option<LayoutId> {
+    let alike = sig.lines.is_some() && sig.labels(port) == sig.labels(other);
+    let mut sizes = sig.shapes[port].iter().zip(&sig.shapes[other]);
+    if !alike || !sizes.all(|(from, to)| to <= from) {
+        return None;
+    }
+    let whole = |d: &LabelDigit| extent(sig, port, d.label) == extent(sig, other, d.label);
+    let mut in_run = order.iter().filter(|d| d.place != Place::Grid);
+    if !in_run.all(whole) || !order.last().is_none_or(whole) {
+        return None;
+    }
+    restrict(sig, layouts, other, order, port)
 }
 
 /// Label and divisor of each digit, those that follow one another in one label as one.
@@ -1126,7 +1337,17 @@ fn leaves_open(
     b: usize,
     at_b: &[Option<LayoutId>],
 ) -> bool {
-    if sig.is_tiled() || !sig.is_common_order() || sig.accept != Accept::CommonOrder {
+    if sig.is_tiled() {
+        let written = [a, b].iter().any(|&p| sig.n_operands <= p);
+        let other = |rule: &TileRule| !rule.shares_all || (rule.writes_any && written);
+        if sig.tiles.iter().any(other) {
+            return true;
+        }
+        let order = label_order(sig, layouts, a, x);
+        let there = order.and_then(|order| carried(sig, layouts, (a, &order), b));
+        return there.is_none_or(|there| !at_b.contains(&Some(there)));
+    }
+    if !sig.is_common_order() || sig.accept != Accept::CommonOrder {
         return true;
     }
     let Some(order) = label_order(sig, layouts, a, x) else {

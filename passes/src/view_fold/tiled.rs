@@ -303,6 +303,44 @@ pub(crate) fn may_end_in(sig: &Signature, rule: &TileRule, port: usize, label: u
     listed(label) || !long.any(listed)
 }
 
+/// Whether an alternative lists roles for the lanes of a port that has one of them.
+pub(crate) fn lists_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool {
+    if rule.shares_all || rule.logical || rule.is_any() {
+        return false;
+    }
+    let Some(roles) = rule.ports.get(port).and_then(|p| p[0].as_ref()) else {
+        return false;
+    };
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
+    long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
+}
+
+/// How many elements a port has along the role of a label.
+pub(crate) fn along_role(sig: &Signature, port: usize, label: usize) -> u64 {
+    let role = sig.port_role(label);
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let own = dims.filter(|(l, _)| l.is_some_and(|l| sig.port_role(l) == role));
+    own.fold(1u64, |n, (_, &size)| n.saturating_mul(size))
+}
+
+/// Of the runs that a digit of so many elements has, the one that is padded to whole lanes and least so: its elements
+/// and its positions. Nothing where all of them are whole lanes.
+pub(crate) fn least_padded_run(layouts: &Layouts, bits: u32, extent: u64) -> Option<(u64, u64)> {
+    let runs = divisors(extent).into_iter();
+    if runs.as_slice() == [1] {
+        // Of very many elements nothing is known.
+        return Some((1, 1));
+    }
+    let padded = runs.map(|run| (run, layouts.padded(2, bits, 1, run)));
+    let padded = padded.filter(|(run, lanes)| run != lanes);
+    // The fewest positions for each element.
+    padded.min_by(|(a, x), (b, y)| {
+        let wide = |n: u64, m: u64| u128::from(n) * u128::from(m);
+        wide(*x, *b).cmp(&wide(*y, *a))
+    })
+}
+
 /// Whether one alternative takes a layout at a port.
 pub(crate) fn is_taken_by(
     sig: &Signature,
