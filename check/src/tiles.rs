@@ -240,14 +240,23 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
 
 /// Whether tiles of one row are the same function.
 fn is_loose(layout: &Layout, tiles: &[Vec<u64>]) -> bool {
-    let Notation::Xla(xla) = layout.notation() else {
+    let written = match layout.notation() {
+        Notation::Xla(_) => None,
+        _ => layout.convert(NotationKind::Xla).ok(),
+    };
+    let Notation::Xla(xla) = written.as_ref().unwrap_or(layout).notation() else {
         return false;
     };
     let [tile] = tiles else { return false };
     let [_, lanes] = tile.as_slice() else {
         return false;
     };
-    let minor: Vec<String> = xla.minor_to_major().iter().map(usize::to_string).collect();
+    let mut minor = xla.minor_to_major().to_vec();
+    if xla.tiles().is_empty() {
+        // Dimensions of extent 1 lie wherever they do no harm.
+        minor.sort_by_key(|&d| layout.shape()[d] == 1);
+    }
+    let minor: Vec<String> = minor.iter().map(usize::to_string).collect();
     let text = format!("{}:T(1,{lanes})", minor.join(","));
     let Ok(notation) = XlaNotation::parse(&text, layout.rank()) else {
         return false;

@@ -297,6 +297,24 @@ impl Layouts {
         }
     }
 
+    /// Whether the rows of a layout's tile number tiles as well: no row is padded, one tile is as wide as the value, and
+    /// nothing is packed. Tiles of one row are the same function then.
+    pub(crate) fn is_loose(&mut self, id: LayoutId) -> bool {
+        let (Some(machine), Some(form)) = (self.machine.clone(), self.form(id)) else {
+            return false;
+        };
+        let layout = &self.layouts[id];
+        let tiles = form.tiles_of(layout.rank(), layout.elem_bits(), &machine);
+        let Some([tile]) = tiles.as_deref() else {
+            return false;
+        };
+        let [rows, lanes] = tile.as_slice() else {
+            return false;
+        };
+        let extent = |place| form.at(place).fold(1u64, |n, d| n.saturating_mul(d.extent));
+        extent(Place::Row).is_multiple_of(*rows) && extent(Place::Lane) <= *lanes
+    }
+
     /// Bytes of a layout that hold no element.
     pub(crate) fn padding(&self, id: LayoutId) -> u64 {
         if self.open.is_some() {

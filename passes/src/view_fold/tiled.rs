@@ -9,7 +9,7 @@ use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
 use super::physical::{Digit, Physical, Place, joined};
-use super::signature::{LabelDigit, Signature, TileRule};
+use super::signature::{LabelDigit, LabelOrder, Signature, TileRule};
 use optc_ir::{FreedomClass, Role};
 use optc_target::PortRole;
 
@@ -51,7 +51,7 @@ pub(crate) fn parts(
     port: usize,
     layout: LayoutId,
 ) -> Option<Part> {
-    let order = label_order(sig, layouts, port, layout)?;
+    let order = role_order(sig, layouts, port, layout)?;
     let rules = rules_at(sig, port, &order);
     let mut tile = layouts.tile(layout);
     // Only whole tiles of the machine are numbered alike: of fewer rows the run is what it is.
@@ -60,6 +60,24 @@ pub(crate) fn parts(
     }
     let runs = (rules != 0).then(|| runs_of(sig, port, &order, tile))?;
     Some(Part { runs, rules })
+}
+
+/// The order of labels of a layout, as rows that speak of roles read it: where none takes its rows and these number tiles
+/// as well, in the grid.
+fn role_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Option<LabelOrder> {
+    let mut order = label_order(sig, layouts, port, layout)?;
+    let in_rows = |digit: &LabelDigit| digit.place == Place::Row;
+    if rules_at(sig, port, &order) == 0 && order.iter().any(in_rows) && layouts.is_loose(layout) {
+        for digit in order.iter_mut().filter(|d| in_rows(d)) {
+            digit.place = Place::Grid;
+        }
+    }
+    Some(order)
 }
 
 /// The alternatives that take an order at a port, the other ports left aside, as a set.
@@ -349,7 +367,7 @@ pub(crate) fn is_taken_by(
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    let order = label_order(sig, layouts, port, layout);
+    let order = role_order(sig, layouts, port, layout);
     order.is_some_and(|order| takes(sig, rule, port, &order))
 }
 
@@ -474,8 +492,8 @@ pub(crate) fn accepts(
     let mut rules = sig.tiles.iter();
     rules.any(|rule| match rule.shares_all {
         true => lists(sig, rule, port, &order) && (rule.run <= 1 || has_run(&order, rule.run)),
-        false => takes(sig, rule, port, &order),
-    })
+        false => false,
+    }) || rules_of(sig, layouts, port, layout) != 0
 }
 
 /// The alternatives that take a layout at a port, the other ports left aside, as a set: those that speak of roles.
@@ -485,7 +503,7 @@ pub(crate) fn rules_of(
     port: usize,
     layout: LayoutId,
 ) -> u64 {
-    let order = label_order(sig, layouts, port, layout);
+    let order = role_order(sig, layouts, port, layout);
     order.map_or(0, |order| rules_at(sig, port, &order))
 }
 
@@ -602,7 +620,7 @@ pub(crate) fn default(sig: &Signature, layouts: &mut Layouts, port: usize) -> Op
     pairs.into_iter().find_map(|(lane, row)| {
         let form = build(sig, port, lane.map(whole), row.map(whole), &[])?;
         let id = layouts.formed(&sig.shapes[port], sig.bits[port], &form)?;
-        let order = label_order(sig, layouts, port, id)?;
+        let order = role_order(sig, layouts, port, id)?;
         takes(sig, rule, port, &order).then_some(id)
     })
 }
