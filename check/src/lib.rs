@@ -7,6 +7,7 @@ pub mod amount;
 mod certificate;
 mod codes;
 mod digest;
+mod digits;
 mod element_map;
 pub mod estimate;
 pub mod padding;

@@ -1,6 +1,7 @@
 //! Whether a target accepts the layouts of every operation, read off its rows.
 
 use crate::codes;
+use crate::digits::digits;
 use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::{
@@ -319,18 +320,6 @@ fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Positions of one label's digits: the distance in memory of neighbours along it.
-pub(crate) fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
-    let shape = layout.shape().to_vec();
-    let all = layout
-        .modes()
-        .ok_or("a layout cuts across merged dimensions")?;
-    Ok(all
-        .into_iter()
-        .filter(|p| 1 < p.extent && (1 < p.count || shape[p.dim] == 1))
-        .collect())
 }
 
 /// All ports order the labels they share alike, cut alike; with `run`, each port (that is no

@@ -3,7 +3,7 @@
 //! Nothing here knows how a layout came about: the elements in the first tile of a buffer say which dimensions fill
 //! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
 
-use crate::target::digits;
+use crate::digits::digits;
 use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, Role, TensorType, Value};
 use optc_layout::{Layout, Mode, Notation, NotationKind, TileDim, XlaNotation};
 use optc_ops::Subview;

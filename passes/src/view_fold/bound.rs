@@ -1162,8 +1162,8 @@ fn agree_tiled(
         ) else {
             return true;
         };
-        for ((port, order), (other, there)) in [((a, &p), (b, y)), ((b, &q), (a, x))] {
-            if let Some(alone) = carried(sig, layouts, (port, order), other)
+        for ((port, here, order), (other, there)) in [((a, x, &p), (b, y)), ((b, y, &q), (a, x))] {
+            if let Some(alone) = carried(sig, layouts, (port, here, order), other)
                 && alone != there
             {
                 return false;
@@ -1287,9 +1287,13 @@ fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -
 fn carried(
     sig: &Signature,
     layouts: &mut Layouts,
-    (port, order): (usize, &[LabelDigit]),
+    (port, layout, order): (usize, LayoutId, &[LabelDigit]),
     other: usize,
 ) -> Option<LayoutId> {
+    // The digits of one element say nothing of what it is padded to.
+    if order.is_empty() || restrict(sig, layouts, port, order, port) != Some(layout) {
+        return None;
+    }
     let alike = sig.lines.is_some() && sig.labels(port) == sig.labels(other);
     let mut sizes = sig.shapes[port].iter().zip(&sig.shapes[other]);
     if !alike || !sizes.all(|(from, to)| to <= from) {
@@ -1344,7 +1348,7 @@ fn leaves_open(
             return true;
         }
         let order = label_order(sig, layouts, a, x);
-        let there = order.and_then(|order| carried(sig, layouts, (a, &order), b));
+        let there = order.and_then(|order| carried(sig, layouts, (a, x, &order), b));
         return there.is_none_or(|there| !at_b.contains(&Some(there)));
     }
     if !sig.is_common_order() || sig.accept != Accept::CommonOrder {

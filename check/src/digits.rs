@@ -1,0 +1,15 @@
+//! The digits of a layout that say where elements lie.
+
+use optc_layout::{Layout, Mode};
+
+/// Positions of one label's digits: the distance in memory of neighbours along it.
+pub(crate) fn digits(layout: &Layout) -> Result<Vec<Mode>, String> {
+    let shape = layout.shape().to_vec();
+    let all = layout
+        .modes()
+        .ok_or("a layout cuts across merged dimensions")?;
+    Ok(all
+        .into_iter()
+        .filter(|p| 1 < p.extent && (1 < p.count || shape[p.dim] == 1))
+        .collect())
+}
