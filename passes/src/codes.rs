@@ -106,6 +106,19 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "no program is known that brings it about",
         "this is a defect of optc or of a target file: report it",
     );
+    NORMALIZE_LAYOUT = Code::command(
+        "normalize-layout",
+        "`normalize-layouts` finds a layout that is no order of digits: tiles with padding, or overlapping strides",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5x6xf32, {block = "4W", order = [0, 1]}>) -> tensor<5x6xf32> {
+  %0 = "hbir.layout_convert"(%x) : (tensor<5x6xf32, {block = "4W", order = [0, 1]}>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}"#,
+        )],
+        "optc --pass=normalize-layouts in.ir",
+        "lay the program out for a target whose layouts are orders of digits, such as cpu",
+    );
     NOT_SATURATED = Code::input(
         "not-saturated",
         "remark: the alternatives of some operations reached the limit of the search, so a cheaper form may have been missed",

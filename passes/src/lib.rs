@@ -1,10 +1,11 @@
-//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, and their manager.
+//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `normalize-layouts`, and their manager.
 
 mod boundary;
 pub mod canonicalize;
 mod codes;
 pub mod inline;
 pub mod manager;
+pub mod normalize_layouts;
 pub mod pass;
 pub mod pipeline;
 mod plans;
@@ -29,6 +30,7 @@ pub fn registry() -> Vec<Arc<dyn Pass>> {
     vec![
         Arc::new(canonicalize::Canonicalize::default()),
         Arc::new(inline::Inline),
+        Arc::new(normalize_layouts::NormalizeLayouts),
         Arc::new(tile_propagate::TilePropagate),
         Arc::new(view_fold::ViewFold::default()),
     ]

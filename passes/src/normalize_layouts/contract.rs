@@ -1,0 +1,346 @@
+//! Contractions as products of matrices: what stands before the rows and columns of the result is a batch, whichever
+//! operand has it.
+
+use super::axes::{Port, Ports};
+use super::digits::{Cuts, Digit, dims, is_row_major};
+use super::memory::Memory;
+use optc_ir::op::Operation;
+use optc_ir::{DType, Dim, Freedom, OpError, OpRef, Value};
+use optc_ops::{Add, DotGeneral, Einsum, Linear, Matmul};
+
+/// Which operands have a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Batch,
+    M,
+    N,
+    K,
+}
+
+/// A contraction whose digits are cut alike everywhere.
+struct Product {
+    left: Vec<Digit>,
+    right: Vec<Digit>,
+    result: Vec<Digit>,
+    roles: Vec<Option<Role>>,
+}
+
+/// How the digits of a product lie where it is one of matrices: `batch` is before `rows` and `columns` in the result.
+struct Split {
+    batch: Vec<Digit>,
+    rows: Vec<Digit>,
+    columns: Vec<Digit>,
+    k: Vec<Digit>,
+}
+
+/// Writes a contraction: its result in memory. Nothing where it is no product of two operands.
+pub(super) fn write(
+    memory: &mut Memory<'_>,
+    op: &OpRef<'_>,
+    freedom: &Freedom,
+    operands: &[Value],
+) -> Result<Option<Value>, OpError> {
+    let to = match op.name {
+        Matmul::NAME => Matmul::of(op)?.to,
+        Linear::NAME => Linear::of(op)?.to,
+        DotGeneral::NAME => DotGeneral::of(op)?.to,
+        Einsum::NAME => Einsum::of(op)?.to,
+        _ => return Ok(None),
+    };
+    let Some(ports) = Ports::of(op, freedom, &mut memory.numbers) else {
+        return Ok(None);
+    };
+    let (Some(&x), Some(&w)) = (operands.first(), operands.get(1)) else {
+        return Ok(None);
+    };
+    let (left, right) = (&ports.all[0], &ports.all[1]);
+    let Some(result) = ports.all.get(ports.n_operands) else {
+        return Ok(None);
+    };
+    let Some(product) = Product::of(left, right, result, freedom.labels.len()) else {
+        return Ok(None);
+    };
+    let constants = [x, w].map(|v| is_constant(memory, v));
+    let (split, exchanged) = product.split(constants);
+    let order = [&split.batch[..], &split.rows, &split.columns].concat();
+    let mut sides = [(x, left, &product.left[..]), (w, right, &product.right)];
+    if op.name == Linear::NAME
+        && !exchanged
+        && let Some(made) = linear(memory, &split, sides, operands, to)?
+    {
+        return memory.arrange(made, &order, &result.digits);
+    }
+    if exchanged {
+        sides.swap(0, 1);
+    }
+    let Some(mut made) = matrices(memory, &split, sides, to)? else {
+        return Ok(None);
+    };
+    if let (Some(&bias), Some(port), 3) = (operands.get(2), ports.all.get(2), ports.n_operands) {
+        let ports = sides.map(|(_, port, _)| port);
+        let Some(bias) = spread(memory, bias, port, &split, ports)? else {
+            return Ok(None);
+        };
+        made = memory.b.one(&Add {}, &[made, bias])?;
+    }
+    memory.arrange(made, &order, &result.digits)
+}
+
+/// A linear layer that stays one: weights and columns lie as they are declared. Nothing where they do not.
+fn linear(
+    memory: &mut Memory<'_>,
+    split: &Split,
+    sides: [(Value, &Port, &[Digit]); 2],
+    operands: &[Value],
+    to: Option<DType>,
+) -> Result<Option<Value>, OpError> {
+    let [(x, _, digits), (_, weights, _)] = sides;
+    let alone = split
+        .batches(sides.map(|(_, port, _)| port))
+        .iter()
+        .all(|b| b.left && !b.right);
+    let declared = [&weights.dims, &split.columns, &split.k].map(|d| is_row_major(d));
+    if !alone || declared.contains(&false) {
+        return Ok(None);
+    }
+    let wanted = [&split.batch[..], &split.rows, &split.k].concat();
+    let Some(x) = memory.arrange(x, digits, &wanted)? else {
+        return Ok(None);
+    };
+    let volume = |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
+    let x = rows(
+        memory,
+        x,
+        volume(&wanted) / volume(&split.k).max(1),
+        volume(&split.k),
+    )?;
+    let mut given = operands.to_vec();
+    given[0] = x;
+    // Weights and bias in their own shapes.
+    let shapes = [volume(&split.columns), volume(&split.k)];
+    let shape = dims(shapes, &memory.numbers);
+    given[1] = memory.reshape(given[1], &shape)?;
+    if let Some(bias) = given.get_mut(2) {
+        *bias = memory.reshape(*bias, &shape[..1])?;
+    }
+    memory.b.one(&Linear { to }, &given).map(Some)
+}
+
+/// A bias over the axes of a product.
+fn spread(
+    memory: &mut Memory<'_>,
+    bias: Value,
+    port: &Port,
+    split: &Split,
+    sides: [&Port; 2],
+) -> Result<Option<Value>, OpError> {
+    let has = |d: &Digit| port.size(d.of).is_some();
+    let all = [&split.batch[..], &split.rows, &split.columns].concat();
+    let own: Vec<Digit> = all.into_iter().filter(has).collect();
+    let Some(bias) = memory.arrange(bias, &port.digits, &own)? else {
+        return Ok(None);
+    };
+    let mut extents: Vec<u64> = (split.batches(sides).iter())
+        .map(|b| if has(&b.first) { b.extent } else { 1 })
+        .collect();
+    for digits in [&split.rows, &split.columns] {
+        let own = digits.iter().filter(|d| has(d));
+        extents.push(own.fold(1, |n, d| n.saturating_mul(d.extent)));
+    }
+    let short = extents.into_iter().skip_while(|n| *n == 1);
+    let wanted = dims(short, &memory.numbers);
+    memory.reshape(bias, &wanted).map(Some)
+}
+
+/// Whether a value is computed from constants alone by rearrangements.
+fn is_constant(memory: &Memory<'_>, mut value: Value) -> bool {
+    let func = &memory.b.func;
+    while let Some(op) = func.def_op(value) {
+        match func.ops[op].operands.as_slice() {
+            [] => return true,
+            [one] if memory.b.registry().rearrangement(&func.op_ref(op)).is_ok() => value = *one,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Digits of a batch that are one dimension.
+struct Batch {
+    first: Digit,
+    /// The divisor of the last of them.
+    low: u64,
+    extent: u64,
+    left: bool,
+    right: bool,
+}
+
+impl Split {
+    /// The batch, digits that follow one another in one label as one.
+    fn batches(&self, sides: [&Port; 2]) -> Vec<Batch> {
+        let mut out: Vec<Batch> = Vec::new();
+        for digit in &self.batch {
+            let [left, right] = sides.map(|p| p.size(digit.of).is_some());
+            let end = digit.div.checked_mul(digit.extent);
+            match out.last_mut() {
+                Some(last) if last.first.of == digit.of && Some(last.low) == end => {
+                    last.low = digit.div;
+                    last.extent = last.extent.saturating_mul(digit.extent);
+                }
+                _ => out.push(Batch {
+                    first: *digit,
+                    low: digit.div,
+                    extent: digit.extent,
+                    left,
+                    right,
+                }),
+            }
+        }
+        out
+    }
+}
+
+/// The product of matrices of two operands, left and right; the result lies over batch, rows and columns.
+fn matrices(
+    memory: &mut Memory<'_>,
+    split: &Split,
+    sides: [(Value, &Port, &[Digit]); 2],
+    to: Option<DType>,
+) -> Result<Option<Value>, OpError> {
+    let volume = |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
+    let (m, n, k) = (
+        volume(&split.rows),
+        volume(&split.columns),
+        volume(&split.k),
+    );
+    let batches = split.batches(sides.map(|(_, port, _)| port));
+    let mut given = Vec::with_capacity(2);
+    for (i, (value, port, digits)) in sides.into_iter().enumerate() {
+        let batch = split.batch.iter().filter(|d| port.size(d.of).is_some());
+        let matrix = match i {
+            0 => [&split.rows[..], &split.k].concat(),
+            _ => [&split.k[..], &split.columns].concat(),
+        };
+        let wanted: Vec<Digit> = batch.copied().chain(matrix).collect();
+        match memory.arrange(value, digits, &wanted)? {
+            Some(value) => given.push(value),
+            None => return Ok(None),
+        }
+    }
+    // A batch of the left operand alone is rows: the operand stays in the shape that it has, where that ends in K.
+    if batches.iter().all(|b| b.left && !b.right) {
+        given[0] = rows(memory, given[0], volume(&split.batch).saturating_mul(m), k)?;
+        let wanted = dims([k, n], &memory.numbers);
+        given[1] = memory.reshape(given[1], &wanted)?;
+        return memory.b.one(&Matmul { to }, &given).map(Some);
+    }
+    let extents = |has: fn(&Batch) -> bool| {
+        let of = |b: &Batch| if has(b) { b.extent } else { 1 };
+        batches.iter().map(of).collect::<Vec<u64>>()
+    };
+    let mut sizes = [extents(|b| b.left), extents(|b| b.right)];
+    sizes[0].extend([m, k]);
+    sizes[1].extend([k, n]);
+    for (value, sizes) in given.iter_mut().zip(sizes) {
+        let wanted: Vec<Dim> = dims(sizes, &memory.numbers);
+        // Leading ones say nothing.
+        let lead = wanted.iter().take(batches.len());
+        let ones = lead.take_while(|d| d.is_one()).count();
+        *value = memory.reshape(*value, &wanted[ones..])?;
+    }
+    memory.b.one(&Matmul { to }, &given).map(Some)
+}
+
+/// A left operand as rows of K, in the shape that it has where that is so.
+fn rows(memory: &mut Memory<'_>, value: Value, rows: u64, k: u64) -> Result<Value, OpError> {
+    let has = memory.dims(value);
+    if 1 < has.len() && 1 < k && has.last() == Some(&memory.numbers.dim(k)) {
+        return Ok(value);
+    }
+    let wanted = dims([rows, k], &memory.numbers);
+    memory.reshape(value, &wanted)
+}
+
+impl Product {
+    fn of(left: &Port, right: &Port, result: &Port, labels: usize) -> Option<Product> {
+        let mut cuts = Cuts::default();
+        let mut roles = vec![None; labels];
+        for (label, role) in roles.iter_mut().enumerate() {
+            let of = [left, right, result].map(|p| p.size(label));
+            *role = match of {
+                [Some(a), Some(b), Some(y)] if a == b && b == y => Some(Role::Batch),
+                [Some(a), None, Some(y)] if a == y => Some(Role::M),
+                [None, Some(b), Some(y)] if b == y => Some(Role::N),
+                [Some(a), Some(b), None] if a == b => Some(Role::K),
+                [None, None, None] => None,
+                _ => return None,
+            };
+        }
+        [left, right, result]
+            .iter()
+            .for_each(|p| cuts.add(&p.digits));
+        Some(Product {
+            left: cuts.refine(&left.digits)?,
+            right: cuts.refine(&right.digits)?,
+            result: cuts.refine(&result.digits)?,
+            roles,
+        })
+    }
+
+    fn is(&self, digit: &Digit, role: Role) -> bool {
+        self.roles.get(digit.of).copied().flatten() == Some(role)
+    }
+
+    /// The digits as batch, rows, columns, and whether the operands are exchanged: as the result lies, where that
+    /// ends in rows and columns; else as the operands lie. K lies as the left operand has it, or the right one where the
+    /// left is a constant, or has K elsewhere than last.
+    fn split(&self, constants: [bool; 2]) -> (Split, bool) {
+        let has = |role: Role| self.result.iter().any(|d| self.is(d, role));
+        let exchanged = self.result.last().is_some_and(|d| self.is(d, Role::M)) && has(Role::N);
+        let (rows, columns) = match exchanged {
+            false => (Role::M, Role::N),
+            true => (Role::N, Role::M),
+        };
+        let run = |digits: &[Digit], role: Role| {
+            let run = digits.iter().rev().take_while(|d| self.is(d, role)).count();
+            digits.len() - run
+        };
+        let columns_at = run(&self.result, columns);
+        let rows_at = run(&self.result[..columns_at], rows);
+        let ordered = match constants {
+            [false, true] => &self.left,
+            [true, false] => &self.right,
+            _ if self.k_is_last(&self.left) => &self.left,
+            _ => &self.right,
+        };
+        let of = |digits: &[Digit], role: Role| -> Vec<Digit> {
+            let of = digits.iter().filter(|d| self.is(d, role));
+            of.copied().collect()
+        };
+        let k = of(ordered, Role::K);
+        let has_rows = rows_at < columns_at || !has(rows);
+        if has_rows && (columns_at < self.result.len() || !has(columns)) {
+            let split = Split {
+                batch: self.result[..rows_at].to_vec(),
+                rows: self.result[rows_at..columns_at].to_vec(),
+                columns: self.result[columns_at..].to_vec(),
+                k,
+            };
+            return (split, exchanged);
+        }
+        let split = Split {
+            batch: of(&self.left, Role::Batch),
+            rows: of(&self.left, Role::M),
+            columns: of(&self.right, Role::N),
+            k,
+        };
+        (split, false)
+    }
+
+    fn k_is_last(&self, digits: &[Digit]) -> bool {
+        digits
+            .iter()
+            .skip_while(|d| !self.is(d, Role::K))
+            .all(|d| self.is(d, Role::K))
+    }
+}

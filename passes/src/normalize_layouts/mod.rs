@@ -1,0 +1,356 @@
+//! Every value row-major, in the shape of its digits: for formats that have no layouts.
+//!
+//! ```ir before
+//! %0 = "hbir.relu"(%x) : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32, {order = [1, 0]}>
+//! %1 = "hbir.view"(%0) <{perm = [1, 0]}> : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<3x2xf32>
+//! %2 = "hbir.softmax"(%1) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+//! ```
+//! ```ir after
+//! %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32>
+//! %1 = "hbir.relu"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+//! %2 = "hbir.softmax"(%1) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+//! ```
+//!
+//! # Soundness
+//! 1. Of each value the new program has the memory, in order: as a row-major tensor whose dimensions are runs of its
+//!    digits. A view is that memory again, a conversion a transpose of its digits.
+//! 2. An operation runs over the axes in which the digits of its ports lie, its attributes about these axes; where it
+//!    has no such form, over its own dimensions, its operands and results transposed.
+//! 3. Arguments and results are in their own dimensions: one that declared a layout is transposed.
+//!
+//! # Not done
+//! Layouts that are no order of digits (tiles with padding, overlapping strides) are refused. Windows run over their own
+//! dimensions.
+//!
+//! # Cost
+//! Linear in operations and digits.
+//!
+//! # Neighbours
+//! Run after `view-fold`, before a program is written in a format without layouts; `canonicalize` may follow.
+//!
+//! # Source
+//! MLIR's `normalize-memrefs`; XLA's `layout_normalization`.
+
+mod axes;
+mod contract;
+mod digits;
+mod memory;
+mod ordered;
+
+use crate::codes;
+use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
+use memory::Memory;
+
+use optc_ir::{
+    Diagnostic, FreedomClass, Func, FuncBuilder, Module, NewOp, Op, OpError, OpRef, Registry,
+    StandIns, Structure, TensorType, Type, Value,
+};
+use optc_layout::Notation;
+use optc_ops::Transpose;
+
+static INFO: PassInfo = PassInfo {
+    name: "normalize-layouts",
+    summary: "make every value row-major, in the shape of its digits in memory",
+    phases: (Phase::Imported, Phase::Laid),
+    required: false,
+    options: &[],
+};
+
+/// The pass.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct NormalizeLayouts;
+
+impl Pass for NormalizeLayouts {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let laid = module.funcs.iter().any(is_laid);
+        let views = |func: &Func| {
+            let view = |op: &Op| {
+                let structure = cx.registry.structure(&func.ops[*op].name);
+                matches!(structure, Structure::View | Structure::Convert)
+            };
+            func.body.iter().any(view)
+        };
+        if !laid && !module.funcs.iter().any(views) {
+            return Ok(Changed::No.into());
+        }
+        for func in &mut module.funcs {
+            *func = normalized(func, &cx.registry)?;
+        }
+        module.attrs.remove("hbir.target");
+        Ok(Changed::Yes.into())
+    }
+}
+
+fn is_laid(func: &Func) -> bool {
+    let laid = |v: Value| {
+        let ty = func.ty(v).as_tensor();
+        ty.is_some_and(|ty| ty.notation != Notation::RowMajor)
+    };
+    func.values.ids().any(laid)
+}
+
+/// The function with every value row-major.
+fn normalized(func: &Func, registry: &Registry) -> Result<Func, Box<Diagnostic>> {
+    let numbers = StandIns::for_func(func, registry).ok_or_else(|| {
+        let message = format!("@{}: a value has 2^63 positions or more", func.name);
+        let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
+        Box::new(diag.at(func.span, "in this function"))
+    })?;
+    let mut memory = Memory::new(FuncBuilder::named(&func.name, registry), numbers);
+    for &op in &func.body {
+        let data = &func.ops[op];
+        if let (Structure::View, Some(&of)) =
+            (registry.structure(&data.name), data.operands.first())
+        {
+            memory.views.entry(of).or_insert(op);
+        }
+    }
+    for (&arg, port) in func.args.iter().zip(&func.arg_ports) {
+        let new = memory
+            .b
+            .func
+            .add_arg(plain(func.ty(arg)), port.name.as_deref());
+        if let Some(last) = memory.b.func.arg_ports.last_mut() {
+            last.clone_from(port);
+        }
+        let stored = stored(&mut memory, func, arg, new);
+        let stored = stored.map_err(|why| refused(func, arg, &why))?;
+        memory.set(arg, stored);
+    }
+    for &op in &func.body {
+        memory.b.loc = func.ops[op].loc.clone();
+        let made = operation(&mut memory, func, op);
+        let made = made.map_err(|why| {
+            let data = &func.ops[op];
+            let message = format!("{} has no form without layouts: {why}", data.name);
+            let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
+            let hint = "lay the program out for a target whose layouts are orders of digits, such as cpu or onnx";
+            Box::new(diag.at(data.span, "this operation").hint(hint))
+        })?;
+        for (&old, new) in func.ops[op].results.iter().zip(made) {
+            memory.set(old, new);
+        }
+    }
+    for (&value, port) in func.results.iter().zip(&func.result_ports) {
+        let new = logical(&mut memory, func, value);
+        let new = new.map_err(|why| refused(func, value, &why))?;
+        memory.b.func.add_result(new, port.name.as_deref());
+        if let Some(last) = memory.b.func.result_ports.last_mut() {
+            last.clone_from(port);
+        }
+    }
+    let made = memory.b.func;
+    Ok(Func {
+        attrs: func.attrs.clone(),
+        loc: func.loc.clone(),
+        bare: func.bare,
+        span: func.span,
+        ..made
+    })
+}
+
+fn refused(func: &Func, value: Value, why: &str) -> Box<Diagnostic> {
+    let ty = func.ty(value).as_tensor();
+    let notation = ty.map(|ty| ty.notation.to_string()).unwrap_or_default();
+    let message = format!(
+        "a value of @{} in the layout {{{notation}}}: {why}",
+        func.name
+    );
+    let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
+    Box::new(diag.at(func.span, "in this function"))
+}
+
+/// A type without a layout.
+fn plain(ty: &Type) -> Type {
+    match ty.as_tensor() {
+        Some(tensor) => tensor.without_layout().into(),
+        None => ty.clone(),
+    }
+}
+
+/// Why a value cannot be written.
+type Outcomes<T> = Result<T, String>;
+
+fn words(error: &OpError) -> String {
+    error.message.clone()
+}
+
+const NO_DIGITS: &str = "its layout is no order of digits";
+
+/// A tensor type whose memory is its elements in row-major order, whatever the sizes.
+fn is_plain(ty: &TensorType) -> bool {
+    ty.notation == Notation::RowMajor || ty.dims.iter().any(|d| d.fixed() == Some(0))
+}
+
+/// The memory of a value of the old function, made of its elements in row-major order.
+fn stored(memory: &mut Memory<'_>, func: &Func, mut old: Value, mut new: Value) -> Outcomes<Value> {
+    loop {
+        let Some(ty) = func.ty(old).as_tensor().filter(|ty| !is_plain(ty)) else {
+            return Ok(new);
+        };
+        if let Some(digits) = digits::of_type(ty, &mut memory.numbers) {
+            let stored = memory.stored(new, &digits).map_err(|e| words(&e))?;
+            return stored.ok_or_else(|| NO_DIGITS.into());
+        }
+        // Views have the memory of what they are of.
+        let &view = memory.views.get(&old).ok_or(NO_DIGITS)?;
+        new = viewed(memory, func, view, new)?;
+        old = func.ops[view].results[0];
+    }
+}
+
+/// The result of a view in its own dimensions, made of the operand in its own.
+fn viewed(memory: &mut Memory<'_>, func: &Func, op: Op, mut value: Value) -> Outcomes<Value> {
+    let of_error = |e: OpError| words(&e);
+    let made = memory.b.registry().rearrangement(&func.op_ref(op));
+    let made = made.map_err(of_error)?;
+    value = memory.reshape(value, &made.shape).map_err(of_error)?;
+    if !made.is_reshape() {
+        let transpose = Transpose::of_perm(&made.perm);
+        value = memory.b.one(&transpose, &[value]).map_err(of_error)?;
+    }
+    let result = func.ty(func.ops[op].results[0]).as_tensor();
+    let dims = &result.ok_or(NO_DIGITS)?.dims;
+    memory.reshape(value, dims).map_err(of_error)
+}
+
+/// A value of the old function in its own dimensions.
+fn logical(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<Value> {
+    let value = memory.get(old).ok_or("it is used before it is made")?;
+    let Some(ty) = func.ty(old).as_tensor() else {
+        return Ok(value);
+    };
+    if is_plain(ty) {
+        return memory.reshape(value, &ty.dims).map_err(|e| words(&e));
+    }
+    match digits::of_type(ty, &mut memory.numbers) {
+        Some(digits) => {
+            let made = memory.logical(value, ty, &digits).map_err(|e| words(&e))?;
+            made.ok_or_else(|| NO_DIGITS.into())
+        }
+        None => through_views(memory, func, old),
+    }
+}
+
+/// A value in its own dimensions whose layout is no order of their digits: views made it of one that is, and are made
+/// of that again, in its own dimensions.
+fn through_views(memory: &mut Memory<'_>, func: &Func, old: Value) -> Outcomes<Value> {
+    let mut views = Vec::new();
+    let mut root = old;
+    loop {
+        let op = func.def_op(root).ok_or(NO_DIGITS)?;
+        if memory.b.registry().structure(&func.ops[op].name) != Structure::View {
+            return Err(NO_DIGITS.into());
+        }
+        views.push(op);
+        root = *func.ops[op].operands.first().ok_or(NO_DIGITS)?;
+        let ty = func.ty(root).as_tensor().ok_or(NO_DIGITS)?;
+        if is_plain(ty) || digits::of_type(ty, &mut memory.numbers).is_some() {
+            break;
+        }
+    }
+    let mut value = logical(memory, func, root)?;
+    for op in views.into_iter().rev() {
+        value = viewed(memory, func, op, value)?;
+    }
+    Ok(value)
+}
+
+/// The memory of an operation's results.
+fn operation(memory: &mut Memory<'_>, func: &Func, op: Op) -> Outcomes<Vec<Value>> {
+    let data = &func.ops[op];
+    let view = func.op_ref(op);
+    let registry = memory.b.registry();
+    let operands: Option<Vec<Value>> = data.operands.iter().map(|&v| memory.get(v)).collect();
+    let operands = operands.ok_or("an operand is used before it is made")?;
+    match registry.structure(&data.name) {
+        Structure::View => return Ok(operands),
+        Structure::Convert => {
+            let &[from] = &data.operands[..] else {
+                return Err("it has another number of operands than 1".into());
+            };
+            let value = converted(memory, func, [from, data.results[0]], operands[0])?;
+            return Ok(vec![value]);
+        }
+        Structure::Plain | Structure::Constant | Structure::Call | Structure::Opaque => {}
+    }
+    let all = data.operands.iter().chain(&data.results);
+    let natural = all.filter_map(|&v| func.ty(v).as_tensor()).all(is_plain);
+    if !natural && let Some(made) = over_axes(memory, &view, &operands)? {
+        return Ok(made);
+    }
+    let mut given = Vec::with_capacity(operands.len());
+    for &operand in &data.operands {
+        given.push(logical(memory, func, operand)?);
+    }
+    let types = data.results.iter().map(|&v| plain(func.ty(v))).collect();
+    let new = NewOp {
+        name: &data.name,
+        operands: given,
+        props: data.props.clone(),
+        attrs: data.attrs.clone(),
+        results: Some(types),
+        loc: data.loc.clone(),
+    };
+    let made = memory.b.add(new).map_err(|e| words(&e))?;
+    let results = data.results.iter().zip(made);
+    results
+        .map(|(&old, new)| stored(memory, func, old, new))
+        .collect()
+}
+
+/// The memory of a converted value.
+fn converted(
+    memory: &mut Memory<'_>,
+    func: &Func,
+    [from, to]: [Value; 2],
+    value: Value,
+) -> Outcomes<Value> {
+    let (Some(x), Some(y)) = (func.ty(from).as_tensor(), func.ty(to).as_tensor()) else {
+        return Ok(value);
+    };
+    if is_plain(x) && is_plain(y) {
+        return Ok(value);
+    }
+    let (Some(before), Some(after)) = (
+        digits::of_type(x, &mut memory.numbers),
+        digits::of_type(y, &mut memory.numbers),
+    ) else {
+        let value = logical(memory, func, from)?;
+        return stored(memory, func, to, value);
+    };
+    let made = memory.arrange(value, &before, &after);
+    if let Some(made) = made.map_err(|e| words(&e))? {
+        return Ok(made);
+    }
+    let value = logical(memory, func, from)?;
+    stored(memory, func, to, value)
+}
+
+/// An operation over the axes of its ports; nothing where it has no such form.
+fn over_axes(
+    memory: &mut Memory<'_>,
+    op: &OpRef<'_>,
+    operands: &[Value],
+) -> Outcomes<Option<Vec<Value>>> {
+    let Some(decl) = memory.b.registry().get(op.name) else {
+        return Ok(None);
+    };
+    let freedom = decl.freedom(op);
+    let made = match freedom.class {
+        FreedomClass::Ordered => ordered::write(memory, op, decl.family(), &freedom, operands),
+        FreedomClass::Contract => {
+            let made = contract::write(memory, op, &freedom, operands);
+            made.map(|made| made.map(|value| vec![value]))
+        }
+        FreedomClass::Rearrange
+        | FreedomClass::Window
+        | FreedomClass::Source
+        | FreedomClass::Barrier => Ok(None),
+    };
+    made.map_err(|e| words(&e))
+}
