@@ -1,14 +1,14 @@
-//! Operations that become several instructions: activations, reductions, softmax, norms, products.
+//! Operations that become several instructions: activations, reductions, products.
 
 use super::func::{Outcome, Writer, list};
 use super::number::{limits, number_text};
-use super::shape::{dtype_name, shaped, sizes, tensor_text};
+use super::shape::{dtype_name, tensor_text};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{
-    Approximate, Atan, Celu, Clamp, Elu, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LayerNorm,
-    LeakyRelu, Linear, LogSoftmax, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu,
-    RmsNorm, Selu, Silu, Softmax, Softplus, Softsign, ThresholdedRelu,
+    Approximate, Atan, Celu, Clamp, Elu, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LeakyRelu,
+    Linear, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu, Selu, Silu, Softplus,
+    Softsign, ThresholdedRelu,
 };
 
 /// The name of the result; nothing where the operation is none of these.
@@ -18,20 +18,6 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
     }
     Ok(match &*data.name {
         Reduce::NAME => reduce(w, data, ty)?,
-        Softmax::NAME => {
-            let typed = w.typed::<Softmax>(data);
-            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
-            softmax(w, data, ty, axis, false)?
-        }
-        LogSoftmax::NAME => {
-            let typed = w.typed::<LogSoftmax>(data);
-            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
-            softmax(w, data, ty, axis, true)?
-        }
-        LayerNorm::NAME | RmsNorm::NAME => match Norm::of(w, data) {
-            Some(about) => norm(w, data, ty, &about)?,
-            None => None,
-        },
         Matmul::NAME => matmul(w, data, ty)?,
         Linear::NAME => linear(w, data, ty)?,
         Mod::NAME => modulo(w, data, ty)?,
@@ -40,23 +26,23 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outco
 }
 
 /// Element-wise work in a value's own type.
-struct Elementwise<'w, 'a, 't> {
-    w: &'w mut Writer<'a>,
-    ty: &'t TensorType,
+pub(super) struct Elementwise<'w, 'a, 't> {
+    pub(super) w: &'w mut Writer<'a>,
+    pub(super) ty: &'t TensorType,
 }
 
 impl Elementwise<'_, '_, '_> {
-    fn number(&mut self, x: f64) -> Outcome<String> {
+    pub(super) fn number(&mut self, x: f64) -> Outcome<String> {
         self.w.filled(&number_text(x, self.ty.dtype), self.ty)
     }
 
-    fn of(&mut self, opcode: &str, operands: &[&String]) -> Outcome<String> {
+    pub(super) fn of(&mut self, opcode: &str, operands: &[&String]) -> Outcome<String> {
         let operands: Vec<String> = operands.iter().map(|s| (*s).clone()).collect();
         self.w.put(self.ty, opcode, &operands, "")
     }
 
     /// Whether `a` is below, equal, … to `b`.
-    fn test(&mut self, direction: &str, a: &str, b: &str) -> Outcome<String> {
+    pub(super) fn test(&mut self, direction: &str, a: &str, b: &str) -> Outcome<String> {
         let ty = TensorType {
             dtype: DType::BOOL,
             ..self.ty.without_layout()
@@ -413,116 +399,6 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     }
     if about.keepdims {
         y = w.put(ty, "reshape", &[y], "")?;
-    }
-    Ok(Some(y))
-}
-
-fn softmax(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    ty: &TensorType,
-    axis: Option<usize>,
-    log: bool,
-) -> Outcome<Option<String>> {
-    let Some(axis) = axis else {
-        return Ok(None);
-    };
-    let x = w.name(data.operands[0])?;
-    let others: Vec<usize> = (0..ty.rank()).filter(|&d| d != axis).collect();
-    let flat = TensorType::new(
-        others.iter().map(|&d| ty.dims[d].clone()).collect(),
-        ty.dtype,
-    );
-    let back = format!(", dimensions={}", list(&others));
-    let most = reduced(w, &x, ("maximum", "-inf"), &[axis], &flat)?;
-    let most = w.put(ty, "broadcast", &[most], &back)?;
-    let shifted = w.put(ty, "subtract", &[x, most], "")?;
-    let powers = w.put(ty, "exponential", std::slice::from_ref(&shifted), "")?;
-    let sum = reduced(w, &powers, ("add", "0"), &[axis], &flat)?;
-    if log {
-        let sum = w.put(&flat, "log", &[sum], "")?;
-        let sum = w.put(ty, "broadcast", &[sum], &back)?;
-        return w.put(ty, "subtract", &[shifted, sum], "").map(Some);
-    }
-    let sum = w.put(ty, "broadcast", &[sum], &back)?;
-    w.put(ty, "divide", &[powers, sum], "").map(Some)
-}
-
-/// What a norm over the last dimensions says of itself.
-struct Norm {
-    /// The first of the dimensions.
-    axis: usize,
-    epsilon: f64,
-    /// Whether the mean is taken off first.
-    center: bool,
-}
-
-impl Norm {
-    fn of(w: &Writer<'_>, data: &OpData) -> Option<Norm> {
-        let op = w.op_ref(data);
-        if let Some(norm) = w.typed::<LayerNorm>(data) {
-            return Some(Norm {
-                axis: norm.first_axis(&op).ok()?,
-                epsilon: norm.epsilon,
-                center: true,
-            });
-        }
-        let norm = w.typed::<RmsNorm>(data)?;
-        Some(Norm {
-            axis: norm.first_axis(&op).ok()?,
-            epsilon: norm.epsilon,
-            center: false,
-        })
-    }
-}
-
-fn norm(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    ty: &TensorType,
-    about: &Norm,
-) -> Outcome<Option<String>> {
-    let Some(shape) = sizes(ty) else {
-        return Ok(None);
-    };
-    let axes: Vec<usize> = (about.axis..shape.len()).collect();
-    let others: Vec<usize> = (0..about.axis).collect();
-    let count: u64 = axes.iter().map(|&a| shape[a]).product();
-    // Sums of narrow floats are kept in singles.
-    let wide = TensorType {
-        dtype: if ty.dtype == DType::F64 {
-            DType::F64
-        } else {
-            DType::F32
-        },
-        ..ty.without_layout()
-    };
-    let flat = shaped(&wide, &shape[..about.axis]);
-    let back = format!(", dimensions={}", list(&others));
-    let mut x = w.one("convert", data.operands[0], &wide, "")?;
-    let mean = |w: &mut Writer<'_>, x: &str| -> Outcome<String> {
-        let sum = reduced(w, x, ("add", "0"), &axes, &flat)?;
-        let mut e = Elementwise { w, ty: &flat };
-        let count = e.number(count as f64)?;
-        e.of("divide", &[&sum, &count])
-    };
-    if about.center {
-        let average = mean(w, &x)?;
-        let average = w.put(&wide, "broadcast", &[average], &back)?;
-        x = w.put(&wide, "subtract", &[x, average], "")?;
-    }
-    let square = w.put(&wide, "multiply", &[x.clone(), x.clone()], "")?;
-    let variance = mean(w, &square)?;
-    let mut e = Elementwise { w, ty: &flat };
-    let epsilon = e.number(about.epsilon)?;
-    let sum = e.of("add", &[&variance, &epsilon])?;
-    let scale = e.of("rsqrt", &[&sum])?;
-    let scale = w.put(&wide, "broadcast", &[scale], &back)?;
-    let mut y = w.put(&wide, "multiply", &[x, scale], "")?;
-    y = w.put(ty, "convert", &[y], "")?;
-    for (&value, opcode) in data.operands[1..].iter().zip(["multiply", "add"]) {
-        let operand = w.spread(value, ty)?;
-        y = w.put(ty, opcode, &[y, operand], "")?;
     }
     Ok(Some(y))
 }

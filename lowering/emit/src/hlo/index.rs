@@ -173,7 +173,7 @@ fn tile(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
 }
 
 /// Whether indices are known to lie above 0: then none counts from the end.
-fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
+pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     let Some(data) = w.defining(indices) else {
         return false;
     };

@@ -4,10 +4,9 @@ use super::compose;
 use super::constant::constant;
 use super::custom::{custom_call, result_shape};
 use super::func::{Outcome, Writer, list};
-use super::index;
 use super::shape::tensor_text;
 use super::tuple::Tree;
-use super::windows;
+use super::{index, norms, places, scaled, windows};
 use crate::codes;
 use optc_ir::op::{AttrValue, Operation, Structure};
 use optc_ir::{Attr, DType, Diagnostic, Dim, Op, OpData, Sign as Signedness, TensorType, Value};
@@ -18,7 +17,7 @@ use optc_ops::{
     Direction, Div, DotGeneral, Erf, Exp, Expm1, Flatten, Floor, Identity, Iota, LayoutConvert,
     Log, Log1p, Max, Min, MlirCall, Mul, Neg, Not, Opaque, Or, Pow, Reshape, Round, Rsqrt, Select,
     ShiftLeft, ShiftRight, Sigmoid, Sign, Sin, Sinh, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Tan,
-    Tanh, Transpose, Unsqueeze, View, Xor,
+    Tanh, TopK, Transpose, Unsqueeze, View, Xor,
 };
 use std::fmt::Write;
 
@@ -94,6 +93,7 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
             _ => custom_call(w, op),
         },
         Split::NAME => index::split(w, op),
+        TopK::NAME => places::top_k(w, op),
         _ => custom_call(w, op),
     }
 }
@@ -126,14 +126,19 @@ fn tensor_op(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         Concat::NAME => return concat(w, data, &ty),
         DotGeneral::NAME => return dot(w, data, &ty),
         _ => {
-            let written = match compose::write(w, data, &ty)? {
-                None => index::write(w, data, &ty)?,
-                some => some,
-            };
-            return match written {
-                None => windows::write(w, data, &ty),
-                some => Ok(some),
-            };
+            for family in [
+                compose::write,
+                norms::write,
+                index::write,
+                places::write,
+                scaled::write,
+                windows::write,
+            ] {
+                if let Some(name) = family(w, data, &ty)? {
+                    return Ok(Some(name));
+                }
+            }
+            return Ok(None);
         }
     };
     Ok(Some(done))

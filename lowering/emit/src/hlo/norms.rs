@@ -1,0 +1,406 @@
+//! Norms, softmax, and what rotates pairs: full-size work around a reduction or a table.
+
+use super::compose::{Elementwise, reduced};
+use super::func::{Outcome, Writer, list};
+use super::shape::{shaped, sizes};
+use optc_ir::op::Operation;
+use optc_ir::{DType, OpData, TensorType, Value};
+use optc_ops::{
+    BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax, RmsNorm, RotaryEmbedding, Softmax,
+};
+
+/// The name of the result; nothing where the operation is none of these.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    match &*data.name {
+        Softmax::NAME => {
+            let typed = w.typed::<Softmax>(data);
+            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
+            softmax(w, data, ty, axis, false)
+        }
+        LogSoftmax::NAME => {
+            let typed = w.typed::<LogSoftmax>(data);
+            let axis = typed.and_then(|s| s.along(&w.op_ref(data)).ok());
+            softmax(w, data, ty, axis, true)
+        }
+        LayerNorm::NAME | RmsNorm::NAME => match Norm::of(w, data) {
+            Some(about) => norm(w, data, ty, &about),
+            None => Ok(None),
+        },
+        BatchNorm::NAME => batch_norm(w, data, ty),
+        InstanceNorm::NAME => match w.typed::<InstanceNorm>(data) {
+            Some(norm) => grouped(w, data, ty, None, norm.epsilon),
+            None => Ok(None),
+        },
+        GroupNorm::NAME => match w.typed::<GroupNorm>(data) {
+            Some(norm) => grouped(w, data, ty, norm.groups().ok(), norm.epsilon),
+            None => Ok(None),
+        },
+        RotaryEmbedding::NAME => rotary_embedding(w, data, ty),
+        _ => Ok(None),
+    }
+}
+
+/// The type in which narrow floats are summed: singles, in the layout of `ty` where that is all the same.
+pub(super) fn wide(ty: &TensorType) -> TensorType {
+    match ty.dtype {
+        DType::F32 | DType::F64 => ty.clone(),
+        _ => TensorType {
+            dtype: DType::F32,
+            ..ty.without_layout()
+        },
+    }
+}
+
+fn softmax(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    axis: Option<usize>,
+    log: bool,
+) -> Outcome<Option<String>> {
+    let Some(axis) = axis else {
+        return Ok(None);
+    };
+    let x = w.name(data.operands[0])?;
+    let others: Vec<usize> = (0..ty.rank()).filter(|&d| d != axis).collect();
+    let flat = TensorType::new(
+        others.iter().map(|&d| ty.dims[d].clone()).collect(),
+        ty.dtype,
+    );
+    let back = format!(", dimensions={}", list(&others));
+    let most = reduced(w, &x, ("maximum", "-inf"), &[axis], &flat)?;
+    let most = w.put(ty, "broadcast", &[most], &back)?;
+    let shifted = w.put(ty, "subtract", &[x, most], "")?;
+    let powers = w.put(ty, "exponential", std::slice::from_ref(&shifted), "")?;
+    let sum = reduced(w, &powers, ("add", "0"), &[axis], &flat)?;
+    if log {
+        let sum = w.put(&flat, "log", &[sum], "")?;
+        let sum = w.put(ty, "broadcast", &[sum], &back)?;
+        return w.put(ty, "subtract", &[shifted, sum], "").map(Some);
+    }
+    let sum = w.put(ty, "broadcast", &[sum], &back)?;
+    w.put(ty, "divide", &[powers, sum], "").map(Some)
+}
+
+/// What a norm over the last dimensions says of itself.
+struct Norm {
+    /// The first of the dimensions.
+    axis: usize,
+    epsilon: f64,
+    /// Whether the mean is taken off first.
+    center: bool,
+}
+
+impl Norm {
+    fn of(w: &Writer<'_>, data: &OpData) -> Option<Norm> {
+        let op = w.op_ref(data);
+        if let Some(norm) = w.typed::<LayerNorm>(data) {
+            return Some(Norm {
+                axis: norm.first_axis(&op).ok()?,
+                epsilon: norm.epsilon,
+                center: true,
+            });
+        }
+        let norm = w.typed::<RmsNorm>(data)?;
+        Some(Norm {
+            axis: norm.first_axis(&op).ok()?,
+            epsilon: norm.epsilon,
+            center: false,
+        })
+    }
+}
+
+/// A value without its mean along `axes`, over the root of what is left of its squares; `others` are the
+/// dimensions that are not `axes`.
+fn normalized(
+    w: &mut Writer<'_>,
+    mut x: String,
+    ty: &TensorType,
+    (axes, others): (&[usize], &[usize]),
+    (epsilon, center): (f64, bool),
+) -> Outcome<Option<String>> {
+    let Some(shape) = sizes(ty) else {
+        return Ok(None);
+    };
+    let count: u64 = axes.iter().map(|&a| shape[a]).product();
+    let kept: Vec<u64> = others.iter().map(|&d| shape[d]).collect();
+    let flat = shaped(ty, &kept);
+    let back = format!(", dimensions={}", list(others));
+    let mean = |w: &mut Writer<'_>, x: &str| -> Outcome<String> {
+        let sum = reduced(w, x, ("add", "0"), axes, &flat)?;
+        let mut e = Elementwise { w, ty: &flat };
+        let count = e.number(count as f64)?;
+        e.of("divide", &[&sum, &count])
+    };
+    if center {
+        let average = mean(w, &x)?;
+        let average = w.put(ty, "broadcast", &[average], &back)?;
+        x = w.put(ty, "subtract", &[x, average], "")?;
+    }
+    let square = w.put(ty, "multiply", &[x.clone(), x.clone()], "")?;
+    let variance = mean(w, &square)?;
+    let scale = root(w, &variance, &flat, epsilon)?;
+    let scale = w.put(ty, "broadcast", &[scale], &back)?;
+    w.put(ty, "multiply", &[x, scale], "").map(Some)
+}
+
+/// `1 / sqrt(variance + epsilon)`.
+fn root(w: &mut Writer<'_>, variance: &String, ty: &TensorType, epsilon: f64) -> Outcome<String> {
+    let mut e = Elementwise { w, ty };
+    let epsilon = e.number(epsilon)?;
+    let sum = e.of("add", &[variance, &epsilon])?;
+    e.of("rsqrt", &[&sum])
+}
+
+fn norm(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    about: &Norm,
+) -> Outcome<Option<String>> {
+    let axes: Vec<usize> = (about.axis..ty.rank()).collect();
+    let others: Vec<usize> = (0..about.axis).collect();
+    let wide = wide(ty);
+    if sizes(ty).is_none() {
+        return Ok(None);
+    }
+    let x = w.one("convert", data.operands[0], &wide, "")?;
+    let how = (about.epsilon, about.center);
+    let Some(mut y) = normalized(w, x, &wide, (&axes, &others), how)? else {
+        return Ok(None);
+    };
+    y = w.put(ty, "convert", &[y], "")?;
+    for (&value, opcode) in data.operands[1..].iter().zip(["multiply", "add"]) {
+        let operand = w.spread(value, ty)?;
+        y = w.put(ty, opcode, &[y, operand], "")?;
+    }
+    Ok(Some(y))
+}
+
+/// A vector of one number a channel as singles at least, before it is broadcast.
+fn channel_numbers(w: &mut Writer<'_>, value: Value) -> Outcome<(String, TensorType)> {
+    let own = w.tensor(value)?.clone();
+    let ty = TensorType {
+        dtype: wide(&own).dtype,
+        ..own.without_layout()
+    };
+    Ok((w.one("convert", value, &ty, "")?, ty))
+}
+
+/// One number a channel in every element of `ty`.
+fn by_channel(w: &mut Writer<'_>, x: String, ty: &TensorType) -> Outcome<String> {
+    w.put(ty, "broadcast", &[x], ", dimensions={1}")
+}
+
+fn batch_norm(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let (Some(BatchNorm { epsilon }), &[x, scale, bias, mean, variance]) =
+        (w.typed(data), &data.operands[..])
+    else {
+        return Ok(None);
+    };
+    let wide = wide(ty);
+    let (scale, flat) = channel_numbers(w, scale)?;
+    let (bias, _) = channel_numbers(w, bias)?;
+    let (mean, _) = channel_numbers(w, mean)?;
+    let (variance, _) = channel_numbers(w, variance)?;
+    let root = root(w, &variance, &flat, epsilon)?;
+    let factor = w.put(&flat, "multiply", &[root, scale], "")?;
+    let x = w.one("convert", x, &wide, "")?;
+    let mean = by_channel(w, mean, &wide)?;
+    let y = w.put(&wide, "subtract", &[x, mean], "")?;
+    scaled(w, y, [factor, bias], &wide, ty).map(Some)
+}
+
+/// `y * factor + bias`, both one number a channel, in the type of the result.
+fn scaled(
+    w: &mut Writer<'_>,
+    y: String,
+    [factor, bias]: [String; 2],
+    wide: &TensorType,
+    ty: &TensorType,
+) -> Outcome<String> {
+    let factor = by_channel(w, factor, wide)?;
+    let y = w.put(wide, "multiply", &[y, factor], "")?;
+    let bias = by_channel(w, bias, wide)?;
+    let y = w.put(wide, "add", &[y, bias], "")?;
+    w.put(ty, "convert", &[y], "")
+}
+
+/// A norm over groups of channels; without their number over each channel by itself.
+fn grouped(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    groups: Option<u64>,
+    epsilon: f64,
+) -> Outcome<Option<String>> {
+    let (Some(shape), &[x, scale, bias]) = (sizes(ty), &data.operands[..]) else {
+        return Ok(None);
+    };
+    let wide = wide(ty);
+    let channels = shape[1];
+    let groups = groups.unwrap_or(channels);
+    let x = w.one("convert", x, &wide, "")?;
+    let y = if groups == channels {
+        // Nothing is put together: the spatial dimensions stay where they are.
+        let axes: Vec<usize> = (2..shape.len()).collect();
+        normalized(w, x, &wide, (&axes, &[0, 1]), (epsilon, true))?
+    } else {
+        let Some(size) = channels.checked_div(groups) else {
+            return Ok(None);
+        };
+        let cut = [&[shape[0], groups, size], &shape[2..]].concat();
+        let apart = shaped(&wide, &cut);
+        let x = w.put(&apart, "reshape", &[x], "")?;
+        let axes: Vec<usize> = (2..cut.len()).collect();
+        match normalized(w, x, &apart, (&axes, &[0, 1]), (epsilon, true))? {
+            Some(y) => Some(w.put(&wide, "reshape", &[y], "")?),
+            None => None,
+        }
+    };
+    let Some(y) = y else {
+        return Ok(None);
+    };
+    let (scale, _) = channel_numbers(w, scale)?;
+    let (bias, _) = channel_numbers(w, bias)?;
+    scaled(w, y, [scale, bias], &wide, ty).map(Some)
+}
+
+/// Cosines or sines for every pair of elements: `[batch, sequence, pairs]`, the batch perhaps 1.
+fn angles(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    table: Value,
+    pairs: &TensorType,
+    sequence: usize,
+) -> Outcome<Option<String>> {
+    let Some(shape) = sizes(w.tensor(table)?) else {
+        return Ok(None);
+    };
+    let (mut name, mut own) = channel_numbers(w, table)?;
+    if let Some(&positions) = data.operands.get(3) {
+        let Some(places) = sizes(w.tensor(positions)?) else {
+            return Ok(None);
+        };
+        let half = shape.get(1).copied().unwrap_or(0);
+        own = shaped(&own, &[&places[..], &[half]].concat());
+        let positions = w.name(positions)?;
+        let attrs = format!(
+            ", offset_dims={{2}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, \
+             index_vector_dim=2, slice_sizes={{1,{half}}}"
+        );
+        name = w.put(&own, "gather", &[name, positions], &attrs)?;
+    }
+    let Some(found) = sizes(&own) else {
+        return Ok(None);
+    };
+    let &[batch, length, half] = &found[..] else {
+        return Ok(None);
+    };
+    let wanted = sizes(pairs).and_then(|s| s.first().copied());
+    let mut dims = vec![sequence, 3];
+    if Some(batch) == wanted {
+        dims.insert(0, 0);
+    } else {
+        name = w.put(&shaped(&own, &[length, half]), "reshape", &[name], "")?;
+    }
+    let attrs = format!(", dimensions={}", list(&dims));
+    w.put(pairs, "broadcast", &[name], &attrs).map(Some)
+}
+
+/// The first elements of the last dimension rotated, each with its partner; the others as they are.
+fn rotary_embedding(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
+    let (Some(about), Some(shape)) = (w.typed::<RotaryEmbedding>(data), sizes(ty)) else {
+        return Ok(None);
+    };
+    let (Ok(sequence), Ok(Some(size))) = (about.sequence(), about.rotated(&w.op_ref(data))) else {
+        return Ok(None);
+    };
+    let &[a, b, c, last] = &shape[..] else {
+        return Ok(None);
+    };
+    let wide = wide(ty).without_layout();
+    let pairs = shaped(&wide, &[a, b, c, size / 2]);
+    let (Some(cos), Some(sin)) = (
+        angles(w, data, data.operands[1], &pairs, sequence)?,
+        angles(w, data, data.operands[2], &pairs, sequence)?,
+    ) else {
+        return Ok(None);
+    };
+    let x = w.one("convert", data.operands[0], &wide, "")?;
+    let half = size / 2;
+    let (left, right) = if about.interleaved {
+        let head = shaped(&wide, &[a, b, c, size]);
+        let head = w.put(
+            &head,
+            "slice",
+            std::slice::from_ref(&x),
+            &run(&[a, b, c], 0, size),
+        )?;
+        let neighbours = shaped(&wide, &[a, b, c, half, 2]);
+        let head = w.put(&neighbours, "reshape", &[head], "")?;
+        let mut parts = Vec::with_capacity(2);
+        for i in 0..2 {
+            let one = shaped(&wide, &[a, b, c, half, 1]);
+            let part = w.put(
+                &one,
+                "slice",
+                std::slice::from_ref(&head),
+                &run(&[a, b, c, half], i, i + 1),
+            )?;
+            parts.push(w.put(&pairs, "reshape", &[part], "")?);
+        }
+        (parts.swap_remove(0), parts.swap_remove(0))
+    } else {
+        (
+            w.put(
+                &pairs,
+                "slice",
+                std::slice::from_ref(&x),
+                &run(&[a, b, c], 0, half),
+            )?,
+            w.put(
+                &pairs,
+                "slice",
+                std::slice::from_ref(&x),
+                &run(&[a, b, c], half, size),
+            )?,
+        )
+    };
+    let mut e = Elementwise { w, ty: &pairs };
+    let (cl, sr) = (
+        e.of("multiply", &[&cos, &left])?,
+        e.of("multiply", &[&sin, &right])?,
+    );
+    let (sl, cr) = (
+        e.of("multiply", &[&sin, &left])?,
+        e.of("multiply", &[&cos, &right])?,
+    );
+    let (first, second) = (e.of("subtract", &[&cl, &sr])?, e.of("add", &[&sl, &cr])?);
+    let head = shaped(&wide, &[a, b, c, size]);
+    let turned = if about.interleaved {
+        let one = shaped(&wide, &[a, b, c, half, 1]);
+        let first = w.put(&one, "reshape", &[first], "")?;
+        let second = w.put(&one, "reshape", &[second], "")?;
+        let both = shaped(&wide, &[a, b, c, half, 2]);
+        let both = w.put(&both, "concatenate", &[first, second], ", dimensions={4}")?;
+        w.put(&head, "reshape", &[both], "")?
+    } else {
+        w.put(&head, "concatenate", &[first, second], ", dimensions={3}")?
+    };
+    let whole = if size == last {
+        turned
+    } else {
+        let rest = shaped(&wide, &[a, b, c, last - size]);
+        let rest = w.put(&rest, "slice", &[x], &run(&[a, b, c], size, last))?;
+        w.put(&wide, "concatenate", &[turned, rest], ", dimensions={3}")?
+    };
+    w.put(ty, "convert", &[whole], "").map(Some)
+}
+
+/// The attribute of a slice of the last dimension, the others whole.
+fn run(others: &[u64], start: u64, limit: u64) -> String {
+    let mut parts: Vec<String> = others.iter().map(|n| format!("[0:{n}]")).collect();
+    parts.push(format!("[{start}:{limit}]"));
+    format!(", slice={{{}}}", parts.join(", "))
+}
