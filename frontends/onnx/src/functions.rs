@@ -2,11 +2,11 @@
 //! whose condition is a constant by its nodes.
 
 use crate::codes;
-use crate::proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Diagnostic;
+use optc_onnx_proto::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+};
 use prost::Message;
 use std::rc::Rc;
 

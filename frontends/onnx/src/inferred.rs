@@ -4,9 +4,9 @@
 use crate::entries::Entry;
 use crate::functions::standard;
 use crate::node::NodeCx;
-use crate::proto::GraphProto;
 use crate::tensor::{self, Declared};
 use optc_ir::{DType, Dim, TensorType};
+use optc_onnx_proto::GraphProto;
 use prost::Message;
 
 /// The type of output `i`; `None` where not even the number of dimensions is known.
@@ -134,7 +134,7 @@ fn operand(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
 /// What the attribute `dtype` names, if it is there.
 fn chosen_dtype(cx: &NodeCx<'_, '_>, default: DType) -> Option<DType> {
     match cx.int("dtype") {
-        Some(code) => tensor::dtype(i32::try_from(code).ok()?).ok(),
+        Some(code) => optc_onnx_proto::dtype(i32::try_from(code).ok()?).ok(),
         None => Some(default),
     }
 }

@@ -16,7 +16,6 @@ mod inferred;
 mod node;
 mod opaque;
 mod order;
-mod proto;
 mod rules;
 mod tensor;
 

@@ -3,11 +3,11 @@
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
 use crate::entries::Entry;
-use crate::proto::{AttributeProto, NodeProto};
 use crate::tensor::{self, File};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::Operation;
 use optc_ir::{Attr, AttrDict, DType, Dim, Loc, Tensor, TensorType, Type};
+use optc_onnx_proto::{AttributeProto, NodeProto};
 use optc_ops::{
     Bounds, Broadcast, Cast, Compare, Direction, Einsum, Iota, Reduce, ReduceKind, Reshape, Slice,
     Unsqueeze, ints,

@@ -5,10 +5,10 @@ use crate::codes;
 use crate::entries::known_or;
 use crate::inferred;
 use crate::node::NodeCx;
-use crate::proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
 use crate::tensor::{self, Blob, File, INLINE_BYTES, Storage};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Attr, AttrDict, Dense, Diagnostic, Effect, Loc, TensorType, Type};
+use optc_onnx_proto::{AttributeProto, GraphProto, SparseTensorProto, kind};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::Arc;
@@ -244,7 +244,7 @@ fn capture_attr(
 /// The names that a subgraph defines, with those of the graphs around it.
 pub(crate) fn defined(graph: &GraphProto, outer: &IndexSet<String>) -> IndexSet<String> {
     let name = |wire: &Bytes| {
-        crate::proto::TensorProto::decode(wire.clone())
+        optc_onnx_proto::TensorProto::decode(wire.clone())
             .ok()
             .map(|t| t.name)
     };

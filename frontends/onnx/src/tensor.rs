@@ -1,10 +1,12 @@
 //! Tensors of the file: element types, dimensions, and where their bytes lie.
 
 use crate::codes;
-use crate::proto::{DimensionProto, EXTERNAL, SparseTensorProto, TensorProto, TypeProto};
 use optc_ir::tensor::storage_bytes;
 use optc_ir::types::Sign;
-use optc_ir::{Code, DType, Diagnostic, Dim, MiniFloat, Size, Tensor, TensorType};
+use optc_ir::{Code, DType, Diagnostic, Dim, Size, Tensor, TensorType};
+use optc_onnx_proto::{
+    DimensionProto, EXTERNAL, SparseTensorProto, TensorProto, TypeProto, dtype, per_byte,
+};
 use prost::Message;
 use prost::bytes::{Buf, Bytes};
 use prost::encoding::{WireType, decode_key, decode_varint, skip_field};
@@ -16,41 +18,6 @@ pub(crate) const INLINE_BYTES: usize = 1024;
 
 /// The most elements a tensor may have to be computed with at import.
 pub(crate) const FOLD_ELEMENTS: u64 = 1 << 16;
-
-/// The element type with this number in `TensorProto.DataType`.
-pub(crate) fn dtype(code: i32) -> Result<DType, String> {
-    let int = |bits, sign| Ok(DType::Int { bits, sign });
-    match code {
-        1 => Ok(DType::F32),
-        2 => int(8, Sign::Unsigned),
-        3 => int(8, Sign::Signed),
-        4 => int(16, Sign::Unsigned),
-        5 => int(16, Sign::Signed),
-        6 => int(32, Sign::Signed),
-        7 => int(64, Sign::Signed),
-        9 => Ok(DType::BOOL),
-        10 => Ok(DType::F16),
-        11 => Ok(DType::F64),
-        12 => int(32, Sign::Unsigned),
-        13 => int(64, Sign::Unsigned),
-        16 => Ok(DType::BF16),
-        21 => int(4, Sign::Unsigned),
-        22 => int(4, Sign::Signed),
-        25 => int(2, Sign::Unsigned),
-        26 => int(2, Sign::Signed),
-        14 => Ok(DType::Complex64),
-        15 => Ok(DType::Complex128),
-        17 => Ok(DType::Mini(MiniFloat::E4M3FN)),
-        18 => Ok(DType::Mini(MiniFloat::E4M3FNUZ)),
-        19 => Ok(DType::Mini(MiniFloat::E5M2)),
-        20 => Ok(DType::Mini(MiniFloat::E5M2FNUZ)),
-        23 => Ok(DType::Mini(MiniFloat::E2M1FN)),
-        24 => Ok(DType::Mini(MiniFloat::E8M0FNU)),
-        0 => Err("no element type".into()),
-        8 => Err("strings".into()),
-        _ => Err(format!("element type number {code}")),
-    }
-}
 
 /// The code of [`unsupported_dtype`].
 pub(crate) const UNSUPPORTED: Code = codes::UNSUPPORTED_DTYPE;
@@ -228,14 +195,6 @@ fn file_bytes(n: usize, dtype: DType) -> usize {
     match per_byte(dtype) {
         Some(k) => n.div_ceil(k),
         None => n * storage_bytes(dtype),
-    }
-}
-
-/// How many elements share a byte of the file; `None` for those that do not.
-fn per_byte(dtype: DType) -> Option<usize> {
-    match dtype.bits() {
-        bits @ (2 | 4) => Some(8 / bits as usize),
-        _ => None,
     }
 }
 

@@ -5,8 +5,8 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
-use crate::tensor::dtype;
 use optc_ir::{Attr, DType, Dim};
+use optc_onnx_proto::dtype;
 use optc_ops::{
     Add, And, Concat, Direction, Div, Matmul, Mul, Pad, PadMode, PadValue, ReduceKind, Select,
     Softmax, Split, Sub, Tanh, Transpose,

@@ -37,7 +37,8 @@ fn window(cx: &mut NodeCx<'_, '_>, terms: &[f64]) -> Done {
         return Err(Stop::opaque("it is too long to be computed at import"));
     }
     let code = i32::try_from(cx.int("output_datatype").unwrap_or(1)).unwrap_or(-1);
-    let to = tensor::dtype(code).map_err(|found| Stop::opaque(format!("it makes {found}")))?;
+    let to =
+        optc_onnx_proto::dtype(code).map_err(|found| Stop::opaque(format!("it makes {found}")))?;
     if !to.is_float() {
         return Err(Stop::opaque(format!("it makes {to}")));
     }
@@ -290,7 +291,7 @@ fn eye_like(cx: &mut NodeCx<'_, '_>) -> Done {
     let code = cx
         .int("dtype")
         .map(|code| i32::try_from(code).unwrap_or(-1));
-    let to = code.map_or(Ok(like.dtype), tensor::dtype);
+    let to = code.map_or(Ok(like.dtype), optc_onnx_proto::dtype);
     let to = to.map_err(|found| Stop::opaque(format!("it makes {found}")))?;
     if like.rank() != 2 || like.dims.contains(&Dim::Unknown) {
         return Err(Stop::opaque("its shape is computed at run time"));

@@ -4,9 +4,9 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::codes;
 use crate::node::{Done, NodeCx, props};
-use crate::tensor::dtype;
 use optc_ir::op::Operation;
 use optc_ir::{Attr, DType, MiniFloat};
+use optc_onnx_proto::dtype;
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atanh, BitAnd, BitOr, BitXor, Ceil, Celu, Clamp,
     Compare, Cos, Cosh, Direction, Div, Elu, Erf, Exp, Floor, HardSigmoid, HardSwish, IsInf, IsNan,

@@ -8,9 +8,9 @@ use super::{Rule, decomposed, native};
 use crate::builder::{Stop, Val};
 use crate::entries::Entry;
 use crate::node::{Done, NodeCx, props};
-use crate::tensor::dtype;
 use optc_ir::op::Operation;
 use optc_ir::{Attr, AttrDict, DType, Type};
+use optc_onnx_proto::dtype;
 use optc_ops::{Add, Div, LeakyRelu, Matmul, Max, Min, Mul, ReduceKind, Round, Sigmoid, Sub};
 
 /// The rules of this family.
