@@ -53,6 +53,39 @@ ROOT c = f32[64] constant({...})
         "optc --emit=hlo in.ir",
         "give the value a layout that XLA's notation has",
     );
+    ONNX_CONSTANT_DATA = Code::command(
+        "onnx-constant-data",
+        "the elements of a constant cannot be written into an ONNX model: the file that they lie in is not there, or is too short",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.constant"() <{data = #hbir.external<"other.onnx", 0, 8>}> : () -> tensor<2xf32>
+%1 = "hbir.add"(%x, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
+        )],
+        "optc --emit=onnx in.ir",
+        "put the file where the program looks for it, or name its folder with `--data`",
+    );
+    ONNX_LAYOUT = Code::command(
+        "onnx-layout",
+        "a program that is to be an ONNX model has a value that is not row-major",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<4x6xf32, {order = [1, 0]}>) -> tensor<4x6xf32, {order = [1, 0]}> {
+  return %x : tensor<4x6xf32, {order = [1, 0]}>
+}"#,
+        )],
+        "optc --emit=onnx in.ir",
+        "end the pipeline with `normalize-layouts`: ONNX has no layouts",
+    );
+    ONNX_OP = Code::command(
+        "onnx-op",
+        "an operation cannot be written with ONNX operators of the model's version",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.atan2"(%x, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"#,
+        )],
+        "optc --emit=onnx in.ir",
+        "write the operation by others, or raise the module's `hbir.onnx_opset`",
+    );
     PALLAS_OP = Code::command(
         "pallas-op",
         "an operation cannot be written in Python",

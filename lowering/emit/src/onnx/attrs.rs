@@ -1,0 +1,92 @@
+//! Attributes of nodes.
+
+use super::dense::tensor_proto;
+use optc_ir::Tensor;
+use optc_onnx_proto::prost::Message;
+use optc_onnx_proto::prost::bytes::Bytes;
+use optc_onnx_proto::{AttributeProto, kind};
+
+fn named(name: &str, kind: i32) -> AttributeProto {
+    AttributeProto {
+        name: name.to_owned(),
+        kind,
+        ..AttributeProto::default()
+    }
+}
+
+pub(super) fn int(name: &str, n: impl Into<i64>) -> AttributeProto {
+    AttributeProto {
+        i: Some(n.into()),
+        ..named(name, kind::INT)
+    }
+}
+
+/// The axis of this number.
+pub(super) fn axis(name: &str, at: usize) -> AttributeProto {
+    int(name, i64::try_from(at).unwrap_or(i64::MAX))
+}
+
+pub(super) fn ints(name: &str, list: &[i64]) -> AttributeProto {
+    AttributeProto {
+        ints: list.to_vec(),
+        ..named(name, kind::INTS)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "attributes of ONNX are floats of 32 bits"
+)]
+pub(super) fn float(name: &str, x: f64) -> AttributeProto {
+    AttributeProto {
+        f: Some(x as f32),
+        ..named(name, kind::FLOAT)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "attributes of ONNX are floats of 32 bits"
+)]
+pub(super) fn floats(name: &str, list: &[f64]) -> AttributeProto {
+    AttributeProto {
+        floats: list.iter().map(|&x| x as f32).collect(),
+        ..named(name, kind::FLOATS)
+    }
+}
+
+pub(super) fn text(name: &str, text: &str) -> AttributeProto {
+    AttributeProto {
+        s: Some(Bytes::copy_from_slice(text.as_bytes())),
+        ..named(name, kind::STRING)
+    }
+}
+
+pub(super) fn texts(name: &str, list: &[&str]) -> AttributeProto {
+    let bytes = list.iter().map(|t| Bytes::copy_from_slice(t.as_bytes()));
+    AttributeProto {
+        strings: bytes.collect(),
+        ..named(name, kind::STRINGS)
+    }
+}
+
+/// A `TensorProto`.
+pub(super) fn message(name: &str, kind: i32, bytes: Bytes) -> AttributeProto {
+    let mut attr = named(name, kind);
+    match kind {
+        kind::GRAPH => attr.g = Some(bytes),
+        _ => attr.t = Some(bytes),
+    }
+    attr
+}
+
+pub(super) fn tensor(name: &str, tensor: &Tensor) -> Option<AttributeProto> {
+    let dims = tensor.shape.iter().map(|&d| d as u64);
+    let proto = tensor_proto(
+        "",
+        &dims.collect::<Vec<_>>(),
+        tensor.dtype,
+        &tensor.to_bytes(),
+    )?;
+    Some(message(name, kind::TENSOR, proto.encode_to_vec().into()))
+}

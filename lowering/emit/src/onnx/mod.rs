@@ -1,0 +1,360 @@
+//! ONNX models.
+//!
+//! - Values are row-major: a program that was laid out goes through `normalize-layouts` first; a value that is not
+//!   refuses it (`onnx-layout`).
+//! - The version of the operators is the model's that the program came from, 21 where it came from none. An operation
+//!   without an operator in that version becomes a few; one that ONNX cannot express refuses the program.
+//! - Constants that lie in the model are written into the new one; those of other files stay there. Constants that are
+//!   rearranged before something uses them are written so.
+//! - Operators that the program keeps as they are go out as they came in, graphs inside of them included.
+//! - Names of inputs, outputs and nodes are kept, metadata too.
+
+mod attrs;
+mod dense;
+mod elementwise;
+mod forms;
+mod opaque;
+mod products;
+mod reductions;
+mod shapes;
+mod writer;
+
+use crate::{codes, entry};
+use dense::value_info;
+pub use forms::FORMS;
+use indexmap::IndexMap;
+use optc_ir::op::Structure;
+use optc_ir::{Attr, Diagnostic, Dim, Func, Module, Op, OpData, Registry, Value};
+use optc_layout::Notation;
+use optc_onnx_proto::prost::Message;
+use optc_onnx_proto::{
+    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto,
+};
+use std::collections::BTreeSet;
+pub use writer::ReadData;
+use writer::{Outcome, Writer};
+
+/// The version of the operators of a program that does not come from a model.
+const OPSET: i64 = 21;
+
+/// The version of the format that goes with [`OPSET`].
+const IR_VERSION: i64 = 10;
+
+/// A model, and what is to be known about it.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// The bytes of the file.
+    pub bytes: Vec<u8>,
+    /// The files that hold elements of constants still, relative to the model's folder, sorted.
+    pub files: Vec<String>,
+}
+
+/// The module as an ONNX model: the entry function, `@main` or the first one. `data` reads the files of constants.
+///
+/// # Errors
+/// A layout that is not row-major, an operation that ONNX cannot express, a constant whose file cannot be read, or no
+/// function.
+pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
+    let registry = optc_ops::registry();
+    let func = &module.funcs[entry(module)?];
+    let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
+    let mut w = Writer::new(func, &registry, opset, data);
+    for (i, &arg) in func.args.iter().enumerate() {
+        let name = w.fresh(&func.arg_key(i));
+        row_major(func, arg, func.span)?;
+        w.set(arg, name);
+    }
+    for (i, _) in func.results.iter().enumerate() {
+        reserve(&mut w, func, i);
+    }
+    for &op in &func.body {
+        operation(&mut w, op, &registry)?;
+    }
+    let results = results(&mut w)?;
+    let ports = |names: Vec<String>, values: &[Value]| -> Outcome<Vec<ValueInfoProto>> {
+        let pairs = names.into_iter().zip(values);
+        pairs
+            .map(|(name, &value)| {
+                let ty = func.ty(value).as_tensor();
+                let info = ty.and_then(|ty| value_info(&name, ty));
+                info.ok_or_else(|| {
+                    let message = format!("`{name}` has elements that ONNX does not have");
+                    let diag = Diagnostic::error(codes::ONNX_OP, message);
+                    Box::new(diag.at(func.span, "in this function"))
+                })
+            })
+            .collect()
+    };
+    let mut args = Vec::with_capacity(func.args.len());
+    for &arg in &func.args {
+        args.push(w.name(arg)?);
+    }
+    let graph = GraphProto {
+        input: ports(args, &func.args)?,
+        output: ports(results, &func.results)?,
+        name: Some(graph_name(module, func)),
+        ..GraphProto::default()
+    };
+    let model = model(module, w.domains.iter(), opset);
+    let files: BTreeSet<String> = w.files.iter().cloned().collect();
+    let model = ModelProto {
+        graph: Some(GraphProto {
+            node: w.nodes,
+            initializer: w.initializers,
+            ..graph
+        }),
+        ..model
+    };
+    Ok(Emitted {
+        bytes: model.encode_to_vec(),
+        files: files.into_iter().collect(),
+    })
+}
+
+fn graph_name(module: &Module, func: &Func) -> String {
+    let kept = match module.attrs.get("onnx.model") {
+        Some(Attr::Dict(dict)) => dict.str("graph_name").map(str::to_owned),
+        _ => None,
+    };
+    kept.unwrap_or_else(|| module.name.as_deref().unwrap_or(&func.name).to_owned())
+}
+
+/// What the model says of itself, without its graph.
+fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: i64) -> ModelProto {
+    let empty = optc_ir::AttrDict::new();
+    let kept = match module.attrs.get("onnx.model") {
+        Some(Attr::Dict(dict)) => dict,
+        _ => &empty,
+    };
+    let text = |key: &str| kept.str(key).map(str::to_owned);
+    let pairs = |key: &str| match kept.get(key) {
+        Some(Attr::Dict(dict)) => dict
+            .iter()
+            .map(|(k, v)| (k.to_owned(), v.clone()))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let versions: IndexMap<String, i64> = pairs("opsets")
+        .into_iter()
+        .filter_map(|(domain, version)| Some((domain, version.as_int()?)))
+        .collect();
+    let set = |domain: &str, version: i64| OperatorSetIdProto {
+        domain: Some(domain.to_owned()),
+        version: Some(version),
+    };
+    let mut opset_import = vec![set("", opset)];
+    for (domain, version) in &versions {
+        opset_import.push(set(domain, *version));
+    }
+    for domain in domains.filter(|d| !versions.contains_key(*d)) {
+        opset_import.push(set(domain, 1));
+    }
+    let metadata = pairs("metadata").into_iter();
+    let metadata_props = metadata
+        .filter_map(|(key, value)| {
+            let value = value.as_str()?.to_owned();
+            Some(StringStringEntryProto { key, value })
+        })
+        .collect();
+    let written = |version: i64| match version {
+        ..=8 => 3,
+        9..=12 => 7,
+        13..=18 => 8,
+        19..=20 => 9,
+        _ => IR_VERSION,
+    };
+    ModelProto {
+        ir_version: Some(kept.int("ir_version").unwrap_or(written(opset))),
+        producer_name: text("producer_name").or_else(|| Some("optc".to_owned())),
+        producer_version: text("producer_version"),
+        domain: text("domain"),
+        model_version: kept.int("model_version"),
+        doc_string: text("doc_string"),
+        opset_import,
+        metadata_props,
+        ..ModelProto::default()
+    }
+}
+
+/// Keeps the name of a result for it.
+fn reserve(w: &mut Writer<'_>, func: &Func, i: usize) {
+    let _ = w.fresh(&func.result_key(i));
+}
+
+/// Gives the values of the results the names of the outputs.
+fn results(w: &mut Writer<'_>) -> Outcome<Vec<String>> {
+    let func = w.func;
+    let mut renamed: IndexMap<String, String> = IndexMap::new();
+    let mut outputs = Vec::with_capacity(func.results.len());
+    for (i, &value) in func.results.iter().enumerate() {
+        let wanted = func.result_key(i);
+        let name = w.name(value)?;
+        outputs.push(wanted.clone());
+        if name == wanted {
+            continue;
+        }
+        // An input, a constant or a value that is another output already is given again.
+        let made = func.def_op(value).is_some() && !w.is_lazy(value);
+        if made && !renamed.contains_key(&name) && !outputs[..i].contains(&name) {
+            renamed.insert(name, wanted);
+            continue;
+        }
+        let from = renamed.get(&name).cloned().unwrap_or(name);
+        let made = w.node("Identity", &[&from], vec![]);
+        renamed.insert(made, wanted);
+    }
+    let rename = |name: &mut String| {
+        if let Some(wanted) = renamed.get(name) {
+            name.clone_from(wanted);
+        }
+    };
+    for node in &mut w.nodes {
+        node.input.iter_mut().for_each(rename);
+        node.output.iter_mut().for_each(rename);
+    }
+    for captures in std::mem::take(&mut w.captures) {
+        let mut names = IndexMap::new();
+        for (inside, value) in captures.names {
+            let mut outside = w.name(value)?;
+            rename(&mut outside);
+            names.insert(inside, outside);
+        }
+        for attr in &mut w.nodes[captures.node].attribute {
+            if let Some(graph) = &attr.g {
+                attr.g = Some(opaque::renamed(graph, &names, 0));
+            }
+            for graph in &mut attr.graphs {
+                *graph = opaque::renamed(graph, &names, 0);
+            }
+        }
+    }
+    Ok(outputs)
+}
+
+fn row_major(func: &Func, value: Value, span: optc_ir::Span) -> Outcome<()> {
+    let Some(ty) = func.ty(value).as_tensor() else {
+        return Ok(());
+    };
+    if ty.notation == Notation::RowMajor {
+        return Ok(());
+    }
+    let message = format!(
+        "found a value in the layout {{{}}}, wanted row-major values",
+        ty.notation
+    );
+    let diag = Diagnostic::error(codes::ONNX_LAYOUT, message);
+    let hint = "end the pipeline with `normalize-layouts`: ONNX has no layouts";
+    Err(Box::new(diag.at(span, "made here").hint(hint)))
+}
+
+fn operation(w: &mut Writer<'_>, op: Op, registry: &Registry) -> Outcome<()> {
+    let func = w.func;
+    let data = &func.ops[op];
+    w.begin(data);
+    for &value in &data.results {
+        row_major(func, value, data.span)?;
+    }
+    let names = match registry.structure(&data.name) {
+        Structure::Constant => {
+            w.constant(data.results[0]);
+            return Ok(());
+        }
+        Structure::Opaque => opaque::write(w, data)?,
+        Structure::Call => {
+            let diag = w.refused(format!("{} calls a function", data.name));
+            return Err(Box::new(diag.hint(
+                "put functions in place of their calls, with the pass `inline`",
+            )));
+        }
+        Structure::Convert => {
+            let name = w.name(data.operands[0])?;
+            vec![name]
+        }
+        Structure::View | Structure::Plain => match rearranged(w, data, registry)? {
+            Rearranged::Later => return Ok(()),
+            Rearranged::Now(name) => vec![name],
+            Rearranged::No => plain(w, data)?,
+        },
+    };
+    if names.len() != data.results.len() {
+        return Err(w.refused(format!("{} has another number of results", data.name)));
+    }
+    for (&value, name) in data.results.iter().zip(names) {
+        w.set(value, name);
+    }
+    Ok(())
+}
+
+enum Rearranged {
+    /// It is written when something uses it.
+    Later,
+    Now(String),
+    No,
+}
+
+/// Rearrangements of constants wait; a view is the reshape and transpose that it is.
+fn rearranged(w: &mut Writer<'_>, data: &OpData, registry: &Registry) -> Outcome<Rearranged> {
+    let view = registry.structure(&data.name) == Structure::View;
+    let Some(&x) = data.operands.first() else {
+        return Ok(Rearranged::No);
+    };
+    let lazy = w.is_lazy(x) && w.known(x).is_none();
+    if !view && !lazy {
+        return Ok(Rearranged::No);
+    }
+    let Ok(dims) = registry.rearrangement(&w.op_ref(data)) else {
+        return Ok(Rearranged::No);
+    };
+    let result = data.results[0];
+    if lazy {
+        let shape: Option<Vec<u64>> = dims.shape.iter().map(Dim::fixed).collect();
+        match shape {
+            _ if dims.is_reshape() => w.reshape_constant(x, result),
+            Some(shape) => w.transpose_constant(x, result, &shape, &dims.perm),
+            None => return Ok(Rearranged::No),
+        }
+        return Ok(Rearranged::Later);
+    }
+    let name = w.name(x)?;
+    let from = w.tensor(x)?.dims.clone();
+    let to = w.tensor(result)?.dims.clone();
+    let order: Vec<usize> = dims
+        .perm
+        .iter()
+        .copied()
+        .filter(|&p| !dims.shape[p].is_one())
+        .collect();
+    if order.is_sorted() {
+        return shapes::reshaped(w, &name, &from, &to).map(Rearranged::Now);
+    }
+    let mut name = name;
+    if dims.shape != from {
+        name = shapes::reshaped(w, &name, &from, &dims.shape)?;
+    }
+    let perm: Vec<i64> = dims
+        .perm
+        .iter()
+        .map(|&p| i64::try_from(p).unwrap_or(0))
+        .collect();
+    name = w.node("Transpose", &[&name], vec![attrs::ints("perm", &perm)]);
+    let turned = dims.transposed();
+    if turned != to {
+        name = shapes::reshaped(w, &name, &turned, &to)?;
+    }
+    Ok(Rearranged::Now(name))
+}
+
+/// An operation by its operators.
+fn plain(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
+    for family in [elementwise::write, reductions::write] {
+        if let Some(name) = family(w, data)? {
+            return Ok(vec![name]);
+        }
+    }
+    for family in [shapes::write, products::write] {
+        if let Some(names) = family(w, data)? {
+            return Ok(names);
+        }
+    }
+    Err(w.without_form(data, "it has no operator for it"))
+}

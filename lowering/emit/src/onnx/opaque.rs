@@ -1,0 +1,185 @@
+//! Operators that the program keeps as they came.
+
+use super::attrs;
+use super::writer::{Captures, Outcome, Writer};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Attr, DType, OpData, Value};
+use optc_onnx_proto::prost::Message;
+use optc_onnx_proto::prost::bytes::Bytes;
+use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
+use optc_ops::Opaque;
+
+/// How deep graphs lie inside one another at most.
+const MAX_DEPTH: usize = 16;
+
+/// Writes an operator as it came; the names of its results.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
+    let made = w.typed::<Opaque>(data)?;
+    let domain = made.domain.as_deref().unwrap_or_default().to_owned();
+    if domain == "hlo" || domain == "stablehlo" {
+        let message = format!("the operator `{}` of {domain} is none of ONNX", made.kind);
+        return Err(w.refused(message));
+    }
+    let captured = data.props.int("captures").unwrap_or(0);
+    let captured = usize::try_from(captured).unwrap_or(0);
+    let own = data.operands.len().saturating_sub(captured);
+    let mut names = Vec::with_capacity(own);
+    for &value in &data.operands[..own] {
+        names.push(w.name(value)?);
+    }
+    let input = match data.props.ints("input_positions") {
+        None => names,
+        Some(positions) => {
+            let count = positions.iter().max().map_or(0, |&n| n + 1);
+            let mut all = vec![String::new(); usize::try_from(count).unwrap_or(0)];
+            for (name, at) in names.into_iter().zip(positions) {
+                if let Some(slot) = usize::try_from(at).ok().and_then(|at| all.get_mut(at)) {
+                    *slot = name;
+                }
+            }
+            all
+        }
+    };
+    let graphs = data.props.get("graphs").and_then(Attr::as_array);
+    let graphs: Vec<&str> = graphs
+        .iter()
+        .flat_map(|g| g.iter())
+        .filter_map(Attr::as_str)
+        .collect();
+    let mut attribute = Vec::new();
+    for (key, attr) in data.props.iter() {
+        let Some(name) = key.strip_prefix("onnx.") else {
+            continue;
+        };
+        attribute.push(attribute_of(w, name, attr, graphs.contains(&name))?);
+    }
+    let captures = named(w, data, own)?;
+    if !domain.is_empty() && domain != "ai.onnx" {
+        w.domains.insert(domain.clone());
+    }
+    let node = NodeProto {
+        input,
+        op_type: made.kind.to_string(),
+        domain,
+        attribute,
+        ..NodeProto::default()
+    };
+    let at = w.nodes.len();
+    let results = w.add(node, data.results.len());
+    if !captures.is_empty() {
+        w.captures.push(Captures {
+            node: at,
+            names: captures,
+        });
+    }
+    Ok(results)
+}
+
+/// The values that the graphs of an operator use from around it, with the names they have inside.
+fn named(w: &mut Writer<'_>, data: &OpData, own: usize) -> Outcome<Vec<(String, Value)>> {
+    let values = &data.operands[own..];
+    let stated = data.props.get("capture_names").and_then(Attr::as_array);
+    let stated: Vec<&str> = stated
+        .iter()
+        .flat_map(|g| g.iter())
+        .filter_map(Attr::as_str)
+        .collect();
+    let mut names = Vec::with_capacity(values.len());
+    for (i, &value) in values.iter().enumerate() {
+        let outside = w.name(value)?;
+        let inside = stated.get(i).map_or(outside, |&name| name.to_owned());
+        names.push((inside, value));
+    }
+    Ok(names)
+}
+
+fn attribute_of(
+    w: &Writer<'_>,
+    name: &str,
+    attr: &Attr,
+    is_graph: bool,
+) -> Outcome<AttributeProto> {
+    let unfit = || {
+        w.refused(format!(
+            "the attribute `{name}` is of a kind that ONNX does not have"
+        ))
+    };
+    Ok(match attr {
+        Attr::Int(n, _) => attrs::int(name, *n),
+        Attr::Float(x, _) => attrs::float(name, *x),
+        Attr::Str(text) => attrs::text(name, text),
+        Attr::Array(list)
+            if list.iter().all(|a| matches!(a, Attr::Float(..))) && !list.is_empty() =>
+        {
+            let list: Vec<f64> = list.iter().filter_map(Attr::as_float).collect();
+            attrs::floats(name, &list)
+        }
+        Attr::Array(list) if list.iter().all(|a| matches!(a, Attr::Str(_))) && !list.is_empty() => {
+            let list: Vec<&str> = list.iter().filter_map(Attr::as_str).collect();
+            attrs::texts(name, &list)
+        }
+        Attr::Array(_) => attrs::ints(name, &attr.as_ints().ok_or_else(unfit)?),
+        Attr::Dense(dense) => {
+            let tensor = optc_ops::dense_tensor(dense).map_err(|e| w.refused(e.0))?;
+            attrs::tensor(name, &tensor).ok_or_else(unfit)?
+        }
+        Attr::External {
+            file,
+            offset,
+            length,
+        } => {
+            let read = (w.data)(file, *offset, *length, DType::UI8);
+            let bytes =
+                read.map_err(|e| w.refused(format!("the attribute `{name}` cannot be read: {e}")))?;
+            let kind = if is_graph { kind::GRAPH } else { kind::TENSOR };
+            let bytes = Bytes::from(bytes);
+            let decodes = match is_graph {
+                true => GraphProto::decode(bytes.clone()).is_ok(),
+                false => TensorProto::decode(bytes.clone()).is_ok(),
+            };
+            if !decodes {
+                return Err(unfit());
+            }
+            attrs::message(name, kind, bytes)
+        }
+        _ => return Err(unfit()),
+    })
+}
+
+/// A graph inside a node, its references to values around it by other names.
+pub(super) fn renamed(bytes: &Bytes, names: &IndexMap<String, String>, depth: usize) -> Bytes {
+    let Ok(mut graph) = GraphProto::decode(bytes.clone()) else {
+        return bytes.clone();
+    };
+    // What the graph defines itself hides what is around it.
+    let mut own: IndexSet<String> = graph.input.iter().map(|i| i.name.clone()).collect();
+    own.extend(graph.node.iter().flat_map(|n| n.output.iter().cloned()));
+    let initializers = graph.initializer.iter();
+    own.extend(initializers.filter_map(|i| Some(TensorProto::decode(i.clone()).ok()?.name)));
+    let names: IndexMap<String, String> = names
+        .iter()
+        .filter(|(inside, outside)| inside != outside && !own.contains(*inside))
+        .map(|(inside, outside)| (inside.clone(), outside.clone()))
+        .collect();
+    if names.is_empty() || MAX_DEPTH <= depth {
+        return bytes.clone();
+    }
+    let rename = |name: &mut String| {
+        if let Some(outside) = names.get(name) {
+            name.clone_from(outside);
+        }
+    };
+    graph.output.iter_mut().for_each(|o| rename(&mut o.name));
+    for node in &mut graph.node {
+        node.input.iter_mut().for_each(rename);
+        for attr in &mut node.attribute {
+            if let Some(inner) = &attr.g {
+                attr.g = Some(renamed(inner, &names, depth + 1));
+            }
+            for inner in &mut attr.graphs {
+                *inner = renamed(inner, &names, depth + 1);
+            }
+        }
+    }
+    graph.encode_to_vec().into()
+}

@@ -1,0 +1,508 @@
+//! A graph that is being written.
+
+use super::attrs;
+use super::dense::{external, tensor_proto, transposed};
+use crate::codes;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::entity::SideTable;
+use optc_ir::op::{OpRef, Operation};
+use optc_ir::tensor::storage_bytes;
+use optc_ir::{
+    Attr, DType, Diagnostic, Dim, Func, Loc, OpData, Registry, Size, Tensor, TensorType, Value,
+};
+use optc_onnx_proto::prost::Message;
+use optc_onnx_proto::prost::bytes::Bytes;
+use optc_onnx_proto::{AttributeProto, NodeProto, per_byte};
+use optc_ops::Constant;
+
+pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// Reads `length` bytes of a file from `offset` on, elements of a type.
+pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
+
+/// Elements up to which one number in all of them is written as such a tensor.
+const MOST_SPLAT: u64 = 1 << 14;
+
+/// What happens to a constant before something uses it.
+#[derive(Clone, Debug)]
+enum Step {
+    Reshape,
+    /// The dimensions that are transposed, and the permutation.
+    Transpose(Vec<u64>, Vec<usize>),
+}
+
+/// A constant that nothing has used yet, in another form.
+#[derive(Clone, Debug)]
+struct Lazy {
+    constant: Value,
+    steps: Vec<Step>,
+}
+
+/// Names that the subgraphs of a node use for values around them.
+pub(super) struct Captures {
+    pub(super) node: usize,
+    pub(super) names: Vec<(String, Value)>,
+}
+
+/// A graph that is being written.
+pub(super) struct Writer<'a> {
+    pub(super) func: &'a Func,
+    pub(super) registry: &'a Registry,
+    /// The version of the standard operators.
+    pub(super) opset: i64,
+    pub(super) data: &'a ReadData<'a>,
+    pub(super) nodes: Vec<NodeProto>,
+    pub(super) initializers: Vec<Bytes>,
+    pub(super) captures: Vec<Captures>,
+    /// Domains beside the standard one.
+    pub(super) domains: IndexSet<String>,
+    /// Files that hold the elements of constants still.
+    pub(super) files: IndexSet<String>,
+    names: SideTable<Value, Option<String>>,
+    lazy: IndexMap<Value, Lazy>,
+    /// Names that are taken, and how many others were made of each.
+    taken: IndexMap<String, usize>,
+    node_names: IndexMap<String, usize>,
+    /// Numbers that were written, by element type, dimensions and bytes.
+    numbers: IndexMap<(DType, Vec<u64>, Vec<u8>), String>,
+    /// What the nodes and values of the current operation are called.
+    label: String,
+    span: optc_ir::Span,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        func: &'a Func,
+        registry: &'a Registry,
+        opset: i64,
+        data: &'a ReadData<'a>,
+    ) -> Writer<'a> {
+        Writer {
+            func,
+            registry,
+            opset,
+            data,
+            nodes: Vec::new(),
+            initializers: Vec::new(),
+            captures: Vec::new(),
+            domains: IndexSet::new(),
+            files: IndexSet::new(),
+            names: SideTable::new(None),
+            lazy: IndexMap::new(),
+            taken: IndexMap::new(),
+            node_names: IndexMap::new(),
+            numbers: IndexMap::new(),
+            label: String::new(),
+            span: optc_ir::Span::default(),
+        }
+    }
+
+    /// Begins an operation: what follows is of it.
+    pub(super) fn begin(&mut self, data: &OpData) {
+        let short = data.name.rsplit('.').next().unwrap_or_default();
+        self.label = name_of(&data.loc).unwrap_or_else(|| short.to_owned());
+        self.span = data.span;
+    }
+
+    /// A name that no value has.
+    pub(super) fn fresh(&mut self, base: &str) -> String {
+        fresh(&mut self.taken, base)
+    }
+
+    /// Names a value.
+    pub(super) fn set(&mut self, value: Value, name: String) {
+        self.names[value] = Some(name);
+    }
+
+    /// What a value is called; `None` where nothing has used it.
+    pub(super) fn known(&self, value: Value) -> Option<&str> {
+        self.names[value].as_deref()
+    }
+
+    pub(super) fn refused(&self, message: String) -> Box<Diagnostic> {
+        let diag = Diagnostic::error(codes::ONNX_OP, message);
+        Box::new(diag.at(self.span, "this operation"))
+    }
+
+    /// The refusal of an operation that no operators of the version stand for.
+    pub(super) fn without_form(&self, data: &OpData, why: &str) -> Box<Diagnostic> {
+        let message = format!(
+            "{} cannot be written with ONNX operators of version {}: {why}",
+            data.name, self.opset
+        );
+        self.refused(message)
+    }
+
+    pub(super) fn op_ref<'b>(&self, data: &'b OpData) -> OpRef<'b>
+    where
+        'a: 'b,
+    {
+        let func: &'b Func = self.func;
+        OpRef {
+            name: &data.name,
+            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
+            results: data.results.iter().map(|&v| func.ty(v)).collect(),
+            props: &data.props,
+        }
+    }
+
+    /// The attributes of an operation.
+    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Outcome<T> {
+        let made = T::of(&self.op_ref(data));
+        made.map_err(|e| self.refused(e.message))
+    }
+
+    pub(super) fn tensor(&self, value: Value) -> Outcome<&'a TensorType> {
+        let func: &'a Func = self.func;
+        let ty = func.ty(value).as_tensor();
+        ty.ok_or_else(|| self.refused("found a value that is no tensor".to_owned()))
+    }
+
+    /// The names of an operation's operands.
+    pub(super) fn operands(&mut self, data: &OpData) -> Outcome<Vec<String>> {
+        data.operands.iter().map(|&v| self.name(v)).collect()
+    }
+
+    /// The name of a value, which is written now if it is a constant that nothing used.
+    pub(super) fn name(&mut self, value: Value) -> Outcome<String> {
+        if let Some(name) = &self.names[value] {
+            return Ok(name.clone());
+        }
+        let Some(lazy) = self.lazy.get(&value).cloned() else {
+            return Err(self.refused("an operand is used before it is made".to_owned()));
+        };
+        let name = self.materialized(value, &lazy)?;
+        self.names[value] = Some(name.clone());
+        Ok(name)
+    }
+
+    /// Notes a constant, which is written when something uses it.
+    pub(super) fn constant(&mut self, value: Value) {
+        let (constant, steps) = (value, Vec::new());
+        self.lazy.insert(value, Lazy { constant, steps });
+    }
+
+    /// Whether a value is a constant that can still take another form.
+    pub(super) fn is_lazy(&self, value: Value) -> bool {
+        self.lazy.contains_key(&value)
+    }
+
+    /// A constant in another shape.
+    pub(super) fn reshape_constant(&mut self, from: Value, to: Value) {
+        self.step(from, to, Step::Reshape);
+    }
+
+    /// A constant in these dimensions, transposed.
+    pub(super) fn transpose_constant(
+        &mut self,
+        from: Value,
+        to: Value,
+        dims: &[u64],
+        perm: &[usize],
+    ) {
+        self.step(from, to, Step::Transpose(dims.to_vec(), perm.to_vec()));
+    }
+
+    fn step(&mut self, from: Value, to: Value, step: Step) {
+        if let Some(mut lazy) = self.lazy.get(&from).cloned() {
+            lazy.steps.push(step);
+            self.lazy.insert(to, lazy);
+        }
+    }
+
+    /// The initializer of a constant, with dimensions in this order, without a value of the program.
+    pub(super) fn transposed_constant(
+        &mut self,
+        value: Value,
+        dims: &[u64],
+        perm: &[usize],
+    ) -> Outcome<Option<String>> {
+        let Some(mut lazy) = self.lazy.get(&value).cloned() else {
+            return Ok(None);
+        };
+        let ty = self.tensor(value)?;
+        let shape: Vec<Dim> = perm.iter().map(|&p| Dim::Fixed(dims[p])).collect();
+        let ty = TensorType::new(shape, ty.dtype);
+        lazy.steps
+            .push(Step::Transpose(dims.to_vec(), perm.to_vec()));
+        self.initializer(&ty, &lazy).map(Some)
+    }
+
+    fn materialized(&mut self, value: Value, lazy: &Lazy) -> Outcome<String> {
+        let ty = self.tensor(value)?;
+        self.initializer(ty, lazy)
+    }
+
+    fn initializer(&mut self, ty: &TensorType, lazy: &Lazy) -> Outcome<String> {
+        let Some(op) = self.func.def_op(lazy.constant) else {
+            return Err(self.refused("a constant that no operation makes".to_owned()));
+        };
+        let data = &self.func.ops[op];
+        let made = self.typed::<Constant>(data)?;
+        let base = name_of(&data.loc).unwrap_or_else(|| "constant".to_owned());
+        let unfit = |w: &Self| w.refused(format!("ONNX has no elements of the type {}", ty.dtype));
+        let dims = ty
+            .shape()
+            .ok_or_else(|| self.refused("a constant has a size that is not known".to_owned()))?;
+        let moved = lazy.steps.iter().any(|s| matches!(s, Step::Transpose(..)));
+        let name = self.fresh(&base);
+        let proto = match (&made.value, &made.data) {
+            (Some(Attr::Dense(dense)), _) if dense.splat => {
+                let count = dims.iter().copied().fold(1, u64::saturating_mul);
+                if MOST_SPLAT < count {
+                    return self.filled(ty.dtype, &dense.bytes, &dims, name);
+                }
+                let n = usize::try_from(count).unwrap_or(0);
+                tensor_proto(&name, &dims, ty.dtype, &dense.bytes.repeat(n))
+            }
+            (Some(Attr::Dense(dense)), _) => {
+                let bytes = self.moved(&dense.bytes, ty.dtype, lazy);
+                tensor_proto(&name, &dims, ty.dtype, &bytes)
+            }
+            (
+                _,
+                Some(Attr::External {
+                    file,
+                    offset,
+                    length,
+                }),
+            ) => {
+                // What lies in the model itself has no place in another one.
+                if moved || is_model(file) || per_byte(ty.dtype).is_some() {
+                    let read = (self.data)(file, *offset, *length, ty.dtype);
+                    let bytes = read.map_err(|problem| self.unread(file, &problem))?;
+                    let bytes = self.moved(&bytes, ty.dtype, lazy);
+                    tensor_proto(&name, &dims, ty.dtype, &bytes)
+                } else {
+                    self.files.insert(file.to_string());
+                    external(&name, &dims, ty.dtype, (file, *offset, *length))
+                }
+            }
+            _ => return Err(self.refused("a constant has neither a value nor data".to_owned())),
+        };
+        let proto = proto.ok_or_else(|| unfit(self))?;
+        self.initializers.push(proto.encode_to_vec().into());
+        Ok(name)
+    }
+
+    fn unread(&self, file: &str, problem: &str) -> Box<Diagnostic> {
+        let message = format!("the data of a constant cannot be read: {problem}");
+        let diag = Diagnostic::error(codes::ONNX_CONSTANT_DATA, message);
+        let hint =
+            format!("put `{file}` where the program looks for it, or name its folder with --data");
+        Box::new(diag.at(self.span, "this operation").hint(hint))
+    }
+
+    fn moved(&self, bytes: &[u8], dtype: DType, lazy: &Lazy) -> Vec<u8> {
+        let mut out = bytes.to_vec();
+        for step in &lazy.steps {
+            if let Step::Transpose(dims, perm) = step {
+                out = transposed(&out, dims, perm, storage_bytes(dtype));
+            }
+        }
+        out
+    }
+
+    /// One number in all elements.
+    fn filled(&mut self, dtype: DType, one: &[u8], dims: &[u64], name: String) -> Outcome<String> {
+        let element = Tensor::from_bytes(dtype, vec![1], one);
+        let element = element.map_err(|e| self.refused(e.0))?;
+        let attr = attrs::tensor("value", &element);
+        let attr =
+            attr.ok_or_else(|| self.refused(format!("ONNX has no elements of the type {dtype}")))?;
+        let shape = self.sizes_of(dims)?;
+        let node = self.node_proto("ConstantOfShape", &[&shape], vec![attr]);
+        self.nodes.push(NodeProto {
+            output: vec![name.clone()],
+            ..node
+        });
+        Ok(name)
+    }
+
+    /// A tensor of these integers of 64 bits.
+    pub(super) fn list(&mut self, numbers: &[i64]) -> Outcome<String> {
+        let tensor = Tensor::from_i64(DType::SI64, vec![numbers.len()], numbers.iter().copied());
+        self.literal(&tensor)
+    }
+
+    fn sizes_of(&mut self, dims: &[u64]) -> Outcome<String> {
+        let sizes: Option<Vec<i64>> = dims.iter().map(|&d| i64::try_from(d).ok()).collect();
+        let sizes = sizes.ok_or_else(|| self.refused("a size of 2^63 or more".to_owned()))?;
+        self.list(&sizes)
+    }
+
+    /// One number of an element type, without dimensions.
+    pub(super) fn number(&mut self, x: f64, dtype: DType) -> Outcome<String> {
+        let tensor = Tensor::from_f64(dtype, vec![], [x]);
+        self.literal(&tensor)
+    }
+
+    /// Known elements.
+    pub(super) fn literal(&mut self, tensor: &Tensor) -> Outcome<String> {
+        let dims: Vec<u64> = tensor.shape.iter().map(|&d| d as u64).collect();
+        let key = (tensor.dtype, dims.clone(), tensor.to_bytes());
+        if let Some(known) = self.numbers.get(&key) {
+            return Ok(known.clone());
+        }
+        let base = format!("{}_constant", self.label);
+        let name = self.fresh(&base);
+        let proto = tensor_proto(&name, &dims, tensor.dtype, &key.2);
+        let proto = proto.ok_or_else(|| {
+            self.refused(format!("ONNX has no elements of the type {}", tensor.dtype))
+        })?;
+        self.initializers.push(proto.encode_to_vec().into());
+        self.numbers.insert(key, name.clone());
+        Ok(name)
+    }
+
+    fn node_proto(
+        &mut self,
+        op_type: &str,
+        inputs: &[&str],
+        attribute: Vec<AttributeProto>,
+    ) -> NodeProto {
+        let mut input: Vec<String> = inputs.iter().map(|&i| i.to_owned()).collect();
+        while input.last().is_some_and(String::is_empty) {
+            input.pop();
+        }
+        let name = fresh(&mut self.node_names, &self.label);
+        NodeProto {
+            input,
+            name,
+            op_type: op_type.to_owned(),
+            attribute,
+            ..NodeProto::default()
+        }
+    }
+
+    /// A node of the standard with one result.
+    pub(super) fn node(
+        &mut self,
+        op_type: &str,
+        inputs: &[&str],
+        attrs: Vec<AttributeProto>,
+    ) -> String {
+        self.several(op_type, inputs, attrs, 1).remove(0)
+    }
+
+    /// A node of the standard.
+    pub(super) fn several(
+        &mut self,
+        op_type: &str,
+        inputs: &[&str],
+        attrs: Vec<AttributeProto>,
+        results: usize,
+    ) -> Vec<String> {
+        let node = self.node_proto(op_type, inputs, attrs);
+        self.push(node, results)
+    }
+
+    /// Adds a node; its name is made one that no node has.
+    pub(super) fn add(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
+        node.name = fresh(&mut self.node_names, &self.label);
+        self.push(node, results)
+    }
+
+    fn push(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
+        let label = self.label.clone();
+        node.output = (0..results).map(|_| self.fresh(&label)).collect();
+        let names = node.output.clone();
+        self.nodes.push(node);
+        names
+    }
+
+    /// A tensor of sizes: numbers, or those of a program's input, computed; at most one of them is -1 where `open`.
+    pub(super) fn shape(&mut self, dims: &[Dim], open: bool) -> Outcome<String> {
+        let fixed: Option<Vec<i64>> = dims
+            .iter()
+            .map(|d| i64::try_from(d.fixed()?).ok())
+            .collect();
+        if let Some(fixed) = fixed {
+            return self.list(&fixed);
+        }
+        let unknown = dims.iter().filter(|d| d.fixed().is_none()).count();
+        let empty = dims.iter().any(|d| d.fixed() == Some(0));
+        if open && unknown == 1 && !empty {
+            let size = |d: &Dim| d.fixed().map_or(-1, |n| i64::try_from(n).unwrap_or(-1));
+            return self.list(&dims.iter().map(size).collect::<Vec<i64>>());
+        }
+        let mut parts = Vec::with_capacity(dims.len());
+        for dim in dims {
+            parts.push(match dim.fixed().map(i64::try_from) {
+                Some(Ok(n)) => self.list(&[n])?,
+                _ => self.size(dim)?,
+            });
+        }
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        Ok(self.node("Concat", &parts, vec![attrs::int("axis", 0)]))
+    }
+
+    /// A size that is computed from the shapes of the program's inputs, as a tensor of one element.
+    pub(super) fn size(&mut self, dim: &Dim) -> Outcome<String> {
+        let size = dim.size().ok_or_else(|| {
+            self.refused("a size that has no name would have to be computed".to_owned())
+        })?;
+        self.polynomial(&size)
+    }
+
+    fn polynomial(&mut self, size: &Size) -> Outcome<String> {
+        if let Some(n) = size.as_constant() {
+            let n = i64::try_from(n).unwrap_or(i64::MAX);
+            return self.list(&[n]);
+        }
+        for (arg, &value) in self.func.args.iter().enumerate() {
+            let Some(ty) = self.func.ty(value).as_tensor() else {
+                continue;
+            };
+            let has = |d: &Dim| d.size().as_ref() == Some(size);
+            if let Some(at) = ty.dims.iter().position(has) {
+                let of = self.name(self.func.args[arg])?;
+                let shape = self.node("Shape", &[&of], vec![]);
+                let at = self.list(&[i64::try_from(at).unwrap_or(0)])?;
+                return Ok(self.node("Gather", &[&shape, &at], vec![attrs::int("axis", 0)]));
+            }
+        }
+        let (count, factors) = size.factors();
+        if 1 < factors.len() || (count != 1 && factors.len() == 1) {
+            let mut product = self.list(&[i64::try_from(count).unwrap_or(i64::MAX)])?;
+            for factor in factors {
+                let factor = self.polynomial(&factor)?;
+                product = self.node("Mul", &[&product, &factor], vec![]);
+            }
+            return Ok(product);
+        }
+        Err(self.refused(format!(
+            "the size {size} is that of no input, so it cannot be computed"
+        )))
+    }
+}
+
+/// Whether a file is a model, whose tensors lie within it.
+pub(super) fn is_model(file: &str) -> bool {
+    std::path::Path::new(file)
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("onnx"))
+}
+
+/// The last name of a location.
+pub(super) fn name_of(loc: &Loc) -> Option<String> {
+    match loc {
+        Loc::Unknown | Loc::File(..) => None,
+        Loc::Name(name) => Some(name.to_string()),
+        Loc::Fused(parts) => parts.iter().rev().find_map(name_of),
+    }
+}
+
+fn fresh(taken: &mut IndexMap<String, usize>, base: &str) -> String {
+    let base = if base.is_empty() { "value" } else { base };
+    let Some(n) = taken.get(base).copied() else {
+        taken.insert(base.to_owned(), 0);
+        return base.to_owned();
+    };
+    let free = (n + 1..).find(|n| !taken.contains_key(&format!("{base}_{n}")));
+    let n = free.unwrap_or(n);
+    taken.insert(base.to_owned(), n);
+    let name = format!("{base}_{n}");
+    taken.insert(name.clone(), 0);
+    name
+}
