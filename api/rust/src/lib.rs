@@ -113,6 +113,11 @@ pub mod hlo {
     };
 }
 
+/// ONNX models, written from a module whose values are row-major.
+pub mod onnx {
+    pub use optc_emit::onnx::{Emitted, ReadData, emit};
+}
+
 /// Python with Pallas kernels, written from a module with a plan.
 pub mod pallas {
     pub use optc_emit::pallas::emit;

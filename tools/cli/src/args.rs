@@ -234,6 +234,8 @@ pub(crate) enum Emit {
     Json,
     /// HLO text with layouts
     Hlo,
+    /// An ONNX model; the pipeline then ends with `normalize-layouts`
+    Onnx,
     /// A Python module: a Pallas kernel for each group of a plan, jnp for the rest
     Pallas,
     /// A graph for graphviz
@@ -247,17 +249,18 @@ pub(crate) enum Emit {
 
 impl Emit {
     /// The formats, as they are written after `--emit=`.
-    pub(crate) const NAMES: &str = "ir, json, hlo, pallas, dot and svg";
+    pub(crate) const NAMES: &str = "ir, json, hlo, onnx, pallas, dot and svg";
 
     /// The format that a file of this extension holds; `Err` for those that nothing writes.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
         match extension {
             Some("json") => Ok(Emit::Json),
             Some("hlo") => Ok(Emit::Hlo),
+            Some("onnx") => Ok(Emit::Onnx),
             Some("py") => Ok(Emit::Pallas),
             Some("dot" | "gv") => Ok(Emit::Dot),
             Some("svg") => Ok(Emit::Svg),
-            Some(other @ ("onnx" | "png" | "pdf")) => Err(other),
+            Some(other @ ("png" | "pdf")) => Err(other),
             _ => Ok(Emit::Ir),
         }
     }
@@ -266,7 +269,7 @@ impl Emit {
     pub(crate) fn is_picture(self) -> bool {
         match self {
             Emit::Dot | Emit::Svg | Emit::Layouts => true,
-            Emit::Ir | Emit::Json | Emit::Hlo | Emit::Pallas => false,
+            Emit::Ir | Emit::Json | Emit::Hlo | Emit::Onnx | Emit::Pallas => false,
         }
     }
 }

@@ -51,6 +51,9 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     let emit = emit_of(args)?;
     check_outputs(args)?;
     let mut stages = inputs::stages(&compiler, &args.compile)?;
+    if emit == Emit::Onnx {
+        row_major(&compiler, &mut stages)?;
+    }
     if args.explain.is_some() {
         explaining(&mut stages);
     }
@@ -78,6 +81,15 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     })
 }
 
+/// A pipeline whose programs are written without layouts ends with the pass that makes them so.
+fn row_major(compiler: &Compiler, stages: &mut Vec<Stage>) -> Result<(), Failure> {
+    const LAST: &str = "normalize-layouts";
+    if stages.last().is_none_or(|s| s.pass.info().name != LAST) {
+        stages.extend(compiler.pipeline(LAST)?);
+    }
+    Ok(())
+}
+
 /// The failure of an input that is refused, or parts of it. What became of the other parts goes to standard
 /// output; a file is not written, so that it holds the whole or what it held before.
 fn refused(
@@ -97,7 +109,7 @@ fn refused(
     let plain = args.explain.is_none() && args.certificate.is_none();
     if plain && !parts.is_empty() && output_file(args).is_none() {
         match emitted(parts, emit, args.compile.pass.as_deref(), streams) {
-            Ok(emitted) => streams.print(&emitted),
+            Ok(emitted) => streams.bytes(&emitted.bytes),
             Err(failure) => text.push_str(&failure.text),
         }
     }
@@ -124,7 +136,7 @@ fn check_outputs(args: &RewriteArgs) -> Result<(), Failure> {
 }
 
 /// What is written may refer to data in files, which must outlive it.
-fn keeps_data(part: &Part, output: &Path) -> Result<(), Failure> {
+fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), Failure> {
     let Some(place) = output_place(output) else {
         return Ok(());
     };
@@ -137,8 +149,11 @@ fn keeps_data(part: &Part, output: &Path) -> Result<(), Failure> {
             _ => None,
         })
         .collect();
+    // What lies in a model is written into the new one.
+    let refers = |file: &&str| emit != Emit::Onnx || !is_model(file);
     let found = files
         .into_iter()
+        .filter(refers)
         .find(|file| output_place(&program.folder.join(file)).as_ref() == Some(&place));
     let Some(file) = found else {
         return Ok(());
@@ -147,6 +162,32 @@ fn keeps_data(part: &Part, output: &Path) -> Result<(), Failure> {
     let diag = Diagnostic::error(codes::OUTPUT_IS_DATA, message)
         .note("write the program to another file, in the same folder");
     Err(Failure::about(&output.display().to_string(), diag))
+}
+
+fn is_model(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|e| e == "onnx")
+}
+
+/// Files that the output refers to, which it finds in its own folder: links to those of the program where it is
+/// written elsewhere, copies where links cannot be.
+fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(), Failure> {
+    let folder = output.parent().unwrap_or_else(|| Path::new(""));
+    for file in files {
+        let (from, to) = (part.after.folder.join(file), folder.join(file));
+        if !from.exists() || output_place(&from) == output_place(&to) || to.exists() {
+            continue;
+        }
+        let place = |step: std::io::Result<()>| {
+            step.map_err(|e| Failure::from(Error::io("write", &to, &e)))
+        };
+        if let Some(parent) = to.parent() {
+            place(std::fs::create_dir_all(parent))?;
+        }
+        if std::fs::hard_link(&from, &to).is_err() {
+            place(std::fs::copy(&from, &to).map(|_| ()))?;
+        }
+    }
+    Ok(())
 }
 
 /// The output's format: the one asked for, else the one that the output's extension tells.
@@ -377,7 +418,7 @@ fn write_all(
         None => None,
     };
     terminal::doing(|| "writing".to_owned());
-    let text = emitted(parts, emit, args.compile.pass.as_deref(), streams)?;
+    let written = emitted(parts, emit, args.compile.pass.as_deref(), streams)?;
     let mut files: Vec<(&Path, &[u8])> = Vec::new();
     if let Some((path, certificate)) = &certificate {
         files.push((path, certificate.as_bytes()));
@@ -387,12 +428,13 @@ fn write_all(
         .iter()
         .flat_map(|&o| parts.iter().map(move |p| (o, p)))
     {
-        keeps_data(part, output)?;
+        keeps_data(part, output, emit.0)?;
+        beside(part, output, &written.files)?;
     }
-    files.extend(to_file.map(|path| (path, text.as_bytes())));
+    files.extend(to_file.map(|path| (path, &written.bytes[..])));
     write_files(&files)?;
     if to_file.is_none() && explained.is_none() {
-        streams.print(&text);
+        streams.bytes(&written.bytes);
     }
     if let Some(explained) = explained {
         streams.print(&explained);
@@ -448,9 +490,53 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
     }
 }
 
+/// What an output holds.
+struct Written {
+    bytes: Vec<u8>,
+    /// Files that it refers to, relative to its folder.
+    files: Vec<String>,
+}
+
 /// The programs in the format of the output; several graphs and several JSON values stand one
 /// after another, several pictures are one.
 fn emitted(
+    parts: &[Part],
+    (emit, stage): (Emit, EmitStage),
+    pass: Option<&str>,
+    streams: &mut Streams<'_>,
+) -> Result<Written, Failure> {
+    if emit == Emit::Onnx {
+        return model(parts);
+    }
+    let text = texts(parts, (emit, stage), pass, streams)?;
+    Ok(Written {
+        bytes: text.into_bytes(),
+        files: Vec::new(),
+    })
+}
+
+/// The elements of a program's constants.
+fn elements(part: &Part) -> impl Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + use<> {
+    let source = weights(&part.after, false);
+    move |file, offset, length, dtype| {
+        let bytes = source.read(file, offset, length, dtype);
+        bytes.map_err(|error| error.to_string())
+    }
+}
+
+/// The one program of the input as a model.
+fn model(parts: &[Part]) -> Result<Written, Failure> {
+    let [part] = parts else {
+        return Err(Failure::usage("--emit=onnx wants one program"));
+    };
+    let emitted = optc::onnx::emit(&part.after.module, &elements(part));
+    let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
+    let (bytes, files) = (emitted.bytes, emitted.files);
+    Ok(Written { bytes, files })
+}
+
+/// The programs in a format that is text.
+fn texts(
     parts: &[Part],
     (emit, stage): (Emit, EmitStage),
     pass: Option<&str>,
@@ -469,12 +555,8 @@ fn emitted(
         Emit::Hlo => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let source = weights(&part.after, false);
-                let data = |file: &str, offset: u64, length: u64, dtype: DType| {
-                    let bytes = source.read(file, offset, length, dtype);
-                    bytes.map_err(|error| error.to_string())
-                };
                 let target = Some(&*part.cx.target);
+                let data = elements(part);
                 let emitted = optc::hlo::emit_with(&part.after.module, target, &data);
                 let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
                 streams.error_text(&part.after.render(&emitted.warnings));
@@ -482,6 +564,8 @@ fn emitted(
             }
             texts.join("// -----\n")
         }
+        // A model is no text; it is written elsewhere.
+        Emit::Onnx => String::new(),
         Emit::Pallas => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {

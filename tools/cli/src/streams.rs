@@ -22,7 +22,12 @@ impl std::fmt::Debug for Streams<'_> {
 impl Streams<'_> {
     /// Writes a result. What fails is told at the end of the command.
     pub fn print(&mut self, text: &str) {
-        let _ = terminal::aside(|| self.output.write_all(text.as_bytes()));
+        self.bytes(text.as_bytes());
+    }
+
+    /// Writes a result that is no text.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let _ = terminal::aside(|| self.output.write_all(bytes));
     }
 
     /// Writes a result and a line break.

@@ -21,11 +21,6 @@ pub(super) fn int(name: &str, n: impl Into<i64>) -> AttributeProto {
     }
 }
 
-/// The axis of this number.
-pub(super) fn axis(name: &str, at: usize) -> AttributeProto {
-    int(name, i64::try_from(at).unwrap_or(i64::MAX))
-}
-
 pub(super) fn ints(name: &str, list: &[i64]) -> AttributeProto {
     AttributeProto {
         ints: list.to_vec(),

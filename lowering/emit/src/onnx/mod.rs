@@ -58,7 +58,7 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
     let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
-    let mut w = Writer::new(func, &registry, opset, data);
+    let mut w = Writer::new(func, opset, data);
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
         row_major(func, arg, func.span)?;

@@ -306,7 +306,7 @@ fn max_pool_indices(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
 fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let made = w.typed::<Resize>(data)?;
     let x = w.name(data.operands[0])?;
-    let (mode, coordinates) = (made.mode.name(), made.coordinate_transformation_mode.name());
+    let (mode, coordinates) = (made.mode.word(), made.coordinate_transformation_mode.word());
     let since = match coordinates {
         "half_pixel_symmetric" => 19,
         _ => 11,
@@ -319,7 +319,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         text("coordinate_transformation_mode", coordinates),
     ];
     if mode == "nearest" {
-        attrs.push(text("nearest_mode", made.nearest_mode.name()));
+        attrs.push(text("nearest_mode", made.nearest_mode.word()));
     }
     if mode == "cubic" {
         attrs.push(float("cubic_coeff_a", made.cubic_coeff_a));
@@ -375,7 +375,7 @@ fn grid_sample(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     let attrs = vec![
         int("align_corners", made.align_corners),
         text("mode", mode),
-        text("padding_mode", made.padding_mode.name()),
+        text("padding_mode", made.padding_mode.word()),
     ];
     let given = w.operands(data)?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();

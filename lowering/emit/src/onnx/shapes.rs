@@ -101,7 +101,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
         DepthToSpace::NAME => {
             let made = w.typed::<DepthToSpace>(data)?;
             let x = w.name(data.operands[0])?;
-            let mode = made.mode.name();
+            let mode = made.mode.word();
             let mut attrs = vec![int("blocksize", made.blocksize)];
             if 11 <= w.opset {
                 attrs.push(text("mode", mode));
@@ -307,7 +307,7 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     if made.mode == PadMode::Wrap && w.opset < 19 {
         return Err(w.without_form(data, "the mode wrap came with version 19"));
     }
-    let mode = text("mode", made.mode.name());
+    let mode = text("mode", made.mode.word());
     let is_zero = match made.value {
         PadValue::Int(n) => n == 0,
         PadValue::Float(x) => x.to_bits() == 0,
@@ -365,7 +365,7 @@ fn reduction(
     if w.opset < since {
         return Err(w.without_form(data, &format!("this reduction came with version {since}")));
     }
-    Ok(vec![text("reduction", kind.name())])
+    Ok(vec![text("reduction", kind.word())])
 }
 
 fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {

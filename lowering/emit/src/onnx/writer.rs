@@ -7,9 +7,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::tensor::storage_bytes;
-use optc_ir::{
-    Attr, DType, Diagnostic, Dim, Func, Loc, OpData, Registry, Size, Tensor, TensorType, Value,
-};
+use optc_ir::{Attr, DType, Diagnostic, Dim, Func, Loc, OpData, Size, Tensor, TensorType, Value};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
 use optc_onnx_proto::{AttributeProto, NodeProto, per_byte};
@@ -47,7 +45,6 @@ pub(super) struct Captures {
 /// A graph that is being written.
 pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
-    pub(super) registry: &'a Registry,
     /// The version of the standard operators.
     pub(super) opset: i64,
     pub(super) data: &'a ReadData<'a>,
@@ -71,15 +68,9 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(
-        func: &'a Func,
-        registry: &'a Registry,
-        opset: i64,
-        data: &'a ReadData<'a>,
-    ) -> Writer<'a> {
+    pub(super) fn new(func: &'a Func, opset: i64, data: &'a ReadData<'a>) -> Writer<'a> {
         Writer {
             func,
-            registry,
             opset,
             data,
             nodes: Vec::new(),
