@@ -9,6 +9,9 @@ use optc_layout::{Layout, Mode, Notation, NotationKind, TileDim, XlaNotation};
 use optc_ops::Subview;
 use optc_target::{Alternative, PortRole, Price, Row, Target, When};
 
+/// Ports of an operation up to which all readings of tiles that no text says are tried together.
+const MOST_READ: usize = 8;
+
 /// Tiles whose corners are compared.
 const CORNERS: u64 = 256;
 
@@ -261,7 +264,8 @@ fn is_loose(layout: &Layout, tiles: &[Vec<u64>]) -> bool {
     let Ok(notation) = XlaNotation::parse(&text, layout.rank()) else {
         return false;
     };
-    let one = Layout::new(Notation::Xla(notation), layout.shape(), layout.elem_bits());
+    let notation = Notation::Xla(notation.packed(layout.elem_bits()));
+    let one = Layout::new(notation, layout.shape(), layout.elem_bits());
     one.is_ok_and(|one| one.same_function(layout))
 }
 
@@ -348,7 +352,8 @@ fn of_order(layout: &Layout, target: &Target) -> Option<Vec<Vec<u64>>> {
     }
     let minor: Vec<String> = order.iter().rev().map(usize::to_string).collect();
     let text = format!("{}:{}", minor.join(","), optc_target::tiles_text(&tiles));
-    let notation = Notation::Xla(XlaNotation::parse(&text, layout.rank()).ok()?);
+    let notation = XlaNotation::parse(&text, layout.rank()).ok()?;
+    let notation = Notation::Xla(notation.packed(layout.elem_bits()));
     let tiled = Layout::new(notation, layout.shape(), layout.elem_bits()).ok()?;
     tiled.same_function(layout).then_some(tiles)
 }
@@ -1020,10 +1025,10 @@ fn by_roles(
     alternative: &Alternative,
     n_operands: usize,
 ) -> Result<(), String> {
-    let mut read: Vec<Option<Port>> = Vec::with_capacity(ports.len());
+    let mut readings: Vec<Vec<Port>> = Vec::with_capacity(ports.len());
     for (i, port) in ports.iter().enumerate() {
         let Some(port) = port else {
-            read.push(None);
+            readings.push(Vec::new());
             continue;
         };
         let fits =
@@ -1035,29 +1040,70 @@ fn by_roles(
         };
         let found = fits(port);
         let fewer = port.fewer.iter().map(with_rows);
-        let mut readings = [port.clone()].into_iter().chain(fewer);
-        match readings.find(|port| fits(port).is_ok()) {
-            Some(port) => read.push(Some(port)),
-            None => return found,
+        let all = [port.clone()].into_iter().chain(fewer);
+        let all: Vec<Port> = all.filter(|port| fits(port).is_ok()).collect();
+        if all.is_empty() {
+            return found;
         }
+        let most = if ports.len() <= MOST_READ {
+            all.len()
+        } else {
+            1
+        };
+        readings.push(all.into_iter().take(most).collect());
     }
-    let ports = &read;
     if alternative.independent || alternative.is_free() {
         return Ok(());
     }
-    for i in 0..ports.len() {
-        for j in 0..i {
-            // An operand after the second is a bias.
-            let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
-            if let (false, Some(a), Some(b)) = (aside, &ports[j], &ports[i])
-                && a.tiled
-                && b.tiled
-                && !agree(func, values, freedom, (j, a), (i, b))
-            {
-                return Err(format!(
-                    "ports {j} and {i} have other digits in their tiles"
-                ));
+    let agreed = |(j, a): (usize, &Port), (i, b): (usize, &Port)| {
+        // An operand after the second is a bias.
+        let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
+        aside || !a.tiled || !b.tiled || agree(func, values, freedom, (j, a), (i, b))
+    };
+    read_alike(&readings, &agreed)
+        .map_err(|[j, i]| format!("ports {j} and {i} have other digits in their tiles"))
+}
+
+/// Looks whether tiles that no text says end in rows such that all ports agree: one reading of each port, from the first
+/// on.
+///
+/// # Errors
+/// Two ports that differ, of those that were compared the ones that stand furthest behind.
+fn read_alike(
+    readings: &[Vec<Port>],
+    agreed: &impl Fn((usize, &Port), (usize, &Port)) -> bool,
+) -> Result<(), [usize; 2]> {
+    let mut read: Vec<usize> = Vec::with_capacity(readings.len());
+    let mut apart = [0, 0];
+    // The reading of the next port that is tried.
+    let mut next = 0;
+    while let Some(all) = readings.get(read.len()) {
+        let i = read.len();
+        let differs = |port: &Port| {
+            let known = read.iter().enumerate();
+            let mut known = known.filter_map(|(j, &at)| Some((j, readings[j].get(at)?)));
+            known.find(|&(j, a)| !agreed((j, a), (i, port)))
+        };
+        let mut found = all.is_empty() && next == 0;
+        while let Some(port) = all.get(next) {
+            let Some((j, _)) = differs(port) else {
+                found = true;
+                break;
+            };
+            if apart[1] <= i {
+                apart = [j, i];
             }
+            next += 1;
+        }
+        if found {
+            read.push(next);
+            next = 0;
+            continue;
+        }
+        // No reading of this port fits: another one of the port before.
+        match read.pop() {
+            Some(at) => next = at + 1,
+            None => return Err(apart),
         }
     }
     Ok(())

@@ -127,10 +127,16 @@ impl Formula {
         self.space
     }
 
-    /// The bits that one element takes, where the layout says so.
+    /// The bits that one element of a type of this width takes: what the layout says, else whole bytes in XLA's notation
+    /// and the width in the others.
     #[must_use]
-    pub fn element_bits(&self) -> Option<i64> {
-        self.element_bits
+    pub fn element_bits(&self, type_bits: u32) -> i64 {
+        let whole_bytes = matches!(self.rule, Rule::Xla { .. });
+        let natural = match whole_bytes {
+            true => type_bits.next_multiple_of(8),
+            false => type_bits,
+        };
+        self.element_bits.unwrap_or(i64::from(natural))
     }
 
     /// Whether this is row-major by its text, without padding.

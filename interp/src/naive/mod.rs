@@ -82,8 +82,8 @@ struct IndexTable {
     positions: usize,
     /// The memory space.
     space: i64,
-    /// The bits an element takes where the layout says so.
-    element_bits: Option<i64>,
+    /// The bits an element takes.
+    element_bits: i64,
     map: Map,
 }
 
@@ -99,7 +99,7 @@ struct Buffer {
     data: Data,
     written: Vec<bool>,
     space: i64,
-    element_bits: Option<i64>,
+    element_bits: i64,
 }
 
 /// A value: a buffer, perhaps shared with other views, and its logical shape.
@@ -112,17 +112,18 @@ pub(crate) struct Held {
 /// Holds values as buffers.
 #[derive(Default)]
 pub(crate) struct Physical {
-    tables: IndexMap<(String, Vec<usize>), Rc<IndexTable>>,
+    /// By the text of the layout, the shape, and the width of the element type.
+    tables: IndexMap<(String, Vec<usize>, u32), Rc<IndexTable>>,
     entries: usize,
 }
 
 impl Physical {
     fn table(&mut self, ty: &TensorType, shape: &[usize]) -> Result<Rc<IndexTable>, OpFailure> {
-        let key = (ty.notation.to_string(), shape.to_vec());
+        let key = (ty.notation.to_string(), shape.to_vec(), ty.dtype.bits());
         if let Some(table) = self.tables.get(&key) {
             return Ok(Rc::clone(table));
         }
-        let table = Rc::new(IndexTable::new(&key.0, shape)?);
+        let table = Rc::new(IndexTable::new(&key.0, shape, key.2)?);
         let entries = match &table.map {
             Map::Identity => 0,
             Map::Table(t) => t.len(),
@@ -138,7 +139,7 @@ impl Physical {
 }
 
 impl IndexTable {
-    fn new(layout: &str, shape: &[usize]) -> Result<IndexTable, OpFailure> {
+    fn new(layout: &str, shape: &[usize], type_bits: u32) -> Result<IndexTable, OpFailure> {
         elements_within_limit(shape)?;
         let extents: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
         let formula = Formula::parse(layout, &extents)?;
@@ -150,7 +151,7 @@ impl IndexTable {
             return Err(too_large());
         }
         let positions = usize::try_from(formula.positions()).map_err(|_| too_large())?;
-        let (space, element_bits) = (formula.space(), formula.element_bits());
+        let (space, element_bits) = (formula.space(), formula.element_bits(type_bits));
         let layout = if layout.is_empty() {
             "row-major".to_owned()
         } else {

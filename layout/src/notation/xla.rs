@@ -169,6 +169,15 @@ impl XlaNotation {
         }
     }
 
+    /// The same layout with elements packed to the width of their type: `E(n)` where that is no number of bytes.
+    #[must_use]
+    pub fn packed(&self, type_bits: u32) -> Self {
+        self.with_element_bits(match type_bits % 8 {
+            0 => 0,
+            _ => type_bits,
+        })
+    }
+
     /// `SC(d:p,..)`: dimensions that are cut into parts in different memories.
     #[must_use]
     pub fn split_configs(&self) -> &[SplitConfig] {

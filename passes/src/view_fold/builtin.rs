@@ -6,6 +6,7 @@ use super::accepts::{
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::orders::{common_orders, restrict};
+use super::physical::{Physical, Place};
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
@@ -211,36 +212,98 @@ enum Departure {
 fn common_order(cx: &mut RuleContext<'_>) {
     let sig = cx.signature;
     for order in common_orders(sig, cx.layouts, cx.port, cx.layout) {
-        if let Some(form) = follow(sig, cx.layouts, &order, cx.port) {
-            cx.forms.push(Form::Exact(form));
-        }
+        let forms = follow(sig, cx.layouts, &order, cx.port);
+        cx.forms.extend(forms.into_iter().map(Form::Exact));
     }
 }
 
 /// All ports in one order; where runs are long, a broadcast operand whose part of it the target refuses
-/// keeps its default.
+/// keeps its default, and on a machine of lines lies in one or in none, in this order.
 fn follow(
     sig: &Signature,
     layouts: &mut Layouts,
     order: &[LabelDigit],
     source: usize,
-) -> Option<Vec<LayoutId>> {
+) -> Vec<Vec<LayoutId>> {
     let full = sig.fullest;
     let n_full = sig.labels(full).iter().flatten().count();
-    let mut form = Vec::with_capacity(sig.n_ports());
+    let mut forms = vec![Vec::with_capacity(sig.n_ports())];
     for port in 0..sig.n_ports() {
         let layout = restrict(sig, layouts, port, order, source);
         let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
-        let broadcast = sig.accept == Accept::MinRun
-            && port < sig.n_operands
-            && sig.labels(port).iter().flatten().count() < n_full;
-        form.push(match accepted {
-            Some(l) => l,
-            None if broadcast => default_layout(sig, layouts, port),
-            None => return None,
-        });
+        let broadcast = port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
+        let mut wanted = long(sig, full).into_iter();
+        let lacks = port < sig.n_operands && wanted.any(|(label, _)| !sig.has_label(port, label));
+        let taken = match accepted {
+            _ if lacks && sig.lines.is_some() => in_lines(sig, layouts, port, layout),
+            None if broadcast && sig.accept == Accept::MinRun && !sig.is_tiled() => {
+                vec![default_layout(sig, layouts, port)]
+            }
+            _ => accepted.into_iter().collect(),
+        };
+        // Ports of the same dimensions lie alike.
+        let like = (0..port).find(|&other| long(sig, other) == long(sig, port));
+        let mut longer = Vec::with_capacity(forms.len());
+        for form in &forms {
+            for &layout in &taken {
+                let same = like.is_none_or(|other| {
+                    form[other] == layout || layouts.form(form[other]) == layouts.form(layout)
+                });
+                if longer.len() < MOST_FOLLOWED && (same || sig.lines.is_none()) {
+                    longer.push([&form[..], &[layout]].concat());
+                }
+            }
+        }
+        forms = longer;
     }
-    Some(form)
+    forms
+}
+
+/// The labels of a port that have more than one element there, with how many.
+fn long(sig: &Signature, port: usize) -> Vec<(usize, u64)> {
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut all: Vec<(usize, u64)> = dims
+        .filter_map(|(label, &n)| Some(((*label)?, n)))
+        .filter(|(_, n)| 1 < *n)
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// Forms of one order that differ in the lines of broadcast operands.
+const MOST_FOLLOWED: usize = 9;
+
+/// What a port takes of a layout's order of digits on a machine of lines: as it is, in no line, with the innermost digit
+/// in one, and padded to the shortest run.
+fn in_lines(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: Option<LayoutId>,
+) -> Vec<LayoutId> {
+    let Some(layout) = layout else {
+        return Vec::new();
+    };
+    let mut all = vec![layout];
+    if let Some(form) = layouts.form(layout) {
+        for innermost in [Place::Grid, Place::Lane, Place::Short] {
+            let mut placed = Physical {
+                digits: form.digits.clone(),
+                stated: None,
+            };
+            let n = placed.digits.len();
+            for (i, digit) in placed.digits.iter_mut().enumerate() {
+                digit.place = if i + 1 == n { innermost } else { Place::Grid };
+            }
+            let found = layouts.formed(&sig.shapes[port], sig.bits[port], &placed);
+            all.extend(found.filter(|l| !all.contains(l)));
+        }
+    }
+    all.retain(|&l| {
+        let order = label_order(sig, layouts, port, l);
+        order.is_some() && tiled::accepts(sig, layouts, port, l)
+    });
+    all
 }
 
 /// The form of a layout that departs from the default so, with the order of K that it goes with.

@@ -540,7 +540,8 @@ impl Layouts {
             _ => format!(":{}", optc_target::tiles_text(&tiles)),
         };
         let text = format!("{}{tiles}", minor.join(","));
-        let notation = Notation::Xla(XlaNotation::parse(&text, shape.len()).ok()?);
+        let notation = XlaNotation::parse(&text, shape.len()).ok()?;
+        let notation = Notation::Xla(notation.packed(layout.elem_bits()));
         let same = Layout::new(notation.clone(), shape, layout.elem_bits()).ok()?;
         same.same_function(layout).then_some(notation)
     }

@@ -241,7 +241,7 @@ impl Physical {
             0 => order.join(","),
             _ => format!("{}:{}", order.join(","), optc_target::tiles_text(&tiles)),
         };
-        let notation = Notation::Xla(XlaNotation::parse(&text, rank).ok()?);
+        let notation = Notation::Xla(XlaNotation::parse(&text, rank).ok()?.packed(bits));
         let based = Layout::new(notation, &base, bits).ok()?;
         let extents: Vec<u64> = self.digits.iter().map(|d| d.extent).collect();
         let mut places: Vec<usize> = (0..self.digits.len()).collect();

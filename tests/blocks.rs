@@ -1,0 +1,298 @@
+//! Programs folded on machines with tiles, run on their tiled buffers.
+//!
+//! The blocks are layers of well-known architectures (`blocks/README.md`); beside them stand the small models and the
+//! programs of the file tests. Padding is poison to the naive interpreter, and a view reuses its operand's buffer, so a
+//! layout that is wrong in one element shows in the numbers.
+
+#[path = "props/shrink.rs"]
+mod shrink;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use optc_interp::{Fill, RandomSource, compare, random_inputs, run_naive, run_reference};
+use optc_ir::{Module, Registry, verify};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{PassContext, PassList};
+use optc_target::Target;
+use optc_tests::check::{cases, small_bindings, target, words};
+use optc_tests::generate::{Profile, program};
+use optc_tests::paths::{files, relative, root};
+use shrink::shrink;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Programs that were run and compared, each target by itself; so many there are at least.
+static RAN: AtomicUsize = AtomicUsize::new(0);
+const LEAST: usize = 3000;
+
+/// A program that is no block may have values of so many elements.
+const LARGE: u64 = 1 << 16;
+
+/// A machine of the test's own: flat tiles whose rows hold 32 lanes, narrow elements in pairs and fours; products with N
+/// or M in the lanes, convolutions with channels in the rows.
+const FLAT: &str = r#"
+name = "flat"
+summary = "tiles of up to 4 rows of 32 lanes"
+spelling = "order"
+[units.all]
+summary = "everything"
+[[formats]]
+bits = [32]
+rows = [1, 4]
+lanes = 32
+[[formats]]
+bits = [16]
+rows = [4, 4]
+lanes = 32
+then = [[2, 1]]
+[[formats]]
+bits = [8]
+rows = [4, 4]
+lanes = 32
+then = [[4, 1]]
+[[formats]]
+bits = [32]
+length = [32, 64]
+[[formats]]
+bits = [16]
+length = [64, 64]
+then = [[32], [2, 1]]
+[[formats]]
+bits = [8]
+length = [128, 128]
+then = [[32], [4, 1]]
+[[formats]]
+bits = [8, 16, 32]
+scalar = 32
+[[rows]]
+families = ["elementwise", "softmax", "norm", "reduce", "concat", "slice", "broadcast", "gather"]
+unit = "all"
+take = [{ share = "all" }, { when = "untiled", share = "all" }]
+[[rows]]
+families = ["matmul"]
+unit = "all"
+take = [
+  { left = { lanes = ["k"], rows = ["m"] }, right = { lanes = ["n", "k"] }, result = { lanes = ["n", "m"] }, distinct = true },
+  { when = "untiled", share = ["k"], one_run = ["k"], not_innermost = ["batch"] },
+]
+[[rows]]
+families = ["conv"]
+unit = "all"
+take = [
+  { lanes = ["spatial", "channel"], rows = ["channel"], distinct = true },
+  { when = "untiled", sequence = ["batch", "channel", "spatial"] },
+]
+[[rows]]
+families = ["pool", "resize"]
+unit = "all"
+take = [
+  { lanes = ["spatial"], rows = ["channel"] },
+  { when = "untiled", sequence = ["batch", "channel", "spatial"] },
+]
+[[rows]]
+families = ["source"]
+unit = "all"
+take = [{}]
+[[rows]]
+families = ["barrier"]
+unit = "all"
+take = [{ order = "logical" }]
+"#;
+
+fn targets() -> Vec<Arc<Target>> {
+    let npu = include_str!("../examples/npu16/npu16.toml");
+    let parsed = [npu, FLAT].map(|text| Arc::new(Target::parse(text).expect("a target")));
+    let built_in = ["tpu", "journey6"].map(target);
+    built_in.into_iter().chain(parsed).collect()
+}
+
+/// The module of a file, or nothing where it is no program for a whole module (a file test of a broken one).
+fn read(path: &Path, registry: &Registry) -> Option<Module> {
+    let bytes = std::fs::read(path).expect("a program can be read");
+    let kind = path.extension().and_then(|e| e.to_str());
+    let module = match kind {
+        Some("onnx") => {
+            optc_onnx::import(&bytes, &optc_onnx::Options::default())
+                .ok()?
+                .module
+        }
+        Some("hlo") => {
+            optc_hlo::import(&String::from_utf8(bytes).ok()?)
+                .ok()?
+                .module
+        }
+        _ => optc_ir::text::parse(&String::from_utf8(bytes).ok()?).ok()?,
+    };
+    verify::verify(&module, registry).ok()?;
+    // A case of layouts that a machine refuses is none of its programs.
+    let named = module.attrs.str("hbir.target");
+    let built_in = named.and_then(|name| Target::builtin(name).ok());
+    let refused = |t: &Target| !optc_check::check_target(&module, registry, t).is_empty();
+    (!built_in.is_some_and(|t| refused(&t))).then_some(module)
+}
+
+/// How the program of a file is to be run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It must run, and its results must be numbers.
+    Block,
+    /// It may be one that no interpreter runs: an opaque operation, no function `main`.
+    Any,
+    /// What the generator made, with many dimensions of one element: numbers alone are compared.
+    Random,
+}
+
+/// What one program came to on all targets.
+fn agree(path: &Path, targets: &[Arc<Target>], kind: Kind) -> Result<(), Failed> {
+    let registry = Arc::new(optc_ops::registry());
+    let Some(module) = read(path, &registry) else {
+        return match kind {
+            Kind::Block => Err("the program cannot be read".into()),
+            _ => Ok(()),
+        };
+    };
+    agree_on(&module, &registry, targets, kind)
+}
+
+fn agree_on(
+    module: &Module,
+    registry: &Arc<Registry>,
+    targets: &[Arc<Target>],
+    kind: Kind,
+) -> Result<(), Failed> {
+    let bindings = small_bindings(module);
+    if kind == Kind::Any && LARGE < largest(module) {
+        return Ok(());
+    }
+    let wanted =
+        random_inputs(module, "main", Fill::Normal, 11, &bindings, registry).and_then(|inputs| {
+            let found = run_reference(module, registry, "main", &inputs, &RandomSource, &bindings)?;
+            Ok((inputs, found))
+        });
+    let (inputs, wanted) = match (wanted, kind) {
+        (Ok(found), _) => found,
+        (Err(why), Kind::Block) => return Err(why.into()),
+        (Err(_), _) => return Ok(()),
+    };
+    for (key, wanted) in &wanted {
+        let numbers = (0..wanted.len()).all(|i| wanted.f64_at(i).is_finite());
+        if kind == Kind::Block && !numbers {
+            return Err(format!("{key}: the reference has results that are no numbers").into());
+        }
+    }
+    for (target, free) in targets.iter().flat_map(|t| [(t, false), (t, true)]) {
+        let boundary = if free { ", any layouts outside" } else { "" };
+        let at = |why: String| Failed::from(format!("{}{boundary}: {why}", target.name));
+        let folded = match fold(module, target, registry, (free, kind)) {
+            Ok(folded) => folded,
+            // A target that pads refuses sizes that are not known.
+            Err((code, _)) if code == "target-wants-sizes" && !bindings.0.is_empty() => continue,
+            Err((_, why)) => return Err(at(why)),
+        };
+        let found = run_naive(&folded, registry, "main", &inputs, &RandomSource, &bindings);
+        let found = found.map_err(|e| at(e.to_string()))?;
+        for (key, wanted) in &wanted {
+            compare(&found[key], wanted).map_err(|e| at(format!("{key}: {e}")))?;
+        }
+        RAN.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The elements of the largest value whose sizes are known.
+fn largest(module: &Module) -> u64 {
+    let values = module.funcs.iter().flat_map(|f| f.values.iter());
+    let shapes = values.filter_map(|(_, v)| v.ty.as_tensor()?.shape());
+    let sizes = shapes.map(|shape| shape.iter().product());
+    sizes.max().unwrap_or(0)
+}
+
+fn fold(
+    module: &Module,
+    target: &Arc<Target>,
+    registry: &Arc<Registry>,
+    (free, kind): (bool, Kind),
+) -> Result<Module, (String, String)> {
+    let stages = PassList::builtin().parse("canonicalize,view-fold");
+    let stages = stages.expect("built-in passes");
+    let mut cx = PassContext::new(registry.clone(), target.clone());
+    cx.boundary.free_all = free;
+    let mut folded = module.clone();
+    let mut hooks = Hooks {
+        verify_each: kind != Kind::Random,
+        ..Hooks::default()
+    };
+    let ran = run(&mut folded, &stages, &mut cx, &mut hooks);
+    let refused = match ran {
+        Ok(_) if kind == Kind::Random => {
+            verify::verify(&folded, registry).err().unwrap_or_default()
+        }
+        Ok(_) => optc_check::check_target(&folded, registry, target),
+        Err(diags) => diags,
+    };
+    match refused.first() {
+        None => Ok(folded),
+        Some(first) => Err((first.code.to_string(), words(&refused))),
+    }
+}
+
+/// Programs of all kinds of operations and element types.
+fn random_programs(part: u64, targets: &[Arc<Target>]) -> Result<(), Failed> {
+    let registry = Arc::new(optc_ops::registry());
+    for case in 0..cases(60) {
+        let seed = 4 * case + part;
+        let profile = match seed % 3 {
+            0 => Profile::Mixed,
+            1 => Profile::Moves,
+            _ => Profile::TinyParts,
+        };
+        let module = program(seed, profile, &registry);
+        let run = |module: &Module| agree_on(module, &registry, targets, Kind::Random);
+        if run(&module).is_err() {
+            let small = shrink(&module, |m| run(m).is_err());
+            let why = run(&small)
+                .err()
+                .and_then(|e| e.message().map(str::to_owned));
+            let why = why.unwrap_or_default();
+            let text = optc_ir::text::print(&small);
+            return Err(format!("seed {seed}, made smaller: {why}\n{text}").into());
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let folders = [
+        ("tests/blocks", "ir", Kind::Block),
+        ("tests/models", "onnx", Kind::Any),
+        ("tests/cases", "ir", Kind::Any),
+        ("tests/plans", "ir", Kind::Any),
+        ("tests/door/base", "ir", Kind::Any),
+        ("frontends/hlo/tests/modules", "hlo", Kind::Any),
+    ];
+    let args = Arguments::from_args();
+    let targets = targets();
+    let mut trials = Vec::new();
+    for (folder, extension, kind) in folders {
+        for path in files(&root().join(folder), extension) {
+            let targets = targets.clone();
+            let name = relative(&path);
+            trials.push(Trial::test(name, move || agree(&path, &targets, kind)));
+        }
+    }
+    for part in 0..4 {
+        let targets = targets.clone();
+        trials.push(Trial::test(format!("random programs {part}"), move || {
+            random_programs(part, &targets)
+        }));
+    }
+    let whole = args.filter.is_none() && args.skip.is_empty() && !args.list;
+    let conclusion = libtest_mimic::run(&args, trials);
+    let ran = RAN.load(Ordering::Relaxed);
+    if whole && !conclusion.has_failed() && ran < LEAST {
+        eprintln!("{ran} programs were run and compared, wanted {LEAST}");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
