@@ -50,6 +50,8 @@ pub(crate) struct Search<'a> {
     pub(crate) rules: &'a mut RuleSet,
     pub(crate) cap: usize,
     pub(crate) candidates: SideTable<Group, Vec<LayoutId>>,
+    /// Candidates that a group has whatever the cap is.
+    musts: SideTable<Group, Vec<LayoutId>>,
     /// Candidates that the cap kept out.
     pub(crate) dropped: u64,
     /// Bytes that no lowering goes below, once it was asked.
@@ -92,6 +94,7 @@ impl<'a> Search<'a> {
             rules,
             cap: cap.min(MASK_BITS),
             candidates: SideTable::new(Vec::new()),
+            musts: SideTable::new(Vec::new()),
             dropped: 0,
             bound: None,
             forms_of: FastMap::default(),
@@ -107,11 +110,28 @@ impl<'a> Search<'a> {
         std::mem::replace(&mut self.candidates, SideTable::new(Vec::new()))
     }
 
-    /// Seeds the candidates and lets every operation hand its demands on.
+    /// Seeds the candidates and lets every operation hand its demands on. A group keeps those that it must have and the
+    /// first others, up to the cap: with a larger one it has these too.
     pub(crate) fn demand(&mut self) {
         self.seed();
         while let Some((group, layout)) = self.queue.pop_front() {
             self.hand_on(group, layout);
+        }
+        for group in self.graph.groups.ids() {
+            let musts = &self.musts[group];
+            let known = &mut self.candidates[group];
+            let all = known.len();
+            if all <= self.cap {
+                continue;
+            }
+            let mut at = 0;
+            known.retain(|layout| {
+                at += 1;
+                at <= self.cap || musts.contains(layout)
+            });
+            let left = all - known.len();
+            self.dropped = self.dropped.saturating_add(left as u64);
+            tracing::debug!(%group, left, "candidate layouts left out at the cap");
         }
     }
 
@@ -243,17 +263,19 @@ impl<'a> Search<'a> {
     }
 
     fn offer(&mut self, group: Group, layout: LayoutId, must: bool) {
+        if must && !self.musts[group].contains(&layout) {
+            self.musts[group].push(layout);
+        }
         let known = &mut self.candidates[group];
         if known.contains(&layout) {
             return;
         }
-        let cap = if must { MASK_BITS } else { self.cap };
-        if known.len() < cap {
+        if known.len() < MASK_BITS {
             known.push(layout);
             self.queue.push_back((group, layout));
         } else {
             self.dropped += 1;
-            tracing::debug!(%group, %layout, "candidate layout dropped at the cap");
+            tracing::debug!(%group, %layout, "a group has as many candidates as there may be");
         }
     }
 
