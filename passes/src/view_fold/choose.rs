@@ -1,7 +1,7 @@
 //! The choice of one layout a group and one form an operation, as a problem of costs.
 
 use super::bound;
-use super::groups::{Group, Node};
+use super::groups::{Group, Node, NodeKind};
 use super::layouts::LayoutId;
 use super::maps::{FastMap, FastSet};
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
@@ -15,6 +15,11 @@ use std::rc::Rc;
 pub(crate) struct GroupState {
     pub(crate) produced: usize,
     pub(crate) extras: u64,
+    /// Where it is above 0, `extras` are what there may be copies of and this is how many there are at least: a state that
+    /// stands for all sets of so many copies, and costs no more than any of them.
+    open: usize,
+    /// Whether an operation reads what is produced: its padding counts once more.
+    pub(crate) read: bool,
 }
 
 /// The chosen layouts.
@@ -45,6 +50,8 @@ struct Class<'a> {
     known: bool,
     streamed: bool,
     touches: u64,
+    /// Candidates that are padded, where operations read the group.
+    padded: u64,
 }
 
 /// What the costs of the ports of an operation that lie in one group depend on.
@@ -55,13 +62,20 @@ struct PairKey {
     modes: *const Rc<NodeMode>,
     ports: Vec<(usize, bool)>,
     copied: u64,
+    computes: bool,
 }
 
-/// Readers from which on a group may have pairs of further copies.
-const PAIR_READERS: usize = 4;
+/// Readers that are told apart: a further copy is for two of them at least, as one converts what it reads itself.
+const MOST_READERS: usize = 16;
 
-/// Candidates of a group up to which pairs of further copies are states of it.
+/// Candidates of a group up to which pairs of further copies are states of it from the start.
 const PAIR_LIMIT: usize = 6;
+
+/// States of a group up to which larger sets of copies are among them.
+const MOST_STATES: usize = 2048;
+
+/// How often the sets of copies grow.
+const MOST_ROUNDS: usize = 12;
 
 impl Search<'_> {
     /// What the states of a group depend on.
@@ -72,11 +86,14 @@ impl Search<'_> {
                 .iter()
                 .fold(0u64, |m, mode| m | mode.needs[*port].mask)
         };
+        let padded = |&i: &usize| data.is_read && !data.is_known() && self.padding(group, i) != 0;
+        let candidates = 0..self.candidates[group].len();
         Class {
+            padded: candidates.filter(padded).fold(0, |m, i| m | (1u64 << i)),
             candidates: &self.candidates[group],
             produced: data.producer.as_ref().map_or(0, masks),
             wanted: data.uses.iter().map(masks).fold(0u64, |a, b| a | b),
-            readers: data.uses.len().min(PAIR_READERS),
+            readers: data.uses.len().min(MOST_READERS),
             constant: data.constant,
             known: data.is_known(),
             streamed: self.graph.is_streamed(group),
@@ -85,7 +102,7 @@ impl Search<'_> {
     }
 
     /// The states of all groups, or `None` where one has none.
-    fn states(&self, modes: &SideTable<Node, Modes>, with_extras: bool) -> Option<States> {
+    fn states(&self, modes: &SideTable<Node, Modes>, copies: &Copies) -> Option<States> {
         let mut classes: FastSet<Class<'_>> = FastSet::default();
         let mut lists: Vec<Rc<[GroupState]>> = Vec::new();
         let mut states = States {
@@ -95,7 +112,11 @@ impl Search<'_> {
         for group in self.graph.groups.ids() {
             let (class, is_new) = classes.insert_full(self.class(group, modes));
             if is_new {
-                lists.extend(classes.last().map(|c| group_states(c, with_extras).into()));
+                lists.extend(
+                    classes
+                        .last()
+                        .map(|c| group_states(c, copies, class).into()),
+                );
             }
             if lists[class].is_empty() {
                 tracing::debug!(%group, "no state");
@@ -124,12 +145,17 @@ impl Search<'_> {
 
     /// The padding that a group in a state costs where it is written and where it is read.
     fn stored_padding(&self, group: Group, state: GroupState) -> u64 {
-        let data = &self.graph.groups[group];
         if state.extras == 0 && self.graph.is_streamed(group) {
             return 0;
         }
         let padding = self.padding(group, state.produced);
-        padding.saturating_mul(data.touches())
+        padding.saturating_mul(self.touches(group, state))
+    }
+
+    /// How often the padding of a group counts that is stored: where it is written, and for what reads it so.
+    fn touches(&self, group: Group, state: GroupState) -> u64 {
+        let data = &self.graph.groups[group];
+        u64::from(data.is_written()) + u64::from(data.is_read && state.read)
     }
 
     /// The padding that a copy writes where it might have been a part of its operand that stays where it is.
@@ -162,39 +188,40 @@ impl Search<'_> {
         match self.graph.is_streamed(group) {
             true => {
                 let padding = self.padding(group, state.produced);
-                padding.saturating_mul(self.graph.groups[group].touches())
+                padding.saturating_mul(self.touches(group, state))
             }
             false => 0,
         }
     }
 
     /// Bytes of giving a port what it needs when its group is in a state.
-    fn port_bytes(&self, group: Group, state: GroupState, need: &Need) -> u64 {
-        let available = (1u64 << state.produced) | state.extras;
+    fn port_bytes(&self, group: Group, state: GroupState, need: &Need, computes: bool) -> u64 {
+        let available = match state.read || !computes {
+            true => (1u64 << state.produced) | state.extras,
+            false => state.extras,
+        };
         if need.constant.is_some() || need.mask & available != 0 {
             return 0;
         }
-        match need.direct {
-            Some(layout) => {
-                let from = self.layouts.bytes(self.candidates[group][state.produced]);
-                let to = self
-                    .layouts
-                    .bytes(layout)
-                    .saturating_add(self.layouts.padding(layout));
-                let stored = self.stored_by_conversion(group, state);
-                from.saturating_add(to).saturating_add(stored)
-            }
-            None => self.stored_by_conversion(group, state).saturating_add(
-                (0..self.candidates[group].len())
-                    .filter(|i| need.mask & (1u64 << i) != 0)
-                    .map(|i| {
-                        let moved = self.convert_bytes(group, state.produced, i);
-                        moved.saturating_add(self.padding(group, i))
-                    })
-                    .min()
-                    .unwrap_or(u64::MAX),
-            ),
-        }
+        // Further copies are made of what is stored already.
+        let stored = match state.extras {
+            0 => self.stored_by_conversion(group, state),
+            _ => 0,
+        };
+        // What a conversion writes is read by what computes, padding included.
+        let read = |padding: u64| if computes { padding } else { 0 };
+        let direct = need.direct.map_or(u64::MAX, |layout| {
+            let from = self.layouts.bytes(self.candidates[group][state.produced]);
+            let to = self.layouts.bytes(layout);
+            let padding = read(self.layouts.padding(layout));
+            from.saturating_add(to).saturating_add(padding)
+        });
+        let by_root = bits(need.mask).filter(|&i| i != state.produced).map(|i| {
+            let moved = self.convert_bytes(group, state.produced, i);
+            moved.saturating_add(read(self.padding(group, i)))
+        });
+        let least = by_root.min().map_or(direct, |least| least.min(direct));
+        least.saturating_add(stored)
     }
 
     /// Bytes that no lowering goes below.
@@ -225,7 +252,7 @@ impl Search<'_> {
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         let modes = self.modes()?;
         // Without further copies the domains are small; a choice that moves nothing needs none.
-        let plain = self.choose_among(&modes, None)?;
+        let (plain, _) = self.choose_among(&modes, None, &Copies::NONE)?;
         if movement(plain.cost) == 0 && plain.proven {
             return Some(plain);
         }
@@ -233,9 +260,53 @@ impl Search<'_> {
         if self.layouts.is_tiled() && movement(plain.cost) == self.bound() {
             return Some(plain);
         }
-        let shared = self.choose_among(&modes, Some(&plain))?;
+        let shared = self.choose_with_copies(&modes, &plain)?;
         let better = shared.cost <= plain.cost;
         Some(if better { shared } else { plain })
+    }
+
+    /// The cheapest choice with further copies, no dearer than one without. Sets of copies are looked at as they are
+    /// wanted: where a state that stands for larger ones is chosen, these are states of their own the next time. Without
+    /// such a state in it a choice is the cheapest of all.
+    fn choose_with_copies(&self, modes: &SideTable<Node, Modes>, plain: &Choice) -> Option<Choice> {
+        let mut copies = Copies {
+            any: true,
+            sizes: FastMap::default(),
+            open: true,
+        };
+        for _ in 0..MOST_ROUNDS {
+            let (choice, states) = self.choose_among(modes, Some(plain), &copies)?;
+            if !choice.proven {
+                break;
+            }
+            let mut wanted: Vec<(usize, usize)> = Vec::new();
+            for group in self.graph.groups.ids() {
+                let open = choice.groups[group].open;
+                if open != 0 && !wanted.contains(&(states.class[group], open)) {
+                    wanted.push((states.class[group], open));
+                }
+            }
+            if wanted.is_empty() {
+                return Some(choice);
+            }
+            let full = |&(class, size): &(usize, usize)| {
+                let groups = self.graph.groups.ids();
+                let mut alike = groups.filter(|&g| states.class[g] == class);
+                alike
+                    .next()
+                    .is_none_or(|g| MOST_STATES < sets_of(&self.class(g, modes), size))
+            };
+            tracing::debug!(?wanted, "more copies");
+            if wanted.iter().any(full) {
+                break;
+            }
+            copies.sizes.extend(wanted);
+        }
+        copies.open = false;
+        let (choice, _) = self.choose_among(modes, Some(plain), &copies)?;
+        // There may be sets of copies with which it is cheaper.
+        let proven = false;
+        Some(Choice { proven, ..choice })
     }
 
     /// The cheapest choice without further copies, or with them and then no dearer than one without.
@@ -243,8 +314,9 @@ impl Search<'_> {
         &self,
         modes: &SideTable<Node, Modes>,
         plain: Option<&Choice>,
-    ) -> Option<Choice> {
-        let states = self.states(modes, plain.is_some())?;
+        copies: &Copies,
+    ) -> Option<(Choice, States)> {
+        let states = self.states(modes, copies)?;
         let problem = self.problem(modes, &states);
         let start = plain.and_then(|plain| self.assignment(plain, modes, &states));
         let solution = solve(&problem, start);
@@ -255,7 +327,8 @@ impl Search<'_> {
             proven = solution.proven,
             "solved"
         );
-        (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))
+        let choice = (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))?;
+        Some((choice, states))
     }
 
     /// A choice as the states of a problem's variables.
@@ -318,6 +391,7 @@ impl Search<'_> {
                     modes: modes[node].as_ptr(),
                     ports,
                     copied,
+                    computes: matches!(data.kind, NodeKind::Op(_)),
                 };
                 let known = pairs.get(&key).cloned();
                 let table = known.unwrap_or_else(|| {
@@ -344,12 +418,18 @@ impl Search<'_> {
         }
         let extras = (0..self.candidates[group].len()).filter(|i| state.extras & (1u64 << i) != 0);
         let read = |i: usize| self.padding(group, i);
-        let bytes = extras
+        let mut made: Vec<u64> = extras
             .map(|i| {
                 self.convert_bytes(group, state.produced, i)
                     .saturating_add(read(i))
             })
-            .fold(self.stored_padding(group, state), u64::saturating_add);
+            .collect();
+        if state.open != 0 {
+            made.sort_unstable();
+            made.truncate(state.open);
+        }
+        let stored = self.stored_padding(group, state);
+        let bytes = made.into_iter().fold(stored, u64::saturating_add);
         let default = cost(0, u64::from(state.produced != 0));
         self.price(group, bytes).saturating_add(default)
     }
@@ -380,7 +460,8 @@ impl Search<'_> {
                 }
                 bytes = bytes.saturating_add(self.copied_padding(node, group, state, mode));
             } else {
-                bytes = bytes.saturating_add(self.port_bytes(group, state, need));
+                let computes = matches!(self.graph.nodes[node].kind, NodeKind::Op(_));
+                bytes = bytes.saturating_add(self.port_bytes(group, state, need, computes));
             }
         }
         if bytes == u64::MAX {
@@ -390,11 +471,53 @@ impl Search<'_> {
         }
     }
 
+    /// Logs what a choice is made of.
+    pub(crate) fn trace(&self, choice: &Choice) {
+        if !tracing::enabled!(tracing::Level::TRACE) {
+            return;
+        }
+        let graph = self.graph;
+        tracing::trace!(bytes = movement(choice.cost), "chosen");
+        for (group, data) in graph.groups.iter() {
+            let state = choice.groups[group];
+            let text = |i: usize| {
+                self.layouts
+                    .get(self.candidates[group][i])
+                    .notation()
+                    .to_string()
+            };
+            let copies: Vec<String> = bits(state.extras).map(text).collect();
+            let produced = text(state.produced);
+            let stored = movement(self.state_cost(group, state));
+            let uses = data.uses.iter().map(|&(node, port)| {
+                let ports = [(port, false)];
+                let bytes = self.pair_cost(node, group, &ports, state, &choice.modes[node]);
+                (node, movement(bytes))
+            });
+            let uses: Vec<(Node, u64)> = uses.collect();
+            let node = data.producer.map(|(node, _)| &graph.nodes[node].kind);
+            let (shape, read) = (&data.shape, state.read);
+            tracing::trace!(
+                ?group,
+                ?node,
+                ?shape,
+                produced,
+                ?copies,
+                read,
+                stored,
+                ?uses,
+                "choice"
+            );
+        }
+    }
+
     fn read(&self, solution: &Solution, modes: &SideTable<Node, Modes>, states: &States) -> Choice {
         let n_groups = self.graph.groups.len();
         let mut groups = SideTable::new(GroupState {
             produced: 0,
             extras: 0,
+            open: 0,
+            read: true,
         });
         for group in self.graph.groups.ids() {
             groups[group] = states.of[group][solution.states[group.index()]];
@@ -418,39 +541,94 @@ impl Search<'_> {
     }
 }
 
+/// Which sets of further copies are states of groups.
+struct Copies {
+    /// Whether there are any.
+    any: bool,
+    /// Up to how many of them, by the number of a class, where it is not what it is from the start.
+    sizes: FastMap<usize, usize>,
+    /// Whether states stand for larger sets.
+    open: bool,
+}
+
+impl Copies {
+    /// Nothing is copied.
+    const NONE: Copies = Copies {
+        any: false,
+        sizes: FastMap::with_hasher(rustc_hash::FxBuildHasher),
+        open: false,
+    };
+}
+
+fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |i| mask & (1u64 << i) != 0)
+}
+
+/// How many sets of at most so many copies a group of a class may have, with what it is produced in.
+fn sets_of(class: &Class<'_>, size: usize) -> usize {
+    let n = u64::from(class.wanted.count_ones());
+    let mut sets = 1u64;
+    let mut all = 1u64;
+    for k in 1..=size as u64 {
+        sets = sets.saturating_mul(n.saturating_sub(k - 1)) / k;
+        all = all.saturating_add(sets);
+    }
+    let produced = u64::from(class.produced.count_ones());
+    let read = if class.padded == 0 { 1 } else { 2 };
+    usize::try_from(all.saturating_mul(produced * read)).unwrap_or(usize::MAX)
+}
+
 /// The states that a group of a class may be in.
-fn group_states(class: &Class<'_>, with_extras: bool) -> Vec<GroupState> {
+fn group_states(class: &Class<'_>, copies: &Copies, number: usize) -> Vec<GroupState> {
     if class.constant {
         return vec![GroupState {
             produced: 0,
             extras: 0,
+            open: 0,
+            read: true,
         }];
     }
-    let n = class.candidates.len();
+    let most = match copies.any {
+        true => class.readers / 2,
+        false => 0,
+    };
+    let at_first = match class.candidates.len() {
+        n if n <= PAIR_LIMIT => 2,
+        _ => 1,
+    };
+    let size = copies
+        .sizes
+        .get(&number)
+        .copied()
+        .unwrap_or(at_first)
+        .min(most);
     let mut states = Vec::new();
-    let in_mask = |mask: u64| (0..n).filter(move |i| mask & (1u64 << i) != 0);
-    for p in in_mask(class.produced) {
-        states.push(GroupState {
-            produced: p,
-            extras: 0,
-        });
-        if class.readers < 2 || !with_extras {
-            continue;
-        }
-        let others = class.wanted & !(1u64 << p);
-        for e in in_mask(others) {
-            states.push(GroupState {
-                produced: p,
-                extras: 1u64 << e,
-            });
-            if class.readers < PAIR_READERS || PAIR_LIMIT < n {
-                continue;
+    for produced in bits(class.produced) {
+        let others = class.wanted & !(1u64 << produced);
+        let mut sets = vec![0u64];
+        let mut begin = 0;
+        for _ in 0..size {
+            let end = sets.len();
+            for at in begin..end {
+                let set = sets[at];
+                let above = bits(others).filter(|&i| set >> i == 0);
+                let longer: Vec<u64> = above.map(|i| set | (1u64 << i)).collect();
+                sets.extend(longer);
             }
-            for f in in_mask(others).filter(|&f| e < f) {
-                states.push(GroupState {
-                    produced: p,
-                    extras: (1u64 << e) | (1u64 << f),
-                });
+            begin = end;
+        }
+        let of = |extras: u64, open: usize, read: bool| GroupState {
+            produced,
+            extras,
+            open,
+            read,
+        };
+        let more = size < most && size < others.count_ones() as usize;
+        let unread = class.padded & (1u64 << produced) != 0;
+        for read in [true, false].into_iter().take(1 + usize::from(unread)) {
+            states.extend(sets.iter().map(|&set| of(set, 0, read)));
+            if more && copies.open {
+                states.push(of(others, size + 1, read));
             }
         }
     }

@@ -197,7 +197,7 @@ impl Output<'_, '_> {
         let needs = self.e.choice.modes[node].needs.clone();
         let mut operands = Vec::with_capacity(data.operands.len());
         for (port, &value) in data.operands.iter().enumerate() {
-            let operand = self.operand(value, &needs[port], Some(op));
+            let operand = self.operand(value, &needs[port], (Some(op), true));
             self.held.push((value, operand));
             operands.push(operand);
         }
@@ -316,11 +316,28 @@ impl Output<'_, '_> {
         }
     }
 
-    /// The value an operation reads: some copy of the group seen through the member's maps.
-    fn operand(&mut self, value: Value, need: &Need, reader: Option<Op>) -> Value {
+    /// The value an operation reads: some copy of the group seen through the member's maps. The reader, and whether it
+    /// computes, as what only moves does not.
+    fn operand(
+        &mut self,
+        value: Value,
+        need: &Need,
+        (reader, computes): (Option<Op>, bool),
+    ) -> Value {
         let member = self.member(value);
         let group = member.group;
-        if let Some(layout) = need.direct {
+        // What is produced may be there for those alone that do not compute.
+        let state = self.e.choice.groups[group];
+        let need = &match state.read || !computes || self.e.graph.groups[group].constant {
+            true => need.clone(),
+            false => Need {
+                mask: need.mask & !(1u64 << state.produced),
+                ..need.clone()
+            },
+        };
+        if let Some(layout) = need.direct
+            && self.is_direct(group, need, layout)
+        {
             return self.direct_copy(value, group, layout, reader);
         }
         let layout = match need.constant {
@@ -329,6 +346,18 @@ impl Output<'_, '_> {
         };
         let copy = self.copy(group, layout, reader);
         self.view(value, group, layout, copy, &member.maps)
+    }
+
+    /// Whether a layout at the port itself serves a need best: nothing that it takes is there, and all else is larger.
+    fn is_direct(&self, group: Group, need: &Need, layout: LayoutId) -> bool {
+        let state = self.e.choice.groups[group];
+        if need.mask & ((1u64 << state.produced) | state.extras) != 0 {
+            return false;
+        }
+        let all = self.e.candidates[group].iter().enumerate();
+        let mut others = all.filter(|(i, _)| need.mask & (1u64 << i) != 0);
+        let bytes = self.e.layouts.bytes(layout);
+        others.all(|(_, &other)| bytes < self.e.layouts.bytes(other))
     }
 
     /// The layout of the copy that serves a need best: one that is there, else the smallest.
@@ -635,7 +664,7 @@ impl Output<'_, '_> {
         let old = self.e.old;
         let (from, to) = (old.ops[op].operands[0], old.ops[op].results[0]);
         let needs = self.e.choice.modes[node].needs.clone();
-        let operand = self.operand(from, &needs[0], Some(op));
+        let operand = self.operand(from, &needs[0], (Some(op), false));
         let group = self.member(to).group;
         let layout = self.result_layout(group);
         let ty = self.spelled(to, layout);
@@ -662,7 +691,7 @@ impl Output<'_, '_> {
 
     fn returned(&mut self, node: Node, value: Value) -> Value {
         let need = self.e.choice.modes[node].needs[0].clone();
-        let new = self.operand(value, &need, None);
+        let new = self.operand(value, &need, (None, false));
         let new = self.moved(node, value, new);
         let pinned = self.e.graph.nodes[node].pinned.is_some();
         let declared = self.e.old.ty(value).clone();

@@ -79,6 +79,7 @@ pub(crate) fn fold(
     let sizes = SizeTable::new(&cx.bindings);
     let [naive, naive_padding] = search.naive_bytes(&sizes);
     let choice = search.choose().ok_or_else(|| no_lowering(func, cx))?;
+    search.trace(&choice);
     let bound = bound_of(&mut search, &choice);
     let copied = search.copied(&choice);
     let (dropped, candidates) = (search.dropped, search.take_candidates());

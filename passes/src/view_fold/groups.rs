@@ -60,8 +60,8 @@ pub(crate) struct GroupData {
     pub(crate) producer: Option<(Node, usize)>,
     /// The nodes and ports that read a member.
     pub(crate) uses: Vec<(Node, usize)>,
-    /// Whether the caller writes it.
-    pub(crate) is_argument: bool,
+    /// Whether no operation writes it: the caller does, or it is a view of what is written.
+    pub(crate) is_given: bool,
     /// Whether an operation reads it.
     pub(crate) is_read: bool,
     /// Whether an operation that streams writes it, and only such operations read it, or it is taken as it is made.
@@ -78,7 +78,7 @@ impl GroupData {
 
     /// Whether an operation writes it, whatever layouts are chosen.
     pub(crate) fn is_written(&self) -> bool {
-        !self.is_argument && !self.may_be_part
+        !self.is_given && !self.may_be_part
     }
 
     /// Whether it is known at compile time, as it is or computed of what is.
@@ -554,7 +554,10 @@ impl Builder<'_> {
             folded: false,
             producer,
             uses: Vec::new(),
-            is_argument: matches!(self.graph.nodes[node].kind, NodeKind::Arg(_)),
+            is_given: matches!(
+                self.graph.nodes[node].kind,
+                NodeKind::Arg(_) | NodeKind::Alias(..)
+            ),
             is_read: false,
             streamed: self.streams(node),
             may_be_part: false,

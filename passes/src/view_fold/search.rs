@@ -28,7 +28,7 @@ pub(crate) const MASK_BITS: usize = 64;
 pub(crate) struct Need {
     /// The acceptable layouts, as a set of candidates of the port's group.
     pub(crate) mask: u64,
-    /// The layout at the port itself, where no layout of the root gives it.
+    /// The layout at the port itself, where no layout of the root gives it: the smallest of them.
     pub(crate) direct: Option<LayoutId>,
     /// For a constant: the layout of its root.
     pub(crate) constant: Option<LayoutId>,
@@ -546,21 +546,25 @@ impl<'a> Search<'a> {
         }
         let graph = self.graph;
         let mut mask = 0u64;
-        let mut direct = None;
+        let mut direct: Option<(u64, LayoutId)> = None;
         for &layout in accepted {
-            match graph.at_root(self.layouts, value, layout) {
+            let itself = match graph.at_root(self.layouts, value, layout) {
                 Some(root) => match self.candidates[group].iter().position(|&c| c == root) {
-                    Some(at) => mask |= 1u64 << at,
+                    Some(at) => {
+                        mask |= 1u64 << at;
+                        false
+                    }
                     // There is no room for another candidate: the value is converted by itself.
-                    None if self.is_full(value, group) => direct = direct.or(Some(layout)),
-                    None => {}
+                    None => self.is_full(value, group),
                 },
-                None => direct = direct.or(Some(layout)),
+                None => true,
+            };
+            let bytes = self.layouts.bytes(layout);
+            if itself && direct.is_none_or(|(least, _)| bytes < least) {
+                direct = Some((bytes, layout));
             }
         }
-        if mask != 0 {
-            direct = None;
-        }
+        let direct = direct.map(|(_, layout)| layout);
         (mask != 0 || direct.is_some()).then_some(Need {
             mask,
             direct,

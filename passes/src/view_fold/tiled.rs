@@ -36,6 +36,8 @@ pub(crate) const MOST_RULES: usize = 64;
 
 /// Parts of one port that are joined with those of others.
 const MOST_PARTS: usize = 24;
+/// Layouts that pad least which are looked at for a port of which nothing is known.
+const CHEAPEST: usize = 8;
 /// Forms that the parts of all ports join to.
 const MOST_FORMS: usize = 512;
 
@@ -959,7 +961,7 @@ fn descend<'p>(
         forms.push(ids.clone());
         return;
     };
-    let mut any = false;
+    let mut seen: Vec<LayoutId> = Vec::new();
     for (part, known) in parts[port].iter().take(MOST_PARTS) {
         let fits = (0..chosen.len()).all(|other| {
             chosen[other].is_none_or(|there| agree(sig, (other, there), (port, part)))
@@ -967,13 +969,15 @@ fn descend<'p>(
         if !fits {
             continue;
         }
-        any = true;
+        seen.extend(known);
         chosen[port] = Some(part);
         ids[port].clone_from(known);
         descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
         chosen[port] = None;
     }
-    if !any && let Some(made) = made((sig, rule), layouts, port, chosen) {
+    // With more candidates there are the forms of fewer too.
+    let made = made((sig, rule), layouts, port, chosen);
+    if let Some(made) = made.filter(|id| !seen.contains(id)) {
         ids[port] = vec![made];
         descend((sig, rule), layouts, parts, rest, chosen, ids, forms);
     }
@@ -1044,11 +1048,18 @@ fn made(
             }
         }
     }
-    let made = match runs.is_empty() {
-        true => Some(layouts.row_major(shape, sig.bits[port])),
-        false => best.map(|(_, id)| id),
-    };
-    let made = made?;
+    if runs.is_empty() {
+        // Nothing says what is in its tile: row-major if that is taken, else what pads least.
+        let natural = layouts.row_major(shape, sig.bits[port]);
+        let all = [natural]
+            .into_iter()
+            .chain(cheapest(sig, layouts, port, CHEAPEST));
+        let all: Vec<LayoutId> = all.collect();
+        let mut taken = all.into_iter();
+        let taken = taken.find(|&id| rules_of(sig, layouts, port, id) & (1 << rule) != 0);
+        best = taken.map(|id| (0, id));
+    }
+    let made = best.map(|(_, id)| id)?;
     let part = parts(sig, layouts, port, made)?;
     let mut others = chosen.iter().enumerate();
     let fits = others
