@@ -510,7 +510,8 @@ impl Relaxation<'_> {
         if self.graph.is_streamed(group) {
             return 0;
         }
-        let read = state.copies == Copies::None && 1 < data.uses.len() && data.is_read;
+        let read =
+            state.copies == Copies::None && 1 < data.uses.len() && self.graph.is_read_apart(group);
         let producer = data.producer.into_iter();
         let ports: Vec<(Node, usize)> = match read {
             true => producer.chain(data.uses.iter().copied()).collect(),
@@ -550,7 +551,7 @@ impl Relaxation<'_> {
         };
         let data = &self.graph.groups[group];
         match (there, alone) {
-            (true, true) if data.is_read && !self.graph.is_streamed(group) => {
+            (true, true) if self.graph.is_read_apart(group) && !self.graph.is_streamed(group) => {
                 let ports: Vec<(Node, usize)> = data
                     .producer
                     .into_iter()

@@ -62,7 +62,7 @@ pub(crate) struct GroupData {
     pub(crate) uses: Vec<(Node, usize)>,
     /// Whether no operation writes it: the caller does, or it is a view of what is written.
     pub(crate) is_given: bool,
-    /// Whether an operation reads it.
+    /// Whether an operation reads it that computes, as a rearrangement that stays does not.
     pub(crate) is_read: bool,
     /// Whether an operation that streams writes it, and only such operations read it, or it is taken as it is made.
     streamed: bool,
@@ -603,7 +603,7 @@ impl Builder<'_> {
         if let Some(member) = &self.graph.members[value] {
             let group = member.group;
             let streams = self.streams(node);
-            let is_op = !matches!(self.graph.nodes[node].kind, NodeKind::Return(_));
+            let is_op = matches!(self.graph.nodes[node].kind, NodeKind::Op(_));
             let data = &mut self.graph.groups[group];
             data.uses.push((node, port));
             data.is_read |= is_op;
@@ -879,11 +879,32 @@ impl Builder<'_> {
 /// of them has a root of its own.
 const MAX_MAPS: usize = 8;
 
+/// Views of views that are followed to what they are of.
+const MOST_VIEWS: usize = 64;
+
 impl Graph {
     /// Whether a group lies between operations that stream, so that in one layout it is nowhere stored.
     pub(crate) fn is_streamed(&self, group: Group) -> bool {
         let data = &self.groups[group];
         data.streamed && !data.uses.is_empty()
+    }
+
+    /// Whether reading a group certainly counts beside what else reads its buffer: a view shares that of what it is of.
+    pub(crate) fn is_read_apart(&self, group: Group) -> bool {
+        let mut at = group;
+        for _ in 0..MOST_VIEWS {
+            let data = &self.groups[at];
+            if (at == group) != data.is_read {
+                return false;
+            }
+            let alias = data.producer.map(|(node, _)| &self.nodes[node]);
+            let of = alias.filter(|node| matches!(node.kind, NodeKind::Alias(..)));
+            let Some(member) = of.and_then(|node| self.member(node.ports[0].value)) else {
+                return true;
+            };
+            at = member.group;
+        }
+        false
     }
 
     /// Whether an operation computes what is known at compile time.
