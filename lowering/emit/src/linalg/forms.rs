@@ -1,0 +1,3 @@
+//! The operations that have a form here.
+
+pub const FORMS: &[&str] = &[];
