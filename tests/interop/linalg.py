@@ -98,6 +98,9 @@ PROGRAMS = [
     ("resize", 'scales = [1.0, 1.0, 2.0, 1.5]', "(tensor<1x2x3x4xf32>) -> tensor<1x2x6x6xf32>"),
     ("resize", 'sizes = [1, 2, 7, 4], mode = "cubic"', "(tensor<1x2x3x4xf32>) -> tensor<1x2x7x4xf32>"),
     ("rms_norm", "", "(tensor<2x4x3xf32>, tensor<3xf32>) -> tensor<2x4x3xf32>"),
+    ("rotary_embedding", "", "(tensor<2x3x5x4xf32>, tensor<2x5x2xf32>, tensor<2x5x2xf32>) -> tensor<2x3x5x4xf32>"),
+    ("rotary_embedding", "interleaved = true, size = 4, sequence_axis = 1",
+     "(tensor<2x3x5x6xf32>, tensor<7x2xf32>, tensor<7x2xf32>, tensor<2x3xsi64>) -> tensor<2x3x5x6xf32>"),
     ("scatter_elements", 'axis = 0, reduction = "add"', "(tensor<5x3xf32>, tensor<4x2xsi64>, tensor<4x2xf32>) -> tensor<5x3xf32>"),
     ("scatter_nd", 'reduction = "min"', "(tensor<5x4xf32>, tensor<2x3x1xsi32>, tensor<2x3x4xf32>) -> tensor<5x4xf32>"),
     ("scatter_nd", "", "(tensor<5x4xf32>, tensor<1x2xsi64>, tensor<1xf32>) -> tensor<5x4xf32>"),
@@ -105,6 +108,8 @@ PROGRAMS = [
     ("slice", "starts = [3, 0], limits = [-1, 5], strides = [-2, 2]", "(tensor<4x5xf32>) -> tensor<2x3xf32>"),
     ("softmax", "axis = 1", f"({X}) -> {X}"),
     ("tile", "repeats = [2, 3]", "(tensor<2x3xf32>) -> tensor<4x9xf32>"),
+    ("top_k", "k = 3", "(tensor<2x7xf32>) -> (tensor<2x3xf32>, tensor<2x3xsi64>)"),
+    ("top_k", "k = 2, axis = 1, largest = false", "(tensor<2x7x2xsi32>) -> (tensor<2x2x2xsi32>, tensor<2x2x2xsi64>)"),
     ("trilu", "k = -1, upper = false", "(tensor<3x4xsi32>) -> tensor<3x4xsi32>"),
 ]
 
@@ -142,7 +147,7 @@ def drawn(rng, element, shape, nth, name):
     if nth == 0 and name != "one_hot" or name in ("div", "mod", "shift_right"):
         return rng.integers(-9 if dtype.kind == "i" else 0, 10, shape).astype(dtype)
     # Indices of both signs, in range of the least extent that is indexed.
-    low, high = (0, 4) if dtype.kind == "u" else (-4, 4)
+    low, high = (0, 4) if dtype.kind == "u" or name == "rotary_embedding" else (-4, 4)
     return rng.integers(low, high, shape).astype(dtype)
 
 
@@ -172,12 +177,11 @@ def harness(text, inputs, results):
         lines.append(f"%a{i}_t = bufferization.to_tensor %a{i} restrict : memref<{ty}>")
         args.append((f"%a{i}_t", f"tensor<{ty}>"))
     types = [f"tensor<{memref(*r)}>" for r in results]
-    left = ", ".join(f"%r{i}" for i in range(len(results)))
-    lines.append(f"{left} = func.call @main({', '.join(a for a, _ in args)}) : "
+    lines.append(f"%r:{len(results)} = func.call @main({', '.join(a for a, _ in args)}) : "
                  f"({', '.join(t for _, t in args)}) -> ({', '.join(types)})")
     for i, (element, shape) in enumerate(results):
         ty = memref(element, shape)
-        lines.append(f"%b{i} = bufferization.to_memref %r{i} : memref<{ty}>")
+        lines.append(f"%b{i} = bufferization.to_memref %r#{i} : memref<{ty}>")
         lines.append(f"%b{i}_n = arith.constant {bytes_of(element, shape)} : i64")
         lines.append(f"%b{i}_r = func.call @write(%fd1, {pointer(f'b{i}', ty)}, %b{i}_n) : (i32, i64, i64) -> i64")
     body = "\n".join("    " + line for line in lines)
@@ -263,7 +267,8 @@ def check(optc, path, name=""):
 def source(name, attributes, types):
     count = types.split(" -> ")[0].count("tensor<")
     args = ", ".join(f"%a{i}" for i in range(count))
-    return f'%0 = "hbir.{name}"({args}) <{{{attributes}}}> : {types}\n'
+    left = "%0" if types.split(" -> ")[1].count("tensor<") == 1 else "%0:2"
+    return f'{left} = "hbir.{name}"({args}) <{{{attributes}}}> : {types}\n'
 
 
 def verified(optc, path):

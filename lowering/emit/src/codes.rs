@@ -81,7 +81,7 @@ ROOT c = f32[64] constant({...})
         "an operation cannot be written in the dialects of MLIR",
         &[(
             "in.ir",
-            r#"%0:2 = "hbir.top_k"(%x) <{k = 1}> : (tensor<4xf32>) -> (tensor<1xf32>, tensor<1xsi64>)"#,
+            r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x4x4xf32>, tensor<1x2x2x2xf32>) -> tensor<1x1x2x2xf32>"#,
         )],
         "optc --emit=linalg in.ir",
         "write the operation by others; docs/ops.md lists those that have a form",

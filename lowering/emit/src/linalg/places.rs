@@ -1,14 +1,14 @@
 //! Elements at places that are computed: each is read, or written one after the other, where its index says.
 
-use super::body::{Body, Idx, Scalar};
-use super::digits::{Digit, extents};
+use super::body::{Body, Idx, Rel, Scalar};
+use super::digits::{Digit, extents, row_major};
 use super::nest::Nest;
 use super::writer::{Init, Mem, Outcome, Port, Writer};
 use optc_ir::op::Operation;
-use optc_ir::{OpData, Value};
+use optc_ir::{DType, OpData, Value};
 use optc_ops::{
     Cumprod, Cumsum, DynamicUpdateSlice, Gather, GatherElements, GatherNd, Iota, OneHot,
-    ScatterElements, ScatterNd, ScatterReduction, Tile, Trilu,
+    RotaryEmbedding, ScatterElements, ScatterNd, ScatterReduction, Tile, TopK, Trilu,
 };
 
 /// Whether the operation is one of these and has been written.
@@ -18,6 +18,8 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         Iota::NAME | OneHot::NAME | Trilu::NAME | Tile::NAME => counted(w, data),
         ScatterNd::NAME | ScatterElements::NAME | DynamicUpdateSlice::NAME => scatter(w, data),
         Cumsum::NAME | Cumprod::NAME => running(w, data),
+        RotaryEmbedding::NAME => rotated(w, data),
+        TopK::NAME => top_k(w, data),
         _ => Ok(false),
     }
 }
@@ -404,4 +406,183 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let made = w.narrowed(&made, dtype);
     w.settle(result, &made, &to)?;
     Ok(true)
+}
+
+/// Each element with its pair, by the cosine and the sine of its position.
+fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let Some(about) = w.typed::<RotaryEmbedding>(data) else {
+        return Ok(false);
+    };
+    let (Ok(axis), Ok(Some(size))) = (about.sequence(), about.rotated(&op)) else {
+        return Ok(false);
+    };
+    let mut ports = Vec::with_capacity(data.operands.len());
+    for &value in &data.operands {
+        ports.push(read(w, value)?);
+    }
+    let table = w.shape(data.operands[1])?;
+    let positions = match data.operands.get(3) {
+        Some(&value) => Some(w.shape(value)?),
+        None => None,
+    };
+    let last = w.shape(data.operands[0])?.last().copied().unwrap_or(0);
+    if size == 0 {
+        return Ok(false);
+    }
+    let (half, end) = (size / 2, i64::try_from(size).unwrap_or(i64::MAX));
+    elements(w, data.results[0], |b, at| {
+        let own = &at[3];
+        // What is not rotated reads the last pair, and keeps its own.
+        let kept = b.index_compare("sge", own, &Idx::Const(end));
+        let near = match size == last {
+            true => own.clone(),
+            false => b.clamped(own, 0, end - 1),
+        };
+        let (pair, number) = match about.interleaved {
+            true => (b.over(&near, 2), b.modulo(&near, 2)),
+            false => (b.modulo(&near, half), b.over(&near, half)),
+        };
+        let second = b.index_compare("eq", &number, &Idx::Const(1));
+        let step = match about.interleaved {
+            true => 1,
+            false => i64::try_from(half).unwrap_or(i64::MAX),
+        };
+        let (below, above) = (
+            b.minus(&near, &Idx::Const(step)),
+            b.plus(&near, &Idx::Const(step)),
+        );
+        let other = b.index_select(&second, &below, &above);
+        let batch = |n: u64| match n {
+            1 => Idx::Const(0),
+            _ => at[0].clone(),
+        };
+        let row = match &positions {
+            Some(shape) => {
+                let place = [batch(shape[0]), at[axis].clone()];
+                let found = b.read(&ports[3].mem, &ports[3].digits, &place);
+                vec![b.to_index(&found), pair]
+            }
+            None => vec![batch(table[0]), at[axis].clone(), pair],
+        };
+        let [cosine, sine] = [1, 2].map(|i| b.read(&ports[i].mem, &ports[i].digits, &row));
+        let with = |last: &Idx| [&at[..3], std::slice::from_ref(last)].concat();
+        let x = &ports[0];
+        let own = b.read(&x.mem, &x.digits, at);
+        let other = b.read(&x.mem, &x.digits, &with(&other));
+        let (along, across) = (b.mul(&cosine, &own), b.mul(&sine, &other));
+        let (less, more) = (b.sub(&along, &across), b.add(&along, &across));
+        let made = b.select(&second, &more, &less);
+        b.select(&kept, &own, &made)
+    })?;
+    Ok(true)
+}
+
+/// The best elements along an axis: the rank of each first, which is how many are before it, then the place of each
+/// rank.
+fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let Some(about) = w.typed::<TopK>(data) else {
+        return Ok(false);
+    };
+    let (Ok(axis), &[values, indices]) = (about.along(&op), &data.results[..]) else {
+        return Ok(false);
+    };
+    let shape = w.shape(data.operands[0])?;
+    let other = shape.len();
+    let (x, whole, long) = (
+        w.operand(data.operands[0], true)?,
+        row_major(&shape),
+        DType::SI64,
+    );
+    let x = Port {
+        mem: w.reshape(&x.mem, &extents(&whole)),
+        ..x
+    };
+    // The axis once more, by a loop of its own.
+    let rivals = |digits: &[Digit]| -> Vec<Digit> {
+        let own = |d: &Digit| {
+            if d.of == axis {
+                Digit { of: other, ..*d }
+            } else {
+                *d
+            }
+        };
+        digits.iter().map(own).collect()
+    };
+    let zero = || Init::Fill("0".to_owned());
+    let port = Port {
+        mem: x.mem.clone(),
+        digits: rivals(&whole),
+    };
+    let Some(nest) = Nest::of(&[&whole, &port.digits]) else {
+        return Ok(false);
+    };
+    let ranks = w.generic(
+        &nest,
+        &[port],
+        (&whole, long),
+        zero(),
+        |b, nest, xs, acc| {
+            let at: Vec<Idx> = (0..other).map(|d| nest.index(b, d)).collect();
+            let than = nest.index(b, other);
+            let own = b.read(&x.mem, &whole, &at);
+            let better = before(b, &xs[0], &own, about.largest);
+            let worse = before(b, &own, &xs[0], about.largest);
+            let earlier = b.index_compare("slt", &than, &at[axis]);
+            let truth = b.literal("true", DType::BOOL);
+            let level = b.op("arith.xori", &[&worse, &truth]);
+            let first = b.op("arith.andi", &[&earlier, &level]);
+            let counts = b.op("arith.ori", &[&better, &first]);
+            let one = b.cast(&counts, long);
+            b.add(acc, &one)
+        },
+    );
+    let chosen = row_major(&w.shape(indices)?);
+    let port = Port {
+        mem: ranks,
+        digits: rivals(&whole),
+    };
+    let Some(nest) = Nest::of(&[&chosen, &port.digits]) else {
+        return Ok(false);
+    };
+    let places = w.generic(
+        &nest,
+        &[port],
+        (&chosen, long),
+        zero(),
+        |b, nest, xs, acc| {
+            let (wanted, at) = (nest.index(b, axis), nest.index(b, other));
+            let wanted = b.of_index(&wanted, long);
+            let found = b.compare(Rel::Eq, &xs[0], &wanted);
+            let place = b.of_index(&at, long);
+            b.select(&found, &place, acc)
+        },
+    );
+    elements(w, values, |b, at| {
+        let found = b.read(&places, &chosen, at);
+        let mut index = at.to_vec();
+        index[axis] = b.to_index(&found);
+        b.read(&x.mem, &whole, &index)
+    })?;
+    let to = w.tensor(indices)?.dtype;
+    elements(w, indices, |b, at| {
+        let found = b.read(&places, &chosen, at);
+        b.cast(&found, to)
+    })?;
+    Ok(true)
+}
+
+/// Whether one number comes before another: NaN is the greatest.
+fn before(b: &mut Body, x: &Scalar, y: &Scalar, largest: bool) -> Scalar {
+    let (high, low) = if largest { (x, y) } else { (y, x) };
+    let above = b.compare(Rel::Gt, high, low);
+    if !x.ty.is_float() {
+        return above;
+    }
+    let (nan, other) = (b.is_nan(high), b.is_nan(low));
+    let truth = b.literal("true", DType::BOOL);
+    let number = b.op("arith.xori", &[&other, &truth]);
+    let alone = b.op("arith.andi", &[&nan, &number]);
+    b.op("arith.ori", &[&above, &alone])
 }
