@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import onnx
@@ -271,23 +272,32 @@ def source(name, attributes, types):
     return f'{left} = "hbir.{name}"({args}) <{{{attributes}}}> : {types}\n'
 
 
+def measured(command):
+    """Seconds and MiB that a command took, and what is wrong if it failed."""
+    start = time.monotonic()
+    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    said = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    why = said.decode(errors="replace")[:600] if child.returncode != 0 else None
+    return time.monotonic() - start, usage.ru_maxrss // 1024, why
+
+
 def verified(optc, path):
     """Folds one model, verifies it, and prints what writing it took."""
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder) / "m.mlir"
-        command = ["/usr/bin/env", "time", "-f", "%e %M", optc, *FOLD, "--emit=linalg", path, "-o", here]
-        took = run(command)
-        if took.returncode != 0:
-            return took.stderr.decode(errors="replace")[:600]
-        seconds, kib = took.stderr.decode().split()[-2:]
-        done = run([MLIR_OPT, here, "-verify-each", "-o", os.devnull])
-        if done.returncode != 0:
-            return done.stderr.decode(errors="replace")[:600]
+        seconds, mib, why = measured([optc, *FOLD, "--emit=linalg", path, "-o", here])
+        if why:
+            return why
+        reading, mlir_mib, why = measured([MLIR_OPT, here, "-verify-each", "-o", os.devnull])
+        if why:
+            return why
         text = here.read_text()
         stats = json.loads(need([optc, "stats", *FOLD, "--json", path]))
         count = len(re.findall(r"linalg\.transpose ", text))
-        print(f"{path.name}: {seconds} s, {int(kib) // 1024} MiB, {len(text) / 1e6:.1f} MB of text, "
-              f"{count} transposes of {stats['layout_convert']} conversions", flush=True)
+        print(f"{path.name}: written in {seconds:.1f} s and {mib} MiB, {len(text) / 1e6:.1f} MB of text; verified in "
+              f"{reading:.1f} s and {mlir_mib} MiB; {count} transposes of {stats['layout_convert']} conversions", flush=True)
         if stats["layout_convert"] < count:
             return f"{count} transposes, {stats['layout_convert']} conversions"
     return None

@@ -1,6 +1,6 @@
 //! Element-wise operations, as numbers of one element.
 
-use super::body::{Body, Rel, Scalar};
+use super::body::{Body, Idx, Rel, Scalar};
 use super::types::is_unsigned;
 use optc_ir::DType;
 use optc_ir::op::{OpRef, Operation};
@@ -202,6 +202,7 @@ fn binary(op: &OpRef<'_>, b: &mut Body, (x, y): (&Scalar, &Scalar), to: DType) -
         Max::NAME => b.max(x, y),
         Min::NAME => b.min(x, y),
         Pow::NAME if x.ty.is_float() => b.op("math.powf", &[x, y]),
+        Pow::NAME => int_pow(b, x, y),
         Atan2::NAME => b.op("math.atan2", &[x, y]),
         And::NAME | BitAnd::NAME => b.op("arith.andi", &[x, y]),
         Or::NAME | BitOr::NAME => b.op("arith.ori", &[x, y]),
@@ -374,6 +375,44 @@ fn modulo(b: &mut Body, x: &Scalar, y: &Scalar, fmod: bool) -> Scalar {
     let differ = b.op("arith.andi", &[&differ, &some]);
     let moved = b.add(&rest, y);
     b.select(&differ, &moved, &rest)
+}
+
+/// Repeated squaring; a power below 0 is truncated.
+fn int_pow(b: &mut Body, x: &Scalar, y: &Scalar) -> Scalar {
+    let (zero, one) = (b.number(0.0, x.ty), b.number(1.0, x.ty));
+    let bits = i64::from(x.ty.bits());
+    let ends = [0, bits, 1].map(|n| b.index(&Idx::Const(n)));
+    let ty = super::types::dtype_name(x.ty).unwrap_or_default();
+    let names: [String; 5] = std::array::from_fn(|_| b.fresh());
+    let [made, step, power, square, left] = &names;
+    b.line(&format!(
+        "{made}:3 = scf.for {step} = {} to {} step {} iter_args({power} = {}, {square} = {}, {left} = {}) -> ({ty}, {ty}, {ty}) {{",
+        ends[0], ends[1], ends[2], one.name, x.name, y.name
+    ));
+    let [power, square, left] = [power, square, left].map(|name| Scalar {
+        name: name.clone(),
+        ty: x.ty,
+    });
+    let bit = b.op("arith.andi", &[&left, &one]);
+    let odd = b.compare(Rel::Eq, &bit, &one);
+    let more = b.mul(&power, &square);
+    let more = b.select(&odd, &more, &power);
+    let twice = b.mul(&square, &square);
+    let half = b.op("arith.shrui", &[&left, &one]);
+    let yielded = [&more, &twice, &half].map(|s| &*s.name).join(", ");
+    b.line(&format!("scf.yield {yielded} : {ty}, {ty}, {ty}"));
+    b.line("}");
+    let name = format!("{made}#0");
+    let made = Scalar { name, ty: x.ty };
+    if is_unsigned(x.ty) {
+        return made;
+    }
+    // Of 1 and -1 every power is one of them, by its last bit.
+    let size = b.abs(x);
+    let large = b.compare(Rel::Ne, &size, &one);
+    let below = b.compare(Rel::Lt, y, &zero);
+    let none = b.op("arith.andi", &[&large, &below]);
+    b.select(&none, &zero, &made)
 }
 
 /// A shift that is defined by every number: by none of the bits, to the left 0, to the right the sign.
