@@ -462,7 +462,7 @@ impl Body {
     }
 
     /// An element as an index.
-    pub(super) fn to_index(&mut self, x: &Scalar) -> Idx {
+    pub(super) fn as_index(&mut self, x: &Scalar) -> Idx {
         let ty = type_text(x.ty);
         let opcode = if is_unsigned(x.ty) {
             "arith.index_castui"
@@ -483,7 +483,7 @@ impl Body {
     }
 
     /// An index that counts from the end where it is below 0.
-    pub(super) fn from_end(&mut self, at: &Idx, size: u64) -> Idx {
+    pub(super) fn counted_back(&mut self, at: &Idx, size: u64) -> Idx {
         let size = Idx::Const(i64::try_from(size).unwrap_or(i64::MAX));
         let below = self.index_compare("slt", at, &Idx::Const(0));
         let moved = self.plus(at, &size);

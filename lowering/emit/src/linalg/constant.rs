@@ -32,12 +32,15 @@ struct Resource {
     span: Span,
 }
 
+/// A place in a file, its offset and length, and the order in which it is read.
+type Place = (String, u64, u64, Vec<(u64, u64)>);
+
 /// The elements of constants, written behind the program.
 #[derive(Default)]
 pub(super) struct Resources {
     all: IndexMap<String, Resource>,
     /// The resource of a place in a file in an order.
-    known: IndexMap<(String, u64, u64, Vec<(u64, u64)>), String>,
+    known: IndexMap<Place, String>,
 }
 
 impl Resources {
@@ -46,6 +49,13 @@ impl Resources {
         if self.all.is_empty() {
             return Ok(());
         }
+        // Text of this size is not to be moved while it grows.
+        let bytes = self.all.values().map(Resource::len);
+        let text = bytes.fold(64usize, |sum, n| {
+            sum.saturating_add(n.saturating_mul(2)).saturating_add(64)
+        });
+        // Where that much cannot be had, neither can the elements, which are asked for below.
+        let _ = out.try_reserve_exact(text);
         out.push_str("\n{-#\n  dialect_resources: {\n    builtin: {\n");
         for (i, (name, resource)) in self.all.iter().enumerate() {
             if 0 < i {
@@ -62,6 +72,12 @@ impl Resources {
 }
 
 impl Resource {
+    /// The number of bytes.
+    fn len(&self) -> usize {
+        let elements = self.order.iter().fold(1u64, |n, o| n.saturating_mul(o.0));
+        usize::try_from(elements).map_or(0, |n| n.saturating_mul(width(self.dtype)))
+    }
+
     fn bytes(&self, data: &ReadData<'_>) -> Outcome<Vec<u8>> {
         match &self.source {
             Source::Dense(dense) => Ok(self.ordered(&dense.bytes)),
@@ -130,7 +146,6 @@ fn width(dtype: DType) -> usize {
 
 fn hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.reserve(2 * bytes.len());
     for &byte in bytes {
         out.push(char::from(DIGITS[usize::from(byte >> 4)]));
         out.push(char::from(DIGITS[usize::from(byte & 15)]));

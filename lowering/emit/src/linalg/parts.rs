@@ -321,7 +321,7 @@ fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scala
             let below = b.minus(&Idx::Const(0), from);
             let low = b.index_compare("slt", from, &Idx::Const(0));
             let from = b.index_select(&low, &below, from);
-            let mirrored = b.minus(&Idx::Const(2 * last), &from);
+            let mirrored = b.minus(&Idx::Const(last.saturating_mul(2)), &from);
             let high = b.index_compare("sgt", &from, &Idx::Const(last));
             let place = b.index_select(&high, &mirrored, &from);
             (b.clamped(&place, 0, last), None)
@@ -330,7 +330,7 @@ fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scala
             let rest = b.index(from);
             let by = b.index(&Idx::Const(n.max(1)));
             let rest = Idx::Name(b.put(&format!("arith.remsi {rest}, {by} : index")));
-            let place = b.from_end(&rest, n.max(1).unsigned_abs());
+            let place = b.counted_back(&rest, n.max(1).unsigned_abs());
             (b.clamped(&place, 0, last), None)
         }
     }

@@ -50,8 +50,8 @@ fn elements(
 /// An index that an operand holds, within a dimension of so many elements.
 fn place(b: &mut Body, indices: &Port, at: &[Idx], n: u64) -> Idx {
     let found = b.read(&indices.mem, &indices.digits, at);
-    let found = b.to_index(&found);
-    b.from_end(&found, n)
+    let found = b.as_index(&found);
+    b.counted_back(&found, n)
 }
 
 fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
@@ -333,7 +333,7 @@ fn boxed(
         let mut index = Vec::with_capacity(shape.len());
         for (d, start) in starts.iter().enumerate() {
             let first = b.read(&start.mem, &start.digits, &[]);
-            let first = b.to_index(&first);
+            let first = b.as_index(&first);
             let room = i64::try_from(shape[d].saturating_sub(over[d])).unwrap_or(i64::MAX);
             let first = b.clamped(&first, 0, room);
             index.push(b.plus(&first, &at[d]));
@@ -461,7 +461,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
             Some(shape) => {
                 let place = [batch(shape[0]), at[axis].clone()];
                 let found = b.read(&ports[3].mem, &ports[3].digits, &place);
-                vec![b.to_index(&found), pair]
+                vec![b.as_index(&found), pair]
             }
             None => vec![batch(table[0]), at[axis].clone(), pair],
         };
@@ -562,7 +562,7 @@ fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     elements(w, values, |b, at| {
         let found = b.read(&places, &chosen, at);
         let mut index = at.to_vec();
-        index[axis] = b.to_index(&found);
+        index[axis] = b.as_index(&found);
         b.read(&x.mem, &whole, &index)
     })?;
     let to = w.tensor(indices)?.dtype;

@@ -24,6 +24,9 @@ const TAP: usize = 8;
 /// The first of the spatial dimensions of the operand, which are no loops.
 const FROM: usize = 12;
 
+/// The most windows along a dimension that are counted one by one.
+const MAX_TABLE: u64 = 1 << 24;
+
 /// Whether a convolution, pool or resize has been written.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
     let form = match &*data.name {
@@ -88,8 +91,9 @@ fn operand(
 
 /// How many elements a window reads beyond the operand and its padding before it.
 fn after(slide: &Slide, n: u64, count: u64) -> u64 {
-    let reach = (count.max(1) - 1) * slide.stride as u64 + slide.span() as u64;
-    reach.saturating_sub(n + slide.low as u64)
+    let steps = (count.max(1) - 1).saturating_mul(slide.stride as u64);
+    let reach = steps.saturating_add(slide.span() as u64);
+    reach.saturating_sub(n.saturating_add(slide.low as u64))
 }
 
 impl Writer<'_> {
@@ -109,7 +113,7 @@ impl Writer<'_> {
             .shape
             .iter()
             .zip(low.iter().zip(high))
-            .map(|(n, (a, b))| n + a + b)
+            .map(|(n, (a, b))| n.saturating_add(*a).saturating_add(*b))
             .collect();
         let index: Vec<String> = (0..shape.len())
             .map(|i| format!("%it_{i}: index"))
@@ -162,7 +166,7 @@ fn window_map(nest: &Nest, digits: &[Digit], slides: &[Slide]) -> String {
                 of if of == TAP + s => slides[s].dilation as u64,
                 _ => continue,
             };
-            let by = by * step.div;
+            let by = by.saturating_mul(step.div);
             let plus = if sum.is_empty() { "" } else { " + " };
             let _ = match by {
                 1 => write!(sum, "{plus}d{id}"),
@@ -461,7 +465,8 @@ fn source(b: &mut Body, at: &Idx, tap: &Idx, slide: &Slide, n: u64) -> (Idx, Sca
     let moved = b.plus(at, &Idx::Const(number(slide.low)));
     let reach = b.times(tap, number(slide.dilation));
     let from = b.minus(&moved, &reach);
-    let last = i64::try_from(n).unwrap_or(i64::MAX) * number(slide.stride);
+    let last = i64::try_from(n).unwrap_or(i64::MAX);
+    let last = last.saturating_mul(number(slide.stride));
     let (low, high) = (
         b.index_compare("sge", &from, &Idx::Const(0)),
         b.index_compare("slt", &from, &Idx::Const(last)),
@@ -489,6 +494,9 @@ fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let Some(x) = operand(port, x_shape.len(), &slides, (OUT, None)) else {
         return Ok(false);
     };
+    if y_shape.iter().any(|n| MAX_TABLE < *n) {
+        return Err(w.refuse("it has too many windows"));
+    }
     let at = (0..slides.len()).map(|s| (AT + s, None));
     let loops: Vec<_> = [(BATCH, None), (OUT, None)].into_iter().chain(at).collect();
     let Some(out) = by_loops(&w.wanted(data.results[0], plain)?, &loops) else {
@@ -632,7 +640,7 @@ fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         let (rank, digits) = (shape.len(), x.digits.clone());
         let made = w.generic(&nest, &ins, (&out, sums), init, |b, nest, xs, acc| {
             let mut index: Vec<Idx> = (0..rank).map(|d| nest.index(b, d)).collect();
-            index[step.axis] = b.to_index(&xs[0]);
+            index[step.axis] = b.as_index(&xs[0]);
             let x = b.read(&mem, &digits, &index);
             let x = b.cast(&x, acc.ty);
             if moves {
