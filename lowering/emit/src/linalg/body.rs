@@ -1,8 +1,8 @@
 //! The block of numbers that a loop nest runs for each element.
 
 use super::digits::Digit;
+use super::mem::Mem;
 use super::types::{dtype_name, is_unsigned, number_text, wide};
-use super::writer::Mem;
 use optc_ir::DType;
 use std::fmt::Write;
 

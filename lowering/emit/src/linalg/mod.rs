@@ -15,24 +15,28 @@ mod body;
 mod constant;
 mod digits;
 mod forms;
+mod mem;
 mod nest;
 mod ops;
 mod parts;
 mod places;
+mod ports;
 mod products;
 mod reduce;
+mod resources;
 mod scalars;
 mod types;
 mod windows;
 mod writer;
 
 use crate::hlo::ReadData;
-use constant::Resources;
 pub use forms::FORMS;
+use mem::{Mem, Outcome};
 use optc_ir::analysis::Uses;
 use optc_ir::op::{OpRef, Structure};
 use optc_ir::{Diagnostic, Func, Module, Registry};
-use writer::{Mem, Outcome, Writer};
+use resources::Resources;
+use writer::Writer;
 
 /// The module as MLIR text; `data` reads the files of constants.
 ///

@@ -1,11 +1,13 @@
 //! What each operation becomes.
 
 use super::constant::constant;
-use super::digits::{Digit, labelled, of_layout, row_major};
+use super::digits::{Digit, of_layout, row_major};
+use super::mem::Outcome;
 use super::nest::Nest;
-use super::writer::{Init, Outcome, Port, Writer};
+use super::ports::{freedom, ports};
+use super::writer::{Init, Writer};
 use super::{parts, places, products, reduce, scalars, windows};
-use optc_ir::op::{Freedom, Operation, Structure};
+use optc_ir::op::{Operation, Structure};
 use optc_ir::{Dim, Op, OpData, Value};
 use optc_layout::{ViewMap, propagate};
 use optc_ops::{CallOp, Constant, LayoutConvert, MlirCall};
@@ -118,7 +120,7 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
             1 => name.clone(),
             _ => format!("{name}#{i}"),
         };
-        let mem = super::writer::Mem { name, shape, dtype };
+        let mem = super::mem::Mem { name, shape, dtype };
         results.push(mem.ty());
         w.set(value, mem);
     }
@@ -144,35 +146,6 @@ pub(super) fn boundary(w: &Writer<'_>, value: Value) -> Outcome<Vec<u64>> {
         true => shape,
         false => super::digits::extents(&digits),
     })
-}
-
-/// How the dimensions of operands and results of an operation run together.
-pub(super) fn freedom(w: &Writer<'_>, data: &OpData) -> Outcome<Freedom> {
-    let found = w.registry.get(&data.name);
-    let decl = found.ok_or_else(|| w.refuse("nobody declared it"))?;
-    Ok(decl.freedom(&w.op_ref(data)))
-}
-
-/// The operands of an operation by the loops of its freedom, and the digits of its first result: as they lie, or in
-/// row-major order; nothing where a dimension has no loop.
-pub(super) fn ports(
-    w: &mut Writer<'_>,
-    data: &OpData,
-    freedom: &Freedom,
-    plain: bool,
-) -> Outcome<Option<(Vec<Port>, Vec<Digit>)>> {
-    let mut ins = Vec::with_capacity(data.operands.len());
-    for (&value, labels) in data.operands.iter().zip(&freedom.operands) {
-        let port = w.operand(value, plain)?;
-        let Some(digits) = labelled(&port.digits, labels) else {
-            return Ok(None);
-        };
-        let mem = port.mem;
-        ins.push(Port { mem, digits });
-    }
-    let out = w.wanted(data.results[0], plain)?;
-    let out = freedom.results.first().and_then(|l| labelled(&out, l));
-    Ok(out.map(|out| (ins, out)))
 }
 
 /// Operations of each element by itself, operands broadcast.

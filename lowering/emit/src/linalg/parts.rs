@@ -3,9 +3,10 @@
 
 use super::body::{Body, Idx, Scalar};
 use super::digits::{Cuts, Digit, extents};
+use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::types::number_text;
-use super::writer::{Init, Mem, Outcome, Port, Writer};
+use super::writer::{Init, Writer};
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{OpData, Value};
 use optc_ops::{Concat, Pad, PadMode, PadValue, Slice, SlicePart, Split, Subview};

@@ -2,8 +2,9 @@
 
 use super::body::{Body, Idx, Rel, Scalar};
 use super::digits::{Digit, extents, row_major};
+use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
-use super::writer::{Init, Mem, Outcome, Port, Writer};
+use super::writer::{Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, Value};
 use optc_ops::{

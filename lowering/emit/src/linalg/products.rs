@@ -2,10 +2,11 @@
 //! the digits where they lie.
 
 use super::digits::{Digit, volume};
+use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
-use super::ops::{freedom, ports};
+use super::ports::{freedom, ports};
 use super::types::number_text;
-use super::writer::{Init, Mem, Outcome, Port, Writer};
+use super::writer::{Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData};
 use optc_ops::{DotGeneral, Einsum, Linear, Matmul};

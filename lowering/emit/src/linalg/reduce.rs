@@ -2,10 +2,11 @@
 
 use super::body::{Body, Rel, Scalar};
 use super::digits::{Cuts, Digit, volume};
+use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
-use super::ops::{freedom, ports};
+use super::ports::{freedom, ports};
 use super::types::{limit_text, number_text};
-use super::writer::{Init, Mem, Outcome, Port, Writer};
+use super::writer::{Init, Writer};
 use optc_ir::op::{Operation, Role};
 use optc_ir::{DType, OpData};
 use optc_ops::{

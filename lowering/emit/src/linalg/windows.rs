@@ -3,10 +3,11 @@
 use super::body::{Body, Idx, Rel, Scalar};
 use super::constant::{line_digits, numbers};
 use super::digits::{Cuts, Digit, extents};
+use super::mem::{Mem, Outcome, Port};
 use super::nest::{Nest, map_text};
 use super::products::{contracted, start};
 use super::types::{limit_text, number_text};
-use super::writer::{Init, Mem, Outcome, Port, Writer};
+use super::writer::{Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData};
 use optc_ops::{AvgPool, Conv, MaxPool, Resize, Slide};

@@ -1,9 +1,10 @@
 //! One function that is being written: its values as tensors in the shape of their memory.
 
 use super::body::{Body, Idx, Scalar};
-use super::constant::Resources;
 use super::digits::{self, Cuts, Digit, extents, groups, row_major, runs, volume};
+use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
+use super::resources::Resources;
 use super::types::{dtype_name, tensor_text, wide};
 use crate::codes;
 use indexmap::{IndexMap, IndexSet};
@@ -11,30 +12,6 @@ use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{DType, Diagnostic, Func, OpData, Registry, TensorType, Value};
 use std::fmt::Write as _;
-
-pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
-
-/// A tensor of the text: the elements of a value in the order of its memory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Mem {
-    pub(super) name: String,
-    /// The extents; any row-major shape of as many elements is the same memory.
-    pub(super) shape: Vec<u64>,
-    pub(super) dtype: DType,
-}
-
-impl Mem {
-    pub(super) fn ty(&self) -> String {
-        tensor_text(&self.shape, self.dtype)
-    }
-}
-
-/// A tensor and the loops that its digits are of.
-#[derive(Clone, Debug)]
-pub(super) struct Port {
-    pub(super) mem: Mem,
-    pub(super) digits: Vec<Digit>,
-}
 
 /// What a result holds before the loops run.
 pub(super) enum Init {
