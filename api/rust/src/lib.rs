@@ -113,6 +113,12 @@ pub mod hlo {
     };
 }
 
+/// MLIR text in the dialects of upstream, written from a module of known sizes.
+pub mod linalg {
+    pub use optc_emit::hlo::ReadData;
+    pub use optc_emit::linalg::emit;
+}
+
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
     pub use optc_emit::onnx::{Emitted, ReadData, emit};

@@ -53,6 +53,52 @@ ROOT c = f32[64] constant({...})
         "optc --emit=hlo in.ir",
         "give the value a layout that XLA's notation has",
     );
+    LINALG_CONSTANT_DATA = Code::command(
+        "linalg-constant-data",
+        "the elements of a constant cannot be written in MLIR text: the file that they lie in is not there, or is too short",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.constant"() <{data = #hbir.external<"weights.bin", 0, 80>}> : () -> tensor<20xf32>
+%1 = "hbir.add"(%x, %0) : (tensor<20xf32>, tensor<20xf32>) -> tensor<20xf32>"#,
+        )],
+        "optc --emit=linalg in.ir",
+        "put the file where the program looks for it: MLIR text holds the numbers themselves",
+    );
+    LINALG_LAYOUT = Code::command(
+        "linalg-layout",
+        "a program that is to be tensors of MLIR has a value whose memory is no order of digits",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<5xf32, {block = "4W"}>) -> tensor<5xf32, {block = "4W"}> {
+  return %x : tensor<5xf32, {block = "4W"}>
+}"#,
+        )],
+        "optc --emit=linalg in.ir",
+        "fold for a target whose layouts have no padding, such as `cpu`",
+    );
+    LINALG_OP = Code::command(
+        "linalg-op",
+        "an operation cannot be written in the dialects of MLIR",
+        &[(
+            "in.ir",
+            r#"%0 = "hbir.grid_sample"(%x, %y) : (tensor<1x1x4x4xf32>, tensor<1x2x2x2xf32>) -> tensor<1x1x2x2xf32>"#,
+        )],
+        "optc --emit=linalg in.ir",
+        "write the operation by others; docs/ops.md lists those that have a form",
+    );
+    LINALG_SIZE = Code::command(
+        "linalg-size",
+        "a program that is to be tensors of MLIR has a size that is not known",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = "hbir.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"#,
+        )],
+        "optc --emit=linalg in.ir",
+        "give the sizes that are not known",
+    );
     ONNX_CONSTANT_DATA = Code::command(
         "onnx-constant-data",
         "the elements of a constant cannot be written into an ONNX model: the file that they lie in is not there, or is too short",

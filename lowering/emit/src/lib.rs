@@ -5,6 +5,7 @@ mod codes;
 pub mod dot;
 mod graph;
 pub mod hlo;
+pub mod linalg;
 pub mod onnx;
 pub mod pallas;
 pub mod picture;

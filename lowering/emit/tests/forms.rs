@@ -4,7 +4,7 @@
 mod ops_support;
 
 use ops_support::{cases, type_of};
-use optc_emit::{hlo, pallas};
+use optc_emit::{hlo, linalg, pallas};
 use optc_ir::text::{parse, print_attr, print_type};
 use optc_ir::{Module, Registry, Tensor};
 use optc_target::Target;
@@ -43,6 +43,10 @@ fn hlo_writes(module: &Module, _: &Registry) -> bool {
     hlo::emit(module).is_ok_and(|text| !text.contains(" custom-call("))
 }
 
+fn linalg_writes(module: &Module, _: &Registry) -> bool {
+    linalg::emit(module, &|_, _, _, _| Err("no files".to_owned())).is_ok()
+}
+
 fn pallas_writes(module: &Module, registry: &Registry) -> bool {
     let target = Target::builtin("tpu").expect("a built-in target");
     pallas::emit(module, registry, &target).is_ok()
@@ -65,6 +69,11 @@ fn check(forms: &[&str], writes: fn(&Module, &Registry) -> bool) {
 #[test]
 fn hlo_writes_the_operations_that_it_lists() {
     check(hlo::FORMS, hlo_writes);
+}
+
+#[test]
+fn linalg_writes_the_operations_that_it_lists() {
+    check(linalg::FORMS, linalg_writes);
 }
 
 #[test]

@@ -564,6 +564,14 @@ fn texts(
             }
             texts.join("// -----\n")
         }
+        Emit::Linalg => {
+            let mut texts = Vec::with_capacity(parts.len());
+            for part in parts {
+                let text = optc::linalg::emit(&part.after.module, &elements(part));
+                texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
+            }
+            joined(texts, "// -----\n")
+        }
         // A model is no text; it is written elsewhere.
         Emit::Onnx => String::new(),
         Emit::Pallas => {
@@ -587,6 +595,14 @@ fn texts(
         ),
         Emit::Svg => picture(optc::to_svg, &parts.iter().collect::<Vec<_>>(), stage, pass),
     })
+}
+
+/// Texts one after another; a single one, which may be long, as it is.
+fn joined(mut texts: Vec<String>, between: &str) -> String {
+    match texts.len() {
+        1 => texts.swap_remove(0),
+        _ => texts.join(between),
+    }
 }
 
 type Painter = fn(&str, &[State<'_>], &Registry) -> String;

@@ -1,0 +1,29 @@
+//! A tensor of the text.
+
+use super::digits::Digit;
+use super::types::tensor_text;
+use optc_ir::{DType, Diagnostic};
+
+pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// A tensor of the text: the elements of a value in the order of its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Mem {
+    pub(super) name: String,
+    /// The extents; any row-major shape of as many elements is the same memory.
+    pub(super) shape: Vec<u64>,
+    pub(super) dtype: DType,
+}
+
+impl Mem {
+    pub(super) fn ty(&self) -> String {
+        tensor_text(&self.shape, self.dtype)
+    }
+}
+
+/// A tensor and the loops that its digits are of.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) mem: Mem,
+    pub(super) digits: Vec<Digit>,
+}

@@ -1,0 +1,128 @@
+//! MLIR text in upstream's dialects: `linalg`, `tensor`, `arith`, `math`, `scf`, `func`.
+//!
+//! - A value is a tensor of its digits in the order of its memory: the dimensions of one element are left out, one that
+//!   its layout cuts in two is two. A row-major argument or result of a function has its declared type.
+//! - A `view` is nothing: the same tensor, or `expand_shape` and `collapse_shape`. A `layout_convert` is one
+//!   `linalg.transpose` of the digits.
+//! - An operation is a `linalg.generic` whose indexing maps address the digits where they lie, or an operation of that
+//!   name where the digits lie as it wants them (`linalg.matmul`, `linalg.conv_2d_nchw_fchw`, …). Digits that are cut in
+//!   ways which do not divide one another are read element by element.
+//! - Narrow floats are computed in `f32` and rounded where they are stored.
+//! - Constants of more than 64 bytes stand behind the program, as `dense_resource`, in the order of their memory.
+//! - Integers lose their sign, which is in the operations.
+
+mod body;
+mod constant;
+mod digits;
+mod forms;
+mod mem;
+mod nest;
+mod ops;
+mod parts;
+mod places;
+mod ports;
+mod products;
+mod reduce;
+mod resources;
+mod scalars;
+mod types;
+mod windows;
+mod writer;
+
+use crate::hlo::ReadData;
+pub use forms::FORMS;
+use mem::{Mem, Outcome};
+use optc_ir::analysis::Uses;
+use optc_ir::op::{OpRef, Structure};
+use optc_ir::{Diagnostic, Func, Module, Registry};
+use resources::Resources;
+use writer::Writer;
+
+/// The module as MLIR text; `data` reads the files of constants.
+///
+/// # Errors
+/// A size that is not known, a layout that is no order of digits, an operation without a form, a constant whose file
+/// cannot be read, or no function.
+pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnostic>> {
+    crate::entry(module)?;
+    let registry = optc_ops::registry();
+    let mut resources = Resources::default();
+    let mut out = "module".to_owned();
+    if let Some(name) = &module.name {
+        out.push_str(&format!(" @{}", symbol(name)));
+    }
+    out.push_str(" {\n");
+    for func in &module.funcs {
+        function(func, &registry, &mut resources, &mut out)?;
+    }
+    out.push_str("}\n");
+    resources.write(&mut out, data)?;
+    Ok(out)
+}
+
+/// A name as a symbol is written.
+fn symbol(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    match first && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("{name:?}"),
+    }
+}
+
+/// The dimension of the first operand that an attribute names.
+fn axis(op: &OpRef<'_>, axis: i64) -> Option<usize> {
+    let rank = i64::try_from(op.operand(0).ok()?.rank()).ok()?;
+    let at = if axis < 0 { axis + rank } else { axis };
+    usize::try_from(at).ok().filter(|_| at < rank)
+}
+
+fn function(
+    func: &Func,
+    registry: &Registry,
+    resources: &mut Resources,
+    out: &mut String,
+) -> Outcome<()> {
+    let mut w = Writer::new(func, registry, resources);
+    let mut args = Vec::with_capacity(func.args.len());
+    for (i, &arg) in func.args.iter().enumerate() {
+        let shape = ops::boundary(&w, arg)?;
+        let dtype = w.tensor(arg)?.dtype;
+        let name = w.argument(&func.arg_key(i));
+        let mem = Mem { name, shape, dtype };
+        args.push(format!("{}: {}", mem.name, mem.ty()));
+        w.set(arg, mem);
+    }
+    let uses = Uses::of(func);
+    for &op in &func.body {
+        let data = &func.ops[op];
+        let constant = registry.structure(&data.name) == Structure::Constant;
+        if constant && !data.results.iter().any(|&v| uses.is_used(v)) {
+            continue;
+        }
+        ops::write(&mut w, op)?;
+    }
+    w.now = None;
+    let mut names = Vec::with_capacity(func.results.len());
+    let mut types = Vec::with_capacity(func.results.len());
+    for &value in &func.results {
+        let shape = ops::boundary(&w, value)?;
+        let mem = w.mem(value)?;
+        let mem = w.reshape(&mem, &shape);
+        types.push(mem.ty());
+        names.push(mem.name);
+    }
+    let last = match names.is_empty() {
+        true => "return".to_owned(),
+        false => format!("return {} : {}", names.join(", "), types.join(", ")),
+    };
+    w.line(&last);
+    out.push_str(&format!(
+        "  func.func @{}({}) -> ({}) {{\n{}  }}\n",
+        symbol(&func.name),
+        args.join(", "),
+        types.join(", "),
+        w.text
+    ));
+    Ok(())
+}

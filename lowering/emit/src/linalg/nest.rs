@@ -1,0 +1,98 @@
+//! The loops of an operation: the digits of its dimensions, cut alike at all its ports.
+
+use super::body::{Body, Idx};
+use super::digits::{Cuts, Digit};
+
+/// Loops, each a digit of what its dimensions run over.
+#[derive(Clone, Debug)]
+pub(super) struct Nest {
+    pub(super) loops: Vec<Digit>,
+    cuts: Cuts,
+}
+
+impl Nest {
+    /// The loops of ports, in the order in which these have them; nothing where cuts do not divide one another or
+    /// extents differ.
+    pub(super) fn of(ports: &[&[Digit]]) -> Option<Nest> {
+        Nest::cut(ports, Cuts::of(ports))
+    }
+
+    /// As [`Nest::of`], cut further.
+    pub(super) fn cut(ports: &[&[Digit]], cuts: Cuts) -> Option<Nest> {
+        let mut loops: Vec<Digit> = Vec::new();
+        for digits in ports {
+            for digit in cuts.refine(digits)? {
+                match loops.iter().find(|l| l.key() == digit.key()) {
+                    Some(known) if known.extent != digit.extent => return None,
+                    Some(_) => {}
+                    None => loops.push(digit),
+                }
+            }
+        }
+        Some(Nest { loops, cuts })
+    }
+
+    /// The loops of one port alone.
+    pub(super) fn plain(digits: &[Digit]) -> Nest {
+        Nest {
+            loops: digits.to_vec(),
+            cuts: Cuts::default(),
+        }
+    }
+
+    /// The digits of a port as the loops have them.
+    pub(super) fn refined(&self, digits: &[Digit]) -> Vec<Digit> {
+        // Ports that do not fit have made no loops.
+        self.cuts.refine(digits).unwrap_or_else(|| digits.to_vec())
+    }
+
+    /// The loop of a digit.
+    pub(super) fn place(&self, digit: &Digit) -> Option<usize> {
+        self.loops.iter().position(|l| l.key() == digit.key())
+    }
+
+    /// The loops that refined digits run over.
+    pub(super) fn places(&self, digits: &[Digit]) -> Vec<usize> {
+        digits.iter().filter_map(|d| self.place(d)).collect()
+    }
+
+    /// The indexing map of refined digits.
+    pub(super) fn map(&self, digits: &[Digit]) -> String {
+        let at: Vec<String> = self
+            .places(digits)
+            .iter()
+            .map(|i| format!("d{i}"))
+            .collect();
+        map_text(self.loops.len(), &at)
+    }
+
+    /// What each loop does where the result has these refined digits.
+    pub(super) fn kinds(&self, out: &[Digit]) -> Vec<&'static str> {
+        let kept = self.places(out);
+        let kind = |i| match kept.contains(&i) {
+            true => "parallel",
+            false => "reduction",
+        };
+        (0..self.loops.len()).map(kind).collect()
+    }
+
+    /// The index that the loops of a dimension have reached.
+    pub(super) fn index(&self, b: &mut Body, of: usize) -> Idx {
+        let mut sum = Idx::Const(0);
+        for (id, digit) in self.loops.iter().enumerate() {
+            if digit.of == of {
+                let step = b.step(id);
+                let by = i64::try_from(digit.div).unwrap_or(i64::MAX);
+                let part = b.times(&step, by);
+                sum = b.plus(&sum, &part);
+            }
+        }
+        sum
+    }
+}
+
+/// An affine map of so many loops.
+pub(super) fn map_text(loops: usize, at: &[String]) -> String {
+    let dims: Vec<String> = (0..loops).map(|i| format!("d{i}")).collect();
+    format!("affine_map<({}) -> ({})>", dims.join(", "), at.join(", "))
+}

@@ -1,0 +1,383 @@
+//! Parts and what is put together of them: slices, splits, concatenations and padding, along the digit that a dimension
+//! begins with.
+
+use super::body::{Body, Idx, Scalar};
+use super::digits::{Cuts, Digit, extents};
+use super::mem::{Mem, Outcome, Port};
+use super::nest::Nest;
+use super::types::number_text;
+use super::writer::{Init, Writer};
+use optc_ir::op::{OpRef, Operation};
+use optc_ir::{OpData, Value};
+use optc_ops::{Concat, Pad, PadMode, PadValue, Slice, SlicePart, Split, Subview};
+
+/// Whether an operation is a part of its operand, and no repetition.
+pub(super) fn is_part(op: &OpRef<'_>) -> bool {
+    Subview::of(op).is_ok_and(|part| !part.broadcast)
+}
+
+/// Whether the operation is one of these and has been written.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    match &*data.name {
+        Slice::NAME | Subview::NAME => {
+            let parts = match w.typed::<Slice>(data) {
+                Some(slice) => slice.parts(&op),
+                None => Subview::of(&op).and_then(|part| part.parts(&op)),
+            };
+            let parts = parts.map_err(|e| w.refuse(&e.to_string()))?;
+            let (x, y) = (data.operands[0], data.results[0]);
+            let ranges = ranges(w, x, &parts)?;
+            part(w, x, y, &ranges)?;
+            Ok(true)
+        }
+        Split::NAME => split(w, data),
+        Concat::NAME => concat(w, data),
+        Pad::NAME => pad(w, data),
+        _ => Ok(false),
+    }
+}
+
+/// The part of a dimension: its first element, their number and the step to the next.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    size: u64,
+    stride: i64,
+}
+
+fn ranges(w: &Writer<'_>, x: Value, parts: &[SlicePart]) -> Outcome<Vec<Range>> {
+    let shape = w.shape(x)?;
+    let range = |(part, &n): (&SlicePart, &u64)| {
+        let start = u64::try_from(part.start.as_constant()?).ok()?;
+        let size = part.size.fixed()?;
+        let steps = i128::from(part.stride) * (i128::from(size.max(1)) - 1);
+        let last = i128::from(start) + steps;
+        let inside = size == 0 || (start < n && 0 <= last && last < i128::from(n));
+        let stride = part.stride;
+        inside.then_some(Range {
+            start,
+            size,
+            stride,
+        })
+    };
+    let all = parts.iter().zip(&shape).map(range).collect::<Option<_>>();
+    all.ok_or_else(|| w.refuse("its part is not known"))
+}
+
+/// A part of a value: a slice of its digits where these hold it, else its elements one by one.
+fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()> {
+    let (from, to) = (w.digits(x)?, w.digits(y)?);
+    let mem = w.mem(x)?;
+    let shape = w.shape(x)?;
+    if let Some((cut, offsets, sizes, strides)) = sliced(&from, &to, &shape, ranges) {
+        let mem = w.reshape(&mem, &extents(&cut));
+        let kept: Vec<Digit> = cut
+            .iter()
+            .zip(&sizes)
+            .map(|(d, &n)| Digit::new(d.of, d.div, n))
+            .filter(|d| d.extent != 1)
+            .collect();
+        let out = Mem {
+            name: String::new(),
+            shape: sizes.clone(),
+            dtype: mem.dtype,
+        };
+        let text = format!(
+            "tensor.extract_slice {}{offsets:?} {sizes:?} {strides:?} : {} to {}",
+            mem.name,
+            mem.ty(),
+            out.ty()
+        );
+        let made = w.put(&text, &sizes, mem.dtype);
+        return w.settle(y, &made, &kept);
+    }
+    let mem = w.reshape(&mem, &extents(&from));
+    let nest = Nest::plain(&to);
+    let out = (&*to, mem.dtype);
+    let made = w.generic(&nest, &[], out, Init::Empty, |b, nest, _, _| {
+        let index: Vec<Idx> = ranges
+            .iter()
+            .enumerate()
+            .map(|(d, range)| {
+                let at = nest.index(b, d);
+                let step = b.times(&at, range.stride);
+                let start = i64::try_from(range.start).unwrap_or(i64::MAX);
+                b.plus(&step, &Idx::Const(start))
+            })
+            .collect();
+        b.read(&mem, &from, &index)
+    });
+    w.settle(y, &made, &to)
+}
+
+/// Digits, and the offset, size and stride of each.
+type Sliced = (Vec<Digit>, Vec<u64>, Vec<u64>, Vec<u64>);
+
+/// The slice of digits that is a part of a tensor; nothing where digits do not hold it.
+fn sliced(from: &[Digit], to: &[Digit], shape: &[u64], ranges: &[Range]) -> Option<Sliced> {
+    if ranges.iter().any(|r| r.size == 0) {
+        return None;
+    }
+    let digits = Cuts::of(&[from, to]).refine(from)?;
+    let (mut offsets, mut sizes) = (vec![0; digits.len()], extents(&digits));
+    let mut strides = vec![1; digits.len()];
+    for (dim, range) in ranges.iter().enumerate() {
+        if range.size == shape[dim] && range.stride == 1 {
+            continue;
+        }
+        // The digit that the dimension begins with holds the part.
+        let first = (0..digits.len())
+            .filter(|&i| digits[i].of == dim)
+            .max_by_key(|&i| digits[i].div)?;
+        let low = digits[first].div;
+        let stride = u64::try_from(range.stride).ok().filter(|s| 0 < *s)?;
+        if low == 1 {
+            (offsets[first], sizes[first], strides[first]) = (range.start, range.size, stride);
+            continue;
+        }
+        let whole = [range.start, range.size].iter().all(|n| n % low == 0);
+        if !whole || stride != 1 {
+            return None;
+        }
+        (offsets[first], sizes[first]) = (range.start / low, range.size / low);
+    }
+    Some((digits, offsets, sizes, strides))
+}
+
+fn split(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let Some(Split { axis, sizes }) = w.typed(data) else {
+        return Ok(false);
+    };
+    let x = data.operands[0];
+    let shape = w.shape(x)?;
+    let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
+    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis });
+    let Ok(axis) = axis else { return Ok(false) };
+    let mut start = 0;
+    for (&y, &size) in data.results.iter().zip(&sizes) {
+        let size = u64::try_from(size).unwrap_or(0);
+        let mut ranges: Vec<Range> = shape
+            .iter()
+            .map(|&size| Range {
+                start: 0,
+                size,
+                stride: 1,
+            })
+            .collect();
+        (ranges[axis].start, ranges[axis].size) = (start, size);
+        part(w, x, y, &ranges)?;
+        start += size;
+    }
+    Ok(true)
+}
+
+fn concat(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let axis = w.typed::<Concat>(data).and_then(|c| c.along(&op).ok());
+    let Some(axis) = axis else { return Ok(false) };
+    for plain in [false, true] {
+        if joined(w, data, axis, plain)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Parts inserted one after the other, each in the order of the result's digits.
+fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcome<bool> {
+    let result = data.results[0];
+    let (out, dtype) = (w.wanted(result, plain)?, w.tensor(result)?.dtype);
+    let mut ins = Vec::with_capacity(data.operands.len());
+    for &value in &data.operands {
+        ins.push((w.operand(value, plain)?, w.shape(value)?[axis]));
+    }
+    let mut cuts = Cuts::of(&[&out]);
+    ins.iter().for_each(|(port, _)| cuts.add(&port.digits));
+    let Some(digits) = cuts.refine(&out) else {
+        return Ok(false);
+    };
+    let along = digits.iter().enumerate().filter(|(_, d)| d.of == axis);
+    let Some(first) = along.max_by_key(|(_, d)| d.div).map(|(i, _)| i) else {
+        // One element in all: the only operand that has one.
+        let one = ins.iter().find(|(_, n)| *n == 1);
+        return match one {
+            Some((port, _)) if !extents(&digits).contains(&0) => {
+                let (mem, own) = (port.mem.clone(), port.digits.clone());
+                w.settle(result, &mem, &own)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        };
+    };
+    let low = digits[first].div;
+    if ins.iter().any(|(_, n)| n % low != 0) {
+        return Ok(false);
+    }
+    let shape = extents(&digits);
+    let mut into = w.empty(&shape, dtype);
+    let mut start = 0;
+    for (port, n) in ins {
+        if n == 0 {
+            continue;
+        }
+        let mut own = digits.clone();
+        own[first].extent = n / low;
+        let sizes = extents(&own);
+        own.retain(|d| d.extent != 1);
+        let mem = w.arrange(&port.mem, &port.digits, &own);
+        let mem = w.reshape(&mem, &sizes);
+        let mut offsets = vec![0; shape.len()];
+        offsets[first] = start;
+        let strides = vec![1; shape.len()];
+        let text = format!(
+            "tensor.insert_slice {} into {}{offsets:?} {sizes:?} {strides:?} : {} into {}",
+            mem.name,
+            into.name,
+            mem.ty(),
+            into.ty()
+        );
+        into = w.put(&text, &shape, dtype);
+        start += n / low;
+    }
+    let digits = w.wanted(result, plain)?;
+    w.settle(result, &into, &digits)?;
+    Ok(true)
+}
+
+fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let Some(about) = w.typed::<Pad>(data) else {
+        return Ok(false);
+    };
+    let amounts = about.amounts(&op);
+    let amounts = amounts.map_err(|e| w.refuse(&e.to_string()))?;
+    let result = data.results[0];
+    let dtype = w.tensor(result)?.dtype;
+    let number = match about.value {
+        _ if !dtype.computes() => return Ok(false),
+        PadValue::Int(n) if dtype.is_int() && !dtype.is_bool() => n.to_string(),
+        PadValue::Int(n) => number_text(n as f64, dtype),
+        PadValue::Float(x) => number_text(x, dtype),
+    };
+    let positive = amounts.low.iter().chain(&amounts.high).all(|n| 0 <= *n);
+    let x = w.operand(data.operands[0], false)?;
+    if about.mode == PadMode::Constant && positive {
+        let amount = |n: i64| n.unsigned_abs();
+        if let Some(made) = around(w, result, &x, &amounts.low, &amounts.high, &number, amount)? {
+            let (mem, digits) = made;
+            w.settle(result, &mem, &digits)?;
+            return Ok(true);
+        }
+    }
+    let shape = w.shape(data.operands[0])?;
+    let to = w.digits(result)?;
+    let mem = w.reshape(&x.mem, &extents(&x.digits));
+    let nest = Nest::plain(&to);
+    let made = w.generic(&nest, &[], (&to, dtype), Init::Empty, |b, nest, _, _| {
+        let mut inside: Option<Scalar> = None;
+        let mut index = Vec::with_capacity(shape.len());
+        for (d, &n) in shape.iter().enumerate() {
+            let at = nest.index(b, d);
+            let from = b.minus(&at, &Idx::Const(amounts.low[d]));
+            let (place, fits) = source(b, &from, n, about.mode);
+            index.push(place);
+            inside = match (inside, fits) {
+                (Some(a), Some(c)) => Some(b.op("arith.andi", &[&a, &c])),
+                (a, c) => a.or(c),
+            };
+        }
+        if shape.contains(&0) {
+            return b.literal(&number, super::types::wide(dtype));
+        }
+        let x = b.read(&mem, &x.digits, &index);
+        match inside {
+            Some(inside) => {
+                let fill = b.literal(&number, x.ty);
+                b.select(&inside, &x, &fill)
+            }
+            None => x,
+        }
+    });
+    w.settle(result, &made, &to)?;
+    Ok(true)
+}
+
+/// The element that a place of a padded dimension has, and whether there is one.
+fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scalar>) {
+    let n = i64::try_from(n).unwrap_or(i64::MAX);
+    let last = (n - 1).max(0);
+    match mode {
+        PadMode::Constant => {
+            let (low, high) = (
+                b.index_compare("sge", from, &Idx::Const(0)),
+                b.index_compare("slt", from, &Idx::Const(n)),
+            );
+            let inside = b.op("arith.andi", &[&low, &high]);
+            (b.clamped(from, 0, last), Some(inside))
+        }
+        PadMode::Edge => (b.clamped(from, 0, last), None),
+        PadMode::Reflect => {
+            // Below 0 the distance from it, behind the end that from the last element.
+            let below = b.minus(&Idx::Const(0), from);
+            let low = b.index_compare("slt", from, &Idx::Const(0));
+            let from = b.index_select(&low, &below, from);
+            let mirrored = b.minus(&Idx::Const(last.saturating_mul(2)), &from);
+            let high = b.index_compare("sgt", &from, &Idx::Const(last));
+            let place = b.index_select(&high, &mirrored, &from);
+            (b.clamped(&place, 0, last), None)
+        }
+        PadMode::Wrap => {
+            let rest = b.index(from);
+            let by = b.index(&Idx::Const(n.max(1)));
+            let rest = Idx::Name(b.put(&format!("arith.remsi {rest}, {by} : index")));
+            let place = b.counted_back(&rest, n.max(1).unsigned_abs());
+            (b.clamped(&place, 0, last), None)
+        }
+    }
+}
+
+/// A tensor padded in its digits; nothing where these do not hold the padding.
+fn around(
+    w: &mut Writer<'_>,
+    result: Value,
+    x: &Port,
+    low: &[i64],
+    high: &[i64],
+    number: &str,
+    amount: fn(i64) -> u64,
+) -> Outcome<Option<(Mem, Vec<Digit>)>> {
+    let out = w.digits(result)?;
+    let mut own = x.digits.clone();
+    // A dimension of one element is padded where the result has it, or first.
+    for dim in 0..low.len() {
+        let padded = (low[dim], high[dim]) != (0, 0);
+        if padded && !own.iter().any(|d| d.of == dim) {
+            own.insert(0, Digit::new(dim, 1, 1));
+        }
+    }
+    let Some(mut digits) = Cuts::of(&[&out, &own]).refine(&own) else {
+        return Ok(None);
+    };
+    let shape = extents(&digits);
+    let (mut before, mut behind) = (vec![0; digits.len()], vec![0; digits.len()]);
+    for dim in 0..low.len() {
+        let (l, h) = (amount(low[dim]), amount(high[dim]));
+        if (l, h) == (0, 0) {
+            continue;
+        }
+        let along = digits.iter().enumerate().filter(|(_, d)| d.of == dim);
+        let first = along.max_by_key(|(_, d)| d.div).map(|(i, d)| (i, d.div));
+        let Some((first, by)) = first.filter(|(_, by)| l % by == 0 && h % by == 0) else {
+            return Ok(None);
+        };
+        (before[first], behind[first]) = (l / by, h / by);
+    }
+    let mem = w.reshape(&x.mem, &shape);
+    let mem = w.padded(&mem, &before, &behind, number);
+    for (digit, &n) in digits.iter_mut().zip(&mem.shape) {
+        digit.extent = n;
+    }
+    digits.retain(|d| d.extent != 1);
+    Ok(Some((mem, digits)))
+}

@@ -1,0 +1,589 @@
+//! Elements at places that are computed: each is read, or written one after the other, where its index says.
+
+use super::body::{Body, Idx, Rel, Scalar};
+use super::digits::{Digit, extents, row_major};
+use super::mem::{Mem, Outcome, Port};
+use super::nest::Nest;
+use super::writer::{Init, Writer};
+use optc_ir::op::Operation;
+use optc_ir::{DType, OpData, Value};
+use optc_ops::{
+    Cumprod, Cumsum, DynamicUpdateSlice, Gather, GatherElements, GatherNd, Iota, OneHot,
+    RotaryEmbedding, ScatterElements, ScatterNd, ScatterReduction, Tile, TopK, Trilu,
+};
+
+/// Whether the operation is one of these and has been written.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    match &*data.name {
+        Gather::NAME | GatherElements::NAME | GatherNd::NAME => gather(w, data),
+        Iota::NAME | OneHot::NAME | Trilu::NAME | Tile::NAME => counted(w, data),
+        ScatterNd::NAME | ScatterElements::NAME | DynamicUpdateSlice::NAME => scatter(w, data),
+        Cumsum::NAME | Cumprod::NAME => running(w, data),
+        RotaryEmbedding::NAME => rotated(w, data),
+        TopK::NAME => top_k(w, data),
+        _ => Ok(false),
+    }
+}
+
+/// An operand to be read: its memory in the shape of its digits, and these.
+fn read(w: &mut Writer<'_>, value: Value) -> Outcome<Port> {
+    let port = w.operand(value, false)?;
+    let mem = w.reshape(&port.mem, &extents(&port.digits));
+    Ok(Port { mem, ..port })
+}
+
+/// Each element of a result by its index.
+fn elements(
+    w: &mut Writer<'_>,
+    result: Value,
+    of: impl FnOnce(&mut Body, &[Idx]) -> Scalar,
+) -> Outcome<()> {
+    let (to, rank) = (w.digits(result)?, w.shape(result)?.len());
+    let dtype = w.tensor(result)?.dtype;
+    let nest = Nest::plain(&to);
+    let made = w.generic(&nest, &[], (&to, dtype), Init::Empty, |b, nest, _, _| {
+        let index: Vec<Idx> = (0..rank).map(|d| nest.index(b, d)).collect();
+        of(b, &index)
+    });
+    w.settle(result, &made, &to)
+}
+
+/// An index that an operand holds, within a dimension of so many elements.
+fn place(b: &mut Body, indices: &Port, at: &[Idx], n: u64) -> Idx {
+    let found = b.read(&indices.mem, &indices.digits, at);
+    let found = b.as_index(&found);
+    b.counted_back(&found, n)
+}
+
+fn gather(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let (x, indices) = (read(w, data.operands[0])?, read(w, data.operands[1])?);
+    let (x_shape, i_shape) = (w.shape(data.operands[0])?, w.shape(data.operands[1])?);
+    let result = data.results[0];
+    if let Some(axis) = w.typed::<Gather>(data).and_then(|g| g.along(&op).ok()) {
+        elements(w, result, |b, at| {
+            let inner = axis + i_shape.len();
+            let place = place(b, &indices, &at[axis..inner], x_shape[axis]);
+            let index = [&at[..axis], &[place], &at[inner..]].concat();
+            b.read(&x.mem, &x.digits, &index)
+        })?;
+        return Ok(true);
+    }
+    let along = w.typed::<GatherElements>(data);
+    if let Some(axis) = along.and_then(|g| g.along(&op).ok()) {
+        elements(w, result, |b, at| {
+            let mut index = at.to_vec();
+            index[axis] = place(b, &indices, at, x_shape[axis]);
+            b.read(&x.mem, &x.digits, &index)
+        })?;
+        return Ok(true);
+    }
+    let nd = w.typed::<GatherNd>(data);
+    let Some((batch, depth)) = nd.and_then(|g| g.extents(&op).ok()) else {
+        return Ok(false);
+    };
+    elements(w, result, |b, at| {
+        let rows = i_shape.len() - 1;
+        let mut index = at[..batch].to_vec();
+        for d in 0..depth {
+            let number = Idx::Const(i64::try_from(d).unwrap_or(0));
+            let row = [&at[..rows], &[number]].concat();
+            index.push(place(b, &indices, &row, x_shape[batch + d]));
+        }
+        index.extend_from_slice(&at[rows..]);
+        b.read(&x.mem, &x.digits, &index)
+    })?;
+    Ok(true)
+}
+
+/// Elements that follow from where they are.
+fn counted(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let result = data.results[0];
+    let dtype = super::types::wide(w.tensor(result)?.dtype);
+    if let Some(axis) = w.typed::<Iota>(data).and_then(|i| i.along(&op).ok()) {
+        elements(w, result, |b, at| b.of_index(&at[axis], dtype))?;
+        return Ok(true);
+    }
+    if data.operands.is_empty() {
+        return Ok(false);
+    }
+    let x = read(w, data.operands[0])?;
+    let shape = w.shape(data.operands[0])?;
+    if let Some(Trilu { k, upper }) = w.typed(data) {
+        if !dtype.computes() {
+            return Ok(false);
+        }
+        elements(w, result, |b, at| {
+            let n = at.len();
+            let diagonal = b.plus(&at[n - 2], &Idx::Const(k));
+            let word = if upper { "sle" } else { "sge" };
+            let keeps = b.index_compare(word, &diagonal, &at[n - 1]);
+            let x = b.read(&x.mem, &x.digits, at);
+            let zero = b.number(0.0, x.ty);
+            b.select(&keeps, &x, &zero)
+        })?;
+        return Ok(true);
+    }
+    if w.typed::<Tile>(data).is_some() {
+        elements(w, result, |b, at| {
+            let own = at.iter().zip(&shape);
+            let index: Vec<Idx> = own.map(|(i, &n)| b.modulo(i, n)).collect();
+            b.read(&x.mem, &x.digits, &index)
+        })?;
+        return Ok(true);
+    }
+    let Some(hot) = w.typed::<OneHot>(data) else {
+        return Ok(false);
+    };
+    let (Ok(axis), depth) = (hot.along(&op), hot.depth.unsigned_abs()) else {
+        return Ok(false);
+    };
+    let values = match data.operands.get(1) {
+        Some(&values) => Some(read(w, values)?),
+        None => None,
+    };
+    if values.is_none() && !dtype.computes() {
+        return Ok(false);
+    }
+    elements(w, result, |b, at| {
+        let mut row = at.to_vec();
+        let own = row.remove(axis);
+        let found = place(b, &x, &row, depth);
+        let marked = b.index_compare("eq", &found, &own);
+        let (off, on) = match &values {
+            Some(values) => {
+                let [off, on] =
+                    [0, 1].map(|i| b.read(&values.mem, &values.digits, &[Idx::Const(i)]));
+                (off, on)
+            }
+            None => (b.number(0.0, dtype), b.number(1.0, dtype)),
+        };
+        b.select(&marked, &on, &off)
+    })?;
+    Ok(true)
+}
+
+impl Writer<'_> {
+    /// Loops that write one element after the other into a tensor: `step` gives what, and where.
+    fn sequential(
+        &mut self,
+        init: &Mem,
+        extents: &[u64],
+        step: impl FnOnce(&mut Body, &[Idx], &Mem) -> (Scalar, Vec<Idx>),
+    ) -> Mem {
+        // A tensor without dimensions is one step too.
+        let extents = match extents {
+            [] => &[1],
+            all => all,
+        };
+        let ty = init.ty();
+        let numbers: Vec<String> = [0, 1]
+            .into_iter()
+            .chain(extents.iter().copied())
+            .map(|n| {
+                let name = self.fresh();
+                self.line(&format!("{name} = arith.constant {n} : index"));
+                name
+            })
+            .collect();
+        let (zero, one) = (&numbers[0], &numbers[1]);
+        let result = self.fresh();
+        let mut from = init.name.clone();
+        for (d, end) in numbers[2..].iter().enumerate() {
+            let name = match d {
+                0 => result.clone(),
+                _ => format!("%it_r{d}"),
+            };
+            self.line(&format!(
+                "{name} = scf.for %it_{d} = {zero} to {end} step {one} iter_args(%it_t{d} = {from}) -> ({ty}) {{"
+            ));
+            from = format!("%it_t{d}");
+        }
+        let mut b = Body::new(6);
+        let index: Vec<Idx> = (0..extents.len())
+            .map(|d| Idx::Name(format!("%it_{d}")))
+            .collect();
+        let into = Mem {
+            name: from,
+            ..init.clone()
+        };
+        let (made, places) = step(&mut b, &index, &into);
+        let made = b.stored(&made, init.dtype);
+        let places: Vec<String> = places.iter().map(|i| b.index(i)).collect();
+        let text = format!(
+            "tensor.insert {} into {}[{}] : {ty}",
+            made.name,
+            into.name,
+            places.join(", ")
+        );
+        let mut last = b.put(&text);
+        self.text.push_str(&b.text);
+        for d in (0..extents.len()).rev() {
+            self.line(&format!("scf.yield {last} : {ty}"));
+            self.line("}");
+            last = format!("%it_r{d}");
+        }
+        Mem {
+            name: result,
+            ..init.clone()
+        }
+    }
+}
+
+fn reduction(b: &mut Body, how: ScatterReduction, old: &Scalar, new: &Scalar) -> Scalar {
+    match how {
+        ScatterReduction::None => new.clone(),
+        ScatterReduction::Add => b.add(old, new),
+        ScatterReduction::Mul => b.mul(old, new),
+        ScatterReduction::Max => b.max(old, new),
+        ScatterReduction::Min => b.min(old, new),
+    }
+}
+
+/// A copy of the first operand into which updates are written, in row-major order.
+fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let result = data.results[0];
+    let shape = w.shape(data.operands[0])?;
+    let (x, to) = (w.operand(data.operands[0], false)?, w.digits(result)?);
+    let mem = w.arrange(&x.mem, &x.digits, &to);
+    let init = w.reshape(&mem, &extents(&to));
+    if shape.contains(&0) {
+        w.set(result, init);
+        return Ok(true);
+    }
+    let second = read(w, data.operands[1])?;
+    if &*data.name == DynamicUpdateSlice::NAME {
+        return boxed(w, data, &init, &to, &second);
+    }
+    let updates = read(w, data.operands[2])?;
+    let over = w.shape(data.operands[2])?;
+    let rows = w.shape(data.operands[1])?.len().saturating_sub(1);
+    let (how, axis, depth) = if let Some(s) = w.typed::<ScatterElements>(data) {
+        let Ok(axis) = s.along(&op) else {
+            return Ok(false);
+        };
+        (s.reduction, Some(axis), 0)
+    } else if let Some(s) = w.typed::<ScatterNd>(data) {
+        let depth = w.shape(data.operands[1])?.last().copied();
+        (s.reduction, None, depth.unwrap_or(0))
+    } else {
+        return Ok(false);
+    };
+    let made = w.sequential(&init, &over, |b, at, into| {
+        let at = &at[..over.len()];
+        let mut index = Vec::with_capacity(shape.len());
+        match axis {
+            Some(axis) => {
+                index.extend_from_slice(at);
+                index[axis] = place(b, &second, at, shape[axis]);
+            }
+            None => {
+                for d in 0..depth {
+                    let number = Idx::Const(i64::try_from(d).unwrap_or(0));
+                    let row = [&at[..rows], &[number]].concat();
+                    index.push(place(b, &second, &row, shape[index.len()]));
+                }
+                index.extend_from_slice(&at[rows..]);
+            }
+        }
+        let new = b.read(&updates.mem, &updates.digits, at);
+        let places = b.places(&to, &index);
+        let made = match how {
+            ScatterReduction::None => new,
+            _ => {
+                let old = element(b, into, &places);
+                reduction(b, how, &old, &new)
+            }
+        };
+        (made, places)
+    });
+    w.settle(result, &made, &to)?;
+    Ok(true)
+}
+
+/// The element of a tensor at the places of its digits.
+fn element(b: &mut Body, mem: &Mem, places: &[Idx]) -> Scalar {
+    let names: Vec<String> = places.iter().map(|i| b.index(i)).collect();
+    let text = format!(
+        "tensor.extract {}[{}] : {}",
+        mem.name,
+        names.join(", "),
+        mem.ty()
+    );
+    let raw = b.put(&text);
+    b.widened(&raw, mem.dtype)
+}
+
+/// A box written where starts say, moved so that it does not stick out.
+fn boxed(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    init: &Mem,
+    to: &[Digit],
+    update: &Port,
+) -> Outcome<bool> {
+    let (shape, over) = (w.shape(data.operands[0])?, w.shape(data.operands[1])?);
+    let mut starts = Vec::with_capacity(shape.len());
+    for &value in &data.operands[2..] {
+        starts.push(read(w, value)?);
+    }
+    let made = w.sequential(init, &over, |b, at, _| {
+        let at = &at[..over.len()];
+        let mut index = Vec::with_capacity(shape.len());
+        for (d, start) in starts.iter().enumerate() {
+            let first = b.read(&start.mem, &start.digits, &[]);
+            let first = b.as_index(&first);
+            let room = i64::try_from(shape[d].saturating_sub(over[d])).unwrap_or(i64::MAX);
+            let first = b.clamped(&first, 0, room);
+            index.push(b.plus(&first, &at[d]));
+        }
+        let new = b.read(&update.mem, &update.digits, at);
+        (new, b.places(to, &index))
+    });
+    w.settle(data.results[0], &made, to)?;
+    Ok(true)
+}
+
+/// Running sums and products: each element is the one before it with its own, or with the one before its own.
+fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let (axis, exclusive, reverse, sum) = if let Some(run) = w.typed::<Cumsum>(data) {
+        (run.along(&op).ok(), run.exclusive, run.reverse, true)
+    } else if let Some(run) = w.typed::<Cumprod>(data) {
+        (
+            super::axis(&op, run.axis),
+            run.exclusive,
+            run.reverse,
+            false,
+        )
+    } else {
+        return Ok(false);
+    };
+    let Some(axis) = axis else { return Ok(false) };
+    let result = data.results[0];
+    let (shape, to) = (w.shape(result)?, w.digits(result)?);
+    let x = read(w, data.operands[0])?;
+    let dtype = x.mem.dtype;
+    // Sums of narrow floats are kept wide until the end.
+    let sums = super::types::wide(dtype);
+    if shape.contains(&0) {
+        let none = w.empty(&extents(&to), dtype);
+        w.set(result, none);
+        return Ok(true);
+    }
+    let init = w.empty(&extents(&to), sums);
+    let last = i64::try_from(shape[axis]).unwrap_or(i64::MAX) - 1;
+    let made = w.sequential(&init, &shape, |b, at, into| {
+        let mut own = at.to_vec();
+        if reverse {
+            own[axis] = b.minus(&Idx::Const(last), &at[axis]);
+        }
+        let one = Idx::Const(1);
+        let (toward, back) = match reverse {
+            true => (b.plus(&own[axis], &one), Idx::Const(last)),
+            false => (b.minus(&own[axis], &one), Idx::Const(0)),
+        };
+        let first = b.index_compare("eq", &own[axis], &back);
+        let mut before = own.clone();
+        before[axis] = b.clamped(&toward, 0, last);
+        let places = b.places(&to, &before);
+        let old = element(b, into, &places);
+        let none = b.number(if sum { 0.0 } else { 1.0 }, sums);
+        let old = b.select(&first, &none, &old);
+        let from = if exclusive { &before } else { &own };
+        let new = b.read(&x.mem, &x.digits, from);
+        let new = match exclusive {
+            true => b.select(&first, &none, &new),
+            false => new,
+        };
+        let made = match sum {
+            true => b.add(&old, &new),
+            false => b.mul(&old, &new),
+        };
+        (made, b.places(&to, &own))
+    });
+    let made = w.narrowed(&made, dtype);
+    w.settle(result, &made, &to)?;
+    Ok(true)
+}
+
+/// Each element with its pair, by the cosine and the sine of its position.
+fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let Some(about) = w.typed::<RotaryEmbedding>(data) else {
+        return Ok(false);
+    };
+    let (Ok(axis), Ok(Some(size))) = (about.sequence(), about.rotated(&op)) else {
+        return Ok(false);
+    };
+    let mut ports = Vec::with_capacity(data.operands.len());
+    for &value in &data.operands {
+        ports.push(read(w, value)?);
+    }
+    let table = w.shape(data.operands[1])?;
+    let positions = match data.operands.get(3) {
+        Some(&value) => Some(w.shape(value)?),
+        None => None,
+    };
+    let last = w.shape(data.operands[0])?.last().copied().unwrap_or(0);
+    if size == 0 {
+        return Ok(false);
+    }
+    let (half, end) = (size / 2, i64::try_from(size).unwrap_or(i64::MAX));
+    elements(w, data.results[0], |b, at| {
+        let own = &at[3];
+        // What is not rotated reads the last pair, and keeps its own.
+        let kept = b.index_compare("sge", own, &Idx::Const(end));
+        let near = match size == last {
+            true => own.clone(),
+            false => b.clamped(own, 0, end - 1),
+        };
+        let (pair, number) = match about.interleaved {
+            true => (b.over(&near, 2), b.modulo(&near, 2)),
+            false => (b.modulo(&near, half), b.over(&near, half)),
+        };
+        let second = b.index_compare("eq", &number, &Idx::Const(1));
+        let step = match about.interleaved {
+            true => 1,
+            false => i64::try_from(half).unwrap_or(i64::MAX),
+        };
+        let (below, above) = (
+            b.minus(&near, &Idx::Const(step)),
+            b.plus(&near, &Idx::Const(step)),
+        );
+        let other = b.index_select(&second, &below, &above);
+        let batch = |n: u64| match n {
+            1 => Idx::Const(0),
+            _ => at[0].clone(),
+        };
+        let row = match &positions {
+            Some(shape) => {
+                let place = [batch(shape[0]), at[axis].clone()];
+                let found = b.read(&ports[3].mem, &ports[3].digits, &place);
+                vec![b.as_index(&found), pair]
+            }
+            None => vec![batch(table[0]), at[axis].clone(), pair],
+        };
+        let [cosine, sine] = [1, 2].map(|i| b.read(&ports[i].mem, &ports[i].digits, &row));
+        let with = |last: &Idx| [&at[..3], std::slice::from_ref(last)].concat();
+        let x = &ports[0];
+        let own = b.read(&x.mem, &x.digits, at);
+        let other = b.read(&x.mem, &x.digits, &with(&other));
+        let (along, across) = (b.mul(&cosine, &own), b.mul(&sine, &other));
+        let (less, more) = (b.sub(&along, &across), b.add(&along, &across));
+        let made = b.select(&second, &more, &less);
+        b.select(&kept, &own, &made)
+    })?;
+    Ok(true)
+}
+
+/// The best elements along an axis: the rank of each first, which is how many are before it, then the place of each
+/// rank.
+fn top_k(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let op = w.op_ref(data);
+    let Some(about) = w.typed::<TopK>(data) else {
+        return Ok(false);
+    };
+    let (Ok(axis), &[values, indices]) = (about.along(&op), &data.results[..]) else {
+        return Ok(false);
+    };
+    let shape = w.shape(data.operands[0])?;
+    let other = shape.len();
+    let (x, whole, long) = (
+        w.operand(data.operands[0], true)?,
+        row_major(&shape),
+        DType::SI64,
+    );
+    let x = Port {
+        mem: w.reshape(&x.mem, &extents(&whole)),
+        ..x
+    };
+    // The axis once more, by a loop of its own.
+    let rivals = |digits: &[Digit]| -> Vec<Digit> {
+        let own = |d: &Digit| {
+            if d.of == axis {
+                Digit { of: other, ..*d }
+            } else {
+                *d
+            }
+        };
+        digits.iter().map(own).collect()
+    };
+    let zero = || Init::Fill("0".to_owned());
+    let port = Port {
+        mem: x.mem.clone(),
+        digits: rivals(&whole),
+    };
+    let Some(nest) = Nest::of(&[&whole, &port.digits]) else {
+        return Ok(false);
+    };
+    let ranks = w.generic(
+        &nest,
+        &[port],
+        (&whole, long),
+        zero(),
+        |b, nest, xs, acc| {
+            let at: Vec<Idx> = (0..other).map(|d| nest.index(b, d)).collect();
+            let than = nest.index(b, other);
+            let own = b.read(&x.mem, &whole, &at);
+            let better = before(b, &xs[0], &own, about.largest);
+            let worse = before(b, &own, &xs[0], about.largest);
+            let earlier = b.index_compare("slt", &than, &at[axis]);
+            let truth = b.literal("true", DType::BOOL);
+            let level = b.op("arith.xori", &[&worse, &truth]);
+            let first = b.op("arith.andi", &[&earlier, &level]);
+            let counts = b.op("arith.ori", &[&better, &first]);
+            let one = b.cast(&counts, long);
+            b.add(acc, &one)
+        },
+    );
+    let chosen = row_major(&w.shape(indices)?);
+    let port = Port {
+        mem: ranks,
+        digits: rivals(&whole),
+    };
+    let Some(nest) = Nest::of(&[&chosen, &port.digits]) else {
+        return Ok(false);
+    };
+    let places = w.generic(
+        &nest,
+        &[port],
+        (&chosen, long),
+        zero(),
+        |b, nest, xs, acc| {
+            let (wanted, at) = (nest.index(b, axis), nest.index(b, other));
+            let wanted = b.of_index(&wanted, long);
+            let found = b.compare(Rel::Eq, &xs[0], &wanted);
+            let place = b.of_index(&at, long);
+            b.select(&found, &place, acc)
+        },
+    );
+    elements(w, values, |b, at| {
+        let found = b.read(&places, &chosen, at);
+        let mut index = at.to_vec();
+        index[axis] = b.as_index(&found);
+        b.read(&x.mem, &whole, &index)
+    })?;
+    let to = w.tensor(indices)?.dtype;
+    elements(w, indices, |b, at| {
+        let found = b.read(&places, &chosen, at);
+        b.cast(&found, to)
+    })?;
+    Ok(true)
+}
+
+/// Whether one number comes before another: NaN is the greatest.
+fn before(b: &mut Body, x: &Scalar, y: &Scalar, largest: bool) -> Scalar {
+    let (high, low) = if largest { (x, y) } else { (y, x) };
+    let above = b.compare(Rel::Gt, high, low);
+    if !x.ty.is_float() {
+        return above;
+    }
+    let (nan, other) = (b.is_nan(high), b.is_nan(low));
+    let truth = b.literal("true", DType::BOOL);
+    let number = b.op("arith.xori", &[&other, &truth]);
+    let alone = b.op("arith.andi", &[&nan, &number]);
+    b.op("arith.ori", &[&above, &alone])
+}

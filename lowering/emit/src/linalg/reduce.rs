@@ -1,0 +1,394 @@
+//! Reductions, and what stands around them: softmax and normalizations.
+
+use super::body::{Body, Rel, Scalar};
+use super::digits::{Cuts, Digit, volume};
+use super::mem::{Mem, Outcome, Port};
+use super::nest::Nest;
+use super::ports::{freedom, ports};
+use super::types::{limit_text, number_text};
+use super::writer::{Init, Writer};
+use optc_ir::op::{Operation, Role};
+use optc_ir::{DType, OpData};
+use optc_ops::{
+    ArgMax, ArgMin, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax, Reduce, ReduceKind, RmsNorm,
+    Softmax,
+};
+
+/// Whether the operation is one of these and has been written.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
+    let forms = |w: &mut Writer<'_>, plain| -> Outcome<bool> {
+        match &*data.name {
+            Reduce::NAME => reduce(w, data, plain),
+            Softmax::NAME | LogSoftmax::NAME => softmax(w, data, plain),
+            LayerNorm::NAME | RmsNorm::NAME | InstanceNorm::NAME | GroupNorm::NAME => {
+                norm(w, data, plain)
+            }
+            ArgMax::NAME | ArgMin::NAME => arg(w, data, plain),
+            _ => Ok(false),
+        }
+    };
+    Ok(forms(w, false)? || forms(w, true)?)
+}
+
+/// Loops over the digits of an operand, some of which a result keeps.
+struct Kept<'n> {
+    nest: &'n Nest,
+    kept: Vec<Digit>,
+}
+
+impl Kept<'_> {
+    /// One number for all elements of an operand that share the kept digits: `of` an element, combined from `init` on.
+    fn reduced(
+        &self,
+        w: &mut Writer<'_>,
+        ins: &[Port],
+        (init, dtype): (String, DType),
+        step: impl FnOnce(&mut Body, &Nest, &[Scalar], &Scalar) -> Scalar,
+    ) -> Port {
+        let out = (&*self.kept, dtype);
+        let mem = w.generic(self.nest, ins, out, Init::Fill(init), step);
+        let digits = self.kept.clone();
+        Port { mem, digits }
+    }
+
+    fn sum(
+        &self,
+        w: &mut Writer<'_>,
+        ins: &[Port],
+        dtype: DType,
+        of: impl FnOnce(&mut Body, &[Scalar]) -> Scalar,
+    ) -> Port {
+        let zero = (number_text(0.0, dtype), dtype);
+        self.reduced(w, ins, zero, |b, _, xs, acc| {
+            let x = of(b, xs);
+            b.add(acc, &x)
+        })
+    }
+
+    /// The greatest, or the least.
+    fn extreme(&self, w: &mut Writer<'_>, x: &Port, greatest: bool) -> Port {
+        let dtype = Writer::sum_type(x.mem.dtype);
+        let init = (limit_text(dtype, !greatest), dtype);
+        self.reduced(
+            w,
+            std::slice::from_ref(x),
+            init,
+            |b, _, xs, acc| match greatest {
+                true => b.max(acc, &xs[0]),
+                false => b.min(acc, &xs[0]),
+            },
+        )
+    }
+}
+
+fn reduce(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+    let Some(Reduce { kind, .. }) = w.typed(data) else {
+        return Ok(false);
+    };
+    let freedom = freedom(w, data)?;
+    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+        return Ok(false);
+    };
+    let x = &ins[0];
+    let dtype = x.mem.dtype;
+    if kind == ReduceKind::L2 && !dtype.is_float() {
+        return Ok(false);
+    }
+    let Some(nest) = Nest::of(&[&out, &x.digits]) else {
+        return Ok(false);
+    };
+    let kept = Kept {
+        kept: nest.refined(&out),
+        nest: &nest,
+    };
+    let sums = Writer::sum_type(dtype);
+    let all: Vec<u64> = nest.loops.iter().map(|l| l.extent).collect();
+    let own: Vec<u64> = kept.kept.iter().map(|l| l.extent).collect();
+    let count = volume(&all).checked_div(volume(&own)).unwrap_or(0) as f64;
+    let made = match kind {
+        ReduceKind::Max => kept.extreme(w, x, true),
+        ReduceKind::Min => kept.extreme(w, x, false),
+        ReduceKind::Prod => {
+            let one = (number_text(1.0, sums), sums);
+            kept.reduced(w, &ins, one, |b, _, xs, acc| b.mul(acc, &xs[0]))
+        }
+        ReduceKind::And | ReduceKind::Or => {
+            let and = kind == ReduceKind::And;
+            let init = match (and, dtype.is_bool()) {
+                (true, true) => "true",
+                (false, true) => "false",
+                (true, false) => "-1",
+                (false, false) => "0",
+            };
+            let opcode = if and { "arith.andi" } else { "arith.ori" };
+            kept.reduced(w, &ins, (init.to_owned(), sums), |b, _, xs, acc| {
+                b.op(opcode, &[acc, &xs[0]])
+            })
+        }
+        ReduceKind::LogSumExp => log_sum_exp(w, &kept, x, sums),
+        _ => kept.sum(w, &ins, sums, |b, xs| match kind {
+            ReduceKind::L1 => b.abs(&xs[0]),
+            ReduceKind::L2 | ReduceKind::SumSquare => b.mul(&xs[0], &xs[0]),
+            _ => xs[0].clone(),
+        }),
+    };
+    let made = match kind {
+        ReduceKind::Mean => finished(w, &made, |b, x| {
+            let n = b.number(count, x.ty);
+            b.div(x, &n)
+        }),
+        ReduceKind::L2 => finished(w, &made, Body::sqrt),
+        ReduceKind::LogSum => finished(w, &made, |b, x| b.op("math.log", &[x])),
+        _ => made.mem,
+    };
+    let mem = w.narrowed(&made, dtype);
+    let digits = w.wanted(data.results[0], plain)?;
+    w.settle(data.results[0], &mem, &digits)?;
+    Ok(true)
+}
+
+/// Every element of a result by itself.
+fn finished(w: &mut Writer<'_>, port: &Port, of: impl FnOnce(&mut Body, &Scalar) -> Scalar) -> Mem {
+    let nest = Nest::plain(&port.digits);
+    let (ins, dtype) = (std::slice::from_ref(port), port.mem.dtype);
+    w.generic(
+        &nest,
+        ins,
+        (&port.digits, dtype),
+        Init::Empty,
+        |b, _, xs, _| of(b, &xs[0]),
+    )
+}
+
+/// The logarithm of the sum of powers, none of which is larger than 1.
+fn log_sum_exp(w: &mut Writer<'_>, kept: &Kept<'_>, x: &Port, sums: DType) -> Port {
+    let most = kept.extreme(w, x, true);
+    let most = Port {
+        mem: finished(w, &most, |b, x| {
+            let (size, limit) = (b.abs(x), b.number(f64::INFINITY, x.ty));
+            let finite = b.compare(Rel::Lt, &size, &limit);
+            let zero = b.number(0.0, x.ty);
+            b.select(&finite, x, &zero)
+        }),
+        ..most
+    };
+    let ins = [x.clone(), most.clone()];
+    let sum = kept.sum(w, &ins, sums, |b, xs| {
+        let off = b.sub(&xs[0], &xs[1]);
+        b.op("math.exp", &[&off])
+    });
+    let nest = Nest::plain(&kept.kept);
+    let mem = w.generic(
+        &nest,
+        &[sum, most],
+        (&kept.kept, sums),
+        Init::Empty,
+        |b, _, xs, _| {
+            let log = b.op("math.log", &[&xs[0]]);
+            b.add(&log, &xs[1])
+        },
+    );
+    let digits = kept.kept.clone();
+    Port { mem, digits }
+}
+
+fn softmax(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+    let log = &*data.name == LogSoftmax::NAME;
+    let freedom = freedom(w, data)?;
+    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+        return Ok(false);
+    };
+    let x = ins[0].clone();
+    let Some(nest) = Nest::of(&[&out, &x.digits]) else {
+        return Ok(false);
+    };
+    let along = |d: &Digit| freedom.labels[d.of].role == Role::Axis;
+    let kept: Vec<Digit> = nest.loops.iter().filter(|d| !along(d)).copied().collect();
+    let kept = Kept { nest: &nest, kept };
+    let sums = Writer::sum_type(x.mem.dtype);
+    let most = kept.extreme(w, &x, true);
+    let ins = [x.clone(), most.clone()];
+    let dtype = x.mem.dtype;
+    let mem = if log {
+        let sum = kept.sum(w, &ins, sums, |b, xs| {
+            let off = b.sub(&xs[0], &xs[1]);
+            b.op("math.exp", &[&off])
+        });
+        let ins = [x, most, sum];
+        w.generic(&nest, &ins, (&out, dtype), Init::Empty, |b, _, xs, _| {
+            let off = b.sub(&xs[0], &xs[1]);
+            let log = b.op("math.log", &[&xs[2]]);
+            b.sub(&off, &log)
+        })
+    } else {
+        let mem = w.generic(&nest, &ins, (&out, sums), Init::Empty, |b, _, xs, _| {
+            let off = b.sub(&xs[0], &xs[1]);
+            b.op("math.exp", &[&off])
+        });
+        let digits = nest.refined(&out);
+        let powers = Port { mem, digits };
+        let sum = kept.sum(w, std::slice::from_ref(&powers), sums, |_, xs| {
+            xs[0].clone()
+        });
+        let ins = [powers, sum];
+        w.generic(&nest, &ins, (&out, dtype), Init::Empty, |b, _, xs, _| {
+            b.div(&xs[0], &xs[1])
+        })
+    };
+    let digits = w.wanted(data.results[0], plain)?;
+    w.settle(data.results[0], &mem, &digits)?;
+    Ok(true)
+}
+
+/// What a normalization says of itself.
+struct Norm {
+    epsilon: f64,
+    /// Whether the mean is taken off first.
+    centred: bool,
+    /// The channels of a group, where channels are in groups.
+    group: Option<u64>,
+}
+
+impl Norm {
+    fn of(w: &Writer<'_>, data: &OpData) -> Option<Norm> {
+        let plain = |epsilon, centred| Norm {
+            epsilon,
+            centred,
+            group: None,
+        };
+        if let Some(norm) = w.typed::<LayerNorm>(data) {
+            return Some(plain(norm.epsilon, true));
+        }
+        if let Some(norm) = w.typed::<RmsNorm>(data) {
+            return Some(plain(norm.epsilon, false));
+        }
+        if let Some(norm) = w.typed::<InstanceNorm>(data) {
+            return Some(plain(norm.epsilon, true));
+        }
+        let norm = w.typed::<GroupNorm>(data)?;
+        let channels = w.shape(data.operands[0]).ok()?.get(1).copied()?;
+        Some(Norm {
+            group: channels.checked_div(norm.groups().ok()?),
+            ..plain(norm.epsilon, true)
+        })
+    }
+}
+
+fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+    let (Some(about), freedom) = (Norm::of(w, data), freedom(w, data)?) else {
+        return Ok(false);
+    };
+    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+        return Ok(false);
+    };
+    let mut all: Vec<&[Digit]> = vec![&out];
+    all.extend(ins.iter().map(|p| &*p.digits));
+    let mut cuts = Cuts::of(&all);
+    // Channels are label 1.
+    if let Some(group) = about.group {
+        cuts.cut(1, group);
+    }
+    let Some(nest) = Nest::cut(&all, cuts) else {
+        return Ok(false);
+    };
+    let kept = |d: &&Digit| match (about.group, freedom.labels[d.of].role) {
+        (Some(group), Role::Axis) if d.of == 1 => group <= d.div,
+        (_, role) => role != Role::Axis,
+    };
+    let own: Vec<Digit> = nest.loops.iter().filter(kept).copied().collect();
+    let sizes = nest.loops.iter().filter(|d| !kept(d));
+    let count = sizes.fold(1.0, |n, d| n * d.extent as f64);
+    let kept = Kept {
+        nest: &nest,
+        kept: own,
+    };
+    let x = ins[0].clone();
+    let dtype = x.mem.dtype;
+    let sums = Writer::sum_type(dtype);
+    let mut first = vec![x.clone()];
+    if about.centred {
+        let sum = kept.sum(w, &first, sums, |_, xs| xs[0].clone());
+        let mem = finished(w, &sum, |b, x| {
+            let n = b.number(count, x.ty);
+            b.div(x, &n)
+        });
+        first.push(Port { mem, ..sum });
+    }
+    let off = |b: &mut Body, xs: &[Scalar]| match about.centred {
+        true => b.sub(&xs[0], &xs[1]),
+        false => xs[0].clone(),
+    };
+    let squares = kept.sum(w, &first, sums, |b, xs| {
+        let off = off(b, xs);
+        b.mul(&off, &off)
+    });
+    let mem = finished(w, &squares, |b, x| {
+        let (n, epsilon) = (b.number(count, x.ty), b.number(about.epsilon, x.ty));
+        let mean = b.div(x, &n);
+        let sum = b.add(&mean, &epsilon);
+        let (one, root) = (b.number(1.0, x.ty), b.sqrt(&sum));
+        b.div(&one, &root)
+    });
+    let at = first.len();
+    first.push(Port { mem, ..squares });
+    first.extend(ins[1..].iter().cloned());
+    let mem = w.generic(&nest, &first, (&out, dtype), Init::Empty, |b, _, xs, _| {
+        let off = off(b, xs);
+        let mut y = b.mul(&off, &xs[at]);
+        if let Some(scale) = xs.get(at + 1) {
+            y = b.mul(&y, scale);
+        }
+        if let Some(bias) = xs.get(at + 2) {
+            y = b.add(&y, bias);
+        }
+        y
+    });
+    let digits = w.wanted(data.results[0], plain)?;
+    w.settle(data.results[0], &mem, &digits)?;
+    Ok(true)
+}
+
+/// Where the extreme element lies: the extreme first, then the first or last place that has it.
+fn arg(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
+    let greatest = w.typed::<ArgMax>(data);
+    let last = match (&greatest, w.typed::<ArgMin>(data)) {
+        (Some(arg), _) => arg.select_last_index,
+        (None, Some(arg)) => arg.select_last_index,
+        _ => return Ok(false),
+    };
+    let freedom = freedom(w, data)?;
+    let Some((ins, out)) = ports(w, data, &freedom, plain)? else {
+        return Ok(false);
+    };
+    let Some(nest) = Nest::of(&[&out, &ins[0].digits]) else {
+        return Ok(false);
+    };
+    let Some(axis) = freedom.labels.iter().position(|l| l.role == Role::Axis) else {
+        return Ok(false);
+    };
+    let kept = Kept {
+        kept: nest.refined(&out),
+        nest: &nest,
+    };
+    let most = kept.extreme(w, &ins[0], greatest.is_some());
+    let to = w.tensor(data.results[0])?.dtype;
+    let ins = [ins[0].clone(), most];
+    let init = (limit_text(to, !last), to);
+    let made = kept.reduced(w, &ins, init, |b, nest, xs, acc| {
+        let at = nest.index(b, axis);
+        let at = b.of_index(&at, acc.ty);
+        let mut same = b.compare(Rel::Eq, &xs[0], &xs[1]);
+        if xs[0].ty.is_float() {
+            let nan = b.is_nan(&xs[0]);
+            same = b.op("arith.ori", &[&same, &nan]);
+        }
+        let best = match last {
+            true => b.max(acc, &at),
+            false => b.min(acc, &at),
+        };
+        b.select(&same, &best, acc)
+    });
+    let digits = w.wanted(data.results[0], plain)?;
+    w.settle(data.results[0], &made.mem, &digits)?;
+    Ok(true)
+}

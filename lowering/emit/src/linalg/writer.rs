@@ -1,0 +1,472 @@
+//! One function that is being written: its values as tensors in the shape of their memory.
+
+use super::body::{Body, Idx, Scalar};
+use super::digits::{self, Cuts, Digit, extents, groups, row_major, runs, volume};
+use super::mem::{Mem, Outcome, Port};
+use super::nest::Nest;
+use super::resources::Resources;
+use super::types::{dtype_name, tensor_text, wide};
+use crate::codes;
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::entity::SideTable;
+use optc_ir::op::{OpRef, Operation};
+use optc_ir::{DType, Diagnostic, Func, OpData, Registry, TensorType, Value};
+use std::fmt::Write as _;
+
+/// What a result holds before the loops run.
+pub(super) enum Init {
+    /// Anything: every element is written once.
+    Empty,
+    /// A number, as text.
+    Fill(String),
+    /// The elements of a tensor of the result's digits.
+    Tensor(Mem),
+}
+
+/// A function that is being written.
+pub(super) struct Writer<'a> {
+    pub(super) func: &'a Func,
+    pub(super) registry: &'a Registry,
+    pub(super) shared: &'a mut Resources,
+    pub(super) text: String,
+    /// The operation that is being written.
+    pub(super) now: Option<&'a OpData>,
+    mems: SideTable<Value, Option<Mem>>,
+    /// What a tensor was reshaped from.
+    sources: IndexMap<String, Mem>,
+    reshaped: IndexMap<(String, Vec<u64>), Mem>,
+    taken: IndexSet<String>,
+    next: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        func: &'a Func,
+        registry: &'a Registry,
+        shared: &'a mut Resources,
+    ) -> Writer<'a> {
+        Writer {
+            func,
+            registry,
+            shared,
+            text: String::new(),
+            now: None,
+            mems: SideTable::new(None),
+            sources: IndexMap::new(),
+            reshaped: IndexMap::new(),
+            taken: IndexSet::new(),
+            next: 0,
+        }
+    }
+
+    /// The refusal of the operation that is being written.
+    pub(super) fn refuse(&self, problem: &str) -> Box<Diagnostic> {
+        let name = self.now.map_or("a function", |op| &*op.name);
+        let message = format!("{name} cannot be written as linalg: {problem}");
+        let diag = Diagnostic::error(codes::LINALG_OP, message);
+        let span = self.now.map_or(self.func.span, |op| op.span);
+        Box::new(diag.at(span, "here"))
+    }
+
+    /// The attributes of an operation, if it is of this kind.
+    pub(super) fn typed<T: Operation>(&self, data: &OpData) -> Option<T> {
+        T::of(&self.op_ref(data)).ok()
+    }
+
+    pub(super) fn op_ref<'d>(&self, data: &'d OpData) -> OpRef<'d>
+    where
+        'a: 'd,
+    {
+        let func = self.func;
+        OpRef {
+            name: &data.name,
+            operands: data.operands.iter().map(|&v| func.ty(v)).collect(),
+            results: data.results.iter().map(|&v| func.ty(v)).collect(),
+            props: &data.props,
+        }
+    }
+
+    /// The type of a value that is a tensor of known sizes.
+    pub(super) fn tensor(&self, value: Value) -> Outcome<&'a TensorType> {
+        let ty = self.func.ty(value).as_tensor();
+        let ty = ty.ok_or_else(|| self.refuse("a value is no tensor"))?;
+        if ty.shape().is_none() {
+            let diag = Diagnostic::error(
+                codes::LINALG_SIZE,
+                format!(
+                    "a tensor has a size that is not known: {}",
+                    optc_ir::text::print_type(&ty.clone().into())
+                ),
+            );
+            let span = self.now.map_or(self.func.span, |op| op.span);
+            return Err(Box::new(diag.at(span, "here")));
+        }
+        if dtype_name(ty.dtype).is_none() {
+            return Err(self.refuse(&format!("MLIR has no type {}", ty.dtype)));
+        }
+        Ok(ty)
+    }
+
+    /// The extents of a value.
+    pub(super) fn shape(&self, value: Value) -> Outcome<Vec<u64>> {
+        Ok(self.tensor(value)?.shape().unwrap_or_default())
+    }
+
+    /// The digits of a value in memory.
+    pub(super) fn digits(&self, value: Value) -> Outcome<Vec<Digit>> {
+        let ty = self.tensor(value)?;
+        digits::of_type(ty).ok_or_else(|| {
+            let text = optc_ir::text::print_type(&ty.clone().into());
+            let message = format!("the layout of {text} is no order of digits");
+            let diag = Diagnostic::error(codes::LINALG_LAYOUT, message);
+            let span = self.now.map_or(self.func.span, |op| op.span);
+            Box::new(diag.at(span, "here"))
+        })
+    }
+
+    pub(super) fn set(&mut self, value: Value, mem: Mem) {
+        self.mems[value] = Some(mem);
+    }
+
+    /// The memory of a value.
+    pub(super) fn mem(&self, value: Value) -> Outcome<Mem> {
+        let found = self.mems[value].clone();
+        found.ok_or_else(|| self.refuse("an operand is not written"))
+    }
+
+    /// A name that no value has.
+    pub(super) fn fresh(&mut self) -> String {
+        let name = format!("%{}", self.next);
+        self.next += 1;
+        name
+    }
+
+    /// A name for an argument, like the one it has.
+    pub(super) fn argument(&mut self, wanted: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let mut base: String = wanted.chars().map(plain).collect();
+        let own = |b: &str| b.starts_with("s_") || b.starts_with("in_") || b.starts_with("it_");
+        if !base.starts_with(|c: char| c.is_ascii_alphabetic()) || own(&base) {
+            base.insert_str(0, "arg_");
+        }
+        let mut name = base.clone();
+        let mut n = 0;
+        while !self.taken.insert(name.clone()) {
+            n += 1;
+            name = format!("{base}_{n}");
+        }
+        format!("%{name}")
+    }
+
+    pub(super) fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "    {text}");
+    }
+
+    /// A line that names a tensor.
+    pub(super) fn put(&mut self, text: &str, shape: &[u64], dtype: DType) -> Mem {
+        let name = self.fresh();
+        self.line(&format!("{name} = {text}"));
+        Mem {
+            name,
+            shape: shape.to_vec(),
+            dtype,
+        }
+    }
+
+    /// A tensor that holds nothing yet.
+    pub(super) fn empty(&mut self, shape: &[u64], dtype: DType) -> Mem {
+        let text = format!("tensor.empty() : {}", tensor_text(shape, dtype));
+        self.put(&text, shape, dtype)
+    }
+
+    /// A number in every element.
+    pub(super) fn filled(&mut self, number: &str, shape: &[u64], dtype: DType) -> Mem {
+        let name = self.fresh();
+        let typed = match dtype.is_bool() {
+            true => format!("{name} = arith.constant {number}"),
+            false => format!(
+                "{name} = arith.constant {number} : {}",
+                dtype_name(dtype).unwrap_or_default()
+            ),
+        };
+        self.line(&typed);
+        let out = self.empty(shape, dtype);
+        let element = dtype_name(dtype).unwrap_or_default();
+        let text = format!(
+            "linalg.fill ins({name} : {element}) outs({} : {}) -> {}",
+            out.name,
+            out.ty(),
+            out.ty()
+        );
+        self.put(&text, shape, dtype)
+    }
+
+    /// The same memory in another shape: nothing moves.
+    pub(super) fn reshape(&mut self, mem: &Mem, shape: &[u64]) -> Mem {
+        if mem.shape == shape {
+            return mem.clone();
+        }
+        let source = self.sources.get(&mem.name).unwrap_or(mem).clone();
+        if source.shape == shape {
+            return source;
+        }
+        let key = (source.name.clone(), shape.to_vec());
+        if let Some(known) = self.reshaped.get(&key) {
+            return known.clone();
+        }
+        let made = match shape.contains(&0) {
+            true => self.empty(shape, mem.dtype),
+            false => self.reshaped(&source, shape),
+        };
+        self.sources.insert(made.name.clone(), source);
+        self.reshaped.insert(key, made.clone());
+        made
+    }
+
+    fn reshaped(&mut self, mem: &Mem, shape: &[u64]) -> Mem {
+        let groups = groups(&mem.shape, shape);
+        if groups.iter().all(|(_, to)| to.len() == 1) || shape.is_empty() {
+            let parts = groups.iter().map(|(from, _)| from.clone());
+            return self.collapsed(mem, shape, parts.collect());
+        }
+        if groups.iter().all(|(from, _)| from.len() == 1) || mem.shape.is_empty() {
+            let parts: Vec<Vec<usize>> = groups.into_iter().map(|(_, to)| to).collect();
+            return self.expanded(mem, shape, &parts);
+        }
+        let (from, to): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
+        let own =
+            |part: &Vec<usize>| volume(&part.iter().map(|&d| mem.shape[d]).collect::<Vec<_>>());
+        let middle: Vec<u64> = from.iter().map(own).collect();
+        let made = self.collapsed(mem, &middle, from);
+        self.expanded(&made, shape, &to)
+    }
+
+    fn collapsed(&mut self, mem: &Mem, shape: &[u64], parts: Vec<Vec<usize>>) -> Mem {
+        let parts = if shape.is_empty() { Vec::new() } else { parts };
+        let text = format!(
+            "tensor.collapse_shape {} {} : {} into {}",
+            mem.name,
+            lists(&parts),
+            mem.ty(),
+            tensor_text(shape, mem.dtype)
+        );
+        self.put(&text, shape, mem.dtype)
+    }
+
+    fn expanded(&mut self, mem: &Mem, shape: &[u64], parts: &[Vec<usize>]) -> Mem {
+        let parts = if mem.shape.is_empty() { &[] } else { parts };
+        let text = format!(
+            "tensor.expand_shape {} {} output_shape {shape:?} : {} into {}",
+            mem.name,
+            lists(parts),
+            mem.ty(),
+            tensor_text(shape, mem.dtype)
+        );
+        self.put(&text, shape, mem.dtype)
+    }
+
+    /// The elements of a tensor, whose digits lie as `from`, in the order `to`: nothing where the order is the same,
+    /// one transpose where digits are cut alike, else a copy that reads each element where it lies.
+    pub(super) fn arrange(&mut self, mem: &Mem, from: &[Digit], to: &[Digit]) -> Mem {
+        let cuts = Cuts::of(&[from, to]);
+        let (Some(own), Some(wanted)) = (cuts.refine(from), cuts.refine(to)) else {
+            return self.copied(mem, from, to);
+        };
+        if own == wanted || mem.shape.contains(&0) {
+            return mem.clone();
+        }
+        let place = |digit: &Digit| wanted.iter().position(|d| d == digit);
+        let places: Option<Vec<usize>> = own.iter().map(place).collect();
+        let Some(places) = places else {
+            return self.copied(mem, from, to);
+        };
+        let runs = runs(&places);
+        let shape: Vec<u64> = runs
+            .iter()
+            .map(|run| volume(&extents(&own[run.clone()])))
+            .collect();
+        let mut perm: Vec<usize> = (0..runs.len()).collect();
+        perm.sort_by_key(|&i| places[runs[i].start]);
+        let split = self.reshape(mem, &shape);
+        let target: Vec<u64> = perm.iter().map(|&i| shape[i]).collect();
+        let out = self.empty(&target, mem.dtype);
+        let text = format!(
+            "linalg.transpose ins({} : {}) outs({} : {}) permutation = {perm:?}",
+            split.name,
+            split.ty(),
+            out.name,
+            out.ty()
+        );
+        self.put(&text, &target, mem.dtype)
+    }
+
+    /// As [`Writer::arrange`], element by element.
+    fn copied(&mut self, mem: &Mem, from: &[Digit], to: &[Digit]) -> Mem {
+        let mem = self.reshape(mem, &extents(from));
+        let rank = from.iter().chain(to).map(|d| d.of + 1).max().unwrap_or(0);
+        let nest = Nest::plain(to);
+        self.generic(&nest, &[], (to, mem.dtype), Init::Empty, |b, nest, _, _| {
+            let index: Vec<Idx> = (0..rank).map(|d| nest.index(b, d)).collect();
+            b.read(&mem, from, &index)
+        })
+    }
+
+    /// The memory of a value in the row-major order of its dimensions.
+    pub(super) fn logical(&mut self, value: Value) -> Outcome<Mem> {
+        let (mem, digits) = (self.mem(value)?, self.digits(value)?);
+        let wanted = row_major(&self.shape(value)?);
+        Ok(self.arrange(&mem, &digits, &wanted))
+    }
+
+    /// The memory and digits of an operand: as it lies, or in row-major order.
+    pub(super) fn operand(&mut self, value: Value, plain: bool) -> Outcome<Port> {
+        match plain {
+            true => Ok(Port {
+                mem: self.logical(value)?,
+                digits: row_major(&self.shape(value)?),
+            }),
+            false => Ok(Port {
+                mem: self.mem(value)?,
+                digits: self.digits(value)?,
+            }),
+        }
+    }
+
+    /// The digits that a result is computed in: as it lies, or in row-major order.
+    pub(super) fn wanted(&self, value: Value, plain: bool) -> Outcome<Vec<Digit>> {
+        match plain {
+            true => Ok(row_major(&self.shape(value)?)),
+            false => self.digits(value),
+        }
+    }
+
+    /// A result that was computed in the order of some digits.
+    pub(super) fn settle(&mut self, value: Value, mem: &Mem, digits: &[Digit]) -> Outcome<()> {
+        let wanted = self.digits(value)?;
+        let mem = self.arrange(mem, digits, &wanted);
+        self.set(value, mem);
+        Ok(())
+    }
+
+    /// Loops that give a result of these digits, an element a step of those that it has; over all others `body` combines
+    /// with what is there.
+    pub(super) fn generic(
+        &mut self,
+        nest: &Nest,
+        ins: &[Port],
+        (out, dtype): (&[Digit], DType),
+        init: Init,
+        body: impl FnOnce(&mut Body, &Nest, &[Scalar], &Scalar) -> Scalar,
+    ) -> Mem {
+        let out = nest.refined(out);
+        let shape = extents(&out);
+        let into = match init {
+            Init::Empty => self.empty(&shape, dtype),
+            Init::Fill(number) => self.filled(&number, &shape, dtype),
+            Init::Tensor(mem) => self.reshape(&mem, &shape),
+        };
+        let mut operands = Vec::with_capacity(ins.len());
+        let mut maps = Vec::with_capacity(ins.len() + 1);
+        for port in ins {
+            let digits = nest.refined(&port.digits);
+            operands.push(self.reshape(&port.mem, &extents(&digits)));
+            maps.push(nest.map(&digits));
+        }
+        maps.push(nest.map(&out));
+        let kinds = nest.kinds(&out);
+        self.loops(&maps, &kinds, &operands, &into, |b, xs, acc| {
+            body(b, nest, xs, acc)
+        })
+    }
+
+    /// A `linalg.generic`.
+    pub(super) fn loops(
+        &mut self,
+        maps: &[String],
+        kinds: &[&str],
+        ins: &[Mem],
+        into: &Mem,
+        body: impl FnOnce(&mut Body, &[Scalar], &Scalar) -> Scalar,
+    ) -> Mem {
+        let name = self.fresh();
+        let args: Vec<&str> = ins.iter().map(|m| &*m.name).collect();
+        let types: Vec<String> = ins.iter().map(Mem::ty).collect();
+        let read = match ins.is_empty() {
+            true => String::new(),
+            false => format!(" ins({} : {})", args.join(", "), types.join(", ")),
+        };
+        let kinds: Vec<String> = kinds.iter().map(|k| format!("\"{k}\"")).collect();
+        self.line(&format!(
+            "{name} = linalg.generic {{indexing_maps = [{}], iterator_types = [{}]}}{read} outs({} : {}) {{",
+            maps.join(", "),
+            kinds.join(", "),
+            into.name,
+            into.ty()
+        ));
+        let element = |dtype: DType| dtype_name(dtype).unwrap_or_default();
+        let mut params: Vec<String> = ins
+            .iter()
+            .enumerate()
+            .map(|(i, m)| format!("%in_{i}: {}", element(m.dtype)))
+            .collect();
+        params.push(format!("%in_out: {}", element(into.dtype)));
+        self.line(&format!("^bb0({}):", params.join(", ")));
+        let mut b = Body::new(6);
+        let xs: Vec<Scalar> = ins
+            .iter()
+            .enumerate()
+            .map(|(i, m)| b.widened(&format!("%in_{i}"), m.dtype))
+            .collect();
+        let acc = Scalar {
+            name: "%in_out".to_owned(),
+            ty: into.dtype,
+        };
+        let made = body(&mut b, &xs, &acc);
+        let made = b.stored(&made, into.dtype);
+        b.line(&format!(
+            "linalg.yield {} : {}",
+            made.name,
+            element(into.dtype)
+        ));
+        self.text.push_str(&b.text);
+        self.line(&format!("}} -> {}", into.ty()));
+        Mem {
+            name,
+            shape: into.shape.clone(),
+            dtype: into.dtype,
+        }
+    }
+
+    /// Wide sums as the narrower floats of a result.
+    pub(super) fn narrowed(&mut self, mem: &Mem, dtype: DType) -> Mem {
+        if mem.dtype == dtype {
+            return mem.clone();
+        }
+        let digits: Vec<Digit> = mem
+            .shape
+            .iter()
+            .enumerate()
+            .map(|(d, &n)| Digit::new(d, 1, n))
+            .collect();
+        let nest = Nest::plain(&digits);
+        let port = Port {
+            mem: mem.clone(),
+            digits: digits.clone(),
+        };
+        let ins = [port];
+        self.generic(&nest, &ins, (&digits, dtype), Init::Empty, |_, _, xs, _| {
+            xs[0].clone()
+        })
+    }
+
+    /// The type in which sums of this type are kept.
+    pub(super) fn sum_type(dtype: DType) -> DType {
+        wide(dtype)
+    }
+}
+
+/// Lists of dimensions, as reshapes have them.
+fn lists(parts: &[Vec<usize>]) -> String {
+    let texts: Vec<String> = parts.iter().map(|p| format!("{p:?}")).collect();
+    format!("[{}]", texts.join(", "))
+}

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""MLIR's own tools take the linalg that optc writes, and compute from it what optc computes.
+
+usage: python linalg.py OPTC [--verify] [FILE ...]
+
+Without files: the models of tests/models, the plans of tests/plans, blocks cut out of models, and single operations.
+Each program is written as it is read and folded for the cpu.  mlir-opt verifies the text, bufferizes it and lowers it to
+LLVM, and mlir-cpu-runner runs it on random inputs, to the numbers of `optc run`.  A folded program has no more
+`linalg.transpose` than the conversions that `optc stats` counts.  With --verify files are folded and verified alone, and
+the time and memory of writing them are printed.  Needs numpy, mlir-opt-19 (or MLIR_OPT) and mlir-cpu-runner-19 (or
+MLIR_RUNNER).
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+
+import onnxruntime_peer as peer
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MLIR_OPT = os.environ.get("MLIR_OPT", "mlir-opt-19")
+RUNNER = os.environ.get("MLIR_RUNNER", "mlir-cpu-runner-19")
+FOLD = ["--pass=canonicalize,view-fold", "--target=cpu", "--pin-boundary"]
+PASSES = {"read": ["--pass=", "--pin-boundary"], "folded": FOLD}
+# To buffers, then to loops and LLVM, as the passes of MLIR 19 are called.
+BUFFERS = ["-one-shot-bufferize=bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map",
+           "-buffer-deallocation-pipeline", "-convert-bufferization-to-memref"]
+LOOPS = ["-convert-linalg-to-loops", "-expand-strided-metadata", "-lower-affine", "-convert-scf-to-cf",
+         "-arith-expand=include-bf16=true", "-convert-math-to-llvm", "-convert-math-to-libm", "-convert-arith-to-llvm",
+         "-convert-index-to-llvm", "-finalize-memref-to-llvm", "-convert-func-to-llvm", "-convert-cf-to-llvm",
+         "-reconcile-unrealized-casts"]
+# A copy of strided memory is a call of a library that not every package of the runner has; as linalg it is loops.
+COPY = re.compile(r"memref\.copy (%\S+), (%\S+) : (memref<.*>) to (memref<.*>)")
+DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "i1": "bool"}
+DTYPES |= {f"{sign}{bits}": f"{name}{bits}" for sign, name in [("si", "int"), ("i", "int"), ("ui", "uint")]
+           for bits in [8, 16, 32, 64]}
+TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3}
+
+X, COLUMN = "tensor<2x4x3xf32>", "tensor<4xf32>"
+IMAGE = "tensor<2x4x7x9xf32>"
+# Operations whose forms are more than their name: name, attributes, types.
+PROGRAMS = [
+    ("arg_max", "axis = 1", f"({X}) -> tensor<2x3xsi64>"),
+    ("arg_max", "axis = -1, keepdims = true, select_last_index = true", f"({X}) -> tensor<2x4x1xsi64>"),
+    ("arg_min", "axis = 1", "(tensor<3x7xsi32>) -> tensor<3xsi64>"),
+    ("avg_pool", "kernel = [3, 2], strides = [2, 2], pads = [1, 0, 1, 1]", f"({IMAGE}) -> tensor<2x4x4x5xf32>"),
+    ("avg_pool", "kernel = [3, 3], strides = [2, 2], ceil_mode = true, count_include_pad = true, pads = [1, 1, 1, 1]",
+     "(tensor<1x2x6x6xf32>) -> tensor<1x2x4x4xf32>"),
+    ("batch_norm", "epsilon = 0.01", f"({X}, {COLUMN}, {COLUMN}, {COLUMN}, {COLUMN}) -> {X}"),
+    ("cast", "to = si8", "(tensor<3x5xf32>) -> tensor<3x5xsi8>"),
+    ("cast", "to = ui8", "(tensor<3x5xf32>) -> tensor<3x5xui8>"),
+    ("cast", "to = f16", "(tensor<3x5xf32>) -> tensor<3x5xf16>"),
+    ("conv", "pads = [1, 1, 1, 1]", "(tensor<1x3x6x5xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<1x4x6x5xf32>"),
+    ("conv", "strides = [2, 1], dilations = [1, 2], group = 2", f"({IMAGE}, tensor<6x2x3x2xf32>) -> tensor<2x6x3x7xf32>"),
+    ("conv", "group = 4, pads = [1, 1, 1, 1]", f"({IMAGE}, tensor<4x1x3x3xf32>, {COLUMN}) -> {IMAGE}"),
+    ("conv", "strides = [4, 4]", "(tensor<1x3x8x8xf32>, tensor<5x3x4x4xf32>) -> tensor<1x5x2x2xf32>"),
+    ("conv", "pads = [2, 2]", "(tensor<2x3x9xf32>, tensor<4x3x5xf32>) -> tensor<2x4x9xf32>"),
+    ("conv", "", f"({IMAGE}, tensor<3x4x1x1xf32>, tensor<3xf32>) -> tensor<2x3x7x9xf32>"),
+    ("conv", "transposed = true, strides = [2, 2], pads = [1, 1, 0, 0], group = 2, output_padding = [0, 1]",
+     "(tensor<1x4x3x4xf32>, tensor<4x3x3x3xf32>, tensor<6xf32>) -> tensor<1x6x6x9xf32>"),
+    ("cumsum", "axis = 1", "(tensor<2x5x3xf32>) -> tensor<2x5x3xf32>"),
+    ("cumsum", "axis = 0, exclusive = true, reverse = true", "(tensor<4x3xsi32>) -> tensor<4x3xsi32>"),
+    ("cumprod", "axis = -1, reverse = true", "(tensor<4x3xf32>) -> tensor<4x3xf32>"),
+    ("dequantize", "axis = 1", "(tensor<2x4x3xsi8>, tensor<4xf32>, tensor<4xsi8>) -> tensor<2x4x3xf32>"),
+    ("div", "", "(tensor<40xsi8>, tensor<40xsi8>) -> tensor<40xsi8>"),
+    ("dynamic_update_slice", "", "(tensor<5x6xf32>, tensor<2x3xf32>, tensor<si32>, tensor<si32>) -> tensor<5x6xf32>"),
+    ("einsum", 'equation = "bij,kj->ikb"', "(tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<3x5x2xf32>"),
+    ("erf", "", "(tensor<3x5xf32>) -> tensor<3x5xf32>"),
+    ("gather", "axis = 1", "(tensor<3x5x2xf32>, tensor<2x2xsi64>) -> tensor<3x2x2x2xf32>"),
+    ("gather_elements", "axis = 1", "(tensor<3x5xf32>, tensor<2x4xsi64>) -> tensor<2x4xf32>"),
+    ("gather_nd", "batch_dims = 1", "(tensor<3x5x4xf32>, tensor<3x2x1xsi64>) -> tensor<3x2x4xf32>"),
+    ("gelu", "", "(tensor<3x5xf32>) -> tensor<3x5xf32>"),
+    ("gelu", 'approximate = "tanh"', "(tensor<3x5xf16>) -> tensor<3x5xf16>"),
+    ("group_norm", "num_groups = 2", f"({X}, {COLUMN}, {COLUMN}) -> {X}"),
+    ("instance_norm", "", f"({X}, {COLUMN}, {COLUMN}) -> {X}"),
+    ("layer_norm", "axis = 1", "(tensor<2x4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<2x4x3xf32>"),
+    ("log_softmax", "axis = 1", f"({X}) -> {X}"),
+    ("matmul", "", "(tensor<3x1x4x5xf32>, tensor<2x5x6xf32>) -> tensor<3x2x4x6xf32>"),
+    ("matmul", "", "(tensor<4x5xf16>, tensor<5x6xf16>) -> tensor<4x6xf16>"),
+    ("matmul", "to = si32", "(tensor<4x5xsi8>, tensor<5x6xsi8>) -> tensor<4x6xsi32>"),
+    ("max_pool", "kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]", f"({IMAGE}) -> tensor<2x4x4x5xf32>"),
+    ("mod", "", "(tensor<40xsi8>, tensor<40xsi8>) -> tensor<40xsi8>"),
+    ("one_hot", "depth = 5, axis = 0", "(tensor<2x3xsi64>, tensor<2xf32>) -> tensor<5x2x3xf32>"),
+    ("pad", 'low = [1, 0], high = [2, 1], mode = "reflect"', "(tensor<4x3xf32>) -> tensor<7x4xf32>"),
+    ("pad", 'low = [1, 5], high = [2, 7], mode = "wrap"', "(tensor<4x3xf32>) -> tensor<7x15xf32>"),
+    ("pad", "low = [-1, 2], high = [1, 0], value = 2.5", "(tensor<4x3xf32>) -> tensor<4x5xf32>"),
+    ("quantize", "axis = 0, to = si8", "(tensor<4x9xf32>, tensor<4xf32>, tensor<4xsi8>) -> tensor<4x9xsi8>"),
+    ("reduce", 'kind = "log_sum_exp", axes = [1]', f"({X}) -> tensor<2x3xf32>"),
+    ("reduce", 'kind = "mean", axes = [0, 2], keepdims = true', f"({X}) -> tensor<1x4x1xf32>"),
+    ("reduce", 'kind = "l2", axes = [2]', f"({X}) -> tensor<2x4xf32>"),
+    ("resize", 'scales = [1.0, 1.0, 2.0, 1.5]', "(tensor<1x2x3x4xf32>) -> tensor<1x2x6x6xf32>"),
+    ("resize", 'sizes = [1, 2, 7, 4], mode = "cubic"', "(tensor<1x2x3x4xf32>) -> tensor<1x2x7x4xf32>"),
+    ("rms_norm", "", "(tensor<2x4x3xf32>, tensor<3xf32>) -> tensor<2x4x3xf32>"),
+    ("rotary_embedding", "", "(tensor<2x3x5x4xf32>, tensor<2x5x2xf32>, tensor<2x5x2xf32>) -> tensor<2x3x5x4xf32>"),
+    ("rotary_embedding", "interleaved = true, size = 4, sequence_axis = 1",
+     "(tensor<2x3x5x6xf32>, tensor<7x2xf32>, tensor<7x2xf32>, tensor<2x3xsi64>) -> tensor<2x3x5x6xf32>"),
+    ("scatter_elements", 'axis = 0, reduction = "add"', "(tensor<5x3xf32>, tensor<4x2xsi64>, tensor<4x2xf32>) -> tensor<5x3xf32>"),
+    ("scatter_nd", 'reduction = "min"', "(tensor<5x4xf32>, tensor<2x3x1xsi32>, tensor<2x3x4xf32>) -> tensor<5x4xf32>"),
+    ("scatter_nd", "", "(tensor<5x4xf32>, tensor<1x2xsi64>, tensor<1xf32>) -> tensor<5x4xf32>"),
+    ("shift_right", "", "(tensor<40xsi8>, tensor<40xsi8>) -> tensor<40xsi8>"),
+    ("slice", "starts = [3, 0], limits = [-1, 5], strides = [-2, 2]", "(tensor<4x5xf32>) -> tensor<2x3xf32>"),
+    ("softmax", "axis = 1", f"({X}) -> {X}"),
+    ("tile", "repeats = [2, 3]", "(tensor<2x3xf32>) -> tensor<4x9xf32>"),
+    ("top_k", "k = 3", "(tensor<2x7xf32>) -> (tensor<2x3xf32>, tensor<2x3xsi64>)"),
+    ("top_k", "k = 2, axis = 1, largest = false", "(tensor<2x7x2xsi32>) -> (tensor<2x2x2xsi32>, tensor<2x2x2xsi64>)"),
+    ("trilu", "k = -1, upper = false", "(tensor<3x4xsi32>) -> tensor<3x4xsi32>"),
+]
+
+
+def run(command, **kwargs):
+    return subprocess.run([str(c) for c in command], capture_output=True, **kwargs)
+
+
+def need(command, **kwargs):
+    done = run(command, **kwargs)
+    if done.returncode != 0:
+        words = " ".join(str(c) for c in command)
+        raise AssertionError(f"$ {words}\n{done.stderr.decode(errors='replace')[:1500]}")
+    return done.stdout
+
+
+def signature(optc, path):
+    """Names, element types and shapes of the arguments of @main, and the types of its results."""
+    text = json.loads(need([optc, "--pass=", "--emit=json", path]))
+    main = next((f for f in text["functions"] if f["name"] == "main"), text["functions"][0])
+    port = lambda p: (p["attributes"].get("hbir.name", p["name"]), p["type"]["element"], p["type"]["shape"])
+    return [port(p) for p in main["arguments"]], [(p["type"]["element"], p["type"]["shape"]) for p in main["results"]]
+
+
+def drawn(rng, element, shape, nth, name):
+    dtype = np.dtype(DTYPES[element])
+    if dtype.kind == "f":
+        x = rng.standard_normal(shape)
+        if name == "cast":
+            x = x * 200
+        # Scales and variances are positive.
+        return (np.abs(x) + 0.1 if name and (nth == 4 or (nth == 1 and "quantize" in name)) else x).astype(dtype)
+    if dtype.kind == "b" or not name:
+        return rng.integers(0, 2, shape).astype(dtype)
+    if nth == 0 and name != "one_hot" or name in ("div", "mod", "shift_right"):
+        return rng.integers(-9 if dtype.kind == "i" else 0, 10, shape).astype(dtype)
+    # Indices of both signs, in range of the least extent that is indexed.
+    low, high = (0, 4) if dtype.kind == "u" or name == "rotary_embedding" else (-4, 4)
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+def memref(element, shape):
+    plain = element.replace("si", "i").replace("ui", "i")
+    return "".join(f"{n}x" for n in shape) + plain
+
+
+def harness(text, inputs, results):
+    """The module with an entry that reads the inputs from standard input and writes the results to standard output."""
+    lines, args = [], []
+
+    def pointer(buffer, ty):
+        lines.append(f"%{buffer}_i = memref.extract_aligned_pointer_as_index %{buffer} : memref<{ty}> -> index")
+        lines.append(f"%{buffer}_p = arith.index_cast %{buffer}_i : index to i64")
+        return f"%{buffer}_p"
+
+    def bytes_of(element, shape):
+        return np.dtype(DTYPES[element]).itemsize * int(np.prod(shape, dtype=np.int64))
+
+    lines += ["%fd0 = arith.constant 0 : i32", "%fd1 = arith.constant 1 : i32"]
+    for i, (element, shape) in enumerate(inputs):
+        ty = memref(element, shape)
+        lines.append(f"%a{i} = memref.alloc() : memref<{ty}>")
+        lines.append(f"%a{i}_n = arith.constant {bytes_of(element, shape)} : i64")
+        lines.append(f"%a{i}_r = func.call @read(%fd0, {pointer(f'a{i}', ty)}, %a{i}_n) : (i32, i64, i64) -> i64")
+        lines.append(f"%a{i}_t = bufferization.to_tensor %a{i} restrict : memref<{ty}>")
+        args.append((f"%a{i}_t", f"tensor<{ty}>"))
+    types = [f"tensor<{memref(*r)}>" for r in results]
+    lines.append(f"%r:{len(results)} = func.call @main({', '.join(a for a, _ in args)}) : "
+                 f"({', '.join(t for _, t in args)}) -> ({', '.join(types)})")
+    for i, (element, shape) in enumerate(results):
+        ty = memref(element, shape)
+        lines.append(f"%b{i} = bufferization.to_memref %r#{i} : memref<{ty}>")
+        lines.append(f"%b{i}_n = arith.constant {bytes_of(element, shape)} : i64")
+        lines.append(f"%b{i}_r = func.call @write(%fd1, {pointer(f'b{i}', ty)}, %b{i}_n) : (i32, i64, i64) -> i64")
+    body = "\n".join("    " + line for line in lines)
+    entry = ("  func.func private @read(i32, i64, i64) -> i64\n  func.func private @write(i32, i64, i64) -> i64\n"
+             f"  func.func @entry() {{\n{body}\n    return\n  }}\n}}\n")
+    at = text.index("\n}\n") + 1
+    return text[:at] + entry + text[at + 2:]
+
+
+def executed(text, inputs, results, folder):
+    """What MLIR's tools compute from a module."""
+    types = [(element, x.shape) for element, x in inputs]
+    (folder / "run.mlir").write_text(harness(text, types, results))
+    buffers = need([MLIR_OPT, folder / "run.mlir", *BUFFERS]).decode()
+    (folder / "buffers.mlir").write_text(COPY.sub(r"linalg.copy ins(\1 : \3) outs(\2 : \4)", buffers))
+    need([MLIR_OPT, folder / "buffers.mlir", *LOOPS, "-o", folder / "llvm.mlir"])
+    given = b"".join(np.ascontiguousarray(x).tobytes() for _, x in inputs)
+    (folder / "in.bin").write_bytes(given)
+    with open(folder / "in.bin", "rb") as file:
+        out = need([RUNNER, folder / "llvm.mlir", "-e", "entry", "-entry-point-result=void", "-O2"], stdin=file)
+    found, at = [], 0
+    for element, shape in results:
+        dtype = np.dtype(DTYPES[element])
+        n = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        found.append(np.frombuffer(out[at:at + n], dtype).reshape(shape))
+        at += n
+    assert at == len(out), (at, len(out))
+    return found
+
+
+def agree(found, wanted):
+    assert found.shape == wanted.shape, (found.shape, wanted.shape)
+    if wanted.dtype.kind != "f":
+        assert np.array_equal(found, wanted), f"integers differ: {found} {wanted}"
+        return
+    assert np.array_equal(np.isnan(found), np.isnan(wanted)), "other NaNs"
+    a, b = np.nan_to_num(found.astype(np.float64)), np.nan_to_num(wanted.astype(np.float64))
+    bound = TOLERANCE[str(wanted.dtype)] * max(1.0, float(np.max(np.abs(b), initial=0.0)))
+    worst = float(np.max(np.abs(a - b), initial=0.0))
+    assert worst <= bound, f"differs by {worst}, allowed {bound}"
+
+
+def written(optc, passes, path, folder):
+    here = folder / "m.mlir"
+    need([optc, *passes, "--emit=linalg", path, "-o", here])
+    need([MLIR_OPT, here, "-verify-each", "-o", os.devnull])
+    return here.read_text()
+
+
+def check(optc, path, name=""):
+    """What is wrong with one program; None if nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        try:
+            if path.suffix == ".onnx":
+                # With weights, where they are absent.
+                model = peer.load(path, np.random.default_rng(3))
+                path = folder / path.name
+                onnx.save(model, str(path))
+            args, results = signature(optc, path)
+            rng = np.random.default_rng(7)
+            inputs = [(element, drawn(rng, element, shape, i, name)) for i, (_, element, shape) in enumerate(args)]
+            np.savez(folder / "in.npz", **{key: x for (key, *_), (_, x) in zip(args, inputs)})
+            need([optc, "run", "--pass=", path, "--inputs", folder / "in.npz", "--output", folder / "out.npz"])
+            with np.load(folder / "out.npz") as file:
+                wanted = [file[key] for key in file]
+            for what, passes in PASSES.items():
+                text = written(optc, passes, path, folder)
+                if what == "folded":
+                    stats = json.loads(need([optc, "stats", *FOLD, "--json", path]))
+                    count = len(re.findall(r"linalg\.transpose ", text))
+                    assert count <= stats["layout_convert"], f"{count} transposes, {stats['layout_convert']} conversions"
+                for i, (a, b) in enumerate(zip(executed(text, inputs, results, folder), wanted)):
+                    try:
+                        agree(a, b)
+                    except AssertionError as error:
+                        raise AssertionError(f"{what}, result {i}: {error}") from None
+        except AssertionError as error:
+            return str(error)
+    return None
+
+
+def source(name, attributes, types):
+    count = types.split(" -> ")[0].count("tensor<")
+    args = ", ".join(f"%a{i}" for i in range(count))
+    left = "%0" if types.split(" -> ")[1].count("tensor<") == 1 else "%0:2"
+    return f'{left} = "hbir.{name}"({args}) <{{{attributes}}}> : {types}\n'
+
+
+def measured(command):
+    """Seconds and MiB that a command took, and what is wrong if it failed."""
+    start = time.monotonic()
+    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    said = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    why = said.decode(errors="replace")[:600] if child.returncode != 0 else None
+    return time.monotonic() - start, usage.ru_maxrss // 1024, why
+
+
+def verified(optc, path):
+    """Folds one model, verifies it, and prints what writing it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = pathlib.Path(folder) / "m.mlir"
+        seconds, mib, why = measured([optc, *FOLD, "--emit=linalg", path, "-o", here])
+        if why:
+            return why
+        reading, mlir_mib, why = measured([MLIR_OPT, here, "-verify-each", "-o", os.devnull])
+        if why:
+            return why
+        stats = json.loads(need([optc, "stats", *FOLD, "--json", path]))
+        # The memory of this process would count as its children's.
+        count = int(run(["grep", "-c", "linalg.transpose ", here]).stdout)
+        size = here.stat().st_size
+        print(f"{path.name}: written in {seconds:.1f} s and {mib} MiB, {size / 1e6:.1f} MB of text; verified in "
+              f"{reading:.1f} s and {mlir_mib} MiB; {count} transposes of {stats['layout_convert']} conversions", flush=True)
+        if stats["layout_convert"] < count:
+            return f"{count} transposes, {stats['layout_convert']} conversions"
+    return None
+
+
+def main():
+    optc, files = sys.argv[1], [pathlib.Path(p) for p in sys.argv[2:] if p != "--verify"]
+    failed, tried = 0, 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        if "--verify" in sys.argv:
+            jobs = [(path, verified(optc, path)) for path in files]
+        else:
+            programs = [(path, path, "") for path in files]
+            if not files:
+                groups = ROOT / "tests/cases/passes/tile-propagate/groups"
+                paths = [*sorted((ROOT / "tests/models").glob("*.onnx")), *sorted((ROOT / "tests/plans").glob("*.ir")),
+                         *sorted(groups.glob("*_small.ir"))]
+                programs = [(path.relative_to(ROOT), path, "") for path in paths]
+                for i, program in enumerate(PROGRAMS):
+                    path = pathlib.Path(folder) / f"{i}.ir"
+                    path.write_text(source(*program))
+                    programs.append((" ".join(program), path, program[0]))
+            done = pool.map(lambda p: check(optc, p[1], p[2]), programs)
+            jobs = [(what, why) for (what, *_), why in zip(programs, done)]
+        for what, why in jobs:
+            tried += 1
+            if why:
+                failed += 1
+                print(f"{what}: {why}")
+    print(f"{tried} programs in MLIR's tools, {failed} failures")
+    return 1 if failed or not tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
