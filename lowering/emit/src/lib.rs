@@ -7,6 +7,7 @@ mod graph;
 pub mod hlo;
 pub mod onnx;
 pub mod pallas;
+pub mod stablehlo;
 pub mod picture;
 mod repeat;
 mod scope;

@@ -51,7 +51,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     let emit = emit_of(args)?;
     check_outputs(args)?;
     let mut stages = inputs::stages(&compiler, &args.compile)?;
-    if emit == Emit::Onnx {
+    if matches!(emit, Emit::Onnx | Emit::StableHlo) {
         row_major(&compiler, &mut stages)?;
     }
     if args.explain.is_some() {
@@ -552,12 +552,16 @@ fn texts(
             .iter()
             .map(|part| optc::to_json(&part.after.module, &registry(part)))
             .collect(),
-        Emit::Hlo => {
+        Emit::Hlo | Emit::StableHlo => {
+            let write = match emit {
+                Emit::StableHlo => optc::stablehlo::emit,
+                _ => optc::hlo::emit_with,
+            };
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
                 let target = Some(&*part.cx.target);
                 let data = elements(part);
-                let emitted = optc::hlo::emit_with(&part.after.module, target, &data);
+                let emitted = write(&part.after.module, target, &data);
                 let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
                 streams.error_text(&part.after.render(&emitted.warnings));
                 texts.push(emitted.text);

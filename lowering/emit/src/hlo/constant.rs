@@ -2,6 +2,7 @@
 
 use super::files::{elements, place};
 use super::func::{Outcome, Writer};
+use super::line::Inside;
 use super::number::element_text;
 use super::shape::tensor_text;
 use crate::codes;
@@ -35,12 +36,20 @@ pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Ou
         _ => return Err(refuse("it has neither a value nor data")),
     };
     let shape = tensor_text(ty)?;
-    let mut text = String::new();
-    literal(&tensor, &tensor.shape, &mut 0, &mut text);
-    Ok(w.payload(&shape, "constant", &text, ""))
+    if w.shared.mlir {
+        return Ok(w.line(&shape, "constant", Inside::Elements(tensor), ""));
+    }
+    Ok(w.payload(&shape, "constant", &literal(&tensor), ""))
 }
 
-fn literal(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
+/// Elements as HLO text writes them.
+pub(super) fn literal(tensor: &Tensor) -> String {
+    let mut text = String::new();
+    nested(tensor, &tensor.shape, &mut 0, &mut text);
+    text
+}
+
+fn nested(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
     let Some((&n, rest)) = shape.split_first() else {
         out.push_str(&element_text(tensor, *at));
         *at += 1;
@@ -53,7 +62,7 @@ fn literal(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
     out.push_str(if rest.is_empty() { "{" } else { "{ " });
     for i in 0..n {
         out.push_str(if i == 0 { "" } else { ", " });
-        literal(tensor, rest, at, out);
+        nested(tensor, rest, at, out);
     }
     out.push_str(if rest.is_empty() { "}" } else { " }" });
 }

@@ -45,7 +45,7 @@ pub(super) fn number_text(x: f64, dtype: DType) -> String {
 }
 
 /// A number that reads back as the same number.
-pub(super) fn float_text(x: f64, dtype: DType) -> String {
+pub(crate) fn float_text(x: f64, dtype: DType) -> String {
     if x.is_nan() {
         return if x.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
     }
