@@ -8,6 +8,7 @@
 //! What the StableHLO front end kept comes back: attributes of the module and of ports, operations with a text of their own.
 
 mod literal;
+mod numbers;
 mod ops;
 mod regions;
 mod types;
@@ -33,7 +34,8 @@ pub fn emit(
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
     row_major(module)?;
-    let made = computations(module, target, data, true)?;
+    let mut made = computations(module, target, data, true)?;
+    made.computations.iter_mut().for_each(numbers::absorb);
     let by_name: IndexMap<&str, &Written> = made
         .computations
         .iter()
