@@ -20,16 +20,23 @@ pub(super) fn absorb(made: &mut Written) {
             uses.entry(name.clone()).or_default().push(at);
         }
     }
+    let mut before: IndexMap<usize, Vec<Line>> = IndexMap::new();
     for at in 0..made.lines.len() {
         if matches!(&*made.lines[at].opcode, "dot" | "convolution") {
             for side in 0..2 {
-                operand(made, &places, at, side);
+                operand(made, &places, (at, side), &mut before);
             }
         }
         if made.lines[at].opcode == "convolution" && made.lines[at].name != made.root {
             result(made, &uses, at);
         }
     }
+    let mut lines = Vec::with_capacity(made.lines.len());
+    for (at, line) in std::mem::take(&mut made.lines).into_iter().enumerate() {
+        lines.extend(before.shift_remove(&at).unwrap_or_default());
+        lines.push(line);
+    }
+    made.lines = lines;
     drop_unread(made);
 }
 
@@ -50,12 +57,26 @@ fn transpose(line: &Line) -> Option<(Vec<usize>, String)> {
     Some((perm, operands(line).first()?.clone()))
 }
 
-/// An operand that is transposed is read as it is.
-fn operand(made: &mut Written, places: &IndexMap<String, usize>, at: usize, side: usize) {
+/// An operand that is transposed is read as it is, also where dimensions of one element stand between.
+fn operand(
+    made: &mut Written,
+    places: &IndexMap<String, usize>,
+    (at, side): (usize, usize),
+    before: &mut IndexMap<usize, Vec<Line>>,
+) {
     let Some(name) = operands(&made.lines[at]).get(side) else {
         return;
     };
-    let found = places.get(name).and_then(|&place| transpose(&made.lines[place]));
+    let Some(&place) = places.get(name) else {
+        return;
+    };
+    let (found, added) = match transpose(&made.lines[place]) {
+        Some(found) => (Some(found), None),
+        None => match seen_through(made, places, place) {
+            Some((perm, line)) => (Some((perm, line.name.clone())), Some(line)),
+            None => (None, None),
+        },
+    };
     let Some((perm, source)) = found else { return };
     let line = &made.lines[at];
     let attrs = match &*line.opcode {
@@ -63,11 +84,54 @@ fn operand(made: &mut Written, places: &IndexMap<String, usize>, at: usize, side
         _ => labels(line, side, &perm, false),
     };
     let Some(attrs) = attrs else { return };
+    before.entry(at).or_default().extend(added);
     let line = &mut made.lines[at];
     line.attrs = attrs;
     if let Inside::Operands(names) = &mut line.inside {
         names[side] = source;
     }
+}
+
+/// A reshape that drops and adds dimensions of one element alone, of a transpose: the reshape of what is transposed, and the
+/// permutation that would still make the value of it.
+fn seen_through(
+    made: &Written,
+    places: &IndexMap<String, usize>,
+    place: usize,
+) -> Option<(Vec<usize>, Line)> {
+    let line = &made.lines[place];
+    if line.opcode != "reshape" {
+        return None;
+    }
+    let inner = &made.lines[*places.get(operands(line).first()?)?];
+    let (perm, source) = transpose(inner)?;
+    let sizes = |line: &Line| parsed(&line.shape).as_array().and_then(|array| array.sizes());
+    let (from, to) = (sizes(inner)?, sizes(line)?);
+    let long = |sizes: &[u64]| -> Vec<usize> { (0..sizes.len()).filter(|&d| sizes[d] != 1).collect() };
+    let (before, after) = (long(&from), long(&to));
+    let same = before.iter().map(|&d| from[d]).eq(after.iter().map(|&d| to[d]));
+    if !same {
+        return None;
+    }
+    let mut order: Vec<(usize, usize)> = after.iter().zip(&before).map(|(&a, &b)| (perm[b], a)).collect();
+    order.sort_unstable();
+    let units = (0..to.len()).filter(|&d| to[d] == 1);
+    let order: Vec<usize> = units.chain(order.into_iter().map(|(_, d)| d)).collect();
+    let mut back = vec![0; order.len()];
+    for (new, &old) in order.iter().enumerate() {
+        back[old] = new;
+    }
+    let mut array = parsed(&line.shape).as_array()?.clone();
+    array.dims = order.iter().map(|&d| array.dims[d]).collect();
+    array.notation = None;
+    let line = Line {
+        name: format!("{}.seen.{}", line.name, place),
+        shape: XlaShape::Array(array).to_string(),
+        opcode: "reshape".to_owned(),
+        inside: Inside::Operands(vec![source]),
+        attrs: String::new(),
+    };
+    Some((back, line))
 }
 
 /// The attributes of a product that reads the operand of a transpose; none where its free dimensions would change places.
@@ -129,13 +193,13 @@ fn result(made: &mut Written, uses: &IndexMap<String, Vec<usize>>, at: usize) {
     made.lines[reader].attrs = String::new();
 }
 
-/// Transposes that nothing reads go.
+/// Transposes and reshapes that nothing reads go.
 fn drop_unread(made: &mut Written) {
     let mut read: IndexMap<String, ()> = IndexMap::new();
     read.insert(made.root.clone(), ());
     let mut kept = Vec::with_capacity(made.lines.len());
     for line in std::mem::take(&mut made.lines).into_iter().rev() {
-        if line.opcode == "transpose" && !read.contains_key(&line.name) {
+        if matches!(&*line.opcode, "transpose" | "reshape") && !read.contains_key(&line.name) {
             continue;
         }
         for name in operands(&line) {
