@@ -61,7 +61,7 @@ pub(super) fn write(
         return Ok(None);
     };
     let constants = [x, w].map(|v| is_constant(memory, v));
-    let (split, exchanged) = product.split(constants);
+    let (split, exchanged) = product.split(constants, memory.dimension_numbers);
     let order = [&split.batch[..], &split.rows, &split.columns].concat();
     let mut sides = [(x, left, &product.left[..]), (w, right, &product.right)];
     if op.name == Linear::NAME
@@ -347,7 +347,9 @@ impl Product {
     /// The digits as batch, rows, columns, and whether the operands are exchanged: as the result lies, where that
     /// ends in rows and columns; else as the operands lie. K lies as the left operand has it, or the right one where the
     /// left is a constant, or has K elsewhere than last.
-    fn split(&self, constants: [bool; 2]) -> (Split, bool) {
+    /// With `numbers` one operand is never repeated as a batch of the other: what the result has in front of rows and columns
+    /// both operands have, or the one that has the rows.
+    fn split(&self, constants: [bool; 2], numbers: bool) -> (Split, bool) {
         let has = |role: Role| self.result.iter().any(|d| self.is(d, role));
         let exchanged = self.result.last().is_some_and(|d| self.is(d, Role::M)) && has(Role::N);
         let (rows, columns) = match exchanged {
@@ -371,8 +373,13 @@ impl Product {
             of.copied().collect()
         };
         let k = of(ordered, Role::K);
+        let lead = &self.result[..rows_at];
+        let of_role = |role: Role| lead.iter().all(|d| self.is(d, role));
+        let whole = !numbers || of_role(Role::Batch) || of_role(rows);
         let has_rows = rows_at < columns_at || !has(rows);
-        if has_rows && (columns_at < self.result.len() || !has(columns)) {
+        if whole
+            && has_rows
+            && (columns_at < self.result.len() || !has(columns)) {
             let split = Split {
                 batch: self.result[..rows_at].to_vec(),
                 rows: self.result[rows_at..columns_at].to_vec(),
