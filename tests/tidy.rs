@@ -46,10 +46,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
-    (
-        "optc-stablehlo",
-        &["optc-hlo", "optc-ir", "optc-layout"],
-    ),
+    ("optc-stablehlo", &["optc-hlo", "optc-ir", "optc-layout"]),
     ("optc-onnx", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-interp", &["optc-ir", "optc-tile"]),
     (

@@ -206,7 +206,11 @@ pub fn erf(x: f64) -> f64 {
 
 /// What [`erf`] lacks to 1.
 fn erfc(x: f64) -> f64 {
-    if 1.5 <= x { erfc_above(x) } else { 1.0 - erf(x) }
+    if 1.5 <= x {
+        erfc_above(x)
+    } else {
+        1.0 - erf(x)
+    }
 }
 
 /// The same by its continued fraction, which converges fast for numbers that are not small.

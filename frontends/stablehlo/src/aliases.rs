@@ -22,7 +22,10 @@ impl<'a> Aliases<'a> {
             let start = at;
             at += line.len();
             if line.starts_with(['#', '!']) {
-                let mut cursor = Cursor { text, at: start + 1 };
+                let mut cursor = Cursor {
+                    text,
+                    at: start + 1,
+                };
                 let Some(name) = cursor.word() else { continue };
                 let name = text.get(start..start + 1 + name.len()).unwrap_or("");
                 if cursor.eat("=") {
@@ -65,7 +68,11 @@ impl<'a> Aliases<'a> {
             }
             if cursor.peek() == 0 {
                 let message = "found the end of the text, wanted `#-}` after the resources";
-                return Err(wrong(codes::STABLEHLO_SYNTAX, message, span(start, start + 3)));
+                return Err(wrong(
+                    codes::STABLEHLO_SYNTAX,
+                    message,
+                    span(start, start + 3),
+                ));
             }
             if let Some(name) = cursor.word() {
                 if cursor.eat(":") && cursor.peek() == b'"' {

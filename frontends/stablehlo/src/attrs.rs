@@ -52,7 +52,10 @@ pub(crate) fn int(text: &str) -> Option<i64> {
 /// The numbers of a list.
 pub(crate) fn ints(text: &str) -> Option<Vec<i64>> {
     let text = text.trim();
-    if let Some(inner) = text.strip_prefix("array<").and_then(|t| t.strip_suffix('>')) {
+    if let Some(inner) = text
+        .strip_prefix("array<")
+        .and_then(|t| t.strip_suffix('>'))
+    {
         let numbers = inner.split_once(':').map_or("", |(_, numbers)| numbers);
         return list(numbers);
     }

@@ -169,7 +169,11 @@ impl<'a> Cursor<'a> {
             let rest = self.rest();
             let Some(stop) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) else {
                 let message = "found the end of the text, wanted the closing quote of a string";
-                return Err(wrong(codes::STABLEHLO_SYNTAX, message, span(start, start + 1)));
+                return Err(wrong(
+                    codes::STABLEHLO_SYNTAX,
+                    message,
+                    span(start, start + 1),
+                ));
             };
             self.at += stop + 1;
             if rest[stop] == b'"' {
@@ -191,7 +195,11 @@ impl<'a> Cursor<'a> {
             let rest = self.rest();
             let Some(&b) = rest.first() else {
                 let message = "found the end of the text, wanted a closing bracket";
-                return Err(wrong(codes::STABLEHLO_SYNTAX, message, span(start, start + 1)));
+                return Err(wrong(
+                    codes::STABLEHLO_SYNTAX,
+                    message,
+                    span(start, start + 1),
+                ));
             };
             match b {
                 b'"' => {

@@ -32,17 +32,22 @@ pub(crate) fn elements(
         let Some(digits) = aliases.resource(name) else {
             return Ok(Some(Elements::Elided));
         };
-        let bytes = hexadecimal(digits).ok_or_else(|| bad("found a resource of other digits than hexadecimal ones".into()))?;
+        let bytes = hexadecimal(digits)
+            .ok_or_else(|| bad("found a resource of other digits than hexadecimal ones".into()))?;
         // The first four bytes say how the others are aligned.
         let bytes = bytes.get(4..).unwrap_or_default().to_vec();
         return sized(bytes, dtype, count).map(Some).map_err(bad);
     }
-    let Some(inner) = text.strip_prefix("dense<").and_then(|t| t.strip_suffix('>')) else {
+    let Some(inner) = text
+        .strip_prefix("dense<")
+        .and_then(|t| t.strip_suffix('>'))
+    else {
         return Ok(None);
     };
     let inner = inner.trim();
     if let Some(digits) = inner.strip_prefix("\"0x").and_then(|t| t.strip_suffix('"')) {
-        let bytes = hexadecimal(digits).ok_or_else(|| bad("found other digits than hexadecimal ones".into()))?;
+        let bytes = hexadecimal(digits)
+            .ok_or_else(|| bad("found other digits than hexadecimal ones".into()))?;
         return sized(bytes, dtype, count).map(Some).map_err(bad);
     }
     if matches!(inner, "__elided__" | "\"__elided__\"") {
@@ -97,13 +102,20 @@ fn sized(bytes: Vec<u8>, dtype: DType, count: u64) -> Result<Elements, String> {
     if bytes.len() == one && count != 1 {
         return Ok(Elements::Splat(bytes));
     }
-    Err(format!("found {} bytes, wanted {count} elements of {dtype}", bytes.len()))
+    Err(format!(
+        "found {} bytes, wanted {count} elements of {dtype}",
+        bytes.len()
+    ))
 }
 
 fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
     let digits = digits.strip_prefix("0x").unwrap_or(digits).as_bytes();
-    let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    if digits.len() % 2 != 0 {
+    let digit = |b: u8| {
+        char::from(b)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
+    };
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     let pair = |two: &[u8]| Some(16 * digit(two[0])? + digit(two[1])?);
@@ -133,7 +145,9 @@ fn element(cursor: &mut Cursor<'_>, dtype: DType, out: &mut Vec<u8>) -> Option<(
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    let hex = digits.strip_prefix("0x").map(|d| u128::from_str_radix(d, 16));
+    let hex = digits
+        .strip_prefix("0x")
+        .map(|d| u128::from_str_radix(d, 16));
     if dtype.is_int() {
         return integer(text, digits, negative, dtype, out);
     }
@@ -149,7 +163,13 @@ fn element(cursor: &mut Cursor<'_>, dtype: DType, out: &mut Vec<u8>) -> Option<(
     }
 }
 
-fn integer(text: &str, digits: &str, negative: bool, dtype: DType, out: &mut Vec<u8>) -> Option<()> {
+fn integer(
+    text: &str,
+    digits: &str,
+    negative: bool,
+    dtype: DType,
+    out: &mut Vec<u8>,
+) -> Option<()> {
     let bits = dtype.bits();
     let number = match (text, digits.strip_prefix("0x")) {
         ("true", _) => 1i128,

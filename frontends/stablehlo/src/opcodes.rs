@@ -1,5 +1,8 @@
 //! Operations of StableHLO and CHLO that are one instruction of HLO on the same operands, without attributes.
 
+use crate::tree::Op;
+use optc_ir::Effect;
+
 /// By the name with the dialect; sorted.
 const SAME: &[(&str, &str)] = &[
     ("chlo.acos", "acos"),
@@ -68,20 +71,39 @@ pub(crate) fn same(name: &str) -> Option<&'static str> {
 }
 
 /// The effect of an operation that stays opaque, its regions left out.
-pub(crate) fn effect(name: &str) -> optc_ir::Effect {
-    use optc_ir::Effect;
+fn effect(name: &str) -> Effect {
     let Some(op) = name.strip_prefix("stablehlo.") else {
         let pure = name.starts_with("chlo.") || matches!(name, "return" | "func.return");
         return if pure { Effect::Pure } else { Effect::Write };
     };
     match op {
-        "all_gather" | "all_reduce" | "all_to_all" | "collective_broadcast"
-        | "collective_permute" | "custom_call" | "reduce_scatter" | "composite" => Effect::Write,
+        "all_gather"
+        | "all_reduce"
+        | "all_to_all"
+        | "collective_broadcast"
+        | "collective_permute"
+        | "custom_call"
+        | "reduce_scatter"
+        | "composite" => Effect::Write,
         "rng" => Effect::Random,
         "partition_id" | "replica_id" => Effect::Read,
         "after_all" | "create_token" | "infeed" | "outfeed" | "recv" | "send" => Effect::Token,
         _ => Effect::Pure,
     }
+}
+
+/// What an operation that stays opaque does besides giving its results, its regions included.
+pub(crate) fn effect_of(op: &Op<'_>) -> Effect {
+    let inner = op.regions.iter().flat_map(|region| &region.ops);
+    let mut all = inner
+        .map(effect_of)
+        .max()
+        .unwrap_or(Effect::Pure)
+        .max(effect(op.name));
+    if op.name == "stablehlo.custom_call" && op.attr("has_side_effect") != Some("true") {
+        all = Effect::Read;
+    }
+    all
 }
 
 #[cfg(test)]

@@ -352,7 +352,9 @@ impl<'a> Parser<'a> {
         let mut ops = Vec::new();
         while !self.cursor.eat("}") {
             if self.cursor.peek() == b'^' {
-                return Err(self.cursor.wanted("one block: control flow between blocks is not read"));
+                return Err(self
+                    .cursor
+                    .wanted("one block: control flow between blocks is not read"));
             }
             let op = self.operation()?;
             let inner = op.regions.iter().flat_map(|region| &region.free);

@@ -49,7 +49,11 @@ fn mark(func: &mut Func, made: &crate::tree::Func<'_>, aliases: &Aliases<'_>) {
         }
     }
     for (number, text) in made.result_attrs.iter().enumerate() {
-        if let Some(port) = func.result_ports.get_mut(number).filter(|_| !text.is_empty()) {
+        if let Some(port) = func
+            .result_ports
+            .get_mut(number)
+            .filter(|_| !text.is_empty())
+        {
             port.attrs.set("stablehlo.attrs", kept(text, aliases));
         }
     }

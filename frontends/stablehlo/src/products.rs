@@ -73,18 +73,24 @@ impl<'a> Translator<'a> {
     fn convolution(&mut self, body: &Body<'a>, op: &Op<'a>, w: usize) -> Step<Plain<'a>> {
         let text = op.needs(&["dim_numbers", "dimension_numbers"])?;
         let text = self.aliases.resolve(text);
-        let inner = text.trim_start_matches("#stablehlo.conv<").trim_end_matches('>');
+        let inner = text
+            .trim_start_matches("#stablehlo.conv<")
+            .trim_end_matches('>');
         let Some(places) = Places::parse(inner) else {
             return Err(op.bad(&["dim_numbers"], text));
         };
         let sizes = body.array(w).and_then(|array| array.sizes());
         let kernel = sizes.and_then(|sizes| places.kernel(&sizes));
-        let Some(kernel) = kernel else { return Ok(None) };
+        let Some(kernel) = kernel else {
+            return Ok(None);
+        };
         let rank = kernel.len();
         let window = op.attr("window").unwrap_or("");
         let list = |name: &str, generic: &str, usual: i64| -> Step<Vec<i64>> {
             let text = op.attr(generic).or_else(|| field(window, name));
-            let Some(text) = text else { return Ok(vec![usual; rank]) };
+            let Some(text) = text else {
+                return Ok(vec![usual; rank]);
+            };
             let found = ints(self.aliases.resolve(text)).filter(|list| list.len() == rank);
             found.ok_or_else(|| op.bad(&[generic], text))
         };
@@ -97,7 +103,10 @@ impl<'a> Translator<'a> {
         };
         let mut attrs = vec![("dim_labels", Cow::Owned(places.labels()))];
         if 0 < rank {
-            let pads: Vec<String> = pads.chunks(2).map(|p| format!("{}_{}", p[0], p[1])).collect();
+            let pads: Vec<String> = pads
+                .chunks(2)
+                .map(|p| format!("{}_{}", p[0], p[1]))
+                .collect();
             let text = format!(
                 "{{size={} stride={} pad={} lhs_dilate={} rhs_dilate={} rhs_reversal={}}}",
                 times(&kernel),
@@ -165,14 +174,23 @@ fn contracted<'a>(left: &[i64], right: &[i64]) -> Texts<'a> {
 
 /// The precision of the operands, unless it is the usual one.
 fn precision<'a>(op: &Op<'a>) -> Option<(&'a str, Cow<'a, str>)> {
-    let text = op.attr("precision").or_else(|| op.attr("precision_config"))?;
+    let text = op
+        .attr("precision")
+        .or_else(|| op.attr("precision_config"))?;
     let words: Vec<String> = text
         .trim_matches(['[', ']', ' '])
         .split(',')
         .map(|word| last_word(word).to_lowercase())
         .collect();
-    let usual = words.iter().all(|word| word == "default" || word.is_empty());
-    (!usual).then(|| ("operand_precision", Cow::Owned(format!("{{{}}}", words.join(",")))))
+    let usual = words
+        .iter()
+        .all(|word| word == "default" || word.is_empty());
+    (!usual).then(|| {
+        (
+            "operand_precision",
+            Cow::Owned(format!("{{{}}}", words.join(","))),
+        )
+    })
 }
 
 /// Where batch, feature and spatial dimensions stand: `[b, f, 0]x[o, i, 0]->[b, f, 0]`.

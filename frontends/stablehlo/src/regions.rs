@@ -2,23 +2,12 @@
 
 use crate::attrs::{braces, field, field_ints, int, times};
 use crate::cursor::Step;
-use crate::opcodes::{effect, same};
+use crate::opcodes::same;
 use crate::translate::{Body, Texts, Translator};
 use crate::tree::{Op, Region, Use};
-use optc_ir::Effect;
 use optc_layout::XlaShape;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// What an operation that stays opaque does besides giving its results, its regions included.
-pub(crate) fn effect_of(op: &Op<'_>) -> Effect {
-    let inner = op.regions.iter().flat_map(|region| &region.ops);
-    let mut all = inner.map(effect_of).max().unwrap_or(Effect::Pure).max(effect(op.name));
-    if op.name == "stablehlo.custom_call" && op.attr("has_side_effect") != Some("true") {
-        all = Effect::Read;
-    }
-    all
-}
 
 impl<'a> Translator<'a> {
     /// Calls and operations with regions; none of others, and of those with regions that are not understood.
@@ -31,8 +20,12 @@ impl<'a> Translator<'a> {
     ) -> Step<Option<Vec<usize>>> {
         match (op.name, &op.regions[..]) {
             ("call" | "func.call", []) => Ok(Some(self.call(body, op, operands, shapes)?)),
-            ("stablehlo.while", [cond, step]) => self.looped(body, op, [cond, step], operands).map(Some),
-            ("stablehlo.case" | "stablehlo.if", [_, ..]) => self.branches(body, op, operands, shapes).map(Some),
+            ("stablehlo.while", [cond, step]) => {
+                self.looped(body, op, [cond, step], operands).map(Some)
+            }
+            ("stablehlo.case" | "stablehlo.if", [_, ..]) => {
+                self.branches(body, op, operands, shapes).map(Some)
+            }
             ("stablehlo.reduce", [] | [_]) => {
                 let dims = op.needs_ints(&["dimensions"])?;
                 let attrs = vec![("dimensions", Cow::Owned(braces(&dims)))];
@@ -47,8 +40,15 @@ impl<'a> Translator<'a> {
             },
             ("stablehlo.sort", [_]) => {
                 let dim = op.attr("dimension").and_then(int).unwrap_or(-1);
-                let rank = shapes.first().and_then(|s| s.as_array()).map_or(0, |a| a.dims.len());
-                let dim = if dim < 0 { dim + i64::try_from(rank).unwrap_or(0) } else { dim };
+                let rank = shapes
+                    .first()
+                    .and_then(|s| s.as_array())
+                    .map_or(0, |a| a.dims.len());
+                let dim = if dim < 0 {
+                    dim + i64::try_from(rank).unwrap_or(0)
+                } else {
+                    dim
+                };
                 let mut attrs = vec![("dimensions", Cow::Owned(braces(&[dim])))];
                 if op.attr("is_stable") == Some("true") {
                     attrs.push(("is_stable", Cow::Borrowed("true")));
@@ -76,7 +76,13 @@ impl<'a> Translator<'a> {
             return Err(op.bad(&["callee"], callee));
         };
         let attrs = vec![("to_apply", Cow::Borrowed(""))];
-        Ok(self.calling(body, ("call", attrs), vec![("to_apply", vec![index])], operands, shapes))
+        Ok(self.calling(
+            body,
+            ("call", attrs),
+            vec![("to_apply", vec![index])],
+            operands,
+            shapes,
+        ))
     }
 
     /// An instruction that names computations, with results apart.
@@ -90,7 +96,9 @@ impl<'a> Translator<'a> {
     ) -> Vec<usize> {
         let whole = match shapes {
             [one] => one.clone(),
-            many => Arc::new(XlaShape::Tuple(many.iter().map(|s| (**s).clone()).collect())),
+            many => Arc::new(XlaShape::Tuple(
+                many.iter().map(|s| (**s).clone()).collect(),
+            )),
         };
         let at = body.push(opcode, whole, operands.to_vec(), attrs);
         body.instructions[at].called = called;
@@ -133,7 +141,10 @@ impl<'a> Translator<'a> {
             };
             called.push((key, vec![index]));
         }
-        let attrs = vec![("condition", Cow::Borrowed("")), ("body", Cow::Borrowed(""))];
+        let attrs = vec![
+            ("condition", Cow::Borrowed("")),
+            ("body", Cow::Borrowed("")),
+        ];
         let made = body.push("while", whole, vec![tuple], attrs);
         body.instructions[made].called = called;
         Ok(body.parts(made, &shapes[..operands.len()]))
@@ -223,7 +234,13 @@ impl<'a> Translator<'a> {
         let Some(index) = index else { return Ok(None) };
         attrs.push(("to_apply", Cow::Borrowed("")));
         let called = vec![("to_apply", vec![index])];
-        Ok(Some(self.calling(body, (opcode, attrs), called, operands, shapes)))
+        Ok(Some(self.calling(
+            body,
+            (opcode, attrs),
+            called,
+            operands,
+            shapes,
+        )))
     }
 
     fn applied(
@@ -274,15 +291,22 @@ impl<'a> Translator<'a> {
         let sizes = op.needs_ints(&["window_dimensions"])?;
         let rank = sizes.len();
         let list = |name: &str, count: usize, usual: i64| -> Step<Vec<i64>> {
-            let Some(text) = op.attr(name) else { return Ok(vec![usual; count]) };
+            let Some(text) = op.attr(name) else {
+                return Ok(vec![usual; count]);
+            };
             let found = crate::attrs::ints(self.aliases.resolve(text));
-            found.filter(|l| l.len() == count).ok_or_else(|| op.bad(&[name], text))
+            found
+                .filter(|l| l.len() == count)
+                .ok_or_else(|| op.bad(&[name], text))
         };
         if rank == 0 {
             return Ok(None);
         }
         let pads = list("padding", 2 * rank, 0)?;
-        let pads: Vec<String> = pads.chunks(2).map(|p| format!("{}_{}", p[0], p[1])).collect();
+        let pads: Vec<String> = pads
+            .chunks(2)
+            .map(|p| format!("{}_{}", p[0], p[1]))
+            .collect();
         Ok(Some(format!(
             "{{size={} stride={} pad={} lhs_dilate={} rhs_dilate={}}}",
             times(&sizes),

@@ -150,7 +150,12 @@ impl<'a> Body<'a> {
 
     pub(crate) fn tuple(&mut self, parts: Vec<usize>) -> usize {
         let shapes = parts.iter().map(|&p| (*self.shape(p)).clone()).collect();
-        self.push("tuple", Arc::new(XlaShape::Tuple(shapes)), parts, Vec::new())
+        self.push(
+            "tuple",
+            Arc::new(XlaShape::Tuple(shapes)),
+            parts,
+            Vec::new(),
+        )
     }
 
     /// The instruction that a use means.
@@ -192,7 +197,7 @@ impl<'a> Translator<'a> {
         // Functions that are open, each with those that it still waits for.
         let mut open: IndexMap<&str, Vec<&'a str>> = IndexMap::new();
         open.insert(name, self.callees(name, place)?);
-        while let Some((&current, waiting)) = open.last_mut().map(|(k, v)| (k, v)) {
+        while let Some((&current, waiting)) = open.last_mut() {
             match waiting.pop() {
                 Some(next) if self.done.contains_key(next) => {}
                 Some(next) if open.contains_key(next) || MOST_CALLS < open.len() => {
@@ -261,7 +266,8 @@ impl<'a> Translator<'a> {
     fn boundary(&mut self, ty: &'a str, place: Span) -> Step<Arc<XlaShape>> {
         let shape = self.shape(ty, place)?;
         if matches!(*shape, XlaShape::Opaque) {
-            let message = format!("found `{ty}` at the boundary of a function, wanted a type that XLA has");
+            let message =
+                format!("found `{ty}` at the boundary of a function, wanted a type that XLA has");
             return Err(wrong(codes::STABLEHLO_TYPE, message, place));
         }
         Ok(shape)
@@ -272,7 +278,11 @@ impl<'a> Translator<'a> {
         if let Some(known) = self.shapes.get(ty) {
             return Ok(known.clone());
         }
-        let meant = if ty.starts_with('!') { self.aliases.resolve(ty) } else { ty };
+        let meant = if ty.starts_with('!') {
+            self.aliases.resolve(ty)
+        } else {
+            ty
+        };
         let mut read = shape(meant, place)?.unwrap_or(XlaShape::Opaque);
         read.complete();
         let read = Arc::new(read);
@@ -363,7 +373,12 @@ impl<'a> Translator<'a> {
             return Ok(None);
         };
         let one = |body: &mut Body<'a>, opcode, attrs| {
-            Ok(Some(vec![body.push(opcode, shape.clone(), operands.to_vec(), attrs)]))
+            Ok(Some(vec![body.push(
+                opcode,
+                shape.clone(),
+                operands.to_vec(),
+                attrs,
+            )]))
         };
         if let Some(opcode) = same(op.name) {
             let counts = match opcode {
@@ -371,7 +386,11 @@ impl<'a> Translator<'a> {
                 "dynamic-update-slice" => 2 <= operands.len(),
                 _ => (1..=2).contains(&operands.len()),
             };
-            return if counts { one(body, opcode, Vec::new()) } else { Ok(None) };
+            return if counts {
+                one(body, opcode, Vec::new())
+            } else {
+                Ok(None)
+            };
         }
         match (op.name, operands) {
             ("stablehlo.constant", []) => self.constant(body, op, array),
@@ -396,18 +415,24 @@ impl<'a> Translator<'a> {
     ) -> Step<Option<(&'static str, Texts<'a>)>> {
         let dimensions = |list: &[i64]| vec![("dimensions", Cow::Owned(braces(list)))];
         Ok(Some(match (op.name, operands) {
-            ("stablehlo.transpose", &[_]) => {
-                ("transpose", dimensions(&op.needs_ints(&["dims", "permutation"])?))
-            }
-            ("stablehlo.reverse", &[_]) => {
-                ("reverse", dimensions(&op.needs_ints(&["dims", "dimensions"])?))
-            }
-            ("stablehlo.concatenate", [_, ..]) => {
-                ("concatenate", dimensions(&[op.needs_int(&["dim", "dimension"])?]))
-            }
+            ("stablehlo.transpose", &[_]) => (
+                "transpose",
+                dimensions(&op.needs_ints(&["dims", "permutation"])?),
+            ),
+            ("stablehlo.reverse", &[_]) => (
+                "reverse",
+                dimensions(&op.needs_ints(&["dims", "dimensions"])?),
+            ),
+            ("stablehlo.concatenate", [_, ..]) => (
+                "concatenate",
+                dimensions(&[op.needs_int(&["dim", "dimension"])?]),
+            ),
             ("stablehlo.iota", []) => {
                 let axis = op.needs_int(&["dim", "iota_dimension"])?;
-                ("iota", vec![("iota_dimension", Cow::Owned(axis.to_string()))])
+                (
+                    "iota",
+                    vec![("iota_dimension", Cow::Owned(axis.to_string()))],
+                )
             }
             ("stablehlo.slice", &[_]) => {
                 let parts = ranges(op)?;
@@ -439,7 +464,10 @@ impl<'a> Translator<'a> {
             }
             ("stablehlo.dynamic_slice", [_, ..]) => {
                 let sizes = op.needs_ints(&["sizes", "slice_sizes"])?;
-                ("dynamic-slice", vec![("dynamic_slice_sizes", Cow::Owned(braces(&sizes)))])
+                (
+                    "dynamic-slice",
+                    vec![("dynamic_slice_sizes", Cow::Owned(braces(&sizes)))],
+                )
             }
             _ => return self.products(body, op, operands),
         }))
@@ -472,7 +500,11 @@ impl<'a> Translator<'a> {
                 let text = scalar_text(&bytes, ty.dtype);
                 body.instructions[at].payload = text.map(Cow::Owned);
             }
-            let dims = if rank == 0 { Vec::new() } else { ty.dims.clone() };
+            let dims = if rank == 0 {
+                Vec::new()
+            } else {
+                ty.dims.clone()
+            };
             let ty = optc_ir::TensorType::new(dims, ty.dtype).into();
             body.instructions[at].dense = Some(Arc::new(Dense {
                 ty,
@@ -485,7 +517,12 @@ impl<'a> Translator<'a> {
             Elements::All(bytes) => make(body, whole, bytes, sizes.len()),
             Elements::Splat(bytes) => {
                 let one = make(body, own, bytes, 0);
-                body.push("broadcast", whole, vec![one], vec![("dimensions", Cow::Borrowed("{}"))])
+                body.push(
+                    "broadcast",
+                    whole,
+                    vec![one],
+                    vec![("dimensions", Cow::Borrowed("{}"))],
+                )
             }
             Elements::Elided => {
                 let at = body.push("constant", whole, Vec::new(), Vec::new());
@@ -506,9 +543,11 @@ impl<'a> Translator<'a> {
         let operands = body.values(&made.operands)?;
         let whole = match shapes {
             [one] => one.clone(),
-            many => Arc::new(XlaShape::Tuple(many.iter().map(|s| (**s).clone()).collect())),
+            many => Arc::new(XlaShape::Tuple(
+                many.iter().map(|s| (**s).clone()).collect(),
+            )),
         };
-        let effect = crate::regions::effect_of(op);
+        let effect = crate::opcodes::effect_of(op);
         let mut attrs = vec![
             ("text", Cow::Owned(made.text)),
             ("effect", Cow::Borrowed(effect.name())),
@@ -518,7 +557,10 @@ impl<'a> Translator<'a> {
         }
         let at = body.push(op.name, whole, operands, attrs);
         if !made.functions.is_empty() {
-            let list = made.functions.iter().filter_map(|f| self.done.get(f).copied());
+            let list = made
+                .functions
+                .iter()
+                .filter_map(|f| self.done.get(f).copied());
             body.instructions[at].called = vec![("called_computations", list.collect())];
         }
         Ok(match shapes {

@@ -14,7 +14,10 @@ pub(crate) fn shape(text: &str, place: Span) -> Step<Option<XlaShape>> {
     if matches!(text, "!stablehlo.token" | "!mhlo.token") {
         return Ok(Some(XlaShape::Token));
     }
-    let Some(inner) = text.strip_prefix("tensor<").and_then(|t| t.strip_suffix('>')) else {
+    let Some(inner) = text
+        .strip_prefix("tensor<")
+        .and_then(|t| t.strip_suffix('>'))
+    else {
         return Ok(element(text).map(|element| XlaShape::Array(XlaArray::new(element, &[]))));
     };
     let bad = |why: &str| {
@@ -42,7 +45,9 @@ pub(crate) fn shape(text: &str, place: Span) -> Step<Option<XlaShape>> {
         if first == "?" {
             dims.push(XlaDim::Unbounded);
         } else if first.starts_with(|c: char| c.is_ascii_digit()) {
-            let size = first.parse().map_err(|_| bad("a size that is no number below 2^64"))?;
+            let size = first
+                .parse()
+                .map_err(|_| bad("a size that is no number below 2^64"))?;
             dims.push(XlaDim::Size(size));
         } else {
             break;

@@ -27,7 +27,9 @@ pub(crate) fn verbatim<'a>(
         operands.entry((used.name, used.part)).or_insert(*used);
     }
     let mut locals = IndexSet::new();
-    op.regions.iter().for_each(|region| defined(region, &mut locals));
+    op.regions
+        .iter()
+        .for_each(|region| defined(region, &mut locals));
     let mut writer = Writer {
         aliases,
         operands: &operands,

@@ -50,7 +50,9 @@ fn count(text: &str, name: &str) -> usize {
         let after = text[at + name.len()..].chars().next();
         !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
     };
-    text.match_indices(name).filter(|(at, _)| whole(*at)).count()
+    text.match_indices(name)
+        .filter(|(at, _)| whole(*at))
+        .count()
 }
 
 #[test]
@@ -65,14 +67,39 @@ fn modules_come_out_as_they_went_in() {
         let again = emit(&import(&out));
         let third = emit(&import(&again));
         assert_eq!(again, third, "{}", path.display());
-        for name in ["stablehlo.while", "stablehlo.custom_call", "stablehlo.dot_general", "stablehlo.convolution", "chlo.erfc",
-            "chlo.top_k", "stablehlo.sort", "stablehlo.scatter", "stablehlo.gather", "stablehlo.fft"]
-        {
-            assert!(count(&out, name) <= count(&text, name), "{name} of {}", path.display());
+        for name in [
+            "stablehlo.while",
+            "stablehlo.custom_call",
+            "stablehlo.dot_general",
+            "stablehlo.convolution",
+            "chlo.erfc",
+            "chlo.top_k",
+            "stablehlo.sort",
+            "stablehlo.scatter",
+            "stablehlo.gather",
+            "stablehlo.fft",
+        ] {
+            assert!(
+                count(&out, name) <= count(&text, name),
+                "{name} of {}",
+                path.display()
+            );
         }
-        let kept = ["stablehlo.custom_call", "stablehlo.while", "chlo.top_k", "stablehlo.sort", "jax.result_info", "tf.aliasing_output"];
+        let kept = [
+            "stablehlo.custom_call",
+            "stablehlo.while",
+            "chlo.top_k",
+            "stablehlo.sort",
+            "jax.result_info",
+            "tf.aliasing_output",
+        ];
         for name in kept {
-            assert_eq!(count(&out, name), count(&text, name), "{name} of {}", path.display());
+            assert_eq!(
+                count(&out, name),
+                count(&text, name),
+                "{name} of {}",
+                path.display()
+            );
         }
     }
 }
@@ -91,7 +118,8 @@ fn pretty_generic_and_located_text_are_one_program() {
         }
         module.attrs = optc_ir::AttrDict::new();
         // Names of values are not part of what is compared.
-        module.funcs.iter().map(|f| f.body.len()).sum::<usize>() + print(&module).matches("hbir.").count()
+        module.funcs.iter().map(|f| f.body.len()).sum::<usize>()
+            + print(&module).matches("hbir.").count()
     };
     let pretty = of("attention.mlir");
     assert_eq!(pretty, of("attention_generic.mlir"));
@@ -101,7 +129,10 @@ fn pretty_generic_and_located_text_are_one_program() {
 #[test]
 fn names_of_places_are_kept() {
     let all = modules();
-    let (_, text) = all.iter().find(|(path, _)| path.ends_with("attention_locations.mlir")).unwrap();
+    let (_, text) = all
+        .iter()
+        .find(|(path, _)| path.ends_with("attention_locations.mlir"))
+        .unwrap();
     let out = emit(&import(text));
     assert!(out.contains("loc(\"jit(attention)/"), "{out}");
 }
@@ -115,22 +146,48 @@ fn refused(text: &str, code: &str) {
 }
 
 fn body(inside: &str) -> String {
-    format!("func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {{\n{inside}\n  return %arg0 : tensor<4xf32>\n}}\n")
+    format!(
+        "func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {{\n{inside}\n  return %arg0 : tensor<4xf32>\n}}\n"
+    )
 }
 
 #[test]
 fn what_harms_is_refused() {
     let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
-    let lists = format!("%0 = stablehlo.constant dense<{}> : tensor<4xf32>", deep("[", "]"));
+    let lists = format!(
+        "%0 = stablehlo.constant dense<{}> : tensor<4xf32>",
+        deep("[", "]")
+    );
     refused(&body(&lists), "stablehlo-too-deep");
-    let regions = format!("\"test.op\"() ({}) : () -> ()", "{ \"test.op\"() (".repeat(50_000));
+    let regions = format!(
+        "\"test.op\"() ({}) : () -> ()",
+        "{ \"test.op\"() (".repeat(50_000)
+    );
     refused(&body(&regions), "stablehlo-too-deep");
-    refused(&body("%0 = stablehlo.constant dense<\"0xFF> : tensor<4xf32>"), "stablehlo-syntax");
-    refused(&body("%0 = stablehlo.constant dense<\"0xZZ\"> : tensor<4xf32>"), "stablehlo-constant");
-    refused(&body("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<1000000000xf32>"), "stablehlo-constant");
-    refused(&body("%0 = stablehlo.constant dense<1.0> : tensor<99999999999999999999999xf32>"), "stablehlo-type");
-    refused(&body("%0:4000000000 = \"test.op\"() : () -> ()"), "stablehlo-syntax");
-    refused("func.func @main() { call @main() : () -> ()\n return }", "stablehlo-function");
+    refused(
+        &body("%0 = stablehlo.constant dense<\"0xFF> : tensor<4xf32>"),
+        "stablehlo-syntax",
+    );
+    refused(
+        &body("%0 = stablehlo.constant dense<\"0xZZ\"> : tensor<4xf32>"),
+        "stablehlo-constant",
+    );
+    refused(
+        &body("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<1000000000xf32>"),
+        "stablehlo-constant",
+    );
+    refused(
+        &body("%0 = stablehlo.constant dense<1.0> : tensor<99999999999999999999999xf32>"),
+        "stablehlo-type",
+    );
+    refused(
+        &body("%0:4000000000 = \"test.op\"() : () -> ()"),
+        "stablehlo-syntax",
+    );
+    refused(
+        "func.func @main() { call @main() : () -> ()\n return }",
+        "stablehlo-function",
+    );
     refused("module {", "stablehlo-syntax");
     refused("", "stablehlo-function");
 }
@@ -141,7 +198,10 @@ fn a_splat_takes_no_memory() {
                 %0 = stablehlo.constant dense<1.5> : tensor<1000x1000x1000xf32>\n\
                 return %0 : tensor<1000x1000x1000xf32>\n}\n";
     let out = emit(&import(text));
-    assert!(out.contains("dense<1.5e+0> : tensor<1000x1000x1000xf32>"), "{out}");
+    assert!(
+        out.contains("dense<1.5e+0> : tensor<1000x1000x1000xf32>"),
+        "{out}"
+    );
     assert!(out.len() < 1000);
 }
 
@@ -165,8 +225,14 @@ fn unknown_sizes_and_resources_go_through() {
                 return %3 : tensor<?x3xf32>\n}\n\
                 {-#\n  dialect_resources: {\n    builtin: {\n      weights: \"0x040000000000803F00000040\"\n    }\n  }\n#-}\n";
     let out = emit(&import(text));
-    assert!(out.contains("dense<[1.0e+0, 2.0e+0]> : tensor<2xf32>"), "{out}");
-    assert!(out.contains("tensor<?x3xf32>") && out.contains("call_target_name = \"f\""), "{out}");
+    assert!(
+        out.contains("dense<[1.0e+0, 2.0e+0]> : tensor<2xf32>"),
+        "{out}"
+    );
+    assert!(
+        out.contains("tensor<?x3xf32>") && out.contains("call_target_name = \"f\""),
+        "{out}"
+    );
 }
 
 #[test]
@@ -188,9 +254,15 @@ fn every_cut_of_a_text_is_refused_or_read() {
             if let Some(cut) = text.get(..end) {
                 let _ = optc_stablehlo::import(cut);
             }
-            let changed: String = text.char_indices().filter(|(i, _)| *i != end).map(|(_, c)| c).collect();
+            let changed: String = text
+                .char_indices()
+                .filter(|(i, _)| *i != end)
+                .map(|(_, c)| c)
+                .collect();
             if let Ok(import) = optc_stablehlo::import(&changed) {
-                let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
+                let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| {
+                    Err("there are no files".to_owned())
+                };
                 let _ = optc_emit::stablehlo::emit(&import.module, None, &none);
             }
         }

@@ -7,11 +7,11 @@ mod graph;
 pub mod hlo;
 pub mod onnx;
 pub mod pallas;
-pub mod stablehlo;
 pub mod picture;
 mod repeat;
 mod scope;
 mod spelling;
+pub mod stablehlo;
 pub mod svg;
 mod words;
 

@@ -273,7 +273,11 @@ fn numbered(
 ) -> Result<Option<Value>, OpError> {
     let volume = |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
     let lead: &[Digit] = if shared { &split.batch } else { &[] };
-    let sizes: Vec<u64> = batches.iter().map(|b| b.extent).filter(|_| shared).collect();
+    let sizes: Vec<u64> = batches
+        .iter()
+        .map(|b| b.extent)
+        .filter(|_| shared)
+        .collect();
     let rows = match shared {
         true => split.rows.clone(),
         false => [&split.batch[..], &split.rows].concat(),
@@ -282,12 +286,20 @@ fn numbered(
     for ((value, _, digits), own) in sides.into_iter().zip([&rows, &split.columns]) {
         let first = [lead, &split.k, own].concat();
         let k_first = first == digits;
-        let wanted = if k_first { first } else { [lead, own, &split.k].concat() };
+        let wanted = if k_first {
+            first
+        } else {
+            [lead, own, &split.k].concat()
+        };
         let Some(value) = memory.arrange(value, digits, &wanted)? else {
             return Ok(None);
         };
         let matrix = [volume(own), volume(&split.k)];
-        let matrix = if k_first { [matrix[1], matrix[0]] } else { matrix };
+        let matrix = if k_first {
+            [matrix[1], matrix[0]]
+        } else {
+            matrix
+        };
         let extents = sizes.iter().copied().chain(matrix);
         let shape = dims(extents, &memory.numbers);
         given.push(memory.reshape(value, &shape)?);
@@ -377,9 +389,7 @@ impl Product {
         let of_role = |role: Role| lead.iter().all(|d| self.is(d, role));
         let whole = !numbers || of_role(Role::Batch) || of_role(rows);
         let has_rows = rows_at < columns_at || !has(rows);
-        if whole
-            && has_rows
-            && (columns_at < self.result.len() || !has(columns)) {
+        if whole && has_rows && (columns_at < self.result.len() || !has(columns)) {
             let split = Split {
                 batch: self.result[..rows_at].to_vec(),
                 rows: self.result[rows_at..columns_at].to_vec(),

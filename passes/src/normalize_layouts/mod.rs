@@ -42,8 +42,8 @@ use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use memory::Memory;
 
 use optc_ir::{
-    Diagnostic, FreedomClass, Func, FuncBuilder, Module, NewOp, Op, OpError, OpRef,
-    StandIns, Structure, TensorType, Type, Value,
+    Diagnostic, FreedomClass, Func, FuncBuilder, Module, NewOp, Op, OpError, OpRef, StandIns,
+    Structure, TensorType, Type, Value,
 };
 use optc_layout::Notation;
 use optc_ops::Transpose;

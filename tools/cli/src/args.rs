@@ -272,7 +272,9 @@ impl Emit {
     pub(crate) fn is_picture(self) -> bool {
         match self {
             Emit::Dot | Emit::Svg | Emit::Layouts => true,
-            Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo | Emit::Onnx | Emit::Pallas => false,
+            Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo | Emit::Onnx | Emit::Pallas => {
+                false
+            }
         }
     }
 }

@@ -206,6 +206,9 @@ fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     }
     let output = args.output.as_deref();
     let extension = output.and_then(Path::extension).and_then(|e| e.to_str());
+    if extension == Some("mlir") && inputs::is_stablehlo(args.input.as_deref(), &args.compile) {
+        return Ok(Emit::StableHlo);
+    }
     Emit::of_extension(extension).map_err(|other| {
         let known = Emit::NAMES;
         Failure::usage(format!(

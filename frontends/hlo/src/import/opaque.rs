@@ -76,7 +76,11 @@ impl<'a> FuncCx<'_, 'a> {
     ) -> Result<Leaves, Box<Diagnostic>> {
         *self.cx.opaque.entry(made.opcode).or_insert(0) += 1;
         // Names of MLIR have a dialect before a dot.
-        let domain = if made.opcode.contains('.') { "mlir" } else { "hlo" };
+        let domain = if made.opcode.contains('.') {
+            "mlir"
+        } else {
+            "hlo"
+        };
         let mut props = AttrDict::new()
             .with("kind", Attr::str(made.opcode))
             .with("domain", Attr::str(domain));

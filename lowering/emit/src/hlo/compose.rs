@@ -6,9 +6,9 @@ use super::shape::{dtype_name, tensor_text};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{
-    Approximate, Atan, Celu, Clamp, Elu, Erfc, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LeakyRelu,
-    Linear, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu, Selu, Silu, Softplus,
-    Softsign, ThresholdedRelu,
+    Approximate, Atan, Celu, Clamp, Elu, Erfc, Gelu, HardSigmoid, HardSwish, IsInf, IsNan,
+    LeakyRelu, Linear, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu, Selu, Silu,
+    Softplus, Softsign, ThresholdedRelu,
 };
 
 /// The name of the result; nothing where the operation is none of these.

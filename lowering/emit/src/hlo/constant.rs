@@ -3,7 +3,7 @@
 use super::files::{elements, place};
 use super::func::{Outcome, Writer};
 use super::line::Inside;
-use super::number::element_text;
+use super::number::{element_text, literal};
 use super::shape::tensor_text;
 use crate::codes;
 use optc_ir::{Attr, Diagnostic, OpData, Tensor, TensorType};
@@ -40,29 +40,4 @@ pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Ou
         return Ok(w.line(&shape, "constant", Inside::Elements(tensor), ""));
     }
     Ok(w.payload(&shape, "constant", &literal(&tensor), ""))
-}
-
-/// Elements as HLO text writes them.
-pub(super) fn literal(tensor: &Tensor) -> String {
-    let mut text = String::new();
-    nested(tensor, &tensor.shape, &mut 0, &mut text);
-    text
-}
-
-fn nested(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
-    let Some((&n, rest)) = shape.split_first() else {
-        out.push_str(&element_text(tensor, *at));
-        *at += 1;
-        return;
-    };
-    if tensor.is_empty() && rest.is_empty() {
-        out.push_str("{}");
-        return;
-    }
-    out.push_str(if rest.is_empty() { "{" } else { "{ " });
-    for i in 0..n {
-        out.push_str(if i == 0 { "" } else { ", " });
-        nested(tensor, rest, at, out);
-    }
-    out.push_str(if rest.is_empty() { "}" } else { " }" });
 }

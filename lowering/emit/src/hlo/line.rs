@@ -45,17 +45,26 @@ pub(crate) struct Written {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { name, shape, opcode, attrs, .. } = self;
+        let Line {
+            name,
+            shape,
+            opcode,
+            attrs,
+            ..
+        } = self;
         write!(f, "%{name} = {shape} {opcode}(")?;
         match &self.inside {
-            Inside::Operands(names) | Inside::Verbatim { operands: names, .. } => {
+            Inside::Operands(names)
+            | Inside::Verbatim {
+                operands: names, ..
+            } => {
                 for (i, operand) in names.iter().enumerate() {
                     let comma = if i == 0 { "" } else { ", " };
                     write!(f, "{comma}%{operand}")?;
                 }
             }
             Inside::Payload(text) => f.write_str(text)?,
-            Inside::Elements(tensor) => f.write_str(&super::constant::literal(tensor))?,
+            Inside::Elements(tensor) => f.write_str(&super::number::literal(tensor))?,
         }
         write!(f, "){attrs}")
     }
@@ -96,4 +105,3 @@ fn plain(shape: &str) -> String {
     }
     out
 }
-

@@ -34,11 +34,11 @@ use crate::entry;
 use files::Files;
 pub use files::ReadData;
 pub use forms::FORMS;
-pub(crate) use func::escaped;
-pub(crate) use number::float_text;
-pub(crate) use line::{Inside, Line, Written};
 use func::Writer;
+pub(crate) use func::escaped;
 use indexmap::{IndexMap, IndexSet};
+pub(crate) use line::{Inside, Line, Written};
+pub(crate) use number::float_text;
 use optc_ir::{Attr, DType, Diagnostic, Func, Module};
 use optc_target::Target;
 use shared::{Shared, sanitized};
@@ -108,7 +108,11 @@ pub(crate) fn computations(
     mlir: bool,
 ) -> Result<Computations, Box<Diagnostic>> {
     let registry = optc_ops::registry();
-    let called = if mlir { None } else { parts::called(module, &registry) };
+    let called = if mlir {
+        None
+    } else {
+        parts::called(module, &registry)
+    };
     let module = called.as_ref().unwrap_or(module);
     let entry = entry(module)?;
     let names = names(module);

@@ -432,13 +432,18 @@ fn verbatim(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     }
     let tree = Tree::flat(data.results.len());
     let shape = result_shape(w, data, &tree)?;
-    let called = data.props.get("hlo.called_computations").and_then(Attr::as_array);
+    let called = data
+        .props
+        .get("hlo.called_computations")
+        .and_then(Attr::as_array);
     let called = called.unwrap_or_default().iter();
     let computations = called.filter_map(|c| w.shared.computations(c));
     let inside = Inside::Verbatim {
         text: data.props.str("hlo.text").unwrap_or(kind).to_owned(),
         operands,
-        computations: computations.map(|c| c.trim_start_matches('%').to_owned()).collect(),
+        computations: computations
+            .map(|c| c.trim_start_matches('%').to_owned())
+            .collect(),
     };
     let name = w.line(&shape, kind, inside, "");
     w.results(op, tree, &name)

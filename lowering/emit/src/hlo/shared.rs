@@ -45,15 +45,25 @@ impl Shared {
     /// The name of the computation that combines two numbers of an element type.
     pub(super) fn reducer(&mut self, opcode: &str, dtype: &str) -> String {
         let scalar = format!("{dtype}[]");
-        self.computation(&format!("{opcode}_{dtype}"), &["lhs", "rhs"], &[&scalar; 2], |c| {
-            c.put(opcode, &scalar, opcode, &["lhs", "rhs"], "");
-        })
+        self.computation(
+            &format!("{opcode}_{dtype}"),
+            &["lhs", "rhs"],
+            &[&scalar; 2],
+            |c| {
+                c.put(opcode, &scalar, opcode, &["lhs", "rhs"], "");
+            },
+        )
     }
 
     /// The name of the computation that takes the second of two numbers.
     pub(super) fn second(&mut self, dtype: &str) -> String {
         let scalar = format!("{dtype}[]");
-        self.computation(&format!("second_{dtype}"), &["lhs", "rhs"], &[&scalar; 2], |_| {})
+        self.computation(
+            &format!("second_{dtype}"),
+            &["lhs", "rhs"],
+            &[&scalar; 2],
+            |_| {},
+        )
     }
 
     /// The name of the computation that says whether a number, which comes with its place, is sorted before

@@ -5,14 +5,14 @@ use optc_ops::{
     Abs, Acos, Acosh, Add, And, ArgMax, ArgMin, Asin, Asinh, Atan, Atan2, Atanh, AvgPool,
     BatchNorm, BitAnd, BitOr, BitXor, BitcastConvert, Broadcast, CallOp, Cast, Cbrt, Ceil, Celu,
     Clamp, Compare, Concat, Constant, Conv, Cos, Cosh, Cumprod, Cumsum, DepthToSpace, Dequantize,
-    Div, DotGeneral, DynamicUpdateSlice, Einsum, Elu, Erf, Erfc, Exp, Expm1, Flatten, Floor, Gather,
-    GatherElements, GatherNd, Gelu, GroupNorm, HardSigmoid, HardSwish, Identity, InstanceNorm,
-    Iota, IsInf, IsNan, LayerNorm, LayoutConvert, LeakyRelu, Linear, Log, Log1p, LogSoftmax,
-    Matmul, Max, MaxPool, Min, Mish, MlirCall, Mod, Mul, Neg, Not, OneHot, Or, Pad, Pow, Prelu,
-    Quantize, Reciprocal, Reduce, Relu, Reshape, Resize, RmsNorm, RotaryEmbedding, Round, Rsqrt,
-    ScatterElements, ScatterNd, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin,
-    Sinh, Slice, Softmax, Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Subview,
-    Tan, Tanh, ThresholdedRelu, Tile, TopK, Transpose, Trilu, Unsqueeze, View, Xor,
+    Div, DotGeneral, DynamicUpdateSlice, Einsum, Elu, Erf, Erfc, Exp, Expm1, Flatten, Floor,
+    Gather, GatherElements, GatherNd, Gelu, GroupNorm, HardSigmoid, HardSwish, Identity,
+    InstanceNorm, Iota, IsInf, IsNan, LayerNorm, LayoutConvert, LeakyRelu, Linear, Log, Log1p,
+    LogSoftmax, Matmul, Max, MaxPool, Min, Mish, MlirCall, Mod, Mul, Neg, Not, OneHot, Or, Pad,
+    Pow, Prelu, Quantize, Reciprocal, Reduce, Relu, Reshape, Resize, RmsNorm, RotaryEmbedding,
+    Round, Rsqrt, ScatterElements, ScatterNd, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign,
+    Silu, Sin, Sinh, Slice, Softmax, Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub,
+    Subview, Tan, Tanh, ThresholdedRelu, Tile, TopK, Transpose, Trilu, Unsqueeze, View, Xor,
 };
 
 /// The operations that a kernel or the module around it can have, sorted by name; a program with any other is

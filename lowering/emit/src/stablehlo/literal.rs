@@ -53,8 +53,12 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
         match (&tensor.data, tensor.dtype) {
             (_, DType::F64) => out.extend_from_slice(&tensor.f64_at(i).to_le_bytes()),
             (_, DType::F32) => out.extend_from_slice(&single(tensor.f64_at(i)).to_le_bytes()),
-            (_, DType::F16) => out.extend_from_slice(&half::f16::from_f64(tensor.f64_at(i)).to_le_bytes()),
-            (_, DType::BF16) => out.extend_from_slice(&half::bf16::from_f64(tensor.f64_at(i)).to_le_bytes()),
+            (_, DType::F16) => {
+                out.extend_from_slice(&half::f16::from_f64(tensor.f64_at(i)).to_le_bytes())
+            }
+            (_, DType::BF16) => {
+                out.extend_from_slice(&half::bf16::from_f64(tensor.f64_at(i)).to_le_bytes())
+            }
             (_, DType::Mini(small)) => out.push(small.encode(tensor.f64_at(i))),
             (Data::Bits(bits), _) => out.extend_from_slice(&bits[i].to_le_bytes()[..width]),
             (_, _) => out.extend_from_slice(&tensor.i128_at(i).to_le_bytes()[..width]),
@@ -63,7 +67,10 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
     out
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the number is one of this type")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the number is one of this type"
+)]
 fn single(x: f64) -> f32 {
     x as f32
 }
@@ -121,12 +128,27 @@ fn special(negative: bool, infinite: bool, element: XlaType) -> String {
         (true, true) => f64::NEG_INFINITY,
         _ => f64::NAN,
     };
-    let sign = |bits: u64, top: u32| if negative && !infinite { bits | 1 << top } else { bits };
+    let sign = |bits: u64, top: u32| {
+        if negative && !infinite {
+            bits | 1 << top
+        } else {
+            bits
+        }
+    };
     match (small, element) {
         (Some(small), _) => format!("0x{:02X}", small.encode(x)),
-        (_, XlaType::F64) => format!("0x{:016X}", sign(x.abs().to_bits(), 63) | (x.to_bits() & (u64::from(infinite && negative) << 63))),
-        (_, XlaType::F16) => format!("0x{:04X}", sign(half::f16::from_f64(x).to_bits().into(), 15)),
-        (_, XlaType::Bf16) => format!("0x{:04X}", sign(half::bf16::from_f64(x).to_bits().into(), 15)),
+        (_, XlaType::F64) => format!(
+            "0x{:016X}",
+            sign(x.abs().to_bits(), 63) | (x.to_bits() & (u64::from(infinite && negative) << 63))
+        ),
+        (_, XlaType::F16) => format!(
+            "0x{:04X}",
+            sign(half::f16::from_f64(x).to_bits().into(), 15)
+        ),
+        (_, XlaType::Bf16) => format!(
+            "0x{:04X}",
+            sign(half::bf16::from_f64(x).to_bits().into(), 15)
+        ),
         _ => format!("0x{:08X}", sign(single(x).to_bits().into(), 31)),
     }
 }

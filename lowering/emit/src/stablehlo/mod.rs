@@ -7,18 +7,20 @@
 //!
 //! What the StableHLO front end kept comes back: attributes of the module and of ports, operations with a text of their own.
 
+mod attrs;
 mod literal;
 mod numbers;
 mod ops;
 mod regions;
 mod types;
+mod windows;
 mod writer;
 
 use crate::codes;
 use crate::entry;
 use crate::hlo::{Computations, Emitted, ReadData, Written, computations};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, Diagnostic, Func, Module, TensorType, Type};
+use optc_ir::{Attr, Diagnostic, Module, TensorType, Type};
 use optc_target::Target;
 use std::fmt::Write;
 use writer::Writer;
@@ -49,7 +51,11 @@ pub fn emit(
     for name in last {
         let computation = by_name[name];
         let func = module.funcs.iter().find(|f| made.names[&*f.name] == *name);
-        out.push_str(&Writer::new(&by_name, &names).function(computation, func, func.is_some_and(|f| f.name == entry.name))?);
+        out.push_str(&Writer::new(&by_name, &names).function(
+            computation,
+            func,
+            func.is_some_and(|f| f.name == entry.name),
+        )?);
     }
     out.push_str("}\n");
     Ok(Emitted {
@@ -68,9 +74,12 @@ fn row_major(module: &Module) -> Result<(), Box<Diagnostic>> {
             };
             if !plain(ty) {
                 let text = optc_ir::text::print_type(func.ty(value));
-                let message = format!("found {text}, wanted a row-major value: StableHLO has no layouts");
+                let message =
+                    format!("found {text}, wanted a row-major value: StableHLO has no layouts");
                 let diag = Diagnostic::error(codes::STABLEHLO_LAYOUT, message);
-                return Err(Box::new(diag.hint("end the pipeline with `normalize-layouts`")));
+                return Err(Box::new(
+                    diag.hint("end the pipeline with `normalize-layouts`"),
+                ));
             }
         }
     }
@@ -126,17 +135,12 @@ fn header(module: &Module) -> String {
         let _ = write!(out, " attributes {attrs}");
     }
     out.push_str(" {\n");
-    let others = module.attrs.get("stablehlo.others").and_then(Attr::as_array);
+    let others = module
+        .attrs
+        .get("stablehlo.others")
+        .and_then(Attr::as_array);
     for other in others.unwrap_or_default().iter().filter_map(Attr::as_str) {
         let _ = writeln!(out, "  {other}");
     }
     out
-}
-
-/// The dictionary of a port, with a space before it.
-fn port(func: Option<&Func>, number: usize, result: bool) -> String {
-    let ports = func.map(|f| if result { &f.result_ports } else { &f.arg_ports });
-    let port = ports.and_then(|ports| ports.get(number));
-    let text = port.and_then(|port| port.attrs.str("stablehlo.attrs"));
-    text.map_or(String::new(), |text| format!(" {text}"))
 }

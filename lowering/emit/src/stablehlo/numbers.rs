@@ -1,9 +1,8 @@
 //! Dimension numbers instead of transposes: a product or a convolution reads its operands as they lie, and a convolution writes
 //! its result as it is read.
 
-use super::ops::ints;
+use super::attrs::{attr, ints};
 use super::types::parsed;
-use super::writer::attr;
 use crate::hlo::{Inside, Line, Written};
 use indexmap::IndexMap;
 use optc_layout::XlaShape;
@@ -42,7 +41,10 @@ pub(super) fn absorb(made: &mut Written) {
 
 fn operands(line: &Line) -> &[String] {
     match &line.inside {
-        Inside::Operands(names) | Inside::Verbatim { operands: names, .. } => names,
+        Inside::Operands(names)
+        | Inside::Verbatim {
+            operands: names, ..
+        } => names,
         Inside::Payload(_) | Inside::Elements(_) => &[],
     }
 }
@@ -53,7 +55,10 @@ fn transpose(line: &Line) -> Option<(Vec<usize>, String)> {
         return None;
     }
     let perm = ints(attr(&line.attrs, "dimensions"));
-    let perm = perm.into_iter().map(|p| usize::try_from(p).ok()).collect::<Option<Vec<_>>>()?;
+    let perm = perm
+        .into_iter()
+        .map(|p| usize::try_from(p).ok())
+        .collect::<Option<Vec<_>>>()?;
     Some((perm, operands(line).first()?.clone()))
 }
 
@@ -105,15 +110,27 @@ fn seen_through(
     }
     let inner = &made.lines[*places.get(operands(line).first()?)?];
     let (perm, source) = transpose(inner)?;
-    let sizes = |line: &Line| parsed(&line.shape).as_array().and_then(|array| array.sizes());
+    let sizes = |line: &Line| {
+        parsed(&line.shape)
+            .as_array()
+            .and_then(|array| array.sizes())
+    };
     let (from, to) = (sizes(inner)?, sizes(line)?);
-    let long = |sizes: &[u64]| -> Vec<usize> { (0..sizes.len()).filter(|&d| sizes[d] != 1).collect() };
+    let long =
+        |sizes: &[u64]| -> Vec<usize> { (0..sizes.len()).filter(|&d| sizes[d] != 1).collect() };
     let (before, after) = (long(&from), long(&to));
-    let same = before.iter().map(|&d| from[d]).eq(after.iter().map(|&d| to[d]));
+    let same = before
+        .iter()
+        .map(|&d| from[d])
+        .eq(after.iter().map(|&d| to[d]));
     if !same {
         return None;
     }
-    let mut order: Vec<(usize, usize)> = after.iter().zip(&before).map(|(&a, &b)| (perm[b], a)).collect();
+    let mut order: Vec<(usize, usize)> = after
+        .iter()
+        .zip(&before)
+        .map(|(&a, &b)| (perm[b], a))
+        .collect();
     order.sort_unstable();
     let units = (0..to.len()).filter(|&d| to[d] == 1);
     let order: Vec<usize> = units.chain(order.into_iter().map(|(_, d)| d)).collect();
@@ -141,15 +158,29 @@ fn dot(line: &Line, perm: &[usize], side: usize) -> Option<String> {
     let mut bound = Vec::new();
     for key in ["batch_dims", "contracting_dims"] {
         let key = format!("{prefix}_{key}");
-        let Some(text) = attr(&line.attrs, &key) else { continue };
+        let Some(text) = attr(&line.attrs, &key) else {
+            continue;
+        };
         let dims = ints(Some(text));
-        let dims: Vec<usize> = dims.into_iter().map(|d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
-        let moved: Vec<usize> = dims.iter().map(|&d| perm.get(d).copied()).collect::<Option<_>>()?;
+        let dims: Vec<usize> = dims
+            .into_iter()
+            .map(|d| usize::try_from(d).unwrap_or(usize::MAX))
+            .collect();
+        let moved: Vec<usize> = dims
+            .iter()
+            .map(|&d| perm.get(d).copied())
+            .collect::<Option<_>>()?;
         bound.extend(&dims);
         let texts: Vec<String> = moved.iter().map(usize::to_string).collect();
-        attrs = attrs.replace(&format!(" {key}={text}"), &format!(" {key}={{{}}}", texts.join(",")));
+        attrs = attrs.replace(
+            &format!(" {key}={text}"),
+            &format!(" {key}={{{}}}", texts.join(",")),
+        );
     }
-    let free: Vec<usize> = (0..perm.len()).filter(|d| !bound.contains(d)).map(|d| perm[d]).collect();
+    let free: Vec<usize> = (0..perm.len())
+        .filter(|d| !bound.contains(d))
+        .map(|d| perm[d])
+        .collect();
     free.is_sorted().then_some(attrs)
 }
 

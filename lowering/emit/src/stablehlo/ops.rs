@@ -1,42 +1,68 @@
 //! Instructions as operations in generic form: names and attributes.
 
+use super::attrs::{array, attr, comma, ints, precision};
 use super::types::{parsed, ty};
-use super::writer::{Leaf, Names, Outcome, Writer, attr, refuse};
+use super::windows::convolution;
+use super::writer::{Leaf, Names, Outcome, Writer, refuse};
 use crate::hlo::{Inside, Line};
 use optc_layout::XlaShape;
 use std::fmt::Write;
 
 /// Instructions that are an operation of CHLO.
-const CHLO: [&str; 8] = ["acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh"];
+const CHLO: [&str; 8] = [
+    "acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh",
+];
 
 /// Instructions that are an operation of StableHLO of the same name, without attributes.
 const SAME: &[&str] = &[
-    "abs", "add", "and", "atan2", "bitcast-convert", "cbrt", "ceil", "clamp", "complex", "convert", "cosine",
-    "count-leading-zeros", "divide", "dynamic-update-slice", "exponential", "exponential-minus-one", "floor", "imag",
-    "is-finite", "log", "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt",
-    "power", "real", "remainder", "reshape", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left",
-    "shift-right-arithmetic", "shift-right-logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+    "abs",
+    "add",
+    "and",
+    "atan2",
+    "bitcast-convert",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "complex",
+    "convert",
+    "cosine",
+    "count-leading-zeros",
+    "divide",
+    "dynamic-update-slice",
+    "exponential",
+    "exponential-minus-one",
+    "floor",
+    "imag",
+    "is-finite",
+    "log",
+    "log-plus-one",
+    "logistic",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "not",
+    "or",
+    "popcnt",
+    "power",
+    "real",
+    "remainder",
+    "reshape",
+    "round-nearest-afz",
+    "round-nearest-even",
+    "rsqrt",
+    "select",
+    "shift-left",
+    "shift-right-arithmetic",
+    "shift-right-logical",
+    "sign",
+    "sine",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "xor",
 ];
-
-/// A list of numbers, `{1,0}`.
-pub(super) fn ints(text: Option<&str>) -> Vec<i64> {
-    let inner = text.unwrap_or("").trim_matches(['{', '}', ' ']);
-    inner.split(',').filter_map(|n| n.trim().parse().ok()).collect()
-}
-
-/// `1, 0`
-pub(super) fn comma(list: &[i64]) -> String {
-    let texts: Vec<String> = list.iter().map(i64::to_string).collect();
-    texts.join(", ")
-}
-
-/// `array<i64: 1, 0>`
-pub(super) fn array(list: &[i64]) -> String {
-    if list.is_empty() {
-        return "array<i64>".to_owned();
-    }
-    format!("array<i64: {}>", comma(list))
-}
 
 impl Writer<'_> {
     /// Writes an instruction; the values that it gives.
@@ -61,7 +87,10 @@ impl Writer<'_> {
         }
         match &*line.opcode {
             "tuple" => return Ok(operands.concat()),
-            "get-tuple-element" => return Ok(element(line, names_of, names, &operands, &shape)),
+            "get-tuple-element" => {
+                let tuple = names_of.first().and_then(|name| self.shapes.get(name));
+                return Ok(element(line, tuple, &operands.concat()));
+            }
             "copy" if operands.len() == 1 => return Ok(operands.concat()),
             _ => {}
         }
@@ -130,16 +159,22 @@ impl Writer<'_> {
     }
 
     /// The text that was kept, with the names that its values and functions have now.
-    fn verbatim(&mut self, line: &Line, text: &str, operands: &[Leaf], computations: &[String]) -> Vec<Leaf> {
+    fn verbatim(
+        &mut self,
+        line: &Line,
+        text: &str,
+        operands: &[Leaf],
+        computations: &[String],
+    ) -> Vec<Leaf> {
         let number = self.number();
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find(['%', '@', '"']) {
             let (before, found) = rest.split_at(at);
             out.push_str(before);
-            if found.starts_with('"') {
+            if let Some(inside) = found.strip_prefix('"') {
                 let mut escaped = false;
-                let end = found[1..].find(|c| {
+                let end = inside.find(|c| {
                     let ends = c == '"' && !escaped;
                     escaped = c == '\\' && !escaped;
                     ends
@@ -149,20 +184,29 @@ impl Writer<'_> {
                 rest = &found[end..];
                 continue;
             }
-            let named = found[1..].strip_prefix('{').and_then(|inner| inner.split_once('}'));
+            let named = found[1..]
+                .strip_prefix('{')
+                .and_then(|inner| inner.split_once('}'));
             let Some((inside, after)) = named else {
                 out.push_str(&found[..1]);
                 rest = &found[1..];
                 continue;
             };
-            let index = inside.trim_start_matches('=').parse::<usize>().unwrap_or(usize::MAX);
+            let index = inside
+                .trim_start_matches('=')
+                .parse::<usize>()
+                .unwrap_or(usize::MAX);
             if found.starts_with('@') {
                 let name = computations.get(index).map_or("missing", String::as_str);
                 let _ = write!(out, "@{}", self.symbol(name));
             } else if inside.starts_with('=') {
                 let _ = write!(out, "%inner{number}_{index}");
             } else {
-                out.push_str(operands.get(index).map_or("%missing", |leaf| leaf.name.as_str()));
+                out.push_str(
+                    operands
+                        .get(index)
+                        .map_or("%missing", |leaf| leaf.name.as_str()),
+                );
             }
             rest = after;
         }
@@ -172,7 +216,12 @@ impl Writer<'_> {
     }
 
     /// The name and the attributes of an operation without regions.
-    fn plain(&mut self, line: &Line, operands: &[Leaf], shape: &XlaShape) -> Outcome<(String, String)> {
+    fn plain(
+        &mut self,
+        line: &Line,
+        operands: &[Leaf],
+        shape: &XlaShape,
+    ) -> Outcome<(String, String)> {
         let opcode = &*line.opcode;
         let get = |name: &str| attr(&line.attrs, name);
         let stable = |name: &str| format!("stablehlo.{name}");
@@ -187,12 +236,18 @@ impl Writer<'_> {
         }
         let dimensions = ints(get("dimensions"));
         Ok(match opcode {
-            "transpose" => (stable("transpose"), format!("permutation = {}", array(&dimensions))),
+            "transpose" => (
+                stable("transpose"),
+                format!("permutation = {}", array(&dimensions)),
+            ),
             "broadcast" => (
                 stable("broadcast_in_dim"),
                 format!("broadcast_dimensions = {}", array(&dimensions)),
             ),
-            "reverse" => (stable("reverse"), format!("dimensions = {}", array(&dimensions))),
+            "reverse" => (
+                stable("reverse"),
+                format!("dimensions = {}", array(&dimensions)),
+            ),
             "concatenate" => {
                 let dim = dimensions.first().copied().unwrap_or(0);
                 (stable("concatenate"), format!("dimension = {dim} : i64"))
@@ -205,9 +260,11 @@ impl Writer<'_> {
             "pad" => (stable("pad"), pad(get("padding").unwrap_or(""))),
             "compare" => {
                 let direction = get("direction").unwrap_or("EQ");
-                let mut attrs = format!("comparison_direction = #stablehlo<comparison_direction {direction}>");
+                let mut attrs =
+                    format!("comparison_direction = #stablehlo<comparison_direction {direction}>");
                 if get("type") == Some("TOTALORDER") {
-                    attrs = format!("compare_type = #stablehlo<comparison_type TOTALORDER>, {attrs}");
+                    attrs =
+                        format!("compare_type = #stablehlo<comparison_type TOTALORDER>, {attrs}");
                 }
                 (stable("compare"), attrs)
             }
@@ -216,15 +273,21 @@ impl Writer<'_> {
                 (stable("dynamic_slice"), format!("slice_sizes = {sizes}"))
             }
             "dot" => (stable("dot_general"), dot(line)),
-            "convolution" => (stable("convolution"), super::regions::convolution(line, shape)),
+            "convolution" => (stable("convolution"), convolution(line, shape)),
             "gather" => (stable("gather"), gather(line)),
             "call" | "fusion" => {
                 let callee = get("to_apply").or_else(|| get("calls")).unwrap_or("");
-                ("func.call".to_owned(), format!("callee = @{}", self.symbol(callee)))
+                (
+                    "func.call".to_owned(),
+                    format!("callee = @{}", self.symbol(callee)),
+                )
             }
             "get-dimension-size" | "set-dimension-size" => {
                 let dim = dimensions.first().copied().unwrap_or(0);
-                (stable(&opcode.replace('-', "_")), format!("dimension = {dim} : i64"))
+                (
+                    stable(&opcode.replace('-', "_")),
+                    format!("dimension = {dim} : i64"),
+                )
             }
             "reduce-precision" => {
                 let bits = |name: &str| get(name).unwrap_or("0").to_owned();
@@ -249,15 +312,19 @@ impl Writer<'_> {
     }
 }
 
-/// One element of a tuple: the values of the parts before it are left out.
-fn element(line: &Line, tuple: &[String], names: &Names, operands: &[Vec<Leaf>], shape: &XlaShape) -> Vec<Leaf> {
-    let _ = (tuple, names);
-    let index: usize = attr(&line.attrs, "index").and_then(|i| i.parse().ok()).unwrap_or(0);
-    let all = operands.concat();
-    let count = shape.parts().len();
-    // Tuples in tuples are rare: the leaves before the element are those of as many parts.
-    let start = if count == 1 { index } else { index * count };
-    all.get(start..start + count).unwrap_or_default().to_vec()
+/// One element of a tuple of this shape: the values of the elements before it are left out.
+fn element(line: &Line, tuple: Option<&XlaShape>, leaves: &[Leaf]) -> Vec<Leaf> {
+    let index = attr(&line.attrs, "index").and_then(|i| i.parse::<usize>().ok());
+    let (Some(XlaShape::Tuple(parts)), Some(index)) = (tuple, index) else {
+        return Vec::new();
+    };
+    let counts: Vec<usize> = parts.iter().map(|part| part.parts().len()).collect();
+    let start: usize = counts.iter().take(index).sum();
+    let count = counts.get(index).copied().unwrap_or(0);
+    leaves
+        .get(start..start + count)
+        .unwrap_or_default()
+        .to_vec()
 }
 
 /// The name in the metadata.
@@ -284,7 +351,9 @@ fn slice(text: &str) -> String {
         if range.is_empty() {
             continue;
         }
-        let mut ends = range.split(':').map(|n| n.trim().parse::<i64>().unwrap_or(0));
+        let mut ends = range
+            .split(':')
+            .map(|n| n.trim().parse::<i64>().unwrap_or(0));
         lists[0].push(ends.next().unwrap_or(0));
         lists[1].push(ends.next().unwrap_or(0));
         lists[2].push(ends.next().unwrap_or(1));
@@ -302,7 +371,9 @@ fn slice(text: &str) -> String {
 fn pad(text: &str) -> String {
     let mut lists = [vec![], vec![], vec![]];
     for part in text.split('x').filter(|part| !part.is_empty()) {
-        let mut amounts = part.split('_').map(|n| n.trim().parse::<i64>().unwrap_or(0));
+        let mut amounts = part
+            .split('_')
+            .map(|n| n.trim().parse::<i64>().unwrap_or(0));
         for list in &mut lists {
             list.push(amounts.next().unwrap_or(0));
         }
@@ -314,21 +385,6 @@ fn pad(text: &str) -> String {
         array(&low),
         array(&inside)
     )
-}
-
-/// The precision of the operands of a product.
-pub(super) fn precision(line: &Line) -> String {
-    let given = attr(&line.attrs, "operand_precision").unwrap_or("");
-    let words: Vec<String> = given
-        .trim_matches(['{', '}'])
-        .split(',')
-        .filter(|word| !word.is_empty())
-        .map(|word| format!("#stablehlo<precision {}>", word.trim().to_uppercase()))
-        .collect();
-    if words.is_empty() {
-        return String::new();
-    }
-    format!(", precision_config = [{}]", words.join(", "))
 }
 
 fn dot(line: &Line) -> String {
@@ -367,7 +423,10 @@ fn gather(line: &Line) -> String {
 
 fn custom_call(line: &Line) -> String {
     let get = |name: &str| attr(&line.attrs, name);
-    let mut attrs = format!("call_target_name = {}", get("custom_call_target").unwrap_or("\"\""));
+    let mut attrs = format!(
+        "call_target_name = {}",
+        get("custom_call_target").unwrap_or("\"\"")
+    );
     if get("custom_call_has_side_effect") == Some("true") {
         attrs.push_str(", has_side_effect = true");
     }

@@ -1,7 +1,8 @@
 //! Instructions with computations, as operations with regions; windows.
 
-use super::ops::{array, comma, ints, precision};
-use super::writer::{Leaf, Outcome, Writer, attr};
+use super::attrs::{array, attr, comma, ints};
+use super::windows::window;
+use super::writer::{Leaf, Outcome, Writer};
 use crate::hlo::Line;
 use optc_layout::XlaShape;
 
@@ -21,18 +22,31 @@ impl Writer<'_> {
                 let cond = self.region(get("condition").unwrap_or(""), None)?;
                 let body = self.region(get("body").unwrap_or(""), None)?;
                 let regions = format!("{cond}, {body}");
-                return Ok(Some(self.generic(line, "stablehlo.while", &all, "", &regions, shape)));
+                return Ok(Some(self.generic(
+                    line,
+                    "stablehlo.while",
+                    &all,
+                    "",
+                    &regions,
+                    shape,
+                )));
             }
             "conditional" => return self.conditional(line, operands, shape).map(Some),
             "reduce" => {
                 let dims = array(&ints(get("dimensions")));
                 ("stablehlo.reduce", format!("dimensions = {dims}"))
             }
-            "reduce-window" => ("stablehlo.reduce_window", window(get("window").unwrap_or(""))),
+            "reduce-window" => (
+                "stablehlo.reduce_window",
+                window(get("window").unwrap_or("")),
+            ),
             "sort" => {
                 let dim = ints(get("dimensions")).first().copied().unwrap_or(0);
                 let stable = get("is_stable").unwrap_or("false");
-                ("stablehlo.sort", format!("dimension = {dim} : i64, is_stable = {stable}"))
+                (
+                    "stablehlo.sort",
+                    format!("dimension = {dim} : i64, is_stable = {stable}"),
+                )
             }
             "scatter" => ("stablehlo.scatter", scatter(line)),
             "map" => {
@@ -53,7 +67,9 @@ impl Writer<'_> {
         shape: &XlaShape,
     ) -> Outcome<Vec<Leaf>> {
         let get = |name: &str| attr(&line.attrs, name);
-        let (index, handed) = operands.split_first().unwrap_or((const { &Vec::new() }, &[]));
+        let (index, handed) = operands
+            .split_first()
+            .unwrap_or((const { &Vec::new() }, &[]));
         let (name, computations) = match get("branch_computations") {
             Some(list) => {
                 let names = list.trim_matches(['{', '}']).split(',');
@@ -61,11 +77,17 @@ impl Writer<'_> {
             }
             None => {
                 let both = ["true_computation", "false_computation"];
-                ("stablehlo.if", both.iter().filter_map(|key| get(key)).collect())
+                (
+                    "stablehlo.if",
+                    both.iter().filter_map(|key| get(key)).collect(),
+                )
             }
         };
         // Two branches on a truth value are an `if`, however they are named.
-        let truth = index.first().and_then(|leaf| leaf.shape.as_array()).is_some_and(|a| a.element.name() == "pred");
+        let truth = index
+            .first()
+            .and_then(|leaf| leaf.shape.as_array())
+            .is_some_and(|a| a.element.name() == "pred");
         let mut regions = Vec::with_capacity(computations.len());
         for (computation, given) in computations.iter().zip(handed) {
             regions.push(self.region(computation, Some(std::slice::from_ref(given)))?);
@@ -73,75 +95,6 @@ impl Writer<'_> {
         let name = if truth { "stablehlo.if" } else { name };
         Ok(self.generic(line, name, index, "", &regions.join(", "), shape))
     }
-}
-
-/// The fields of `{size=2x2 stride=1x1 pad=0_0x1_1}`.
-fn fields(text: &str, name: &str) -> Option<Vec<i64>> {
-    let inner = text.trim_matches(['{', '}', ' ']);
-    let mut found = inner.split_whitespace().filter_map(|field| field.split_once('='));
-    let (_, value) = found.find(|(key, _)| *key == name)?;
-    Some(value.split(['x', '_']).filter_map(|n| n.parse().ok()).collect())
-}
-
-/// `dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>`
-fn padding(pads: &[i64]) -> String {
-    let pairs: Vec<String> = pads.chunks(2).map(|pair| format!("[{}]", comma(pair))).collect();
-    let rank = pairs.len();
-    if rank == 0 {
-        return "dense<> : tensor<0x2xi64>".to_owned();
-    }
-    format!("dense<[{}]> : tensor<{rank}x2xi64>", pairs.join(", "))
-}
-
-fn window(text: &str) -> String {
-    let sizes = fields(text, "size").unwrap_or_default();
-    let rank = sizes.len();
-    let list = |name: &str| array(&fields(text, name).unwrap_or_else(|| vec![1; rank]));
-    let pads = fields(text, "pad").unwrap_or_else(|| vec![0; 2 * rank]);
-    format!(
-        "base_dilations = {}, padding = {}, window_dilations = {}, window_dimensions = {}, window_strides = {}",
-        list("lhs_dilate"),
-        padding(&pads),
-        list("rhs_dilate"),
-        array(&sizes),
-        list("stride")
-    )
-}
-
-/// The attributes of a convolution.
-pub(super) fn convolution(line: &Line, shape: &XlaShape) -> String {
-    let get = |name: &str| attr(&line.attrs, name);
-    let labels = get("dim_labels").unwrap_or("");
-    let side = |text: &str| -> String {
-        let places: Vec<String> = text.chars().map(String::from).collect();
-        format!("[{}]", places.join(", "))
-    };
-    let (left, rest) = labels.split_once('_').unwrap_or(("", ""));
-    let (right, out) = rest.split_once("->").unwrap_or(("", ""));
-    let text = get("window").unwrap_or("");
-    let rank = shape.as_array().map_or(0, |array| array.dims.len()).saturating_sub(2);
-    let list = |name: &str| array(&fields(text, name).unwrap_or_else(|| vec![1; rank]));
-    let pads = fields(text, "pad").unwrap_or_else(|| vec![0; 2 * rank]);
-    let reversed = fields(text, "rhs_reversal").unwrap_or_else(|| vec![0; rank]);
-    let reversed: Vec<&str> = reversed.iter().map(|&r| if r == 0 { "false" } else { "true" }).collect();
-    let reversed = match reversed.is_empty() {
-        true => "array<i1>".to_owned(),
-        false => format!("array<i1: {}>", reversed.join(", ")),
-    };
-    format!(
-        "batch_group_count = {} : i64, dimension_numbers = #stablehlo.conv<{}x{}->{}>, feature_group_count = {} : i64, \
-         lhs_dilation = {}, padding = {}, rhs_dilation = {}, window_reversal = {reversed}, window_strides = {}{}",
-        get("batch_group_count").unwrap_or("1"),
-        side(left),
-        side(right),
-        side(out),
-        get("feature_group_count").unwrap_or("1"),
-        list("lhs_dilate"),
-        padding(&pads),
-        list("rhs_dilate"),
-        list("stride"),
-        precision(line)
-    )
 }
 
 fn scatter(line: &Line) -> String {
@@ -161,4 +114,3 @@ fn scatter(line: &Line) -> String {
         flag("unique_indices")
     )
 }
-

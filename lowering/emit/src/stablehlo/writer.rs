@@ -1,7 +1,8 @@
 //! A computation as a function or as the body of a region.
 
+use super::attrs::attr;
+use super::literal;
 use super::types::{parsed, symbol, ty};
-use super::{literal, port};
 use crate::codes;
 use crate::hlo::{Inside, Line, Written};
 use indexmap::{IndexMap, IndexSet};
@@ -28,6 +29,8 @@ pub(super) struct Writer<'a> {
     taken: IndexSet<String>,
     /// Constants of one number that are not written yet: their elements. They are written where they are read.
     waiting: IndexMap<String, String>,
+    /// The shapes of tuples by the names of their instructions, in the computation that is written.
+    pub(super) shapes: IndexMap<String, XlaShape>,
     depth: usize,
     pub(super) out: String,
 }
@@ -41,38 +44,12 @@ pub(super) fn callees(line: &Line) -> Vec<&str> {
         Inside::Verbatim { computations, .. } => computations.iter().map(String::as_str).collect(),
         _ if matches!(&*line.opcode, "call" | "fusion") => {
             let called = attr(&line.attrs, "to_apply").or_else(|| attr(&line.attrs, "calls"));
-            called.map(|name| name.trim_start_matches('%')).into_iter().collect()
+            called
+                .map(|name| name.trim_start_matches('%'))
+                .into_iter()
+                .collect()
         }
         _ => Vec::new(),
-    }
-}
-
-/// The text of an attribute in `, key=value, …`.
-pub(super) fn attr<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let mut rest = text;
-    loop {
-        rest = rest.trim_start_matches([',', ' ']);
-        let (key, after) = rest.split_once('=')?;
-        let mut depth = 0usize;
-        let (mut quoted, mut escaped) = (false, false);
-        let end = after.char_indices().find(|(_, c)| {
-            let was_escaped = std::mem::take(&mut escaped);
-            match c {
-                '\\' if quoted && !was_escaped => escaped = true,
-                '"' if !was_escaped => quoted = !quoted,
-                _ if quoted => {}
-                '{' | '(' | '[' | '<' => depth += 1,
-                '}' | ')' | ']' | '>' => depth = depth.saturating_sub(1),
-                ',' => return depth == 0,
-                _ => {}
-            }
-            false
-        });
-        let end = end.map_or(after.len(), |(at, _)| at);
-        if key == name {
-            return after.get(..end);
-        }
-        rest = after.get(end..)?;
     }
 }
 
@@ -87,6 +64,7 @@ impl<'a> Writer<'a> {
             next: 0,
             taken: IndexSet::new(),
             waiting: IndexMap::new(),
+            shapes: IndexMap::new(),
             depth: 2,
             out: String::new(),
         }
@@ -192,7 +170,12 @@ impl<'a> Writer<'a> {
         for leaf in &leaves {
             if let Some(value) = self.waiting.shift_remove(&leaf.name) {
                 let indent = self.indent();
-                let _ = writeln!(self.out, "{indent}{} = stablehlo.constant {value} : {}", leaf.name, ty(&leaf.shape));
+                let _ = writeln!(
+                    self.out,
+                    "{indent}{} = stablehlo.constant {value} : {}",
+                    leaf.name,
+                    ty(&leaf.shape)
+                );
             }
         }
         Ok(leaves)
@@ -200,13 +183,18 @@ impl<'a> Writer<'a> {
 
     /// The instructions of a computation.
     pub(super) fn lines(&mut self, made: &Written, names: &mut Names) -> Outcome<()> {
+        let outer = std::mem::take(&mut self.shapes);
         for line in &made.lines {
+            if line.shape.starts_with('(') {
+                self.shapes.insert(line.name.clone(), parsed(&line.shape));
+            }
             if line.opcode == "parameter" {
                 continue;
             }
             let leaves = self.line(line, names)?;
             names.insert(line.name.clone(), leaves);
         }
+        self.shapes = outer;
         Ok(())
     }
 
@@ -261,9 +249,16 @@ impl<'a> Writer<'a> {
         let end = if given.is_empty() {
             "stablehlo.return".to_owned()
         } else {
-            format!("stablehlo.return {} : {}", given.join(", "), types.join(", "))
+            format!(
+                "stablehlo.return {} : {}",
+                given.join(", "),
+                types.join(", ")
+            )
         };
-        Ok(format!("{{\n{label}{body}{indent}{end}\n{}}}", self.indent()))
+        Ok(format!(
+            "{{\n{label}{body}{indent}{end}\n{}}}",
+            self.indent()
+        ))
     }
 
     /// A constant: one number waits until it is read, or is all of what reads it.
@@ -274,23 +269,39 @@ impl<'a> Writer<'a> {
         };
         let text = match &line.inside {
             Inside::Elements(tensor) => literal::elements(tensor, array.element),
-            Inside::Payload(text) if text.contains("...") => "dense_resource<__elided__>".to_owned(),
+            Inside::Payload(text) if text.contains("...") => {
+                "dense_resource<__elided__>".to_owned()
+            }
             Inside::Payload(text) => literal::converted(text, array.element),
-            Inside::Operands(_) | Inside::Verbatim { .. } => return Err(refuse("a constant without elements")),
+            Inside::Operands(_) | Inside::Verbatim { .. } => {
+                return Err(refuse("a constant without elements"));
+            }
         };
         let name = self.fresh();
         if array.dims.is_empty() {
             self.waiting.insert(name.clone(), text);
         } else {
             let indent = self.indent();
-            let _ = writeln!(self.out, "{indent}{name} = stablehlo.constant {text} : {}", ty(&shape));
+            let _ = writeln!(
+                self.out,
+                "{indent}{name} = stablehlo.constant {text} : {}",
+                ty(&shape)
+            );
         }
         Ok(vec![Leaf { name, shape }])
     }
 
     /// A number in all places, if what is broadcast is a constant.
-    pub(super) fn filled(&mut self, operand: &Leaf, shape: &XlaShape, known: &[Leaf]) -> Option<Leaf> {
-        let value = self.waiting.get(&known.first()?.name).filter(|_| known.len() == 1)?;
+    pub(super) fn filled(
+        &mut self,
+        operand: &Leaf,
+        shape: &XlaShape,
+        known: &[Leaf],
+    ) -> Option<Leaf> {
+        let value = self
+            .waiting
+            .get(&known.first()?.name)
+            .filter(|_| known.len() == 1)?;
         let text = format!("stablehlo.constant {value} : {}", ty(shape));
         debug_assert_eq!(operand.name, known[0].name);
         let name = self.fresh();
@@ -307,4 +318,18 @@ impl<'a> Writer<'a> {
 pub(super) fn refuse(what: &str) -> Box<Diagnostic> {
     let message = format!("StableHLO cannot write {what}");
     Box::new(Diagnostic::error(codes::STABLEHLO_OP, message))
+}
+
+/// The dictionary of a port, with a space before it.
+fn port(func: Option<&Func>, number: usize, result: bool) -> String {
+    let ports = func.map(|f| {
+        if result {
+            &f.result_ports
+        } else {
+            &f.arg_ports
+        }
+    });
+    let port = ports.and_then(|ports| ports.get(number));
+    let text = port.and_then(|port| port.attrs.str("stablehlo.attrs"));
+    text.map_or(String::new(), |text| format!(" {text}"))
 }
