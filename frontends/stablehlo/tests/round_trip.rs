@@ -127,6 +127,15 @@ fn pretty_generic_and_located_text_are_one_program() {
 }
 
 #[test]
+fn a_value_that_is_not_row_major_is_refused() {
+    let text = "%0 = \"hbir.relu\"(%x) : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32, {order = [1, 0]}>\n";
+    let module = optc_ir::text::parse(text).unwrap();
+    let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
+    let diag = optc_emit::stablehlo::emit(&module, None, &none).unwrap_err();
+    assert_eq!(diag.code.as_str(), "stablehlo-layout");
+}
+
+#[test]
 fn names_of_places_are_kept() {
     let all = modules();
     let (_, text) = all
