@@ -98,7 +98,6 @@ fn modules_come_out_as_they_went_in() {
             "chlo.top_k",
             "stablehlo.sort",
             "stablehlo.scatter",
-            "stablehlo.gather",
             "stablehlo.fft",
         ] {
             assert!(
