@@ -46,6 +46,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
+    ("optc-stablehlo", &["optc-hlo", "optc-ir", "optc-layout"]),
     ("optc-onnx", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-interp", &["optc-ir", "optc-tile"]),
     (
@@ -60,6 +61,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-onnx",
             "optc-ops",
             "optc-passes",
+            "optc-stablehlo",
             "optc-target",
             "optc-tile",
         ],
@@ -171,6 +173,7 @@ fn architecture_states_the_same_edges() {
             "optc-emit" => "lowering/emit",
             "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
+            "optc-stablehlo" => "frontends/stablehlo",
             other => other.trim_start_matches("optc-"),
         };
         let row = text

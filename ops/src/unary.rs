@@ -149,6 +149,7 @@ unary! {
     Rsqrt "hbir.rsqrt" "1 / sqrt(x)" Float(|x| 1.0 / x.sqrt());
     Reciprocal "hbir.reciprocal" "1 / x" Float(|x| 1.0 / x);
     Erf "hbir.erf" "the error function" Float(erf);
+    Erfc "hbir.erfc" "1 - erf(x), exact where that is near 0" Float(erfc);
     Tanh "hbir.tanh" "the hyperbolic tangent" Float(f64::tanh);
     Sigmoid "hbir.sigmoid" "1 / (1 + e^-x)" Float(sigmoid);
     Relu "hbir.relu" "max(x, 0)" Number(relu, |x| x.max(0));
@@ -190,8 +191,8 @@ pub fn erf(x: f64) -> f64 {
     if 6.0 <= a {
         return x.signum();
     }
-    let scale = (-a * a).exp() / std::f64::consts::PI.sqrt();
     if a < 3.0 {
+        let scale = (-a * a).exp() / std::f64::consts::PI.sqrt();
         let (mut term, mut sum, mut n) = (a, a, 1.0);
         while 1e-17 * sum < term {
             term *= 2.0 * a * a / (2.0 * n + 1.0);
@@ -200,10 +201,25 @@ pub fn erf(x: f64) -> f64 {
         }
         return (2.0 * scale * sum).copysign(x);
     }
-    let fraction = (1..60)
+    (1.0 - erfc_above(a)).copysign(x)
+}
+
+/// What [`erf`] lacks to 1.
+fn erfc(x: f64) -> f64 {
+    if 1.5 <= x {
+        erfc_above(x)
+    } else {
+        1.0 - erf(x)
+    }
+}
+
+/// The same by its continued fraction, which converges fast for numbers that are not small.
+fn erfc_above(x: f64) -> f64 {
+    let scale = (-x * x).exp() / std::f64::consts::PI.sqrt();
+    let fraction = (1..120)
         .rev()
-        .fold(a, |tail, k| a + f64::from(k) / 2.0 / tail);
-    (1.0 - scale / fraction).copysign(x)
+        .fold(x, |tail, k| x + f64::from(k) / 2.0 / tail);
+    scale / fraction
 }
 
 pub(crate) fn sigmoid(x: f64) -> f64 {

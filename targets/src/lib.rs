@@ -99,6 +99,8 @@ struct File {
     summary: String,
     spelling: Style,
     #[serde(default)]
+    dimension_numbers: bool,
+    #[serde(default)]
     block: Option<u64>,
     #[serde(default)]
     blocks: Option<Blocks>,
@@ -167,6 +169,8 @@ pub struct Target {
     pub units: BTreeMap<String, Unit>,
     /// Rows by family.
     pub families: BTreeMap<String, Row>,
+    /// Whether products say by numbers which dimensions of row-major operands they run over; else matrices are multiplied.
+    pub dimension_numbers: bool,
 }
 
 /// Why a target file is refused.
@@ -280,6 +284,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("mosaic_gpu", include_str!("../builtin/mosaic_gpu.toml")),
     ("tpu", include_str!("../builtin/tpu.toml")),
     ("triton", include_str!("../builtin/triton.toml")),
+    ("xla", include_str!("../builtin/xla.toml")),
 ];
 
 /// The rule of families that have no row.
@@ -421,6 +426,7 @@ impl Target {
             name: file.name,
             summary: file.summary,
             style: file.spelling,
+            dimension_numbers: file.dimension_numbers,
             block: file.block.unwrap_or(128).max(1),
             blocks: file.blocks,
             programs: file.programs,

@@ -635,6 +635,13 @@ impl Row {
         }
     }
 
+    /// Whether every order that it takes has channels last, behind what windows slide along.
+    #[must_use]
+    pub fn is_channels_last(&self) -> bool {
+        let last = |a: &Alternative| a.sequence.last() == Some(&PortRole::Channel);
+        !self.take.is_empty() && self.take.iter().all(last)
+    }
+
     /// The elements of a run or block that the row asks for; 1 where it asks for none.
     #[must_use]
     pub fn parameter(&self) -> u64 {

@@ -10,6 +10,7 @@ pub use optc_ir::CODES as PROGRAMS;
 pub use optc_onnx::CODES as ONNX;
 pub use optc_ops::codes as operations;
 pub use optc_passes::CODES as PASSES;
+pub use optc_stablehlo::CODES as STABLEHLO;
 pub use optc_tile::CODES as PLANS;
 
 codes! {
@@ -19,7 +20,7 @@ codes! {
     FORMAT_UNSUPPORTED = Code::command(
         "format-unsupported",
         "the input is in a format that is not read",
-        &[("in.mlir", "%0 = stablehlo.add %a, %b : tensor<4xf32>")],
+        &[("in.mlir", "%0 = tosa.add %a, %b : tensor<4xf32>")],
         "optc in.mlir",
         "convert it to a format that `--from` lists",
     );

@@ -14,11 +14,13 @@ pub enum Format {
     Hlo,
     /// An ONNX model.
     Onnx,
+    /// StableHLO text, as JAX prints a lowered function.
+    StableHlo,
 }
 
 impl Format {
     /// The names that `--from` takes.
-    pub const NAMES: [&'static str; 4] = ["ir", "mlir", "hlo", "onnx"];
+    pub const NAMES: [&'static str; 5] = ["ir", "mlir", "hlo", "onnx", "stablehlo"];
 
     /// The format of this name.
     #[must_use]
@@ -27,6 +29,7 @@ impl Format {
             "ir" | "mlir" => Some(Format::Ir),
             "hlo" => Some(Format::Hlo),
             "onnx" => Some(Format::Onnx),
+            "stablehlo" => Some(Format::StableHlo),
             _ => None,
         }
     }
@@ -38,6 +41,7 @@ impl Format {
         match self {
             Format::Ir | Format::Hlo => None,
             Format::Onnx => Some("onnx"),
+            Format::StableHlo => Some("xla"),
         }
     }
 
@@ -55,9 +59,9 @@ impl Format {
             "onnx" => Ok(Format::Onnx),
             "hlo" => Ok(Format::Hlo),
             "ir" => Ok(Format::Ir),
-            "mlir" => foreign(bytes).map_or(Ok(Format::Ir), Err),
+            "mlir" => mlir(bytes),
             _ if starts_hlo(bytes) => Ok(Format::Hlo),
-            _ => foreign(bytes).map_or(Ok(Format::Ir), Err),
+            _ => mlir(bytes),
         }
     }
 }
@@ -68,6 +72,7 @@ impl fmt::Display for Format {
             Format::Ir => "ir",
             Format::Hlo => "hlo",
             Format::Onnx => "onnx",
+            Format::StableHlo => "stablehlo",
         })
     }
 }
@@ -84,19 +89,36 @@ fn starts_hlo(bytes: &[u8]) -> bool {
     after.is_some_and(|after| after.first().is_none_or(u8::is_ascii_whitespace))
 }
 
+const STABLEHLO: &str = "stablehlo";
+const CHLO: &str = "chlo";
+
+/// Text of MLIR by the dialect inside.
+fn mlir(bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
+    match dialect(bytes) {
+        Some((STABLEHLO | CHLO, _)) => Ok(Format::StableHlo),
+        Some((dialect, name)) => Err(unsupported(dialect, name)),
+        None => Ok(Format::Ir),
+    }
+}
+
 /// Dialects of other tools whose operations make up a program, and how they are called.
 const FOREIGN: [(&str, &str); 6] = [
-    ("stablehlo", "StableHLO"),
-    ("chlo", "CHLO"),
+    (STABLEHLO, "StableHLO"),
+    (CHLO, "StableHLO"),
     ("vhlo", "VHLO"),
     ("mhlo", "MHLO"),
     ("tosa", "TOSA"),
     ("linalg", "Linalg"),
 ];
 
-/// The refusal of a text in a foreign dialect: its operations occur outside comments and strings, and no
-/// operation of `hbir` does. Names of attributes, as in the header that JAX prints, are no operations.
+/// The refusal of a text in a foreign dialect where optc's own text was wanted.
 pub(crate) fn foreign(bytes: &[u8]) -> Option<Box<Diagnostic>> {
+    dialect(bytes).map(|(dialect, name)| unsupported(dialect, name))
+}
+
+/// The foreign dialect of a text: its operations occur outside comments and strings, and no
+/// operation of `hbir` does. Names of attributes, as in the header that JAX prints, are no operations.
+fn dialect(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let text = std::str::from_utf8(bytes).ok()?;
     let code = text
         .lines()
@@ -108,17 +130,16 @@ pub(crate) fn foreign(bytes: &[u8]) -> Option<Box<Diagnostic>> {
         }
         found = found.or_else(|| FOREIGN.iter().find(|(dialect, _)| line_uses(line, dialect)));
     }
-    found.map(|(dialect, name)| unsupported(dialect, name))
+    found.copied()
 }
 
 fn unsupported(dialect: &str, name: &str) -> Box<Diagnostic> {
     let message = format!(
-        "found {name} (the MLIR dialect `{dialect}`), wanted optc's own text, HLO text or an ONNX model"
+        "found {name} (the MLIR dialect `{dialect}`), wanted optc's own text, StableHLO, HLO text or an ONNX model"
     );
     let hint = match dialect {
-        "stablehlo" | "chlo" | "vhlo" | "mhlo" => {
-            "JAX prints HLO text by `jax.jit(f).lower(x).as_text(dialect=\"hlo\")`".to_owned()
-        }
+        "vhlo" | "mhlo" => "JAX prints StableHLO by `jax.jit(f).lower(x).as_text()`".to_owned(),
+        "stablehlo" | "chlo" => "read it with `--from=stablehlo`".to_owned(),
         _ => {
             let known = Format::NAMES.join(", ");
             format!("the format is told by the extension or by --from, one of {known}")
@@ -161,16 +182,16 @@ mod tests {
             "// stablehlo.add\n%0 = \"test.op\"()",
             Ok(Format::Ir),
         );
-        check("a.mlir", "%0 = stablehlo.add %a, %b", Err("`stablehlo`"));
+        check("a.mlir", "%0 = stablehlo.add %a, %b", Ok(Format::StableHlo));
         check(
             "a.mlir",
             "%0 = \"stablehlo.add\"(%a, %b)",
-            Err("`stablehlo`"),
+            Ok(Format::StableHlo),
         );
         let jax = "module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n\
                    %0 = stablehlo.add %a, %b : tensor<2xf32>";
         for name in ["a.mlir", "a.txt", "-"] {
-            check(name, jax, Err("found StableHLO"));
+            check(name, jax, Ok(Format::StableHlo));
         }
         check("a.mlir", "%0 = \"mhlo.add\"(%a, %b)", Err("found MHLO"));
         check("a.hlo", "", Ok(Format::Hlo));

@@ -119,6 +119,12 @@ pub mod linalg {
     pub use optc_emit::linalg::emit;
 }
 
+/// StableHLO text, written from a module whose values are row-major.
+pub mod stablehlo {
+    pub use optc_emit::hlo::{Emitted, ReadData};
+    pub use optc_emit::stablehlo::emit;
+}
+
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
     pub use optc_emit::onnx::{Emitted, ReadData, emit};

@@ -53,6 +53,7 @@ impl Program {
             Err(diag) => vec![Err(Error::about(name, *diag))],
             Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
             Ok(Format::Onnx) => vec![read_onnx(name, bytes)],
+            Ok(Format::StableHlo) => vec![read_stablehlo(name, bytes)],
             Ok(Format::Ir) => read_text(name, bytes, split),
         }
     }
@@ -140,13 +141,30 @@ fn decoded(name: &str, bytes: &[u8]) -> Result<Arc<str>, Error> {
 
 fn read_hlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
     let source = decoded(name, bytes)?;
-    match optc_hlo::import(&source) {
-        Ok(import) => Ok(Program {
-            module: import.module,
-            format: Format::Hlo,
+    let import = optc_hlo::import(&source).map(|import| (import.module, import.diags));
+    imported(Format::Hlo, name, source, import)
+}
+
+fn read_stablehlo(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+    let source = decoded(name, bytes)?;
+    let import = optc_stablehlo::import(&source).map(|import| (import.module, import.diags));
+    imported(Format::StableHlo, name, source, import)
+}
+
+/// What a front end for text made of it.
+fn imported(
+    format: Format,
+    name: &str,
+    source: Arc<str>,
+    import: Result<(Module, Vec<Diagnostic>), Vec<Diagnostic>>,
+) -> Result<Program, Error> {
+    match import {
+        Ok((module, diagnostics)) => Ok(Program {
+            module,
+            format,
             name: name.to_owned(),
             folder: folder_of(name),
-            diagnostics: import.diags,
+            diagnostics,
             source,
             offset: 0,
         }),

@@ -65,7 +65,7 @@ fn refused(name: &str, text: String, error: &TargetError, families: &[&str]) -> 
 
 /// The target of a program for which none is given: the one that chose its layouts
 /// (`hbir.target`), else its format's own if there is one, else `tpu` for HLO text with tiled
-/// layouts, else `cpu`.
+/// layouts and `xla` for any other, else `cpu`.
 ///
 /// # Errors
 /// The program names a target that does not exist.
@@ -82,6 +82,7 @@ pub fn default_target(program: &Program) -> Result<Target, Error> {
         .format
         .own_target()
         .or(tiled.then_some("tpu"))
+        .or((program.format == Format::Hlo).then_some("xla"))
         .filter(|name| Target::names().contains(name));
     find_target(own.unwrap_or("cpu"))
 }

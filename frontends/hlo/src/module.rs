@@ -2,7 +2,7 @@
 //!
 //! Names and texts are pieces of the text that was read, shapes are shared by all that have them.
 
-use optc_ir::Span;
+use optc_ir::{Dense, Span};
 use optc_layout::XlaShape;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct Instruction<'a> {
     pub operands: Vec<usize>,
     /// What stands between the parentheses of `parameter(0)` and `constant({1, 2})`.
     pub payload: Option<Cow<'a, str>>,
+    /// The elements of a constant, where they are not read from text.
+    pub dense: Option<Arc<Dense>>,
     /// Attributes in the order of the text.
     pub attrs: Attrs<'a>,
     /// The computations that its attributes name, by attribute: places in the module's list.
@@ -61,6 +63,14 @@ pub struct Instruction<'a> {
 /// Attributes: the text after each name and its `=`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs<'a>(pub(crate) Vec<(&'a str, Cow<'a, str>)>);
+
+impl<'a> Attrs<'a> {
+    /// Attributes of these names and texts.
+    #[must_use]
+    pub fn new(texts: Vec<(&'a str, Cow<'a, str>)>) -> Self {
+        Attrs(texts)
+    }
+}
 
 impl Attrs<'_> {
     /// The text of an attribute.

@@ -155,4 +155,24 @@ ROOT c = f32[64] constant({...})
         "optc --target=triton --emit=pallas in.ir",
         "write kernels for `tpu`, or `cpu` for interpret mode: kernels for graphics processors are not written yet",
     );
+    STABLEHLO_LAYOUT = Code::input(
+        "stablehlo-layout",
+        "a program that is to be StableHLO text has a value that is not row-major",
+        "a module with a tiled value, written by `stablehlo::emit` without `normalize-layouts`; the command runs the pass",
+        "end the pipeline with `normalize-layouts`: StableHLO has no layouts",
+    );
+    STABLEHLO_OP = Code::command(
+        "stablehlo-op",
+        "an instruction of HLO cannot be written as an operation of StableHLO",
+        &[(
+            "in.hlo",
+            r#"HloModule m
+ENTRY e {
+a = f32[4,4] parameter(0)
+ROOT r = f32[4,4] cholesky(a), lower=true
+}"#,
+        )],
+        "optc --emit=stablehlo in.hlo",
+        "write the program as HLO text: `--emit=hlo`",
+    );
 }

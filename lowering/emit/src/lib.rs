@@ -12,6 +12,7 @@ pub mod picture;
 mod repeat;
 mod scope;
 mod spelling;
+pub mod stablehlo;
 pub mod svg;
 mod words;
 

@@ -6,7 +6,7 @@ use super::digits::{Cuts, Digit, dims, is_row_major};
 use super::memory::Memory;
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, Freedom, OpError, OpRef, Value};
-use optc_ops::{Add, DotGeneral, Einsum, Linear, Matmul};
+use optc_ops::{Add, DotGeneral, Einsum, Linear, Matmul, ints};
 
 /// Which operands have a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) fn write(
         return Ok(None);
     };
     let constants = [x, w].map(|v| is_constant(memory, v));
-    let (split, exchanged) = product.split(constants);
+    let (split, exchanged) = product.split(constants, memory.dimension_numbers);
     let order = [&split.batch[..], &split.rows, &split.columns].concat();
     let mut sides = [(x, left, &product.left[..]), (w, right, &product.right)];
     if op.name == Linear::NAME
@@ -214,6 +214,11 @@ fn matrices(
         volume(&split.k),
     );
     let batches = split.batches(sides.map(|(_, port, _)| port));
+    if memory.dimension_numbers
+        && let Some(shared) = shared(&batches)
+    {
+        return numbered(memory, split, sides, (shared, &batches), to);
+    }
     let mut given = Vec::with_capacity(2);
     for (i, (value, port, digits)) in sides.into_iter().enumerate() {
         let batch = split.batch.iter().filter(|d| port.size(d.of).is_some());
@@ -249,6 +254,66 @@ fn matrices(
         *value = memory.reshape(*value, &wanted[ones..])?;
     }
     memory.b.one(&Matmul { to }, &given).map(Some)
+}
+
+/// Whether both operands have the batch (`true`) or the left one alone; nothing where that differs.
+fn shared(batches: &[Batch]) -> Option<bool> {
+    let both = batches.iter().all(|b| b.left && b.right);
+    let left = batches.iter().all(|b| b.left && !b.right);
+    (both || left).then_some(both)
+}
+
+/// The product by its dimension numbers: each operand has its rows before K, or K before them, as it lies.
+fn numbered(
+    memory: &mut Memory<'_>,
+    split: &Split,
+    sides: [(Value, &Port, &[Digit]); 2],
+    (shared, batches): (bool, &[Batch]),
+    to: Option<DType>,
+) -> Result<Option<Value>, OpError> {
+    let volume = |digits: &[Digit]| digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
+    let lead: &[Digit] = if shared { &split.batch } else { &[] };
+    let sizes: Vec<u64> = batches
+        .iter()
+        .map(|b| b.extent)
+        .filter(|_| shared)
+        .collect();
+    let rows = match shared {
+        true => split.rows.clone(),
+        false => [&split.batch[..], &split.rows].concat(),
+    };
+    let (mut given, mut contract) = (Vec::with_capacity(2), Vec::with_capacity(2));
+    for ((value, _, digits), own) in sides.into_iter().zip([&rows, &split.columns]) {
+        let first = [lead, &split.k, own].concat();
+        let k_first = first == digits;
+        let wanted = if k_first {
+            first
+        } else {
+            [lead, own, &split.k].concat()
+        };
+        let Some(value) = memory.arrange(value, digits, &wanted)? else {
+            return Ok(None);
+        };
+        let matrix = [volume(own), volume(&split.k)];
+        let matrix = if k_first {
+            [matrix[1], matrix[0]]
+        } else {
+            matrix
+        };
+        let extents = sizes.iter().copied().chain(matrix);
+        let shape = dims(extents, &memory.numbers);
+        given.push(memory.reshape(value, &shape)?);
+        contract.push(vec![sizes.len() + usize::from(!k_first)]);
+    }
+    let batch: Vec<i64> = ints(&(0..sizes.len()).collect::<Vec<_>>());
+    let product = DotGeneral {
+        lhs_batch: batch.clone(),
+        rhs_batch: batch,
+        lhs_contract: ints(&contract[0]),
+        rhs_contract: ints(&contract[1]),
+        to,
+    };
+    memory.b.one(&product, &given).map(Some)
 }
 
 /// A left operand as rows of K, in the shape that it has where that is so.
@@ -294,7 +359,9 @@ impl Product {
     /// The digits as batch, rows, columns, and whether the operands are exchanged: as the result lies, where that
     /// ends in rows and columns; else as the operands lie. K lies as the left operand has it, or the right one where the
     /// left is a constant, or has K elsewhere than last.
-    fn split(&self, constants: [bool; 2]) -> (Split, bool) {
+    /// With `numbers` one operand is never repeated as a batch of the other: what the result has in front of rows and columns
+    /// both operands have, or the one that has the rows.
+    fn split(&self, constants: [bool; 2], numbers: bool) -> (Split, bool) {
         let has = |role: Role| self.result.iter().any(|d| self.is(d, role));
         let exchanged = self.result.last().is_some_and(|d| self.is(d, Role::M)) && has(Role::N);
         let (rows, columns) = match exchanged {
@@ -318,8 +385,11 @@ impl Product {
             of.copied().collect()
         };
         let k = of(ordered, Role::K);
+        let lead = &self.result[..rows_at];
+        let of_role = |role: Role| lead.iter().all(|d| self.is(d, role));
+        let whole = !numbers || of_role(Role::Batch) || of_role(rows);
         let has_rows = rows_at < columns_at || !has(rows);
-        if has_rows && (columns_at < self.result.len() || !has(columns)) {
+        if whole && has_rows && (columns_at < self.result.len() || !has(columns)) {
             let split = Split {
                 batch: self.result[..rows_at].to_vec(),
                 rows: self.result[rows_at..columns_at].to_vec(),

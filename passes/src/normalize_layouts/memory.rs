@@ -11,6 +11,8 @@ pub(super) struct Memory<'r> {
     pub(super) b: FuncBuilder<'r>,
     /// Sizes that are not known, as numbers.
     pub(super) numbers: StandIns,
+    /// Whether products have dimension numbers, so that they take their operands as they lie.
+    pub(super) dimension_numbers: bool,
     /// A view of each value of the old function that has one.
     pub(super) views: FxHashMap<Value, Op>,
     /// What each value of the old function lies in: the elements of its memory, in order.
@@ -25,6 +27,7 @@ impl<'r> Memory<'r> {
         Memory {
             b,
             numbers,
+            dimension_numbers: false,
             views: FxHashMap::default(),
             values: SideTable::new(None),
             sources: FxHashMap::default(),

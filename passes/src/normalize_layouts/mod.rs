@@ -42,8 +42,8 @@ use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use memory::Memory;
 
 use optc_ir::{
-    Diagnostic, FreedomClass, Func, FuncBuilder, Module, NewOp, Op, OpError, OpRef, Registry,
-    StandIns, Structure, TensorType, Type, Value,
+    Diagnostic, FreedomClass, Func, FuncBuilder, Module, NewOp, Op, OpError, OpRef, StandIns,
+    Structure, TensorType, Type, Value,
 };
 use optc_layout::Notation;
 use optc_ops::Transpose;
@@ -78,7 +78,7 @@ impl Pass for NormalizeLayouts {
             return Ok(Changed::No.into());
         }
         for func in &mut module.funcs {
-            *func = normalized(func, &cx.registry)?;
+            *func = normalized(func, cx)?;
         }
         module.attrs.remove("hbir.target");
         Ok(Changed::Yes.into())
@@ -94,13 +94,15 @@ fn is_laid(func: &Func) -> bool {
 }
 
 /// The function with every value row-major.
-fn normalized(func: &Func, registry: &Registry) -> Result<Func, Box<Diagnostic>> {
+fn normalized(func: &Func, cx: &PassContext) -> Result<Func, Box<Diagnostic>> {
+    let registry = &cx.registry;
     let numbers = StandIns::for_func(func, registry).ok_or_else(|| {
         let message = format!("@{}: a value has 2^63 positions or more", func.name);
         let diag = Diagnostic::error(codes::NORMALIZE_LAYOUT, message);
         Box::new(diag.at(func.span, "in this function"))
     })?;
     let mut memory = Memory::new(FuncBuilder::named(&func.name, registry), numbers);
+    memory.dimension_numbers = cx.target.dimension_numbers;
     for &op in &func.body {
         let data = &func.ops[op];
         if let (Structure::View, Some(&of)) =

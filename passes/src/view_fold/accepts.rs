@@ -27,6 +27,12 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
     {
         return layouts.ordered(&sig.shapes[port], sig.bits[port], &order);
     }
+    if sig.accept == Accept::ChannelOrders
+        && sig.channels_last
+        && let [only] = channel_orders(sig, layouts, port)[..]
+    {
+        return only;
+    }
     let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
     let wanted = match sig.accept {
         Accept::MinRun | Accept::LastBlock => sig.parameter,
@@ -236,6 +242,9 @@ pub(crate) fn channel_orders(sig: &Signature, layouts: &mut Layouts, port: usize
     last.sort_by_key(|&dim| place(dim));
     let first = layouts.row_major(shape, sig.bits[port]);
     match Layout::from_order(shape, sig.bits[port], &last) {
+        // Weights stay as they are declared where there is one order for the others.
+        Ok(layout) if sig.channels_last && !is_weight => vec![layouts.intern(layout)],
+        _ if sig.channels_last => vec![first],
         Ok(layout) => vec![first, layouts.intern(layout)],
         Err(_) => vec![first],
     }

@@ -23,6 +23,8 @@ pub struct Signature {
     pub family: &'static str,
     /// The target's rule for the family.
     pub accept: Accept,
+    /// Of windows: whether channels may only be last.
+    pub channels_last: bool,
     /// The parameter of the rule: elements of a run or block.
     pub parameter: u64,
     /// The declared freedom.
@@ -130,6 +132,7 @@ impl Signature {
         let mut signature = Signature {
             family,
             accept,
+            channels_last: target.row(family).is_some_and(Row::is_channels_last),
             parameter,
             freedom,
             shapes,

@@ -236,6 +236,9 @@ pub(crate) enum Emit {
     Hlo,
     /// MLIR text in upstream's dialects: linalg, tensor, arith
     Linalg,
+    /// StableHLO text for JAX; the pipeline then ends with `normalize-layouts`
+    #[value(name = "stablehlo")]
+    StableHlo,
     /// An ONNX model; the pipeline then ends with `normalize-layouts`
     Onnx,
     /// A Python module: a Pallas kernel for each group of a plan, jnp for the rest
@@ -251,7 +254,7 @@ pub(crate) enum Emit {
 
 impl Emit {
     /// The formats, as they are written after `--emit=`.
-    pub(crate) const NAMES: &str = "ir, json, hlo, linalg, onnx, pallas, dot and svg";
+    pub(crate) const NAMES: &str = "ir, json, hlo, stablehlo, linalg, onnx, pallas, dot and svg";
 
     /// The format that a file of this extension holds; `Err` for those that nothing writes.
     pub(crate) fn of_extension(extension: Option<&str>) -> Result<Emit, &str> {
@@ -271,8 +274,8 @@ impl Emit {
     pub(crate) fn is_picture(self) -> bool {
         match self {
             Emit::Dot | Emit::Svg | Emit::Layouts => true,
-            Emit::Ir | Emit::Json | Emit::Hlo | Emit::Linalg => false,
-            Emit::Onnx | Emit::Pallas => false,
+            Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo => false,
+            Emit::Linalg | Emit::Onnx | Emit::Pallas => false,
         }
     }
 }

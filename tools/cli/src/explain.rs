@@ -15,6 +15,8 @@ pub enum Language {
     Ir,
     /// XLA's HLO text.
     Hlo,
+    /// StableHLO text.
+    StableHlo,
 }
 
 /// A part of the compiler and the codes it reports.
@@ -68,6 +70,13 @@ pub const AREAS: &[Area] = &[
         codes: || codes::HLO,
         language: Language::Hlo,
         list: "frontends/hlo/src/codes.rs",
+    },
+    Area {
+        title: "StableHLO",
+        intro: "What the StableHLO front end refuses.",
+        codes: || codes::STABLEHLO,
+        language: Language::StableHlo,
+        list: "frontends/stablehlo/src/codes.rs",
     },
     Area {
         title: "Passes",

@@ -59,6 +59,20 @@ impl Input {
     }
 }
 
+/// Whether an input is StableHLO, as `--from`, its extension and its text tell; an input stream is not looked at.
+pub(crate) fn is_stablehlo(path: Option<&Path>, args: &CompileArgs) -> bool {
+    if let Some(format) = format(args.from.as_deref()) {
+        return format == Format::StableHlo;
+    }
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        return false;
+    };
+    let name = path.display().to_string();
+    let bytes = read_file(path).ok();
+    let found = bytes.and_then(|bytes| Format::detect(&name, &bytes).ok());
+    found == Some(Format::StableHlo)
+}
+
 fn format(from: Option<&str>) -> Option<Format> {
     from.and_then(Format::named)
 }

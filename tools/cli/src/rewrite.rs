@@ -51,7 +51,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     let emit = emit_of(args)?;
     check_outputs(args)?;
     let mut stages = inputs::stages(&compiler, &args.compile)?;
-    if emit == Emit::Onnx {
+    if matches!(emit, Emit::Onnx | Emit::StableHlo) {
         row_major(&compiler, &mut stages)?;
     }
     if args.explain.is_some() {
@@ -206,6 +206,9 @@ fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     }
     let output = args.output.as_deref();
     let extension = output.and_then(Path::extension).and_then(|e| e.to_str());
+    if extension == Some("mlir") && inputs::is_stablehlo(args.input.as_deref(), &args.compile) {
+        return Ok(Emit::StableHlo);
+    }
     Emit::of_extension(extension).map_err(|other| {
         let known = Emit::NAMES;
         Failure::usage(format!(
@@ -552,12 +555,16 @@ fn texts(
             .iter()
             .map(|part| optc::to_json(&part.after.module, &registry(part)))
             .collect(),
-        Emit::Hlo => {
+        Emit::Hlo | Emit::StableHlo => {
+            let write = match emit {
+                Emit::StableHlo => optc::stablehlo::emit,
+                _ => optc::hlo::emit_with,
+            };
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
                 let target = Some(&*part.cx.target);
                 let data = elements(part);
-                let emitted = optc::hlo::emit_with(&part.after.module, target, &data);
+                let emitted = write(&part.after.module, target, &data);
                 let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
                 streams.error_text(&part.after.render(&emitted.warnings));
                 texts.push(emitted.text);

@@ -25,6 +25,7 @@ const UNARY: &[(&str, &str)] = &[
     ("cosh", "hbir.cosh"),
     ("cosine", "hbir.cos"),
     ("erf", "hbir.erf"),
+    ("erfc", "hbir.erfc"),
     ("exponential", "hbir.exp"),
     ("exponential-minus-one", "hbir.expm1"),
     ("floor", "hbir.floor"),
@@ -246,6 +247,9 @@ impl FuncCx<'_, '_> {
     }
 
     fn constant(&mut self, made: &Instruction, ty: &TensorType) -> Option<Value> {
+        if let Some(dense) = &made.dense {
+            return self.emit(&Constant::dense((**dense).clone()), &[], ty.clone());
+        }
         let mut cursor = Cursor::new(made.payload.as_deref()?);
         let Literal::Bytes(bytes) = literal(&mut cursor, &made.shape, 0).ok()? else {
             return None;

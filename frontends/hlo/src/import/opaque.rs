@@ -75,9 +75,15 @@ impl<'a> FuncCx<'_, 'a> {
         operands: &Operands,
     ) -> Result<Leaves, Box<Diagnostic>> {
         *self.cx.opaque.entry(made.opcode).or_insert(0) += 1;
+        // Names of MLIR have a dialect before a dot.
+        let domain = if made.opcode.contains('.') {
+            "mlir"
+        } else {
+            "hlo"
+        };
         let mut props = AttrDict::new()
             .with("kind", Attr::str(made.opcode))
-            .with("domain", Attr::str("hlo"));
+            .with("domain", Attr::str(domain));
         if let Some(effect) = self.cx.effects.of(self.index, index) {
             props.set("effect", Attr::str(effect.name()));
         }

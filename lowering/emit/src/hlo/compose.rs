@@ -6,9 +6,9 @@ use super::shape::{dtype_name, tensor_text};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, Sign, TensorType};
 use optc_ops::{
-    Approximate, Atan, Celu, Clamp, Elu, Gelu, HardSigmoid, HardSwish, IsInf, IsNan, LeakyRelu,
-    Linear, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu, Selu, Silu, Softplus,
-    Softsign, ThresholdedRelu,
+    Approximate, Atan, Celu, Clamp, Elu, Erfc, Gelu, HardSigmoid, HardSwish, IsInf, IsNan,
+    LeakyRelu, Linear, Matmul, Mish, Mod, Prelu, Reciprocal, Reduce, ReduceKind, Relu, Selu, Silu,
+    Softplus, Softsign, ThresholdedRelu,
 };
 
 /// The name of the result; nothing where the operation is none of these.
@@ -66,6 +66,7 @@ const ACTIVATIONS: &[&str] = &[
     Celu::NAME,
     Clamp::NAME,
     Elu::NAME,
+    Erfc::NAME,
     Gelu::NAME,
     HardSigmoid::NAME,
     HardSwish::NAME,
@@ -130,6 +131,11 @@ fn plain(e: &mut Elementwise<'_, '_, '_>, name: &str, x: &String) -> Outcome<Opt
         Reciprocal::NAME => {
             let one = e.number(1.0)?;
             e.of("divide", &[&one, x])?
+        }
+        Erfc::NAME if e.w.shared.mlir => e.of("chlo.erfc", &[x])?,
+        Erfc::NAME => {
+            let (one, erf) = (e.number(1.0)?, e.of("erf", &[x])?);
+            e.of("subtract", &[&one, &erf])?
         }
         Relu::NAME => {
             let zero = e.number(0.0)?;

@@ -2,7 +2,8 @@
 
 use super::files::{elements, place};
 use super::func::{Outcome, Writer};
-use super::number::element_text;
+use super::line::Inside;
+use super::number::{element_text, literal};
 use super::shape::tensor_text;
 use crate::codes;
 use optc_ir::{Attr, Diagnostic, OpData, Tensor, TensorType};
@@ -35,25 +36,8 @@ pub(super) fn constant(w: &mut Writer<'_>, made: &OpData, ty: &TensorType) -> Ou
         _ => return Err(refuse("it has neither a value nor data")),
     };
     let shape = tensor_text(ty)?;
-    let mut text = String::new();
-    literal(&tensor, &tensor.shape, &mut 0, &mut text);
-    Ok(w.payload(&shape, "constant", &text, ""))
-}
-
-fn literal(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
-    let Some((&n, rest)) = shape.split_first() else {
-        out.push_str(&element_text(tensor, *at));
-        *at += 1;
-        return;
-    };
-    if tensor.is_empty() && rest.is_empty() {
-        out.push_str("{}");
-        return;
+    if w.shared.mlir {
+        return Ok(w.line(&shape, "constant", Inside::Elements(tensor), ""));
     }
-    out.push_str(if rest.is_empty() { "{" } else { "{ " });
-    for i in 0..n {
-        out.push_str(if i == 0 { "" } else { ", " });
-        literal(tensor, rest, at, out);
-    }
-    out.push_str(if rest.is_empty() { "}" } else { " }" });
+    Ok(w.payload(&shape, "constant", &literal(&tensor), ""))
 }

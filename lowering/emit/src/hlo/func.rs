@@ -1,5 +1,6 @@
 //! One function as a computation.
 
+use super::line::{Inside, Line, Written};
 use super::shape::{dtype_name, shape_text, tensor_text};
 use super::shared::{Shared, sanitized};
 use super::tuple::{Tree, boundary, parameters, result};
@@ -19,7 +20,7 @@ pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
     pub(super) shared: &'a mut Shared,
     entry: bool,
-    lines: Vec<String>,
+    lines: Vec<Line>,
     /// What each value is called, once it is written.
     names: SideTable<Value, Option<String>>,
     /// Values that are written where they are first used.
@@ -38,7 +39,7 @@ enum Later {
     /// itself included.
     Op(Op, u32),
     /// The end of an asynchronous instruction.
-    Done(String),
+    Done(Line),
 }
 
 /// How many views may wait for each other.
@@ -66,7 +67,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The text of the computation.
-    pub(super) fn text(mut self) -> Outcome<String> {
+    pub(super) fn text(mut self) -> Outcome<Written> {
         let params = self.parameters()?;
         for &op in &self.func.body {
             self.operation(op)?;
@@ -87,31 +88,21 @@ impl<'a> Writer<'a> {
             .packed(&tree, &mut leaves.into_iter(), &mut types.into_iter())
             .0;
         let (_, shape) = boundary(self.func)?;
-        let name = &self.shared.names[&*self.func.name];
-        let entry = if self.entry { "ENTRY " } else { "" };
-        let mut out = format!(
-            "{entry}%{name} ({}) -> {} {{\n",
-            params.join(", "),
-            plain(&shape)
-        );
-        for line in &self.lines {
-            let is_root = line.split(" = ").next() == Some(&format!("%{root}"));
-            let _ = writeln!(out, "  {}{line}", if is_root { "ROOT " } else { "" });
-        }
-        out.push('}');
-        for (key, value) in self.func.attrs.iter() {
-            if key == "hlo.execution_thread"
-                && let Some(value) = value.as_str()
-            {
-                let _ = write!(out, ", execution_thread={value}");
-            }
-        }
-        out.push('\n');
-        Ok(out)
+        let name = self.shared.names[&*self.func.name].clone();
+        let thread = self.func.attrs.str("hlo.execution_thread");
+        Ok(Written {
+            name,
+            entry: self.entry,
+            parameters: params,
+            result: shape,
+            lines: self.lines,
+            root,
+            thread: thread.map(str::to_owned),
+        })
     }
 
     /// Writes the parameters; their names and shapes for the signature.
-    fn parameters(&mut self) -> Outcome<Vec<String>> {
+    fn parameters(&mut self) -> Outcome<Vec<(String, String)>> {
         let (shapes, _) = boundary(self.func)?;
         let mut signature = Vec::with_capacity(shapes.len());
         let mut at = 0;
@@ -131,9 +122,14 @@ impl<'a> Writer<'a> {
             if let Some(port) = self.func.arg_ports.get(at) {
                 attrs = kept(&port.attrs, "parameter", 0);
             }
-            self.lines
-                .push(format!("%{name} = {shape} parameter({number}){attrs}"));
-            signature.push(format!("{name}: {}", plain(&shape)));
+            signature.push((name.clone(), shape.clone()));
+            self.lines.push(Line {
+                name: name.clone(),
+                shape,
+                opcode: "parameter".to_owned(),
+                inside: Inside::Payload(number.to_string()),
+                attrs,
+            });
             self.unpack(&tree, &name, &args)?;
             at += tree.leaves();
         }
@@ -311,23 +307,25 @@ impl<'a> Writer<'a> {
     fn mark(&mut self, before: usize, op: Op) {
         let data = &self.func.ops[op];
         let mut at = self.lines.len();
-        while before < at && self.lines[at - 1].contains(" get-tuple-element(") {
+        while before < at && self.lines[at - 1].opcode == "get-tuple-element" {
             at -= 1;
         }
         if at <= before {
             return;
         }
         let line = &self.lines[at - 1];
-        let opcode = opcode_of(line).to_owned();
-        let operands = line.matches('%').count();
-        let mut attrs = kept(&data.attrs, &opcode, operands.saturating_sub(1));
-        if !line.contains(" metadata=")
+        let operands = match &line.inside {
+            Inside::Operands(operands) => operands.len(),
+            Inside::Payload(_) | Inside::Elements(_) | Inside::Verbatim { .. } => 0,
+        };
+        let mut attrs = kept(&data.attrs, &line.opcode, operands);
+        if !line.attrs.contains(" metadata=")
             && !attrs.contains(" metadata=")
             && let Some(name) = first_name(&data.loc)
         {
             let _ = write!(attrs, ", metadata={{op_name=\"{}\"}}", escaped(name));
         }
-        self.lines[at - 1].push_str(&attrs);
+        self.lines[at - 1].attrs.push_str(&attrs);
     }
 
     /// What a value is called; it is written now if it waited.
@@ -403,7 +401,13 @@ impl<'a> Writer<'a> {
     /// An asynchronous instruction: it starts here and is done where its result is first used.
     pub(super) fn started(&mut self, value: Value, start: String, base: &str, shape: &str) {
         let name = self.fresh(&format!("{base}-done"));
-        let line = format!("%{name} = {shape} {base}-done(%{start})");
+        let line = Line {
+            name: name.clone(),
+            shape: shape.to_owned(),
+            opcode: format!("{base}-done"),
+            inside: Inside::Operands(vec![start]),
+            attrs: String::new(),
+        };
         self.names[value] = Some(name);
         self.later.insert(value, Later::Done(line));
     }
@@ -436,13 +440,7 @@ impl<'a> Writer<'a> {
         operands: &[String],
         attrs: &str,
     ) -> String {
-        let name = self.fresh(opcode);
-        let list: Vec<String> = operands.iter().map(|o| format!("%{o}")).collect();
-        self.lines.push(format!(
-            "%{name} = {shape} {opcode}({}){attrs}",
-            list.join(", ")
-        ));
-        name
+        self.line(shape, opcode, Inside::Operands(operands.to_vec()), attrs)
     }
 
     /// Writes an instruction with something else than operands between its parentheses.
@@ -453,9 +451,25 @@ impl<'a> Writer<'a> {
         payload: &str,
         attrs: &str,
     ) -> String {
+        self.line(shape, opcode, Inside::Payload(payload.to_owned()), attrs)
+    }
+
+    /// Writes an instruction with this between its parentheses.
+    pub(super) fn line(
+        &mut self,
+        shape: &str,
+        opcode: &str,
+        inside: Inside,
+        attrs: &str,
+    ) -> String {
         let name = self.fresh(opcode);
-        self.lines
-            .push(format!("%{name} = {shape} {opcode}({payload}){attrs}"));
+        self.lines.push(Line {
+            name: name.clone(),
+            shape: shape.to_owned(),
+            opcode: opcode.to_owned(),
+            inside,
+            attrs: attrs.to_owned(),
+        });
         name
     }
 
@@ -572,25 +586,6 @@ fn kept(attrs: &AttrDict, opcode: &str, operands: usize) -> String {
     out
 }
 
-/// The opcode of a line.
-fn opcode_of(line: &str) -> &str {
-    let Some((_, right)) = line.split_once(" = ") else {
-        return "";
-    };
-    let mut depth = 0usize;
-    let end = right.char_indices().find(|(_, c)| {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            ' ' if depth == 0 => return true,
-            _ => {}
-        }
-        false
-    });
-    let rest = end.map_or("", |(i, _)| right[i..].trim_start());
-    rest.split('(').next().unwrap_or("")
-}
-
 fn first_name(loc: &Loc) -> Option<&str> {
     match loc {
         Loc::Name(name) => Some(name),
@@ -600,7 +595,7 @@ fn first_name(loc: &Loc) -> Option<&str> {
 }
 
 /// Text between quotes.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -611,21 +606,6 @@ pub(super) fn escaped(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
-        }
-    }
-    out
-}
-
-/// A shape without its layouts.
-fn plain(shape: &str) -> String {
-    let mut depth = 0usize;
-    let mut out = String::with_capacity(shape.len());
-    for c in shape.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            c if depth == 0 => out.push(c),
-            _ => {}
         }
     }
     out

@@ -18,6 +18,7 @@ mod files;
 mod forms;
 mod func;
 mod index;
+mod line;
 mod norms;
 mod number;
 mod ops;
@@ -34,7 +35,10 @@ use files::Files;
 pub use files::ReadData;
 pub use forms::FORMS;
 use func::Writer;
+pub(crate) use func::escaped;
 use indexmap::{IndexMap, IndexSet};
+pub(crate) use line::{Inside, Line, Written};
+pub(crate) use number::float_text;
 use optc_ir::{Attr, DType, Diagnostic, Func, Module};
 use optc_target::Target;
 use shared::{Shared, sanitized};
@@ -73,37 +77,68 @@ pub fn emit_with(
     target: Option<&Target>,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
+    let found = computations(module, target, data, false)?;
+    let module = found.module.as_ref().unwrap_or(module);
+    let mut text = header(module, &module.funcs[entry(module)?])?;
+    for computation in &found.computations {
+        let _ = write!(text, "\n{computation}");
+    }
+    Ok(Emitted {
+        text,
+        warnings: found.warnings,
+    })
+}
+
+/// The computations of a module before they are text.
+pub(crate) struct Computations {
+    /// The module that was written, where it is not the one that was given.
+    pub(crate) module: Option<Module>,
+    /// Callees first.
+    pub(crate) computations: Vec<Written>,
+    /// The computation that each function became.
+    pub(crate) names: IndexMap<String, String>,
+    pub(crate) warnings: Vec<Diagnostic>,
+}
+
+/// The functions that the entry needs, written; with `mlir` for text of MLIR.
+pub(crate) fn computations(
+    module: &Module,
+    target: Option<&Target>,
+    data: &ReadData<'_>,
+    mlir: bool,
+) -> Result<Computations, Box<Diagnostic>> {
     let registry = optc_ops::registry();
-    let called = parts::called(module, &registry);
+    let called = if mlir {
+        None
+    } else {
+        parts::called(module, &registry)
+    };
     let module = called.as_ref().unwrap_or(module);
     let entry = entry(module)?;
     let names = names(module);
     let order = order(module, entry)?;
+    let tiled = target.is_none_or(Target::is_tiled);
     let mut shared = Shared {
         registry,
-        logical: target.is_some_and(|target| !target.is_tiled()) && !is_scheduled(module),
+        logical: mlir || !tiled && !is_scheduled(module),
         names,
         reducers: IndexMap::new(),
+        mlir,
         files: Files::read(module, &order, data)?,
         warnings: Vec::new(),
     };
     let mut texts = Vec::new();
     for index in order {
-        let writer = Writer::new(
-            &module.funcs[index],
-            &mut shared,
-            index == entry,
-            ops::write,
-        );
+        let func = &module.funcs[index];
+        let writer = Writer::new(func, &mut shared, index == entry, ops::write);
         texts.push(writer.text()?);
     }
-    let mut out = header(module, &module.funcs[entry])?;
-    for text in shared.reducers.values().chain(&texts) {
-        out.push('\n');
-        out.push_str(text);
-    }
-    Ok(Emitted {
-        text: out,
+    let mut computations: Vec<Written> = shared.reducers.into_values().collect();
+    computations.extend(texts);
+    Ok(Computations {
+        module: called,
+        computations,
+        names: shared.names,
         warnings: shared.warnings,
     })
 }

@@ -45,7 +45,7 @@ pub(super) fn number_text(x: f64, dtype: DType) -> String {
 }
 
 /// A number that reads back as the same number.
-pub(super) fn float_text(x: f64, dtype: DType) -> String {
+pub(crate) fn float_text(x: f64, dtype: DType) -> String {
     if x.is_nan() {
         return if x.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
     }
@@ -83,4 +83,29 @@ pub(super) fn limits(dtype: DType) -> (String, String) {
         // Nothing computes with them, so that nothing asks.
         DType::Mini(_) | DType::Complex64 | DType::Complex128 => ("-inf".into(), "inf".into()),
     }
+}
+
+/// Elements as HLO text writes them.
+pub(super) fn literal(tensor: &Tensor) -> String {
+    let mut text = String::new();
+    nested(tensor, &tensor.shape, &mut 0, &mut text);
+    text
+}
+
+fn nested(tensor: &Tensor, shape: &[usize], at: &mut usize, out: &mut String) {
+    let Some((&n, rest)) = shape.split_first() else {
+        out.push_str(&element_text(tensor, *at));
+        *at += 1;
+        return;
+    };
+    if tensor.is_empty() && rest.is_empty() {
+        out.push_str("{}");
+        return;
+    }
+    out.push_str(if rest.is_empty() { "{" } else { "{ " });
+    for i in 0..n {
+        out.push_str(if i == 0 { "" } else { ", " });
+        nested(tensor, rest, at, out);
+    }
+    out.push_str(if rest.is_empty() { "}" } else { " }" });
 }

@@ -4,6 +4,7 @@ use super::compose;
 use super::constant::constant;
 use super::custom::{custom_call, result_shape};
 use super::func::{Outcome, Writer, list};
+use super::line::Inside;
 use super::shape::tensor_text;
 use super::tuple::Tree;
 use super::{index, norms, places, scaled, windows};
@@ -90,6 +91,9 @@ pub(super) fn write(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         CallOp::NAME | MlirCall::NAME => call(w, op),
         Opaque::NAME => match w.typed::<Opaque>(data) {
             Some(made) if made.domain.as_deref() == Some("hlo") => opaque(w, op, &made.kind),
+            Some(made) if w.shared.mlir && made.domain.as_deref() == Some("mlir") => {
+                verbatim(w, op, &made.kind)
+            }
             _ => custom_call(w, op),
         },
         Split::NAME => index::split(w, op),
@@ -416,6 +420,32 @@ fn opaque(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
         }
         None => w.raw(&shape, kind, &names, &attrs),
     };
+    w.results(op, tree, &name)
+}
+
+/// An operation of MLIR that was kept as it is.
+fn verbatim(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
+    let data = &w.func.ops[op];
+    let mut operands = Vec::with_capacity(data.operands.len());
+    for &operand in &data.operands {
+        operands.push(w.name(operand)?);
+    }
+    let tree = Tree::flat(data.results.len());
+    let shape = result_shape(w, data, &tree)?;
+    let called = data
+        .props
+        .get("hlo.called_computations")
+        .and_then(Attr::as_array);
+    let called = called.unwrap_or_default().iter();
+    let computations = called.filter_map(|c| w.shared.computations(c));
+    let inside = Inside::Verbatim {
+        text: data.props.str("hlo.text").unwrap_or(kind).to_owned(),
+        operands,
+        computations: computations
+            .map(|c| c.trim_start_matches('%').to_owned())
+            .collect(),
+    };
+    let name = w.line(&shape, kind, inside, "");
     w.results(op, tree, &name)
 }
 

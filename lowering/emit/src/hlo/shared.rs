@@ -1,10 +1,28 @@
 //! What the functions of a module share.
 
 use super::files::Files;
+use super::line::{Inside, Line, Written};
 use super::shape::{dtype_name, is_dtype};
 use indexmap::IndexMap;
 use optc_ir::{Attr, DType, Diagnostic, Registry};
-use std::fmt::Write;
+
+impl Written {
+    /// Adds an instruction on these operands.
+    fn put(&mut self, name: &str, shape: &str, opcode: &str, operands: &[&str], attrs: &str) {
+        let operands = operands.iter().map(|&o| o.to_owned()).collect();
+        self.push(name, shape, opcode, Inside::Operands(operands), attrs);
+    }
+
+    fn push(&mut self, name: &str, shape: &str, opcode: &str, inside: Inside, attrs: &str) {
+        self.lines.push(Line {
+            name: name.to_owned(),
+            shape: shape.to_owned(),
+            opcode: opcode.to_owned(),
+            inside,
+            attrs: attrs.to_owned(),
+        });
+    }
+}
 
 /// What all functions share.
 pub(super) struct Shared {
@@ -14,7 +32,10 @@ pub(super) struct Shared {
     /// The computation that each function becomes.
     pub(super) names: IndexMap<String, String>,
     /// Reducers by name.
-    pub(super) reducers: IndexMap<String, String>,
+    pub(super) reducers: IndexMap<String, Written>,
+    /// Whether what is written becomes text of MLIR: its constants keep their elements, and operations of CHLO and
+    /// those with a text of their own are written.
+    pub(super) mlir: bool,
     /// The data of constants.
     pub(super) files: Files,
     pub(super) warnings: Vec<Diagnostic>,
@@ -23,27 +44,26 @@ pub(super) struct Shared {
 impl Shared {
     /// The name of the computation that combines two numbers of an element type.
     pub(super) fn reducer(&mut self, opcode: &str, dtype: &str) -> String {
-        let name = format!("{opcode}_{dtype}");
-        self.reducers.entry(name.clone()).or_insert_with(|| {
-            format!(
-                "%{name} (lhs: {dtype}[], rhs: {dtype}[]) -> {dtype}[] {{\n  \
-                 %lhs = {dtype}[] parameter(0)\n  %rhs = {dtype}[] parameter(1)\n  \
-                 ROOT %{opcode} = {dtype}[] {opcode}(%lhs, %rhs)\n}}\n"
-            )
-        });
-        name
+        let scalar = format!("{dtype}[]");
+        self.computation(
+            &format!("{opcode}_{dtype}"),
+            &["lhs", "rhs"],
+            &[&scalar; 2],
+            |c| {
+                c.put(opcode, &scalar, opcode, &["lhs", "rhs"], "");
+            },
+        )
     }
 
     /// The name of the computation that takes the second of two numbers.
     pub(super) fn second(&mut self, dtype: &str) -> String {
-        let name = format!("second_{dtype}");
-        self.reducers.entry(name.clone()).or_insert_with(|| {
-            format!(
-                "%{name} (lhs: {dtype}[], rhs: {dtype}[]) -> {dtype}[] {{\n  \
-                 %lhs = {dtype}[] parameter(0)\n  ROOT %rhs = {dtype}[] parameter(1)\n}}\n"
-            )
-        });
-        name
+        let scalar = format!("{dtype}[]");
+        self.computation(
+            &format!("second_{dtype}"),
+            &["lhs", "rhs"],
+            &[&scalar; 2],
+            |_| {},
+        )
     }
 
     /// The name of the computation that says whether a number, which comes with its place, is sorted before
@@ -56,29 +76,56 @@ impl Shared {
             ("less", "LT")
         };
         let name = format!("{word}_{kind}_{places}");
-        let float = dtype.is_float();
-        self.reducers.entry(name.clone()).or_insert_with(|| {
-            let compare = |name: &str, a: &str, b: &str, how: &str| {
-                format!("%{name} = pred[] compare(%{a}, %{b}), direction={how}\n")
+        let (number, place) = (format!("{kind}[]"), format!("{places}[]"));
+        let types = [&number, &number, &place, &place];
+        self.computation(&name, &["a", "b", "i", "j"], &types, |c| {
+            let mut compare = |name: &str, a: &str, b: &str, how: &str| {
+                let attrs = format!(", direction={how}");
+                c.put(name, "pred[]", "compare", &[a, b], &attrs);
             };
-            let mut out = format!(
-                "%{name} (a: {kind}[], b: {kind}[], i: {places}[], j: {places}[]) -> pred[] {{\n  \
-                 %a = {kind}[] parameter(0)\n  %b = {kind}[] parameter(1)\n  \
-                 %i = {places}[] parameter(2)\n  %j = {places}[] parameter(3)\n  "
-            );
-            if float {
+            compare("order", "a", "b", direction);
+            if dtype.is_float() {
                 // The one that goes first where exactly one is NaN.
                 let (nan, number) = if greatest { ("a", "b") } else { ("b", "a") };
-                out.push_str(&compare("order", "a", "b", direction));
-                let _ = write!(out, "  {}", compare("odd", nan, nan, "NE"));
-                let _ = write!(out, "  {}", compare("plain", number, number, "EQ"));
-                out.push_str("  %one = pred[] and(%odd, %plain)\n  ROOT %before = pred[] or(%order, %one)\n}\n");
-            } else {
-                let _ = writeln!(out, "ROOT {}}}", compare("order", "a", "b", direction));
+                compare("odd", nan, nan, "NE");
+                compare("plain", number, number, "EQ");
+                c.put("one", "pred[]", "and", &["odd", "plain"], "");
+                c.put("before", "pred[]", "or", &["order", "one"], "");
             }
-            out
-        });
-        name
+        })
+    }
+
+    /// The name of a computation of these parameters; its last instruction is its result.
+    fn computation(
+        &mut self,
+        name: &str,
+        names: &[&str],
+        shapes: &[&String],
+        fill: impl FnOnce(&mut Written),
+    ) -> String {
+        if !self.reducers.contains_key(name) {
+            let mut made = Written {
+                name: name.to_owned(),
+                entry: false,
+                parameters: Vec::new(),
+                result: String::new(),
+                lines: Vec::new(),
+                root: String::new(),
+                thread: None,
+            };
+            for (number, (name, &shape)) in names.iter().zip(shapes).enumerate() {
+                made.parameters.push(((*name).to_owned(), shape.clone()));
+                let inside = Inside::Payload(number.to_string());
+                made.push(name, shape, "parameter", inside, "");
+            }
+            fill(&mut made);
+            if let Some(last) = made.lines.last() {
+                made.root.clone_from(&last.name);
+                made.result.clone_from(&last.shape);
+            }
+            self.reducers.insert(name.to_owned(), made);
+        }
+        name.to_owned()
     }
 
     /// The symbols an attribute names, as computations.

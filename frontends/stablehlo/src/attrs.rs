@@ -1,0 +1,128 @@
+//! Attributes as numbers: in the printed form `[1, 2]`, in the generic form `array<i64: 1, 2>` or `dense<[1, 2]> : …`.
+
+use crate::codes;
+use crate::cursor::{Step, wrong};
+use crate::tree::Op;
+
+/// Numbers that one splat may stand for.
+const MOST: usize = 256;
+
+impl<'a> Op<'a> {
+    /// An attribute that must be there.
+    pub(crate) fn needs(&self, names: &[&str]) -> Step<&'a str> {
+        let found = names.iter().find_map(|name| self.attr(name));
+        found.ok_or_else(|| {
+            let wanted = names.join("` or `");
+            let message = format!("`{}` lacks the attribute `{wanted}`", self.name);
+            wrong(codes::STABLEHLO_ATTRIBUTE, message, self.span)
+        })
+    }
+
+    /// A list of numbers that must be there.
+    pub(crate) fn needs_ints(&self, names: &[&str]) -> Step<Vec<i64>> {
+        let text = self.needs(names)?;
+        ints(text).ok_or_else(|| self.bad(names, text))
+    }
+
+    /// A number that must be there.
+    pub(crate) fn needs_int(&self, names: &[&str]) -> Step<i64> {
+        let text = self.needs(names)?;
+        int(text).ok_or_else(|| self.bad(names, text))
+    }
+
+    /// An attribute whose value is not what it should be.
+    pub(crate) fn bad(&self, names: &[&str], text: &str) -> Box<optc_ir::Diagnostic> {
+        let name = names.first().copied().unwrap_or("");
+        let text = crate::types::shortened(text);
+        let message = format!("`{}`: found `{text}` for `{name}`", self.name);
+        wrong(codes::STABLEHLO_ATTRIBUTE, message, self.span)
+    }
+}
+
+/// The number in `1 : i64`; truth values are 0 and 1.
+pub(crate) fn int(text: &str) -> Option<i64> {
+    let first = text.split(':').next().unwrap_or("").trim();
+    match first {
+        "true" | "unit" => Some(1),
+        "false" => Some(0),
+        number => number.parse().ok(),
+    }
+}
+
+/// The numbers of a list.
+pub(crate) fn ints(text: &str) -> Option<Vec<i64>> {
+    let text = text.trim();
+    if let Some(inner) = text
+        .strip_prefix("array<")
+        .and_then(|t| t.strip_suffix('>'))
+    {
+        let numbers = inner.split_once(':').map_or("", |(_, numbers)| numbers);
+        return list(numbers);
+    }
+    if let Some(rest) = text.strip_prefix("dense<") {
+        let (inner, ty) = rest.rsplit_once(":")?;
+        let inner = inner.trim().strip_suffix('>')?;
+        let found = list(&inner.replace(['[', ']'], " "))?;
+        let count: usize = ty
+            .trim()
+            .strip_prefix("tensor<")?
+            .split('x')
+            .map_while(|n| n.trim().parse::<usize>().ok())
+            .try_fold(1usize, usize::checked_mul)
+            .filter(|&n| n <= MOST)?;
+        return match found[..] {
+            [one] => Some(vec![one; count]),
+            _ => (found.len() == count).then_some(found),
+        };
+    }
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    list(&inner.replace(['[', ']'], " "))
+}
+
+fn list(text: &str) -> Option<Vec<i64>> {
+    let parts = text.split(',').filter(|part| !part.trim().is_empty());
+    parts.map(int).collect()
+}
+
+/// The value of a field in `#stablehlo.gather<a = [1], b = 2>`; the text between the brackets of a list.
+pub(crate) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut rest = text;
+    loop {
+        let at = rest.find(name)?;
+        let before = rest[..at].chars().next_back();
+        let after = rest[at + name.len()..].trim_start();
+        let whole = !before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if let Some(value) = after.strip_prefix('=').filter(|_| whole) {
+            let value = value.trim_start();
+            if value.starts_with('[') {
+                return value.find(']').and_then(|end| value.get(..=end));
+            }
+            let end = value.find([',', '>', '}']).unwrap_or(value.len());
+            return value.get(..end).map(str::trim);
+        }
+        rest = &rest[at + name.len()..];
+    }
+}
+
+/// A list that is a field; empty where it is absent.
+pub(crate) fn field_ints(text: &str, name: &str) -> Option<Vec<i64>> {
+    field(text, name).map_or(Some(Vec::new()), ints)
+}
+
+/// The last word of `#stablehlo<precision HIGH>` or of `HIGH`.
+pub(crate) fn last_word(text: &str) -> &str {
+    let text = text.trim().trim_end_matches('>');
+    text.rsplit([' ', '<']).next().unwrap_or(text)
+}
+
+/// Numbers as HLO text lists them.
+pub(crate) fn braces(list: &[i64]) -> String {
+    let texts: Vec<String> = list.iter().map(i64::to_string).collect();
+    format!("{{{}}}", texts.join(","))
+}
+
+/// Numbers as HLO text has them in windows.
+pub(crate) fn times(list: &[i64]) -> String {
+    let texts: Vec<String> = list.iter().map(i64::to_string).collect();
+    texts.join("x")
+}

@@ -1,0 +1,70 @@
+//! What the text says of the module, its functions, arguments and results besides their types: kept as text.
+//!
+//! `stablehlo.attributes` of the module, `stablehlo.attrs` of a port, `stablehlo.others` for what stands beside the functions.
+
+use crate::aliases::Aliases;
+use crate::attrs::{field, int};
+use crate::tree::Tree;
+use optc_ir::{Attr, Func, Module};
+use std::sync::Arc;
+
+/// Writes them to the module and to the functions that came from the text.
+pub(crate) fn attach(module: &mut Module, tree: &Tree<'_>, aliases: &Aliases<'_>) {
+    if tree.name.is_none() {
+        module.name = None;
+    }
+    if !tree.attrs.is_empty() {
+        let text = Attr::str(tree.attrs);
+        module.attrs.set("stablehlo.attributes", text);
+    }
+    if !tree.others.is_empty() {
+        let texts = tree.others.iter().map(|text| Attr::str(text)).collect();
+        module.attrs.set("stablehlo.others", Attr::Array(texts));
+    }
+    let entry = crate::translate::entry(tree);
+    for func in &mut module.funcs {
+        let stated = func.attrs.str("hlo.name").unwrap_or(&func.name).to_owned();
+        let found = tree.funcs.iter().enumerate().find(|(i, made)| {
+            let main = Some(*i) == entry && &*func.name == "main";
+            main || (Some(*i) != entry && made.name == stated)
+        });
+        if let Some((_, made)) = found {
+            mark(func, made, aliases);
+        }
+    }
+}
+
+fn mark(func: &mut Func, made: &crate::tree::Func<'_>, aliases: &Aliases<'_>) {
+    let results = func.results.len();
+    for (number, text) in made.arg_attrs.iter().enumerate() {
+        let Some(port) = func.arg_ports.get_mut(number).filter(|_| !text.is_empty()) else {
+            continue;
+        };
+        port.attrs.set("stablehlo.attrs", kept(text, aliases));
+        let alias = field(text, "tf.aliasing_output").and_then(int);
+        if let Some(result) = alias.and_then(|n| usize::try_from(n).ok())
+            && result < results
+        {
+            port.attrs.set("hbir.alias", Attr::ints(&[result]));
+        }
+    }
+    for (number, text) in made.result_attrs.iter().enumerate() {
+        if let Some(port) = func
+            .result_ports
+            .get_mut(number)
+            .filter(|_| !text.is_empty())
+        {
+            port.attrs.set("stablehlo.attrs", kept(text, aliases));
+        }
+    }
+}
+
+/// A dictionary with its aliases written out.
+fn kept(text: &str, aliases: &Aliases<'_>) -> Attr {
+    let op = crate::tree::Op {
+        text,
+        ..crate::tree::Op::default()
+    };
+    let text = crate::verbatim::verbatim(&op, aliases, |_| false).text;
+    Attr::Str(Arc::from(text))
+}

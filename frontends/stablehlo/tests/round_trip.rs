@@ -1,0 +1,300 @@
+//! What JAX prints goes in, comes out as StableHLO, and goes in again as the same program; what harms is refused.
+
+use optc_ir::Module;
+use optc_ir::text::print;
+use std::path::PathBuf;
+
+fn modules() -> Vec<(PathBuf, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/modules");
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), std::fs::read_to_string(&path).unwrap()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[track_caller]
+fn import(text: &str) -> Module {
+    match optc_stablehlo::import(text) {
+        Ok(import) => import.module,
+        Err(diags) => panic!("{}", words(&diags)),
+    }
+}
+
+fn words(diags: &[optc_ir::Diagnostic]) -> String {
+    let each = diags.iter().map(|d| format!("{}: {}\n", d.code, d.message));
+    each.collect()
+}
+
+/// Written, after the pass that makes every value row-major.
+fn emit(module: &Module) -> String {
+    let compiler = optc::Compiler::new();
+    let mut program = compiler.program("test", module.clone()).unwrap();
+    compiler.compile(&mut program, "normalize-layouts").unwrap();
+    written(&program.module)
+}
+
+fn written(module: &Module) -> String {
+    let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
+    match optc_emit::stablehlo::emit(module, None, &none) {
+        Ok(emitted) => emitted.text,
+        Err(diag) => panic!("{}", diag.message),
+    }
+}
+
+/// How often an operation stands in a text, pretty or generic.
+fn count(text: &str, name: &str) -> usize {
+    let whole = |at: usize| {
+        let after = text[at + name.len()..].chars().next();
+        !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    };
+    text.match_indices(name)
+        .filter(|(at, _)| whole(*at))
+        .count()
+}
+
+/// How often the operations stand in a text that no import writes by others. Clamps of indices are not among them: those of
+/// the text are kept beside those that import adds.
+fn operations(text: &str) -> Vec<usize> {
+    const NAMES: [&str; 14] = [
+        "stablehlo.case",
+        "stablehlo.convolution",
+        "stablehlo.custom_call",
+        "stablehlo.dot_general",
+        "stablehlo.fft",
+        "stablehlo.gather",
+        "stablehlo.if",
+        "stablehlo.reduce",
+        "stablehlo.reduce_window",
+        "stablehlo.scatter",
+        "stablehlo.sort",
+        "stablehlo.transpose",
+        "stablehlo.while",
+        "chlo.top_k",
+    ];
+    NAMES.iter().map(|name| count(text, name)).collect()
+}
+
+#[test]
+fn modules_come_out_as_they_went_in() {
+    let all = modules();
+    assert!(10 <= all.len());
+    for (path, text) in all {
+        let first = import(&text);
+        optc_ir::verify::verify(&first, &optc_ops::registry())
+            .unwrap_or_else(|diags| panic!("{}: {}", path.display(), words(&diags)));
+        let out = emit(&first);
+        let again = emit(&import(&out));
+        let third = emit(&import(&again));
+        assert_eq!(operations(&again), operations(&third), "{}", path.display());
+        for name in [
+            "stablehlo.while",
+            "stablehlo.custom_call",
+            "stablehlo.dot_general",
+            "stablehlo.convolution",
+            "chlo.erfc",
+            "chlo.top_k",
+            "stablehlo.sort",
+            "stablehlo.scatter",
+            "stablehlo.fft",
+        ] {
+            assert!(
+                count(&out, name) <= count(&text, name),
+                "{name} of {}",
+                path.display()
+            );
+        }
+        let kept = [
+            "stablehlo.custom_call",
+            "stablehlo.while",
+            "chlo.top_k",
+            "stablehlo.sort",
+            "jax.result_info",
+            "tf.aliasing_output",
+        ];
+        for name in kept {
+            assert_eq!(
+                count(&out, name),
+                count(&text, name),
+                "{name} of {}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn pretty_generic_and_located_text_are_one_program() {
+    let all = modules();
+    let of = |name: &str| {
+        let (_, text) = all.iter().find(|(path, _)| path.ends_with(name)).unwrap();
+        let mut module = import(text);
+        for func in &mut module.funcs {
+            let ops: Vec<_> = func.body.clone();
+            for op in ops {
+                func.ops[op].loc = optc_ir::Loc::Unknown;
+            }
+        }
+        module.attrs = optc_ir::AttrDict::new();
+        // Names of values are not part of what is compared.
+        module.funcs.iter().map(|f| f.body.len()).sum::<usize>()
+            + print(&module).matches("hbir.").count()
+    };
+    let pretty = of("attention.mlir");
+    assert_eq!(pretty, of("attention_generic.mlir"));
+    assert_eq!(pretty, of("attention_locations.mlir"));
+}
+
+#[test]
+fn a_value_that_is_not_row_major_is_refused() {
+    let text = "%0 = \"hbir.relu\"(%x) : (tensor<2x3xf32, {order = [1, 0]}>) -> tensor<2x3xf32, {order = [1, 0]}>\n";
+    let module = optc_ir::text::parse(text).unwrap();
+    let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
+    let diag = optc_emit::stablehlo::emit(&module, None, &none).unwrap_err();
+    assert_eq!(diag.code.as_str(), "stablehlo-layout");
+}
+
+#[test]
+fn names_of_places_are_kept() {
+    let all = modules();
+    let (_, text) = all
+        .iter()
+        .find(|(path, _)| path.ends_with("attention_locations.mlir"))
+        .unwrap();
+    let out = emit(&import(text));
+    assert!(out.contains("loc(\"jit(attention)/"), "{out}");
+}
+
+#[track_caller]
+fn refused(text: &str, code: &str) {
+    match optc_stablehlo::import(text) {
+        Ok(_) => panic!("taken: {}", &text[..text.len().min(200)]),
+        Err(diags) => assert_eq!(diags[0].code.as_str(), code, "{}", words(&diags)),
+    }
+}
+
+fn body(inside: &str) -> String {
+    format!(
+        "func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {{\n{inside}\n  return %arg0 : tensor<4xf32>\n}}\n"
+    )
+}
+
+#[test]
+fn what_harms_is_refused() {
+    let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
+    let lists = format!(
+        "%0 = stablehlo.constant dense<{}> : tensor<4xf32>",
+        deep("[", "]")
+    );
+    refused(&body(&lists), "stablehlo-too-deep");
+    let regions = format!(
+        "\"test.op\"() ({}) : () -> ()",
+        "{ \"test.op\"() (".repeat(50_000)
+    );
+    refused(&body(&regions), "stablehlo-too-deep");
+    refused(
+        &body("%0 = stablehlo.constant dense<\"0xFF> : tensor<4xf32>"),
+        "stablehlo-syntax",
+    );
+    refused(
+        &body("%0 = stablehlo.constant dense<\"0xZZ\"> : tensor<4xf32>"),
+        "stablehlo-constant",
+    );
+    refused(
+        &body("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<1000000000xf32>"),
+        "stablehlo-constant",
+    );
+    refused(
+        &body("%0 = stablehlo.constant dense<1.0> : tensor<99999999999999999999999xf32>"),
+        "stablehlo-type",
+    );
+    refused(
+        &body("%0:4000000000 = \"test.op\"() : () -> ()"),
+        "stablehlo-syntax",
+    );
+    refused(
+        "func.func @main() { call @main() : () -> ()\n return }",
+        "stablehlo-function",
+    );
+    refused("module {", "stablehlo-syntax");
+    refused("", "stablehlo-function");
+}
+
+#[test]
+fn a_splat_takes_no_memory() {
+    let text = "func.func @main() -> tensor<1000x1000x1000xf32> {\n\
+                %0 = stablehlo.constant dense<1.5> : tensor<1000x1000x1000xf32>\n\
+                return %0 : tensor<1000x1000x1000xf32>\n}\n";
+    let out = emit(&import(text));
+    assert!(
+        out.contains("dense<1.5e+0> : tensor<1000x1000x1000xf32>"),
+        "{out}"
+    );
+    assert!(out.len() < 1000);
+}
+
+#[test]
+fn sizes_that_overflow_are_opaque() {
+    let text = "func.func @main(%arg0: tensor<4294967296x4294967296x16xf32>) -> tensor<4294967296x4294967296x16xf32> {\n\
+                %0 = stablehlo.add %arg0, %arg0 : tensor<4294967296x4294967296x16xf32>\n\
+                return %0 : tensor<4294967296x4294967296x16xf32>\n}\n";
+    let module = import(text);
+    let func = &module.funcs[0];
+    assert_eq!(&*func.ops[func.body[0]].name, "hbir.opaque");
+}
+
+#[test]
+fn unknown_sizes_and_resources_go_through() {
+    let text = "func.func @main(%arg0: tensor<?x3xf32>) -> tensor<?x3xf32> {\n\
+                %0 = stablehlo.constant dense_resource<weights> : tensor<2xf32>\n\
+                %1 = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>\n\
+                %2 = stablehlo.add %arg0, %arg0 : tensor<?x3xf32>\n\
+                %3 = \"stablehlo.custom_call\"(%2, %0, %1) <{call_target_name = \"f\"}> : (tensor<?x3xf32>, tensor<2xf32>, tensor<i32>) -> tensor<?x3xf32>\n\
+                return %3 : tensor<?x3xf32>\n}\n\
+                {-#\n  dialect_resources: {\n    builtin: {\n      weights: \"0x040000000000803F00000040\"\n    }\n  }\n#-}\n";
+    let out = emit(&import(text));
+    assert!(
+        out.contains("dense<[1.0e+0, 2.0e+0]> : tensor<2xf32>"),
+        "{out}"
+    );
+    assert!(
+        out.contains("tensor<?x3xf32>") && out.contains("call_target_name = \"f\""),
+        "{out}"
+    );
+}
+
+#[test]
+fn what_is_left_out_stays_out_with_a_warning() {
+    let text = "func.func @main() -> tensor<2xf32> {\n\
+                %0 = stablehlo.constant dense_resource<__elided__> : tensor<2xf32>\n\
+                return %0 : tensor<2xf32>\n}\n";
+    let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| Err("there are no files".to_owned());
+    let emitted = optc_emit::stablehlo::emit(&import(text), None, &none).unwrap();
+    assert!(emitted.text.contains("dense_resource<__elided__>"));
+    assert_eq!(emitted.warnings.len(), 1);
+}
+
+#[test]
+fn every_cut_of_a_text_is_refused_or_read() {
+    for (_, text) in modules() {
+        let step = text.len() / 150 + 1;
+        for end in (0..text.len()).step_by(step) {
+            if let Some(cut) = text.get(..end) {
+                let _ = optc_stablehlo::import(cut);
+            }
+            let changed: String = text
+                .char_indices()
+                .filter(|(i, _)| *i != end)
+                .map(|(_, c)| c)
+                .collect();
+            if let Ok(import) = optc_stablehlo::import(&changed) {
+                let none = |_: &str, _: u64, _: u64, _: optc_ir::DType| {
+                    Err("there are no files".to_owned())
+                };
+                let _ = optc_emit::stablehlo::emit(&import.module, None, &none);
+            }
+        }
+    }
+}

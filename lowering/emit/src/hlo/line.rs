@@ -1,0 +1,107 @@
+//! Instructions and computations as they are written, before they are text of one syntax or another.
+
+use optc_ir::Tensor;
+use std::fmt;
+
+/// What stands between the parentheses of an instruction.
+pub(crate) enum Inside {
+    /// The names of operands.
+    Operands(Vec<String>),
+    /// The number of a parameter, the literal of a constant.
+    Payload(String),
+    /// The elements of a constant, for a syntax that writes them by itself.
+    Elements(Tensor),
+    /// The text of an operation that is kept as it is: its operands, and the computations that it names.
+    Verbatim {
+        text: String,
+        operands: Vec<String>,
+        computations: Vec<String>,
+    },
+}
+
+/// One instruction.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) shape: String,
+    pub(crate) opcode: String,
+    pub(crate) inside: Inside,
+    /// `, key=value, …`
+    pub(crate) attrs: String,
+}
+
+/// One computation.
+pub(crate) struct Written {
+    pub(crate) name: String,
+    pub(crate) entry: bool,
+    /// Names and shapes.
+    pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) result: String,
+    pub(crate) lines: Vec<Line>,
+    /// The name of the result.
+    pub(crate) root: String,
+    /// The thread that runs it.
+    pub(crate) thread: Option<String>,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line {
+            name,
+            shape,
+            opcode,
+            attrs,
+            ..
+        } = self;
+        write!(f, "%{name} = {shape} {opcode}(")?;
+        match &self.inside {
+            Inside::Operands(names)
+            | Inside::Verbatim {
+                operands: names, ..
+            } => {
+                for (i, operand) in names.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}%{operand}")?;
+                }
+            }
+            Inside::Payload(text) => f.write_str(text)?,
+            Inside::Elements(tensor) => f.write_str(&super::number::literal(tensor))?,
+        }
+        write!(f, "){attrs}")
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entry = if self.entry { "ENTRY " } else { "" };
+        write!(f, "{entry}%{} (", self.name)?;
+        for (i, (name, shape)) in self.parameters.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}: {}", plain(shape))?;
+        }
+        writeln!(f, ") -> {} {{", plain(&self.result))?;
+        for line in &self.lines {
+            let root = if line.name == self.root { "ROOT " } else { "" };
+            writeln!(f, "  {root}{line}")?;
+        }
+        f.write_str("}")?;
+        if let Some(thread) = &self.thread {
+            write!(f, ", execution_thread={thread}")?;
+        }
+        f.write_str("\n")
+    }
+}
+
+/// A shape without its layouts.
+fn plain(shape: &str) -> String {
+    let mut depth = 0usize;
+    let mut out = String::with_capacity(shape.len());
+    for c in shape.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}

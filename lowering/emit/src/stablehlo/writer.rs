@@ -1,0 +1,335 @@
+//! A computation as a function or as the body of a region.
+
+use super::attrs::attr;
+use super::literal;
+use super::types::{parsed, symbol, ty};
+use crate::codes;
+use crate::hlo::{Inside, Line, Written};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Diagnostic, Func};
+use optc_layout::XlaShape;
+use std::fmt::Write;
+
+pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// A value: its name in MLIR and its shape.
+#[derive(Clone)]
+pub(super) struct Leaf {
+    pub(super) name: String,
+    pub(super) shape: XlaShape,
+}
+
+/// What writes functions.
+pub(super) struct Writer<'a> {
+    pub(super) computations: &'a IndexMap<&'a str, &'a Written>,
+    symbols: &'a IndexMap<String, String>,
+    /// Numbers given to values.
+    next: usize,
+    /// Names of arguments.
+    taken: IndexSet<String>,
+    /// Constants of one number that are not written yet: their elements. They are written where they are read.
+    waiting: IndexMap<String, String>,
+    /// The shapes of tuples by the names of their instructions, in the computation that is written.
+    pub(super) shapes: IndexMap<String, XlaShape>,
+    depth: usize,
+    pub(super) out: String,
+}
+
+/// The values of a computation by the names of its instructions.
+pub(super) type Names = IndexMap<String, Vec<Leaf>>;
+
+/// The computations that a line calls as functions.
+pub(super) fn callees(line: &Line) -> Vec<&str> {
+    match &line.inside {
+        Inside::Verbatim { computations, .. } => computations.iter().map(String::as_str).collect(),
+        _ if matches!(&*line.opcode, "call" | "fusion") => {
+            let called = attr(&line.attrs, "to_apply").or_else(|| attr(&line.attrs, "calls"));
+            called
+                .map(|name| name.trim_start_matches('%'))
+                .into_iter()
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        computations: &'a IndexMap<&'a str, &'a Written>,
+        symbols: &'a IndexMap<String, String>,
+    ) -> Self {
+        Writer {
+            computations,
+            symbols,
+            next: 0,
+            taken: IndexSet::new(),
+            waiting: IndexMap::new(),
+            shapes: IndexMap::new(),
+            depth: 2,
+            out: String::new(),
+        }
+    }
+
+    /// The symbol of a computation that is a function.
+    pub(super) fn symbol(&self, name: &str) -> String {
+        let name = name.trim_start_matches('%');
+        symbol(self.symbols.get(name).map_or(name, String::as_str))
+    }
+
+    pub(super) fn function(
+        mut self,
+        made: &Written,
+        func: Option<&Func>,
+        entry: bool,
+    ) -> Outcome<String> {
+        let mut names = Names::new();
+        let mut args = Vec::new();
+        for (name, shape) in &made.parameters {
+            let shape = parsed(shape);
+            let parts = shape.parts();
+            let mut leaves = Vec::with_capacity(parts.len());
+            for part in &parts {
+                let text = self.argument(name, args.len());
+                let attrs = port(func, args.len(), false);
+                args.push(format!("{text}: {}{attrs}", self.boundary(part)?));
+                leaves.push(Leaf {
+                    name: text,
+                    shape: (*part).clone(),
+                });
+            }
+            names.insert(name.clone(), leaves);
+        }
+        let result = parsed(&made.result);
+        let mut results = Vec::new();
+        for (number, part) in result.parts().into_iter().enumerate() {
+            let attrs = port(func, number, true);
+            results.push(format!("{}{attrs}", self.boundary(part)?));
+        }
+        let visibility = if entry { "public" } else { "private" };
+        let symbol = self.symbol(&made.name);
+        self.lines(made, &mut names)?;
+        let leaves = self.leaves(&names, &made.root)?;
+        let body = std::mem::take(&mut self.out);
+        let given: Vec<&str> = leaves.iter().map(|leaf| leaf.name.as_str()).collect();
+        let types: Vec<String> = leaves.iter().map(|leaf| ty(&leaf.shape)).collect();
+        let mut out = format!("  func.func {visibility} @{symbol}({})", args.join(", "));
+        if !results.is_empty() {
+            let _ = write!(out, " -> ({})", results.join(", "));
+        }
+        let _ = write!(out, " {{\n{body}    return");
+        if !given.is_empty() {
+            let _ = write!(out, " {} : {}", given.join(", "), types.join(", "));
+        }
+        out.push_str("\n  }\n");
+        Ok(out)
+    }
+
+    /// The type of what a function is handed or gives.
+    fn boundary(&self, shape: &XlaShape) -> Outcome<String> {
+        match shape {
+            XlaShape::Opaque | XlaShape::Tuple(_) => Err(refuse("a value without a type in MLIR")),
+            XlaShape::Array(_) | XlaShape::Buffer(_) | XlaShape::Token => Ok(ty(shape)),
+        }
+    }
+
+    /// The name of an argument: its own where that is one in MLIR and no number.
+    fn argument(&mut self, wanted: &str, number: usize) -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '-');
+        let starts = wanted.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let mut name = format!("%arg{number}");
+        if starts && wanted.chars().all(fits) {
+            name = format!("%{wanted}");
+        }
+        while !self.taken.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
+
+    /// A name for a new value.
+    pub(super) fn fresh(&mut self) -> String {
+        self.next += 1;
+        format!("%{}", self.next - 1)
+    }
+
+    pub(super) fn number(&self) -> usize {
+        self.next
+    }
+
+    /// Starts a line.
+    pub(super) fn indent(&self) -> String {
+        "  ".repeat(self.depth)
+    }
+
+    /// The values that an instruction gave, its constants written.
+    pub(super) fn leaves(&mut self, names: &Names, name: &str) -> Outcome<Vec<Leaf>> {
+        let Some(leaves) = names.get(name) else {
+            return Err(refuse(&format!("`{name}` is used where it is not known")));
+        };
+        let leaves = leaves.clone();
+        for leaf in &leaves {
+            if let Some(value) = self.waiting.shift_remove(&leaf.name) {
+                let indent = self.indent();
+                let _ = writeln!(
+                    self.out,
+                    "{indent}{} = stablehlo.constant {value} : {}",
+                    leaf.name,
+                    ty(&leaf.shape)
+                );
+            }
+        }
+        Ok(leaves)
+    }
+
+    /// The instructions of a computation.
+    pub(super) fn lines(&mut self, made: &Written, names: &mut Names) -> Outcome<()> {
+        let outer = std::mem::take(&mut self.shapes);
+        for line in &made.lines {
+            if line.shape.starts_with('(') {
+                self.shapes.insert(line.name.clone(), parsed(&line.shape));
+            }
+            if line.opcode == "parameter" {
+                continue;
+            }
+            let leaves = self.line(line, names)?;
+            names.insert(line.name.clone(), leaves);
+        }
+        self.shapes = outer;
+        Ok(())
+    }
+
+    /// The body of a region; its parameters are known or become arguments of the block.
+    pub(super) fn region(&mut self, name: &str, given: Option<&[Vec<Leaf>]>) -> Outcome<String> {
+        let name = name.trim_start_matches('%');
+        let Some(&made) = self.computations.get(name) else {
+            return Err(refuse(&format!("the computation `{name}` is missing")));
+        };
+        if 64 < self.depth {
+            return Err(refuse("regions that nest more deeply than 32 levels"));
+        }
+        let mut names = Names::new();
+        let mut args = Vec::new();
+        for (number, (parameter, shape)) in made.parameters.iter().enumerate() {
+            let leaves = match given {
+                Some(given) => given.get(number).cloned().unwrap_or_default(),
+                None => {
+                    let shape = parsed(shape);
+                    let parts = shape.parts().into_iter();
+                    parts
+                        .map(|part| {
+                            let name = self.fresh();
+                            args.push(format!("{name}: {}", ty(part)));
+                            Leaf {
+                                name,
+                                shape: part.clone(),
+                            }
+                        })
+                        .collect()
+                }
+            };
+            names.insert(parameter.clone(), leaves);
+        }
+        let outer = std::mem::take(&mut self.out);
+        // What waits outside is written there, not in here.
+        let waiting = std::mem::take(&mut self.waiting);
+        self.depth += 1;
+        self.lines(made, &mut names)?;
+        let leaves = self.leaves(&names, &made.root)?;
+        let given: Vec<&str> = leaves.iter().map(|leaf| leaf.name.as_str()).collect();
+        let types: Vec<String> = leaves.iter().map(|leaf| ty(&leaf.shape)).collect();
+        let indent = self.indent();
+        self.depth -= 1;
+        let label = if args.is_empty() {
+            String::new()
+        } else {
+            format!("{}^bb0({}):\n", self.indent(), args.join(", "))
+        };
+        let body = std::mem::replace(&mut self.out, outer);
+        self.waiting = waiting;
+        let end = if given.is_empty() {
+            "stablehlo.return".to_owned()
+        } else {
+            format!(
+                "stablehlo.return {} : {}",
+                given.join(", "),
+                types.join(", ")
+            )
+        };
+        Ok(format!(
+            "{{\n{label}{body}{indent}{end}\n{}}}",
+            self.indent()
+        ))
+    }
+
+    /// A constant: one number waits until it is read, or is all of what reads it.
+    pub(super) fn constant(&mut self, line: &Line) -> Outcome<Vec<Leaf>> {
+        let shape = parsed(&line.shape);
+        let Some(array) = shape.as_array() else {
+            return Err(refuse("a constant that is no array"));
+        };
+        let text = match &line.inside {
+            Inside::Elements(tensor) => literal::elements(tensor, array.element),
+            Inside::Payload(text) if text.contains("...") => {
+                "dense_resource<__elided__>".to_owned()
+            }
+            Inside::Payload(text) => literal::converted(text, array.element),
+            Inside::Operands(_) | Inside::Verbatim { .. } => {
+                return Err(refuse("a constant without elements"));
+            }
+        };
+        let name = self.fresh();
+        if array.dims.is_empty() {
+            self.waiting.insert(name.clone(), text);
+        } else {
+            let indent = self.indent();
+            let _ = writeln!(
+                self.out,
+                "{indent}{name} = stablehlo.constant {text} : {}",
+                ty(&shape)
+            );
+        }
+        Ok(vec![Leaf { name, shape }])
+    }
+
+    /// A number in all places, if what is broadcast is a constant.
+    pub(super) fn filled(
+        &mut self,
+        operand: &Leaf,
+        shape: &XlaShape,
+        known: &[Leaf],
+    ) -> Option<Leaf> {
+        let value = self
+            .waiting
+            .get(&known.first()?.name)
+            .filter(|_| known.len() == 1)?;
+        let text = format!("stablehlo.constant {value} : {}", ty(shape));
+        debug_assert_eq!(operand.name, known[0].name);
+        let name = self.fresh();
+        let indent = self.indent();
+        let _ = writeln!(self.out, "{indent}{name} = {text}");
+        Some(Leaf {
+            name,
+            shape: shape.clone(),
+        })
+    }
+}
+
+/// What cannot be written.
+pub(super) fn refuse(what: &str) -> Box<Diagnostic> {
+    let message = format!("StableHLO cannot write {what}");
+    Box::new(Diagnostic::error(codes::STABLEHLO_OP, message))
+}
+
+/// The dictionary of a port, with a space before it.
+fn port(func: Option<&Func>, number: usize, result: bool) -> String {
+    let ports = func.map(|f| {
+        if result {
+            &f.result_ports
+        } else {
+            &f.arg_ports
+        }
+    });
+    let port = ports.and_then(|ports| ports.get(number));
+    let text = port.and_then(|port| port.attrs.str("stablehlo.attrs"));
+    text.map_or(String::new(), |text| format!(" {text}"))
+}
