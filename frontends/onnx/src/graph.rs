@@ -12,7 +12,7 @@ use crate::tensor::{self, Declared, File};
 use crate::{Import, Options};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::types::Dim;
-use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, Size, TensorType, Type};
+use optc_ir::{Attr, AttrDict, Diagnostic, Loc, Module, Registry, Size, TensorType, Type};
 use optc_onnx_proto::{GraphProto, ModelProto, ValueInfoProto};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -68,7 +68,53 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     if let Some(opset) = opset {
         module.attrs.set("hbir.onnx_opset", Attr::int(opset));
     }
+    if let Some(said) = said_of_itself(&model, &graph) {
+        module.attrs.set("hbir.onnx_model", Attr::Dict(said));
+    }
     Ok(Import { module, diags })
+}
+
+/// What the model says of itself beside its graph, for whoever writes it again.
+fn said_of_itself(model: &ModelProto, graph: &GraphProto) -> Option<AttrDict> {
+    let mut said = AttrDict::new();
+    let texts = [
+        ("producer_name", &model.producer_name),
+        ("producer_version", &model.producer_version),
+        ("domain", &model.domain),
+        ("doc_string", &model.doc_string),
+        ("graph_name", &graph.name),
+        ("graph_doc_string", &graph.doc_string),
+    ];
+    for (key, text) in texts {
+        if let Some(text) = text.as_deref().filter(|t| !t.is_empty()) {
+            said.set(key, Attr::str(text));
+        }
+    }
+    let numbers = [
+        ("ir_version", model.ir_version),
+        ("model_version", model.model_version),
+    ];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            said.set(key, Attr::int(number));
+        }
+    }
+    let pair = |key: &str, value: Attr| Attr::Array(vec![Attr::str(key), value]);
+    let props = model.metadata_props.iter();
+    let props: Vec<Attr> = props.map(|p| pair(&p.key, Attr::str(&p.value))).collect();
+    if !props.is_empty() {
+        said.set("metadata", Attr::Array(props));
+    }
+    let others = model.opset_import.iter().filter_map(|set| {
+        let domain = set.domain.as_deref().unwrap_or_default();
+        let own = !standard(domain).is_empty();
+        own.then(|| pair(domain, Attr::int(set.version.unwrap_or(1))))
+    });
+    let others: Vec<Attr> = others.collect();
+    if !others.is_empty() {
+        said.set("opsets", Attr::Array(others));
+    }
+    (!said.is_empty()).then_some(said)
 }
 
 /// The version of the standard operators; `None` in a model that uses none of them.

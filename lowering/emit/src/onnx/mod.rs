@@ -24,7 +24,7 @@ use dense::value_info;
 pub use forms::FORMS;
 use indexmap::IndexMap;
 use optc_ir::op::Structure;
-use optc_ir::{Attr, Diagnostic, Dim, Func, Module, Op, OpData, Registry, Value};
+use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Registry, Value};
 use optc_layout::Notation;
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::{
@@ -39,6 +39,9 @@ const OPSET: i64 = 21;
 
 /// The version of the format that goes with [`OPSET`].
 const IR_VERSION: i64 = 10;
+
+/// The version from which on initializers are no inputs too.
+const LEAST_IR_VERSION: i64 = 4;
 
 /// A model, and what is to be known about it.
 #[derive(Clone, Debug)]
@@ -93,6 +96,7 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
         input: ports(args, &func.args)?,
         output: ports(results, &func.results)?,
         name: Some(graph_name(module, func)),
+        doc_string: kept(module).str("graph_doc_string").map(str::to_owned),
         ..GraphProto::default()
     };
     let model = model(module, w.domains.iter(), opset);
@@ -111,32 +115,36 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
     })
 }
 
+/// What the model that the program came from said of itself.
+fn kept(module: &Module) -> AttrDict {
+    match module.attrs.get("hbir.onnx_model") {
+        Some(Attr::Dict(dict)) => dict.clone(),
+        _ => AttrDict::new(),
+    }
+}
+
 fn graph_name(module: &Module, func: &Func) -> String {
-    let kept = match module.attrs.get("onnx.model") {
-        Some(Attr::Dict(dict)) => dict.str("graph_name").map(str::to_owned),
+    let kept = kept(module).str("graph_name").map(str::to_owned);
+    kept.unwrap_or_else(|| module.name.as_deref().unwrap_or(&func.name).to_owned())
+}
+
+/// The pairs of a list of texts and values.
+fn pairs<'a>(kept: &'a AttrDict, key: &str) -> Vec<(&'a str, &'a Attr)> {
+    let all = kept.get(key).and_then(Attr::as_array).unwrap_or_default();
+    let pair = |attr: &'a Attr| match attr.as_array()? {
+        [key, value] => Some((key.as_str()?, value)),
         _ => None,
     };
-    kept.unwrap_or_else(|| module.name.as_deref().unwrap_or(&func.name).to_owned())
+    all.iter().filter_map(pair).collect()
 }
 
 /// What the model says of itself, without its graph.
 fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: i64) -> ModelProto {
-    let empty = optc_ir::AttrDict::new();
-    let kept = match module.attrs.get("onnx.model") {
-        Some(Attr::Dict(dict)) => dict,
-        _ => &empty,
-    };
+    let kept = kept(module);
     let text = |key: &str| kept.str(key).map(str::to_owned);
-    let pairs = |key: &str| match kept.get(key) {
-        Some(Attr::Dict(dict)) => dict
-            .iter()
-            .map(|(k, v)| (k.to_owned(), v.clone()))
-            .collect(),
-        _ => Vec::new(),
-    };
-    let versions: IndexMap<String, i64> = pairs("opsets")
+    let versions: IndexMap<String, i64> = pairs(&kept, "opsets")
         .into_iter()
-        .filter_map(|(domain, version)| Some((domain, version.as_int()?)))
+        .filter_map(|(domain, version)| Some((domain.to_owned(), version.as_int()?)))
         .collect();
     let set = |domain: &str, version: i64| OperatorSetIdProto {
         domain: Some(domain.to_owned()),
@@ -149,22 +157,26 @@ fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: 
     for domain in domains.filter(|d| !versions.contains_key(*d)) {
         opset_import.push(set(domain, 1));
     }
-    let metadata = pairs("metadata").into_iter();
-    let metadata_props = metadata
+    let metadata_props = pairs(&kept, "metadata")
+        .into_iter()
         .filter_map(|(key, value)| {
-            let value = value.as_str()?.to_owned();
+            let (key, value) = (key.to_owned(), value.as_str()?.to_owned());
             Some(StringStringEntryProto { key, value })
         })
         .collect();
     let written = |version: i64| match version {
-        ..=8 => 3,
+        ..=8 => LEAST_IR_VERSION,
         9..=12 => 7,
         13..=18 => 8,
         19..=20 => 9,
         _ => IR_VERSION,
     };
     ModelProto {
-        ir_version: Some(kept.int("ir_version").unwrap_or(written(opset))),
+        ir_version: Some(
+            kept.int("ir_version")
+                .unwrap_or(written(opset))
+                .max(LEAST_IR_VERSION),
+        ),
         producer_name: text("producer_name").or_else(|| Some("optc".to_owned())),
         producer_version: text("producer_version"),
         domain: text("domain"),
