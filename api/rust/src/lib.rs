@@ -115,7 +115,8 @@ pub mod hlo {
 
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
-    pub use optc_emit::onnx::{Emitted, ReadData, emit};
+    pub use optc_emit::onnx::{Emitted, ReadData, emit, emit_for};
+    pub use optc_onnx::Whole;
 }
 
 /// Python with Pallas kernels, written from a module with a plan.

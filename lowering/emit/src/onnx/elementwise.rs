@@ -108,7 +108,12 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             let to = w.tensor(data.results[0])?.dtype;
             let number = code(to);
             let number = number.ok_or_else(|| w.without_form(data, &format!("it has no {to}")))?;
-            ("Cast", vec![int("to", number)])
+            let mut attrs = vec![int("to", number)];
+            // What rounds beyond a float of 8 bits is an infinity or NaN, as the operation has it.
+            if to.is_float() && to.bits() == 8 && 19 <= w.opset {
+                attrs.push(int("saturate", 0));
+            }
+            ("Cast", attrs)
         }
         _ => return several(w, data),
     };
@@ -147,7 +152,7 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         }
         Quantize::NAME | Dequantize::NAME => quantized(w, data)?,
         ShiftLeft::NAME => shift(w, data, "Mul")?,
-        ShiftRight::NAME if !dtype.is_signed() => shift(w, data, "Div")?,
+        ShiftRight::NAME if !dtype.is_signed() || 28 <= w.opset => shift(w, data, "Div")?,
         _ => return composed(w, data, first, dtype),
     }))
 }
@@ -166,7 +171,8 @@ fn unsigned(dtype: DType) -> bool {
 fn shift(w: &mut Writer<'_>, data: &OpData, op_type: &str) -> Outcome<String> {
     let [x, by] = two(w, data)?;
     let dtype = w.tensor(data.operands[0])?.dtype;
-    if unsigned(dtype) && 11 <= w.opset {
+    let known = if unsigned(dtype) { 11 } else { 28 };
+    if known <= w.opset {
         let left = if op_type == "Mul" { "LEFT" } else { "RIGHT" };
         return Ok(w.node("BitShift", &[&x, &by], vec![text("direction", left)]));
     }

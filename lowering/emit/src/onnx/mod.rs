@@ -24,11 +24,11 @@ use dense::value_info;
 pub use forms::FORMS;
 use indexmap::IndexMap;
 use optc_ir::op::Structure;
-use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Registry, Value};
+use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, Value};
 use optc_layout::Notation;
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::{
-    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto,
+    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
 use std::collections::BTreeSet;
 pub use writer::ReadData;
@@ -58,10 +58,23 @@ pub struct Emitted {
 /// A layout that is not row-major, an operation that ONNX cannot express, a constant whose file cannot be read, or no
 /// function.
 pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
+    emit_for(module, false, data)
+}
+
+/// The same; `fused` where onnxruntime's own operators may stand in it.
+///
+/// # Errors
+/// As for [`emit`].
+pub fn emit_for(
+    module: &Module,
+    fused: bool,
+    data: &ReadData<'_>,
+) -> Result<Emitted, Box<Diagnostic>> {
     let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
     let mut w = Writer::new(func, opset, data);
+    w.fused = fused;
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
         row_major(func, arg, func.span)?;
@@ -74,27 +87,18 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
         operation(&mut w, op, &registry)?;
     }
     let results = results(&mut w)?;
-    let ports = |names: Vec<String>, values: &[Value]| -> Outcome<Vec<ValueInfoProto>> {
-        let pairs = names.into_iter().zip(values);
-        pairs
-            .map(|(name, &value)| {
-                let ty = func.ty(value).as_tensor();
-                let info = ty.and_then(|ty| value_info(&name, ty));
-                info.ok_or_else(|| {
-                    let message = format!("`{name}` has elements that ONNX does not have");
-                    let diag = Diagnostic::error(codes::ONNX_OP, message);
-                    Box::new(diag.at(func.span, "in this function"))
-                })
-            })
-            .collect()
+    let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
+        let all = names.into_iter().zip(values).zip(ports);
+        let all = all.map(|((name, &value), port)| port_info(func, name, value, port));
+        all.collect::<Outcome<Vec<ValueInfoProto>>>()
     };
     let mut args = Vec::with_capacity(func.args.len());
     for &arg in &func.args {
         args.push(w.name(arg)?);
     }
     let graph = GraphProto {
-        input: ports(args, &func.args)?,
-        output: ports(results, &func.results)?,
+        input: ports(args, &func.args, &func.arg_ports)?,
+        output: ports(results, &func.results, &func.result_ports)?,
         name: Some(graph_name(module, func)),
         doc_string: kept(module).str("graph_doc_string").map(str::to_owned),
         ..GraphProto::default()
@@ -113,6 +117,32 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
         bytes: model.encode_to_vec(),
         files: files.into_iter().collect(),
     })
+}
+
+/// The name and type of an input or output.
+fn port_info(func: &Func, name: String, value: Value, port: &Port) -> Outcome<ValueInfoProto> {
+    let tensor = func.ty(value).as_tensor();
+    if let Some(info) = tensor.and_then(|ty| value_info(&name, ty)) {
+        return Ok(info);
+    }
+    let foreign = port.attrs.str("hbir.onnx_type").and_then(bytes_of);
+    match foreign.map(|bytes| TypeProto::decode(bytes.as_slice())) {
+        Some(Ok(ty)) => Ok(ValueInfoProto { name, ty: Some(ty) }),
+        _ => {
+            let message = format!("`{name}` has elements that ONNX does not have");
+            let diag = Diagnostic::error(codes::ONNX_OP, message);
+            Err(Box::new(diag.at(func.span, "in this function")))
+        }
+    }
+}
+
+/// Bytes from hexadecimal digits.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pair = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(text, 16).ok().filter(|_| pair.len() == 2)
+    };
+    digits.as_bytes().chunks(2).map(pair).collect()
 }
 
 /// What the model that the program came from said of itself.

@@ -47,6 +47,8 @@ pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
     /// The version of the standard operators.
     pub(super) opset: i64,
+    /// Whether onnxruntime's own operators may stand in it.
+    pub(super) fused: bool,
     pub(super) data: &'a ReadData<'a>,
     pub(super) nodes: Vec<NodeProto>,
     pub(super) initializers: Vec<Bytes>,
@@ -72,6 +74,7 @@ impl<'a> Writer<'a> {
         Writer {
             func,
             opset,
+            fused: false,
             data,
             nodes: Vec::new(),
             initializers: Vec::new(),
@@ -265,6 +268,10 @@ impl<'a> Writer<'a> {
                     let bytes = self.moved(&bytes, ty.dtype, lazy);
                     tensor_proto(&name, &dims, ty.dtype, &bytes)
                 } else {
+                    if !stays_inside(file) {
+                        let problem = format!("`{file}` is outside of the model's folder");
+                        return Err(self.unread(file, &problem));
+                    }
                     self.files.insert(file.to_string());
                     external(&name, &dims, ty.dtype, (file, *offset, *length))
                 }
@@ -466,6 +473,12 @@ impl<'a> Writer<'a> {
             "the size {size} is that of no input, so it cannot be computed"
         )))
     }
+}
+
+/// Whether a path stays below the folder that it is relative to.
+fn stays_inside(file: &str) -> bool {
+    let mut parts = std::path::Path::new(file).components();
+    parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// Whether a file is a model, whose tensors lie within it.
