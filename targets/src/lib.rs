@@ -278,6 +278,8 @@ const BUILTIN: &[(&str, &str)] = &[
     ("cpu", include_str!("../builtin/cpu.toml")),
     ("journey6", include_str!("../builtin/journey6.toml")),
     ("mosaic_gpu", include_str!("../builtin/mosaic_gpu.toml")),
+    ("onnx", include_str!("../builtin/onnx.toml")),
+    ("onnxruntime", include_str!("../builtin/onnxruntime.toml")),
     ("tpu", include_str!("../builtin/tpu.toml")),
     ("triton", include_str!("../builtin/triton.toml")),
 ];

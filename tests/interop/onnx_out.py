@@ -60,7 +60,13 @@ def nodes(model):
     """The nodes that compute something: functions are put in the place of their calls."""
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
-    return sum(n.op_type not in ("Constant", "Identity") for n in model.graph.node)
+    return count(model.graph)
+
+
+def count(graph):
+    """The nodes of a graph that compute something, those of the graphs inside of them too."""
+    inner = (g for n in graph.node for a in n.attribute for g in [*a.graphs, *([a.g] if a.HasField("g") else [])])
+    return sum(n.op_type not in ("Constant", "Identity") for n in graph.node) + sum(map(count, inner))
 
 
 def session(path, level="ORT_DISABLE_ALL"):
@@ -275,7 +281,7 @@ def backend(optc, args):
     from onnx.backend.test.case.node import collect_testcases
     cases = [c for c in collect_testcases(None) if c.model is not None and re.search(args.only, c.name)]
     # Random numbers have no expected values.
-    cases = [c for c in cases if not re.search("_(bernoulli|dropout.*|multinomial|random.*)$|training_dropout", c.name)]
+    cases = [c for c in cases if not re.search("_bernoulli|_multinomial|_random|training_dropout", c.name)]
     assert cases, "no test has such a name"
 
     def one(case):

@@ -46,6 +46,7 @@ mod chain;
 mod choose;
 mod conversion;
 mod emit;
+mod ends;
 mod explain;
 mod function;
 mod groups;

@@ -1,6 +1,7 @@
 //! Which orders fit together at the ports of an operation, in terms of labels.
 
 use super::accepts::channel_orders;
+use super::ends;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
@@ -281,6 +282,18 @@ pub(crate) fn transfers(
             ordered_transfers(sig, layouts, port, layout)
         }
         Accept::ContractRuns => contract_transfers(sig, layouts, port, layout),
+        Accept::Matrices => {
+            let mut out = Vec::new();
+            for form in ends::forms(sig, layouts, (port, layout), true) {
+                let others = form.into_iter().enumerate().filter(|(p, _)| *p != port);
+                for other in others {
+                    if !out.contains(&other) {
+                        out.push(other);
+                    }
+                }
+            }
+            out
+        }
         Accept::ChannelOrders => channel_transfers(sig, layouts, port, layout),
         Accept::LastBlock
         | Accept::CommonOrder

@@ -94,7 +94,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
         Mod::NAME if 10 <= w.opset => {
             let fmod = w.typed::<Mod>(data)?.fmod;
             let floats = w.tensor(data.operands[0])?.dtype.is_float();
-            if floats && !fmod {
+            if floats && !fmod && w.opset < 28 {
                 return Err(w.without_form(data, "Mod of floats has the sign of the dividend"));
             }
             let attr = int("fmod", fmod);
@@ -302,6 +302,7 @@ fn composed(
             let root = w.node("Sqrt", &[&x], vec![]);
             w.node("Reciprocal", &[&root], vec![])
         }
+        Silu::NAME if 24 <= w.opset => w.node("Swish", &[&x], vec![]),
         Silu::NAME => {
             let sigmoid = w.node("Sigmoid", &[&x], vec![]);
             w.node("Mul", &[&x, &sigmoid], vec![])

@@ -17,6 +17,7 @@ mod opaque;
 mod products;
 mod reductions;
 mod shapes;
+mod turned;
 mod writer;
 
 use crate::{codes, entry};
@@ -87,6 +88,7 @@ pub fn emit_for(
         operation(&mut w, op, &registry)?;
     }
     let results = results(&mut w)?;
+    w.drop_unused(&results);
     let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
         let all = names.into_iter().zip(values).zip(ports);
         let all = all.map(|((name, &value), port)| port_info(func, name, value, port));

@@ -395,6 +395,49 @@ impl<'a> Writer<'a> {
         self.push(node, results)
     }
 
+    /// A node of onnxruntime's own operators, with one result.
+    pub(super) fn microsoft(
+        &mut self,
+        op_type: &str,
+        inputs: &[&str],
+        attrs: Vec<AttributeProto>,
+    ) -> String {
+        const DOMAIN: &str = "com.microsoft";
+        self.domains.insert(DOMAIN.to_owned());
+        let mut node = self.node_proto(op_type, inputs, attrs);
+        DOMAIN.clone_into(&mut node.domain);
+        self.push(node, 1).remove(0)
+    }
+
+    /// Leaves out rearrangements that nothing reads: what reads their operand in their place.
+    pub(super) fn drop_unused(&mut self, results: &[String]) {
+        let mut read: IndexMap<String, usize> = IndexMap::new();
+        let outer = self.nodes.iter().flat_map(|n| &n.input).chain(results);
+        for name in outer {
+            *read.entry(name.clone()).or_default() += 1;
+        }
+        // Graphs inside of nodes read what they name.
+        let inside = self.nodes.iter().flat_map(|n| &n.attribute);
+        if inside.clone().any(|a| a.g.is_some() || !a.graphs.is_empty()) {
+            return;
+        }
+        let mut kept = vec![true; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            let moves = matches!(&*node.op_type, "Transpose" | "Reshape") && node.domain.is_empty();
+            let used = |name: &String| read.get(name).is_some_and(|&n| 0 < n);
+            if moves && !node.output.iter().any(used) {
+                kept[at] = false;
+                for name in &node.input {
+                    if let Some(n) = read.get_mut(name) {
+                        *n -= 1;
+                    }
+                }
+            }
+        }
+        let mut keep = kept.into_iter();
+        self.nodes.retain(|_| keep.next().unwrap_or(true));
+    }
+
     /// Adds a node; its name is made one that no node has.
     pub(super) fn add(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
         node.name = fresh(&mut self.node_names, &self.label);

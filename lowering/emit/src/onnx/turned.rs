@@ -1,0 +1,187 @@
+//! Products that read transposed operands as they lie: `Gemm`, and `FusedMatMul` where the model is for onnxruntime.
+
+use super::attrs::int;
+use super::shapes::reshaped;
+use super::writer::{Outcome, Writer};
+use optc_ir::op::Operation;
+use optc_ir::{DType, Dim, OpData, Value};
+use optc_ops::{Reshape, Transpose};
+
+/// How the matrices of an operand lie in the value that it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    value: Value,
+    batch: u64,
+    rows: u64,
+    columns: u64,
+    /// Columns before rows.
+    turned: bool,
+    /// The first dimension of a matrix before the batch.
+    batch_inside: bool,
+}
+
+impl Source {
+    /// Its dimensions as it lies: the batch left out where there is none.
+    fn dims(&self) -> Vec<Dim> {
+        let [first, last] = match self.turned {
+            true => [self.columns, self.rows],
+            false => [self.rows, self.columns],
+        };
+        let dims = match (self.batch, self.batch_inside) {
+            (1, _) => vec![first, last],
+            (batch, true) => vec![first, batch, last],
+            (batch, false) => vec![batch, first, last],
+        };
+        dims.into_iter().map(Dim::Fixed).collect()
+    }
+}
+
+/// A product one of whose operands is a transpose that the operator does itself; nothing where there is none.
+pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let dtype = w.tensor(data.operands[0])?.dtype;
+    let result = w.tensor(data.results[0])?.clone();
+    if !dtype.is_float() || result.dtype != dtype || result.rank() < 2 {
+        return Ok(None);
+    }
+    let sources = [source(w, data.operands[0])?, source(w, data.operands[1])?];
+    let [Some(left), Some(right)] = sources else {
+        return Ok(None);
+    };
+    let plain = |s: &Source| !s.turned && !s.batch_inside;
+    if plain(&left) && plain(&right) {
+        return Ok(None);
+    }
+    let one = left.batch == 1 && right.batch == 1;
+    let fused = w.fused && dtype == DType::F32 && left.batch == right.batch;
+    if !(one && 11 <= w.opset) && !fused {
+        return Ok(None);
+    }
+    let mut given = Vec::with_capacity(2);
+    for source in [&left, &right] {
+        let name = w.name(source.value)?;
+        let from = w.tensor(source.value)?.dims.clone();
+        let to = source.dims();
+        given.push(match from == to {
+            true => name,
+            false => reshaped(w, &name, &from, &to)?,
+        });
+    }
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let mut attrs = Vec::new();
+    for (source, [turned, inside]) in [
+        (&left, ["transA", "transBatchA"]),
+        (&right, ["transB", "transBatchB"]),
+    ] {
+        if source.turned {
+            attrs.push(int(turned, 1));
+        }
+        if source.batch_inside {
+            attrs.push(int(inside, 1));
+        }
+    }
+    let made = match one {
+        true => w.node("Gemm", &given, attrs),
+        false => w.microsoft("FusedMatMul", &given, attrs),
+    };
+    let matrix = [left.batch, left.rows, right.columns].map(Dim::Fixed);
+    let has = if one { &matrix[1..] } else { &matrix[..] };
+    match result.dims == has {
+        true => Ok(Some(made)),
+        false => reshaped(w, &made, has, &result.dims).map(Some),
+    }
+}
+
+/// Where the matrices of an operand lie: in itself, or in what it is a transpose of.
+fn source(w: &Writer<'_>, operand: Value) -> Outcome<Option<Source>> {
+    let Some(shape) = w.tensor(operand)?.shape() else {
+        return Ok(None);
+    };
+    let [lead @ .., rows, columns] = &shape[..] else {
+        return Ok(None);
+    };
+    let batch = lead.iter().copied().fold(1, u64::saturating_mul);
+    let itself = Source {
+        value: operand,
+        batch,
+        rows: *rows,
+        columns: *columns,
+        turned: false,
+        batch_inside: false,
+    };
+    if shape.contains(&0) {
+        return Ok(None);
+    }
+    let Some((value, groups)) = groups(w, operand)? else {
+        return Ok(Some(itself));
+    };
+    // The extents of what stays together, as it lies; and the order in which the operand has them.
+    let found = match &groups[..] {
+        [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (*rows, *columns) => Some((true, false)),
+        [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (*rows, *columns) => {
+            Some((true, false))
+        }
+        [(a, 1), (n, 0), (b, 2)] if *n == batch && (*a, *b) == (*rows, *columns) => {
+            Some((false, true))
+        }
+        [(a, 2), (n, 0), (b, 1)] if *n == batch && (*b, *a) == (*rows, *columns) => {
+            Some((true, true))
+        }
+        _ => None,
+    };
+    Ok(Some(match found {
+        Some((turned, batch_inside)) => Source {
+            value,
+            turned,
+            batch_inside,
+            ..itself
+        },
+        None => itself,
+    }))
+}
+
+/// The value that an operand is a transpose of, and the extents that stay together there, each with its place in the
+/// operand; nothing where it is none.
+fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Vec<(u64, usize)>)>> {
+    let mut value = operand;
+    let made = loop {
+        let Some(op) = w.func.def_op(value) else {
+            return Ok(None);
+        };
+        let data = &w.func.ops[op];
+        match (&*data.name, data.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => value = from,
+            (Transpose::NAME, _) => break data,
+            _ => return Ok(None),
+        }
+    };
+    let perm = w.typed::<Transpose>(made)?.perm;
+    let source = made.operands[0];
+    // Constants are written as they are read.
+    let Some(dims) = w.tensor(source)?.shape().filter(|_| !w.is_lazy(source)) else {
+        return Ok(None);
+    };
+    let perm: Vec<usize> = perm
+        .iter()
+        .filter_map(|&p| usize::try_from(p).ok())
+        .filter(|&p| dims.get(p).is_some_and(|&n| n != 1))
+        .collect();
+    // Where each dimension of more than one element goes, those that follow one another as one.
+    let long: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] != 1).collect();
+    let mut groups: Vec<(u64, usize, usize)> = Vec::new();
+    for dim in long {
+        let Some(at) = perm.iter().position(|&p| p == dim) else {
+            return Ok(None);
+        };
+        match groups.last_mut() {
+            Some((extent, _, end)) if *end == at => {
+                *extent = extent.saturating_mul(dims[dim]);
+                *end += 1;
+            }
+            _ => groups.push((dims[dim], at, at + 1)),
+        }
+    }
+    let starts: Vec<usize> = groups.iter().map(|g| g.1).collect();
+    let place = |start: usize| starts.iter().filter(|&&s| s < start).count();
+    let groups = groups.into_iter().map(|(n, start, _)| (n, place(start)));
+    Ok(Some((source, groups.collect())))
+}
