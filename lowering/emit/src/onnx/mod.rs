@@ -25,7 +25,9 @@ use dense::value_info;
 pub use forms::FORMS;
 use indexmap::IndexMap;
 use optc_ir::op::Structure;
-use optc_ir::{Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, Value};
+use optc_ir::{
+    Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, TensorType, Value,
+};
 use optc_layout::Notation;
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::{
@@ -88,6 +90,7 @@ pub fn emit_for(
         operation(&mut w, op, &registry)?;
     }
     let results = results(&mut w)?;
+    let results_named = results.clone();
     w.drop_unused(&results);
     let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
         let all = names.into_iter().zip(values).zip(ports);
@@ -107,10 +110,12 @@ pub fn emit_for(
     };
     let model = model(module, w.domains.iter(), opset);
     let files: BTreeSet<String> = w.files.iter().cloned().collect();
+    let value_info = types_of_values(&w, &results_named);
     let model = ModelProto {
         graph: Some(GraphProto {
             node: w.nodes,
             initializer: w.initializers,
+            value_info,
             ..graph
         }),
         ..model
@@ -119,6 +124,23 @@ pub fn emit_for(
         bytes: model.encode_to_vec(),
         files: files.into_iter().collect(),
     })
+}
+
+/// The types of what nodes give, as far as the program has them under these names.
+fn types_of_values(w: &Writer<'_>, results: &[String]) -> Vec<ValueInfoProto> {
+    let mut types: IndexMap<&str, &TensorType> = IndexMap::new();
+    for value in w.func.values.ids() {
+        if let (Some(name), Some(ty)) = (w.known(value), w.func.ty(value).as_tensor()) {
+            types.insert(name, ty);
+        }
+    }
+    let made = w.made.iter().map(|(name, ty)| (name.as_str(), ty));
+    types.extend(made);
+    let outputs = w.nodes.iter().flat_map(|n| &n.output);
+    let inner = outputs.filter(|name| !results.contains(name));
+    inner
+        .filter_map(|name| value_info(name, types.get(name.as_str())?))
+        .collect()
 }
 
 /// The name and type of an input or output.

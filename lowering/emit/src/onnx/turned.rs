@@ -4,7 +4,7 @@ use super::attrs::int;
 use super::shapes::reshaped;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
-use optc_ir::{DType, Dim, OpData, Value};
+use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Reshape, Transpose};
 
 /// How the matrices of an operand lie in the value that it is made of.
@@ -43,16 +43,25 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if !dtype.is_float() || result.dtype != dtype || result.rank() < 2 {
         return Ok(None);
     }
-    let sources = [source(w, data.operands[0])?, source(w, data.operands[1])?];
-    let [Some(left), Some(right)] = sources else {
+    let Some(right) = source(w, data.operands[1], false)? else {
         return Ok(None);
     };
+    // With one matrix on the right, all that the left has before K are rows, if they lie so.
+    let mut left = source(w, data.operands[0], right.batch == 1)?;
+    if left.as_ref().is_some_and(|s| !s.turned) {
+        left = source(w, data.operands[0], false)?;
+    }
+    let Some(left) = left else { return Ok(None) };
     let plain = |s: &Source| !s.turned && !s.batch_inside;
     if plain(&left) && plain(&right) {
         return Ok(None);
     }
     let one = left.batch == 1 && right.batch == 1;
-    let fused = w.fused && dtype == DType::F32 && left.batch == right.batch;
+    let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
+    // A batch inside of a matrix is that of both; else one matrix is broadcast to those of the other side.
+    let inside = left.batch_inside || right.batch_inside;
+    let broadcast = !inside && (left.batch == 1 || right.batch == 1);
+    let fused = w.fused && known && (left.batch == right.batch || broadcast);
     if !(one && 11 <= w.opset) && !fused {
         return Ok(None);
     }
@@ -83,27 +92,37 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         true => w.node("Gemm", &given, attrs),
         false => w.microsoft("FusedMatMul", &given, attrs),
     };
-    let matrix = [left.batch, left.rows, right.columns].map(Dim::Fixed);
+    let batch = left.batch.max(right.batch);
+    let matrix = [batch, left.rows, right.columns].map(Dim::Fixed);
     let has = if one { &matrix[1..] } else { &matrix[..] };
     match result.dims == has {
         true => Ok(Some(made)),
-        false => reshaped(w, &made, has, &result.dims).map(Some),
+        false => {
+            let ty = TensorType::new(has.to_vec(), dtype);
+            w.made.insert(made.clone(), ty);
+            reshaped(w, &made, has, &result.dims).map(Some)
+        }
     }
 }
 
-/// Where the matrices of an operand lie: in itself, or in what it is a transpose of.
-fn source(w: &Writer<'_>, operand: Value) -> Outcome<Option<Source>> {
+/// Where the matrices of an operand lie: in itself, or in what it is a transpose of; one matrix of all rows with `flat`.
+fn source(w: &Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
     let Some(shape) = w.tensor(operand)?.shape() else {
         return Ok(None);
     };
     let [lead @ .., rows, columns] = &shape[..] else {
         return Ok(None);
     };
-    let batch = lead.iter().copied().fold(1, u64::saturating_mul);
+    let mut batch = lead.iter().copied().fold(1, u64::saturating_mul);
+    let mut rows = *rows;
+    if flat {
+        rows = rows.saturating_mul(batch);
+        batch = 1;
+    }
     let itself = Source {
         value: operand,
         batch,
-        rows: *rows,
+        rows,
         columns: *columns,
         turned: false,
         batch_inside: false,
@@ -114,16 +133,20 @@ fn source(w: &Writer<'_>, operand: Value) -> Outcome<Option<Source>> {
     let Some((value, groups)) = groups(w, operand)? else {
         return Ok(Some(itself));
     };
+    let wanted = [batch, rows, *columns];
+    let Some(groups) = cut(&groups, &wanted) else {
+        return Ok(Some(itself));
+    };
     // The extents of what stays together, as it lies; and the order in which the operand has them.
     let found = match &groups[..] {
-        [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (*rows, *columns) => Some((true, false)),
-        [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (*rows, *columns) => {
+        [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (rows, *columns) => Some((true, false)),
+        [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (rows, *columns) => {
             Some((true, false))
         }
-        [(a, 1), (n, 0), (b, 2)] if *n == batch && (*a, *b) == (*rows, *columns) => {
+        [(a, 1), (n, 0), (b, 2)] if *n == batch && (*a, *b) == (rows, *columns) => {
             Some((false, true))
         }
-        [(a, 2), (n, 0), (b, 1)] if *n == batch && (*b, *a) == (*rows, *columns) => {
+        [(a, 2), (n, 0), (b, 1)] if *n == batch && (*b, *a) == (rows, *columns) => {
             Some((true, true))
         }
         _ => None,
@@ -137,6 +160,32 @@ fn source(w: &Writer<'_>, operand: Value) -> Outcome<Option<Source>> {
         },
         None => itself,
     }))
+}
+
+/// The same groups cut where the extents that are wanted of the operand are; nothing where these do not fit.
+fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Vec<(u64, usize)>> {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|&i| groups[i].1);
+    // Per group, its parts as the operand has them, each with its place there.
+    let mut parts: Vec<Vec<(u64, usize)>> = vec![Vec::new(); groups.len()];
+    let mut place = 0;
+    let mut wanted = wanted.iter().copied().filter(|&n| n != 1);
+    let mut open = wanted.next().unwrap_or(1);
+    for i in order {
+        let mut left = groups[i].0;
+        while left != 1 {
+            let part = if left <= open { left } else { open };
+            if !left.is_multiple_of(part) || !open.is_multiple_of(part) || part == 1 {
+                return None;
+            }
+            parts[i].push((part, place));
+            (place, left, open) = (place + 1, left / part, open / part);
+            if open == 1 {
+                open = wanted.next().unwrap_or(1);
+            }
+        }
+    }
+    Some(parts.concat())
 }
 
 /// The value that an operand is a transpose of, and the extents that stay together there, each with its place in the

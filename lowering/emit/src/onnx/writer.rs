@@ -57,6 +57,8 @@ pub(super) struct Writer<'a> {
     pub(super) domains: IndexSet<String>,
     /// Files that hold the elements of constants still.
     pub(super) files: IndexSet<String>,
+    /// Types of what nodes give that is no value of the program.
+    pub(super) made: IndexMap<String, TensorType>,
     names: SideTable<Value, Option<String>>,
     lazy: IndexMap<Value, Lazy>,
     /// Names that are taken, and how many others were made of each.
@@ -81,6 +83,7 @@ impl<'a> Writer<'a> {
             captures: Vec::new(),
             domains: IndexSet::new(),
             files: IndexSet::new(),
+            made: IndexMap::new(),
             names: SideTable::new(None),
             lazy: IndexMap::new(),
             taken: IndexMap::new(),
