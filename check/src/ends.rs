@@ -146,10 +146,9 @@ impl Contraction<'_> {
         ends: [&Vec<PortRole>; 3],
         rule: &Alternative,
     ) -> bool {
-        let least = rule.least.unwrap_or(1);
         let (mut outer, mut k) = (Vec::new(), Vec::new());
         for (order, end) in of.into_iter().zip(ends) {
-            let Some((before, runs)) = self.split(order, end, least) else {
+            let Some((before, runs)) = self.split(order, end, rule) else {
                 return false;
             };
             let inside = end.contains(&PortRole::Batch);
@@ -188,7 +187,7 @@ impl Contraction<'_> {
         &self,
         order: &[Digit],
         end: &[PortRole],
-        least: u64,
+        rule: &Alternative,
     ) -> Option<(Vec<Digit>, Vec<(PortRole, Vec<Digit>)>)> {
         let mut rest = order.to_vec();
         let mut runs = Vec::new();
@@ -196,8 +195,9 @@ impl Contraction<'_> {
             let from = rest.iter().rposition(|d| self.role(d.label) != role);
             let run = rest.split_off(from.map_or(0, |at| at + 1));
             let left_over = rest.iter().any(|d| self.role(d.label) == role);
-            let enough = run.iter().fold(1u64, |n, d| n.saturating_mul(d.count)) >= least;
-            let part = matches!(role, PortRole::M | PortRole::N) && !run.is_empty() && enough;
+            let enough = run.iter().fold(1u64, |n, d| n.saturating_mul(d.count)) >= rule.least.unwrap_or(1);
+            let cut = matches!(role, PortRole::M | PortRole::N) && !rule.whole.contains(&role);
+            let part = cut && !run.is_empty() && enough;
             if left_over && !part {
                 return None;
             }

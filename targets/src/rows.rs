@@ -274,6 +274,9 @@ pub struct Alternative {
     /// The least elements in each run of `ends` that has not all of its role.
     #[serde(default)]
     pub least: Option<u64>,
+    /// Roles of which all is in the run of `ends`.
+    #[serde(default)]
+    pub whole: Vec<PortRole>,
     /// Whether nothing stands before the runs of `ends`.
     #[serde(default)]
     pub alone: bool,
@@ -451,6 +454,9 @@ impl Alternative {
         if let Some(least) = self.least {
             said.push(format!("of {least} elements or all there are"));
         }
+        if !self.whole.is_empty() {
+            said.push(format!("all of {}", list(&self.whole, "and")));
+        }
         if self.distinct {
             said.push("rows and lanes of different roles".to_owned());
         }
@@ -531,8 +537,8 @@ impl Alternative {
         if all.any(|end| end.is_empty() || twice(end)) {
             return Some("has `ends` without a role, or with one twice".to_owned());
         }
-        if !self.has_ends() && (self.alone || self.least.is_some()) {
-            return Some("has `alone` or `least`, and no `ends` that they are about".to_owned());
+        if !self.has_ends() && (self.alone || self.least.is_some() || !self.whole.is_empty()) {
+            return Some("has `alone`, `least` or `whole`, and no `ends` that they are about".to_owned());
         }
         if self.ends_by_port() && self.share.is_some() {
             return Some("has `ends` of ports, which say what ports share, and `share`".to_owned());

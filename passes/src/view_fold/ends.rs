@@ -51,7 +51,8 @@ fn parts(sig: &Signature, ends: &Ends, end: &[PortRole], order: &[LabelDigit]) -
         }
         let digits = order[rest - n..rest].to_vec();
         let elements = digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
-        let partial = matches!(wanted, PortRole::M | PortRole::N) && ends.least <= elements;
+        let cut = matches!(wanted, PortRole::M | PortRole::N) && !ends.whole.contains(&wanted);
+        let partial = cut && ends.least <= elements;
         if n != all && !partial {
             return None;
         }

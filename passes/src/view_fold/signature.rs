@@ -516,6 +516,8 @@ pub(crate) struct Ends {
     pub(crate) ports: Vec<Vec<Vec<PortRole>>>,
     /// The least elements of a run that has not all of its role.
     pub(crate) least: u64,
+    /// Roles of which all is in the run.
+    pub(crate) whole: Vec<PortRole>,
     /// Whether nothing stands before the runs.
     pub(crate) alone: bool,
 }
@@ -531,6 +533,7 @@ fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
     listed.then(|| Ends {
         ports,
         least: a.least.unwrap_or(1),
+        whole: a.whole.clone(),
         alone: a.alone,
     })
 }

@@ -129,7 +129,10 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     };
     let dtype = w.tensor(first)?.dtype;
     Ok(Some(match &*data.name {
-        Add::NAME => of_numbers(w, data, "Add", "Or")?,
+        Add::NAME => match super::turned::biased(w, data)? {
+            Some(name) => name,
+            None => of_numbers(w, data, "Add", "Or")?,
+        },
         Mul::NAME => of_numbers(w, data, "Mul", "And")?,
         And::NAME => logic(w, data, ["And", "BitwiseAnd"])?,
         Or::NAME => logic(w, data, ["Or", "BitwiseOr"])?,

@@ -52,6 +52,10 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         left = source(w, data.operands[0], false)?;
     }
     let Some(left) = left else { return Ok(None) };
+    // onnxruntime transposes a left matrix again for each strip of columns: its rows take none.
+    if w.fused && left.turned {
+        return Ok(None);
+    }
     let plain = |s: &Source| !s.turned && !s.batch_inside;
     if plain(&left) && plain(&right) {
         return Ok(None);
@@ -89,9 +93,16 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         }
     }
     let made = match one {
-        true => w.node("Gemm", &given, attrs),
+        true => {
+            w.gemms.insert(data.results[0], w.nodes.len());
+            w.node("Gemm", &given, attrs)
+        }
         false => w.microsoft("FusedMatMul", &given, attrs),
     };
+    if one {
+        let at = w.nodes.len() - 1;
+        w.matrices.insert(at, [left.rows, right.columns]);
+    }
     let batch = left.batch.max(right.batch);
     let matrix = [batch, left.rows, right.columns].map(Dim::Fixed);
     let has = if one { &matrix[1..] } else { &matrix[..] };
@@ -101,6 +112,61 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
             let ty = TensorType::new(has.to_vec(), dtype);
             w.made.insert(made.clone(), ty);
             reshaped(w, &made, has, &result.dims).map(Some)
+        }
+    }
+}
+
+/// A sum of a `Gemm` that has none yet, and a constant over its rows or columns: the operator adds it. The name of the
+/// product, which then is the sum; nothing where it is no such sum.
+pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let &[a, b] = &data.operands[..] else {
+        return Ok(None);
+    };
+    for (product, bias) in [(a, b), (b, a)] {
+        let Some(at) = gemm_of(w, product) else { continue };
+        let ty = w.tensor(product)?.clone();
+        if !w.is_lazy(bias) || w.tensor(data.results[0])?.dims != ty.dims {
+            continue;
+        }
+        let (Some(dims), Some(own)) = (ty.shape(), w.tensor(bias)?.shape()) else {
+            continue;
+        };
+        let Some([rows, columns]) = w.matrix(at) else { continue };
+        let lead = dims.len().checked_sub(own.len());
+        let Some(lead) = lead else { continue };
+        let has = |at: usize| lead <= at && own[at - lead] != 1;
+        let elements: u64 = own.iter().product();
+        let all = |first: usize, last: usize| (first..last).all(|d| has(d) || dims[d] == 1);
+        let cut = |n: u64| (0..=dims.len()).find(|&d| dims[..d].iter().product::<u64>() == n);
+        let Some(cut) = cut(rows) else { continue };
+        let shape = if elements == rows && all(0, cut) {
+            vec![Dim::Fixed(rows), Dim::Fixed(1)]
+        } else if elements == columns && all(cut, dims.len()) {
+            vec![Dim::Fixed(columns)]
+        } else {
+            continue;
+        };
+        let name = w.reshaped_constant(bias, &shape)?;
+        w.nodes[at].input.push(name);
+        let name = w.name(product)?;
+        return Ok(Some(name));
+    }
+    Ok(None)
+}
+
+/// The node of a value that is a `Gemm` without a sum, in another shape perhaps, and read nowhere else.
+fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
+    loop {
+        if w.uses(value) != 1 {
+            return None;
+        }
+        if let Some(&at) = w.gemms.get(&value) {
+            return (w.nodes[at].input.len() == 2).then_some(at);
+        }
+        let data = &w.func.ops[w.func.def_op(value)?];
+        match (&*data.name, data.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => value = from,
+            _ => return None,
         }
     }
 }

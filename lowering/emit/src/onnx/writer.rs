@@ -57,6 +57,11 @@ pub(super) struct Writer<'a> {
     pub(super) domains: IndexSet<String>,
     /// Files that hold the elements of constants still.
     pub(super) files: IndexSet<String>,
+    /// The nodes of products that are `Gemm`s made of transposes, and the rows and columns of their results.
+    pub(super) gemms: IndexMap<Value, usize>,
+    pub(super) matrices: IndexMap<usize, [u64; 2]>,
+    /// How often each value is read.
+    read: SideTable<Value, usize>,
     /// Types of what nodes give that is no value of the program.
     pub(super) made: IndexMap<String, TensorType>,
     names: SideTable<Value, Option<String>>,
@@ -73,8 +78,16 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(func: &'a Func, opset: i64, data: &'a ReadData<'a>) -> Writer<'a> {
+        let mut read = SideTable::new(0);
+        let operands = func.body.iter().flat_map(|&op| &func.ops[op].operands);
+        for &value in operands.chain(&func.results) {
+            read[value] += 1;
+        }
         Writer {
             func,
+            gemms: IndexMap::new(),
+            matrices: IndexMap::new(),
+            read,
             opset,
             fused: false,
             data,
@@ -109,6 +122,26 @@ impl<'a> Writer<'a> {
     /// Names a value.
     pub(super) fn set(&mut self, value: Value, name: String) {
         self.names[value] = Some(name);
+    }
+
+    /// How often a value is read.
+    pub(super) fn uses(&self, value: Value) -> usize {
+        self.read[value]
+    }
+
+    /// The rows and columns of a `Gemm`'s result.
+    pub(super) fn matrix(&self, node: usize) -> Option<[u64; 2]> {
+        self.matrices.get(&node).copied()
+    }
+
+    /// The initializer of a constant in another shape, without a value of the program.
+    pub(super) fn reshaped_constant(&mut self, value: Value, dims: &[Dim]) -> Outcome<String> {
+        let Some(mut lazy) = self.lazy.get(&value).cloned() else {
+            return self.name(value);
+        };
+        let ty = TensorType::new(dims.to_vec(), self.tensor(value)?.dtype);
+        lazy.steps.push(Step::Reshape);
+        self.initializer(&ty, &lazy)
     }
 
     /// What a value is called; `None` where nothing has used it.
