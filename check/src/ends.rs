@@ -30,7 +30,9 @@ fn orders(func: &Func, op: Op, freedom: &Freedom) -> Result<Vec<Order>, String> 
             if mode.extent != mode.count {
                 return Err(format!("port {port} is padded"));
             }
-            let label = labels.get(port).and_then(|l| l.get(mode.dim).copied().flatten());
+            let label = labels
+                .get(port)
+                .and_then(|l| l.get(mode.dim).copied().flatten());
             if let Some(label) = label.filter(|_| 1 < mode.count) {
                 let (div, count) = (mode.div, mode.count);
                 order.push(Digit { label, div, count });
@@ -140,12 +142,7 @@ impl Contraction<'_> {
         }
     }
 
-    fn fits(
-        &self,
-        of: [&[Digit]; 3],
-        ends: [&Vec<PortRole>; 3],
-        rule: &Alternative,
-    ) -> bool {
+    fn fits(&self, of: [&[Digit]; 3], ends: [&Vec<PortRole>; 3], rule: &Alternative) -> bool {
         let (mut outer, mut k) = (Vec::new(), Vec::new());
         for (order, end) in of.into_iter().zip(ends) {
             let Some((before, runs)) = self.split(order, end, rule) else {
@@ -161,7 +158,15 @@ impl Contraction<'_> {
                 found.map_or(Vec::new(), |(_, digits)| digits.clone())
             };
             k.push(joined(&run(PortRole::K)));
-            outer.push([before, run(PortRole::Batch), run(PortRole::M), run(PortRole::N)].concat());
+            outer.push(
+                [
+                    before,
+                    run(PortRole::Batch),
+                    run(PortRole::M),
+                    run(PortRole::N),
+                ]
+                .concat(),
+            );
         }
         if k[0] != k[1] {
             return false;
@@ -195,7 +200,8 @@ impl Contraction<'_> {
             let from = rest.iter().rposition(|d| self.role(d.label) != role);
             let run = rest.split_off(from.map_or(0, |at| at + 1));
             let left_over = rest.iter().any(|d| self.role(d.label) == role);
-            let enough = run.iter().fold(1u64, |n, d| n.saturating_mul(d.count)) >= rule.least.unwrap_or(1);
+            let enough =
+                run.iter().fold(1u64, |n, d| n.saturating_mul(d.count)) >= rule.least.unwrap_or(1);
             let cut = matches!(role, PortRole::M | PortRole::N) && !rule.whole.contains(&role);
             let part = cut && !run.is_empty() && enough;
             if left_over && !part {

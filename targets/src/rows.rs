@@ -538,7 +538,9 @@ impl Alternative {
             return Some("has `ends` without a role, or with one twice".to_owned());
         }
         if !self.has_ends() && (self.alone || self.least.is_some() || !self.whole.is_empty()) {
-            return Some("has `alone`, `least` or `whole`, and no `ends` that they are about".to_owned());
+            return Some(
+                "has `alone`, `least` or `whole`, and no `ends` that they are about".to_owned(),
+            );
         }
         if self.ends_by_port() && self.share.is_some() {
             return Some("has `ends` of ports, which say what ports share, and `share`".to_owned());

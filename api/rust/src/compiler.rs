@@ -111,7 +111,12 @@ impl Compiler {
     /// # Errors
     /// The text is refused.
     pub fn parse(&self, name: &str, text: &str) -> Result<Program, Error> {
-        let program = Program::read(name, text.as_bytes(), (Some(Format::Ir), self.whole_operators), false);
+        let program = Program::read(
+            name,
+            text.as_bytes(),
+            (Some(Format::Ir), self.whole_operators),
+            false,
+        );
         self.verified(program).remove(0)
     }
 

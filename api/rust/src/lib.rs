@@ -115,7 +115,7 @@ pub mod hlo {
 
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
-    pub use optc_emit::onnx::{Emitted, ReadData, emit, emit_for};
+    pub use optc_emit::onnx::{Emitted, ReadData, emit, emit_for, unread};
     pub use optc_onnx::Whole;
 }
 

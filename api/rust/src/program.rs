@@ -203,10 +203,7 @@ fn read_onnx(name: &str, bytes: &[u8], whole: onnx::Whole) -> Result<Program, Er
     let file = Path::new(name)
         .file_name()
         .map(|f| f.to_string_lossy().into_owned());
-    let options = onnx::Options {
-        name: file,
-        whole,
-    };
+    let options = onnx::Options { name: file, whole };
     let import = onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,

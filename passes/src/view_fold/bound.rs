@@ -1148,9 +1148,19 @@ fn agree(
     if sig.accept == Accept::Matrices {
         // Digits of one role are in one order at all ports that have it.
         let of = |order: &[LabelDigit], role: ContractRole| {
-            joined(order.iter().copied().filter(|d| sig.contract_role(d.label) == role))
+            joined(
+                order
+                    .iter()
+                    .copied()
+                    .filter(|d| sig.contract_role(d.label) == role),
+            )
         };
-        let roles = [ContractRole::Batch, ContractRole::M, ContractRole::N, ContractRole::K];
+        let roles = [
+            ContractRole::Batch,
+            ContractRole::M,
+            ContractRole::N,
+            ContractRole::K,
+        ];
         let both = |role: &ContractRole| {
             let has = |port: usize| {
                 let mut labels = sig.labels(port).iter().flatten();
@@ -1158,7 +1168,10 @@ fn agree(
             };
             has(a) && has(b)
         };
-        return roles.iter().filter(|r| both(r)).all(|r| of(&p, *r) == of(&q, *r));
+        return roles
+            .iter()
+            .filter(|r| both(r))
+            .all(|r| of(&p, *r) == of(&q, *r));
     }
     let shared = |order: &[LabelDigit], other: usize| {
         let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);

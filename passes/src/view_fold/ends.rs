@@ -19,12 +19,16 @@ struct Parts {
 pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
     let digit = |m: &Mode| {
-        labels.get(m.dim).copied().flatten().map(|label| LabelDigit {
-            label,
-            div: m.div,
-            extent: m.extent,
-            place: Place::Grid,
-        })
+        labels
+            .get(m.dim)
+            .copied()
+            .flatten()
+            .map(|label| LabelDigit {
+                label,
+                div: m.div,
+                extent: m.extent,
+                place: Place::Grid,
+            })
     };
     let long = modes.iter().filter(|m| 1 < m.extent);
     let Some(order) = long.map(digit).collect::<Option<LabelOrder>>() else {
@@ -33,7 +37,10 @@ pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     sig.ends.is_empty()
         || sig.ends.iter().any(|ends| {
             let of_port = &ends.ports[port];
-            of_port.is_empty() || of_port.iter().any(|end| parts(sig, ends, end, &order).is_some())
+            of_port.is_empty()
+                || of_port
+                    .iter()
+                    .any(|end| parts(sig, ends, end, &order).is_some())
         })
 }
 
@@ -89,7 +96,11 @@ fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
                     .filter(|(label, _)| sig.port_role(*label) == wanted)
                     .collect()
             };
-            ports.iter().map(of).find(|l| !l.is_empty()).unwrap_or_default()
+            ports
+                .iter()
+                .map(of)
+                .find(|l| !l.is_empty())
+                .unwrap_or_default()
         }
     };
     let digit = |(label, extent): (usize, u64)| LabelDigit {
@@ -98,7 +109,11 @@ fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
         extent,
         place: Place::Grid,
     };
-    labels.into_iter().filter(|(_, n)| 1 < *n).map(digit).collect()
+    labels
+        .into_iter()
+        .filter(|(_, n)| 1 < *n)
+        .map(digit)
+        .collect()
 }
 
 /// The layouts of all ports that one layout of one port goes with, by every alternative that takes it there. With
@@ -196,7 +211,11 @@ fn form(
         let order = match p {
             0 | 1 => order_of(ends[p], &|label| sig.has_label(p, label)),
             p if p == result => written.clone(),
-            _ => written.iter().filter(|d| sig.has_label(p, d.label)).copied().collect(),
+            _ => written
+                .iter()
+                .filter(|d| sig.has_label(p, d.label))
+                .copied()
+                .collect(),
         };
         let made = restrict(sig, layouts, p, &order, p)?;
         let modes = layouts.modes(made)?;

@@ -150,7 +150,11 @@ impl Signature {
         signature.reference_k = signature.default_k();
         let barrier = signature.freedom.class == FreedomClass::Barrier;
         if let Some(row) = row.filter(|_| !barrier && !target.is_tiled()) {
-            signature.ends = row.take.iter().filter_map(|a| ends_of(a, &signature)).collect();
+            signature.ends = row
+                .take
+                .iter()
+                .filter_map(|a| ends_of(a, &signature))
+                .collect();
         }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
@@ -524,10 +528,12 @@ pub(crate) struct Ends {
 
 fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
     let ports: Vec<_> = (0..sig.n_ports())
-        .map(|port| match a.ends_by_port() && 2 <= port && port < sig.n_operands {
-            true => Vec::new(),
-            false => a.port(port, sig.n_operands).ends,
-        })
+        .map(
+            |port| match a.ends_by_port() && 2 <= port && port < sig.n_operands {
+                true => Vec::new(),
+                false => a.port(port, sig.n_operands).ends,
+            },
+        )
         .collect();
     let listed = ports.iter().any(|ends| !ends.is_empty()) && a.refused.is_none();
     listed.then(|| Ends {

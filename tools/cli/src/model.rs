@@ -9,9 +9,7 @@ use crate::part::Part;
 use crate::stats;
 use crate::terminal;
 use crate::verify;
-use optc::interp::{
-    EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent,
-};
+use optc::interp::{EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent};
 use optc::{
     Attr, Compiler, DType, Diagnostic, Error, FoldReport, Format, Program, SizeTable, Stage, Stats,
     bound_sizes, output_place,
@@ -124,7 +122,8 @@ pub(crate) fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(),
         }
         // What lies outside of the folder, or is no file, is refused here.
         if let Err(error) = source.read(file, 0, 0, DType::UI8) {
-            return Err(Failure::check(format!("error: {error}\n")));
+            let diag = optc::onnx::unread(file, &error.to_string());
+            return Err(Failure::about(&part.before.name, diag));
         }
         let place = |step: std::io::Result<()>| {
             step.map_err(|e| Failure::from(Error::io("write", &to, &e)))
@@ -216,15 +215,27 @@ struct Summary<'a> {
 const NAMED: usize = 5;
 
 /// What became of a program that was written as a model: lines, or JSON.
-pub(crate) fn summary(part: &Part, output: &Path, checked: bool, as_json: bool) -> String {
+pub(crate) fn summary(
+    part: &Part,
+    output: &Path,
+    (emit, bytes): (Emit, &[u8]),
+    args: &RewriteArgs,
+) -> String {
+    let (checked, as_json) = (args.check, args.json);
     let sizes = SizeTable::new(&part.cx.bindings);
-    // What is written is row-major: no layout of the target is left in it.
     let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
+    // What operators do besides, such as reading an operand transposed, is in the model alone.
+    let name = output.display().to_string();
+    let mut read = Compiler::new().read(&name, bytes, format_of(emit), false);
+    let after = match read.remove(0) {
+        Ok(program) => of(&program),
+        Err(_) => of(&part.after),
+    };
     let summary = Summary {
         part,
-        output: output.display().to_string(),
+        output: name,
         before: of(&part.before),
-        after: of(&part.after),
+        after,
         fold: part.cx.reports.get::<FoldReport>(),
         checked,
     };
@@ -245,7 +256,9 @@ impl Summary<'_> {
         let stays = |d: &&Diagnostic| d.code.as_str() == "conversion-stays";
         let remarks = self.part.cx.remarks.iter().filter(stays);
         let conversions = self.fold.iter().flat_map(|f| &f.conversions);
-        let bytes = conversions.filter(|(_, c)| !c.constant).map(|(_, c)| c.bytes);
+        let bytes = conversions
+            .filter(|(_, c)| !c.constant)
+            .map(|(_, c)| c.bytes);
         let mut left: Vec<(u64, &Diagnostic)> = bytes.zip(remarks).collect();
         left.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         left
@@ -312,7 +325,10 @@ impl Summary<'_> {
     }
 
     fn json(&self) -> Json {
-        let bound = bound_sizes(&self.part.before.module, &SizeTable::new(&self.part.cx.bindings));
+        let bound = bound_sizes(
+            &self.part.before.module,
+            &SizeTable::new(&self.part.cx.bindings),
+        );
         let left: Vec<Json> = self
             .left()
             .into_iter()

@@ -373,7 +373,9 @@ fn write_all(
         files.push((path, certificate.as_bytes()));
     }
     let to_file = output_file(args);
-    let outputs = to_file.iter().flat_map(|&o| parts.iter().map(move |p| (o, p)));
+    let outputs = to_file
+        .iter()
+        .flat_map(|&o| parts.iter().map(move |p| (o, p)));
     for (output, part) in outputs.clone() {
         model::keeps_data(part, output, emit.0)?;
         if args.check {
@@ -387,10 +389,11 @@ fn write_all(
         streams.bytes(&written.bytes);
     }
     for (output, part) in outputs {
+        let said = || model::summary(part, output, (emit.0, &written.bytes), args);
         if args.json {
-            streams.print(&model::summary(part, output, args.check, true));
+            streams.print(&said());
         } else if args.check || !model::pipeline(args, emit.0).is_empty() {
-            streams.error_text(&model::summary(part, output, args.check, false));
+            streams.error_text(&said());
         }
     }
     if let Some(explained) = explained {

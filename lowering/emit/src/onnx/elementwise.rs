@@ -60,6 +60,9 @@ const PLAIN: &[(&str, &str, i64)] = &[
     (Tanh::NAME, "Tanh", 6),
 ];
 
+/// The numbers of floats of 8 bits.
+const FLOATS_OF_8_BITS: std::ops::RangeInclusive<i32> = 17..=20;
+
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let plain = PLAIN.iter().find(|(name, ..)| *name == &*data.name);
@@ -110,7 +113,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             let number = number.ok_or_else(|| w.without_form(data, &format!("it has no {to}")))?;
             let mut attrs = vec![int("to", number)];
             // What rounds beyond a float of 8 bits is an infinity or NaN, as the operation has it.
-            if to.is_float() && to.bits() == 8 && 19 <= w.opset {
+            if FLOATS_OF_8_BITS.contains(&number) && 19 <= w.opset {
                 attrs.push(int("saturate", 0));
             }
             ("Cast", attrs)

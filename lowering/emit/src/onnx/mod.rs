@@ -34,8 +34,8 @@ use optc_onnx_proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
 use std::collections::BTreeSet;
-pub use writer::ReadData;
 use writer::{Outcome, Writer};
+pub use writer::{ReadData, unread};
 
 /// The version of the operators of a program that does not come from a model.
 const OPSET: i64 = 21;
@@ -164,7 +164,9 @@ fn port_info(func: &Func, name: String, value: Value, port: &Port) -> Outcome<Va
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let pair = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok()?;
-        u8::from_str_radix(text, 16).ok().filter(|_| pair.len() == 2)
+        u8::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| pair.len() == 2)
     };
     digits.as_bytes().chunks(2).map(pair).collect()
 }

@@ -143,9 +143,8 @@ fn message(w: &Writer<'_>, name: &str, attr: &Attr) -> Outcome<Bytes> {
             length,
         } => {
             let read = (w.data)(file, *offset, *length, DType::UI8);
-            let bytes = read.map_err(|e| {
-                w.refused(format!("the attribute `{name}` cannot be read: {e}"))
-            })?;
+            let bytes =
+                read.map_err(|e| w.refused(format!("the attribute `{name}` cannot be read: {e}")))?;
             Ok(Bytes::from(bytes))
         }
         Attr::Dense(_) => {

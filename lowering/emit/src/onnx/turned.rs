@@ -123,7 +123,9 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         return Ok(None);
     };
     for (product, bias) in [(a, b), (b, a)] {
-        let Some(at) = gemm_of(w, product) else { continue };
+        let Some(at) = gemm_of(w, product) else {
+            continue;
+        };
         let ty = w.tensor(product)?.clone();
         if !w.is_lazy(bias) || w.tensor(data.results[0])?.dims != ty.dims {
             continue;
@@ -131,7 +133,9 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         let (Some(dims), Some(own)) = (ty.shape(), w.tensor(bias)?.shape()) else {
             continue;
         };
-        let Some([rows, columns]) = w.matrix(at) else { continue };
+        let Some([rows, columns]) = w.matrix(at) else {
+            continue;
+        };
         let lead = dims.len().checked_sub(own.len());
         let Some(lead) = lead else { continue };
         let has = |at: usize| lead <= at && own[at - lead] != 1;

@@ -320,11 +320,7 @@ impl<'a> Writer<'a> {
     }
 
     fn unread(&self, file: &str, problem: &str) -> Box<Diagnostic> {
-        let message = format!("the data of a constant cannot be read: {problem}");
-        let diag = Diagnostic::error(codes::ONNX_CONSTANT_DATA, message);
-        let hint =
-            format!("put `{file}` where the program looks for it, or name its folder with --data");
-        Box::new(diag.at(self.span, "this operation").hint(hint))
+        Box::new(unread(file, problem).at(self.span, "this operation"))
     }
 
     fn moved(&self, bytes: &[u8], dtype: DType, lazy: &Lazy) -> Vec<u8> {
@@ -454,7 +450,10 @@ impl<'a> Writer<'a> {
         }
         // Graphs inside of nodes read what they name.
         let inside = self.nodes.iter().flat_map(|n| &n.attribute);
-        if inside.clone().any(|a| a.g.is_some() || !a.graphs.is_empty()) {
+        if inside
+            .clone()
+            .any(|a| a.g.is_some() || !a.graphs.is_empty())
+        {
             return;
         }
         let mut kept = vec![true; self.nodes.len()];
@@ -552,6 +551,15 @@ impl<'a> Writer<'a> {
             "the size {size} is that of no input, so it cannot be computed"
         )))
     }
+}
+
+/// The refusal of a file that holds elements of constants.
+#[must_use]
+pub fn unread(file: &str, problem: &str) -> Diagnostic {
+    let message = format!("the data of a constant cannot be read: {problem}");
+    let hint =
+        format!("put `{file}` where the program looks for it, or name its folder with --data");
+    Diagnostic::error(codes::ONNX_CONSTANT_DATA, message).hint(hint)
 }
 
 /// Whether a path stays below the folder that it is relative to.
