@@ -1,8 +1,6 @@
 //! Models that are read, written and read again: the same function, with the operators that it had.
 
-use optc::interp::{
-    EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent,
-};
+use optc::interp::{EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent};
 use optc::onnx::{Whole, emit_for};
 use optc::{Attr, Compiler, Format, Program, Structure, find_target};
 use std::path::{Path, PathBuf};
@@ -10,8 +8,12 @@ use std::sync::Arc;
 
 fn models() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
-    let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
-    let mut all: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "onnx")).collect();
+    let all = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path());
+    let mut all: Vec<PathBuf> = all
+        .filter(|p| p.extension().is_some_and(|e| e == "onnx"))
+        .collect();
     all.sort();
     assert!(!all.is_empty());
     all
@@ -26,8 +28,13 @@ fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Pro
         bytes.map_err(|e| e.to_string())
     };
     let emitted = emit_for(&program.module, fused, &data).unwrap();
-    assert!(emitted.files.is_empty(), "weights that lie in the model are written into it");
-    let read = compiler.read("written.onnx", &emitted.bytes, Some(Format::Onnx), false).remove(0);
+    assert!(
+        emitted.files.is_empty(),
+        "weights that lie in the model are written into it"
+    );
+    let read = compiler
+        .read("written.onnx", &emitted.bytes, Some(Format::Onnx), false)
+        .remove(0);
     (emitted.bytes, read.unwrap())
 }
 
@@ -36,7 +43,9 @@ fn operations(compiler: &Compiler, program: &Program) -> Vec<String> {
     let func = program.entry().unwrap();
     let ops = func.body.iter().map(|&op| &func.ops[op].name);
     let constant = |name: &&Arc<str>| compiler.registry().structure(name) == Structure::Constant;
-    ops.filter(|name| !constant(name)).map(|name| name.to_string()).collect()
+    ops.filter(|name| !constant(name))
+        .map(|name| name.to_string())
+        .collect()
 }
 
 #[track_caller]
@@ -53,7 +62,14 @@ fn check_same(compiler: &Compiler, original: &Program, bytes: Vec<u8>, again: &P
         ..EquivalenceOptions::default()
     };
     let modules = (&original.module, &again.module);
-    let same = equivalent(modules.0, modules.1, compiler.registry(), &weights, &data, &options);
+    let same = equivalent(
+        modules.0,
+        modules.1,
+        compiler.registry(),
+        &weights,
+        &data,
+        &options,
+    );
     assert!(same.is_ok(), "{}: {}", original.name, same.unwrap_err());
 }
 
@@ -64,10 +80,19 @@ fn a_model_without_passes_has_the_operators_that_it_had() {
     for path in models() {
         let original = compiler.load(&path, None).unwrap();
         let (bytes, again) = written(&compiler, &original, false);
-        assert_eq!(operations(&compiler, &original), operations(&compiler, &again), "{}", path.display());
+        assert_eq!(
+            operations(&compiler, &original),
+            operations(&compiler, &again),
+            "{}",
+            path.display()
+        );
         for key in ["hbir.onnx_model", "hbir.onnx_opset"] {
             let of = |program: &Program| program.module.attrs.get(key).cloned();
-            assert!(of(&original).is_some() && of(&original) == of(&again), "{}: {key}", path.display());
+            assert!(
+                of(&original).is_some() && of(&original) == of(&again),
+                "{}: {key}",
+                path.display()
+            );
         }
         check_same(&compiler, &original, bytes, &again);
     }
@@ -82,7 +107,9 @@ fn folded_models_compute_the_same() {
         for path in models() {
             let original = compiler.load(&path, None).unwrap();
             let mut folded = original.clone();
-            compiler.compile(&mut folded, "default,normalize-layouts").unwrap();
+            compiler
+                .compile(&mut folded, "default,normalize-layouts")
+                .unwrap();
             let (bytes, again) = written(&compiler, &folded, target == "onnxruntime");
             check_same(&compiler, &original, bytes, &again);
         }
@@ -101,7 +128,11 @@ fn products_read_transposed_operands() {
         %0 = "hbir.transpose"(%x) <{perm = [1, 2, 0]}> : (tensor<5x2x3xf32>) -> tensor<2x3x5xf32>
         %1 = "hbir.matmul"(%y, %0) : (tensor<2x4x3xf32>, tensor<2x3x5xf32>) -> tensor<2x4x5xf32>
     "#;
-    for (text, fused, wanted) in [(text, false, "Gemm"), (heads, true, "FusedMatMul"), (heads, false, "Transpose")] {
+    for (text, fused, wanted) in [
+        (text, false, "Gemm"),
+        (heads, true, "FusedMatMul"),
+        (heads, false, "Transpose"),
+    ] {
         let mut program = compiler.parse("a.ir", text).unwrap();
         program.module.attrs.set("hbir.onnx_opset", Attr::int(17));
         compiler.whole_operators = Whole::All;

@@ -40,13 +40,18 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "optc-ir",
             "optc-layout",
+            "optc-onnx-proto",
             "optc-ops",
             "optc-target",
             "optc-tile",
         ],
     ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
-    ("optc-onnx", &["optc-ir", "optc-layout", "optc-ops"]),
+    ("optc-onnx-proto", &["optc-ir"]),
+    (
+        "optc-onnx",
+        &["optc-ir", "optc-layout", "optc-onnx-proto", "optc-ops"],
+    ),
     ("optc-interp", &["optc-ir", "optc-tile"]),
     (
         "optc",
@@ -171,6 +176,7 @@ fn architecture_states_the_same_edges() {
             "optc-emit" => "lowering/emit",
             "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
+            "optc-onnx-proto" => "formats/onnx",
             other => other.trim_start_matches("optc-"),
         };
         let row = text
