@@ -682,6 +682,22 @@ mod tests {
                 "alternative 1: has `batch` last in its `sequence` and `not_innermost`",
             ),
             (
+                "{share='all',ends=[[]]}",
+                "alternative 1: has `ends` without a role, or with one twice",
+            ),
+            (
+                "{share='all',alone=true}",
+                "alternative 1: has `alone`, `least` or `whole`, and no `ends` that they are about",
+            ),
+            (
+                "{share='all',left={ends=[['m','k']]}}",
+                "alternative 1: has `ends` of ports, which say what ports share, and `share`",
+            ),
+            (
+                "{ends=[['axis']]}",
+                "alternative 1: has `ends` of all ports, which want `share = \"all\"`",
+            ),
+            (
                 "{run=0}",
                 "alternative 1: wants a `run` or `block` of at least 1",
             ),

@@ -1,6 +1,7 @@
 //! Element by element.
 
 use super::attrs::{float, int, text};
+use super::turned;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, Sign as Signedness, Value};
@@ -132,10 +133,16 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     };
     let dtype = w.tensor(first)?.dtype;
     Ok(Some(match &*data.name {
-        Add::NAME => match super::turned::biased(w, data)? {
-            Some(name) => name,
-            None => of_numbers(w, data, "Add", "Or")?,
-        },
+        Add::NAME => {
+            let mut name = turned::biased(w, data)?;
+            if name.is_none() {
+                name = turned::biased_first(w, data)?;
+            }
+            match name {
+                Some(name) => name,
+                None => of_numbers(w, data, "Add", "Or")?,
+            }
+        }
         Mul::NAME => of_numbers(w, data, "Mul", "And")?,
         And::NAME => logic(w, data, ["And", "BitwiseAnd"])?,
         Or::NAME => logic(w, data, ["Or", "BitwiseOr"])?,

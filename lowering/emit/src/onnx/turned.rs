@@ -5,7 +5,7 @@ use super::shapes::reshaped;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
-use optc_ops::{Reshape, Transpose};
+use optc_ops::{Matmul, Reshape, Transpose};
 
 /// How the matrices of an operand lie in the value that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +156,61 @@ pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
         return Ok(Some(name));
     }
     Ok(None)
+}
+
+/// A sum of a product in another shape and a constant over its columns: the sum comes first, as runtimes make one operator
+/// of a product and its bias. Nothing where it is no such sum.
+pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let &[a, b] = &data.operands[..] else {
+        return Ok(None);
+    };
+    for (sum, bias) in [(a, b), (b, a)] {
+        let to = w.tensor(data.results[0])?.dims.clone();
+        let Some(product) = product_of(w, sum).filter(|p| *p != sum) else {
+            continue;
+        };
+        if !w.is_lazy(bias) || w.tensor(sum)?.dims != to {
+            continue;
+        }
+        let (from, own) = (w.tensor(product)?.shape(), w.tensor(bias)?.shape());
+        let (Some(from), Some(own), Some(dims)) = (from, own, w.tensor(sum)?.shape()) else {
+            continue;
+        };
+        let columns = from.last().copied().unwrap_or(1);
+        let Some(lead) = dims.len().checked_sub(own.len()) else {
+            continue;
+        };
+        // The last dimensions that are the columns, all of which the constant has.
+        let cut = (0..dims.len()).rfind(|&d| dims[d..].iter().product::<u64>() == columns);
+        let has = |d: usize| dims[d] == 1 || (lead <= d && own[d - lead] != 1);
+        let whole = cut.is_some_and(|cut| (cut..dims.len()).all(has));
+        if !whole || own.iter().product::<u64>() != columns || columns == 1 {
+            continue;
+        }
+        let bias = w.reshaped_constant(bias, &[Dim::Fixed(columns)])?;
+        let name = w.name(product)?;
+        let made = w.node("Add", &[&name, &bias], vec![]);
+        let ty = w.tensor(product)?.clone();
+        let dims = ty.dims.clone();
+        w.made.insert(made.clone(), ty);
+        return reshaped(w, &made, &dims, &to).map(Some);
+    }
+    Ok(None)
+}
+
+/// The product that a value is a shape of, if nothing else reads either.
+fn product_of(w: &Writer<'_>, mut value: Value) -> Option<Value> {
+    loop {
+        if w.uses(value) != 1 {
+            return None;
+        }
+        let data = &w.func.ops[w.func.def_op(value)?];
+        match (&*data.name, data.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => value = from,
+            (Matmul::NAME, &[_, weights]) => return w.is_lazy(weights).then_some(value),
+            _ => return None,
+        }
+    }
 }
 
 /// The node of a value that is a `Gemm` without a sum, in another shape perhaps, and read nowhere else.
