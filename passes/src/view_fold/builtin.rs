@@ -3,10 +3,11 @@
 use super::accepts::{
     accepts_layout, accepts_pointwise, channel_orders, default_layout, is_unpadded,
 };
-use super::ends;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::orders::{common_orders, restrict};
+use super::matrices;
+use super::orders::common_orders;
+use super::restrict::restrict;
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
@@ -134,7 +135,7 @@ pub(super) const BUILTIN: &[Builtin] = &[
         summary: "what stands before the matrices of a contraction is a batch, whichever operand has it",
         concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::Matrices,
         apply: |cx| {
-            let found = ends::forms(cx.signature, cx.layouts, (cx.port, cx.layout), false);
+            let found = matrices::forms(cx.signature, cx.layouts, (cx.port, cx.layout), false);
             cx.forms.extend(found.into_iter().map(Form::Exact));
         },
     },
