@@ -24,6 +24,7 @@ use crate::{codes, entry};
 use dense::value_info;
 pub use forms::FORMS;
 use indexmap::IndexMap;
+use optc_ir::Operation;
 use optc_ir::op::Structure;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, TensorType, Value,
@@ -33,6 +34,7 @@ use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
+use optc_ops::Reshape;
 use std::collections::BTreeSet;
 use writer::{Outcome, Writer};
 pub use writer::{ReadData, unread};
@@ -414,6 +416,11 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData, registry: &Registry) -> Outcome
 
 /// An operation by its operators.
 fn plain(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
+    if &*data.name == Reshape::NAME
+        && let Some(name) = turned::shuffled(w, data)?
+    {
+        return Ok(vec![name]);
+    }
     for family in [elementwise::write, reductions::write] {
         if let Some(name) = family(w, data)? {
             return Ok(vec![name]);

@@ -1,6 +1,6 @@
 //! Products that read transposed operands as they lie: `Gemm`, and `FusedMatMul` where the model is for onnxruntime.
 
-use super::attrs::int;
+use super::attrs::{int, text};
 use super::shapes::reshaped;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
@@ -337,15 +337,21 @@ fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Vec<(u64, us
     let perm: Vec<usize> = perm
         .iter()
         .filter_map(|&p| usize::try_from(p).ok())
+        .collect();
+    Ok(grouped(&dims, &perm).map(|groups| (source, groups)))
+}
+
+/// The extents that stay together under a permutation, as they lie, each with its place in the result; dimensions of one
+/// element are left out.
+fn grouped(dims: &[u64], perm: &[usize]) -> Option<Vec<(u64, usize)>> {
+    let perm: Vec<usize> = perm
+        .iter()
+        .copied()
         .filter(|&p| dims.get(p).is_some_and(|&n| n != 1))
         .collect();
-    // Where each dimension of more than one element goes, those that follow one another as one.
-    let long: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] != 1).collect();
     let mut groups: Vec<(u64, usize, usize)> = Vec::new();
-    for dim in long {
-        let Some(at) = perm.iter().position(|&p| p == dim) else {
-            return Ok(None);
-        };
+    for dim in (0..dims.len()).filter(|&d| dims[d] != 1) {
+        let at = perm.iter().position(|&p| p == dim)?;
         match groups.last_mut() {
             Some((extent, _, end)) if *end == at => {
                 *extent = extent.saturating_mul(dims[dim]);
@@ -357,5 +363,54 @@ fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Vec<(u64, us
     let starts: Vec<usize> = groups.iter().map(|g| g.1).collect();
     let place = |start: usize| starts.iter().filter(|&&s| s < start).count();
     let groups = groups.into_iter().map(|(n, start, _)| (n, place(start)));
-    Ok(Some((source, groups.collect())))
+    Some(groups.collect())
+}
+
+/// A transpose between two reshapes that is a pixel shuffle: runtimes have an operator for it. Nothing where it is none.
+pub(super) fn shuffled(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let Some((mut source, found)) = groups(w, data.operands[0])? else {
+        return Ok(None);
+    };
+    while let Some(op) = w.func.def_op(source) {
+        let made = &w.func.ops[op];
+        match (&*made.name, made.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => source = from,
+            _ => break,
+        }
+    }
+    let shapes = [
+        w.tensor(source)?.shape(),
+        w.tensor(data.results[0])?.shape(),
+    ];
+    let [Some(from), Some(to)] = shapes else {
+        return Ok(None);
+    };
+    let (&[batch, channels, h, v], &[outer, inner, height, width]) = (&from[..], &to[..]) else {
+        return Ok(None);
+    };
+    if from.contains(&0) || batch != outer || !height.is_multiple_of(h) {
+        return Ok(None);
+    }
+    let r = height / h;
+    let fits = v.checked_mul(r) == Some(width) && inner.checked_mul(r * r) == Some(channels);
+    if r < 2 || !fits || w.opset < 11 {
+        return Ok(None);
+    }
+    let modes = [
+        ("CRD", [batch, inner, r, r, h, v], [0, 1, 4, 2, 5, 3]),
+        ("DCR", [batch, r, r, inner, h, v], [0, 3, 4, 1, 5, 2]),
+    ];
+    let mode = modes
+        .into_iter()
+        .find(|(_, dims, perm)| grouped(dims, perm).as_ref() == Some(&found));
+    let Some((mode, ..)) = mode else {
+        return Ok(None);
+    };
+    let name = w.name(source)?;
+    let size = int("blocksize", i64::try_from(r).unwrap_or(0));
+    Ok(Some(w.node(
+        "DepthToSpace",
+        &[&name],
+        vec![size, text("mode", mode)],
+    )))
 }
