@@ -51,7 +51,10 @@ fn pallas_writes(module: &Module, registry: &Registry) -> bool {
 fn onnx_writes(module: &Module, _: &Registry) -> bool {
     let mut module = module.clone();
     module.attrs.set("hbir.onnx_opset", Attr::int(28));
-    onnx::emit(&module, &|file, ..| Err(format!("there is no `{file}`"))).is_ok()
+    onnx::emit(&module, &|file, _, _, _| {
+        Err(format!("there is no `{file}`"))
+    })
+    .is_ok()
 }
 
 /// An operation is listed exactly if one of its reference cases is written.
@@ -83,7 +86,9 @@ fn a_layout_is_no_onnx() {
     let source = "func.func @main(%x: tensor<4x6xf32, {order = [1, 0]}>) -> tensor<4x6xf32, {order = [1, 0]}> {\n  \
                   return %x : tensor<4x6xf32, {order = [1, 0]}>\n}";
     let module = parse(source).expect("a program");
-    let refused = onnx::emit(&module, &|file, ..| Err(format!("there is no `{file}`")));
+    let refused = onnx::emit(&module, &|file, _, _, _| {
+        Err(format!("there is no `{file}`"))
+    });
     assert_eq!(
         refused.expect_err("it has a layout").code.as_str(),
         "onnx-layout"

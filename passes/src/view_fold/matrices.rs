@@ -139,7 +139,8 @@ fn form(
             continue;
         }
         let order = match p {
-            0 | 1 => order_of(ends[p], &|label| sig.has_label(p, label)),
+            0 => order_of(ends[0], &|label| sig.has_label(0, label)),
+            1 => order_of(ends[1], &|label| sig.has_label(1, label)),
             p if p == result => written.clone(),
             _ => written
                 .iter()

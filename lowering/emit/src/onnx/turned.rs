@@ -7,6 +7,9 @@ use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, OpData, TensorType, Value};
 use optc_ops::{Matmul, Reshape, Transpose};
 
+/// Extents that stay together under a transpose, each with its place in the result.
+type Groups = Vec<(u64, usize)>;
+
 /// How the matrices of an operand lie in the value that it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Source {
@@ -60,13 +63,13 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     if plain(&left) && plain(&right) {
         return Ok(None);
     }
-    let one = left.batch == 1 && right.batch == 1;
+    let one = left.batch == 1 && right.batch == 1 && 11 <= w.opset;
     let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
     // A batch inside of a matrix is that of both; else one matrix is broadcast to those of the other side.
     let inside = left.batch_inside || right.batch_inside;
     let broadcast = !inside && (left.batch == 1 || right.batch == 1);
     let fused = w.fused && known && (left.batch == right.batch || broadcast);
-    if !(one && 11 <= w.opset) && !fused {
+    if !one && !fused {
         return Ok(None);
     }
     let mut given = Vec::with_capacity(2);
@@ -288,7 +291,7 @@ fn source(w: &Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>>
 }
 
 /// The same groups cut where the extents that are wanted of the operand are; nothing where these do not fit.
-fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Vec<(u64, usize)>> {
+fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by_key(|&i| groups[i].1);
     // Per group, its parts as the operand has them, each with its place there.
@@ -315,7 +318,7 @@ fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Vec<(u64, usize)>> {
 
 /// The value that an operand is a transpose of, and the extents that stay together there, each with its place in the
 /// operand; nothing where it is none.
-fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Vec<(u64, usize)>)>> {
+fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
     let mut value = operand;
     let made = loop {
         let Some(op) = w.func.def_op(value) else {
@@ -343,7 +346,7 @@ fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Vec<(u64, us
 
 /// The extents that stay together under a permutation, as they lie, each with its place in the result; dimensions of one
 /// element are left out.
-fn grouped(dims: &[u64], perm: &[usize]) -> Option<Vec<(u64, usize)>> {
+fn grouped(dims: &[u64], perm: &[usize]) -> Option<Groups> {
     let perm: Vec<usize> = perm
         .iter()
         .copied()
