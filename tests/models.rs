@@ -61,6 +61,7 @@ fn load(path: PathBuf) -> Model {
         .into_owned();
     let options = optc_onnx::Options {
         name: Some(name.clone()),
+        ..optc_onnx::Options::default()
     };
     let import = optc_onnx::import(&bytes, &options);
     let import = import.unwrap_or_else(|d| panic!("{name}: {}", words(&d)));

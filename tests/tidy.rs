@@ -40,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "optc-ir",
             "optc-layout",
+            "optc-onnx-proto",
             "optc-ops",
             "optc-target",
             "optc-tile",
@@ -47,7 +48,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-stablehlo", &["optc-hlo", "optc-ir", "optc-layout"]),
-    ("optc-onnx", &["optc-ir", "optc-layout", "optc-ops"]),
+    ("optc-onnx-proto", &["optc-ir"]),
+    (
+        "optc-onnx",
+        &["optc-ir", "optc-layout", "optc-onnx-proto", "optc-ops"],
+    ),
     ("optc-interp", &["optc-ir", "optc-tile"]),
     (
         "optc",
@@ -174,6 +179,7 @@ fn architecture_states_the_same_edges() {
             "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
             "optc-stablehlo" => "frontends/stablehlo",
+            "optc-onnx-proto" => "formats/onnx",
             other => other.trim_start_matches("optc-"),
         };
         let row = text

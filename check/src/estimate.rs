@@ -479,6 +479,7 @@ impl<'a> Pricer<'a> {
             Accept::RowMajor
             | Accept::CommonOrder
             | Accept::ContractRuns
+            | Accept::Matrices
             | Accept::ChannelOrders
             | Accept::Any => None,
         };

@@ -2,6 +2,8 @@
 
 use crate::codes;
 use crate::digits::digits;
+use crate::ends;
+pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
 use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::{
@@ -189,6 +191,7 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool
              nothing padded"
                 .to_owned()
         }
+        Accept::Matrices => row.map_or_else(String::new, Row::describe),
         Accept::ChannelOrders => "channels first or channels last everywhere".to_owned(),
         Accept::MinRun => format!(
             "one order of digits for all operands and results, {parameter} elements or more of one \
@@ -293,7 +296,13 @@ impl<'a> Verdicts<'a> {
         match (freedom.class, self.target.accept(decl.family())) {
             (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
             (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
-            (_, Accept::CommonOrder) => common_order(func, op, &freedom, None),
+            (_, Accept::CommonOrder) => {
+                common_order(func, op, &freedom, None)?;
+                ends::common(func, op, &freedom, self.target.row(decl.family()))
+            }
+            (_, Accept::Matrices) => {
+                ends::matrices(func, op, &freedom, self.target.row(decl.family()))
+            }
             (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
             (_, Accept::ContractRuns) if two_sides => contract_runs(func, op, &freedom),
             (_, Accept::ContractRuns) => all_row_major(func, op),
@@ -301,25 +310,6 @@ impl<'a> Verdicts<'a> {
             (_, Accept::LastBlock) => last_block(func, op, parameter),
         }
     }
-}
-
-pub(crate) fn ports(func: &Func, op: Op) -> Vec<Value> {
-    let data = &func.ops[op];
-    data.operands.iter().chain(&data.results).copied().collect()
-}
-
-fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
-    for (i, v) in ports(func, op).into_iter().enumerate() {
-        if let Some(layout) = layout_of(func, v)
-            && !layout.is_row_major_order()
-        {
-            return Err(format!(
-                "port {i} is {}, wanted row-major",
-                encoding(func, v)
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// All ports order the labels they share alike, cut alike; with `run`, each port (that is no
@@ -634,19 +624,4 @@ fn last_block(func: &Func, op: Op, block: u64) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn encoding(func: &Func, value: Value) -> String {
-    match func.ty(value).as_tensor() {
-        Some(ty) if ty.notation != optc_layout::Notation::RowMajor => {
-            format!("{{{}}}", ty.notation)
-        }
-        _ => "row-major".to_owned(),
-    }
-}
-
-/// The layout of a value that has elements: without any there is nothing that could lie wrong.
-pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
-    let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
-    (layout.elements() != 0).then_some(layout)
 }

@@ -282,6 +282,8 @@ const BUILTIN: &[(&str, &str)] = &[
     ("cpu", include_str!("../builtin/cpu.toml")),
     ("journey6", include_str!("../builtin/journey6.toml")),
     ("mosaic_gpu", include_str!("../builtin/mosaic_gpu.toml")),
+    ("onnx", include_str!("../builtin/onnx.toml")),
+    ("onnxruntime", include_str!("../builtin/onnxruntime.toml")),
     ("tpu", include_str!("../builtin/tpu.toml")),
     ("triton", include_str!("../builtin/triton.toml")),
     ("xla", include_str!("../builtin/xla.toml")),
@@ -686,6 +688,22 @@ mod tests {
                 "alternative 1: has `batch` last in its `sequence` and `not_innermost`",
             ),
             (
+                "{share='all',ends=[[]]}",
+                "alternative 1: has `ends` without a role, or with one twice",
+            ),
+            (
+                "{share='all',alone=true}",
+                "alternative 1: has `alone`, `least` or `whole`, and no `ends` that they are about",
+            ),
+            (
+                "{share='all',left={ends=[['m','k']]}}",
+                "alternative 1: has `ends` of ports, which say what ports share, and `share`",
+            ),
+            (
+                "{ends=[['axis']]}",
+                "alternative 1: has `ends` of all ports, which want `share = \"all\"`",
+            ),
+            (
                 "{run=0}",
                 "alternative 1: wants a `run` or `block` of at least 1",
             ),
@@ -785,7 +803,7 @@ mod tests {
         let error = Target::builtin("gpu").unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown target `gpu`, wanted one of cpu, journey6, mosaic_gpu, tpu, triton"
+            "unknown target `gpu`, wanted one of cpu, journey6, mosaic_gpu, onnx, onnxruntime, tpu, triton"
         );
     }
 }

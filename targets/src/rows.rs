@@ -212,13 +212,16 @@ pub struct PortRule {
     /// Roles that may fill the rows of a tile; any where left out.
     #[serde(default)]
     pub rows: Option<Vec<PortRole>>,
+    /// Ends that its order may have: each a list of roles, of which one run each stands last, in this order.
+    #[serde(default)]
+    pub ends: Vec<Vec<PortRole>>,
 }
 
 impl PortRule {
-    /// Whether it says nothing.
+    /// Whether it says nothing of tiles.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == PortRule::default()
+        self.lanes.is_none() && self.rows.is_none()
     }
 
     fn describe(&self) -> Vec<String> {
@@ -228,6 +231,10 @@ impl PortRule {
         }
         if let Some(rows) = &self.rows {
             said.push(format!("{} in the rows", either(rows)));
+        }
+        if !self.ends.is_empty() {
+            let all: Vec<String> = self.ends.iter().map(|end| list(end, "then")).collect();
+            said.push(format!("ends in {}", all.join(", or ")));
         }
         said
     }
@@ -261,6 +268,18 @@ pub struct Alternative {
     /// The least innermost run of one dimension, in elements, padded up to it.
     #[serde(default)]
     pub run: Option<u64>,
+    /// Ends that the order of every port may have; what stands before is in one sequence at all ports.
+    #[serde(default)]
+    pub ends: Vec<Vec<PortRole>>,
+    /// The least elements in each run of `ends` that has not all of its role.
+    #[serde(default)]
+    pub least: Option<u64>,
+    /// Roles of which all is in the run of `ends`.
+    #[serde(default)]
+    pub whole: Vec<PortRole>,
+    /// Whether nothing stands before the runs of `ends`.
+    #[serde(default)]
+    pub alone: bool,
     /// Blocks of so many elements along the last dimension, the others whole.
     #[serde(default)]
     pub block: Option<u64>,
@@ -314,7 +333,18 @@ impl Alternative {
         PortRule {
             lanes: own.lanes.clone().or_else(|| self.lanes.clone()),
             rows: own.rows.clone().or_else(|| self.rows.clone()),
+            ends: match own.ends.is_empty() {
+                true => self.ends.clone(),
+                false => own.ends.clone(),
+            },
         }
+    }
+
+    /// Whether ports have ends of their own.
+    #[must_use]
+    pub fn ends_by_port(&self) -> bool {
+        let of_ports = [&self.left, &self.right, &self.result];
+        of_ports.iter().any(|rule| !rule.ends.is_empty())
     }
 
     /// Whether it is for operations of so many ports: those whose price it has, and one result to write in any layout.
@@ -404,6 +434,7 @@ impl Alternative {
         let whole = PortRule {
             lanes: self.lanes.clone(),
             rows: self.rows.clone(),
+            ends: self.ends.clone(),
         };
         said.extend(whole.describe());
         let ports = [
@@ -416,6 +447,15 @@ impl Alternative {
             if !of_port.is_empty() {
                 said.push(format!("{name}: {}", of_port.join(", ")));
             }
+        }
+        if self.alone {
+            said.push("with nothing before these".to_owned());
+        }
+        if let Some(least) = self.least {
+            said.push(format!("of {least} elements or all there are"));
+        }
+        if !self.whole.is_empty() {
+            said.push(format!("all of {}", list(&self.whole, "and")));
         }
         if self.distinct {
             said.push("rows and lanes of different roles".to_owned());
@@ -485,6 +525,30 @@ impl Alternative {
         None
     }
 
+    fn has_ends(&self) -> bool {
+        !self.ends.is_empty() || self.ends_by_port()
+    }
+
+    /// What contradicts itself in its ends.
+    fn fault_of_ends(&self) -> Option<String> {
+        let of_ports = [&self.left, &self.right, &self.result].into_iter();
+        let mut all = of_ports.flat_map(|rule| &rule.ends).chain(&self.ends);
+        let twice = |end: &Vec<PortRole>| (1..end.len()).any(|i| end[..i].contains(&end[i]));
+        if all.any(|end| end.is_empty() || twice(end)) {
+            return Some("has `ends` without a role, or with one twice".to_owned());
+        }
+        if !self.has_ends() && (self.alone || self.least.is_some() || !self.whole.is_empty()) {
+            return Some(
+                "has `alone`, `least` or `whole`, and no `ends` that they are about".to_owned(),
+            );
+        }
+        if self.ends_by_port() && self.share.is_some() {
+            return Some("has `ends` of ports, which say what ports share, and `share`".to_owned());
+        }
+        (!self.ends.is_empty() && !self.shares_all())
+            .then(|| "has `ends` of all ports, which want `share = \"all\"`".to_owned())
+    }
+
     /// What contradicts itself in it, in words.
     fn fault(&self, tiled: bool) -> Option<String> {
         let ports = [&self.left, &self.right, &self.result];
@@ -498,6 +562,7 @@ impl Alternative {
             || !self.one_run.is_empty()
             || !self.not_innermost.is_empty()
             || self.block.is_some()
+            || self.has_ends()
             || (self.run.is_some() && !self.shares_all());
         let untiled = self.when == Some(When::Untiled);
         if of_tiles && (!tiled || untiled) {
@@ -524,10 +589,14 @@ impl Alternative {
         if let Some(fault) = self.fault_of_price(tiled && !untiled) {
             return Some(fault.to_owned());
         }
+        if let Some(fault) = self.fault_of_ends() {
+            return Some(fault);
+        }
         let says_more = !self.sequence.is_empty()
             || self.share.is_some()
             || !self.one_run.is_empty()
             || self.block.is_some()
+            || self.has_ends()
             || self.run.is_some();
         if self.order.is_some() && says_more {
             return Some(
@@ -601,6 +670,9 @@ pub enum Accept {
     ContractRuns,
     /// Batch, channels, spatial or batch, spatial, channels.
     ChannelOrders,
+    /// A contraction as products of matrices: ports end in the runs that their `ends` list, what stands before is a
+    /// batch in one sequence at all ports.
+    Matrices,
     /// A common block order whose innermost run has at least `run` elements of one dimension.
     MinRun,
     /// Blocks of `block` elements along the last dimension, grid in any order.
@@ -626,6 +698,8 @@ impl Row {
             Accept::MinRun
         } else if first.shares_all() {
             Accept::CommonOrder
+        } else if first.ends_by_port() {
+            Accept::Matrices
         } else if first.shares(PortRole::K) {
             Accept::ContractRuns
         } else if !first.sequence.is_empty() {

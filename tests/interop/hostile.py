@@ -215,6 +215,26 @@ def onnx_external(file):
     return field(1, 8) + field(7, graph) + field(8, field(2, 18))
 
 
+def onnx_weight(dims):
+    """An initializer of these extents and eight bytes."""
+    weight = b"".join(field(1, d) for d in dims) + field(2, 1) + field(8, "w") + field(9, b"01234567")
+    node = onnx_node("Relu", ["w"], ["y"])
+    graph = node + field(2, "g") + field(5, weight) + field(12, onnx_value("y", [2]))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 18))
+
+
+def nested_graphs(n):
+    """A branch in a branch, n deep, under a condition that is an input."""
+    graph = onnx_node("Relu", ["x"], ["y"]) + field(2, "g") + field(12, onnx_value("y", [2]))
+    for _ in range(n):
+        attrs = b"".join(field(5, field(1, name) + field(6, graph) + field(20, 5)) for name in ["then_branch"])
+        node = field(1, field(1, "c") + field(2, "y") + field(4, "If") + attrs)
+        graph = node + field(2, "g") + field(12, onnx_value("y", [2]))
+    condition = field(1, "c") + field(2, field(1, field(1, 9) + field(2, b"")))
+    graph += field(11, onnx_value("x", [2])) + field(11, condition)
+    return field(1, 8) + field(7, graph) + field(8, field(2, 18))
+
+
 # ---- archives ----
 
 def npz(path, name, shape, descr, body):
@@ -310,6 +330,25 @@ for what, make in [("pipe", os.mkfifo), ("device", lambda path: path.symlink_to(
     case(f"external-onnx {what}", "run", "in.onnx", "--output", "y.npz", code="constant-data",
          files={"in.onnx": onnx_external("w"), "w": make})
 
+for what, make in [("pipe", os.mkfifo), ("device", lambda path: path.symlink_to("/dev/zero")), ("folder", os.mkdir)]:
+    case(f"out external {what}", "in.onnx", "-o", "sub/out.onnx", code="onnx-constant-data",
+         files={"in.onnx": onnx_external("w"), "w": make, "sub": os.mkdir})
+for what, place in [("above", "../w"), ("absolute", "/etc/passwd"), ("roundabout", "a/../../w")]:
+    case(f"out escapes {what}", "in.onnx", "-o", "out.onnx", code="external-path-escapes",
+         files={"in.onnx": onnx_external(place)})
+case("out link escapes", "in.onnx", "-o", "sub/out.onnx", code="onnx-constant-data",
+     files={"in.onnx": onnx_external("w"), "w": lambda path: path.symlink_to("/etc/passwd"), "sub": os.mkdir})
+case("out over data", "in.onnx", "-o", "w", "--emit=onnx", code="output-is-data",
+     files={"in.onnx": onnx_external("w"), "w": "01234567"})
+for n in [1, 20, 60]:
+    case(f"out truncated {n}", "in.onnx", "-o", "out.onnx", files={"in.onnx": onnx_external("w")[:-n]})
+for what, dims in [("elements", [1 << 40]), ("product", [1 << 32, 1 << 32]), ("negative", [(1 << 64) - 1])]:
+    case(f"out lying {what}", "in.onnx", "-o", "out.onnx", files={"in.onnx": onnx_weight(dims)})
+for target in ["onnx", "onnxruntime"]:
+    case(f"out nested {target}", "in.onnx", "-o", "out.onnx", f"--target={target}", files={"in.onnx": later(nested_graphs, 3000)})
+    case(f"out split {target}", "in.onnx", "-o", "out.onnx", f"--target={target}", files={"in.onnx": later(split_and_joined, 3000)})
+case("out large file", "in.onnx", "-o", "out.onnx", code="input-too-large", files={"in.onnx": sparse((1 << 31) + 1)})
+
 case("npz shape", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="input-shape",
      files={"in.ir": SMALL, "x.npz": lambda path: npz(path, "x", (1 << 29,), "<f4", 1 << 31)})
 case("npz type", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="npz-input",
@@ -345,6 +384,9 @@ def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
                                       preexec_fn=limit, timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 return f"waits for more than {PATIENCE} s"
+        # An output is whole or not there.
+        found = [p.name for p in pathlib.Path(folder).rglob("*") if p.name == "out.onnx" or p.name.startswith(".optc-")]
+        left = f"status {done.returncode} and {found} left" if found and done.returncode else None
     said = done.stderr.decode(errors="replace")
     short = said.strip().replace("\n", " | ")[:200]
     codes = re.findall(r"error\[([a-z0-9-]+)\]", said)
@@ -358,7 +400,7 @@ def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
         return f"status 1 without a code: {short}"
     if code and code not in codes:
         return f"status {done.returncode} and {codes}, wanted {code}: {short}"
-    return None
+    return left
 
 
 def main():

@@ -28,6 +28,8 @@ pub struct Compiler {
     pub bindings: Bindings,
     /// Whether remarks name options that were tried, which takes several searches more.
     pub explain_remarks: bool,
+    /// Which operators of ONNX models stay as they are although operations stand for them.
+    pub whole_operators: optc_onnx::Whole,
 }
 
 /// What running a pipeline had to say.
@@ -58,6 +60,7 @@ impl Compiler {
             boundary: Boundary::default(),
             bindings: Bindings::default(),
             explain_remarks: false,
+            whole_operators: optc_onnx::Whole::None,
         }
     }
 
@@ -99,8 +102,8 @@ impl Compiler {
     /// The file cannot be read, or what it holds is refused.
     pub fn load(&self, path: &Path, from: Option<Format>) -> Result<Program, Error> {
         let bytes = read_file(path)?;
-        let program = Program::read(&path.display().to_string(), &bytes, from, false);
-        self.verified(program).remove(0)
+        self.read(&path.display().to_string(), &bytes, from, false)
+            .remove(0)
     }
 
     /// Reads and verifies a text in optc's own format; messages call it `name`.
@@ -108,7 +111,12 @@ impl Compiler {
     /// # Errors
     /// The text is refused.
     pub fn parse(&self, name: &str, text: &str) -> Result<Program, Error> {
-        let program = Program::read(name, text.as_bytes(), Some(Format::Ir), false);
+        let program = Program::read(
+            name,
+            text.as_bytes(),
+            (Some(Format::Ir), self.whole_operators),
+            false,
+        );
         self.verified(program).remove(0)
     }
 
@@ -121,7 +129,12 @@ impl Compiler {
         from: Option<Format>,
         split: bool,
     ) -> Vec<Result<Program, Error>> {
-        self.verified(Program::read(name, bytes, from, split))
+        self.verified(Program::read(
+            name,
+            bytes,
+            (from, self.whole_operators),
+            split,
+        ))
     }
 
     fn verified(&self, programs: Vec<Result<Program, Error>>) -> Vec<Result<Program, Error>> {

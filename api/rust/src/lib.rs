@@ -127,7 +127,8 @@ pub mod stablehlo {
 
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
-    pub use optc_emit::onnx::{Emitted, ReadData, emit};
+    pub use optc_emit::onnx::{Emitted, ReadData, emit, emit_for, unread};
+    pub use optc_onnx::Whole;
 }
 
 /// Python with Pallas kernels, written from a module with a plan.

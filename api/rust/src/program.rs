@@ -45,14 +45,14 @@ impl Program {
     pub(crate) fn read(
         name: &str,
         bytes: &[u8],
-        from: Option<Format>,
+        (from, whole): (Option<Format>, onnx::Whole),
         split: bool,
     ) -> Vec<Result<Program, Error>> {
         let format = from.map_or_else(|| Format::detect(name, bytes), Ok);
         match format {
             Err(diag) => vec![Err(Error::about(name, *diag))],
             Ok(Format::Hlo) => vec![read_hlo(name, bytes)],
-            Ok(Format::Onnx) => vec![read_onnx(name, bytes)],
+            Ok(Format::Onnx) => vec![read_onnx(name, bytes, whole)],
             Ok(Format::StableHlo) => vec![read_stablehlo(name, bytes)],
             Ok(Format::Ir) => read_text(name, bytes, split),
         }
@@ -217,11 +217,11 @@ fn read_part(name: &str, source: &Arc<str>, offset: usize, part: &str) -> Result
     }
 }
 
-fn read_onnx(name: &str, bytes: &[u8]) -> Result<Program, Error> {
+fn read_onnx(name: &str, bytes: &[u8], whole: onnx::Whole) -> Result<Program, Error> {
     let file = Path::new(name)
         .file_name()
         .map(|f| f.to_string_lossy().into_owned());
-    let options = onnx::Options { name: file };
+    let options = onnx::Options { name: file, whole };
     let import = onnx::import(bytes, &options);
     let import = import.map_err(|diagnostics| Error {
         diagnostics,

@@ -120,6 +120,12 @@ pub struct AttributeProto {
     /// Each a [`GraphProto`].
     #[prost(bytes = "bytes", repeated, tag = "11")]
     pub graphs: Vec<Bytes>,
+    /// A [`TypeProto`].
+    #[prost(bytes = "bytes", optional, tag = "14")]
+    pub tp: Option<Bytes>,
+    /// Each a [`TypeProto`].
+    #[prost(bytes = "bytes", repeated, tag = "15")]
+    pub type_protos: Vec<Bytes>,
     /// The `AttributeType`; old files leave it out.
     #[prost(int32, tag = "20")]
     pub kind: i32,
@@ -128,6 +134,9 @@ pub struct AttributeProto {
     /// A [`SparseTensorProto`].
     #[prost(bytes = "bytes", optional, tag = "22")]
     pub sparse_tensor: Option<Bytes>,
+    /// Each a [`SparseTensorProto`].
+    #[prost(bytes = "bytes", repeated, tag = "23")]
+    pub sparse_tensors: Vec<Bytes>,
 }
 
 /// `TensorProto`
@@ -188,11 +197,23 @@ pub struct ValueInfoProto {
     pub ty: Option<TypeProto>,
 }
 
-/// `TypeProto`; sequences, maps and optionals are told apart from tensors only by their absence.
+/// `TypeProto`; what is no tensor is kept as it is.
 #[derive(Clone, PartialEq, Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorTypeProto>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub sequence_type: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub map_type: Option<Bytes>,
+    #[prost(string, tag = "6")]
+    pub denotation: String,
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub opaque_type: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "8")]
+    pub sparse_tensor_type: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    pub optional_type: Option<Bytes>,
 }
 
 /// `TypeProto.Tensor`
@@ -254,6 +275,9 @@ pub mod kind {
     pub const TENSORS: i32 = 9;
     pub const GRAPHS: i32 = 10;
     pub const SPARSE_TENSOR: i32 = 11;
+    pub const SPARSE_TENSORS: i32 = 12;
+    pub const TYPE_PROTO: i32 = 13;
+    pub const TYPE_PROTOS: i32 = 14;
 }
 
 /// `TensorProto.DataLocation.EXTERNAL`

@@ -9,10 +9,12 @@ use crate::opaque::{self, Tally};
 use crate::order::{self, Captured};
 use crate::rules::Rules;
 use crate::tensor::{self, Declared, File};
-use crate::{Import, Options};
+use crate::{Import, Options, Whole};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::types::Dim;
-use optc_ir::{Attr, Diagnostic, Loc, Module, Registry, Size, TensorType, Type};
+use optc_ir::{
+    Attr, AttrDict, Diagnostic, Loc, Module, Registry, Size, Structure, TensorType, Type, Value,
+};
 use optc_onnx_proto::{GraphProto, ModelProto, ValueInfoProto};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -54,6 +56,7 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     let registry = optc_ops::registry();
     let mut importer = Importer::new(&registry, &file, inliner, &graph);
     importer.diags = diags;
+    importer.whole = options.whole;
     let mut module = Module::default();
     importer.run(&graph, &nodes)?;
     let Importer {
@@ -68,7 +71,53 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     if let Some(opset) = opset {
         module.attrs.set("hbir.onnx_opset", Attr::int(opset));
     }
+    if let Some(said) = said_of_itself(&model, &graph) {
+        module.attrs.set("hbir.onnx_model", Attr::Dict(said));
+    }
     Ok(Import { module, diags })
+}
+
+/// What the model says of itself beside its graph, for whoever writes it again.
+fn said_of_itself(model: &ModelProto, graph: &GraphProto) -> Option<AttrDict> {
+    let mut said = AttrDict::new();
+    let texts = [
+        ("producer_name", &model.producer_name),
+        ("producer_version", &model.producer_version),
+        ("domain", &model.domain),
+        ("doc_string", &model.doc_string),
+        ("graph_name", &graph.name),
+        ("graph_doc_string", &graph.doc_string),
+    ];
+    for (key, text) in texts {
+        if let Some(text) = text.as_deref().filter(|t| !t.is_empty()) {
+            said.set(key, Attr::str(text));
+        }
+    }
+    let numbers = [
+        ("ir_version", model.ir_version),
+        ("model_version", model.model_version),
+    ];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            said.set(key, Attr::int(number));
+        }
+    }
+    let pair = |key: &str, value: Attr| Attr::Array(vec![Attr::str(key), value]);
+    let props = model.metadata_props.iter();
+    let props: Vec<Attr> = props.map(|p| pair(&p.key, Attr::str(&p.value))).collect();
+    if !props.is_empty() {
+        said.set("metadata", Attr::Array(props));
+    }
+    let others = model.opset_import.iter().filter_map(|set| {
+        let domain = set.domain.as_deref().unwrap_or_default();
+        let own = !standard(domain).is_empty();
+        own.then(|| pair(domain, Attr::int(set.version.unwrap_or(1))))
+    });
+    let others: Vec<Attr> = others.collect();
+    if !others.is_empty() {
+        said.set("opsets", Attr::Array(others));
+    }
+    (!said.is_empty()).then_some(said)
 }
 
 /// The version of the standard operators; `None` in a model that uses none of them.
@@ -102,6 +151,7 @@ struct Importer<'a> {
     inliner: Inliner<'a>,
     /// How many branches are being put in place, one inside another.
     depth: usize,
+    whole: Whole,
     names: IndexMap<String, Val>,
     declared: IndexMap<String, Type>,
     used: IndexSet<String>,
@@ -124,6 +174,7 @@ impl<'a> Importer<'a> {
             rules: Rules::new(),
             inliner,
             depth: 0,
+            whole: Whole::None,
             names: IndexMap::new(),
             declared: declared_types(graph),
             used: IndexSet::new(),
@@ -250,8 +301,12 @@ impl<'a> Importer<'a> {
                         Type::Scalar(_) | Type::Other(_) => ty,
                     };
                     let value = self.b.out.func.add_arg(ty, Some(&input.name));
+                    let foreign = foreign_type(self.b.out.func.ty(value), input);
                     if let Some(port) = self.b.out.func.arg_ports.last_mut() {
                         port.attrs.set("hbir.name", Attr::str(&input.name));
+                        if let Some(ty) = foreign {
+                            port.attrs.set("hbir.onnx_type", ty);
+                        }
                     }
                     self.names.insert(input.name.clone(), Val::Ssa(value));
                 }
@@ -275,8 +330,12 @@ impl<'a> Importer<'a> {
             };
             let value = self.b.value(val);
             self.b.out.func.add_result(value, Some(&port));
+            let ty = foreign_type(self.b.out.func.ty(value), output);
             if let Some(last) = self.b.out.func.result_ports.last_mut() {
                 last.attrs.set("hbir.name", Attr::str(&port));
+                if let Some(ty) = ty {
+                    last.attrs.set("hbir.onnx_type", ty);
+                }
             }
         }
         if errors.is_empty() {
@@ -379,15 +438,19 @@ impl<'a> Importer<'a> {
             |r| (r.apply)(&mut cx),
         );
         match done {
+            Ok(()) if stays_whole(&cx, start, self.whole) => {
+                let results = cx.outputs.iter().map(|val| Some(cx.b.ty((*val)?).clone()));
+                let types: Vec<Option<Type>> = results.collect();
+                cx.b.abandon(start);
+                cx.outputs.fill(None);
+                opaque::emit_typed(&mut cx, &captures, types).map_err(|stop| stopped(stop, &cx))?;
+            }
             Ok(()) => shape_values(&mut cx),
             Err(Stop::Refused(diag)) => return Err(in_node(*diag, &cx)),
             Err(Stop::Opaque(reason)) => {
                 cx.b.abandon(start);
                 cx.outputs.fill(None);
-                opaque::emit(&mut cx, &captures).map_err(|stop| match stop {
-                    Stop::Refused(diag) => in_node(*diag, &cx),
-                    Stop::Opaque(reason) => Diagnostic::error(codes::ONNX_NODE, reason),
-                })?;
+                opaque::emit(&mut cx, &captures).map_err(|stop| stopped(stop, &cx))?;
                 let domain = standard(&node.domain);
                 self.tally.add(domain, &node.op_type, &label(node), &reason);
             }
@@ -478,6 +541,43 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
     }
 }
 
+/// Whether a node stays as it is that became the operations of the body from `start` on.
+fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, whole: Whole) -> bool {
+    if whole == Whole::None {
+        return false;
+    }
+    let (registry, func) = (cx.b.out.registry(), &cx.b.out.func);
+    let mut constant: IndexSet<Value> = IndexSet::new();
+    let (mut all, mut along) = (0, 0);
+    for &op in &func.body[start..] {
+        let data = &func.ops[op];
+        let known = |value: &Value| {
+            let made = func.def_op(*value);
+            let made = made.map(|op| registry.structure(&func.ops[op].name));
+            constant.contains(value) || made == Some(Structure::Constant)
+        };
+        if data.operands.iter().all(known) {
+            constant.extend(&data.results);
+            continue;
+        }
+        all += 1;
+        let family = registry.get(&data.name).map(|decl| decl.family());
+        along += usize::from(family != Some("elementwise"));
+    }
+    match whole {
+        Whole::None => false,
+        Whole::Large => 3 < all || 1 < along,
+        Whole::All => 1 < all,
+    }
+}
+
+fn stopped(stop: Stop, cx: &NodeCx<'_, '_>) -> Diagnostic {
+    match stop {
+        Stop::Refused(diag) => in_node(*diag, cx),
+        Stop::Opaque(reason) => Diagnostic::error(codes::ONNX_NODE, reason),
+    }
+}
+
 fn in_node(mut diag: Diagnostic, cx: &NodeCx<'_, '_>) -> Diagnostic {
     let label = cx.label();
     if !diag.message.contains(&label) {
@@ -564,6 +664,16 @@ fn argument_type(input: &ValueInfoProto) -> Result<(Type, Option<Diagnostic>), D
             format!("{what} has no type"),
         )),
     }
+}
+
+/// The type of the file, as its bytes in hexadecimal digits, where the IR has none for it.
+fn foreign_type(ty: &Type, info: &ValueInfoProto) -> Option<Attr> {
+    if ty.as_tensor().is_some() {
+        return None;
+    }
+    let bytes = info.ty.as_ref()?.encode_to_vec();
+    let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    Some(Attr::str(&digits))
 }
 
 /// Whether two types cannot both be right.

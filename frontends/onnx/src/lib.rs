@@ -31,6 +31,21 @@ pub struct Options {
     /// The name of the model's file, relative to its folder: constants that lie in the model itself
     /// refer to it. `model.onnx` when left out.
     pub name: Option<String>,
+    /// Which operators stay as they are although operations stand for them.
+    pub whole: Whole,
+}
+
+/// Which operators stay as they are, as `hbir.opaque`, although operations stand for them: a program that is written
+/// as a model again has them as the runtime knows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whole {
+    /// None.
+    #[default]
+    None,
+    /// Those that become more than three operations, or more than one that works along dimensions.
+    Large,
+    /// Those that become more than one operation.
+    All,
 }
 
 /// An imported model.

@@ -28,6 +28,15 @@ pub(crate) fn emit(
     cx: &mut NodeCx<'_, '_>,
     captured: &[(Val, Option<String>)],
 ) -> Result<(), Stop> {
+    emit_typed(cx, captured, Vec::new())
+}
+
+/// The same where the types of results are known.
+pub(crate) fn emit_typed(
+    cx: &mut NodeCx<'_, '_>,
+    captured: &[(Val, Option<String>)],
+    known: Vec<Option<Type>>,
+) -> Result<(), Stop> {
     let present: Vec<usize> = (0..cx.inputs.len())
         .filter(|&i| cx.inputs[i].is_some())
         .collect();
@@ -50,13 +59,24 @@ pub(crate) fn emit(
             dict.set("capture_names", Attr::Array(names.collect()));
         }
     }
+    let mut kinds = Vec::new();
     for attr in &cx.node.attribute {
         if let Some(value) = attribute(cx.file, attr, &cx.label())? {
+            if !tells_its_kind(&value) {
+                let kind = Attr::int(attr.kind().into());
+                kinds.push(Attr::Array(vec![Attr::str(&attr.name), kind]));
+            }
             dict.set(&format!("onnx.{}", attr.name), value);
         }
     }
+    if !kinds.is_empty() {
+        dict.set("attribute_kinds", Attr::Array(kinds));
+    }
     let types = (0..cx.node.output.len())
-        .map(|i| result_type(cx, i))
+        .map(|i| {
+            let known = known.get(i).cloned().flatten();
+            known.unwrap_or_else(|| result_type(cx, i))
+        })
         .collect();
     let loc = cx.loc.clone();
     let op = NewOp {
@@ -129,14 +149,37 @@ fn attribute(file: &File, attr: &AttributeProto, owner: &str) -> Result<Option<A
             )
         }
         kind::GRAPH => attr.g.as_ref().and_then(|g| place(file, g)),
-        kind::GRAPHS => list(attr.graphs.iter().filter_map(|g| place(file, g)).collect()),
+        kind::GRAPHS => list(places(file, &attr.graphs)),
+        kind::SPARSE_TENSOR => attr.sparse_tensor.as_ref().and_then(|t| place(file, t)),
+        kind::SPARSE_TENSORS => list(places(file, &attr.sparse_tensors)),
+        kind::TYPE_PROTO => attr.tp.as_ref().and_then(|t| place(file, t)),
+        kind::TYPE_PROTOS => list(places(file, &attr.type_protos)),
         _ => None,
     })
+}
+
+fn places(file: &File, all: &[Bytes]) -> Vec<Attr> {
+    all.iter().filter_map(|bytes| place(file, bytes)).collect()
+}
+
+/// Whether an attribute of the program is that of one kind of attributes of the file alone.
+fn tells_its_kind(attr: &Attr) -> bool {
+    match attr {
+        Attr::External { .. } => false,
+        Attr::Array(list) => list
+            .first()
+            .is_some_and(|first| !matches!(first, Attr::External { .. } | Attr::Dense(_))),
+        _ => true,
+    }
 }
 
 /// A tensor attribute; of an element type that the IR does not have, where its bytes lie.
 fn kept_tensor(file: &File, wire: &Bytes, owner: &str) -> Result<Option<Attr>, Diagnostic> {
     match tensor::load(file, wire, owner) {
+        Ok(Blob {
+            storage: Storage::File { .. },
+            ..
+        }) => Ok(place(file, wire)),
         Ok(blob) => Ok(Some(tensor_attr(blob))),
         Err(diag) if diag.code == tensor::UNSUPPORTED.name => Ok(place(file, wire)),
         Err(diag) => Err(diag),

@@ -13,6 +13,7 @@ fn imported(graph: &Graph) -> Import {
         &graph.bytes(),
         &Options {
             name: Some("m.onnx".into()),
+            ..Options::default()
         },
     );
     let import = result.unwrap_or_else(|diags| panic!("refused: {diags:?}"));

@@ -31,6 +31,7 @@ fn every_model_imports_and_verifies_without_an_opaque_op() {
             &bytes,
             &Options {
                 name: Some(name.clone()),
+                ..Options::default()
             },
         )
         .unwrap();

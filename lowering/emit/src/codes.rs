@@ -110,16 +110,11 @@ ROOT c = f32[64] constant({...})
         "optc --emit=onnx in.ir",
         "put the file where the program looks for it, or name its folder with `--data`",
     );
-    ONNX_LAYOUT = Code::command(
+    ONNX_LAYOUT = Code::input(
         "onnx-layout",
         "a program that is to be an ONNX model has a value that is not row-major",
-        &[(
-            "in.ir",
-            r#"func.func @main(%x: tensor<4x6xf32, {order = [1, 0]}>) -> tensor<4x6xf32, {order = [1, 0]}> {
-  return %x : tensor<4x6xf32, {order = [1, 0]}>
-}"#,
-        )],
-        "optc --emit=onnx in.ir",
+        "`optc::onnx::emit` of a function whose argument is `tensor<4x6xf32, {order = [1, 0]}>`; the command ends its pipeline with \
+         `normalize-layouts` itself",
         "end the pipeline with `normalize-layouts`: ONNX has no layouts",
     );
     ONNX_OP = Code::command(

@@ -4,9 +4,9 @@
 mod ops_support;
 
 use ops_support::{cases, type_of};
-use optc_emit::{hlo, linalg, pallas};
+use optc_emit::{hlo, linalg, onnx, pallas};
 use optc_ir::text::{parse, print_attr, print_type};
-use optc_ir::{Module, Registry, Tensor};
+use optc_ir::{Attr, Module, Registry, Tensor};
 use optc_target::Target;
 use std::collections::BTreeMap;
 
@@ -52,6 +52,15 @@ fn pallas_writes(module: &Module, registry: &Registry) -> bool {
     pallas::emit(module, registry, &target).is_ok()
 }
 
+fn onnx_writes(module: &Module, _: &Registry) -> bool {
+    let mut module = module.clone();
+    module.attrs.set("hbir.onnx_opset", Attr::int(28));
+    onnx::emit(&module, &|file, _, _, _| {
+        Err(format!("there is no `{file}`"))
+    })
+    .is_ok()
+}
+
 /// An operation is listed exactly if one of its reference cases is written.
 fn check(forms: &[&str], writes: fn(&Module, &Registry) -> bool) {
     let registry = optc_ops::registry();
@@ -79,4 +88,23 @@ fn linalg_writes_the_operations_that_it_lists() {
 #[test]
 fn pallas_writes_the_operations_that_it_lists() {
     check(pallas::FORMS, pallas_writes);
+}
+
+#[test]
+fn a_layout_is_no_onnx() {
+    let source = "func.func @main(%x: tensor<4x6xf32, {order = [1, 0]}>) -> tensor<4x6xf32, {order = [1, 0]}> {\n  \
+                  return %x : tensor<4x6xf32, {order = [1, 0]}>\n}";
+    let module = parse(source).expect("a program");
+    let refused = onnx::emit(&module, &|file, _, _, _| {
+        Err(format!("there is no `{file}`"))
+    });
+    assert_eq!(
+        refused.expect_err("it has a layout").code.as_str(),
+        "onnx-layout"
+    );
+}
+
+#[test]
+fn onnx_writes_the_operations_that_it_lists() {
+    check(onnx::FORMS, onnx_writes);
 }

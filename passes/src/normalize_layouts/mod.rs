@@ -354,5 +354,22 @@ fn over_axes(
         | FreedomClass::Source
         | FreedomClass::Barrier => Ok(None),
     };
-    made.map_err(|e| words(&e))
+    // Sizes without names have no such shape: then it runs over its own dimensions.
+    match made {
+        Err(_)
+            if op
+                .results
+                .iter()
+                .filter_map(|ty| ty.as_tensor())
+                .any(nameless) =>
+        {
+            Ok(None)
+        }
+        made => made.map_err(|e| words(&e)),
+    }
+}
+
+/// Whether a type has sizes that are not known and have no name.
+fn nameless(ty: &TensorType) -> bool {
+    ty.dims.contains(&optc_ir::Dim::Unknown)
 }

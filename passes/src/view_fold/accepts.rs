@@ -1,5 +1,6 @@
 //! Which layouts the target lets an operation have at a port, the other ports left aside.
 
+use super::ends;
 use super::layouts::{LayoutId, Layouts};
 use super::physical::Physical;
 use super::signature::{ContractRole, Signature};
@@ -33,12 +34,18 @@ pub(crate) fn default_layout(sig: &Signature, layouts: &mut Layouts, port: usize
     {
         return only;
     }
+    if sig.accept == Accept::Matrices
+        && let Some(order) = ends::default_order(sig, port)
+    {
+        return layouts.ordered(&sig.shapes[port], sig.bits[port], &order);
+    }
     let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
     let wanted = match sig.accept {
         Accept::MinRun | Accept::LastBlock => sig.parameter,
         Accept::RowMajor
         | Accept::CommonOrder
         | Accept::ContractRuns
+        | Accept::Matrices
         | Accept::ChannelOrders
         | Accept::Any => 1,
     };
@@ -141,7 +148,9 @@ pub(crate) fn accepts_layout(
     match sig.accept {
         Accept::RowMajor => false,
         Accept::Any => true,
-        Accept::CommonOrder => is_unpadded(&modes),
+        Accept::CommonOrder | Accept::Matrices => {
+            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
+        }
         Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
         Accept::ChannelOrders => {
             channel_orders(sig, layouts, port).contains(&layout)

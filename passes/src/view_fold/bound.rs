@@ -20,13 +20,14 @@
 use super::accepts::{
     accepts_contract, accepts_pointwise, channel_orders, default_layout, is_unpadded,
 };
+use super::ends;
 use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
-use super::orders::restrict;
 use super::physical::{Digit, Physical, Place};
 use super::price;
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
+use super::restrict::restrict;
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::solve::relax;
@@ -738,9 +739,14 @@ impl Relaxation<'_> {
             _ if sig.is_tiled() => hub_pairs(sig, &ports),
             Accept::CommonOrder if sig.is_common_order() => hub_pairs(sig, &ports),
             Accept::ContractRuns if sig.freedom.class == FreedomClass::Contract => both(0, 1),
+            Accept::Matrices if sig.freedom.class == FreedomClass::Contract => {
+                let result = sig.n_operands;
+                [both(0, 1), both(0, result), both(1, result)].concat()
+            }
             Accept::ChannelOrders if !sig.is_pointwise_conv() => both(0, sig.n_operands),
             Accept::CommonOrder
             | Accept::ContractRuns
+            | Accept::Matrices
             | Accept::ChannelOrders
             | Accept::RowMajor
             | Accept::MinRun
@@ -1070,7 +1076,9 @@ fn admits(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutId)
     let innermost = modes.iter().rfind(real);
     match sig.accept {
         Accept::Any | Accept::RowMajor => true,
-        Accept::CommonOrder => is_unpadded(&modes),
+        Accept::CommonOrder | Accept::Matrices => {
+            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
+        }
         Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
         Accept::ChannelOrders => {
             channel_orders(sig, layouts, port).contains(&layout)
@@ -1100,6 +1108,7 @@ fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<Lay
         Accept::ChannelOrders
         | Accept::CommonOrder
         | Accept::ContractRuns
+        | Accept::Matrices
         | Accept::MinRun
         | Accept::LastBlock
         | Accept::Any => None,
@@ -1136,6 +1145,34 @@ fn agree(
             joined(order.iter().copied().filter(is_k))
         };
         return k(&p) == k(&q);
+    }
+    if sig.accept == Accept::Matrices {
+        // Digits of one role are in one order at all ports that have it.
+        let of = |order: &[LabelDigit], role: ContractRole| {
+            joined(
+                order
+                    .iter()
+                    .copied()
+                    .filter(|d| sig.contract_role(d.label) == role),
+            )
+        };
+        let roles = [
+            ContractRole::Batch,
+            ContractRole::M,
+            ContractRole::N,
+            ContractRole::K,
+        ];
+        let both = |role: &ContractRole| {
+            let has = |port: usize| {
+                let mut labels = sig.labels(port).iter().flatten();
+                labels.any(|l| sig.contract_role(*l) == *role)
+            };
+            has(a) && has(b)
+        };
+        return roles
+            .iter()
+            .filter(|r| both(r))
+            .all(|r| of(&p, *r) == of(&q, *r));
     }
     let shared = |order: &[LabelDigit], other: usize| {
         let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);

@@ -5,8 +5,10 @@ use super::accepts::{
 };
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
-use super::orders::{common_orders, restrict};
+use super::matrices;
+use super::orders::common_orders;
 use super::physical::{Physical, Place};
+use super::restrict::restrict;
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
@@ -127,6 +129,16 @@ pub(super) const BUILTIN: &[Builtin] = &[
         summary: "a contraction sums in any order that both operands share",
         concerns: is_contraction,
         apply: |cx| contraction(cx, Departure::PermutedK),
+    },
+    Builtin {
+        name: "matmul-of-matrices",
+        equation: "convert(matmul(a, b), batch·mn) = matmul(convert(a, batch·mk), convert(b, batch·kn))",
+        summary: "what stands before the matrices of a contraction is a batch, whichever operand has it",
+        concerns: |sig, _| !sig.is_tiled() && sig.accept == Accept::Matrices,
+        apply: |cx| {
+            let found = matrices::forms(cx.signature, cx.layouts, (cx.port, cx.layout), false);
+            cx.forms.extend(found.into_iter().map(Form::Exact));
+        },
     },
     Builtin {
         name: "window-channels-last",

@@ -4,180 +4,12 @@ use super::accepts::channel_orders;
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
-use super::physical::{Digit, Physical, Place, joined};
+use super::matrices;
+use super::physical::Place;
+use super::restrict::restrict;
 use super::signature::{LabelDigit, LabelOrder, Signature};
 use super::tiled;
-use optc_layout::{Layout, Mode};
 use optc_target::Accept;
-
-/// The layout at a port that follows an order of labels: what the port lacks drops out.
-pub(crate) fn restrict(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    port: usize,
-    order: &[LabelDigit],
-    source: usize,
-) -> Option<LayoutId> {
-    if sig.is_tiled() {
-        return restrict_tiled(sig, layouts, port, order, source);
-    }
-    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
-    let mut modes: Vec<Mode> = Vec::with_capacity(order.len());
-    let mut covered = vec![false; shape.len()];
-    for (at, digit) in order.iter().enumerate() {
-        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
-            continue;
-        };
-        let size = shape[dim];
-        let granule = sig.freedom.labels[digit.label].granule;
-        let from = extent_of(sig, source, digit.label).unwrap_or(size);
-        let outermost = is_outermost(order, at);
-        if from != size && digit.div != 1 && (granule == 0 || !granule.is_multiple_of(digit.div)) {
-            return None;
-        }
-        covered[dim] = true;
-        let whole = if from == size {
-            None
-        } else {
-            Some(size.div_ceil(digit.div))
-        };
-        let (count, extent) = match (outermost, whole) {
-            (true, Some(count)) => (count, count),
-            (false, Some(_)) => (digit.extent.min(size), digit.extent),
-            (_, None) => {
-                let upper = size.div_ceil(digit.div);
-                (upper.min(digit.extent), digit.extent)
-            }
-        };
-        if 1 < extent {
-            modes.push(Mode {
-                dim,
-                div: digit.div,
-                count,
-                extent,
-            });
-        }
-    }
-    let complete = (0..shape.len()).all(|d| covered[d] || shape[d] == 1);
-    if !complete {
-        return None;
-    }
-    if from_differs_with_inner_cut(sig, port, source, order) {
-        return None;
-    }
-    Layout::from_modes(shape, sig.bits[port], &modes)
-        .ok()
-        .map(|l| layouts.intern(l))
-}
-
-/// The same on a machine with tiles: where the lanes or the rows are left empty, what stands before them
-/// moves in.
-fn restrict_tiled(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    port: usize,
-    order: &[LabelDigit],
-    source: usize,
-) -> Option<LayoutId> {
-    let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
-    let mut digits: Vec<Digit> = Vec::with_capacity(order.len());
-    let mut filled = vec![1u64; shape.len()];
-    for (at, digit) in order.iter().enumerate() {
-        let Some(dim) = labels.iter().position(|l| *l == Some(digit.label)) else {
-            continue;
-        };
-        let size = shape[dim];
-        if size == 1 {
-            continue;
-        }
-        let from = extent_of(sig, source, digit.label).unwrap_or(size);
-        let granule = sig.freedom.labels[digit.label].granule;
-        let cut = digit.div != 1 || !is_outermost(order, at);
-        if from != size && cut && (granule == 0 || !granule.is_multiple_of(digit.div)) {
-            return None;
-        }
-        let extent = match from != size && is_outermost(order, at) {
-            true if !size.is_multiple_of(digit.div) => return None,
-            true => size / digit.div,
-            false => digit.extent,
-        };
-        filled[dim] = filled[dim].checked_mul(extent)?;
-        if 1 < extent {
-            let (div, place) = (digit.div, digit.place);
-            digits.push(Digit {
-                dim,
-                div,
-                extent,
-                place,
-            });
-        }
-    }
-    if filled.iter().zip(shape).any(|(n, size)| n != size) {
-        return None;
-    }
-    // Where values may lie without tiles, what lacks the lanes does.
-    let plain = layouts.is_plain(sig.bits[port]);
-    let has = |digits: &[Digit], place| digits.iter().any(|d| d.place == place);
-    let tiled = |place| order.iter().any(|d| d.place == place);
-    if !plain && !has(&digits, Place::Lane) && tiled(Place::Lane) {
-        let from = if has(&digits, Place::Row) {
-            Place::Row
-        } else {
-            Place::Grid
-        };
-        fill(&mut digits, from, Place::Lane);
-    }
-    if !plain && !has(&digits, Place::Row) && tiled(Place::Row) {
-        fill(&mut digits, Place::Grid, Place::Row);
-    }
-    let form = Physical {
-        digits: joined(digits),
-        stated: None,
-    };
-    layouts.formed(shape, sig.bits[port], &form)
-}
-
-/// Fills an empty place of a tile: with the whole rows, or with the last digit of the grid.
-fn fill(digits: &mut [Digit], from: Place, to: Place) {
-    let mut last = digits.iter_mut().filter(|d| d.place == from).rev();
-    let many = from == Place::Row;
-    for digit in last.by_ref() {
-        digit.place = to;
-        if !many {
-            break;
-        }
-    }
-}
-
-fn extent_of(sig: &Signature, port: usize, label: usize) -> Option<u64> {
-    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
-    Some(sig.shapes[port][dim])
-}
-
-fn is_outermost(order: &[LabelDigit], at: usize) -> bool {
-    order
-        .iter()
-        .all(|d| d.label != order[at].label || d.div <= order[at].div)
-}
-
-/// Whether a cut label has another extent at the two ports while the smaller one ends inside a cut.
-fn from_differs_with_inner_cut(
-    sig: &Signature,
-    port: usize,
-    source: usize,
-    order: &[LabelDigit],
-) -> bool {
-    order.iter().any(|d| {
-        let (a, b) = (
-            extent_of(sig, port, d.label),
-            extent_of(sig, source, d.label),
-        );
-        match (a, b) {
-            (Some(a), Some(b)) if a != b => !a.is_multiple_of(d.div) || !b.is_multiple_of(d.div),
-            _ => false,
-        }
-    })
-}
 
 /// All labels of the operation in an order: those of the fullest port that `order` lacks, and those that
 /// only other ports have (the axis of a gather), put beside their logical neighbour, innermost, or
@@ -281,6 +113,18 @@ pub(crate) fn transfers(
             ordered_transfers(sig, layouts, port, layout)
         }
         Accept::ContractRuns => contract_transfers(sig, layouts, port, layout),
+        Accept::Matrices => {
+            let mut out = Vec::new();
+            for form in matrices::forms(sig, layouts, (port, layout), true) {
+                let others = form.into_iter().enumerate().filter(|(p, _)| *p != port);
+                for other in others {
+                    if !out.contains(&other) {
+                        out.push(other);
+                    }
+                }
+            }
+            out
+        }
         Accept::ChannelOrders => channel_transfers(sig, layouts, port, layout),
         Accept::LastBlock
         | Accept::CommonOrder

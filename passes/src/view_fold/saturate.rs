@@ -17,8 +17,8 @@ use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts_pixe
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastMap;
-use super::orders::restrict;
 use super::price as prices;
+use super::restrict::restrict;
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;

@@ -46,6 +46,8 @@ pub struct Signature {
     pub(crate) hub: Option<usize>,
     /// Of a contraction: the labels of K in the order that its operands have by default.
     pub reference_k: Vec<usize>,
+    /// The ends that ports may have, on a machine without tiles: one entry an alternative that lists some.
+    pub(crate) ends: Vec<Ends>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
     /// Of what may be a part of its operand that stays where it is: the bytes that it copies where it is none.
@@ -140,6 +142,7 @@ impl Signature {
             n_operands,
             declared,
             reference_k: Vec::new(),
+            ends: Vec::new(),
             tiles: Vec::new(),
             copied: 0,
             lines: None,
@@ -148,6 +151,14 @@ impl Signature {
             hub: None,
         };
         signature.reference_k = signature.default_k();
+        let barrier = signature.freedom.class == FreedomClass::Barrier;
+        if let Some(row) = row.filter(|_| !barrier && !target.is_tiled()) {
+            signature.ends = row
+                .take
+                .iter()
+                .filter_map(|a| ends_of(a, &signature))
+                .collect();
+        }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
         signature.hub = hub(&signature);
@@ -503,6 +514,37 @@ pub(crate) enum ContractRole {
     N,
     K,
     Other,
+}
+
+/// The ends that the ports of an operation may have by one alternative.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ends {
+    /// Per port, lists of roles; none where the alternative says nothing of the port.
+    pub(crate) ports: Vec<Vec<Vec<PortRole>>>,
+    /// The least elements of a run that has not all of its role.
+    pub(crate) least: u64,
+    /// Roles of which all is in the run.
+    pub(crate) whole: Vec<PortRole>,
+    /// Whether nothing stands before the runs.
+    pub(crate) alone: bool,
+}
+
+fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
+    let ports: Vec<_> = (0..sig.n_ports())
+        .map(
+            |port| match a.ends_by_port() && 2 <= port && port < sig.n_operands {
+                true => Vec::new(),
+                false => a.port(port, sig.n_operands).ends,
+            },
+        )
+        .collect();
+    let listed = ports.iter().any(|ends| !ends.is_empty()) && a.refused.is_none();
+    listed.then(|| Ends {
+        ports,
+        least: a.least.unwrap_or(1),
+        whole: a.whole.clone(),
+        alone: a.alone,
+    })
 }
 
 /// The port whose labels are most: the one a common order is spelled by.

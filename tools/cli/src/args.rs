@@ -24,6 +24,7 @@ use std::sync::LazyLock;
         A write that fails is status 1; a reader that closed standard output early, as head does, is no failure.\n\
         `optc bench` is not in this version.\n\n\
         Examples:\n  \
+        optc model.onnx -o model.opt.onnx\n  \
         optc --pass=canonicalize,view-fold --target=cpu model.onnx -o folded.ir\n  \
         optc --pass=view-fold --free-boundary --remarks head.ir\n  \
         optc --pass=view-fold --emit=svg model.onnx -o model.svg\n  \
@@ -214,6 +215,12 @@ pub(crate) struct RewriteArgs {
     /// Print the figures of `optc stats`, before and after, to standard error
     #[arg(long)]
     pub(crate) stats: bool,
+    /// Before a model is written, run it and the original on seeded inputs and edge values, by the reference interpreter
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print what became of a model that is written as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Print the chain of rewrites that led to a value's form, instead of the program
     #[arg(long, value_name = "%v")]
     pub(crate) explain: Option<String>,

@@ -91,9 +91,13 @@ pub(crate) fn compiler(args: &CompileArgs) -> Result<Compiler, Failure> {
     Ok(compiler)
 }
 
-/// The pipeline that the options ask for; without `--pass` it is empty.
-pub(crate) fn stages(compiler: &Compiler, args: &CompileArgs) -> Result<Vec<Stage>, Failure> {
-    let mut stages = compiler.pipeline(args.pass.as_deref().unwrap_or(""))?;
+/// The pipeline that the options ask for; without `--pass` it is `own`.
+pub(crate) fn stages(
+    compiler: &Compiler,
+    args: &CompileArgs,
+    own: &str,
+) -> Result<Vec<Stage>, Failure> {
+    let mut stages = compiler.pipeline(args.pass.as_deref().unwrap_or(own))?;
     if let Some(rules) = &args.rules {
         set_rules(&mut stages, rules)?;
     }

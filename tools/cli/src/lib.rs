@@ -16,6 +16,7 @@ mod layout;
 mod lists;
 pub mod logging;
 mod manual;
+mod model;
 mod part;
 mod rewrite;
 mod run;

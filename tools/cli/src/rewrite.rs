@@ -5,18 +5,17 @@ use crate::certificate::CertificateFile;
 use crate::codes;
 use crate::dump::{self, Dump};
 use crate::failure::{Failure, Status, blames_option, internal_error};
-use crate::inputs::{self, Input, weights};
+use crate::inputs::{self, Input};
+use crate::model::{self, Written};
 use crate::part::{Part, line_column};
 use crate::streams::Streams;
 use crate::{lists, stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing, view_fold};
 use optc::{
-    Attr, Compiler, DType, Diagnostic, Error, FoldReport, PassContext, Program, Registry, Severity,
-    SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, output_place, write_aside,
-    write_files,
+    Compiler, Diagnostic, Error, FoldReport, PassContext, Program, Registry, Severity, SizeTable,
+    Stage, State, Stats, bound_sizes, distinct_outputs, write_aside, write_files,
 };
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -32,7 +31,7 @@ pub(crate) fn command(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<S
 }
 
 pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<Rewritten, Failure> {
-    let compiler = inputs::compiler(&args.compile)?;
+    let mut compiler = inputs::compiler(&args.compile)?;
     if args.list_passes || args.list_rules {
         if args.list_passes {
             lists::passes(&compiler, streams);
@@ -50,10 +49,11 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     };
     let emit = emit_of(args)?;
     check_outputs(args)?;
-    let mut stages = inputs::stages(&compiler, &args.compile)?;
-    if matches!(emit, Emit::Onnx | Emit::StableHlo) {
-        row_major(&compiler, &mut stages)?;
-    }
+    check_summary(args, emit)?;
+    let own = model::pipeline(args, emit);
+    let mut stages = inputs::stages(&compiler, &args.compile, own)?;
+    compiler.whole_operators = model::whole(emit, &stages);
+    model::finish(&compiler, emit, &mut stages)?;
     if args.explain.is_some() {
         explaining(&mut stages);
     }
@@ -74,20 +74,11 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     } else if !errors.is_empty() {
         return Err(refused(&parts, errors, (emit, stage), args, streams));
     }
-    write_all(&parts, (emit, stage), args, streams)?;
+    write_all(&compiler, &parts, (emit, stage), args, streams)?;
     Ok(Rewritten {
         status: Status::Done,
         parts,
     })
-}
-
-/// A pipeline whose programs are written without layouts ends with the pass that makes them so.
-fn row_major(compiler: &Compiler, stages: &mut Vec<Stage>) -> Result<(), Failure> {
-    const LAST: &str = "normalize-layouts";
-    if stages.last().is_none_or(|s| s.pass.info().name != LAST) {
-        stages.extend(compiler.pipeline(LAST)?);
-    }
-    Ok(())
 }
 
 /// The failure of an input that is refused, or parts of it. What became of the other parts goes to standard
@@ -116,6 +107,18 @@ fn refused(
     Failure::check(text)
 }
 
+/// What is said of a model, or tested, wants one that is written to a file.
+fn check_summary(args: &RewriteArgs, emit: Emit) -> Result<(), Failure> {
+    let to_file = output_file(args).is_some();
+    let asked = [("--check", args.check), ("--json", args.json)];
+    match asked.into_iter().find(|(_, on)| *on) {
+        Some((option, _)) if emit != Emit::Onnx || !to_file => Err(Failure::usage(format!(
+            "{option} wants a model that is written to a file: -o OUT.onnx"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The file that the program is written to; nothing for standard output.
 fn output_file(args: &RewriteArgs) -> Option<&Path> {
     args.output.as_deref().filter(|p| *p != Path::new("-"))
@@ -133,61 +136,6 @@ fn check_outputs(args: &RewriteArgs) -> Result<(), Failure> {
         status: Status::Usage,
         text: error.render(),
     })
-}
-
-/// What is written may refer to data in files, which must outlive it.
-fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), Failure> {
-    let Some(place) = output_place(output) else {
-        return Ok(());
-    };
-    let program = &part.after;
-    let funcs = program.module.funcs.iter();
-    let attrs = funcs.flat_map(|f| f.body.iter().flat_map(|&op| f.ops[op].props.iter()));
-    let files: BTreeSet<&str> = attrs
-        .filter_map(|(_, attr)| match attr {
-            Attr::External { file, .. } => Some(&**file),
-            _ => None,
-        })
-        .collect();
-    // What lies in a model is written into the new one.
-    let refers = |file: &&str| emit != Emit::Onnx || !is_model(file);
-    let found = files
-        .into_iter()
-        .filter(refers)
-        .find(|file| output_place(&program.folder.join(file)).as_ref() == Some(&place));
-    let Some(file) = found else {
-        return Ok(());
-    };
-    let message = format!("`{file}` holds the data of constants that the output refers to");
-    let diag = Diagnostic::error(codes::OUTPUT_IS_DATA, message)
-        .note("write the program to another file, in the same folder");
-    Err(Failure::about(&output.display().to_string(), diag))
-}
-
-fn is_model(file: &str) -> bool {
-    Path::new(file).extension().is_some_and(|e| e == "onnx")
-}
-
-/// Files that the output refers to, which it finds in its own folder: links to those of the program where it is
-/// written elsewhere, copies where links cannot be.
-fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(), Failure> {
-    let folder = output.parent().unwrap_or_else(|| Path::new(""));
-    for file in files {
-        let (from, to) = (part.after.folder.join(file), folder.join(file));
-        if !from.exists() || output_place(&from) == output_place(&to) || to.exists() {
-            continue;
-        }
-        let place = |step: std::io::Result<()>| {
-            step.map_err(|e| Failure::from(Error::io("write", &to, &e)))
-        };
-        if let Some(parent) = to.parent() {
-            place(std::fs::create_dir_all(parent))?;
-        }
-        if std::fs::hard_link(&from, &to).is_err() {
-            place(std::fs::copy(&from, &to).map(|_| ()))?;
-        }
-    }
-    Ok(())
 }
 
 /// The output's format: the one asked for, else the one that the output's extension tells.
@@ -406,6 +354,7 @@ fn timing_table(timings: &[Timing]) -> String {
 }
 
 fn write_all(
+    compiler: &Compiler,
     parts: &[Part],
     emit: (Emit, EmitStage),
     args: &RewriteArgs,
@@ -427,17 +376,28 @@ fn write_all(
         files.push((path, certificate.as_bytes()));
     }
     let to_file = output_file(args);
-    for (output, part) in to_file
+    let outputs = to_file
         .iter()
-        .flat_map(|&o| parts.iter().map(move |p| (o, p)))
-    {
-        keeps_data(part, output, emit.0)?;
-        beside(part, output, &written.files)?;
+        .flat_map(|&o| parts.iter().map(move |p| (o, p)));
+    for (output, part) in outputs.clone() {
+        model::keeps_data(part, output, emit.0)?;
+        if args.check {
+            model::check(compiler, part, output, emit.0, &written)?;
+        }
+        model::beside(part, output, &written.files)?;
     }
     files.extend(to_file.map(|path| (path, &written.bytes[..])));
     write_files(&files)?;
     if to_file.is_none() && explained.is_none() {
         streams.bytes(&written.bytes);
+    }
+    for (output, part) in outputs {
+        let said = || model::summary(part, output, (emit.0, &written.bytes), args);
+        if args.json {
+            streams.print(&said());
+        } else if args.check || !model::pipeline(args, emit.0).is_empty() {
+            streams.error_text(&said());
+        }
     }
     if let Some(explained) = explained {
         streams.print(&explained);
@@ -493,13 +453,6 @@ fn certificate(parts: &[Part], args: &CompileArgs) -> Result<String, Failure> {
     }
 }
 
-/// What an output holds.
-struct Written {
-    bytes: Vec<u8>,
-    /// Files that it refers to, relative to its folder.
-    files: Vec<String>,
-}
-
 /// The programs in the format of the output; several graphs and several JSON values stand one
 /// after another, several pictures are one.
 fn emitted(
@@ -509,33 +462,13 @@ fn emitted(
     streams: &mut Streams<'_>,
 ) -> Result<Written, Failure> {
     if emit == Emit::Onnx {
-        return model(parts);
+        return model::onnx(parts);
     }
     let text = texts(parts, (emit, stage), pass, streams)?;
     Ok(Written {
         bytes: text.into_bytes(),
         files: Vec::new(),
     })
-}
-
-/// The elements of a program's constants.
-fn elements(part: &Part) -> impl Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + use<> {
-    let source = weights(&part.after, false);
-    move |file, offset, length, dtype| {
-        let bytes = source.read(file, offset, length, dtype);
-        bytes.map_err(|error| error.to_string())
-    }
-}
-
-/// The one program of the input as a model.
-fn model(parts: &[Part]) -> Result<Written, Failure> {
-    let [part] = parts else {
-        return Err(Failure::usage("--emit=onnx wants one program"));
-    };
-    let emitted = optc::onnx::emit(&part.after.module, &elements(part));
-    let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
-    let (bytes, files) = (emitted.bytes, emitted.files);
-    Ok(Written { bytes, files })
 }
 
 /// The programs in a format that is text.
@@ -563,7 +496,7 @@ fn texts(
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
                 let target = Some(&*part.cx.target);
-                let data = elements(part);
+                let data = model::elements(part);
                 let emitted = write(&part.after.module, target, &data);
                 let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
                 streams.error_text(&part.after.render(&emitted.warnings));
@@ -574,7 +507,7 @@ fn texts(
         Emit::Linalg => {
             let mut texts = Vec::with_capacity(parts.len());
             for part in parts {
-                let text = optc::linalg::emit(&part.after.module, &elements(part));
+                let text = optc::linalg::emit(&part.after.module, &model::elements(part));
                 texts.push(text.map_err(|diag| part.after.error(vec![*diag]))?);
             }
             joined(texts, "// -----\n")

@@ -17,7 +17,7 @@ use std::path::Path;
 
 pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     let compiler = inputs::compiler(&args.compile)?;
-    let stages = inputs::stages(&compiler, &args.compile)?;
+    let stages = inputs::stages(&compiler, &args.compile, "")?;
     let input = Input::read(&args.input, streams)?;
     let mut program = input.program(&compiler, args.compile.from.as_deref())?;
     inputs::set_data(&mut program, args.compile.data.as_deref())?;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Grows when a key of the JSON changes its meaning.
-const SCHEMA: u64 = 1;
+pub(crate) const SCHEMA: u64 = 1;
 
 /// The figures of one program, before and after passes when there are any.
 struct Measured {
@@ -93,7 +93,7 @@ fn measure(
     args: &CompileArgs,
     wanted: Option<Wanted>,
 ) -> Result<Measured, Failure> {
-    let stages = inputs::stages(compiler, args)?;
+    let stages = inputs::stages(compiler, args, "")?;
     let mut cx = inputs::context(compiler, &program, args)?;
     let before = compiler.stats(&program);
     let sizes = SizeTable::new(&compiler.bindings.0);
@@ -144,7 +144,7 @@ fn load(
     Ok(Input::read(path, streams)?.program(compiler, args.from.as_deref())?)
 }
 
-fn object(stats: &Stats, bound: &IndexMap<Arc<str>, u64>) -> Map<String, Json> {
+pub(crate) fn object(stats: &Stats, bound: &IndexMap<Arc<str>, u64>) -> Map<String, Json> {
     let fields = stats.fields().into_iter();
     let mut map: Map<String, Json> = fields
         .map(|(name, n)| (name.to_owned(), json!(n)))

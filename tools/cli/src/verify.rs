@@ -101,7 +101,12 @@ fn test(
 }
 
 /// The failure of a comparison, at the program that it is about.
-fn refusal(error: &NotEquivalent, a: &Program, b: &Program, names: &[String; 2]) -> Failure {
+pub(crate) fn refusal(
+    error: &NotEquivalent,
+    a: &Program,
+    b: &Program,
+    names: &[String; 2],
+) -> Failure {
     match error {
         NotEquivalent::Boundary(_) => Failure::about(
             &b.name,

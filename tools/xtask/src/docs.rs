@@ -1,7 +1,7 @@
 //! The generated pages: diagnostics, passes and rules, operations, targets.
 
 use crate::diagnostics::{self, capital};
-use optc_emit::{hlo, linalg, pallas};
+use optc_emit::{hlo, linalg, onnx, pallas};
 use optc_ir::op::Field;
 use optc_ir::text::print_attr;
 use optc_ir::{Attr, AttrDict, DType, OpDecl, OpRef, Structure, Type};
@@ -97,23 +97,24 @@ fn ops() -> String {
          says.\n\
          - Attributes: the name alone must be there, `name?` may be absent, `name = default` stands for what it \
          says.\n\
-         - HLO, linalg and Pallas: whether the format has a form of the operation. Where HLO text has none, it has a \
-         custom call; linalg and Pallas refuse the program.\n\n",
+         - HLO, linalg, ONNX and Pallas: whether the format has a form of the operation. Where HLO text has none, it has a \
+         custom call; linalg, ONNX and Pallas refuse the program.\n\n",
     );
     text.push_str(
-        "| operation | family | structure | attributes | HLO | linalg | Pallas | what it does |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| operation | family | structure | attributes | HLO | linalg | ONNX | Pallas | what it does |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     for decl in optc_ops::registry().all() {
         let name = decl.name();
         let _ = writeln!(
             text,
-            "| `{name}` | {} | {} | {} | {} | {} | {} | {} |",
+            "| `{name}` | {} | {} | {} | {} | {} | {} | {} | {} |",
             decl.family(),
             structure(decl.structure()),
             attributes(decl),
             yes(hlo::FORMS.contains(&name)),
             yes(linalg::FORMS.contains(&name)),
+            yes(onnx::FORMS.contains(&name)),
             yes(pallas::FORMS.contains(&name)),
             decl.summary()
         );

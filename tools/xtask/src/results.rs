@@ -191,6 +191,7 @@ fn import(path: &str) -> Result<(String, Module), String> {
         .map_or(path.to_owned(), |s| s.to_string_lossy().into_owned());
     let options = optc_onnx::Options {
         name: Some(format!("{name}.onnx")),
+        ..optc_onnx::Options::default()
     };
     let import = optc_onnx::import(&bytes, &options)
         .map_err(|d| format!("{path}: {}", d.first().map_or("", |d| &d.message)))?;

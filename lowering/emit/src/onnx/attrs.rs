@@ -65,16 +65,6 @@ pub(super) fn texts(name: &str, list: &[&str]) -> AttributeProto {
     }
 }
 
-/// A `TensorProto`.
-pub(super) fn message(name: &str, kind: i32, bytes: Bytes) -> AttributeProto {
-    let mut attr = named(name, kind);
-    match kind {
-        kind::GRAPH => attr.g = Some(bytes),
-        _ => attr.t = Some(bytes),
-    }
-    attr
-}
-
 pub(super) fn tensor(name: &str, tensor: &Tensor) -> Option<AttributeProto> {
     let dims = tensor.shape.iter().map(|&d| d as u64);
     let proto = tensor_proto(
@@ -83,5 +73,8 @@ pub(super) fn tensor(name: &str, tensor: &Tensor) -> Option<AttributeProto> {
         tensor.dtype,
         &tensor.to_bytes(),
     )?;
-    Some(message(name, kind::TENSOR, proto.encode_to_vec().into()))
+    Some(AttributeProto {
+        t: Some(proto.encode_to_vec().into()),
+        ..named(name, kind::TENSOR)
+    })
 }

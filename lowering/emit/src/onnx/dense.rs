@@ -94,6 +94,7 @@ pub(super) fn value_info(name: &str, ty: &TensorType) -> Option<ValueInfoProto> 
         name: name.to_owned(),
         ty: Some(TypeProto {
             tensor_type: Some(tensor),
+            ..TypeProto::default()
         }),
     })
 }

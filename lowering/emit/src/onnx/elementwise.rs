@@ -1,6 +1,7 @@
 //! Element by element.
 
 use super::attrs::{float, int, text};
+use super::turned;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, Sign as Signedness, Value};
@@ -60,6 +61,9 @@ const PLAIN: &[(&str, &str, i64)] = &[
     (Tanh::NAME, "Tanh", 6),
 ];
 
+/// The numbers of floats of 8 bits.
+const FLOATS_OF_8_BITS: std::ops::RangeInclusive<i32> = 17..=20;
+
 /// The name of the result; nothing where the operation is none of these.
 pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     let plain = PLAIN.iter().find(|(name, ..)| *name == &*data.name);
@@ -94,7 +98,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
         Mod::NAME if 10 <= w.opset => {
             let fmod = w.typed::<Mod>(data)?.fmod;
             let floats = w.tensor(data.operands[0])?.dtype.is_float();
-            if floats && !fmod {
+            if floats && !fmod && w.opset < 28 {
                 return Err(w.without_form(data, "Mod of floats has the sign of the dividend"));
             }
             let attr = int("fmod", fmod);
@@ -108,7 +112,12 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>
             let to = w.tensor(data.results[0])?.dtype;
             let number = code(to);
             let number = number.ok_or_else(|| w.without_form(data, &format!("it has no {to}")))?;
-            ("Cast", vec![int("to", number)])
+            let mut attrs = vec![int("to", number)];
+            // What rounds beyond a float of 8 bits is an infinity or NaN, as the operation has it.
+            if FLOATS_OF_8_BITS.contains(&number) && 19 <= w.opset {
+                attrs.push(int("saturate", 0));
+            }
+            ("Cast", attrs)
         }
         _ => return several(w, data),
     };
@@ -124,7 +133,16 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
     };
     let dtype = w.tensor(first)?.dtype;
     Ok(Some(match &*data.name {
-        Add::NAME => of_numbers(w, data, "Add", "Or")?,
+        Add::NAME => {
+            let mut name = turned::biased(w, data)?;
+            if name.is_none() {
+                name = turned::biased_first(w, data)?;
+            }
+            match name {
+                Some(name) => name,
+                None => of_numbers(w, data, "Add", "Or")?,
+            }
+        }
         Mul::NAME => of_numbers(w, data, "Mul", "And")?,
         And::NAME => logic(w, data, ["And", "BitwiseAnd"])?,
         Or::NAME => logic(w, data, ["Or", "BitwiseOr"])?,
@@ -147,7 +165,7 @@ fn several(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
         }
         Quantize::NAME | Dequantize::NAME => quantized(w, data)?,
         ShiftLeft::NAME => shift(w, data, "Mul")?,
-        ShiftRight::NAME if !dtype.is_signed() => shift(w, data, "Div")?,
+        ShiftRight::NAME if !dtype.is_signed() || 28 <= w.opset => shift(w, data, "Div")?,
         _ => return composed(w, data, first, dtype),
     }))
 }
@@ -166,7 +184,8 @@ fn unsigned(dtype: DType) -> bool {
 fn shift(w: &mut Writer<'_>, data: &OpData, op_type: &str) -> Outcome<String> {
     let [x, by] = two(w, data)?;
     let dtype = w.tensor(data.operands[0])?.dtype;
-    if unsigned(dtype) && 11 <= w.opset {
+    let known = if unsigned(dtype) { 11 } else { 28 };
+    if known <= w.opset {
         let left = if op_type == "Mul" { "LEFT" } else { "RIGHT" };
         return Ok(w.node("BitShift", &[&x, &by], vec![text("direction", left)]));
     }
@@ -296,6 +315,7 @@ fn composed(
             let root = w.node("Sqrt", &[&x], vec![]);
             w.node("Reciprocal", &[&root], vec![])
         }
+        Silu::NAME if 24 <= w.opset => w.node("Swish", &[&x], vec![]),
         Silu::NAME => {
             let sigmoid = w.node("Sigmoid", &[&x], vec![]);
             w.node("Mul", &[&x, &sigmoid], vec![])

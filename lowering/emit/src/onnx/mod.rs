@@ -17,28 +17,36 @@ mod opaque;
 mod products;
 mod reductions;
 mod shapes;
+mod turned;
 mod writer;
 
 use crate::{codes, entry};
 use dense::value_info;
 pub use forms::FORMS;
 use indexmap::IndexMap;
+use optc_ir::Operation;
 use optc_ir::op::Structure;
-use optc_ir::{Attr, Diagnostic, Dim, Func, Module, Op, OpData, Registry, Value};
+use optc_ir::{
+    Attr, AttrDict, Diagnostic, Dim, Func, Module, Op, OpData, Port, Registry, TensorType, Value,
+};
 use optc_layout::Notation;
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::{
-    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto,
+    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TypeProto, ValueInfoProto,
 };
+use optc_ops::Reshape;
 use std::collections::BTreeSet;
-pub use writer::ReadData;
 use writer::{Outcome, Writer};
+pub use writer::{ReadData, unread};
 
 /// The version of the operators of a program that does not come from a model.
 const OPSET: i64 = 21;
 
 /// The version of the format that goes with [`OPSET`].
 const IR_VERSION: i64 = 10;
+
+/// The version from which on initializers are no inputs too.
+const LEAST_IR_VERSION: i64 = 4;
 
 /// A model, and what is to be known about it.
 #[derive(Clone, Debug)]
@@ -55,10 +63,23 @@ pub struct Emitted {
 /// A layout that is not row-major, an operation that ONNX cannot express, a constant whose file cannot be read, or no
 /// function.
 pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
+    emit_for(module, false, data)
+}
+
+/// The same; `fused` where onnxruntime's own operators may stand in it.
+///
+/// # Errors
+/// As for [`emit`].
+pub fn emit_for(
+    module: &Module,
+    fused: bool,
+    data: &ReadData<'_>,
+) -> Result<Emitted, Box<Diagnostic>> {
     let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
     let mut w = Writer::new(func, opset, data);
+    w.fused = fused;
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
         row_major(func, arg, func.span)?;
@@ -71,36 +92,32 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
         operation(&mut w, op, &registry)?;
     }
     let results = results(&mut w)?;
-    let ports = |names: Vec<String>, values: &[Value]| -> Outcome<Vec<ValueInfoProto>> {
-        let pairs = names.into_iter().zip(values);
-        pairs
-            .map(|(name, &value)| {
-                let ty = func.ty(value).as_tensor();
-                let info = ty.and_then(|ty| value_info(&name, ty));
-                info.ok_or_else(|| {
-                    let message = format!("`{name}` has elements that ONNX does not have");
-                    let diag = Diagnostic::error(codes::ONNX_OP, message);
-                    Box::new(diag.at(func.span, "in this function"))
-                })
-            })
-            .collect()
+    let results_named = results.clone();
+    w.drop_unused(&results);
+    let ports = |names: Vec<String>, values: &[Value], ports: &[Port]| {
+        let all = names.into_iter().zip(values).zip(ports);
+        let all = all.map(|((name, &value), port)| port_info(func, name, value, port));
+        all.collect::<Outcome<Vec<ValueInfoProto>>>()
     };
     let mut args = Vec::with_capacity(func.args.len());
     for &arg in &func.args {
         args.push(w.name(arg)?);
     }
     let graph = GraphProto {
-        input: ports(args, &func.args)?,
-        output: ports(results, &func.results)?,
+        input: ports(args, &func.args, &func.arg_ports)?,
+        output: ports(results, &func.results, &func.result_ports)?,
         name: Some(graph_name(module, func)),
+        doc_string: kept(module).str("graph_doc_string").map(str::to_owned),
         ..GraphProto::default()
     };
     let model = model(module, w.domains.iter(), opset);
     let files: BTreeSet<String> = w.files.iter().cloned().collect();
+    let value_info = types_of_values(&w, &results_named);
     let model = ModelProto {
         graph: Some(GraphProto {
             node: w.nodes,
             initializer: w.initializers,
+            value_info,
             ..graph
         }),
         ..model
@@ -111,32 +128,81 @@ pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnos
     })
 }
 
+/// The types of what nodes give, as far as the program has them under these names.
+fn types_of_values(w: &Writer<'_>, results: &[String]) -> Vec<ValueInfoProto> {
+    let mut types: IndexMap<&str, &TensorType> = IndexMap::new();
+    for value in w.func.values.ids() {
+        if let (Some(name), Some(ty)) = (w.known(value), w.func.ty(value).as_tensor()) {
+            types.insert(name, ty);
+        }
+    }
+    let made = w.made.iter().map(|(name, ty)| (name.as_str(), ty));
+    types.extend(made);
+    let outputs = w.nodes.iter().flat_map(|n| &n.output);
+    let inner = outputs.filter(|name| !results.contains(name));
+    inner
+        .filter_map(|name| value_info(name, types.get(name.as_str())?))
+        .collect()
+}
+
+/// The name and type of an input or output.
+fn port_info(func: &Func, name: String, value: Value, port: &Port) -> Outcome<ValueInfoProto> {
+    let tensor = func.ty(value).as_tensor();
+    if let Some(info) = tensor.and_then(|ty| value_info(&name, ty)) {
+        return Ok(info);
+    }
+    let foreign = port.attrs.str("hbir.onnx_type").and_then(bytes_of);
+    match foreign.map(|bytes| TypeProto::decode(bytes.as_slice())) {
+        Some(Ok(ty)) => Ok(ValueInfoProto { name, ty: Some(ty) }),
+        _ => {
+            let message = format!("`{name}` has elements that ONNX does not have");
+            let diag = Diagnostic::error(codes::ONNX_OP, message);
+            Err(Box::new(diag.at(func.span, "in this function")))
+        }
+    }
+}
+
+/// Bytes from hexadecimal digits.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pair = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| pair.len() == 2)
+    };
+    digits.as_bytes().chunks(2).map(pair).collect()
+}
+
+/// What the model that the program came from said of itself.
+fn kept(module: &Module) -> AttrDict {
+    match module.attrs.get("hbir.onnx_model") {
+        Some(Attr::Dict(dict)) => dict.clone(),
+        _ => AttrDict::new(),
+    }
+}
+
 fn graph_name(module: &Module, func: &Func) -> String {
-    let kept = match module.attrs.get("onnx.model") {
-        Some(Attr::Dict(dict)) => dict.str("graph_name").map(str::to_owned),
+    let kept = kept(module).str("graph_name").map(str::to_owned);
+    kept.unwrap_or_else(|| module.name.as_deref().unwrap_or(&func.name).to_owned())
+}
+
+/// The pairs of a list of texts and values.
+fn pairs<'a>(kept: &'a AttrDict, key: &str) -> Vec<(&'a str, &'a Attr)> {
+    let all = kept.get(key).and_then(Attr::as_array).unwrap_or_default();
+    let pair = |attr: &'a Attr| match attr.as_array()? {
+        [key, value] => Some((key.as_str()?, value)),
         _ => None,
     };
-    kept.unwrap_or_else(|| module.name.as_deref().unwrap_or(&func.name).to_owned())
+    all.iter().filter_map(pair).collect()
 }
 
 /// What the model says of itself, without its graph.
 fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: i64) -> ModelProto {
-    let empty = optc_ir::AttrDict::new();
-    let kept = match module.attrs.get("onnx.model") {
-        Some(Attr::Dict(dict)) => dict,
-        _ => &empty,
-    };
+    let kept = kept(module);
     let text = |key: &str| kept.str(key).map(str::to_owned);
-    let pairs = |key: &str| match kept.get(key) {
-        Some(Attr::Dict(dict)) => dict
-            .iter()
-            .map(|(k, v)| (k.to_owned(), v.clone()))
-            .collect(),
-        _ => Vec::new(),
-    };
-    let versions: IndexMap<String, i64> = pairs("opsets")
+    let versions: IndexMap<String, i64> = pairs(&kept, "opsets")
         .into_iter()
-        .filter_map(|(domain, version)| Some((domain, version.as_int()?)))
+        .filter_map(|(domain, version)| Some((domain.to_owned(), version.as_int()?)))
         .collect();
     let set = |domain: &str, version: i64| OperatorSetIdProto {
         domain: Some(domain.to_owned()),
@@ -149,22 +215,26 @@ fn model<'a>(module: &Module, domains: impl Iterator<Item = &'a String>, opset: 
     for domain in domains.filter(|d| !versions.contains_key(*d)) {
         opset_import.push(set(domain, 1));
     }
-    let metadata = pairs("metadata").into_iter();
-    let metadata_props = metadata
+    let metadata_props = pairs(&kept, "metadata")
+        .into_iter()
         .filter_map(|(key, value)| {
-            let value = value.as_str()?.to_owned();
+            let (key, value) = (key.to_owned(), value.as_str()?.to_owned());
             Some(StringStringEntryProto { key, value })
         })
         .collect();
     let written = |version: i64| match version {
-        ..=8 => 3,
+        ..=8 => LEAST_IR_VERSION,
         9..=12 => 7,
         13..=18 => 8,
         19..=20 => 9,
         _ => IR_VERSION,
     };
     ModelProto {
-        ir_version: Some(kept.int("ir_version").unwrap_or(written(opset))),
+        ir_version: Some(
+            kept.int("ir_version")
+                .unwrap_or(written(opset))
+                .max(LEAST_IR_VERSION),
+        ),
         producer_name: text("producer_name").or_else(|| Some("optc".to_owned())),
         producer_version: text("producer_version"),
         domain: text("domain"),
@@ -346,6 +416,11 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData, registry: &Registry) -> Outcome
 
 /// An operation by its operators.
 fn plain(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
+    if &*data.name == Reshape::NAME
+        && let Some(name) = turned::shuffled(w, data)?
+    {
+        return Ok(vec![name]);
+    }
     for family in [elementwise::write, reductions::write] {
         if let Some(name) = family(w, data)? {
             return Ok(vec![name]);

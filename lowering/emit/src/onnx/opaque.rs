@@ -3,7 +3,7 @@
 use super::attrs;
 use super::writer::{Captures, Outcome, Writer};
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::{Attr, DType, OpData, Value};
+use optc_ir::{Attr, DType, Diagnostic, OpData, Value};
 use optc_onnx_proto::prost::Message;
 use optc_onnx_proto::prost::bytes::Bytes;
 use optc_onnx_proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
@@ -40,18 +40,15 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
             all
         }
     };
-    let graphs = data.props.get("graphs").and_then(Attr::as_array);
-    let graphs: Vec<&str> = graphs
-        .iter()
-        .flat_map(|g| g.iter())
-        .filter_map(Attr::as_str)
-        .collect();
     let mut attribute = Vec::new();
     for (key, attr) in data.props.iter() {
         let Some(name) = key.strip_prefix("onnx.") else {
             continue;
         };
-        attribute.push(attribute_of(w, name, attr, graphs.contains(&name))?);
+        attribute.push(match stated_kind(data, name) {
+            Some(kind) => messages(w, name, kind, attr)?,
+            None => attribute_of(w, name, attr)?,
+        });
     }
     let captures = named(w, data, own)?;
     if !domain.is_empty() && domain != "ai.onnx" {
@@ -93,17 +90,73 @@ fn named(w: &mut Writer<'_>, data: &OpData, own: usize) -> Outcome<Vec<(String, 
     Ok(names)
 }
 
-fn attribute_of(
-    w: &Writer<'_>,
-    name: &str,
-    attr: &Attr,
-    is_graph: bool,
-) -> Outcome<AttributeProto> {
-    let unfit = || {
-        w.refused(format!(
-            "the attribute `{name}` is of a kind that ONNX does not have"
-        ))
+/// The kind of an attribute, where its value does not tell it.
+fn stated_kind(data: &OpData, name: &str) -> Option<i32> {
+    let all = data.props.get("attribute_kinds").and_then(Attr::as_array)?;
+    let named = all.iter().find_map(|pair| match pair.as_array()? {
+        [key, kind] if key.as_str() == Some(name) => kind.as_int(),
+        _ => None,
+    });
+    named.and_then(|kind| i32::try_from(kind).ok())
+}
+
+fn unfit(w: &Writer<'_>, name: &str) -> Box<Diagnostic> {
+    w.refused(format!(
+        "the attribute `{name}` is of a kind that ONNX does not have"
+    ))
+}
+
+/// An attribute that holds messages: tensors, graphs, types, by where they lie.
+fn messages(w: &Writer<'_>, name: &str, kind: i32, attr: &Attr) -> Outcome<AttributeProto> {
+    let wire = |attr: &Attr| message(w, name, attr);
+    let (mut one, mut all) = (None, Vec::new());
+    match attr {
+        Attr::Array(list) => all = list.iter().map(wire).collect::<Outcome<_>>()?,
+        attr => one = Some(wire(attr)?),
+    }
+    let mut made = AttributeProto {
+        name: name.to_owned(),
+        kind,
+        ..AttributeProto::default()
     };
+    match kind {
+        kind::FLOATS | kind::INTS | kind::STRINGS if one.is_none() && all.is_empty() => {}
+        kind::TENSOR => made.t = one,
+        kind::GRAPH => made.g = one,
+        kind::SPARSE_TENSOR => made.sparse_tensor = one,
+        kind::TYPE_PROTO => made.tp = one,
+        kind::TENSORS => made.tensors = all,
+        kind::GRAPHS => made.graphs = all,
+        kind::SPARSE_TENSORS => made.sparse_tensors = all,
+        kind::TYPE_PROTOS => made.type_protos = all,
+        _ => return Err(unfit(w, name)),
+    }
+    Ok(made)
+}
+
+/// The bytes of a message.
+fn message(w: &Writer<'_>, name: &str, attr: &Attr) -> Outcome<Bytes> {
+    match attr {
+        Attr::External {
+            file,
+            offset,
+            length,
+        } => {
+            let read = (w.data)(file, *offset, *length, DType::UI8);
+            let bytes =
+                read.map_err(|e| w.refused(format!("the attribute `{name}` cannot be read: {e}")))?;
+            Ok(Bytes::from(bytes))
+        }
+        Attr::Dense(_) => {
+            let made = attribute_of(w, name, attr)?;
+            made.t.ok_or_else(|| unfit(w, name))
+        }
+        _ => Err(unfit(w, name)),
+    }
+}
+
+fn attribute_of(w: &Writer<'_>, name: &str, attr: &Attr) -> Outcome<AttributeProto> {
+    let unfit = || unfit(w, name);
     Ok(match attr {
         Attr::Int(n, _) => attrs::int(name, *n),
         Attr::Float(x, _) => attrs::float(name, *x),
@@ -122,25 +175,6 @@ fn attribute_of(
         Attr::Dense(dense) => {
             let tensor = optc_ops::dense_tensor(dense).map_err(|e| w.refused(e.0))?;
             attrs::tensor(name, &tensor).ok_or_else(unfit)?
-        }
-        Attr::External {
-            file,
-            offset,
-            length,
-        } => {
-            let read = (w.data)(file, *offset, *length, DType::UI8);
-            let bytes =
-                read.map_err(|e| w.refused(format!("the attribute `{name}` cannot be read: {e}")))?;
-            let kind = if is_graph { kind::GRAPH } else { kind::TENSOR };
-            let bytes = Bytes::from(bytes);
-            let decodes = match is_graph {
-                true => GraphProto::decode(bytes.clone()).is_ok(),
-                false => TensorProto::decode(bytes.clone()).is_ok(),
-            };
-            if !decodes {
-                return Err(unfit());
-            }
-            attrs::message(name, kind, bytes)
         }
         _ => return Err(unfit()),
     })

@@ -1,6 +1,7 @@
 //! Contractions, convolutions, pools and resizes.
 
 use super::attrs::{float, int, ints, text};
+use super::turned;
 use super::writer::{Outcome, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, Tensor};
@@ -102,6 +103,9 @@ fn same_type(w: &Writer<'_>, data: &OpData) -> Outcome<()> {
 }
 
 fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
+    if let Some(name) = turned::matmul(w, data)? {
+        return Ok(name);
+    }
     let given = w.operands(data)?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     if widens(w, data)? && 10 <= w.opset {

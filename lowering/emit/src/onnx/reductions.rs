@@ -156,6 +156,9 @@ fn reduce(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
     if through_ints {
         x = w.node("Cast", &[&x], vec![int("to", 6)]);
     }
+    if let Some(op_type) = global_pool(w, data, &made)? {
+        return Ok(w.node(op_type, &[&x], vec![]));
+    }
     let named = (made.axes.is_some() && !axes.is_empty()).then_some(&axes[..]);
     if made.axes.is_some() && axes.is_empty() {
         return Err(w.without_form(data, "it reduces no axis"));
@@ -165,6 +168,22 @@ fn reduce(w: &mut Writer<'_>, data: &OpData) -> Outcome<String> {
         true => Ok(w.node("Cast", &[&name], vec![int("to", 9)])),
         false => Ok(name),
     }
+}
+
+/// The operator of a mean or greatest over all dimensions behind the channels, which runtimes have in the layouts of
+/// convolutions.
+fn global_pool(w: &Writer<'_>, data: &OpData, made: &Reduce) -> Outcome<Option<&'static str>> {
+    let ty = w.tensor(data.operands[0])?;
+    let op_type = match made.kind {
+        ReduceKind::Mean => "GlobalAveragePool",
+        ReduceKind::Max => "GlobalMaxPool",
+        _ => return Ok(None),
+    };
+    let reduced = made.reduced(&w.op_ref(data));
+    let mut reduced = reduced.map_err(|e| w.refused(e.message))?;
+    reduced.sort_unstable();
+    let spatial = 4 <= ty.rank() && reduced == (2..ty.rank()).collect::<Vec<_>>();
+    Ok((spatial && made.keepdims && ty.dtype.is_float()).then_some(op_type))
 }
 
 /// A reduction; axes came to be an input in version 13 of sums, in 18 of the others.

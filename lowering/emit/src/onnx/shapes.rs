@@ -84,11 +84,15 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<Str
             };
             indexed(w, data, "GatherND", attrs)
         }
-        ScatterElements::NAME if 11 <= w.opset => {
+        ScatterElements::NAME if 9 <= w.opset => {
             let made = w.typed::<ScatterElements>(data)?;
             let mut attrs = reduction(w, data, made.reduction)?;
             attrs.push(int("axis", made.axis));
-            indexed(w, data, "ScatterElements", attrs)
+            let op_type = match 11 <= w.opset {
+                true => "ScatterElements",
+                false => "Scatter",
+            };
+            indexed(w, data, op_type, attrs)
         }
         ScatterNd::NAME if 11 <= w.opset => {
             let made = w.typed::<ScatterNd>(data)?;

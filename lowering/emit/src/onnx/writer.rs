@@ -47,6 +47,8 @@ pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
     /// The version of the standard operators.
     pub(super) opset: i64,
+    /// Whether onnxruntime's own operators may stand in it.
+    pub(super) fused: bool,
     pub(super) data: &'a ReadData<'a>,
     pub(super) nodes: Vec<NodeProto>,
     pub(super) initializers: Vec<Bytes>,
@@ -55,6 +57,13 @@ pub(super) struct Writer<'a> {
     pub(super) domains: IndexSet<String>,
     /// Files that hold the elements of constants still.
     pub(super) files: IndexSet<String>,
+    /// The nodes of products that are `Gemm`s made of transposes, and the rows and columns of their results.
+    pub(super) gemms: IndexMap<Value, usize>,
+    pub(super) matrices: IndexMap<usize, [u64; 2]>,
+    /// How often each value is read.
+    read: SideTable<Value, usize>,
+    /// Types of what nodes give that is no value of the program.
+    pub(super) made: IndexMap<String, TensorType>,
     names: SideTable<Value, Option<String>>,
     lazy: IndexMap<Value, Lazy>,
     /// Names that are taken, and how many others were made of each.
@@ -69,15 +78,25 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(func: &'a Func, opset: i64, data: &'a ReadData<'a>) -> Writer<'a> {
+        let mut read = SideTable::new(0);
+        let operands = func.body.iter().flat_map(|&op| &func.ops[op].operands);
+        for &value in operands.chain(&func.results) {
+            read[value] += 1;
+        }
         Writer {
             func,
+            gemms: IndexMap::new(),
+            matrices: IndexMap::new(),
+            read,
             opset,
+            fused: false,
             data,
             nodes: Vec::new(),
             initializers: Vec::new(),
             captures: Vec::new(),
             domains: IndexSet::new(),
             files: IndexSet::new(),
+            made: IndexMap::new(),
             names: SideTable::new(None),
             lazy: IndexMap::new(),
             taken: IndexMap::new(),
@@ -103,6 +122,26 @@ impl<'a> Writer<'a> {
     /// Names a value.
     pub(super) fn set(&mut self, value: Value, name: String) {
         self.names[value] = Some(name);
+    }
+
+    /// How often a value is read.
+    pub(super) fn uses(&self, value: Value) -> usize {
+        self.read[value]
+    }
+
+    /// The rows and columns of a `Gemm`'s result.
+    pub(super) fn matrix(&self, node: usize) -> Option<[u64; 2]> {
+        self.matrices.get(&node).copied()
+    }
+
+    /// The initializer of a constant in another shape, without a value of the program.
+    pub(super) fn reshaped_constant(&mut self, value: Value, dims: &[Dim]) -> Outcome<String> {
+        let Some(mut lazy) = self.lazy.get(&value).cloned() else {
+            return self.name(value);
+        };
+        let ty = TensorType::new(dims.to_vec(), self.tensor(value)?.dtype);
+        lazy.steps.push(Step::Reshape);
+        self.initializer(&ty, &lazy)
     }
 
     /// What a value is called; `None` where nothing has used it.
@@ -265,6 +304,10 @@ impl<'a> Writer<'a> {
                     let bytes = self.moved(&bytes, ty.dtype, lazy);
                     tensor_proto(&name, &dims, ty.dtype, &bytes)
                 } else {
+                    if !stays_inside(file) {
+                        let problem = format!("`{file}` is outside of the model's folder");
+                        return Err(self.unread(file, &problem));
+                    }
                     self.files.insert(file.to_string());
                     external(&name, &dims, ty.dtype, (file, *offset, *length))
                 }
@@ -277,11 +320,7 @@ impl<'a> Writer<'a> {
     }
 
     fn unread(&self, file: &str, problem: &str) -> Box<Diagnostic> {
-        let message = format!("the data of a constant cannot be read: {problem}");
-        let diag = Diagnostic::error(codes::ONNX_CONSTANT_DATA, message);
-        let hint =
-            format!("put `{file}` where the program looks for it, or name its folder with --data");
-        Box::new(diag.at(self.span, "this operation").hint(hint))
+        Box::new(unread(file, problem).at(self.span, "this operation"))
     }
 
     fn moved(&self, bytes: &[u8], dtype: DType, lazy: &Lazy) -> Vec<u8> {
@@ -388,6 +427,52 @@ impl<'a> Writer<'a> {
         self.push(node, results)
     }
 
+    /// A node of onnxruntime's own operators, with one result.
+    pub(super) fn microsoft(
+        &mut self,
+        op_type: &str,
+        inputs: &[&str],
+        attrs: Vec<AttributeProto>,
+    ) -> String {
+        const DOMAIN: &str = "com.microsoft";
+        self.domains.insert(DOMAIN.to_owned());
+        let mut node = self.node_proto(op_type, inputs, attrs);
+        DOMAIN.clone_into(&mut node.domain);
+        self.push(node, 1).remove(0)
+    }
+
+    /// Leaves out rearrangements that nothing reads: what reads their operand in their place.
+    pub(super) fn drop_unused(&mut self, results: &[String]) {
+        let mut read: IndexMap<String, usize> = IndexMap::new();
+        let outer = self.nodes.iter().flat_map(|n| &n.input).chain(results);
+        for name in outer {
+            *read.entry(name.clone()).or_default() += 1;
+        }
+        // Graphs inside of nodes read what they name.
+        let inside = self.nodes.iter().flat_map(|n| &n.attribute);
+        if inside
+            .clone()
+            .any(|a| a.g.is_some() || !a.graphs.is_empty())
+        {
+            return;
+        }
+        let mut kept = vec![true; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            let moves = matches!(&*node.op_type, "Transpose" | "Reshape") && node.domain.is_empty();
+            let used = |name: &String| read.get(name).is_some_and(|&n| 0 < n);
+            if moves && !node.output.iter().any(used) {
+                kept[at] = false;
+                for name in &node.input {
+                    if let Some(n) = read.get_mut(name) {
+                        *n -= 1;
+                    }
+                }
+            }
+        }
+        let mut keep = kept.into_iter();
+        self.nodes.retain(|_| keep.next().unwrap_or(true));
+    }
+
     /// Adds a node; its name is made one that no node has.
     pub(super) fn add(&mut self, mut node: NodeProto, results: usize) -> Vec<String> {
         node.name = fresh(&mut self.node_names, &self.label);
@@ -466,6 +551,21 @@ impl<'a> Writer<'a> {
             "the size {size} is that of no input, so it cannot be computed"
         )))
     }
+}
+
+/// The refusal of a file that holds elements of constants.
+#[must_use]
+pub fn unread(file: &str, problem: &str) -> Diagnostic {
+    let message = format!("the data of a constant cannot be read: {problem}");
+    let hint =
+        format!("put `{file}` where the program looks for it, or name its folder with --data");
+    Diagnostic::error(codes::ONNX_CONSTANT_DATA, message).hint(hint)
+}
+
+/// Whether a path stays below the folder that it is relative to.
+fn stays_inside(file: &str) -> bool {
+    let mut parts = std::path::Path::new(file).components();
+    parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// Whether a file is a model, whose tensors lie within it.

@@ -1,0 +1,235 @@
+//! Whether the digits of ports end in the runs that a row of the target lists.
+
+use crate::digits::digits;
+use crate::ports::{all_row_major, layout_of, ports};
+use optc_ir::{Freedom, Func, Op, Role};
+use optc_target::{Alternative, PortRole, Row};
+
+/// A digit of a port: its label, how many indices share a value of it, how many values it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Digit {
+    label: usize,
+    div: u64,
+    count: u64,
+}
+
+/// The digits of a port by label; nothing of a port without elements, or of unknown sizes.
+type Order = Option<Vec<Digit>>;
+
+fn orders(func: &Func, op: Op, freedom: &Freedom) -> Result<Vec<Order>, String> {
+    let labels: Vec<&Vec<Option<usize>>> =
+        freedom.operands.iter().chain(&freedom.results).collect();
+    let mut all = Vec::new();
+    for (port, value) in ports(func, op).into_iter().enumerate() {
+        let Some(layout) = layout_of(func, value) else {
+            all.push(None);
+            continue;
+        };
+        let mut order = Vec::new();
+        for mode in digits(&layout)? {
+            if mode.extent != mode.count {
+                return Err(format!("port {port} is padded"));
+            }
+            let label = labels
+                .get(port)
+                .and_then(|l| l.get(mode.dim).copied().flatten());
+            if let Some(label) = label.filter(|_| 1 < mode.count) {
+                let (div, count) = (mode.div, mode.count);
+                order.push(Digit { label, div, count });
+            }
+        }
+        all.push(Some(order));
+    }
+    Ok(all)
+}
+
+/// The alternatives of a row that say how ports end.
+fn with_ends(row: Option<&Row>) -> Vec<&Alternative> {
+    let all = row.into_iter().flat_map(|row| &row.take);
+    all.filter(|a| a.refused.is_none() && (!a.ends.is_empty() || a.ends_by_port()))
+        .collect()
+}
+
+/// The ports of one common order end in the runs that the row lists, or all are row-major.
+pub(crate) fn common(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    row: Option<&Row>,
+) -> Result<(), String> {
+    let rules = with_ends(row);
+    if rules.is_empty() || all_row_major(func, op).is_ok() {
+        return Ok(());
+    }
+    let is_axis = |label: usize| freedom.labels.get(label).map(|l| l.role) == Some(Role::Axis);
+    for (port, order) in orders(func, op, freedom)?.iter().enumerate() {
+        let Some(order) = order else { continue };
+        let ends = |rule: &&Alternative| {
+            rule.ends.iter().any(|end| {
+                // Of a common order the dimensions that are worked along are told from the others alone.
+                let end: Vec<bool> = end.iter().map(|role| *role == PortRole::Axis).collect();
+                let first = order.iter().position(|d| is_axis(d.label));
+                let run = &order[first.unwrap_or(order.len())..];
+                let together = run.iter().all(|d| is_axis(d.label));
+                let natural = |d: &Digit| (d.label, std::cmp::Reverse(d.div));
+                end == [true] && together && run.is_sorted_by_key(natural)
+            })
+        };
+        if !rules.iter().any(ends) {
+            return Err(format!(
+                "port {port} does not end in the dimensions that are worked along, in their order"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A contraction whose ports end as some alternative of the row lists it, what stands before in one sequence.
+pub(crate) fn matrices(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    row: Option<&Row>,
+) -> Result<(), String> {
+    let n_operands = freedom.operands.len();
+    if n_operands < 2 || freedom.results.is_empty() {
+        return all_row_major(func, op);
+    }
+    let all = orders(func, op, freedom)?;
+    let labels = [
+        &freedom.operands[0],
+        &freedom.operands[1],
+        &freedom.results[0],
+    ];
+    let three = [&all[0], &all[1], &all[n_operands]];
+    let [Some(left), Some(right), Some(result)] = three else {
+        return Ok(());
+    };
+    let contraction = Contraction { labels };
+    let of = [left.as_slice(), right, result];
+    let rules = with_ends(row);
+    let taken = rules.iter().any(|rule| {
+        let ends = [0, 1, n_operands].map(|port| rule.port(port, n_operands).ends);
+        ends[0].iter().any(|l| {
+            ends[1].iter().any(|r| {
+                let mut written = ends[2].iter();
+                written.any(|w| contraction.fits(of, [l, r, w], rule))
+            })
+        })
+    });
+    if taken || all_row_major(func, op).is_ok() {
+        return Ok(());
+    }
+    Err("the ports are no matrices with one batch before them".to_owned())
+}
+
+/// Which port has which label.
+struct Contraction<'a> {
+    labels: [&'a Vec<Option<usize>>; 3],
+}
+
+impl Contraction<'_> {
+    fn has(&self, port: usize, label: usize) -> bool {
+        self.labels[port].contains(&Some(label))
+    }
+
+    fn role(&self, label: usize) -> PortRole {
+        match [0, 1, 2].map(|port| self.has(port, label)) {
+            [true, true, true] => PortRole::Batch,
+            [true, true, false] => PortRole::K,
+            [true, false, _] => PortRole::M,
+            _ => PortRole::N,
+        }
+    }
+
+    fn fits(&self, of: [&[Digit]; 3], ends: [&Vec<PortRole>; 3], rule: &Alternative) -> bool {
+        let (mut outer, mut k) = (Vec::new(), Vec::new());
+        for (order, end) in of.into_iter().zip(ends) {
+            let Some((before, runs)) = self.split(order, end, rule) else {
+                return false;
+            };
+            let inside = end.contains(&PortRole::Batch);
+            if (rule.alone || inside) && !before.is_empty() {
+                return false;
+            }
+            let run = |wanted: PortRole| {
+                let mut all = runs.iter();
+                let found = all.find(|(role, _)| *role == wanted);
+                found.map_or(Vec::new(), |(_, digits)| digits.clone())
+            };
+            k.push(joined(&run(PortRole::K)));
+            outer.push(
+                [
+                    before,
+                    run(PortRole::Batch),
+                    run(PortRole::M),
+                    run(PortRole::N),
+                ]
+                .concat(),
+            );
+        }
+        if k[0] != k[1] {
+            return false;
+        }
+        (0..2).all(|port| {
+            // The matrix of an operand has one of the two runs; in the result each stands behind the batch.
+            let here = |role: PortRole| {
+                let own = |d: &&Digit| {
+                    let of = self.role(d.label);
+                    self.has(port, d.label) && (of == PortRole::Batch || of == role)
+                };
+                let own_order: Vec<Digit> = outer[port].iter().filter(own).copied().collect();
+                let in_result: Vec<Digit> = outer[2].iter().filter(own).copied().collect();
+                joined(&own_order) == joined(&in_result)
+            };
+            here(if port == 0 { PortRole::M } else { PortRole::N })
+        })
+    }
+
+    /// What stands before the runs of an end, and these; nothing where the order ends otherwise.
+    #[expect(clippy::type_complexity, reason = "a pair that two lines take apart")]
+    fn split(
+        &self,
+        order: &[Digit],
+        end: &[PortRole],
+        rule: &Alternative,
+    ) -> Option<(Vec<Digit>, Vec<(PortRole, Vec<Digit>)>)> {
+        let mut rest = order.to_vec();
+        let mut runs = Vec::new();
+        for &role in end.iter().rev() {
+            let from = rest.iter().rposition(|d| self.role(d.label) != role);
+            let run = rest.split_off(from.map_or(0, |at| at + 1));
+            let left_over = rest.iter().any(|d| self.role(d.label) == role);
+            let enough =
+                run.iter().fold(1u64, |n, d| n.saturating_mul(d.count)) >= rule.least.unwrap_or(1);
+            let cut = matches!(role, PortRole::M | PortRole::N) && !rule.whole.contains(&role);
+            let part = cut && !run.is_empty() && enough;
+            if left_over && !part {
+                return None;
+            }
+            runs.push((role, run));
+        }
+        let sums = rest.iter().any(|d| self.role(d.label) == PortRole::K);
+        (!sums).then_some((rest, runs))
+    }
+}
+
+/// Label and divisor of digits, those that follow one another in one label as one.
+fn joined(digits: &[Digit]) -> Vec<(usize, u64)> {
+    let mut out: Vec<Digit> = Vec::new();
+    for digit in digits {
+        match out.last_mut() {
+            Some(last)
+                if last.label == digit.label
+                    && digit.div.checked_mul(digit.count) == Some(last.div) =>
+            {
+                *last = Digit {
+                    count: last.count.saturating_mul(digit.count),
+                    ..*digit
+                };
+            }
+            _ => out.push(*digit),
+        }
+    }
+    out.iter().map(|d| (d.label, d.div)).collect()
+}

@@ -1,0 +1,38 @@
+//! The values at the ports of an operation, and how they lie.
+
+use optc_ir::{Func, Op, Value};
+use optc_layout::Layout;
+
+pub(crate) fn ports(func: &Func, op: Op) -> Vec<Value> {
+    let data = &func.ops[op];
+    data.operands.iter().chain(&data.results).copied().collect()
+}
+
+pub(crate) fn all_row_major(func: &Func, op: Op) -> Result<(), String> {
+    for (i, v) in ports(func, op).into_iter().enumerate() {
+        if let Some(layout) = layout_of(func, v)
+            && !layout.is_row_major_order()
+        {
+            return Err(format!(
+                "port {i} is {}, wanted row-major",
+                encoding(func, v)
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn encoding(func: &Func, value: Value) -> String {
+    match func.ty(value).as_tensor() {
+        Some(ty) if ty.notation != optc_layout::Notation::RowMajor => {
+            format!("{{{}}}", ty.notation)
+        }
+        _ => "row-major".to_owned(),
+    }
+}
+
+/// The layout of a value that has elements: without any there is nothing that could lie wrong.
+pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
+    let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
+    (layout.elements() != 0).then_some(layout)
+}

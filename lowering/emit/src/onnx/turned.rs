@@ -1,0 +1,419 @@
+//! Products that read transposed operands as they lie: `Gemm`, and `FusedMatMul` where the model is for onnxruntime.
+
+use super::attrs::{int, text};
+use super::shapes::reshaped;
+use super::writer::{Outcome, Writer};
+use optc_ir::op::Operation;
+use optc_ir::{DType, Dim, OpData, TensorType, Value};
+use optc_ops::{Matmul, Reshape, Transpose};
+
+/// Extents that stay together under a transpose, each with its place in the result.
+type Groups = Vec<(u64, usize)>;
+
+/// How the matrices of an operand lie in the value that it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    value: Value,
+    batch: u64,
+    rows: u64,
+    columns: u64,
+    /// Columns before rows.
+    turned: bool,
+    /// The first dimension of a matrix before the batch.
+    batch_inside: bool,
+}
+
+impl Source {
+    /// Its dimensions as it lies: the batch left out where there is none.
+    fn dims(&self) -> Vec<Dim> {
+        let [first, last] = match self.turned {
+            true => [self.columns, self.rows],
+            false => [self.rows, self.columns],
+        };
+        let dims = match (self.batch, self.batch_inside) {
+            (1, _) => vec![first, last],
+            (batch, true) => vec![first, batch, last],
+            (batch, false) => vec![batch, first, last],
+        };
+        dims.into_iter().map(Dim::Fixed).collect()
+    }
+}
+
+/// A product one of whose operands is a transpose that the operator does itself; nothing where there is none.
+pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let dtype = w.tensor(data.operands[0])?.dtype;
+    let result = w.tensor(data.results[0])?.clone();
+    if !dtype.is_float() || result.dtype != dtype || result.rank() < 2 {
+        return Ok(None);
+    }
+    let Some(right) = source(w, data.operands[1], false)? else {
+        return Ok(None);
+    };
+    // With one matrix on the right, all that the left has before K are rows, if they lie so.
+    let mut left = source(w, data.operands[0], right.batch == 1)?;
+    if left.as_ref().is_some_and(|s| !s.turned) {
+        left = source(w, data.operands[0], false)?;
+    }
+    let Some(left) = left else { return Ok(None) };
+    // onnxruntime transposes a left matrix again for each strip of columns: its rows take none.
+    if w.fused && left.turned {
+        return Ok(None);
+    }
+    let plain = |s: &Source| !s.turned && !s.batch_inside;
+    if plain(&left) && plain(&right) {
+        return Ok(None);
+    }
+    let one = left.batch == 1 && right.batch == 1 && 11 <= w.opset;
+    let known = [DType::F32, DType::F16, DType::BF16].contains(&dtype);
+    // A batch inside of a matrix is that of both; else one matrix is broadcast to those of the other side.
+    let inside = left.batch_inside || right.batch_inside;
+    let broadcast = !inside && (left.batch == 1 || right.batch == 1);
+    let fused = w.fused && known && (left.batch == right.batch || broadcast);
+    if !one && !fused {
+        return Ok(None);
+    }
+    let mut given = Vec::with_capacity(2);
+    for source in [&left, &right] {
+        let name = w.name(source.value)?;
+        let from = w.tensor(source.value)?.dims.clone();
+        let to = source.dims();
+        given.push(match from == to {
+            true => name,
+            false => reshaped(w, &name, &from, &to)?,
+        });
+    }
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let mut attrs = Vec::new();
+    for (source, [turned, inside]) in [
+        (&left, ["transA", "transBatchA"]),
+        (&right, ["transB", "transBatchB"]),
+    ] {
+        if source.turned {
+            attrs.push(int(turned, 1));
+        }
+        if source.batch_inside {
+            attrs.push(int(inside, 1));
+        }
+    }
+    let made = match one {
+        true => {
+            w.gemms.insert(data.results[0], w.nodes.len());
+            w.node("Gemm", &given, attrs)
+        }
+        false => w.microsoft("FusedMatMul", &given, attrs),
+    };
+    if one {
+        let at = w.nodes.len() - 1;
+        w.matrices.insert(at, [left.rows, right.columns]);
+    }
+    let batch = left.batch.max(right.batch);
+    let matrix = [batch, left.rows, right.columns].map(Dim::Fixed);
+    let has = if one { &matrix[1..] } else { &matrix[..] };
+    match result.dims == has {
+        true => Ok(Some(made)),
+        false => {
+            let ty = TensorType::new(has.to_vec(), dtype);
+            w.made.insert(made.clone(), ty);
+            reshaped(w, &made, has, &result.dims).map(Some)
+        }
+    }
+}
+
+/// A sum of a `Gemm` that has none yet, and a constant over its rows or columns: the operator adds it. The name of the
+/// product, which then is the sum; nothing where it is no such sum.
+pub(super) fn biased(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let &[a, b] = &data.operands[..] else {
+        return Ok(None);
+    };
+    for (product, bias) in [(a, b), (b, a)] {
+        let Some(at) = gemm_of(w, product) else {
+            continue;
+        };
+        let ty = w.tensor(product)?.clone();
+        if !w.is_lazy(bias) || w.tensor(data.results[0])?.dims != ty.dims {
+            continue;
+        }
+        let (Some(dims), Some(own)) = (ty.shape(), w.tensor(bias)?.shape()) else {
+            continue;
+        };
+        let Some([rows, columns]) = w.matrix(at) else {
+            continue;
+        };
+        let lead = dims.len().checked_sub(own.len());
+        let Some(lead) = lead else { continue };
+        let has = |at: usize| lead <= at && own[at - lead] != 1;
+        let elements: u64 = own.iter().product();
+        let all = |first: usize, last: usize| (first..last).all(|d| has(d) || dims[d] == 1);
+        let cut = |n: u64| (0..=dims.len()).find(|&d| dims[..d].iter().product::<u64>() == n);
+        let Some(cut) = cut(rows) else { continue };
+        let shape = if elements == rows && all(0, cut) {
+            vec![Dim::Fixed(rows), Dim::Fixed(1)]
+        } else if elements == columns && all(cut, dims.len()) {
+            vec![Dim::Fixed(columns)]
+        } else {
+            continue;
+        };
+        let name = w.reshaped_constant(bias, &shape)?;
+        w.nodes[at].input.push(name);
+        let name = w.name(product)?;
+        return Ok(Some(name));
+    }
+    Ok(None)
+}
+
+/// A sum of a product in another shape and a constant over its columns: the sum comes first, as runtimes make one operator
+/// of a product and its bias. Nothing where it is no such sum.
+pub(super) fn biased_first(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let &[a, b] = &data.operands[..] else {
+        return Ok(None);
+    };
+    for (sum, bias) in [(a, b), (b, a)] {
+        let to = w.tensor(data.results[0])?.dims.clone();
+        let Some(product) = product_of(w, sum).filter(|p| *p != sum) else {
+            continue;
+        };
+        if !w.is_lazy(bias) || w.tensor(sum)?.dims != to {
+            continue;
+        }
+        let (from, own) = (w.tensor(product)?.shape(), w.tensor(bias)?.shape());
+        let (Some(from), Some(own), Some(dims)) = (from, own, w.tensor(sum)?.shape()) else {
+            continue;
+        };
+        let columns = from.last().copied().unwrap_or(1);
+        let Some(lead) = dims.len().checked_sub(own.len()) else {
+            continue;
+        };
+        // The last dimensions that are the columns, all of which the constant has.
+        let cut = (0..dims.len()).rfind(|&d| dims[d..].iter().product::<u64>() == columns);
+        let has = |d: usize| dims[d] == 1 || (lead <= d && own[d - lead] != 1);
+        let whole = cut.is_some_and(|cut| (cut..dims.len()).all(has));
+        if !whole || own.iter().product::<u64>() != columns || columns == 1 {
+            continue;
+        }
+        let bias = w.reshaped_constant(bias, &[Dim::Fixed(columns)])?;
+        let name = w.name(product)?;
+        let made = w.node("Add", &[&name, &bias], vec![]);
+        let ty = w.tensor(product)?.clone();
+        let dims = ty.dims.clone();
+        w.made.insert(made.clone(), ty);
+        return reshaped(w, &made, &dims, &to).map(Some);
+    }
+    Ok(None)
+}
+
+/// The product that a value is a shape of, if nothing else reads either.
+fn product_of(w: &Writer<'_>, mut value: Value) -> Option<Value> {
+    loop {
+        if w.uses(value) != 1 {
+            return None;
+        }
+        let data = &w.func.ops[w.func.def_op(value)?];
+        match (&*data.name, data.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => value = from,
+            (Matmul::NAME, &[_, weights]) => return w.is_lazy(weights).then_some(value),
+            _ => return None,
+        }
+    }
+}
+
+/// The node of a value that is a `Gemm` without a sum, in another shape perhaps, and read nowhere else.
+fn gemm_of(w: &Writer<'_>, mut value: Value) -> Option<usize> {
+    loop {
+        if w.uses(value) != 1 {
+            return None;
+        }
+        if let Some(&at) = w.gemms.get(&value) {
+            return (w.nodes[at].input.len() == 2).then_some(at);
+        }
+        let data = &w.func.ops[w.func.def_op(value)?];
+        match (&*data.name, data.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => value = from,
+            _ => return None,
+        }
+    }
+}
+
+/// Where the matrices of an operand lie: in itself, or in what it is a transpose of; one matrix of all rows with `flat`.
+fn source(w: &Writer<'_>, operand: Value, flat: bool) -> Outcome<Option<Source>> {
+    let Some(shape) = w.tensor(operand)?.shape() else {
+        return Ok(None);
+    };
+    let [lead @ .., rows, columns] = &shape[..] else {
+        return Ok(None);
+    };
+    let mut batch = lead.iter().copied().fold(1, u64::saturating_mul);
+    let mut rows = *rows;
+    if flat {
+        rows = rows.saturating_mul(batch);
+        batch = 1;
+    }
+    let itself = Source {
+        value: operand,
+        batch,
+        rows,
+        columns: *columns,
+        turned: false,
+        batch_inside: false,
+    };
+    if shape.contains(&0) {
+        return Ok(None);
+    }
+    let Some((value, groups)) = groups(w, operand)? else {
+        return Ok(Some(itself));
+    };
+    let wanted = [batch, rows, *columns];
+    let Some(groups) = cut(&groups, &wanted) else {
+        return Ok(Some(itself));
+    };
+    // The extents of what stays together, as it lies; and the order in which the operand has them.
+    let found = match &groups[..] {
+        [(a, 1), (b, 0)] if batch == 1 && (*b, *a) == (rows, *columns) => Some((true, false)),
+        [(n, 0), (a, 2), (b, 1)] if *n == batch && (*b, *a) == (rows, *columns) => {
+            Some((true, false))
+        }
+        [(a, 1), (n, 0), (b, 2)] if *n == batch && (*a, *b) == (rows, *columns) => {
+            Some((false, true))
+        }
+        [(a, 2), (n, 0), (b, 1)] if *n == batch && (*b, *a) == (rows, *columns) => {
+            Some((true, true))
+        }
+        _ => None,
+    };
+    Ok(Some(match found {
+        Some((turned, batch_inside)) => Source {
+            value,
+            turned,
+            batch_inside,
+            ..itself
+        },
+        None => itself,
+    }))
+}
+
+/// The same groups cut where the extents that are wanted of the operand are; nothing where these do not fit.
+fn cut(groups: &[(u64, usize)], wanted: &[u64]) -> Option<Groups> {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|&i| groups[i].1);
+    // Per group, its parts as the operand has them, each with its place there.
+    let mut parts: Vec<Vec<(u64, usize)>> = vec![Vec::new(); groups.len()];
+    let mut place = 0;
+    let mut wanted = wanted.iter().copied().filter(|&n| n != 1);
+    let mut open = wanted.next().unwrap_or(1);
+    for i in order {
+        let mut left = groups[i].0;
+        while left != 1 {
+            let part = if left <= open { left } else { open };
+            if !left.is_multiple_of(part) || !open.is_multiple_of(part) || part == 1 {
+                return None;
+            }
+            parts[i].push((part, place));
+            (place, left, open) = (place + 1, left / part, open / part);
+            if open == 1 {
+                open = wanted.next().unwrap_or(1);
+            }
+        }
+    }
+    Some(parts.concat())
+}
+
+/// The value that an operand is a transpose of, and the extents that stay together there, each with its place in the
+/// operand; nothing where it is none.
+fn groups(w: &Writer<'_>, operand: Value) -> Outcome<Option<(Value, Groups)>> {
+    let mut value = operand;
+    let made = loop {
+        let Some(op) = w.func.def_op(value) else {
+            return Ok(None);
+        };
+        let data = &w.func.ops[op];
+        match (&*data.name, data.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => value = from,
+            (Transpose::NAME, _) => break data,
+            _ => return Ok(None),
+        }
+    };
+    let perm = w.typed::<Transpose>(made)?.perm;
+    let source = made.operands[0];
+    // Constants are written as they are read.
+    let Some(dims) = w.tensor(source)?.shape().filter(|_| !w.is_lazy(source)) else {
+        return Ok(None);
+    };
+    let perm: Vec<usize> = perm
+        .iter()
+        .filter_map(|&p| usize::try_from(p).ok())
+        .collect();
+    Ok(grouped(&dims, &perm).map(|groups| (source, groups)))
+}
+
+/// The extents that stay together under a permutation, as they lie, each with its place in the result; dimensions of one
+/// element are left out.
+fn grouped(dims: &[u64], perm: &[usize]) -> Option<Groups> {
+    let perm: Vec<usize> = perm
+        .iter()
+        .copied()
+        .filter(|&p| dims.get(p).is_some_and(|&n| n != 1))
+        .collect();
+    let mut groups: Vec<(u64, usize, usize)> = Vec::new();
+    for dim in (0..dims.len()).filter(|&d| dims[d] != 1) {
+        let at = perm.iter().position(|&p| p == dim)?;
+        match groups.last_mut() {
+            Some((extent, _, end)) if *end == at => {
+                *extent = extent.saturating_mul(dims[dim]);
+                *end += 1;
+            }
+            _ => groups.push((dims[dim], at, at + 1)),
+        }
+    }
+    let starts: Vec<usize> = groups.iter().map(|g| g.1).collect();
+    let place = |start: usize| starts.iter().filter(|&&s| s < start).count();
+    let groups = groups.into_iter().map(|(n, start, _)| (n, place(start)));
+    Some(groups.collect())
+}
+
+/// A transpose between two reshapes that is a pixel shuffle: runtimes have an operator for it. Nothing where it is none.
+pub(super) fn shuffled(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String>> {
+    let Some((mut source, found)) = groups(w, data.operands[0])? else {
+        return Ok(None);
+    };
+    while let Some(op) = w.func.def_op(source) {
+        let made = &w.func.ops[op];
+        match (&*made.name, made.operands.as_slice()) {
+            (Reshape::NAME, &[from]) => source = from,
+            _ => break,
+        }
+    }
+    let shapes = [
+        w.tensor(source)?.shape(),
+        w.tensor(data.results[0])?.shape(),
+    ];
+    let [Some(from), Some(to)] = shapes else {
+        return Ok(None);
+    };
+    let (&[batch, channels, h, v], &[outer, inner, height, width]) = (&from[..], &to[..]) else {
+        return Ok(None);
+    };
+    if from.contains(&0) || batch != outer || !height.is_multiple_of(h) {
+        return Ok(None);
+    }
+    let r = height / h;
+    let fits = v.checked_mul(r) == Some(width) && inner.checked_mul(r * r) == Some(channels);
+    if r < 2 || !fits || w.opset < 11 {
+        return Ok(None);
+    }
+    let modes = [
+        ("CRD", [batch, inner, r, r, h, v], [0, 1, 4, 2, 5, 3]),
+        ("DCR", [batch, r, r, inner, h, v], [0, 3, 4, 1, 5, 2]),
+    ];
+    let mode = modes
+        .into_iter()
+        .find(|(_, dims, perm)| grouped(dims, perm).as_ref() == Some(&found));
+    let Some((mode, ..)) = mode else {
+        return Ok(None);
+    };
+    let name = w.name(source)?;
+    let size = int("blocksize", i64::try_from(r).unwrap_or(0));
+    Ok(Some(w.node(
+        "DepthToSpace",
+        &[&name],
+        vec![size, text("mode", mode)],
+    )))
+}

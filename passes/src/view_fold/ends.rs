@@ -1,0 +1,108 @@
+//! Orders that end in runs of roles: which a port may have.
+
+use super::physical::Place;
+use super::signature::{Ends, LabelDigit, LabelOrder, Signature};
+use optc_layout::Mode;
+use optc_target::PortRole;
+
+/// An order as what stands before its runs, and the run of each role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) before: LabelOrder,
+    pub(crate) runs: Vec<(PortRole, LabelOrder)>,
+}
+
+/// Whether a port takes these digits by some alternative: always where none lists its ends.
+pub(crate) fn accepts(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
+    let labels = sig.labels(port);
+    let digit = |m: &Mode| {
+        labels
+            .get(m.dim)
+            .copied()
+            .flatten()
+            .map(|label| LabelDigit {
+                label,
+                div: m.div,
+                extent: m.extent,
+                place: Place::Grid,
+            })
+    };
+    let long = modes.iter().filter(|m| 1 < m.extent);
+    let Some(order) = long.map(digit).collect::<Option<LabelOrder>>() else {
+        return sig.ends.is_empty();
+    };
+    sig.ends.is_empty()
+        || sig.ends.iter().any(|ends| {
+            let of_port = &ends.ports[port];
+            of_port.is_empty()
+                || of_port
+                    .iter()
+                    .any(|end| parts(sig, ends, end, &order).is_some())
+        })
+}
+
+/// An order by its end; nothing where it has another one.
+pub(crate) fn parts(
+    sig: &Signature,
+    ends: &Ends,
+    end: &[PortRole],
+    order: &[LabelDigit],
+) -> Option<Parts> {
+    let role = |d: &LabelDigit| sig.port_role(d.label);
+    let mut rest = order.len();
+    let mut runs = Vec::with_capacity(end.len());
+    for &wanted in end.iter().rev() {
+        let all = order.iter().filter(|d| role(d) == wanted).count();
+        let run = order[..rest].iter().rev().take_while(|d| role(d) == wanted);
+        let n = run.count();
+        if n == 0 && all != 0 {
+            return None;
+        }
+        let digits = order[rest - n..rest].to_vec();
+        let elements = digits.iter().fold(1u64, |n, d| n.saturating_mul(d.extent));
+        let cut = matches!(wanted, PortRole::M | PortRole::N) && !ends.whole.contains(&wanted);
+        let partial = cut && ends.least <= elements;
+        if n != all && !partial {
+            return None;
+        }
+        // One dimension is worked along: its digits stand as they do in it.
+        let natural = |d: &LabelDigit| (d.label, std::cmp::Reverse(d.div));
+        if wanted == PortRole::Axis && !digits.is_sorted_by_key(natural) {
+            return None;
+        }
+        rest -= n;
+        runs.push((wanted, digits));
+    }
+    let alone = ends.alone || end.contains(&PortRole::Batch);
+    (rest == 0 || !alone).then(|| Parts {
+        before: order[..rest].to_vec(),
+        runs,
+    })
+}
+
+/// The order of a port where its own is none that an alternative takes: the batch, then the runs of its first end.
+pub(crate) fn default_order(sig: &Signature, port: usize) -> Option<Vec<usize>> {
+    let end = sig.ends.first()?.ports.get(port)?.first()?;
+    let labels = sig.labels(port);
+    let shape = &sig.shapes[port];
+    let natural: Vec<Mode> = (0..shape.len())
+        .map(|dim| Mode {
+            dim,
+            div: 1,
+            count: shape[dim],
+            extent: shape[dim],
+        })
+        .collect();
+    if accepts(sig, port, &natural) {
+        return None;
+    }
+    let place = |dim: &usize| {
+        let role = labels[*dim].map(|l| sig.port_role(l));
+        let at = end.iter().position(|r| Some(*r) == role);
+        let of_k = labels[*dim].and_then(|l| sig.reference_k.iter().position(|k| *k == l));
+        (at.map_or(0, |at| at + 1), of_k)
+    };
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_by_key(place);
+    Some(order)
+}

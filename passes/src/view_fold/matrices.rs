@@ -1,0 +1,159 @@
+//! The forms of a contraction as products of matrices, which follow from the ends of one port's order.
+
+use super::ends::{Parts, accepts, parts};
+use super::label_order::label_order;
+use super::layouts::{LayoutId, Layouts};
+use super::physical::Place;
+use super::restrict::restrict;
+use super::signature::{LabelDigit, LabelOrder, Signature};
+use optc_target::PortRole;
+
+/// The whole dimensions of a role in the order that the result or the operands have them.
+fn natural(sig: &Signature, wanted: PortRole) -> LabelOrder {
+    let ports = [sig.n_operands, 0, 1];
+    let labels: Vec<(usize, u64)> = match wanted {
+        PortRole::K => {
+            let size = |label: usize| {
+                let at = sig.labels(0).iter().position(|l| *l == Some(label))?;
+                Some((label, sig.shapes[0][at]))
+            };
+            sig.reference_k.iter().filter_map(|&l| size(l)).collect()
+        }
+        _ => {
+            let of = |port: &usize| -> Vec<(usize, u64)> {
+                let dims = sig.labels(*port).iter().zip(&sig.shapes[*port]);
+                dims.filter_map(|(label, &n)| Some(((*label)?, n)))
+                    .filter(|(label, _)| sig.port_role(*label) == wanted)
+                    .collect()
+            };
+            ports
+                .iter()
+                .map(of)
+                .find(|l| !l.is_empty())
+                .unwrap_or_default()
+        }
+    };
+    let digit = |(label, extent): (usize, u64)| LabelDigit {
+        label,
+        div: 1,
+        extent,
+        place: Place::Grid,
+    };
+    labels
+        .into_iter()
+        .filter(|(_, n)| 1 < *n)
+        .map(digit)
+        .collect()
+}
+
+/// The layouts of all ports that one layout of one port goes with, by every alternative that takes it there. With
+/// `first`, of the other ports the first of their ends alone, and those operands that have no batch inside of them.
+pub(crate) fn forms(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (port, layout): (usize, LayoutId),
+    first: bool,
+) -> Vec<Vec<LayoutId>> {
+    let result = sig.n_operands;
+    let mut out = Vec::new();
+    if ![0, 1, result].contains(&port) {
+        return out;
+    }
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return out;
+    };
+    for ends in &sig.ends {
+        for end in &ends.ports[port] {
+            let Some(found) = parts(sig, ends, end, &order) else {
+                continue;
+            };
+            let options = |p: usize| -> Vec<&Vec<PortRole>> {
+                let mut all: Vec<&Vec<PortRole>> = ends.ports[p].iter().collect();
+                match (p == port, first) {
+                    (true, _) => all = vec![end],
+                    (false, true) if p == result => all.truncate(1),
+                    (false, true) => all.retain(|end| !end.contains(&PortRole::Batch)),
+                    (false, false) => {}
+                }
+                all
+            };
+            for left in options(0) {
+                for right in options(1) {
+                    for written in options(result) {
+                        let all = [left, right, written];
+                        if let Some(form) = form(sig, layouts, (port, layout), &found, all)
+                            && !out.contains(&form)
+                        {
+                            out.push(form);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The form in which ports end so, given the parts of one of them.
+fn form(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (port, layout): (usize, LayoutId),
+    found: &Parts,
+    ends: [&Vec<PortRole>; 3],
+) -> Option<Vec<LayoutId>> {
+    let result = sig.n_operands;
+    let known = |wanted: PortRole| found.runs.iter().find(|(role, _)| *role == wanted);
+    let run = |wanted: PortRole| match known(wanted) {
+        Some((_, digits)) => digits.clone(),
+        None => natural(sig, wanted),
+    };
+    let is = |d: &LabelDigit, wanted: PortRole| sig.port_role(d.label) == wanted;
+    // Where the batch is inside of a matrix, it is before the matrices elsewhere.
+    let mut before = found.before.clone();
+    if let Some((_, batch)) = known(PortRole::Batch) {
+        before = batch.clone();
+    }
+    let order_of = |end: &[PortRole], has: &dyn Fn(usize) -> bool| -> LabelOrder {
+        let inside = end.contains(&PortRole::Batch);
+        let mut order: LabelOrder = before
+            .iter()
+            .filter(|d| has(d.label) && !(inside && is(d, PortRole::Batch)))
+            .copied()
+            .collect();
+        for &role in end {
+            match role {
+                PortRole::Batch => {
+                    order.extend(before.iter().filter(|d| is(d, PortRole::Batch)).copied());
+                }
+                role => order.extend(run(role)),
+            }
+        }
+        order
+    };
+    let written = order_of(ends[2], &|label| sig.has_label(result, label));
+    let mut form = Vec::with_capacity(sig.n_ports());
+    for p in 0..sig.n_ports() {
+        if p == port {
+            form.push(layout);
+            continue;
+        }
+        let order = match p {
+            0 => order_of(ends[0], &|label| sig.has_label(0, label)),
+            1 => order_of(ends[1], &|label| sig.has_label(1, label)),
+            p if p == result => written.clone(),
+            _ => written
+                .iter()
+                .filter(|d| sig.has_label(p, d.label))
+                .copied()
+                .collect(),
+        };
+        let made = restrict(sig, layouts, p, &order, p)?;
+        let modes = layouts.modes(made)?;
+        if (p < 2 || p == result) && !accepts(sig, p, &modes) {
+            return None;
+        }
+        form.push(made);
+    }
+    Some(form)
+}

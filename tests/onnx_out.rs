@@ -1,0 +1,155 @@
+//! Models that are read, written and read again: the same function, with the operators that it had.
+
+use optc::interp::{
+    EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, RandomSource, equivalent,
+};
+use optc::onnx::{Whole, emit_for};
+use optc::{Attr, Compiler, Format, Program, Structure, find_target};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn models() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
+    let all = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path());
+    let mut all: Vec<PathBuf> = all
+        .filter(|p| p.extension().is_some_and(|e| e == "onnx"))
+        .collect();
+    all.sort();
+    assert!(!all.is_empty());
+    all
+}
+
+/// The model of a program, and what it reads back as.
+fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Program) {
+    let source = FolderSource::new(program.folder.clone());
+    let data = |file: &str, offset, length, dtype| {
+        use optc::interp::DataSource as _;
+        let bytes = source.read(file, offset, length, dtype);
+        bytes.map_err(|e| e.to_string())
+    };
+    let emitted = emit_for(&program.module, fused, &data).unwrap();
+    let read = compiler
+        .read("written.onnx", &emitted.bytes, Some(Format::Onnx), false)
+        .remove(0);
+    (emitted.bytes, read.unwrap())
+}
+
+/// The operations that are no constants, by name.
+fn operations(compiler: &Compiler, program: &Program) -> Vec<String> {
+    let func = program.entry().unwrap();
+    let ops = func.body.iter().map(|&op| &func.ops[op].name);
+    let constant = |name: &&Arc<str>| compiler.registry().structure(name) == Structure::Constant;
+    ops.filter(|name| !constant(name))
+        .map(|name| name.to_string())
+        .collect()
+}
+
+/// The weights of a program; where their file is absent, made up.
+fn weights(program: &Program) -> FallbackSource<FolderSource, RandomSource> {
+    FallbackSource {
+        first: FolderSource::new(program.folder.clone()),
+        second: RandomSource,
+    }
+}
+
+#[track_caller]
+fn check_same(compiler: &Compiler, original: &Program, bytes: Vec<u8>, again: &Program) {
+    let mut here = MemorySource::default();
+    here.files.insert("written.onnx".to_owned(), bytes);
+    let data = FallbackSource {
+        first: here,
+        second: weights(original),
+    };
+    let weights = weights(original);
+    let options = EquivalenceOptions {
+        seeds: vec![0],
+        edges: vec![Fill::Unique(0)],
+        naive: false,
+        ..EquivalenceOptions::default()
+    };
+    let modules = (&original.module, &again.module);
+    let same = equivalent(
+        modules.0,
+        modules.1,
+        compiler.registry(),
+        &weights,
+        &data,
+        &options,
+    );
+    assert!(same.is_ok(), "{}: {}", original.name, same.unwrap_err());
+}
+
+#[test]
+fn a_model_without_passes_has_the_operators_that_it_had() {
+    let mut compiler = Compiler::new();
+    compiler.whole_operators = Whole::All;
+    for path in models() {
+        let original = compiler.load(&path, None).unwrap();
+        let (bytes, again) = written(&compiler, &original, false);
+        assert_eq!(
+            operations(&compiler, &original),
+            operations(&compiler, &again),
+            "{}",
+            path.display()
+        );
+        for key in ["hbir.onnx_model", "hbir.onnx_opset"] {
+            let of = |program: &Program| program.module.attrs.get(key).cloned();
+            assert!(
+                of(&original).is_some() && of(&original) == of(&again),
+                "{}: {key}",
+                path.display()
+            );
+        }
+        check_same(&compiler, &original, bytes, &again);
+    }
+}
+
+#[test]
+fn folded_models_compute_the_same() {
+    for target in ["onnx", "onnxruntime"] {
+        let mut compiler = Compiler::new();
+        compiler.whole_operators = Whole::Large;
+        compiler.target = Some(Arc::new(find_target(target).unwrap()));
+        for path in models() {
+            let original = compiler.load(&path, None).unwrap();
+            let mut folded = original.clone();
+            compiler
+                .compile(&mut folded, "default,normalize-layouts")
+                .unwrap();
+            let (bytes, again) = written(&compiler, &folded, target == "onnxruntime");
+            check_same(&compiler, &original, bytes, &again);
+        }
+    }
+}
+
+/// Transposes that a product reads as they lie are none in the model.
+#[test]
+fn products_read_transposed_operands() {
+    let mut compiler = Compiler::new();
+    let text = r#"
+        %0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<5x3xf32>) -> tensor<3x5xf32>
+        %1 = "hbir.matmul"(%y, %0) : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+    "#;
+    let heads = r#"
+        %0 = "hbir.transpose"(%x) <{perm = [1, 2, 0]}> : (tensor<5x2x3xf32>) -> tensor<2x3x5xf32>
+        %1 = "hbir.matmul"(%y, %0) : (tensor<2x4x3xf32>, tensor<2x3x5xf32>) -> tensor<2x4x5xf32>
+    "#;
+    for (text, fused, wanted) in [
+        (text, false, "Gemm"),
+        (heads, true, "FusedMatMul"),
+        (heads, false, "Transpose"),
+    ] {
+        let mut program = compiler.parse("a.ir", text).unwrap();
+        program.module.attrs.set("hbir.onnx_opset", Attr::int(17));
+        compiler.whole_operators = Whole::All;
+        let (bytes, again) = written(&compiler, &program, fused);
+        let has = |name: &str| bytes.windows(name.len()).any(|w| w == name.as_bytes());
+        assert!(has(wanted), "{wanted}");
+        assert_eq!(has("Transpose"), wanted == "Transpose");
+        if !fused {
+            check_same(&compiler, &program, bytes, &again);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! A model in and a model out: what a format is compiled for where nothing is asked, the model's bytes, a summary of what
+//! became of it, and a test of its numbers before anything is written.
+
+use crate::args::{Emit, RewriteArgs};
+use crate::codes;
+use crate::failure::Failure;
+use crate::inputs::{self, weights};
+use crate::part::Part;
+use crate::stats;
+use crate::terminal;
+use crate::verify;
+use optc::interp::{EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent};
+use optc::{
+    Attr, Compiler, DType, Diagnostic, Error, FoldReport, Format, Program, SizeTable, Stage, Stats,
+    bound_sizes, output_place,
+};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What an output holds.
+pub(crate) struct Written {
+    pub(crate) bytes: Vec<u8>,
+    /// Files that it refers to, relative to its folder.
+    pub(crate) files: Vec<String>,
+}
+
+/// The format of models that an output is in; nothing for other outputs.
+fn format_of(emit: Emit) -> Option<Format> {
+    match emit {
+        Emit::Onnx => Some(Format::Onnx),
+        Emit::StableHlo => Some(Format::StableHlo),
+        Emit::Ir
+        | Emit::Json
+        | Emit::Hlo
+        | Emit::Linalg
+        | Emit::Pallas
+        | Emit::Dot
+        | Emit::Svg
+        | Emit::Layouts => None,
+    }
+}
+
+/// The pipeline of a command that names no pass: the default one where a model goes in and a model of the same format
+/// comes out, else none.
+pub(crate) fn pipeline(args: &RewriteArgs, emit: Emit) -> &'static str {
+    let Some(own) = format_of(emit).filter(|_| args.compile.pass.is_none()) else {
+        return "";
+    };
+    let from = match (&args.compile.from, &args.input) {
+        (Some(name), _) => Format::named(name),
+        (None, Some(path)) => Format::detect(&path.display().to_string(), b"").ok(),
+        (None, None) => None,
+    };
+    if from == Some(own) { "default" } else { "" }
+}
+
+/// Which operators stay as they are: all where no pass runs, so that the model is the same.
+pub(crate) fn whole(emit: Emit, stages: &[Stage]) -> optc::onnx::Whole {
+    match (emit, stages.is_empty()) {
+        (Emit::Onnx, true) => optc::onnx::Whole::All,
+        (Emit::Onnx, false) => optc::onnx::Whole::Large,
+        _ => optc::onnx::Whole::None,
+    }
+}
+
+/// A pipeline whose programs are written without layouts ends with the pass that makes them so.
+pub(crate) fn finish(
+    compiler: &Compiler,
+    emit: Emit,
+    stages: &mut Vec<Stage>,
+) -> Result<(), Failure> {
+    const LAST: &str = "normalize-layouts";
+    let without_layouts = matches!(emit, Emit::Onnx | Emit::StableHlo);
+    if without_layouts && stages.last().is_none_or(|s| s.pass.info().name != LAST) {
+        stages.extend(compiler.pipeline(LAST)?);
+    }
+    Ok(())
+}
+
+/// What is written may refer to data in files, which must outlive it.
+pub(crate) fn keeps_data(part: &Part, output: &Path, emit: Emit) -> Result<(), Failure> {
+    let Some(place) = output_place(output) else {
+        return Ok(());
+    };
+    let program = &part.after;
+    let funcs = program.module.funcs.iter();
+    let attrs = funcs.flat_map(|f| f.body.iter().flat_map(|&op| f.ops[op].props.iter()));
+    let files: BTreeSet<&str> = attrs
+        .filter_map(|(_, attr)| match attr {
+            Attr::External { file, .. } => Some(&**file),
+            _ => None,
+        })
+        .collect();
+    // What lies in a model is written into the new one.
+    let refers = |file: &&str| emit != Emit::Onnx || !is_model(file);
+    let found = files
+        .into_iter()
+        .filter(refers)
+        .find(|file| output_place(&program.folder.join(file)).as_ref() == Some(&place));
+    let Some(file) = found else {
+        return Ok(());
+    };
+    let message = format!("`{file}` holds the data of constants that the output refers to");
+    let diag = Diagnostic::error(codes::OUTPUT_IS_DATA, message)
+        .note("write the program to another file, in the same folder");
+    Err(Failure::about(&output.display().to_string(), diag))
+}
+
+fn is_model(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|e| e == "onnx")
+}
+
+/// Files that the output refers to, which it finds in its own folder: links to those of the program where it is
+/// written elsewhere, copies where links cannot be. A file that is not there is left out.
+pub(crate) fn beside(part: &Part, output: &Path, files: &[String]) -> Result<(), Failure> {
+    let folder = output.parent().unwrap_or_else(|| Path::new(""));
+    let source = weights(&part.after, false);
+    for file in files {
+        let (from, to) = (part.after.folder.join(file), folder.join(file));
+        if !from.exists() || output_place(&from) == output_place(&to) || to.exists() {
+            continue;
+        }
+        // What lies outside of the folder, or is no file, is refused here.
+        if let Err(error) = source.read(file, 0, 0, DType::UI8) {
+            let diag = optc::onnx::unread(file, &error.to_string());
+            return Err(Failure::about(&part.before.name, diag));
+        }
+        let place = |step: std::io::Result<()>| {
+            step.map_err(|e| Failure::from(Error::io("write", &to, &e)))
+        };
+        if let Some(parent) = to.parent() {
+            place(std::fs::create_dir_all(parent))?;
+        }
+        if std::fs::hard_link(&from, &to).is_err() {
+            place(std::fs::copy(&from, &to).map(|_| ()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The elements of a program's constants.
+pub(crate) fn elements(
+    part: &Part,
+) -> impl Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + use<> {
+    let source = weights(&part.after, false);
+    move |file, offset, length, dtype| {
+        let bytes = source.read(file, offset, length, dtype);
+        bytes.map_err(|error| error.to_string())
+    }
+}
+
+/// The one program of the input as an ONNX model.
+pub(crate) fn onnx(parts: &[Part]) -> Result<Written, Failure> {
+    let [part] = parts else {
+        return Err(Failure::usage("--emit=onnx wants one program"));
+    };
+    let fused = part.cx.target.name == "onnxruntime";
+    let emitted = optc::onnx::emit_for(&part.after.module, fused, &elements(part));
+    let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
+    let (bytes, files) = (emitted.bytes, emitted.files);
+    Ok(Written { bytes, files })
+}
+
+/// Runs the original and what was written on seeded inputs and edge values; they must give the same numbers.
+pub(crate) fn check(
+    compiler: &Compiler,
+    part: &Part,
+    output: &Path,
+    emit: Emit,
+    written: &Written,
+) -> Result<(), Failure> {
+    let Some(format) = format_of(emit) else {
+        return Err(Failure::usage(
+            "--check wants a model that is written: -o x.onnx",
+        ));
+    };
+    let name = output.display().to_string();
+    let mut read = compiler.read(&name, &written.bytes, Some(format), false);
+    let again = read.remove(0)?;
+    let file = output.file_name().map(|f| f.to_string_lossy().into_owned());
+    let mut here = MemorySource::default();
+    here.files
+        .insert(file.unwrap_or_default(), written.bytes.clone());
+    let data = FallbackSource {
+        first: here,
+        second: FolderSource::new(part.before.folder.clone()),
+    };
+    let options = EquivalenceOptions {
+        func: inputs::function(&part.before, None)?,
+        naive: false,
+        uninterpreted: true,
+        names: Arc::new([part.before.name.clone(), name.clone()]),
+        bindings: compiler.bindings.clone(),
+        ..EquivalenceOptions::default()
+    };
+    terminal::doing(|| format!("{}, {name}: running both", part.before.name));
+    let original = weights(&part.before, false);
+    let modules = (&part.before.module, &again.module);
+    let registry = compiler.registry();
+    let done = equivalent(modules.0, modules.1, registry, &*original, &data, &options);
+    done.map_err(|error| verify::refusal(&error, &part.before, &again, &options.names))
+}
+
+/// What became of a program, in figures.
+struct Summary<'a> {
+    part: &'a Part,
+    output: String,
+    before: Stats,
+    after: Stats,
+    fold: Option<&'a FoldReport>,
+    checked: bool,
+}
+
+/// How many conversions a summary names.
+const NAMED: usize = 5;
+
+/// What became of a program that was written as a model: lines, or JSON.
+pub(crate) fn summary(
+    part: &Part,
+    output: &Path,
+    (emit, bytes): (Emit, &[u8]),
+    args: &RewriteArgs,
+) -> String {
+    let (checked, as_json) = (args.check, args.json);
+    let sizes = SizeTable::new(&part.cx.bindings);
+    let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
+    // What operators do besides, such as reading an operand transposed, is in the model alone.
+    let name = output.display().to_string();
+    let mut read = Compiler::new().read(&name, bytes, format_of(emit), false);
+    let after = match read.remove(0) {
+        Ok(program) => of(&program),
+        Err(_) => of(&part.after),
+    };
+    let summary = Summary {
+        part,
+        output: name,
+        before: of(&part.before),
+        after,
+        fold: part.cx.reports.get::<FoldReport>(),
+        checked,
+    };
+    if as_json {
+        return format!("{:#}\n", summary.json());
+    }
+    summary.text()
+}
+
+fn megabytes(bytes: u64) -> String {
+    let tenths = bytes.saturating_add(50_000) / 100_000;
+    format!("{}.{} MB", tenths / 10, tenths % 10)
+}
+
+impl Summary<'_> {
+    /// The conversions that stay at run time, the largest first: bytes, and the remark about each.
+    fn left(&self) -> Vec<(u64, &Diagnostic)> {
+        let stays = |d: &&Diagnostic| d.code.as_str() == "conversion-stays";
+        let remarks = self.part.cx.remarks.iter().filter(stays);
+        let conversions = self.fold.iter().flat_map(|f| &f.conversions);
+        let bytes = conversions
+            .filter(|(_, c)| !c.constant)
+            .map(|(_, c)| c.bytes);
+        let mut left: Vec<(u64, &Diagnostic)> = bytes.zip(remarks).collect();
+        left.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        left
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} -> {}, for {}\n",
+            self.part.before.name, self.output, self.part.cx.target.name
+        );
+        let rows = [
+            (
+                "rearrangements",
+                [self.before.movement_ops, self.after.movement_ops],
+                [self.before.movement_bytes, self.after.movement_bytes],
+            ),
+            (
+                "copies",
+                [self.before.copy_ops, self.after.copy_ops],
+                [self.before.copy_bytes, self.after.copy_bytes],
+            ),
+            (
+                "expansions",
+                [self.before.expand_ops, self.after.expand_ops],
+                [self.before.expand_bytes, self.after.expand_bytes],
+            ),
+        ];
+        for (name, ops, bytes) in rows {
+            let _ = writeln!(
+                text,
+                "  {name:<15} {:>5} -> {:<5} {:>12} -> {}",
+                ops[0],
+                ops[1],
+                megabytes(bytes[0]),
+                megabytes(bytes[1])
+            );
+        }
+        if let Some(fold) = self.fold {
+            let _ = writeln!(
+                text,
+                "  all three are {} at least on this target: {}",
+                megabytes(fold.lower_bound_bytes),
+                fold.proof.name()
+            );
+        }
+        let left = self.left();
+        for (_, diag) in left.iter().take(NAMED) {
+            let _ = writeln!(text, "  {}", diag.message);
+            for note in &diag.notes {
+                let _ = writeln!(text, "    {note}");
+            }
+        }
+        if NAMED < left.len() {
+            let _ = writeln!(
+                text,
+                "  and {} conversions more; --remarks has them all",
+                left.len() - NAMED
+            );
+        }
+        if self.checked {
+            text.push_str("  the same numbers on seeded inputs and edge values\n");
+        }
+        text
+    }
+
+    fn json(&self) -> Json {
+        let bound = bound_sizes(
+            &self.part.before.module,
+            &SizeTable::new(&self.part.cx.bindings),
+        );
+        let left: Vec<Json> = self
+            .left()
+            .into_iter()
+            .map(|(bytes, diag)| json!({"bytes": bytes, "message": diag.message, "notes": diag.notes}))
+            .collect();
+        json!({
+            "schema": stats::SCHEMA,
+            "input": self.part.before.name,
+            "output": self.output,
+            "target": self.part.cx.target.name,
+            "before": Json::Object(stats::object(&self.before, &bound)),
+            "after": Json::Object(stats::object(&self.after, &bound)),
+            "lower_bound_bytes": self.fold.map(|f| f.lower_bound_bytes),
+            "proof": self.fold.map(|f| f.proof.name()),
+            "left": left,
+            "checked": self.checked,
+        })
+    }
+}
