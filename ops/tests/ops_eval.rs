@@ -211,7 +211,7 @@ fn unary_operations_refuse() {
     });
     assert_eq!(
         floats_only.count(),
-        44,
+        45,
         "operations of one operand that refuse i1"
     );
     refuse("hbir.not", &[ty("2", F32)], &none(), "unary-c1");

@@ -35,6 +35,7 @@ const ELSEWHERE: &[&str] = &["func.call", "hbir.call", "hbir.opaque"];
 
 /// Operations with a form that no reference case has: their attributes and types.
 const MORE: &[[&str; 3]] = &[
+    ["hbir.erfc", "", "(tensor<5x6xf32>) -> tensor<5x6xf32>"],
     [
         "hbir.atan2",
         "",
