@@ -3,7 +3,7 @@
 use optc::interp::{
     EquivalenceOptions, FallbackSource, Fill, FolderSource, MemorySource, RandomSource, equivalent,
 };
-use optc::onnx::{Whole, emit_for};
+use optc::onnx::{Options, Whole, emit_for};
 use optc::{Attr, Compiler, Format, Program, Structure, find_target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,11 @@ fn written(compiler: &Compiler, program: &Program, fused: bool) -> (Vec<u8>, Pro
         let bytes = source.read(file, offset, length, dtype);
         bytes.map_err(|e| e.to_string())
     };
-    let emitted = emit_for(&program.module, fused, &data).unwrap();
+    let options = Options {
+        fused,
+        ..Options::default()
+    };
+    let emitted = emit_for(&program.module, options, &data).unwrap();
     let read = compiler
         .read("written.onnx", &emitted.bytes, Some(Format::Onnx), false)
         .remove(0);

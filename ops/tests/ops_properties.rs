@@ -87,6 +87,12 @@ fn seeds() -> Vec<Case> {
         AttrDict::new(),
         vec![x.clone()],
     );
+    add(
+        "hbir.erfc",
+        vec![x.clone()],
+        AttrDict::new(),
+        vec![x.clone()],
+    );
     let start = || i64s(&[], &[1]);
     add(
         "hbir.dynamic_update_slice",

@@ -803,7 +803,7 @@ mod tests {
         let error = Target::builtin("gpu").unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown target `gpu`, wanted one of cpu, journey6, mosaic_gpu, onnx, onnxruntime, tpu, triton"
+            "unknown target `gpu`, wanted one of cpu, journey6, mosaic_gpu, onnx, onnxruntime, tpu, triton, xla"
         );
     }
 }

@@ -127,7 +127,7 @@ pub mod stablehlo {
 
 /// ONNX models, written from a module whose values are row-major.
 pub mod onnx {
-    pub use optc_emit::onnx::{Emitted, ReadData, emit, emit_for, unread};
+    pub use optc_emit::onnx::{Emitted, Options, ReadData, emit, emit_for, unread};
     pub use optc_onnx::Whole;
 }
 

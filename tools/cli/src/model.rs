@@ -153,12 +153,16 @@ pub(crate) fn elements(
 }
 
 /// The one program of the input as an ONNX model.
-pub(crate) fn onnx(parts: &[Part]) -> Result<Written, Failure> {
+pub(crate) fn onnx(parts: &[Part], pass: Option<&str>) -> Result<Written, Failure> {
     let [part] = parts else {
         return Err(Failure::usage("--emit=onnx wants one program"));
     };
-    let fused = part.cx.target.name == "onnxruntime";
-    let emitted = optc::onnx::emit_for(&part.after.module, fused, &elements(part));
+    let options = optc::onnx::Options {
+        fused: part.cx.target.name == "onnxruntime",
+        // Without passes the operators are those that came in.
+        pixel_shuffles: pass != Some(""),
+    };
+    let emitted = optc::onnx::emit_for(&part.after.module, options, &elements(part));
     let emitted = emitted.map_err(|diag| part.after.error(vec![*diag]))?;
     let (bytes, files) = (emitted.bytes, emitted.files);
     Ok(Written { bytes, files })

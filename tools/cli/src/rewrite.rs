@@ -462,7 +462,7 @@ fn emitted(
     streams: &mut Streams<'_>,
 ) -> Result<Written, Failure> {
     if emit == Emit::Onnx {
-        return model::onnx(parts);
+        return model::onnx(parts, pass);
     }
     let text = texts(parts, (emit, stage), pass, streams)?;
     Ok(Written {

@@ -126,8 +126,10 @@ fn the_extension_tells_the_format() {
         optc(&[&program, "-o", &folder.path(file)]).ok();
         assert!(folder.read(file).starts_with(start));
     }
-    optc(&[&program, "-o", &folder.path("a.png")])
-        .fails(2, "ir, json, hlo, stablehlo, onnx, pallas, dot and svg");
+    optc(&[&program, "-o", &folder.path("a.png")]).fails(
+        2,
+        "ir, json, hlo, stablehlo, linalg, onnx, pallas, dot and svg",
+    );
     optc(&["--emit-stage=both", &program]).fails(2, "--emit-stage wants a picture");
 }
 

@@ -63,23 +63,23 @@ pub struct Emitted {
 /// A layout that is not row-major, an operation that ONNX cannot express, a constant whose file cannot be read, or no
 /// function.
 pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<Emitted, Box<Diagnostic>> {
-    emit_for(module, false, data)
+    emit_for(module, Options::default(), data)
 }
 
-/// The same; `fused` where onnxruntime's own operators may stand in it.
+/// The same, with a choice of operators.
 ///
 /// # Errors
 /// As for [`emit`].
 pub fn emit_for(
     module: &Module,
-    fused: bool,
+    options: Options,
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
     let registry = optc_ops::registry();
     let func = &module.funcs[entry(module)?];
     let opset = module.attrs.int("hbir.onnx_opset").unwrap_or(OPSET);
     let mut w = Writer::new(func, opset, data);
-    w.fused = fused;
+    w.options = options;
     for (i, &arg) in func.args.iter().enumerate() {
         let name = w.fresh(&func.arg_key(i));
         row_major(func, arg, func.span)?;
@@ -417,6 +417,7 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData, registry: &Registry) -> Outcome
 /// An operation by its operators.
 fn plain(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
     if &*data.name == Reshape::NAME
+        && w.options.pixel_shuffles
         && let Some(name) = turned::shuffled(w, data)?
     {
         return Ok(vec![name]);

@@ -56,7 +56,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     }
     let Some(left) = left else { return Ok(None) };
     // onnxruntime transposes a left matrix again for each strip of columns: its rows take none.
-    if w.fused && left.turned {
+    if w.options.fused && left.turned {
         return Ok(None);
     }
     let plain = |s: &Source| !s.turned && !s.batch_inside;
@@ -68,7 +68,7 @@ pub(super) fn matmul(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<String
     // A batch inside of a matrix is that of both; else one matrix is broadcast to those of the other side.
     let inside = left.batch_inside || right.batch_inside;
     let broadcast = !inside && (left.batch == 1 || right.batch == 1);
-    let fused = w.fused && known && (left.batch == right.batch || broadcast);
+    let fused = w.options.fused && known && (left.batch == right.batch || broadcast);
     if !one && !fused {
         return Ok(None);
     }

@@ -15,6 +15,15 @@ use optc_ops::Constant;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 
+/// Which operators may stand in a model.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Those of onnxruntime alone.
+    pub fused: bool,
+    /// `DepthToSpace` where rearrangements amount to one.
+    pub pixel_shuffles: bool,
+}
+
 /// Reads `length` bytes of a file from `offset` on, elements of a type.
 pub type ReadData<'a> = dyn Fn(&str, u64, u64, DType) -> Result<Vec<u8>, String> + 'a;
 
@@ -47,8 +56,8 @@ pub(super) struct Writer<'a> {
     pub(super) func: &'a Func,
     /// The version of the standard operators.
     pub(super) opset: i64,
-    /// Whether onnxruntime's own operators may stand in it.
-    pub(super) fused: bool,
+    /// Which operators may stand in it.
+    pub(super) options: Options,
     pub(super) data: &'a ReadData<'a>,
     pub(super) nodes: Vec<NodeProto>,
     pub(super) initializers: Vec<Bytes>,
@@ -89,7 +98,7 @@ impl<'a> Writer<'a> {
             matrices: IndexMap::new(),
             read,
             opset,
-            fused: false,
+            options: Options::default(),
             data,
             nodes: Vec::new(),
             initializers: Vec::new(),
