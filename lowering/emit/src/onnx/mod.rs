@@ -36,8 +36,8 @@ use optc_onnx_proto::{
 };
 use optc_ops::Reshape;
 use std::collections::BTreeSet;
+pub use writer::{Options, ReadData, unread};
 use writer::{Outcome, Writer};
-pub use writer::{ReadData, unread};
 
 /// The version of the operators of a program that does not come from a model.
 const OPSET: i64 = 21;
