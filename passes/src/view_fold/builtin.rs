@@ -254,18 +254,27 @@ fn follow(
             _ => accepted.into_iter().collect(),
         };
         // Ports of the same dimensions lie alike.
-        let like = (0..port).find(|&other| long(sig, other) == long(sig, port));
-        let mut longer = Vec::with_capacity(forms.len());
-        for form in &forms {
-            for &layout in &taken {
-                let same = like.is_none_or(|other| {
-                    form[other] == layout || layouts.form(form[other]) == layouts.form(layout)
-                });
-                if longer.len() < MOST_FOLLOWED && (same || sig.lines.is_none()) {
-                    longer.push([&form[..], &[layout]].concat());
-                }
+        let like = match sig.lines {
+            Some(_) => (0..port).find(|&other| long(sig, other) == long(sig, port)),
+            None => None,
+        };
+        let mut longer: Vec<Vec<LayoutId>> = Vec::with_capacity(forms.len());
+        for mut form in forms {
+            let mut fits = taken.clone();
+            if let Some(other) = like {
+                let there = form[other];
+                fits.retain(|&l| l == there || layouts.form(l) == layouts.form(there));
             }
+            let Some((&last, others)) = fits.split_last() else {
+                continue;
+            };
+            for &layout in others {
+                longer.push([&form[..], &[layout]].concat());
+            }
+            form.push(last);
+            longer.push(form);
         }
+        longer.truncate(MOST_FOLLOWED);
         forms = longer;
     }
     forms
