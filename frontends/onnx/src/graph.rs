@@ -546,6 +546,10 @@ fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, whole: Whole) -> bool {
     if whole == Whole::None {
         return false;
     }
+    // The operators of another domain are those of one runtime, which has them in one piece.
+    if !standard(&cx.node.domain).is_empty() {
+        return true;
+    }
     let (registry, func) = (cx.b.out.registry(), &cx.b.out.func);
     let mut constant: IndexSet<Value> = IndexSet::new();
     let (mut all, mut along) = (0, 0);
