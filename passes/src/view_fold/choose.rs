@@ -252,7 +252,7 @@ impl Search<'_> {
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         let modes = self.modes()?;
         // Without further copies the domains are small; a choice that moves nothing needs none.
-        let (plain, _) = self.choose_among(&modes, None, &Copies::NONE)?;
+        let (plain, _) = self.choose_from_fewer(&modes, None, &Copies::NONE)?;
         if movement(plain.cost) == 0 && plain.proven {
             return Some(plain);
         }
@@ -273,6 +273,7 @@ impl Search<'_> {
             any: true,
             sizes: FastMap::default(),
             open: true,
+            unread: true,
         };
         for _ in 0..MOST_ROUNDS {
             let (choice, states) = self.choose_among(modes, Some(plain), &copies)?;
@@ -303,10 +304,37 @@ impl Search<'_> {
             copies.sizes.extend(wanted);
         }
         copies.open = false;
-        let (choice, _) = self.choose_among(modes, Some(plain), &copies)?;
+        let (choice, _) = self.choose_from_fewer(modes, Some(plain), &copies)?;
         // There may be sets of copies with which it is cheaper.
         let proven = false;
         Some(Choice { proven, ..choice })
+    }
+
+    /// A choice, and where it is not proven the better one of it and of what a choice among fewer states leads to: those in
+    /// which what is produced is read.
+    fn choose_from_fewer(
+        &self,
+        modes: &SideTable<Node, Modes>,
+        plain: Option<&Choice>,
+        copies: &Copies,
+    ) -> Option<(Choice, States)> {
+        let (first, states) = self.choose_among(modes, plain, copies)?;
+        if first.proven || !self.layouts.is_tiled() {
+            return Some((first, states));
+        }
+        let fewer = Copies {
+            unread: false,
+            sizes: copies.sizes.clone(),
+            ..*copies
+        };
+        let (small, _) = self.choose_among(modes, plain, &fewer)?;
+        let (again, _) = self.choose_among(modes, Some(&small), copies)?;
+        let better = if again.cost < first.cost {
+            again
+        } else {
+            first
+        };
+        Some((better, states))
     }
 
     /// The cheapest choice without further copies, or with them and then no dearer than one without.
@@ -549,6 +577,8 @@ struct Copies {
     sizes: FastMap<usize, usize>,
     /// Whether states stand for larger sets.
     open: bool,
+    /// Whether there are states in which no operation reads what is produced.
+    unread: bool,
 }
 
 impl Copies {
@@ -557,6 +587,7 @@ impl Copies {
         any: false,
         sizes: FastMap::with_hasher(rustc_hash::FxBuildHasher),
         open: false,
+        unread: true,
     };
 }
 
@@ -624,7 +655,7 @@ fn group_states(class: &Class<'_>, copies: &Copies, number: usize) -> Vec<GroupS
             read,
         };
         let more = size < most && size < others.count_ones() as usize;
-        let unread = class.padded & (1u64 << produced) != 0;
+        let unread = copies.unread && class.padded & (1u64 << produced) != 0;
         for read in [true, false].into_iter().take(1 + usize::from(unread)) {
             states.extend(sets.iter().map(|&set| of(set, 0, read)));
             if more && copies.open {
