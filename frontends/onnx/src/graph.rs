@@ -547,7 +547,7 @@ fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, whole: Whole) -> bool {
         return false;
     }
     // The operators of another domain are those of one runtime, which has them in one piece.
-    if !standard(&cx.node.domain).is_empty() {
+    if whole == Whole::All && !standard(&cx.node.domain).is_empty() {
         return true;
     }
     let (registry, func) = (cx.b.out.registry(), &cx.b.out.func);
