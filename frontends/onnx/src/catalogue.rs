@@ -22,6 +22,14 @@ pub struct Operator {
     pub remark: &'static str,
 }
 
+/// The version in which the standard operator of a name came; nothing where there is none.
+pub(crate) fn first_version(name: &str) -> Option<i64> {
+    let lines = LIST.lines().filter(|l| !l.starts_with('#'));
+    let mut words = lines.map(str::split_whitespace);
+    let mut of = words.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
+    of.next()?.parse().ok()
+}
+
 /// Which package the list of operators is from.
 #[must_use]
 pub fn source() -> &'static str {

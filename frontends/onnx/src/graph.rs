@@ -1,6 +1,7 @@
 //! From the decoded model to a module.
 
 use crate::builder::{Builder, Stop, Val};
+use crate::catalogue::first_version;
 use crate::codes;
 use crate::entries::{self, Entry, known_or};
 use crate::functions::{Branch, FlatNode, Inliner, Opsets, Scope, standard};
@@ -438,7 +439,7 @@ impl<'a> Importer<'a> {
             |r| (r.apply)(&mut cx),
         );
         match done {
-            Ok(()) if stays_whole(&cx, start, self.whole) => {
+            Ok(()) if stays_whole(&cx, start, (self.whole, flat.opsets.get(""))) => {
                 let results = cx.outputs.iter().map(|val| Some(cx.b.ty((*val)?).clone()));
                 let types: Vec<Option<Type>> = results.collect();
                 cx.b.abandon(start);
@@ -541,14 +542,19 @@ fn shape_values(cx: &mut NodeCx<'_, '_>) {
     }
 }
 
-/// Whether a node stays as it is that became the operations of the body from `start` on.
-fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, whole: Whole) -> bool {
+/// Whether a node stays as it is that became the operations of the body from `start` on, in a file of this version of the
+/// standard operators. What has no operator in that version has one of its runtime alone.
+fn stays_whole(cx: &NodeCx<'_, '_>, start: usize, (whole, version): (Whole, Option<i64>)) -> bool {
     if whole == Whole::None {
         return false;
     }
-    // The operators of another domain are those of one runtime, which has them in one piece.
-    if whole == Whole::All && !standard(&cx.node.domain).is_empty() {
-        return true;
+    // The operators of another domain are those of one runtime, which has them in one piece. The standard has taken some of
+    // them over, under their names.
+    if !standard(&cx.node.domain).is_empty() {
+        let later = first_version(&cx.node.op_type).zip(version);
+        if whole == Whole::All || later.is_some_and(|(first, version)| version < first) {
+            return true;
+        }
     }
     let (registry, func) = (cx.b.out.registry(), &cx.b.out.func);
     let mut constant: IndexSet<Value> = IndexSet::new();
