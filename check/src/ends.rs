@@ -1,20 +1,12 @@
 //! Whether the digits of ports end in the runs that a row of the target lists.
 
 use crate::digits::digits;
-use crate::ports::{all_row_major, layout_of, ports};
+use crate::ports::{Run, all_row_major, joined, layout_of, ports};
 use optc_ir::{Freedom, Func, Op, Role};
 use optc_target::{Alternative, PortRole, Row};
 
-/// A digit of a port: its label, how many indices share a value of it, how many values it takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Digit {
-    label: usize,
-    div: u64,
-    count: u64,
-}
-
 /// The digits of a port by label; nothing of a port without elements, or of unknown sizes.
-type Order = Option<Vec<Digit>>;
+type Order = Option<Vec<Run>>;
 
 fn orders(func: &Func, op: Op, freedom: &Freedom) -> Result<Vec<Order>, String> {
     let labels: Vec<&Vec<Option<usize>>> =
@@ -35,7 +27,7 @@ fn orders(func: &Func, op: Op, freedom: &Freedom) -> Result<Vec<Order>, String> 
                 .and_then(|l| l.get(mode.dim).copied().flatten());
             if let Some(label) = label.filter(|_| 1 < mode.count) {
                 let (div, count) = (mode.div, mode.count);
-                order.push(Digit { label, div, count });
+                order.push(Run { label, div, count });
             }
         }
         all.push(Some(order));
@@ -71,7 +63,7 @@ pub(crate) fn common(
                 let first = order.iter().position(|d| is_axis(d.label));
                 let run = &order[first.unwrap_or(order.len())..];
                 let together = run.iter().all(|d| is_axis(d.label));
-                let natural = |d: &Digit| (d.label, std::cmp::Reverse(d.div));
+                let natural = |d: &Run| (d.label, std::cmp::Reverse(d.div));
                 end == [true] && together && run.is_sorted_by_key(natural)
             })
         };
@@ -142,7 +134,7 @@ impl Contraction<'_> {
         }
     }
 
-    fn fits(&self, of: [&[Digit]; 3], ends: [&Vec<PortRole>; 3], rule: &Alternative) -> bool {
+    fn fits(&self, of: [&[Run]; 3], ends: [&Vec<PortRole>; 3], rule: &Alternative) -> bool {
         let (mut outer, mut k) = (Vec::new(), Vec::new());
         for (order, end) in of.into_iter().zip(ends) {
             let Some((before, runs)) = self.split(order, end, rule) else {
@@ -157,7 +149,7 @@ impl Contraction<'_> {
                 let found = all.find(|(role, _)| *role == wanted);
                 found.map_or(Vec::new(), |(_, digits)| digits.clone())
             };
-            k.push(joined(&run(PortRole::K)));
+            k.push(sequence(&run(PortRole::K)));
             outer.push(
                 [
                     before,
@@ -174,13 +166,13 @@ impl Contraction<'_> {
         (0..2).all(|port| {
             // The matrix of an operand has one of the two runs; in the result each stands behind the batch.
             let here = |role: PortRole| {
-                let own = |d: &&Digit| {
+                let own = |d: &&Run| {
                     let of = self.role(d.label);
                     self.has(port, d.label) && (of == PortRole::Batch || of == role)
                 };
-                let own_order: Vec<Digit> = outer[port].iter().filter(own).copied().collect();
-                let in_result: Vec<Digit> = outer[2].iter().filter(own).copied().collect();
-                joined(&own_order) == joined(&in_result)
+                let own_order: Vec<Run> = outer[port].iter().filter(own).copied().collect();
+                let in_result: Vec<Run> = outer[2].iter().filter(own).copied().collect();
+                sequence(&own_order) == sequence(&in_result)
             };
             here(if port == 0 { PortRole::M } else { PortRole::N })
         })
@@ -190,10 +182,10 @@ impl Contraction<'_> {
     #[expect(clippy::type_complexity, reason = "a pair that two lines take apart")]
     fn split(
         &self,
-        order: &[Digit],
+        order: &[Run],
         end: &[PortRole],
         rule: &Alternative,
-    ) -> Option<(Vec<Digit>, Vec<(PortRole, Vec<Digit>)>)> {
+    ) -> Option<(Vec<Run>, Vec<(PortRole, Vec<Run>)>)> {
         let mut rest = order.to_vec();
         let mut runs = Vec::new();
         for &role in end.iter().rev() {
@@ -215,21 +207,7 @@ impl Contraction<'_> {
 }
 
 /// Label and divisor of digits, those that follow one another in one label as one.
-fn joined(digits: &[Digit]) -> Vec<(usize, u64)> {
-    let mut out: Vec<Digit> = Vec::new();
-    for digit in digits {
-        match out.last_mut() {
-            Some(last)
-                if last.label == digit.label
-                    && digit.div.checked_mul(digit.count) == Some(last.div) =>
-            {
-                *last = Digit {
-                    count: last.count.saturating_mul(digit.count),
-                    ..*digit
-                };
-            }
-            _ => out.push(*digit),
-        }
-    }
-    out.iter().map(|d| (d.label, d.div)).collect()
+fn sequence(digits: &[Run]) -> Vec<(usize, u64)> {
+    let runs = joined(digits.iter().copied());
+    runs.iter().map(|d| (d.label, d.div)).collect()
 }

@@ -1,4 +1,4 @@
-//! The values at the ports of an operation, and how they lie.
+//! The values at the ports of an operation, how they lie, and their digits by label.
 
 use optc_ir::{Func, Op, Value};
 use optc_layout::Layout;
@@ -35,4 +35,32 @@ pub(crate) fn encoding(func: &Func, value: Value) -> String {
 pub(crate) fn layout_of(func: &Func, value: Value) -> Option<Layout> {
     let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
     (layout.elements() != 0).then_some(layout)
+}
+
+/// Neighbouring digits of one label: how many indices share a value of it, and how many values it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Run {
+    pub(crate) label: usize,
+    pub(crate) div: u64,
+    pub(crate) count: u64,
+}
+
+/// Digits that follow one another in one label count as one, as where a label between them is
+/// broadcast.
+pub(crate) fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::new();
+    for run in runs {
+        match out.last_mut() {
+            Some(last)
+                if last.label == run.label && run.div.checked_mul(run.count) == Some(last.div) =>
+            {
+                *last = Run {
+                    count: last.count.saturating_mul(run.count),
+                    ..run
+                };
+            }
+            _ => out.push(run),
+        }
+    }
+    out
 }

@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::digits::digits;
 use crate::ends;
+use crate::ports::{Run, joined};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
 use crate::tiles;
 use indexmap::IndexMap;
@@ -383,32 +384,6 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
 
 /// The digits of a port by label, and the extents of its labels.
 type PortOrder = (Vec<Run>, Vec<(usize, u64)>);
-
-/// Neighbouring digits of one label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Run {
-    label: usize,
-    div: u64,
-    count: u64,
-}
-
-/// Digits that follow one another in one label count as one, as where a label between them is
-/// broadcast.
-fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
-    let mut out: Vec<Run> = Vec::new();
-    for run in runs {
-        match out.last_mut() {
-            Some(last) if last.label == run.label && last.div == run.div * run.count => {
-                *last = Run {
-                    count: last.count * run.count,
-                    ..run
-                };
-            }
-            _ => out.push(run),
-        }
-    }
-    out
-}
 
 fn contract_runs(func: &Func, op: Op, freedom: &Freedom) -> Result<(), String> {
     let labels: Vec<&Vec<Option<usize>>> =
