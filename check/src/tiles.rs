@@ -32,6 +32,8 @@ struct Port {
     loose: bool,
     /// Whether it lies in tiles at all: some element widths have none.
     tiled: bool,
+    /// The sizes of that tile.
+    sizes: Vec<u64>,
 }
 
 /// Whether all tensors of an operation have known sizes: where one is unknown, there are no tiles.
@@ -184,6 +186,7 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
             corners: Vec::new(),
             loose: false,
             tiled: false,
+            sizes: Vec::new(),
         });
     }
     if layout.elements() == 0 {
@@ -195,6 +198,7 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
             corners: Vec::new(),
             loose: false,
             tiled: false,
+            sizes: Vec::new(),
         });
     }
     let (tiles, certain) = tiles_of(&layout, target);
@@ -236,6 +240,7 @@ fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
         corners: corners.collect(),
         loose: !certain || is_loose(&layout, &tiles),
         tiled: !first.is_empty(),
+        sizes: first,
         elements: [lane_elements, row_elements],
         fewer,
     })
@@ -454,6 +459,28 @@ fn common(
             all.sort_unstable();
             Some(all)
         };
+        let bits = |port: usize| func.ty(values[port]).as_tensor().map(|ty| ty.dtype.bits());
+        if bits(i) == bits(*known) && port.sizes == other.sizes {
+            let at = |port: usize, list: &Vec<Vec<u64>>| -> Vec<_> {
+                let elements = list.iter().map(|e| corner(port, &Some(e.clone())));
+                elements.collect()
+            };
+            if at(i, &port.elements[0]) != at(*known, &other.elements[0]) {
+                return Err(format!(
+                    "ports {known} and {i} have other elements in the lanes"
+                ));
+            }
+            let readings = |port: usize, p: &Port| -> Vec<Vec<_>> {
+                let all = [&p.elements[1]].into_iter().chain(&p.fewer);
+                all.map(|list| at(port, list)).collect()
+            };
+            let there = readings(*known, other);
+            if !readings(i, port).iter().any(|list| there.contains(list)) {
+                return Err(format!(
+                    "ports {known} and {i} have other elements in the rows"
+                ));
+            }
+        }
         let sized = port.elements[0].len() == other.elements[0].len()
             && port.elements[1].len() == other.elements[1].len();
         let mut pairs = port.corners.iter().zip(&other.corners);

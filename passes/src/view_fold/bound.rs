@@ -46,11 +46,49 @@ pub(crate) fn bytes(
     signatures: &Signatures,
     candidates: &SideTable<Group, Vec<LayoutId>>,
 ) -> u64 {
+    let (fine, exact) = minimum(graph, layouts, signatures, candidates, Detail::FINE);
+    if exact {
+        return fine;
+    }
+    // With fewer states the solver may prove more.
+    let (coarse, _) = minimum(graph, layouts, signatures, candidates, Detail::COARSE);
+    fine.max(coarse)
+}
+
+/// What a relaxation tells apart.
+#[derive(Clone, Copy, Debug)]
+struct Detail {
+    /// States of a group up to which larger sets of copies are among them.
+    states: usize,
+    /// Whether ports of one shape are related to one another as well.
+    siblings: bool,
+}
+
+impl Detail {
+    const FINE: Detail = Detail {
+        states: 200,
+        siblings: true,
+    };
+    const COARSE: Detail = Detail {
+        states: 1,
+        siblings: false,
+    };
+}
+
+/// The minimum of a relaxation or what the solver proves of it, and whether it is the minimum.
+fn minimum(
+    graph: &Graph,
+    layouts: &mut Layouts,
+    signatures: &Signatures,
+    candidates: &SideTable<Group, Vec<LayoutId>>,
+    detail: Detail,
+) -> (u64, bool) {
     let mut relaxation = Relaxation {
         graph,
         layouts,
         signatures,
         candidates,
+        detail,
         problem: Problem::default(),
         ports: IndexMap::new(),
         group_states: SideTable::new(Vec::new()),
@@ -62,16 +100,17 @@ pub(crate) fn bytes(
     let solution = relax(&relaxation.problem);
     tracing::debug!(
         variables = relaxation.problem.domains.len(),
+        ?detail,
         bytes = movement(solution.bound),
         exact = solution.proven,
         "bound"
     );
     relaxation.trace(&solution.states);
-    if solution.bound < INFEASIBLE {
-        movement(solution.bound)
-    } else {
-        0
-    }
+    let bytes = match solution.bound < INFEASIBLE {
+        true => movement(solution.bound),
+        false => 0,
+    };
+    (bytes, solution.proven)
 }
 
 /// A layout as the relaxation tells layouts apart.
@@ -85,23 +124,48 @@ enum State {
     Other(usize),
 }
 
-/// A group's state: the index of the layout it is produced in, and what else it is copied to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A group's state: the index of the layout it is produced in, and what else it is copied to for several readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct GroupState {
     produced: usize,
     copies: Copies,
+    readers: Readers,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Copies {
-    None,
-    One(usize),
+    /// One for each of these indices.
+    To(Vec<usize>),
     /// So many at least; whatever is wanted is there.
-    Many(u64),
+    Many(usize),
 }
 
-/// Pairs of a produced layout and a copy up to which both are states of a group.
-const PAIRS: usize = 400;
+/// Which operations read what is produced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    /// All of them, and there is no copy.
+    All,
+    /// Any of them.
+    Some,
+    /// All but this one, by its place among them, and any other.
+    Not(usize),
+    None,
+}
+
+/// Readers of a group up to which one of them that does not read what is produced is a state.
+const MOST_READERS: usize = 8;
+
+impl GroupState {
+    const FIRST: GroupState = GroupState {
+        produced: 0,
+        copies: Copies::To(Vec::new()),
+        readers: Readers::Some,
+    };
+
+    fn copies_none(&self) -> bool {
+        self.copies == Copies::To(Vec::new())
+    }
+}
 
 /// Digits of a group up to which each of them is a class of layouts.
 const MOST_ATOMS: usize = 8;
@@ -141,12 +205,23 @@ enum Lanes {
     Whole,
     /// What fills lanes that are padded is of one digit that no member cuts.
     Within,
-    /// What fills lanes that are padded is of several of them.
+    /// What fills lanes that are padded is of several of them, all of one dimension.
+    Along,
+    /// What fills lanes that are padded is of several dimensions.
     Across,
 }
 
 impl Lanes {
-    const ALL: [Lanes; 3] = [Lanes::Whole, Lanes::Within, Lanes::Across];
+    const ALL: [Lanes; 4] = [Lanes::Whole, Lanes::Within, Lanes::Along, Lanes::Across];
+}
+
+/// Of how many labels the digits are that fill lanes which are padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Spread {
+    One,
+    Several,
+    /// Nothing is known of it.
+    Any,
 }
 
 /// A class of layouts that are no candidates, at a port.
@@ -155,8 +230,7 @@ struct Class {
     /// The label of the innermost digit, where it is known.
     label: Option<usize>,
     lanes: Lanes,
-    /// Whether that digit is the whole of its label there.
-    whole: bool,
+    spread: Spread,
     /// How many elements that digit has.
     extent: u64,
 }
@@ -165,7 +239,7 @@ impl Class {
     const UNKNOWN: Class = Class {
         label: None,
         lanes: Lanes::Any,
-        whole: false,
+        spread: Spread::Any,
         extent: 0,
     };
 }
@@ -193,6 +267,7 @@ struct Relaxation<'a> {
     layouts: &'a mut Layouts,
     signatures: &'a Signatures,
     candidates: &'a SideTable<Group, Vec<LayoutId>>,
+    detail: Detail,
     problem: Problem,
     ports: IndexMap<(Node, usize), View>,
     group_states: SideTable<Group, Vec<GroupState>>,
@@ -217,7 +292,7 @@ impl Relaxation<'_> {
             }
         }
         for (group, data) in self.graph.groups.iter() {
-            let state = self.group_states[group][states[group.index()]];
+            let state = self.group_states[group][states[group.index()]].clone();
             let candidates = &self.candidates[group];
             let text = |index: usize| match candidates.get(index) {
                 Some(&layout) => self.layouts.get(layout).notation().to_string(),
@@ -229,13 +304,16 @@ impl Relaxation<'_> {
                     None => "other".to_owned(),
                 },
             };
-            let copy = match state.copies {
-                Copies::One(to) => text(to),
+            let copy = match &state.copies {
+                Copies::To(all) => {
+                    format!("{:?}", all.iter().map(|&i| text(i)).collect::<Vec<_>>())
+                }
                 copies => format!("{copies:?}"),
             };
             let node = data.producer.map(|(node, _)| &self.graph.nodes[node].kind);
             let (bytes, produced) = (bytes[group.index()], text(state.produced));
-            tracing::trace!(?group, ?node, shape = ?data.shape, produced, copy, bytes, "bound");
+            let readers = state.readers;
+            tracing::trace!(?group, ?node, shape = ?data.shape, produced, copy, ?readers, bytes, "bound");
         }
     }
 
@@ -250,10 +328,7 @@ impl Relaxation<'_> {
         let graph = self.graph;
         for (group, data) in graph.groups.iter() {
             if !self.counts(group) {
-                self.group_states[group] = vec![GroupState {
-                    produced: 0,
-                    copies: Copies::None,
-                }];
+                self.group_states[group] = vec![GroupState::FIRST];
                 self.problem.domains.push(1);
                 continue;
             }
@@ -263,13 +338,14 @@ impl Relaxation<'_> {
                 Some((node, port)) => self.view(node, port, group).domain.clone(),
                 None => vec![true; n],
             };
-            let mut wanted = vec![false; n];
+            let mut wanted = vec![0usize; n];
             for &(node, port) in &data.uses {
                 let domain = &self.view(node, port, group).domain;
-                wanted.iter_mut().zip(domain).for_each(|(w, d)| *w |= d);
+                let counts = wanted.iter_mut().zip(domain);
+                counts.for_each(|(w, &d)| *w += usize::from(d));
             }
-            let states = states(&produced, &wanted, data.uses.len());
-            let table = states.iter().map(|&s| self.copies_cost(group, s)).collect();
+            let states = self.states(group, &produced, &wanted);
+            let table = states.iter().map(|s| self.state_cost(group, s)).collect();
             self.problem.push(vec![group.index()], table);
             self.problem.domains.push(states.len());
             self.group_states[group] = states;
@@ -398,19 +474,28 @@ impl Relaxation<'_> {
                 _ => None,
             }
         };
-        let of = |atom: &Digit| {
-            let label = label_of(atom);
-            let size = label
-                .zip(sig)
-                .and_then(|(label, sig)| extent(sig, port, label));
+        let atoms = &self.atoms[group];
+        let known: Vec<Option<usize>> = atoms.iter().map(label_of).collect();
+        let of = |(atom, &label): (&Digit, &Option<usize>)| {
+            let spread = |lanes: Lanes| match lanes {
+                Lanes::Within if label.is_some() => Spread::One,
+                Lanes::Along | Lanes::Across => {
+                    let beside = atoms.iter().zip(&known);
+                    let beside = beside.filter(|(a, _)| *a != atom);
+                    let beside =
+                        beside.filter(|(a, _)| (a.dim == atom.dim) == (lanes == Lanes::Along));
+                    spread_of(label, beside.map(|(_, label)| *label))
+                }
+                Lanes::Any | Lanes::Whole | Lanes::Within => Spread::Any,
+            };
             Lanes::ALL.map(|lanes| Class {
                 label,
                 lanes,
-                whole: size == Some(atom.extent),
+                spread: spread(lanes),
                 extent: atom.extent,
             })
         };
-        let all: Vec<Class> = self.atoms[group].iter().flat_map(of).collect();
+        let all: Vec<Class> = atoms.iter().zip(&known).flat_map(of).collect();
         if all.is_empty() {
             vec![Class::UNKNOWN]
         } else {
@@ -426,11 +511,6 @@ impl Relaxation<'_> {
                 .symbolic_bytes(&data.shape, data.bits)
                 .unwrap_or_else(|| unpadded(data)),
         }
-    }
-
-    fn least(&self, group: Group) -> u64 {
-        let all = 0..=self.candidates[group].len();
-        all.map(|i| self.bytes(group, i)).min().unwrap_or(0)
     }
 
     /// What converting a group for one of these ports reads and writes at least; what is no candidate is padded at
@@ -493,47 +573,131 @@ impl Relaxation<'_> {
     /// What the layouts of a class pad at least in their lanes, in bytes.
     fn lane_padding(&self, group: Group, class: usize) -> u64 {
         let data = &self.graph.groups[group];
-        match self.atom(group, class) {
-            Some((atom, Lanes::Within)) => {
-                let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
-                let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
-                let padded = tiled::least_padded_run(self.layouts, data.bits, atom.extent);
-                let positions = padded.map_or(count, |(run, lanes)| (count / run) * lanes);
-                bytes(positions).saturating_sub(bytes(count))
-            }
-            _ => 0,
+        let Some((atom, lanes)) = self.atom(group, class) else {
+            return 0;
+        };
+        let Some(extent) = self.run_within(group, &atom, lanes) else {
+            return 0;
+        };
+        let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
+        let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
+        let padded = tiled::least_padded_run(self.layouts, data.bits, extent);
+        let positions = padded.map_or(count, |(run, lanes)| (count / run).saturating_mul(lanes));
+        bytes(positions).saturating_sub(bytes(count))
+    }
+
+    /// What the lanes of a class hold a part of, if they are padded and hold elements of one dimension.
+    fn run_within(&self, group: Group, atom: &Digit, lanes: Lanes) -> Option<u64> {
+        match lanes {
+            Lanes::Within => Some(atom.extent),
+            Lanes::Along => self.graph.groups[group].shape.get(atom.dim).copied(),
+            Lanes::Any | Lanes::Whole | Lanes::Across => None,
         }
     }
 
-    /// What the padding of a group costs at least where it is written, and where those that need no copy read it.
-    fn stored_padding(&self, group: Group, state: GroupState) -> u64 {
+    /// Whether its padding counts where what is produced is read, and there are several readers of it.
+    fn tells_readers(&self, group: Group) -> bool {
+        1 < self.graph.groups[group].uses.len() && self.graph.is_read_apart(group)
+    }
+
+    /// What the padding of a group costs at least where it is written, and where what is produced is read.
+    fn stored_padding(&self, group: Group, state: &GroupState) -> u64 {
         let data = &self.graph.groups[group];
-        if self.graph.is_streamed(group) {
+        let copied =
+            !state.copies_none() || matches!(state.readers, Readers::Not(_) | Readers::None);
+        if self.graph.is_streamed(group) && !copied {
             return 0;
         }
-        let read =
-            state.copies == Copies::None && 1 < data.uses.len() && self.graph.is_read_apart(group);
+        let read = self.tells_readers(group) && state.readers != Readers::None;
         let producer = data.producer.into_iter();
-        let ports: Vec<(Node, usize)> = match read {
-            true => producer.chain(data.uses.iter().copied()).collect(),
-            false => producer.collect(),
+        let ports: Vec<(Node, usize)> = match state.readers {
+            Readers::All => producer.chain(data.uses.iter().copied()).collect(),
+            Readers::Some | Readers::Not(_) | Readers::None => producer.collect(),
         };
         let padding = self.padding(group, state.produced, &ports);
         let times = u64::from(data.is_written()) + u64::from(read);
         padding.saturating_mul(times)
     }
 
-    fn copies_cost(&self, group: Group, state: GroupState) -> Cost {
-        let copies = match state.copies {
-            Copies::None => 0,
-            Copies::One(to) => {
-                let uses = &self.graph.groups[group].uses;
-                self.convert(group, state.produced, to, uses)
-                    .saturating_add(self.copy_padding(group, to, uses))
+    /// What one copy for several readers costs at least.
+    fn copy_cost(&self, group: Group, produced: usize, to: usize) -> u64 {
+        let uses = &self.graph.groups[group].uses;
+        self.convert(group, produced, to, uses)
+            .saturating_add(self.copy_padding(group, to, uses))
+    }
+
+    fn state_cost(&self, group: Group, state: &GroupState) -> Cost {
+        let copies = match &state.copies {
+            Copies::To(all) => (all.iter())
+                .map(|&to| self.copy_cost(group, state.produced, to))
+                .fold(0, u64::saturating_add),
+            Copies::Many(n) => {
+                let n_states = self.candidates[group].len() + self.classes(group);
+                let others = (0..n_states).filter(|&to| to != state.produced);
+                let mut all: Vec<u64> = others
+                    .map(|to| self.copy_cost(group, state.produced, to))
+                    .collect();
+                all.sort_unstable();
+                all.truncate(*n);
+                all.into_iter().fold(0, u64::saturating_add)
             }
-            Copies::Many(n) => self.least(group).saturating_mul(2).saturating_mul(n),
         };
         cost(copies.saturating_add(self.stored_padding(group, state)), 0)
+    }
+
+    /// The states of a group by whether it may be produced in a layout and how many readers may want each.
+    fn states(&self, group: Group, produced: &[bool], wanted: &[usize]) -> Vec<GroupState> {
+        let data = &self.graph.groups[group];
+        let shared: Vec<usize> = (0..wanted.len()).filter(|&i| 1 < wanted[i]).collect();
+        let produced: Vec<usize> = (0..produced.len()).filter(|&i| produced[i]).collect();
+        // A copy for one reader is the reader's own.
+        let most = (data.uses.len() / 2).min(shared.len());
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut size = 0;
+        let mut begin = 0;
+        while size < most {
+            let mut longer = Vec::new();
+            for set in &sets[begin..] {
+                let after = set.last().map_or(0, |last| last + 1);
+                for &i in shared.iter().filter(|&&i| after <= i) {
+                    longer.push([&set[..], &[i]].concat());
+                }
+            }
+            if self.detail.states < (sets.len() + longer.len()) * produced.len() {
+                break;
+            }
+            begin = sets.len();
+            sets.extend(longer);
+            size += 1;
+        }
+        let mut states = Vec::new();
+        for produced in produced {
+            let is_class = self.candidates[group].len() <= produced;
+            let mut add = |copies: &Copies, readers| {
+                states.push(GroupState {
+                    produced,
+                    copies: copies.clone(),
+                    readers,
+                });
+            };
+            for set in sets.iter().filter(|set| !set.contains(&produced)) {
+                let copies = Copies::To(set.clone());
+                let tells = self.tells_readers(group);
+                if tells {
+                    add(&copies, Readers::None);
+                }
+                if tells && is_class && set.is_empty() && data.uses.len() <= MOST_READERS {
+                    add(&copies, Readers::All);
+                    (0..data.uses.len()).for_each(|i| add(&copies, Readers::Not(i)));
+                } else {
+                    add(&copies, Readers::Some);
+                }
+            }
+            if size < most {
+                add(&Copies::Many(size + 1), Readers::None);
+            }
+        }
+        states
     }
 
     /// What a reader of a port in a state pays when its group is in one.
@@ -541,18 +705,29 @@ impl Relaxation<'_> {
         &self,
         port: (Node, usize),
         group: Group,
-        state: GroupState,
+        state: &GroupState,
         index: usize,
     ) -> Cost {
-        let alone = self.graph.groups[group].uses.len() == 1;
-        let there = match state.copies {
-            Copies::None => state.produced == index,
-            Copies::One(copy) => state.produced == index || copy == index,
+        let data = &self.graph.groups[group];
+        let alone = data.uses.len() == 1;
+        let there = match &state.copies {
+            Copies::To(all) => all.contains(&index),
             Copies::Many(_) => true,
         };
-        let data = &self.graph.groups[group];
-        match (there, alone) {
-            (true, true) if self.graph.is_read_apart(group) && !self.graph.is_streamed(group) => {
+        if there {
+            return 0;
+        }
+        if state.produced == index {
+            let computes = self.graph.nodes[port.0].signature.is_some();
+            let refused = match state.readers {
+                Readers::All | Readers::Some => false,
+                Readers::Not(i) => data.uses.get(i) == Some(&port),
+                Readers::None => true,
+            };
+            if refused && computes {
+                return INFEASIBLE;
+            }
+            if alone && self.graph.is_read_apart(group) && !self.graph.is_streamed(group) {
                 let ports: Vec<(Node, usize)> = data
                     .producer
                     .into_iter()
@@ -562,16 +737,24 @@ impl Relaxation<'_> {
                 let written = self.padding(group, index, ports.get(..1).unwrap_or(&[]));
                 let again =
                     u64::from(data.is_written()).saturating_mul(both.saturating_sub(written));
-                cost(both.saturating_add(again), 0)
+                return cost(both.saturating_add(again), 0);
             }
-            (true, _) => 0,
-            (false, true) => {
-                let moved = self.convert(group, state.produced, index, &[port]);
-                let read = self.copy_padding(group, index, &[port]);
-                cost(moved.saturating_add(read), 0)
-            }
-            (false, false) => INFEASIBLE,
+            return 0;
         }
+        if state.readers == Readers::All {
+            return INFEASIBLE;
+        }
+        let moved = self.convert(group, state.produced, index, &[port]);
+        let read = self.copy_padding(group, index, &[port]);
+        // A streamed value that its only reader converts is stored.
+        let stored = match alone && self.graph.is_streamed(group) && data.is_written() {
+            true => {
+                let ports: Vec<(Node, usize)> = data.producer.into_iter().collect();
+                self.padding(group, state.produced, &ports)
+            }
+            false => 0,
+        };
+        cost(moved.saturating_add(read).saturating_add(stored), 0)
     }
 
     fn view(&mut self, node: Node, port: usize, group: Group) -> &View {
@@ -636,11 +819,21 @@ impl Relaxation<'_> {
         (group, index): (Group, usize),
         class: Class,
     ) -> bool {
-        if let Some((atom, Lanes::Within)) = self.atom(group, index)
-            && tiled::least_padded_run(self.layouts, self.graph.groups[group].bits, atom.extent)
-                .is_none()
-        {
-            return false;
+        if let Some((atom, lanes)) = self.atom(group, index) {
+            let bits = self.graph.groups[group].bits;
+            let run = self.run_within(group, &atom, lanes);
+            if run.is_some_and(|n| tiled::least_padded_run(self.layouts, bits, n).is_none()) {
+                return false;
+            }
+            let mut others = self.atoms[group].iter().filter(|a| **a != atom);
+            let beside = match lanes {
+                Lanes::Along => others.any(|a| a.dim == atom.dim),
+                Lanes::Across => others.any(|a| a.dim != atom.dim),
+                Lanes::Any | Lanes::Whole | Lanes::Within => true,
+            };
+            if !beside {
+                return false;
+            }
         }
         if let (None, Some(id), Some(_)) = (node.pinned, node.signature, class.label) {
             let sig = self.signatures.get(id);
@@ -736,8 +929,10 @@ impl Relaxation<'_> {
             };
         }
         match sig.accept {
-            _ if sig.is_tiled() => hub_pairs(sig, &ports),
-            Accept::CommonOrder if sig.is_common_order() => hub_pairs(sig, &ports),
+            _ if sig.is_tiled() => hub_pairs(sig, &ports, self.detail.siblings),
+            Accept::CommonOrder if sig.is_common_order() => {
+                hub_pairs(sig, &ports, self.detail.siblings)
+            }
             Accept::ContractRuns if sig.freedom.class == FreedomClass::Contract => both(0, 1),
             Accept::Matrices if sig.freedom.class == FreedomClass::Contract => {
                 let result = sig.n_operands;
@@ -780,7 +975,7 @@ impl Relaxation<'_> {
         let loads = self.prices(node, port);
         let price = |s: &GroupState, i: &usize| {
             let load = loads.get(*i).copied().unwrap_or(0);
-            self.read_cost((node, port), group, *s, *i)
+            self.read_cost((node, port), group, s, *i)
                 .saturating_add(cost(load, 0))
         };
         if !related {
@@ -809,13 +1004,92 @@ impl Relaxation<'_> {
         let mut table = Vec::with_capacity(rows.len() * columns.len());
         for &row in &rows {
             for &column in &columns {
-                table.push(if relation[row][column] { 0 } else { INFEASIBLE });
+                table.push(match relation[row][column] {
+                    true => cost(self.crossing(node, (a.0, row), (b.0, column)), 0),
+                    false => INFEASIBLE,
+                });
             }
         }
-        if table.contains(&INFEASIBLE) {
+        if table.iter().any(|&c| c != 0) {
             let vars = vec![a.1.var, b.1.var];
             self.problem.push(vars, table.into());
         }
+    }
+
+    /// What the padding of the larger of two ports of a common order costs beyond what is counted of it anyway, where its
+    /// lanes hold what the smaller one does not have and those of the smaller one a single digit.
+    fn crossing(&mut self, node: Node, a: (usize, usize), b: (usize, usize)) -> u64 {
+        let Some(id) = self.graph.nodes[node].signature else {
+            return 0;
+        };
+        let sig = self.signatures.get(id);
+        if sig.lines.is_none() || !sig.is_common_order() {
+            return 0;
+        }
+        let (whole, part) = match whole_and_part(sig, a.0, b.0) {
+            Some((whole, _)) if whole == a.0 => (a, b),
+            Some(_) => (b, a),
+            None => return 0,
+        };
+        let Some(State::Other(class)) = self.ports[&(node, whole.0)].state(whole.1) else {
+            return 0;
+        };
+        let x = self.ports[&(node, whole.0)].classes[class];
+        let y = match self.ports[&(node, part.0)].state(part.1) {
+            Some(State::Known(layout)) => class_of(sig, self.layouts, part.0, layout),
+            Some(State::Other(class)) => self.ports[&(node, part.0)].classes[class],
+            Some(State::Unknown) | None => return 0,
+        };
+        let crosses = x.spread == Spread::Several && y.spread == Spread::One;
+        let Some(size) = x.label.filter(|_| crosses && x.label == y.label) else {
+            return 0;
+        };
+        let Some(size) = extent(sig, part.0, size) else {
+            return 0;
+        };
+        if extent(sig, whole.0, x.label.unwrap_or(0)) != Some(size) {
+            return 0;
+        }
+        let sizes = sig.shapes[whole.0].iter().zip(&sig.shapes[part.0]);
+        let more = sizes.fold(1u64, |n, (m, n2)| n.saturating_mul(m / n2));
+        let Some((run, lanes)) =
+            tiled::least_crossing_run(self.layouts, sig.bits[whole.0], size, more)
+        else {
+            return 0;
+        };
+        let group = self.ports[&(node, whole.0)].group;
+        let data = &self.graph.groups[group];
+        if self.graph.is_streamed(group) {
+            return 0;
+        }
+        let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
+        let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
+        let padding = bytes((count / run).saturating_mul(lanes)).saturating_sub(bytes(count));
+        let ports: Vec<(Node, usize)> = data
+            .producer
+            .into_iter()
+            .chain(data.uses.iter().copied())
+            .collect();
+        let more = padding.saturating_sub(self.padding(group, whole.1, &ports));
+        if self.graph.nodes[node].ports[whole.0].is_result {
+            return more.saturating_mul(u64::from(data.is_written()));
+        }
+        let written = data.is_written() && data.producer.is_some_and(|(n, _)| self.is_even(n));
+        let times = u64::from(written) + u64::from(self.graph.is_read_apart(group));
+        more.saturating_mul(times) / data.uses.len().max(1) as u64
+    }
+
+    /// Whether an operation is of a common order and all its ports that have dimensions are alike.
+    fn is_even(&self, node: Node) -> bool {
+        let Some(id) = self.graph.nodes[node].signature else {
+            return false;
+        };
+        let sig = self.signatures.get(id);
+        sig.is_common_order()
+            && sig.shapes.iter().all(|shape| {
+                let count = |s: &[u64]| s.iter().copied().fold(1u64, u64::saturating_mul);
+                *shape == sig.shapes[sig.n_operands] || count(shape) == 1
+            })
     }
 
     /// Where a row lists alternatives of roles for lines of lanes, one variable says which of them is taken at all
@@ -959,10 +1233,12 @@ impl Relaxation<'_> {
             (State::Known(p), State::Known(q)) => agree(sig, layouts, (a, p), (b, q)),
             (State::Known(p), State::Other(c)) => {
                 leaves_open(sig, layouts, (a, p), b, &y.at)
+                    && keeps_innermost(sig, layouts, (a, p), (b, y.classes[c]))
                     && ends_alike(sig, (a, class_of(sig, layouts, a, p)), (b, y.classes[c]))
             }
             (State::Other(c), State::Known(q)) => {
                 leaves_open(sig, layouts, (b, q), a, &x.at)
+                    && keeps_innermost(sig, layouts, (b, q), (a, x.classes[c]))
                     && ends_alike(sig, (a, x.classes[c]), (b, class_of(sig, layouts, b, q)))
             }
             (State::Other(c), State::Other(d)) => {
@@ -999,8 +1275,8 @@ impl Relaxation<'_> {
     }
 }
 
-/// Each port of a common order with the one that has most of it.
-fn hub_pairs(sig: &Signature, ports: &[usize]) -> Vec<(usize, usize)> {
+/// Each port of a common order with the one that has most of it, and with the one before it of its shape.
+fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec<(usize, usize)> {
     let size = |port: &&usize| {
         let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
         let long = dims.filter(|(l, n)| l.is_some() && 1 < **n);
@@ -1008,36 +1284,20 @@ fn hub_pairs(sig: &Signature, ports: &[usize]) -> Vec<(usize, usize)> {
     };
     let hub = ports.iter().rev().max_by_key(size).copied();
     let hub = hub.unwrap_or(0);
-    let others = ports.iter().filter(|&&p| p != hub);
-    others.map(|&p| (hub, p)).collect()
+    let others: Vec<usize> = ports.iter().copied().filter(|&p| p != hub).collect();
+    let alike =
+        |p: usize, q: usize| sig.labels(p) == sig.labels(q) && sig.shapes[p] == sig.shapes[q];
+    let mut pairs: Vec<(usize, usize)> = others.iter().map(|&p| (hub, p)).collect();
+    for (i, &p) in others.iter().enumerate().filter(|_| siblings) {
+        let before = others[..i].iter().rev().find(|&&q| alike(p, q));
+        pairs.extend(before.map(|&q| (q, p)));
+    }
+    pairs
 }
 
 fn unpadded(data: &super::groups::GroupData) -> u64 {
     let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
     count.saturating_mul(u64::from(data.bits)).div_ceil(8)
-}
-
-/// The states of a group that may be produced and wanted so.
-fn states(produced: &[bool], wanted: &[bool], readers: usize) -> Vec<GroupState> {
-    let of = |set: &[bool]| -> Vec<usize> { (0..set.len()).filter(|&i| set[i]).collect() };
-    let (produced, wanted) = (of(produced), of(wanted));
-    let pairs = produced.len() * wanted.len() <= PAIRS;
-    let mut states = Vec::new();
-    for &produced in &produced {
-        let mut add = |copies| states.push(GroupState { produced, copies });
-        add(Copies::None);
-        if readers < 2 {
-            continue;
-        }
-        if pairs {
-            let others = wanted.iter().filter(|&&w| w != produced);
-            others.for_each(|&w| add(Copies::One(w)));
-            add(Copies::Many(2));
-        } else {
-            add(Copies::Many(1));
-        }
-    }
-    states
 }
 
 fn table(x: &View, y: &View, mut related: impl FnMut(State, State) -> bool) -> Vec<Vec<bool>> {
@@ -1247,7 +1507,11 @@ fn may_be(sig: &Signature, layouts: &Layouts, rule: &TileRule, port: usize, clas
             let n = tiled::along_role(sig, port, label);
             layouts.padded(2, sig.bits[port], 1, n) == n
         }
-        Lanes::Across => class.extent < tiled::along_role(sig, port, label),
+        Lanes::Along | Lanes::Across => {
+            let n = tiled::along_role(sig, port, label);
+            let several = Some(n) != extent(sig, port, label);
+            class.extent < n && (several || class.spread != Spread::Several)
+        }
     }
 }
 
@@ -1261,18 +1525,45 @@ fn class_of(sig: &Signature, layouts: &mut Layouts, port: usize, layout: LayoutI
         return Class::UNKNOWN;
     };
     let size = extent(sig, port, last.label);
-    let in_lanes = order.iter().flatten().filter(|d| d.place == Place::Lane);
-    let run = in_lanes.fold(1u64, |n, d| n.saturating_mul(d.extent));
-    let padded = layouts.padded(2, sig.bits[port], 1, run) != run;
+    let in_lanes = || order.iter().flatten().filter(|d| d.place == Place::Lane);
+    let run = in_lanes().fold(1u64, |n, d| n.saturating_mul(d.extent));
+    let is_padded = layouts.padded(2, sig.bits[port], 1, run) != run;
+    let padded = last.place == Place::Lane && is_padded;
     Class {
         label: Some(last.label),
-        lanes: match last.place == Place::Lane && padded {
+        lanes: match padded {
             true if Some(run) == size && run == last.extent => Lanes::Within,
             true => Lanes::Any,
             false => Lanes::Whole,
         },
-        whole: true,
+        spread: match padded {
+            true => match in_lanes().all(|d| d.label == last.label) {
+                true => Spread::One,
+                false => Spread::Several,
+            },
+            false => Spread::Any,
+        },
         extent: last.extent,
+    }
+}
+
+/// Of how many labels a run is that begins in one label and goes on in some of others.
+fn spread_of(label: Option<usize>, beside: impl Iterator<Item = Option<usize>>) -> Spread {
+    let Some(label) = label else {
+        return Spread::Any;
+    };
+    let (mut same, mut other) = (false, false);
+    for beside in beside {
+        match beside {
+            Some(l) if l == label => same = true,
+            Some(_) => other = true,
+            None => (same, other) = (true, true),
+        }
+    }
+    match (same, other) {
+        (true, false) => Spread::One,
+        (false, true) => Spread::Several,
+        _ => Spread::Any,
     }
 }
 
@@ -1296,28 +1587,64 @@ fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -
     if !shares_all || !whole(p) || sig.labels(a) != sig.labels(b) {
         return true;
     }
-    // From the port that has more elements to the one that has a part of them.
-    let sizes = || sig.shapes[a].iter().zip(&sig.shapes[b]);
-    let ((whole_of, x), (part, y)) = match sizes().all(|(m, n)| n <= m) {
-        true => ((a, x), (b, y)),
-        false if sizes().all(|(m, n)| m <= n) => ((b, y), (a, x)),
-        false => return true,
-    };
-    let mut sizes = sig.shapes[whole_of].iter().zip(&sig.shapes[part]);
-    if !sizes.clone().all(|(m, n)| *n != 0 && m.is_multiple_of(*n)) {
+    let Some((whole_of, part)) = whole_and_part(sig, a, b) else {
         return true;
-    }
+    };
+    let (x, y) = if whole_of == a { (x, y) } else { (y, x) };
+    let mut sizes = sig.shapes[whole_of].iter().zip(&sig.shapes[part]);
     let odd = sizes.all(|(m, n)| (m / n) % 2 == 1);
     let same = sig.shapes[whole_of] == sig.shapes[part];
     match (x.lanes, y.lanes) {
-        (Lanes::Any, _) | (_, Lanes::Any) | (Lanes::Whole, Lanes::Whole) => true,
+        (Lanes::Any | Lanes::Whole, Lanes::Any) | (Lanes::Any, Lanes::Whole) => true,
+        (Lanes::Whole, Lanes::Whole) => true,
         // What fills whole lanes may fill parts of them without what is cut off; an odd number of parts is none.
         (Lanes::Whole, _) => !odd,
         (_, Lanes::Whole) => false,
-        (Lanes::Within, Lanes::Across) => !(x.whole && y.whole),
-        (Lanes::Across, Lanes::Within) => !(same && x.whole && y.whole),
-        (Lanes::Within, Lanes::Within) | (Lanes::Across, Lanes::Across) => true,
+        _ => match (x.spread, y.spread) {
+            (Spread::One, Spread::Several) => false,
+            (Spread::Several, Spread::One) => !same,
+            _ => true,
+        },
     }
+}
+
+/// Whether beside a layout at one port of a common order another port may have one of this class: the innermost digit of
+/// the first is innermost there too, as far as both ports have it and what would be innermost instead.
+fn keeps_innermost(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, layout): (usize, LayoutId),
+    (b, class): (usize, Class),
+) -> bool {
+    let written = [a, b].iter().any(|&p| sig.n_operands <= p);
+    let other = |rule: &TileRule| !rule.shares_all || (rule.writes_any && written);
+    if sig.lines.is_none() || !sig.is_common_order() || sig.tiles.iter().any(other) {
+        return true;
+    }
+    let order = label_order(sig, layouts, a, layout);
+    let (Some(last), Some(q)) = (order.as_ref().and_then(|o| o.last()), class.label) else {
+        return true;
+    };
+    let size = |port: usize, label: usize| extent(sig, port, label).unwrap_or(1);
+    let goes_on = last.div == 1 && 1 < last.extent && 1 < size(b, last.label);
+    let there = 1 < size(b, q) && size(b, q) <= size(a, q);
+    !(goes_on && there) || last.label == q
+}
+
+/// Of two ports with the same dimensions the one that has more elements and the one that has an even part of them.
+fn whole_and_part(sig: &Signature, a: usize, b: usize) -> Option<(usize, usize)> {
+    if sig.labels(a) != sig.labels(b) {
+        return None;
+    }
+    let sizes = || sig.shapes[a].iter().zip(&sig.shapes[b]);
+    let (whole, part) = match sizes().all(|(m, n)| n <= m) {
+        true => (a, b),
+        false if sizes().all(|(m, n)| m <= n) => (b, a),
+        false => return None,
+    };
+    let mut sizes = sig.shapes[whole].iter().zip(&sig.shapes[part]);
+    let even = sizes.all(|(m, n)| *n != 0 && m.is_multiple_of(*n));
+    even.then_some((whole, part))
 }
 
 /// The only layout that a port of one common order has beside that of another one, on a machine of lines: ports with the
@@ -1332,9 +1659,13 @@ fn carried(
     if order.is_empty() || restrict(sig, layouts, port, order, port) != Some(layout) {
         return None;
     }
-    let alike = sig.lines.is_some() && sig.labels(port) == sig.labels(other);
-    let mut sizes = sig.shapes[port].iter().zip(&sig.shapes[other]);
-    if !alike || !sizes.all(|(from, to)| to <= from) {
+    let mut there = sig.labels(other).iter().zip(&sig.shapes[other]);
+    let held = |(label, &to): (&Option<usize>, &u64)| {
+        to <= 1 || label.is_some_and(|l| extent(sig, port, l).is_some_and(|from| to <= from))
+    };
+    // What has fewer dimensions lies as the others do where it is a result; an operand may lie in no lines.
+    let alike = sig.labels(port) == sig.labels(other) || sig.n_operands <= other;
+    if sig.lines.is_none() || !alike || !there.all(held) {
         return None;
     }
     let whole = |d: &LabelDigit| extent(sig, port, d.label) == extent(sig, other, d.label);

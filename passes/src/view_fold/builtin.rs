@@ -245,7 +245,7 @@ fn follow(
         let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
         let broadcast = port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
         let mut wanted = long(sig, full).into_iter();
-        let lacks = port < sig.n_operands && wanted.any(|(label, _)| !sig.has_label(port, label));
+        let lacks = wanted.any(|(label, _)| !sig.has_label(port, label));
         let taken = match accepted {
             _ if lacks && sig.lines.is_some() => in_lines(sig, layouts, port, layout),
             None if broadcast && sig.accept == Accept::MinRun && !sig.is_tiled() => {

@@ -352,6 +352,32 @@ pub(crate) fn least_padded_run(layouts: &Layouts, bits: u32, extent: u64) -> Opt
         // Of very many elements nothing is known.
         return Some((1, 1));
     }
+    least_padded(layouts, bits, runs)
+}
+
+/// The same of runs of a part of one digit and some of what a larger value has beside it.
+pub(crate) fn least_crossing_run(
+    layouts: &Layouts,
+    bits: u32,
+    extent: u64,
+    beside: u64,
+) -> Option<(u64, u64)> {
+    let (inner, outer) = (divisors(extent), divisors(beside));
+    let known = |n: u64, runs: &[u64]| n == 1 || runs != [1];
+    if !known(extent, &inner) || !known(beside, &outer) {
+        return Some((1, 1));
+    }
+    let outer = outer.into_iter().filter(|&n| n != 1);
+    let runs = outer.flat_map(|m| inner.iter().map(move |n| m.saturating_mul(*n)));
+    least_padded(layouts, bits, runs)
+}
+
+/// Of these runs the one that is padded and least so: its elements and its positions.
+fn least_padded(
+    layouts: &Layouts,
+    bits: u32,
+    runs: impl Iterator<Item = u64>,
+) -> Option<(u64, u64)> {
     let padded = runs.map(|run| (run, layouts.padded(2, bits, 1, run)));
     let padded = padded.filter(|(run, lanes)| run != lanes);
     // The fewest positions for each element.
