@@ -29,6 +29,7 @@ mod build;
 mod cause;
 mod chain;
 mod compare;
+mod cuts;
 mod deduce;
 mod dims;
 mod draw;
@@ -46,6 +47,7 @@ mod propagation;
 mod view;
 
 pub use cause::{Cause, Side};
+pub use cuts::{Cuts, Digit, runs};
 pub use deduce::deduce;
 pub use dims::{dimension, true_rank, xla_letters};
 pub use draw::{Axes, DrawError, Drawing};

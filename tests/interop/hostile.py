@@ -156,6 +156,66 @@ def hlo_parameters(n):
 
 # ---- ONNX, as bytes ----
 
+STABLEHLO = """module @m {
+  func.func public @main(%arg0: tensor<4x8xf32>) -> tensor<8x4xf32> {
+    %c = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+    %0 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %1 = "stablehlo.custom_call"(%0) <{call_target_name = "f", api_version = 2 : i32}> : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    return %1 : tensor<8x4xf32>
+  }
+}
+"""
+
+
+def stablehlo(body, result, of, arg="tensor<2xf32>"):
+    return f"module @m {{\n  func.func public @main(%x: {arg}) -> {of} {{\n{body}    return {result} : {of}\n  }}\n}}\n"
+
+
+def stablehlo_constant(text, ty):
+    """A constant of this text and type, and a reader."""
+    return stablehlo(f"    %c = stablehlo.constant {text} : {ty}\n    %0 = stablehlo.negate %c : {ty}\n", "%0", ty)
+
+
+def stablehlo_regions(n):
+    """Loops in the body of loops, n deep."""
+    ty = "tensor<2xf32>"
+    opened = f'"stablehlo.while"(%x) ({{\n^bb0(%a: {ty}):\n  %p = stablehlo.constant dense<true> : tensor<i1>\n' \
+             f'  stablehlo.return %p : tensor<i1>\n}}, {{\n^bb0(%x: {ty}):\n'
+    closed = f'  stablehlo.return %x : {ty}\n}}) : ({ty}) -> {ty}\n'
+    return stablehlo(f"%r = {opened}" * n + closed * n, "%r", ty)
+
+
+def stablehlo_tuples(n):
+    return stablehlo("", "%x", "tuple<" * n + "tensor<f32>" + ">" * n)
+
+
+def stablehlo_brackets(n):
+    return stablehlo_constant("dense<" + "[" * n + "1.0" + "]" * n + ">", "tensor<1xf32>")
+
+
+def stablehlo_attributes(n):
+    text = "{a = " * n + "1 : i32" + "}" * n
+    return stablehlo(f'    %0 = "stablehlo.custom_call"(%x) <{{b = {text}}}> : (tensor<2xf32>) -> tensor<2xf32>\n', "%0", "tensor<2xf32>")
+
+
+def stablehlo_functions(n):
+    """Functions that each call the one before twice."""
+    ty = "tensor<2xf32>"
+    made = [f"  func.func private @f0(%x: {ty}) -> {ty} {{\n    return %x : {ty}\n  }}\n"]
+    for i in range(1, n):
+        made.append(f"  func.func private @f{i}(%x: {ty}) -> {ty} {{\n    %0 = call @f{i - 1}(%x) : ({ty}) -> {ty}\n"
+                    f"    %1 = call @f{i - 1}(%0) : ({ty}) -> {ty}\n    return %1 : {ty}\n  }}\n")
+    main = f"  func.func public @main(%x: {ty}) -> {ty} {{\n    %0 = call @f{n - 1}(%x) : ({ty}) -> {ty}\n    return %0 : {ty}\n  }}\n"
+    return "module @m {\n" + "".join(made) + main + "}\n"
+
+
+def stablehlo_circle(n):
+    ty = "tensor<2xf32>"
+    made = [f"  func.func {'public @main' if i == 0 else f'private @f{i}'}(%x: {ty}) -> {ty} {{\n"
+            f"    %0 = call @{'main' if i == n - 1 else f'f{i + 1}'}(%x) : ({ty}) -> {ty}\n    return %0 : {ty}\n  }}\n" for i in range(n)]
+    return "module @m {\n" + "".join(made) + "}\n"
+
+
 def varint(n):
     out = b""
     while True:
@@ -349,6 +409,36 @@ for target in ["onnx", "onnxruntime"]:
     case(f"out split {target}", "in.onnx", "-o", "out.onnx", f"--target={target}", files={"in.onnx": later(split_and_joined, 3000)})
 case("out large file", "in.onnx", "-o", "out.onnx", code="input-too-large", files={"in.onnx": sparse((1 << 31) + 1)})
 
+MLIR = ["in.mlir", "-o", "out.mlir"]
+for part in range(1, 16):
+    case(f"stablehlo truncated {part}", *MLIR, files={"in.mlir": STABLEHLO[:len(STABLEHLO) * part // 16]})
+for at in range(0, len(STABLEHLO), 37):
+    case(f"stablehlo hole {at}", *MLIR, files={"in.mlir": STABLEHLO[:at] + STABLEHLO[at + 5:]})
+case("stablehlo bytes", *MLIR, files={"in.mlir": lambda path: path.write_bytes(STABLEHLO.encode()[:90] + bytes(range(256)))})
+for name, make in [("regions", stablehlo_regions), ("tuples", stablehlo_tuples), ("brackets", stablehlo_brackets),
+                   ("attributes", stablehlo_attributes)]:
+    for n in [100, 50000]:
+        case(f"stablehlo nested {name} {n}", *MLIR, files={"in.mlir": later(make, n)})
+for n in [40, 5000]:
+    case(f"stablehlo functions {n}", *MLIR, files={"in.mlir": later(stablehlo_functions, n)})
+for n in [1, 2, 3000]:
+    case(f"stablehlo circle {n}", *MLIR, files={"in.mlir": later(stablehlo_circle, n)})
+for what, text, ty in [("fewer", "dense<[1.0, 2.0]>", "tensor<3xf32>"), ("more", "dense<[1.0, 2.0]>", "tensor<1xf32>"),
+                       ("digits", 'dense<"0x0000803F0000803F">', "tensor<1000000000000xf32>"), ("odd", 'dense<"0x0000803">', "tensor<1xf32>"),
+                       ("overflow", "dense<[1.0]>", "tensor<4294967296x4294967296x4294967296xf32>"),
+                       ("negative", "dense<[1.0]>", "tensor<-1xf32>"), ("long", "dense<[1.0]>", f"tensor<{'9' * 400}xf32>")]:
+    case(f"stablehlo lying {what}", *MLIR, wants=1, files={"in.mlir": stablehlo_constant(text, ty)})
+for ty, one in [("tensor<1000000000xf32>", "1.0"), ("tensor<1000x1000x1000xf32>", "1.0"), ("tensor<1000000000000xi8>", "1"),
+                ("tensor<1000000000x1000000000xf64>", "1.0")]:
+    made = {"in.mlir": stablehlo_constant(f"dense<{one}>", ty)}
+    for options in [["-o", "out.mlir"], ["--emit=hlo"], ["--emit=linalg"], ["--pass=default", "--target=cpu", "--emit=pallas"]]:
+        case(f"stablehlo splat {' '.join(options)} {ty}", "in.mlir", *options, files=made)
+# More elements than the interpreter runs.
+case("stablehlo splat --check", *MLIR, "--check", wants=1,
+     files={"in.mlir": stablehlo_constant("dense<1>", "tensor<1000000000000xi8>")})
+case("stablehlo endless", "--from=stablehlo", "/dev/zero", code="input-too-large")
+case("stablehlo large file", *MLIR, code="input-too-large", files={"in.mlir": sparse((1 << 31) + 1)})
+
 case("npz shape", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="input-shape",
      files={"in.ir": SMALL, "x.npz": lambda path: npz(path, "x", (1 << 29,), "<f4", 1 << 31)})
 case("npz type", "run", "in.ir", "--inputs", "x.npz", "--output", "y.npz", code="npz-input",
@@ -369,7 +459,7 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
+def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null", wants=None):
     """What is wrong, or nothing."""
     with tempfile.TemporaryDirectory() as folder:
         for name, written in files.items():
@@ -385,7 +475,7 @@ def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
             except subprocess.TimeoutExpired:
                 return f"waits for more than {PATIENCE} s"
         # An output is whole or not there.
-        found = [p.name for p in pathlib.Path(folder).rglob("*") if p.name == "out.onnx" or p.name.startswith(".optc-")]
+        found = [p.name for p in pathlib.Path(folder).rglob("*") if p.name in ("out.onnx", "out.mlir") or p.name.startswith(".optc-")]
         left = f"status {done.returncode} and {found} left" if found and done.returncode else None
     said = done.stderr.decode(errors="replace")
     short = said.strip().replace("\n", " | ")[:200]
@@ -398,6 +488,8 @@ def attempt(optc, args, code, files, stdin="/dev/null", stdout="/dev/null"):
         return f"a defect: {short}"
     if done.returncode == 1 and not codes:
         return f"status 1 without a code: {short}"
+    if wants is not None and done.returncode != wants:
+        return f"status {done.returncode}, wanted {wants}: {short}"
     if code and code not in codes:
         return f"status {done.returncode} and {codes}, wanted {code}: {short}"
     return left

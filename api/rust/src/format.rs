@@ -51,18 +51,23 @@ impl Format {
     /// # Errors
     /// The text is in a dialect of MLIR that is not read.
     pub fn detect(name: &str, bytes: &[u8]) -> Result<Format, Box<Diagnostic>> {
-        let extension = Path::new(name)
-            .extension()
-            .and_then(|e| e.to_str())
-            .unwrap_or("");
-        match extension {
-            "onnx" => Ok(Format::Onnx),
-            "hlo" => Ok(Format::Hlo),
-            "ir" => Ok(Format::Ir),
-            "mlir" => mlir(bytes),
-            _ if starts_hlo(bytes) => Ok(Format::Hlo),
-            _ => mlir(bytes),
+        match Format::of_extension(name) {
+            Some(format) => Ok(format),
+            None if !has_extension(name, "mlir") && starts_hlo(bytes) => Ok(Format::Hlo),
+            None => mlir(bytes),
         }
+    }
+
+    /// The format that the extension of a name tells by itself.
+    #[must_use]
+    pub fn of_extension(name: &str) -> Option<Format> {
+        let named = [
+            ("onnx", Format::Onnx),
+            ("hlo", Format::Hlo),
+            ("ir", Format::Ir),
+        ];
+        let mut named = named.into_iter();
+        named.find_map(|(extension, format)| has_extension(name, extension).then_some(format))
     }
 }
 
@@ -75,6 +80,10 @@ impl fmt::Display for Format {
             Format::StableHlo => "stablehlo",
         })
     }
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == extension)
 }
 
 /// Whether a text starts with the header of a module of HLO text, after comments.

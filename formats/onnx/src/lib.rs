@@ -8,6 +8,7 @@
 )]
 
 mod element;
+mod encode;
 
 use prost::Message;
 use prost::bytes::Bytes;

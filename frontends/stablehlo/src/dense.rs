@@ -13,8 +13,8 @@ pub(crate) enum Elements {
     /// One that all places have.
     Splat(Vec<u8>),
     All(Vec<u8>),
-    /// The text leaves them out.
-    Elided,
+    /// The text leaves them out, of the constant of this name.
+    Elided(String),
 }
 
 /// Reads the text before the type: `dense<…>` or `dense_resource<…>`. None of an attribute of another kind.
@@ -30,7 +30,7 @@ pub(crate) fn elements(
     if let Some(name) = text.strip_prefix("dense_resource<") {
         let name = name.trim_end_matches('>').trim().trim_matches('"');
         let Some(digits) = aliases.resource(name) else {
-            return Ok(Some(Elements::Elided));
+            return Ok(Some(Elements::Elided(name.to_owned())));
         };
         let bytes = hexadecimal(digits)
             .ok_or_else(|| bad("found a resource of other digits than hexadecimal ones".into()))?;
@@ -51,7 +51,7 @@ pub(crate) fn elements(
         return sized(bytes, dtype, count).map(Some).map_err(bad);
     }
     if matches!(inner, "__elided__" | "\"__elided__\"") {
-        return Ok(Some(Elements::Elided));
+        return Ok(Some(Elements::Elided("__elided__".to_owned())));
     }
     let mut cursor = Cursor::new(inner);
     let mut bytes = Vec::new();

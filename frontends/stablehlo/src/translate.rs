@@ -524,9 +524,10 @@ impl<'a> Translator<'a> {
                     vec![("dimensions", Cow::Borrowed("{}"))],
                 )
             }
-            Elements::Elided => {
+            Elements::Elided(name) => {
                 let at = body.push("constant", whole, Vec::new(), Vec::new());
                 body.instructions[at].payload = Some(Cow::Borrowed("{...}"));
+                body.instructions[at].name = Cow::Owned(name);
                 at
             }
         }]))

@@ -1,8 +1,9 @@
 //! The axes over which an operation runs in memory: runs of digits, the same at all its ports.
 
-use super::digits::{self, Cuts, Digit};
+use super::digits;
 use super::memory::Memory;
 use optc_ir::{Dim, OpError, OpRef, StandIns, TensorType, Value};
+use optc_layout::{Cuts, Digit};
 
 /// An operand or result of an operation.
 #[derive(Clone, Debug)]

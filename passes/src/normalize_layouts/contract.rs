@@ -2,10 +2,11 @@
 //! operand has it.
 
 use super::axes::{Port, Ports};
-use super::digits::{Cuts, Digit, dims, is_row_major};
+use super::digits::{dims, is_row_major};
 use super::memory::Memory;
 use optc_ir::op::Operation;
 use optc_ir::{DType, Dim, Freedom, OpError, OpRef, Value};
+use optc_layout::{Cuts, Digit};
 use optc_ops::{Add, DotGeneral, Einsum, Linear, Matmul, ints};
 
 /// Which operands have a label.

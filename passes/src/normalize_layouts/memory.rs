@@ -1,8 +1,9 @@
 //! Values as they lie in memory: row-major, in any shape that has as many elements.
 
-use super::digits::{Cuts, Digit, dims, runs};
+use super::digits::dims;
 use optc_ir::entity::SideTable;
 use optc_ir::{Dim, FuncBuilder, Op, OpError, StandIns, TensorType, Value};
+use optc_layout::{Cuts, Digit, runs};
 use optc_ops::{Reshape, Transpose};
 use rustc_hash::FxHashMap;
 

@@ -414,7 +414,7 @@ fn gather(
             high: None,
         };
         axes.0.splice(first..=last, [one]);
-        let mut cuts = digits::Cuts::default();
+        let mut cuts = optc_layout::Cuts::default();
         hub.iter().for_each(|p| cuts.add(&p.digits));
     } else {
         of_result.0.retain(|a| a.label != gathered);

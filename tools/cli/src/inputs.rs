@@ -59,18 +59,18 @@ impl Input {
     }
 }
 
-/// Whether an input is StableHLO, as `--from`, its extension and its text tell; an input stream is not looked at.
-pub(crate) fn is_stablehlo(path: Option<&Path>, args: &CompileArgs) -> bool {
-    if let Some(format) = format(args.from.as_deref()) {
-        return format == Format::StableHlo;
+/// The format of an input, as `--from`, its extension and, where that leaves it open, its text tell; an input stream is not
+/// looked at.
+pub(crate) fn format_of(path: Option<&Path>, args: &CompileArgs) -> Option<Format> {
+    if let Some(name) = args.from.as_deref() {
+        return Format::named(name);
     }
-    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
-        return false;
-    };
+    let path = path.filter(|path| *path != Path::new("-"))?;
     let name = path.display().to_string();
-    let bytes = read_file(path).ok();
-    let found = bytes.and_then(|bytes| Format::detect(&name, &bytes).ok());
-    found == Some(Format::StableHlo)
+    match Format::of_extension(&name) {
+        Some(format) => Some(format),
+        None => Format::detect(&name, &read_file(path).ok()?).ok(),
+    }
 }
 
 fn format(from: Option<&str>) -> Option<Format> {

@@ -12,7 +12,7 @@ use crate::verify;
 use optc::interp::{EquivalenceOptions, FallbackSource, FolderSource, MemorySource, equivalent};
 use optc::{
     Attr, Compiler, DType, Diagnostic, Error, FoldReport, Format, Program, SizeTable, Stage, Stats,
-    bound_sizes, output_place,
+    Target, bound_sizes, output_place,
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -28,13 +28,13 @@ pub(crate) struct Written {
 }
 
 /// The format of models that an output is in; nothing for other outputs.
-fn format_of(emit: Emit) -> Option<Format> {
+pub(crate) fn format_of(emit: Emit) -> Option<Format> {
     match emit {
         Emit::Onnx => Some(Format::Onnx),
         Emit::StableHlo => Some(Format::StableHlo),
+        Emit::Hlo => Some(Format::Hlo),
         Emit::Ir
         | Emit::Json
-        | Emit::Hlo
         | Emit::Linalg
         | Emit::Pallas
         | Emit::Dot
@@ -49,11 +49,7 @@ pub(crate) fn pipeline(args: &RewriteArgs, emit: Emit) -> &'static str {
     let Some(own) = format_of(emit).filter(|_| args.compile.pass.is_none()) else {
         return "";
     };
-    let from = match (&args.compile.from, &args.input) {
-        (Some(name), _) => Format::named(name),
-        (None, Some(path)) => Format::detect(&path.display().to_string(), b"").ok(),
-        (None, None) => None,
-    };
+    let from = inputs::format_of(args.input.as_deref(), &args.compile);
     if from == Some(own) { "default" } else { "" }
 }
 
@@ -66,18 +62,35 @@ pub(crate) fn whole(emit: Emit, stages: &[Stage]) -> optc::onnx::Whole {
     }
 }
 
+/// Makes a program one without layouts.
+const LAST: &str = "normalize-layouts";
+
 /// A pipeline whose programs are written without layouts ends with the pass that makes them so.
 pub(crate) fn finish(
     compiler: &Compiler,
     emit: Emit,
     stages: &mut Vec<Stage>,
 ) -> Result<(), Failure> {
-    const LAST: &str = "normalize-layouts";
     let without_layouts = matches!(emit, Emit::Onnx | Emit::StableHlo);
     if without_layouts && stages.last().is_none_or(|s| s.pass.info().name != LAST) {
         stages.extend(compiler.pipeline(LAST)?);
     }
     Ok(())
+}
+
+/// What a command that names no pass runs last on HLO text without tiles. XLA assigns the layouts of that by itself, so that
+/// it is folded into dimension numbers, and has no layouts.
+pub(crate) fn unlaid(
+    compiler: &Compiler,
+    args: &RewriteArgs,
+    emit: Emit,
+    target: &Target,
+) -> Result<Vec<Stage>, Failure> {
+    let own = emit == Emit::Hlo && !pipeline(args, emit).is_empty();
+    match own && target.dimension_numbers {
+        true => Ok(compiler.pipeline(LAST)?),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// What is written may refer to data in files, which must outlive it.
@@ -178,7 +191,7 @@ pub(crate) fn check(
 ) -> Result<(), Failure> {
     let Some(format) = format_of(emit) else {
         return Err(Failure::usage(
-            "--check wants a model that is written: -o x.onnx",
+            "--check wants a model that is written: -o x.onnx, x.hlo, or x.mlir of StableHLO",
         ));
     };
     let name = output.display().to_string();

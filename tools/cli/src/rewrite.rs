@@ -12,8 +12,8 @@ use crate::streams::Streams;
 use crate::{lists, stats, terminal, verify_diagnostics};
 use optc::passes::{Hooks, Timing, view_fold};
 use optc::{
-    Compiler, Diagnostic, Error, FoldReport, PassContext, Program, Registry, Severity, SizeTable,
-    Stage, State, Stats, bound_sizes, distinct_outputs, write_aside, write_files,
+    Compiler, Diagnostic, Error, FoldReport, Format, PassContext, Program, Registry, Severity,
+    SizeTable, Stage, State, Stats, bound_sizes, distinct_outputs, write_aside, write_files,
 };
 use serde_json::json;
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     dump::check_names(&compiler, "--print-ir-before", &args.print_ir_before)?;
     dump::check_names(&compiler, "--print-ir-after", &args.print_ir_after)?;
     let input = Input::read(path, streams)?;
-    let (parts, errors) = transform_all(&compiler, &stages, &input, args, streams)?;
+    let (parts, errors) = transform_all(&compiler, &stages, (&input, emit), args, streams)?;
     for part in &parts {
         report(part, args, streams);
     }
@@ -74,6 +74,8 @@ pub(crate) fn execute(args: &RewriteArgs, streams: &mut Streams<'_>) -> Result<R
     } else if !errors.is_empty() {
         return Err(refused(&parts, errors, (emit, stage), args, streams));
     }
+    // A model has its weights; they are not held beside those that are written.
+    drop(input);
     write_all(&compiler, &parts, (emit, stage), args, streams)?;
     Ok(Rewritten {
         status: Status::Done,
@@ -112,9 +114,11 @@ fn check_summary(args: &RewriteArgs, emit: Emit) -> Result<(), Failure> {
     let to_file = output_file(args).is_some();
     let asked = [("--check", args.check), ("--json", args.json)];
     match asked.into_iter().find(|(_, on)| *on) {
-        Some((option, _)) if emit != Emit::Onnx || !to_file => Err(Failure::usage(format!(
-            "{option} wants a model that is written to a file: -o OUT.onnx"
-        ))),
+        Some((option, _)) if model::format_of(emit).is_none() || !to_file => {
+            Err(Failure::usage(format!(
+                "{option} wants a model that is written to a file: -o OUT.onnx, OUT.hlo, or OUT.mlir of StableHLO"
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -154,7 +158,9 @@ fn format_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     }
     let output = args.output.as_deref();
     let extension = output.and_then(Path::extension).and_then(|e| e.to_str());
-    if extension == Some("mlir") && inputs::is_stablehlo(args.input.as_deref(), &args.compile) {
+    if extension == Some("mlir")
+        && inputs::format_of(args.input.as_deref(), &args.compile) == Some(Format::StableHlo)
+    {
         return Ok(Emit::StableHlo);
     }
     Emit::of_extension(extension).map_err(|other| {
@@ -181,7 +187,7 @@ fn stage_of(args: &RewriteArgs, emit: Emit, stages: &[Stage]) -> Result<EmitStag
 fn transform_all(
     compiler: &Compiler,
     stages: &[Stage],
-    input: &Input,
+    (input, emit): (&Input, Emit),
     args: &RewriteArgs,
     streams: &mut Streams<'_>,
 ) -> Result<(Vec<Part>, Vec<Error>), Failure> {
@@ -198,7 +204,9 @@ fn transform_all(
                 cx.explain_remarks =
                     args.remarks.is_some() || args.verify_diagnostics || args.explains_remarks;
                 let dump = Dump::new(args, args.split_input_file.then_some(number))?;
-                match transform(compiler, stages, program, cx, &dump, streams) {
+                let last = model::unlaid(compiler, args, emit, &cx.target)?;
+                let stages: Vec<Stage> = stages.iter().cloned().chain(last).collect();
+                match transform(compiler, &stages, program, cx, &dump, streams) {
                     Ok(part) => parts.push(part),
                     Err(error) => errors.push(error),
                 }

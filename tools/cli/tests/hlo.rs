@@ -212,3 +212,82 @@ fn ports_that_share_memory_keep_their_layouts() {
         "{out}"
     );
 }
+
+/// Two products of which each has a matrix whose elements the text leaves out.
+const LEFT_OUT: &str = "HloModule m\nENTRY e {\n x = f32[4,8]{1,0} parameter(0)\n a = f32[8,8]{1,0} constant({...})\n \
+                        b = f32[8,8]{1,0} constant({...})\n \
+                        p = f32[4,8]{1,0} dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
+                        ROOT q = f32[4,8]{1,0} dot(p, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
+
+#[test]
+fn constants_without_elements_are_not_one() {
+    let folder = Folder::new("hlo-left-out");
+    let (program, output) = (folder.write("a.hlo", LEFT_OUT), folder.path("b.hlo"));
+    let ran = optc(&[&*program, "-o", &output, "--check"]);
+    for name in ["a", "b"] {
+        let warning = format!("the constant `{name}` of f32[8,8]{{1,0}} were left out");
+        assert!(ran.errors.contains(&warning), "{}", ran.errors);
+    }
+    ran.ok();
+    let text = folder.read("b.hlo");
+    for name in ["a", "b"] {
+        let line = format!("%{name} = f32[8,8]{{1,0}} constant({{...}})");
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
+#[test]
+fn constants_without_elements_run() {
+    let folder = Folder::new("hlo-left-out-run");
+    let text = LEFT_OUT.replace("parameter(0)", "constant({...})");
+    let program = folder.write("a.hlo", &text);
+    for exec in ["reference", "naive"] {
+        let (exec, output) = (format!("--exec={exec}"), folder.path("y.npz"));
+        optc(&["run", &exec, &program, "--output", &output]).ok();
+    }
+}
+
+/// A convolution over channels that come second, between transposes of images whose channels are last.
+const BETWEEN: &str = "HloModule m\nENTRY e {\n x = f32[1,6,6,8]{3,2,1,0} parameter(0)\n w = f32[8,8,3,3]{3,2,1,0} parameter(1)\n \
+                       t = f32[1,8,6,6]{3,2,1,0} transpose(x), dimensions={0,3,1,2}\n \
+                       c = f32[1,8,6,6]{3,2,1,0} convolution(t, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01\n \
+                       ROOT r = f32[1,6,6,8]{3,2,1,0} transpose(c), dimensions={0,2,3,1}\n}\n";
+
+#[test]
+fn text_in_and_out_is_folded_for_its_own_target() {
+    let folder = Folder::new("hlo-own");
+    let (program, output) = (folder.write("a.hlo", BETWEEN), folder.path("b.hlo"));
+    let said = optc(&[&*program, "-o", &output, "--check"]);
+    assert!(said.errors.contains("b.hlo, for xla"), "{}", said.errors);
+    said.ok();
+    let text = folder.read("b.hlo");
+    assert!(!text.contains(" transpose("), "{text}");
+    assert!(text.contains("dim_labels=b01f_oi01->01bf"), "{text}");
+    let json = optc(&[&*program, "-o", &output, "--json"]).ok();
+    assert!(json.contains("\"target\": \"xla\""), "{json}");
+    // An empty list of passes leaves it as it is.
+    let same = optc(&["--pass=", "--emit=hlo", &program]).ok();
+    assert!(same.contains("dim_labels=bf01_oi01->bf01"), "{same}");
+    // Text with tiles keeps its layouts.
+    let tiled = BETWEEN.replace("f32[1,6,6,8]{3,2,1,0}", "f32[1,6,6,8]{3,2,1,0:T(8,128)}");
+    let program = folder.write("a.hlo", &tiled);
+    let said = optc(&[&*program, "-o", &output]).errors;
+    assert!(said.contains("b.hlo, for tpu"), "{said}");
+    assert!(folder.read("b.hlo").contains("T(8,128)"));
+}
+
+#[test]
+fn stablehlo_in_and_out_is_folded_for_its_own_target() {
+    let folder = Folder::new("stablehlo-own");
+    let text = "module @m {\n  func.func public @main(%x: tensor<4x64x8x32xf32>, %w: tensor<8x32x16xf32>) -> tensor<4x64x16xf32> {\n    \
+                %0 = stablehlo.transpose %x, dims = [0, 2, 1, 3] : (tensor<4x64x8x32xf32>) -> tensor<4x8x64x32xf32>\n    \
+                %1 = stablehlo.dot_general %0, %w, contracting_dims = [3, 1] x [1, 0] : (tensor<4x8x64x32xf32>, tensor<8x32x16xf32>) -> tensor<4x64x16xf32>\n    \
+                return %1 : tensor<4x64x16xf32>\n  }\n}\n";
+    let (program, output) = (folder.write("a.mlir", text), folder.path("b.mlir"));
+    let said = optc(&[&*program, "-o", &output, "--check"]);
+    assert!(said.errors.contains("b.mlir, for xla"), "{}", said.errors);
+    said.ok();
+    let text = folder.read("b.mlir");
+    assert!(text.contains("stablehlo.dot_general"), "{text}");
+    assert!(!text.contains("stablehlo.transpose"), "{text}");
+}

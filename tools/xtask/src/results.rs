@@ -64,7 +64,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let old = out
         .as_ref()
         .and_then(|path| std::fs::read_to_string(path).ok());
-    let (old_page, old_scale) = parts(old.as_deref().unwrap_or(""));
+    let [old_page, old_scale, runtimes] = parts(old.as_deref().unwrap_or(""));
     let mut text = match old_page {
         // Without models the rest of the page stays as it is.
         page if models.is_empty() && !page.is_empty() => page.to_owned(),
@@ -74,9 +74,11 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         Some(path) => {
             let figures = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
             text.push_str(&scale_section(&figures));
+            text.push_str(if runtimes.is_empty() { "" } else { "\n" });
         }
         None => text.push_str(old_scale),
     }
+    text.push_str(runtimes);
     match out {
         Some(path) => std::fs::write(&path, text).map_err(|e| format!("{path}: {e}")),
         None => {
@@ -427,9 +429,16 @@ fn ratio(a: u64, b: u64) -> String {
 
 const SCALE: &str = "## Scale\n";
 
-/// A page without its section on scale, and that section.
-fn parts(page: &str) -> (&str, &str) {
-    page.find(SCALE).map_or((page, ""), |at| page.split_at(at))
+/// The last section, which is written by hand of what `tests/interop` measures.
+const RUNTIMES: &str = "## Time in runtimes\n";
+
+/// A page without its last sections, that on scale and that on runtimes.
+fn parts(page: &str) -> [&str; 3] {
+    let (page, runtimes) = page
+        .find(RUNTIMES)
+        .map_or((page, ""), |at| page.split_at(at));
+    let (page, scale) = page.find(SCALE).map_or((page, ""), |at| page.split_at(at));
+    [page, scale, runtimes]
 }
 
 /// The section on scale, around what the benchmark printed.

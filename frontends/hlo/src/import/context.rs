@@ -16,6 +16,8 @@ pub(super) struct ModuleCx<'a> {
     pub(super) taken: IndexSet<Arc<str>>,
     /// How often each opcode stayed opaque.
     pub(super) opaque: IndexMap<&'a str, usize>,
+    /// The names of constants whose elements the text leaves out.
+    pub(super) elided: IndexSet<String>,
     /// By computation and parameter: the number that it is known to be.
     pub(super) known: Vec<Vec<Option<f64>>>,
     pub(super) effects: Effects,
@@ -39,6 +41,18 @@ impl ModuleCx<'_> {
             name = Arc::from(format!("{wanted}.f{n}"));
         }
         self.names.insert(index, name.clone());
+        name
+    }
+
+    /// A name for a constant whose elements the text leaves out: that of its instruction. No two have one name, as each may
+    /// have elements of its own.
+    pub(super) fn elided(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut n = 0;
+        while !self.elided.insert(name.clone()) {
+            n += 1;
+            name = format!("{wanted}.{n}");
+        }
         name
     }
 

@@ -73,6 +73,7 @@ pub fn lower(hlo: &HloModule) -> Result<Import, Vec<Diagnostic>> {
         names: IndexMap::new(),
         taken: IndexSet::new(),
         opaque: IndexMap::new(),
+        elided: IndexSet::new(),
         known: known::parameters(hlo),
         effects: effect::Effects::new(hlo),
     };

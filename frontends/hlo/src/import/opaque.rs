@@ -101,6 +101,9 @@ impl<'a> FuncCx<'_, 'a> {
         }
         if let Some(payload) = &made.payload {
             props.set("payload", Attr::str(payload));
+            if made.opcode == "constant" && payload.contains("...") {
+                props.set("elided", Attr::str(&self.cx.elided(&made.name)));
+            }
         }
         for (key, text) in made.attrs.iter() {
             let value = match made.called(key) {

@@ -462,7 +462,19 @@ impl<'a> Writer<'a> {
         inside: Inside,
         attrs: &str,
     ) -> String {
-        let name = self.fresh(opcode);
+        self.named(opcode, shape, opcode, inside, attrs)
+    }
+
+    /// As [`Writer::line`]; the instruction is called so, where nothing else is.
+    pub(super) fn named(
+        &mut self,
+        wanted: &str,
+        shape: &str,
+        opcode: &str,
+        inside: Inside,
+        attrs: &str,
+    ) -> String {
+        let name = self.fresh(wanted);
         self.lines.push(Line {
             name: name.clone(),
             shape: shape.to_owned(),

@@ -1,6 +1,7 @@
 //! Instructions and computations as they are written, before they are text of one syntax or another.
 
 use optc_ir::Tensor;
+use optc_layout::XlaShape;
 use std::fmt;
 
 /// What stands between the parentheses of an instruction.
@@ -17,6 +18,11 @@ pub(crate) enum Inside {
         operands: Vec<String>,
         computations: Vec<String>,
     },
+}
+
+/// A shape that is text.
+pub(crate) fn parsed(text: &str) -> XlaShape {
+    XlaShape::parse(text).unwrap_or(XlaShape::Opaque)
 }
 
 /// One instruction.

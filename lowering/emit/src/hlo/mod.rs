@@ -11,6 +11,7 @@
 //! - An operation without instructions of its own becomes a few (a softmax, a norm), or, where that
 //!   is not written yet, a `custom-call` of its name with its attributes as the configuration.
 
+mod attrs;
 mod compose;
 mod constant;
 mod custom;
@@ -21,6 +22,7 @@ mod index;
 mod line;
 mod norms;
 mod number;
+mod numbers;
 mod ops;
 mod parts;
 mod places;
@@ -31,13 +33,14 @@ mod tuple;
 mod windows;
 
 use crate::entry;
+pub(crate) use attrs::{attr, ints};
 use files::Files;
 pub use files::ReadData;
 pub use forms::FORMS;
 use func::Writer;
 pub(crate) use func::escaped;
 use indexmap::{IndexMap, IndexSet};
-pub(crate) use line::{Inside, Line, Written};
+pub(crate) use line::{Inside, Line, Written, parsed};
 pub(crate) use number::float_text;
 use optc_ir::{Attr, DType, Diagnostic, Func, Module};
 use optc_target::Target;
@@ -135,6 +138,9 @@ pub(crate) fn computations(
     }
     let mut computations: Vec<Written> = shared.reducers.into_values().collect();
     computations.extend(texts);
+    if shared.logical {
+        computations.iter_mut().for_each(numbers::absorb);
+    }
     Ok(Computations {
         module: called,
         computations,

@@ -412,8 +412,11 @@ fn opaque(w: &mut Writer<'_>, op: Op, kind: &str) -> Outcome<()> {
     }
     let name = match data.props.str("payload") {
         Some(payload) => {
-            let name = w.payload(&shape, kind, payload, &attrs);
-            if kind == "constant" && payload.contains("...") {
+            let left_out = kind == "constant" && payload.contains("...");
+            let called = data.props.str("elided").filter(|_| left_out);
+            let inside = Inside::Payload(payload.to_owned());
+            let name = w.named(called.unwrap_or(kind), &shape, kind, inside, &attrs);
+            if left_out {
                 elided(w, data, &name, &shape);
             }
             name

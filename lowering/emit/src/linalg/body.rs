@@ -1,9 +1,9 @@
 //! The block of numbers that a loop nest runs for each element.
 
-use super::digits::Digit;
 use super::mem::Mem;
 use super::types::{dtype_name, is_unsigned, number_text, wide};
 use optc_ir::DType;
+use optc_layout::Digit;
 use std::fmt::Write;
 
 /// A number while it is computed.

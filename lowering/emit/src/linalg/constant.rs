@@ -1,11 +1,12 @@
 //! Constants: small ones in the text, large ones behind it as resources.
 
-use super::digits::{Digit, extents, row_major};
+use super::digits::{extents, row_major};
 use super::mem::{Mem, Outcome};
 use super::resources::{Resource, Source, hex};
 use super::types::tensor_text;
 use super::writer::Writer;
 use optc_ir::{Attr, DType, OpData};
+use optc_layout::Digit;
 use optc_ops::Constant;
 
 /// Elements up to this many bytes are written where the constant stands.

@@ -1,8 +1,8 @@
 //! A tensor of the text.
 
-use super::digits::Digit;
 use super::types::tensor_text;
 use optc_ir::{DType, Diagnostic};
+use optc_layout::Digit;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 

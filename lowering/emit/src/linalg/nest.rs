@@ -1,7 +1,7 @@
 //! The loops of an operation: the digits of its dimensions, cut alike at all its ports.
 
 use super::body::{Body, Idx};
-use super::digits::{Cuts, Digit};
+use optc_layout::{Cuts, Digit};
 
 /// Loops, each a digit of what its dimensions run over.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! What each operation becomes.
 
 use super::constant::constant;
-use super::digits::{Digit, of_layout, row_major};
+use super::digits::{of_layout, row_major};
 use super::mem::Outcome;
 use super::nest::Nest;
 use super::ports::{freedom, ports};
@@ -9,7 +9,7 @@ use super::writer::{Init, Writer};
 use super::{parts, places, products, reduce, scalars, windows};
 use optc_ir::op::{Operation, Structure};
 use optc_ir::{Dim, Op, OpData, Value};
-use optc_layout::{ViewMap, propagate};
+use optc_layout::{Digit, ViewMap, propagate};
 use optc_ops::{CallOp, Constant, LayoutConvert, MlirCall};
 
 /// Families of operations, each with what it writes: whether it has written the operation.

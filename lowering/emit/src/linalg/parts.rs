@@ -2,13 +2,14 @@
 //! begins with.
 
 use super::body::{Body, Idx, Scalar};
-use super::digits::{Cuts, Digit, extents};
+use super::digits::extents;
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::types::number_text;
 use super::writer::{Init, Writer};
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{OpData, Value};
+use optc_layout::{Cuts, Digit};
 use optc_ops::{Concat, Pad, PadMode, PadValue, Slice, SlicePart, Split, Subview};
 
 /// Whether an operation is a part of its operand, and no repetition.

@@ -1,12 +1,13 @@
 //! Elements at places that are computed: each is read, or written one after the other, where its index says.
 
 use super::body::{Body, Idx, Rel, Scalar};
-use super::digits::{Digit, extents, row_major};
+use super::digits::{extents, row_major};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::writer::{Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, Value};
+use optc_layout::Digit;
 use optc_ops::{
     Cumprod, Cumsum, DynamicUpdateSlice, Gather, GatherElements, GatherNd, Iota, OneHot,
     RotaryEmbedding, ScatterElements, ScatterNd, ScatterReduction, Tile, TopK, Trilu,

@@ -1,10 +1,11 @@
 //! The operands and results of an operation, by the loops that its dimensions run over.
 
-use super::digits::{Digit, labelled};
+use super::digits::labelled;
 use super::mem::{Outcome, Port};
 use super::writer::Writer;
 use optc_ir::OpData;
 use optc_ir::op::Freedom;
+use optc_layout::Digit;
 
 /// How the dimensions of operands and results of an operation run together.
 pub(super) fn freedom(w: &Writer<'_>, data: &OpData) -> Outcome<Freedom> {

@@ -1,7 +1,7 @@
 //! Contractions: a named operation where matrices lie as it wants them, else loops whose indexing maps address
 //! the digits where they lie.
 
-use super::digits::{Digit, volume};
+use super::digits::volume;
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
@@ -9,6 +9,7 @@ use super::types::number_text;
 use super::writer::{Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData};
+use optc_layout::Digit;
 use optc_ops::{DotGeneral, Einsum, Linear, Matmul};
 
 /// Whether a contraction has been written.

@@ -1,7 +1,7 @@
 //! Reductions, and what stands around them: softmax and normalizations.
 
 use super::body::{Body, Rel, Scalar};
-use super::digits::{Cuts, Digit, volume};
+use super::digits::volume;
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
@@ -9,6 +9,7 @@ use super::types::{limit_text, number_text};
 use super::writer::{Init, Writer};
 use optc_ir::op::{Operation, Role};
 use optc_ir::{DType, OpData};
+use optc_layout::{Cuts, Digit};
 use optc_ops::{
     ArgMax, ArgMin, GroupNorm, InstanceNorm, LayerNorm, LogSoftmax, Reduce, ReduceKind, RmsNorm,
     Softmax,

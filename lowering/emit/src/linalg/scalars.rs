@@ -7,7 +7,7 @@ use optc_ir::op::{OpRef, Operation};
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Approximate, Asin, Asinh, Atan, Atan2, Atanh, BatchNorm, BitAnd,
     BitOr, BitXor, BitcastConvert, Broadcast, Cast, Cbrt, Ceil, Celu, Clamp, Compare, Cos, Cosh,
-    Dequantize, Direction, Div, Elu, Erf, Exp, Expm1, Floor, Gelu, HardSigmoid, HardSwish,
+    Dequantize, Direction, Div, Elu, Erf, Erfc, Exp, Expm1, Floor, Gelu, HardSigmoid, HardSwish,
     Identity, IsInf, IsNan, LeakyRelu, Log, Log1p, Max, Min, Mish, Mod, Mul, Neg, Not, Or, Pow,
     Prelu, Quantize, Reciprocal, Relu, Round, Rsqrt, Select, Selu, ShiftLeft, ShiftRight, Sigmoid,
     Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Sub, Subview, Tan, Tanh, ThresholdedRelu, Xor,
@@ -131,6 +131,11 @@ fn activation(name: &str, b: &mut Body, x: &Scalar) -> Option<Scalar> {
         Silu::NAME => {
             let gate = sigmoid(b, x);
             b.mul(x, &gate)
+        }
+        Erfc::NAME => {
+            let erf = b.op("math.erf", &[x]);
+            let one = b.number(1.0, x.ty);
+            b.sub(&one, &erf)
         }
         Softplus::NAME => softplus(b, x),
         Mish::NAME => {

@@ -2,7 +2,7 @@
 
 use super::body::{Body, Idx, Rel, Scalar};
 use super::constant::{line_digits, numbers};
-use super::digits::{Cuts, Digit, extents};
+use super::digits::extents;
 use super::mem::{Mem, Outcome, Port};
 use super::nest::{Nest, map_text};
 use super::products::{contracted, start};
@@ -10,6 +10,7 @@ use super::types::{limit_text, number_text};
 use super::writer::{Init, Writer};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData};
+use optc_layout::{Cuts, Digit};
 use optc_ops::{AvgPool, Conv, MaxPool, Resize, Slide};
 use std::fmt::Write as _;
 

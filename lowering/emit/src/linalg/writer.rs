@@ -1,7 +1,7 @@
 //! One function that is being written: its values as tensors in the shape of their memory.
 
 use super::body::{Body, Idx, Scalar};
-use super::digits::{self, Cuts, Digit, extents, groups, row_major, runs, volume};
+use super::digits::{self, extents, groups, row_major, volume};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::resources::Resources;
@@ -11,6 +11,7 @@ use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
 use optc_ir::{DType, Diagnostic, Func, OpData, Registry, TensorType, Value};
+use optc_layout::{Cuts, Digit, runs};
 use std::fmt::Write as _;
 
 /// What a result holds before the loops run.

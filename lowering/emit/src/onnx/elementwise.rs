@@ -8,11 +8,11 @@ use optc_ir::{DType, OpData, Sign as Signedness, Value};
 use optc_onnx_proto::code;
 use optc_ops::{
     Abs, Acos, Acosh, Add, And, Approximate, Asin, Asinh, Atan, Atanh, BitAnd, BitOr, BitXor, Cast,
-    Cbrt, Ceil, Celu, Clamp, Compare, Cos, Cosh, Dequantize, Direction, Div, Elu, Erf, Exp, Expm1,
-    Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan, LeakyRelu, Log, Log1p, Max, Min,
-    Mish, Mod, Mul, Neg, Not, Or, Pow, Prelu, Quantize, Reciprocal, Relu, Round, Rsqrt, Select,
-    Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt, Sub,
-    Tan, Tanh, ThresholdedRelu, Trilu, Xor,
+    Cbrt, Ceil, Celu, Clamp, Compare, Cos, Cosh, Dequantize, Direction, Div, Elu, Erf, Erfc, Exp,
+    Expm1, Floor, Gelu, HardSigmoid, HardSwish, Identity, IsInf, IsNan, LeakyRelu, Log, Log1p, Max,
+    Min, Mish, Mod, Mul, Neg, Not, Or, Pow, Prelu, Quantize, Reciprocal, Relu, Round, Rsqrt,
+    Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Softplus, Softsign, Sqrt,
+    Sub, Tan, Tanh, ThresholdedRelu, Trilu, Xor,
 };
 
 /// Operations that are one operator of the same operands, without attributes, and the version that it came with.
@@ -298,6 +298,7 @@ fn composed(
     let known = [
         Cbrt::NAME,
         Celu::NAME,
+        Erfc::NAME,
         Expm1::NAME,
         Gelu::NAME,
         HardSwish::NAME,
@@ -306,7 +307,7 @@ fn composed(
         Rsqrt::NAME,
         Silu::NAME,
     ];
-    if !known.contains(&&*data.name) {
+    if !known.contains(&&*data.name) || *data.name == *Erfc::NAME && w.opset < 9 {
         return Ok(None);
     }
     let x = w.name(first)?;
@@ -334,6 +335,11 @@ fn composed(
             let one = w.number(1.0, dtype)?;
             let more = w.node("Add", &[&x, &one], vec![]);
             w.node("Log", &[&more], vec![])
+        }
+        Erfc::NAME => {
+            let one = w.number(1.0, dtype)?;
+            let erf = w.node("Erf", &[&x], vec![]);
+            w.node("Sub", &[&one, &erf], vec![])
         }
         Expm1::NAME => {
             let one = w.number(1.0, dtype)?;

@@ -123,7 +123,7 @@ pub fn emit_for(
         ..model
     };
     Ok(Emitted {
-        bytes: model.encode_to_vec(),
+        bytes: model.into_bytes(),
         files: files.into_iter().collect(),
     })
 }

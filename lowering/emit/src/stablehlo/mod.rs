@@ -9,7 +9,6 @@
 
 mod attrs;
 mod literal;
-mod numbers;
 mod ops;
 mod regions;
 mod types;
@@ -36,8 +35,7 @@ pub fn emit(
     data: &ReadData<'_>,
 ) -> Result<Emitted, Box<Diagnostic>> {
     row_major(module)?;
-    let mut made = computations(module, target, data, true)?;
-    made.computations.iter_mut().for_each(numbers::absorb);
+    let made = computations(module, target, data, true)?;
     let by_name: IndexMap<&str, &Written> = made
         .computations
         .iter()

@@ -1,10 +1,10 @@
 //! Instructions as operations in generic form: names and attributes.
 
-use super::attrs::{array, attr, comma, ints, precision};
-use super::types::{parsed, ty};
+use super::attrs::{array, comma, precision};
+use super::types::ty;
 use super::windows::convolution;
 use super::writer::{Leaf, Names, Outcome, Writer, refuse};
-use crate::hlo::{Inside, Line};
+use crate::hlo::{Inside, Line, attr, ints, parsed};
 use optc_layout::XlaShape;
 use std::fmt::Write;
 

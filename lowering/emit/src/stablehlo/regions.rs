@@ -1,9 +1,9 @@
 //! Instructions with computations, as operations with regions; windows.
 
-use super::attrs::{array, attr, comma, ints};
+use super::attrs::{array, comma};
 use super::windows::window;
 use super::writer::{Leaf, Outcome, Writer};
-use crate::hlo::Line;
+use crate::hlo::{Line, attr, ints};
 use optc_layout::XlaShape;
 
 impl Writer<'_> {

@@ -3,11 +3,6 @@
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::fmt::Write;
 
-/// A shape that is text.
-pub(super) fn parsed(text: &str) -> XlaShape {
-    XlaShape::parse(text).unwrap_or(XlaShape::Opaque)
-}
-
 /// The element type as StableHLO has it: integers of a sign are those without.
 pub(super) fn element(element: XlaType) -> String {
     let name = element.mlir_name();

@@ -1,7 +1,7 @@
 //! Windows and convolutions: attributes with fields.
 
-use super::attrs::{array, attr, comma, precision};
-use crate::hlo::Line;
+use super::attrs::{array, comma, precision};
+use crate::hlo::{Line, attr};
 use optc_layout::XlaShape;
 
 /// The fields of `{size=2x2 stride=1x1 pad=0_0x1_1}`.

@@ -1,10 +1,9 @@
 //! A computation as a function or as the body of a region.
 
-use super::attrs::attr;
 use super::literal;
-use super::types::{parsed, symbol, ty};
+use super::types::{symbol, ty};
 use crate::codes;
-use crate::hlo::{Inside, Line, Written};
+use crate::hlo::{Inside, Line, Written, attr, parsed};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Diagnostic, Func};
 use optc_layout::XlaShape;
@@ -270,7 +269,7 @@ impl<'a> Writer<'a> {
         let text = match &line.inside {
             Inside::Elements(tensor) => literal::elements(tensor, array.element),
             Inside::Payload(text) if text.contains("...") => {
-                "dense_resource<__elided__>".to_owned()
+                format!("dense_resource<{}>", symbol(&line.name))
             }
             Inside::Payload(text) => literal::converted(text, array.element),
             Inside::Operands(_) | Inside::Verbatim { .. } => {

@@ -2,8 +2,7 @@
 //! its result as it is read.
 
 use super::attrs::{attr, ints};
-use super::types::parsed;
-use crate::hlo::{Inside, Line, Written};
+use super::line::{Inside, Line, Written, parsed};
 use indexmap::IndexMap;
 use optc_layout::XlaShape;
 
@@ -204,7 +203,7 @@ fn labels(line: &Line, side: usize, perm: &[usize], inverse: bool) -> Option<Str
     Some(line.attrs.replace(&format!(" dim_labels={text}"), &new))
 }
 
-/// A convolution whose result only one transpose reads writes it so; the transpose is then a copy.
+/// A convolution whose result only one transpose reads writes it so.
 fn result(made: &mut Written, uses: &IndexMap<String, Vec<usize>>, at: usize) {
     let Some(&[reader]) = uses.get(&made.lines[at].name).map(Vec::as_slice) else {
         return;
@@ -220,8 +219,22 @@ fn result(made: &mut Written, uses: &IndexMap<String, Vec<usize>>, at: usize) {
     };
     made.lines[at].attrs = attrs;
     made.lines[at].shape = made.lines[reader].shape.clone();
-    made.lines[reader].opcode = "copy".to_owned();
-    made.lines[reader].attrs = String::new();
+    let (name, instead) = (made.lines[reader].name.clone(), made.lines[at].name.clone());
+    for &user in uses.get(&name).map_or(&[][..], Vec::as_slice) {
+        if let Inside::Operands(names)
+        | Inside::Verbatim {
+            operands: names, ..
+        } = &mut made.lines[user].inside
+        {
+            names
+                .iter_mut()
+                .filter(|n| **n == name)
+                .for_each(|n| n.clone_from(&instead));
+        }
+    }
+    if made.root == name {
+        made.root = instead;
+    }
 }
 
 /// Transposes and reshapes that nothing reads go.
