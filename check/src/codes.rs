@@ -49,6 +49,69 @@ codes! {
         "a certificate file in which a layout was changed",
         "make the certificate again with `--certificate`; do not edit it",
     );
+    MEMORY_ALIAS = Code::command(
+        "memory-alias",
+        "a value lies in the bytes of another of which it is no view, or is written over one that it may not replace",
+        &[(
+            "in.ir",
+            r#"module attributes {hbir.memory = "bufferized"} {
+  func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+    %0 = "hbir.exp"(%x) {memory = ["over 0"]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    return %0 : tensor<2x3xf32>
+  }
+}"#,
+        )],
+        "optc in.ir",
+        "run `bufferize` again instead of editing its attributes",
+    );
+    MEMORY_OVERLAP = Code::command(
+        "memory-overlap",
+        "two values that are needed at one time have bytes in common",
+        &[(
+            "in.ir",
+            r#"module attributes {hbir.memory = "planned"} {
+  func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> attributes {hbir.arena = 64} {
+    %0 = "hbir.softmax"(%x) <{axis = 1}> {memory = ["arena 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %1 = "hbir.softmax"(%0) <{axis = 0}> {memory = ["arena 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %2 = "hbir.softmax"(%1) <{axis = 1}> {memory = ["result 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    return %2 : tensor<2x8xf32>
+  }
+}"#,
+        )],
+        "optc in.ir",
+        "run `bufferize,plan-memory` again instead of editing their attributes",
+    );
+    MEMORY_PLACE = Code::command(
+        "memory-place",
+        "a value has a place that there is not, or that it cannot have",
+        &[(
+            "in.ir",
+            r#"module attributes {hbir.memory = "planned"} {
+  func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> attributes {hbir.arena = 64} {
+    %0 = "hbir.softmax"(%x) <{axis = 1}> {memory = ["arena 8"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %1 = "hbir.softmax"(%0) <{axis = 0}> {memory = ["result 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    return %1 : tensor<2x8xf32>
+  }
+}"#,
+        )],
+        "optc in.ir",
+        "run `bufferize,plan-memory` again instead of editing their attributes",
+    );
+    MEMORY_SYNTAX = Code::command(
+        "memory-syntax",
+        "an attribute about memory is missing or malformed",
+        &[(
+            "in.ir",
+            r#"module attributes {hbir.memory = "bufferized"} {
+  func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+    %0 = "hbir.exp"(%x) {memory = ["beside 0"]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    return %0 : tensor<2x3xf32>
+  }
+}"#,
+        )],
+        "optc in.ir",
+        "run `bufferize,plan-memory` again, or remove the module's attribute `hbir.memory`",
+    );
     TARGET_LAYOUT = Code::input(
         "target-layout",
         "the target does not accept the layouts of an operation",

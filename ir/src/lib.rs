@@ -9,6 +9,7 @@ mod codes;
 pub mod diag;
 pub mod effects;
 pub mod entity;
+pub mod memory;
 mod mini_float;
 pub mod module;
 pub mod op;

@@ -100,6 +100,20 @@ func.func private @f(%x: tensor<6x5xf32>) -> tensor<5x6xf32> {
         "optc --pass=view-fold{max-layouts=1} --remarks in.ir",
         "raise `max-layouts` to the number that the remark gives; where it gives none, nothing that was tried saves bytes",
     );
+    MEMORY_UNPLANNED = Code::command(
+        "memory-unplanned",
+        "remark: sizes are unknown, so values have no offset in the arena and each has memory of its own",
+        &[(
+            "in.ir",
+            r#"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = "hbir.softmax"(%x) <{axis = 0}> : (tensor<?xf32>) -> tensor<?xf32>
+  %1 = "hbir.softmax"(%0) <{axis = 0}> : (tensor<?xf32>) -> tensor<?xf32>
+  return %1 : tensor<?xf32>
+}"#,
+        )],
+        "optc --pass=bufferize,plan-memory --remarks in.ir",
+        "write the sizes as numbers to have one arena",
+    );
     NO_LOWERING = Code::input(
         "no-lowering",
         "no choice of layouts exists for a function on the target",

@@ -1,6 +1,8 @@
-//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `normalize-layouts`, and their manager.
+//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `normalize-layouts`, `bufferize`,
+//! `plan-memory`, and their manager.
 
 mod boundary;
+pub mod bufferize;
 pub mod canonicalize;
 mod codes;
 pub mod inline;
@@ -8,6 +10,7 @@ pub mod manager;
 pub mod normalize_layouts;
 pub mod pass;
 pub mod pipeline;
+pub mod plan_memory;
 mod plans;
 mod report;
 pub mod rules;
@@ -28,9 +31,11 @@ pub use report::{Report, Reports};
 #[must_use]
 pub fn registry() -> Vec<Arc<dyn Pass>> {
     vec![
+        Arc::new(bufferize::Bufferize),
         Arc::new(canonicalize::Canonicalize::default()),
         Arc::new(inline::Inline),
         Arc::new(normalize_layouts::NormalizeLayouts),
+        Arc::new(plan_memory::PlanMemory),
         Arc::new(tile_propagate::TilePropagate),
         Arc::new(view_fold::ViewFold::default()),
     ]

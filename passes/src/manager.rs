@@ -2,7 +2,7 @@
 
 use crate::codes;
 use crate::pass::{Changed, Options, Outcome, PassContext, PassInfo, Phase, Stage};
-use optc_check::check_target;
+use optc_check::{check_memory, check_target};
 use optc_ir::{Diagnostic, Module, text, verify};
 use std::time::{Duration, Instant};
 
@@ -144,6 +144,10 @@ fn is_sound(
     };
     if verify_each || cfg!(debug_assertions) {
         verify::verify(module, &cx.registry).map_err(after)?;
+        let diags = check_memory(module, &cx.registry);
+        if !diags.is_empty() {
+            return Err(after(diags));
+        }
     }
     if !verify_each || module.attrs.str("hbir.target") != Some(&*cx.target.name) {
         return Ok(());

@@ -4,7 +4,7 @@ use crate::boundary::Boundary;
 use crate::codes;
 use crate::report::{Report, Reports};
 use indexmap::IndexMap;
-use optc_ir::{Diagnostic, Module, Registry};
+use optc_ir::{Diagnostic, Module, Registry, memory};
 use optc_target::Target;
 use std::any::Any;
 use std::fmt;
@@ -19,13 +19,17 @@ pub enum Phase {
     Canonical,
     /// Layouts are chosen: `hbir.target` is set.
     Laid,
+    /// It is decided which values share memory: `hbir.memory` is set, and operations stay as they are.
+    Bufferized,
 }
 
 impl Phase {
     /// The phase a module is in.
     #[must_use]
     pub fn of(module: &Module) -> Phase {
-        if module.attrs.get("hbir.target").is_some() {
+        if module.attrs.get(memory::STATE).is_some() {
+            Phase::Bufferized
+        } else if module.attrs.get("hbir.target").is_some() {
             Phase::Laid
         } else if module.attrs.flag("hbir.canonical") {
             Phase::Canonical

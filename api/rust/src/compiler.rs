@@ -157,7 +157,7 @@ impl Compiler {
     }
 
     /// Checks that a program is well formed, and if a target chose its layouts (`hbir.target`) that
-    /// this target accepts them. A target that is neither built in nor this compiler's is not known
+    /// this target accepts them, and if its memory is planned that no values that are needed at one time share bytes. A target that is neither built in nor this compiler's is not known
     /// here and not asked.
     ///
     /// # Errors
@@ -165,6 +165,10 @@ impl Compiler {
     pub fn verify(&self, program: &Program) -> Result<(), Error> {
         let module = &program.module;
         optc_ir::verify::verify(module, &self.registry).map_err(|d| program.error(d))?;
+        let diags = optc_check::check_memory(module, &self.registry);
+        if !diags.is_empty() {
+            return Err(program.error(diags));
+        }
         let Some(target) = self.target_of(module) else {
             return Ok(());
         };

@@ -45,10 +45,11 @@ pub use format::Format;
 pub use input::{MAX_FILE_BYTES, MAX_STREAM_BYTES, read_file, read_stream, read_text};
 pub use json::to_json;
 pub use output::{distinct_outputs, output_place, write_aside, write_files};
-pub use picture::{State, layouts_to_svg, to_dot, to_svg};
+pub use picture::{State, arena_to_svg, layouts_to_svg, to_dot, to_svg};
 pub use program::Program;
 pub use target::{default_target, find_target};
 
+pub use optc_check::MemoryUse;
 pub use optc_check::stats::{Polynomials, Stats, bound_sizes};
 pub use optc_ir::{
     Attr, AttrDict, Attributes, Bindings, Call, Code, CodeName, DType, Data, Dense, Diagnostic,

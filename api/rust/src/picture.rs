@@ -40,6 +40,13 @@ pub fn layouts_to_svg(title: &str, states: &[State<'_>], registry: &Registry) ->
     svg::layouts::write(&picture(title, states, registry))
 }
 
+/// The arenas of the last state, where its memory is planned: which bytes each value has, from the operation that writes
+/// them to the last that reads them, and what is alive at once.
+#[must_use]
+pub fn arena_to_svg(title: &str, states: &[State<'_>], registry: &Registry) -> String {
+    svg::arena::write(&picture(title, states, registry))
+}
+
 fn picture<'a>(title: &str, states: &[State<'a>], registry: &'a Registry) -> Picture<'a> {
     let panels = states.iter().map(|state| Panel {
         title: state.title.to_owned(),

@@ -161,6 +161,9 @@ pub(crate) struct RewriteArgs {
     /// Draw where the values lie in memory, and of a conversion what moves where, in place of operations (--emit=svg)
     #[arg(long)]
     pub(crate) layouts: bool,
+    /// Draw the arena over the operations in place of operations: what lies where, and how long (--emit=svg, after plan-memory)
+    #[arg(long, conflicts_with = "layouts")]
+    pub(crate) arena: bool,
     /// What a picture shows: the program before the passes, after them, or both (with passes)
     #[arg(long, value_name = "before|after|both", value_enum)]
     pub(crate) emit_stage: Option<EmitStage>,
@@ -257,6 +260,9 @@ pub(crate) enum Emit {
     /// A picture of layouts, `--emit=svg --layouts`
     #[value(skip)]
     Layouts,
+    /// A picture of an arena, `--emit=svg --arena`
+    #[value(skip)]
+    Arena,
 }
 
 impl Emit {
@@ -280,7 +286,7 @@ impl Emit {
     /// Whether it draws the program.
     pub(crate) fn is_picture(self) -> bool {
         match self {
-            Emit::Dot | Emit::Svg | Emit::Layouts => true,
+            Emit::Dot | Emit::Svg | Emit::Layouts | Emit::Arena => true,
             Emit::Ir | Emit::Json | Emit::Hlo | Emit::StableHlo => false,
             Emit::Linalg | Emit::Onnx | Emit::Pallas => false,
         }

@@ -39,7 +39,8 @@ pub(crate) fn format_of(emit: Emit) -> Option<Format> {
         | Emit::Pallas
         | Emit::Dot
         | Emit::Svg
-        | Emit::Layouts => None,
+        | Emit::Layouts
+        | Emit::Arena => None,
     }
 }
 

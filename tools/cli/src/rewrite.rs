@@ -145,10 +145,16 @@ fn check_outputs(args: &RewriteArgs) -> Result<(), Failure> {
 /// The output's format: the one asked for, else the one that the output's extension tells.
 fn emit_of(args: &RewriteArgs) -> Result<Emit, Failure> {
     let emit = format_of(args)?;
-    match (args.layouts, emit) {
-        (false, _) => Ok(emit),
-        (true, Emit::Svg) => Ok(Emit::Layouts),
-        (true, _) => Err(Failure::usage("--layouts wants a picture: --emit=svg")),
+    let other = [
+        ("--layouts", args.layouts, Emit::Layouts),
+        ("--arena", args.arena, Emit::Arena),
+    ];
+    match other.into_iter().find(|(_, wanted, _)| *wanted) {
+        None => Ok(emit),
+        Some((_, _, other)) if emit == Emit::Svg => Ok(other),
+        Some((option, ..)) => Err(Failure::usage(format!(
+            "{option} wants a picture: --emit=svg"
+        ))),
     }
 }
 
@@ -539,6 +545,12 @@ fn texts(
             optc::layouts_to_svg,
             &parts.iter().collect::<Vec<_>>(),
             stage,
+            pass,
+        ),
+        Emit::Arena => picture(
+            optc::arena_to_svg,
+            &parts.iter().collect::<Vec<_>>(),
+            EmitStage::After,
             pass,
         ),
         Emit::Svg => picture(optc::to_svg, &parts.iter().collect::<Vec<_>>(), stage, pass),

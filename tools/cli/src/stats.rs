@@ -11,7 +11,8 @@ use crate::terminal;
 use indexmap::IndexMap;
 use optc::passes::{Hooks, TileReport};
 use optc::{
-    Compiler, FoldReport, Polynomials, Program, Reports, Size, SizeTable, Stats, bound_sizes,
+    Compiler, FoldReport, MemoryUse, Polynomials, Program, Reports, Size, SizeTable, Stats,
+    bound_sizes,
 };
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -26,6 +27,8 @@ struct Measured {
     before: Option<Stats>,
     after: Stats,
     reports: Reports,
+    /// What its memory comes to, where that is planned.
+    memory: Option<MemoryUse>,
     /// The sizes that the names of the program have in the figures.
     bound: IndexMap<Arc<str>, u64>,
     /// Modelled times, where asked for.
@@ -110,6 +113,7 @@ fn measure(
             before: None,
             after: before,
             reports: Reports::default(),
+            memory: MemoryUse::of(&program.module, compiler.registry()),
             bound,
             estimates: alone.map(|(w, priced)| w.estimates(&target, None, priced, None)),
         });
@@ -130,6 +134,7 @@ fn measure(
         before: Some(before),
         after,
         reports: cx.reports,
+        memory: MemoryUse::of(&program.module, compiler.registry()),
         bound,
         estimates,
     })
@@ -200,6 +205,11 @@ fn json_of(measured: &Measured) -> String {
             put("tiles", tiles_of(tiles));
         }
     }
+    if let Some(memory) = &measured.memory {
+        let fields = memory.fields().map(|(name, n)| (name.to_owned(), json!(n)));
+        let fields = fields.into_iter().collect();
+        root.insert("memory".to_owned(), Json::Object(fields));
+    }
     if let Some(estimates) = &measured.estimates {
         root.insert("estimate".to_owned(), estimates.json());
     }
@@ -245,6 +255,9 @@ fn tiles_of(report: &TileReport) -> Json {
 
 fn table_of(measured: &Measured) -> String {
     let mut text = figures_of(measured);
+    for (name, n) in measured.memory.iter().flat_map(MemoryUse::fields) {
+        let _ = writeln!(text, "{name:<24} {n:>16}");
+    }
     if let Some(estimates) = &measured.estimates {
         text.push_str(&estimates.text());
     }

@@ -55,6 +55,30 @@ fn the_picture_of_layouts_in_the_documentation_is_up_to_date() {
     assert!(drawn == kept, "not up to date; run: {command}");
 }
 
+#[test]
+fn the_picture_of_an_arena_in_the_documentation_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let passes = "--pass=canonicalize,view-fold,bufferize,plan-memory";
+    let command = format!(
+        "optc {passes} --target=cpu --emit=svg --arena tests/models/micro_attention_full.onnx -o docs/figures/arena.svg"
+    );
+    let page = std::fs::read_to_string(root.join("docs/pictures.md")).unwrap();
+    assert!(page.contains(&command), "docs/pictures.md: {command}");
+    let model = root.join("tests/models/micro_attention_full.onnx");
+    let model = model.display().to_string();
+    let drawn = optc(&[passes, "--target=cpu", "--emit=svg", "--arena", &model]).ok();
+    let kept = std::fs::read_to_string(root.join("docs/figures/arena.svg")).unwrap();
+    assert!(drawn == kept, "not up to date; run: {command}");
+}
+
+#[test]
+fn without_a_plan_there_is_no_arena_to_draw() {
+    let drawn = optc_with(&["--emit=svg", "--arena", "-"], TRANSPOSE).ok();
+    assert!(drawn.contains("run bufferize,plan-memory"), "{drawn}");
+    let refused = optc_with(&["--emit=dot", "--arena", "-"], TRANSPOSE);
+    refused.fails(2, "--arena wants a picture");
+}
+
 /// 2x3 elements in tiles of 2x4: two lines, each with one position of padding; the transposed tile takes its elements
 /// from one tile, none of them beside another.
 const TILED: &str = "%0 = \"hbir.layout_convert\"(%x) : \

@@ -83,7 +83,7 @@ pub(crate) fn rectangle(at: (f64, f64), size: (f64, f64), radius: f64) -> Rectan
         .set("rx", coordinate(radius))
 }
 
-fn tip(text: &str) -> Title {
+pub(crate) fn tip(text: &str) -> Title {
     Title::new(clean(text))
 }
 

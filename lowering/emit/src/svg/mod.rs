@@ -8,6 +8,7 @@
 //! something came from.
 
 mod align;
+pub mod arena;
 mod draw;
 mod frame;
 mod layered;

@@ -1,0 +1,590 @@
+//! Whether a program's memory is what its values need: the judge of `bufferize` and `plan-memory`.
+//!
+//! The body is followed operation by operation. Each value has a storage (an argument's, a constant's, a result's of the
+//! function, or one that is made for it) and the number of the write that gave it its elements; a value whose storage was
+//! written since then is lost, and reading it is refused. Storages in the arena occupy their bytes from the first write to
+//! the last read.
+
+use crate::codes;
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::memory::{self, ALIGNMENT, ARENA, Place, State};
+use optc_ir::{
+    Code, Diagnostic, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure, Value,
+};
+use optc_layout::{Layout, Notation, ViewMap, is_view};
+use optc_ops::Subview;
+use std::collections::BTreeMap;
+
+/// Everything that is wrong with the memory of a module; nothing where nothing is decided about it.
+#[must_use]
+pub fn check_memory(module: &Module, registry: &Registry) -> Vec<Diagnostic> {
+    let Some(state) = State::of(module) else {
+        return Vec::new();
+    };
+    let stated = module.attrs.str(memory::STATE);
+    if stated != Some(state.word()) {
+        let message = format!(
+            "found `{}` for {}, wanted bufferized or planned",
+            stated.unwrap_or_default(),
+            memory::STATE
+        );
+        return vec![Diagnostic::error(codes::MEMORY_SYNTAX, message)];
+    }
+    let effects = Effects::of_module(module, registry);
+    let mut diags = Vec::new();
+    for func in &module.funcs {
+        let mut walk = Walk::new(func, registry, &effects, state);
+        if let Err(diag) = walk.run() {
+            diags.push(*diag);
+        }
+    }
+    diags
+}
+
+/// What the memory of a module comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes of the largest arena of a function.
+    pub arena_bytes: u64,
+    /// The bytes that are alive at once in that function: no arena is smaller.
+    pub live_bytes: u64,
+    /// What all values would need without sharing.
+    pub unshared_bytes: u64,
+    /// Values in an arena.
+    pub arena_values: u64,
+    /// Values that lie in the bytes of another.
+    pub aliases: u64,
+    /// Values that are written over another.
+    pub in_place: u64,
+}
+
+impl MemoryUse {
+    /// Counts a module; `None` where nothing is planned, or what is planned is refused.
+    #[must_use]
+    pub fn of(module: &Module, registry: &Registry) -> Option<MemoryUse> {
+        if State::of(module) != Some(State::Planned) {
+            return None;
+        }
+        let effects = Effects::of_module(module, registry);
+        let mut total = MemoryUse::default();
+        for func in &module.funcs {
+            let mut walk = Walk::new(func, registry, &effects, State::Planned);
+            walk.run().ok()?;
+            let mut one = walk.counted;
+            one.arena_bytes = memory::arena(func);
+            one.live_bytes = walk.alive.most;
+            let larger = total.arena_bytes < one.arena_bytes;
+            let (arena_bytes, live_bytes) = match larger {
+                true => (one.arena_bytes, one.live_bytes),
+                false => (total.arena_bytes, total.live_bytes),
+            };
+            total = MemoryUse {
+                arena_bytes,
+                live_bytes,
+                unshared_bytes: total.unshared_bytes.saturating_add(one.unshared_bytes),
+                arena_values: total.arena_values + one.arena_values,
+                aliases: total.aliases + one.aliases,
+                in_place: total.in_place + one.in_place,
+            };
+        }
+        Some(total)
+    }
+
+    /// The figures by their names.
+    #[must_use]
+    pub fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("arena_bytes", self.arena_bytes),
+            ("live_bytes", self.live_bytes),
+            ("unshared_bytes", self.unshared_bytes),
+            ("arena_values", self.arena_values),
+            ("aliases", self.aliases),
+            ("in_place", self.in_place),
+        ]
+    }
+}
+
+/// What kind of memory a storage is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// An argument or a constant: never written.
+    Fixed,
+    /// The function's own, or the caller's for a result.
+    Own,
+}
+
+/// Memory that values lie in.
+#[derive(Clone, Copy, Debug)]
+struct Storage {
+    kind: Kind,
+    /// How often it was written.
+    writes: usize,
+}
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    storage: usize,
+    /// The write that gave it its elements.
+    write: usize,
+    /// Whether it is a part of the storage.
+    part: bool,
+}
+
+/// Arena bytes that are occupied.
+#[derive(Default)]
+struct Alive {
+    /// By their first byte, the end and the storage.
+    ranges: BTreeMap<u64, (u64, usize)>,
+    /// The range of a storage.
+    at: BTreeMap<usize, u64>,
+    now: u64,
+    most: u64,
+}
+
+impl Alive {
+    /// Occupies bytes; the storage that has some of them already is an error.
+    fn take(&mut self, storage: usize, offset: u64, bytes: u64) -> Result<(), usize> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let end = offset.saturating_add(bytes);
+        let last = self.ranges.range(..end).next_back();
+        if let Some((_, &(_, other))) = last.filter(|(_, (other_end, _))| offset < *other_end) {
+            return Err(other);
+        }
+        self.ranges.insert(offset, (end, storage));
+        self.at.insert(storage, offset);
+        self.now = self.now.saturating_add(bytes);
+        self.most = self.most.max(self.now);
+        Ok(())
+    }
+
+    fn give(&mut self, storage: usize) {
+        let range = self.at.remove(&storage);
+        if let Some((at, (end, _))) = range.and_then(|at| Some((at, self.ranges.remove(&at)?))) {
+            self.now = self.now.saturating_sub(end - at);
+        }
+    }
+}
+
+/// One function, followed operation by operation.
+struct Walk<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    effects: &'a Effects<'a>,
+    state: State,
+    storages: Vec<Storage>,
+    held: SideTable<Value, Option<Held>>,
+    /// Values that are known before the program runs.
+    constant: SideTable<Value, bool>,
+    /// The storages that are written for results of the function, by their numbers.
+    results: BTreeMap<usize, usize>,
+    /// Values that are read for the last time at an operation.
+    dying: Vec<Vec<Value>>,
+    /// How many values that are still read lie in a storage.
+    needed: Vec<usize>,
+    alive: Alive,
+    counted: MemoryUse,
+}
+
+type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+impl<'a> Walk<'a> {
+    fn new(func: &'a Func, registry: &'a Registry, effects: &'a Effects<'a>, state: State) -> Self {
+        let mut last_read: SideTable<Value, usize> = SideTable::new(0);
+        let mut dying = vec![Vec::new(); func.body.len()];
+        for (place, &op) in func.body.iter().enumerate() {
+            let data = &func.ops[op];
+            for &value in data.operands.iter().chain(&data.results) {
+                last_read[value] = place;
+            }
+        }
+        for &value in &func.results {
+            last_read[value] = func.body.len();
+        }
+        for value in func.values.ids() {
+            if let Some(list) = dying.get_mut(last_read[value]) {
+                list.push(value);
+            }
+        }
+        Walk {
+            func,
+            registry,
+            effects,
+            state,
+            storages: Vec::new(),
+            held: SideTable::new(None),
+            constant: SideTable::new(false),
+            results: BTreeMap::new(),
+            dying,
+            needed: Vec::new(),
+            alive: Alive::default(),
+            counted: MemoryUse::default(),
+        }
+    }
+
+    fn refuse<T>(&self, op: Op, code: Code, message: String) -> Outcome<T> {
+        let span = self.func.ops[op].span;
+        let diag = Diagnostic::error(code, message);
+        Err(Box::new(diag.at(span, "this operation")))
+    }
+
+    fn storage(&mut self, kind: Kind) -> usize {
+        self.storages.push(Storage { kind, writes: 1 });
+        self.needed.push(0);
+        self.storages.len() - 1
+    }
+
+    fn hold(&mut self, value: Value, held: Held) {
+        self.held[value] = Some(held);
+        self.needed[held.storage] += 1;
+    }
+
+    fn run(&mut self) -> Outcome<()> {
+        self.arena()?;
+        for &arg in &self.func.args {
+            let storage = self.storage(Kind::Fixed);
+            self.hold(arg, first(storage));
+        }
+        for (at, &op) in self.func.body.iter().enumerate() {
+            self.operands(op)?;
+            self.results(op)?;
+            for value in std::mem::take(&mut self.dying[at]) {
+                self.release(value);
+            }
+        }
+        for (number, &value) in self.func.results.iter().enumerate() {
+            self.returned(number, value)?;
+        }
+        Ok(())
+    }
+
+    /// The function says how large its arena is exactly where offsets are decided.
+    fn arena(&self) -> Outcome<()> {
+        let size = self.func.attrs.get(ARENA);
+        let wanted = match (self.state, size) {
+            (State::Bufferized, None) => return Ok(()),
+            (State::Planned, Some(size)) if size.as_int().is_some_and(|n| 0 <= n) => return Ok(()),
+            (State::Bufferized, Some(_)) => "none before memory is planned",
+            (State::Planned, _) => "a number of bytes",
+        };
+        let message = format!(
+            "the attribute {ARENA} of @{}: wanted {wanted}",
+            self.func.name
+        );
+        let diag = Diagnostic::error(codes::MEMORY_SYNTAX, message);
+        Err(Box::new(diag.at(self.func.span, "this function")))
+    }
+
+    /// What an operation reads is still there.
+    fn operands(&self, op: Op) -> Outcome<()> {
+        for (number, &value) in self.func.ops[op].operands.iter().enumerate() {
+            let Some(held) = self.held[value] else {
+                continue;
+            };
+            if self.storages[held.storage].writes != held.write {
+                let message =
+                    format!("operand {number} is read after another value was written over it");
+                return self.refuse(op, codes::MEMORY_OVERLAP, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, op: Op) -> Outcome<()> {
+        let data = &self.func.ops[op];
+        let places = match memory::places(data) {
+            Ok(Some(places)) => places,
+            Ok(None) if data.results.is_empty() => return Ok(()),
+            Ok(None) => {
+                let message = format!(
+                    "the operation has no attribute `{}`, wanted a place for each result",
+                    memory::MEMORY
+                );
+                return self.refuse(op, codes::MEMORY_SYNTAX, message);
+            }
+            Err(fault) => return self.refuse(op, codes::MEMORY_SYNTAX, fault),
+        };
+        for (&result, place) in data.results.iter().zip(places) {
+            let held = self.place(op, result, place)?;
+            self.hold(result, held);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, op: Op, result: Value, place: Place) -> Outcome<Held> {
+        let bytes = bytes(self.func, result);
+        let counted = &mut self.counted;
+        if !matches!(place, Place::Constant | Place::Alias(_)) {
+            counted.unshared_bytes = counted.unshared_bytes.saturating_add(bytes.unwrap_or(0));
+        }
+        match place {
+            Place::Own if self.state == State::Planned && bytes.is_some() => self.refuse(
+                op,
+                codes::MEMORY_PLACE,
+                "a value of known size has memory of its own, wanted an offset in the arena"
+                    .to_owned(),
+            ),
+            Place::Own => Ok(first(self.storage(Kind::Own))),
+            Place::Arena(offset) => self.in_arena(op, bytes, offset),
+            Place::Constant => self.constant(op),
+            Place::Result(number) => self.for_result(op, number),
+            Place::Alias(operand) => self.alias(op, operand),
+            Place::Over(operand) => self.over(op, operand),
+        }
+    }
+
+    fn in_arena(&mut self, op: Op, bytes: Option<u64>, offset: u64) -> Outcome<Held> {
+        let Some(bytes) = bytes.filter(|_| self.state == State::Planned) else {
+            let message = "an offset in an arena, and the size is not known or nothing is planned";
+            return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
+        };
+        let size = memory::arena(self.func);
+        if !offset.is_multiple_of(ALIGNMENT) || size < offset.saturating_add(bytes) {
+            let message = format!(
+                "{bytes} bytes from {offset} on, wanted a multiple of {ALIGNMENT} and an end within the arena of {size}"
+            );
+            return self.refuse(op, codes::MEMORY_PLACE, message);
+        }
+        let storage = self.storage(Kind::Own);
+        self.counted.arena_values += 1;
+        match self.alive.take(storage, offset, bytes) {
+            Ok(()) => Ok(first(storage)),
+            Err(_) => {
+                let message = format!(
+                    "{bytes} bytes from {offset} on, where another value lies that is still read"
+                );
+                self.refuse(op, codes::MEMORY_OVERLAP, message)
+            }
+        }
+    }
+
+    fn constant(&mut self, op: Op) -> Outcome<Held> {
+        let data = &self.func.ops[op];
+        let all = data.operands.iter().all(|&v| self.constant[v]);
+        let source = || {
+            let decl = self.registry.get(&data.name);
+            let class = decl.map(|d| d.freedom(&self.func.op_ref(op)).class);
+            class == Some(FreedomClass::Source)
+        };
+        let known = all && (!data.operands.is_empty() || source());
+        if !known || !self.effects.of(self.func, op).is_pure() {
+            let message = "the value is not known before the program runs".to_owned();
+            return self.refuse(op, codes::MEMORY_PLACE, message);
+        }
+        for &result in &data.results {
+            self.constant[result] = true;
+        }
+        Ok(first(self.storage(Kind::Fixed)))
+    }
+
+    fn for_result(&mut self, op: Op, number: usize) -> Outcome<Held> {
+        if self.func.results.len() <= number {
+            let message = format!(
+                "result {number} of the function, which has {}",
+                self.func.results.len()
+            );
+            return self.refuse(op, codes::MEMORY_PLACE, message);
+        }
+        if self.results.contains_key(&number) {
+            let message = format!("two values are written as result {number} of the function");
+            return self.refuse(op, codes::MEMORY_OVERLAP, message);
+        }
+        let storage = self.storage(Kind::Own);
+        self.results.insert(number, storage);
+        Ok(first(storage))
+    }
+
+    /// The storage of an operand that a result shares.
+    fn shared(&self, op: Op, operand: usize) -> Outcome<(Value, Held)> {
+        let value = self.func.ops[op].operands.get(operand).copied();
+        let held = value.and_then(|v| Some((v, self.held[v]?)));
+        match held {
+            Some(found) => Ok(found),
+            None => {
+                let message = format!("the memory of operand {operand}, which is not there");
+                self.refuse(op, codes::MEMORY_PLACE, message)
+            }
+        }
+    }
+
+    fn alias(&mut self, op: Op, operand: usize) -> Outcome<Held> {
+        let (_, held) = self.shared(op, operand)?;
+        let part = &*self.func.ops[op].name == Subview::NAME;
+        let one = self.func.ops[op].results.len() == 1 && operand == 0;
+        if !one || !(part || self.moves_nothing(op)) {
+            let message = "the result is no view of the operand whose memory it has".to_owned();
+            return self.refuse(op, codes::MEMORY_ALIAS, message);
+        }
+        self.counted.aliases += 1;
+        Ok(Held {
+            part: held.part || part,
+            ..held
+        })
+    }
+
+    /// Whether the elements of the result lie where those of the operand do.
+    fn moves_nothing(&self, op: Op) -> bool {
+        let data = &self.func.ops[op];
+        let structure = self.registry.structure(&data.name);
+        if structure == Structure::View {
+            // The verifier has compared the layouts.
+            return true;
+        }
+        let op = self.func.op_ref(op);
+        let (Ok(from), Ok(to)) = (op.operand(0), op.result(0)) else {
+            return false;
+        };
+        let map = match self.registry.get(&data.name) {
+            Some(decl) => decl.rearrangement(&op),
+            None => return false,
+        };
+        if from.dtype != to.dtype {
+            return false;
+        }
+        let layouts = (
+            layout_of(self.func, data.operands[0]),
+            layout_of(self.func, data.results[0]),
+        );
+        if structure == Structure::Convert {
+            return match layouts {
+                (Some(a), Some(b)) => a.same_function(&b),
+                _ => from == to,
+            };
+        }
+        let Ok(dims) = map else { return false };
+        match (
+            layouts,
+            dims.shape.iter().map(optc_ir::Dim::fixed).collect(),
+        ) {
+            ((Some(a), Some(b)), Some(shape)) => {
+                let (perm, result) = (Some(dims.perm), b.shape().to_vec());
+                let shape = Some(shape);
+                is_view(
+                    &a,
+                    &ViewMap {
+                        shape,
+                        perm,
+                        result,
+                    },
+                    &b,
+                )
+                .is_ok()
+            }
+            _ => {
+                let plain = [from, to]
+                    .iter()
+                    .all(|ty| ty.notation == Notation::RowMajor);
+                plain && dims.is_reshape()
+            }
+        }
+    }
+
+    fn over(&mut self, op: Op, number: usize) -> Outcome<Held> {
+        let (operand, held) = self.shared(op, number)?;
+        let data = &self.func.ops[op];
+        let refused = |fault: &str| self.refuse(op, codes::MEMORY_ALIAS, fault.to_owned());
+        if self.storages[held.storage].kind == Kind::Fixed {
+            return refused("an argument or a constant would be written");
+        }
+        if held.part || data.results.len() != 1 {
+            return refused(
+                "a part of another value would be written, or several results over one",
+            );
+        }
+        if !self.same_element(op, number) {
+            return refused(
+                "the operation reads more of the operand than the element that it writes",
+            );
+        }
+        let mut others = data.operands.iter().filter(|&&v| v != operand);
+        if others.any(|&v| self.held[v].is_some_and(|h| h.storage == held.storage)) {
+            return refused("the operation reads another value in the memory that it writes");
+        }
+        self.counted.in_place += 1;
+        let storage = &mut self.storages[held.storage];
+        storage.writes += 1;
+        Ok(Held {
+            write: storage.writes,
+            ..held
+        })
+    }
+
+    /// Whether an element-wise operation reads, for each element, that of the operand which lies in the same bytes.
+    fn same_element(&self, op: Op, number: usize) -> bool {
+        let data = &self.func.ops[op];
+        let Some(decl) = self.registry.get(&data.name) else {
+            return false;
+        };
+        let freedom = decl.freedom(&self.func.op_ref(op));
+        let alone = |label: &optc_ir::Label| label.role == Role::Parallel;
+        let elementwise = decl.family() == "elementwise" && freedom.labels.iter().all(alone);
+        let same = freedom.operands.get(number) == freedom.results.first();
+        if !elementwise || !same || !self.effects.of(self.func, op).is_pure() {
+            return false;
+        }
+        let (Some(a), Some(b)) = (
+            self.func.ty(data.operands[number]).as_tensor(),
+            self.func.ty(data.results[0]).as_tensor(),
+        ) else {
+            return false;
+        };
+        let layouts = (
+            layout_of(self.func, data.operands[number]),
+            layout_of(self.func, data.results[0]),
+        );
+        let together = match layouts {
+            (Some(a), Some(b)) => a.same_function(&b),
+            _ => a.notation == b.notation,
+        };
+        together && a.dims == b.dims && a.dtype.bits() == b.dtype.bits()
+    }
+
+    /// Nobody reads a value any more.
+    fn release(&mut self, value: Value) {
+        let Some(held) = self.held[value] else { return };
+        let needed = &mut self.needed[held.storage];
+        *needed = needed.saturating_sub(1);
+        if *needed == 0 {
+            self.alive.give(held.storage);
+        }
+    }
+
+    /// A result of the function is there, and what was written for it is it.
+    fn returned(&self, number: usize, value: Value) -> Outcome<()> {
+        let Some(held) = self.held[value] else {
+            return Ok(());
+        };
+        let there = self.storages[held.storage].writes == held.write;
+        let meant = self.results.get(&number);
+        if there && meant.is_none_or(|&storage| storage == held.storage && !held.part) {
+            return Ok(());
+        }
+        let message = format!(
+            "result {number} of @{} was written over, or another value was written for it",
+            self.func.name
+        );
+        let diag = Diagnostic::error(codes::MEMORY_OVERLAP, message);
+        Err(Box::new(diag.at(self.func.span, "this function")))
+    }
+}
+
+/// A storage that was written once.
+fn first(storage: usize) -> Held {
+    Held {
+        storage,
+        write: 1,
+        part: false,
+    }
+}
+
+fn layout_of(func: &Func, value: Value) -> Option<Layout> {
+    func.ty(value).as_tensor()?.layout()?.ok()
+}
+
+/// The bytes of a value in memory, padding included.
+fn bytes(func: &Func, value: Value) -> Option<u64> {
+    layout_of(func, value).map(|layout| layout.bytes())
+}

@@ -1,0 +1,365 @@
+//! Who shares memory: views lie in the bytes of what they view, and element-wise operations write over what dies there.
+//!
+//! ```ir before
+//! func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+//!   %0 = "hbir.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+//!   %1 = "hbir.neg"(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+//!   %2 = "hbir.view"(%1) : (tensor<2x3xf32>) -> tensor<6xf32>
+//!   %3 = "hbir.softmax"(%2) <{axis = 0}> : (tensor<6xf32>) -> tensor<6xf32>
+//!   return %3 : tensor<6xf32>
+//! }
+//! ```
+//! ```ir after
+//! module attributes {hbir.memory = "bufferized"} {
+//!   func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+//!     %0 = "hbir.exp"(%x) {memory = ["own"]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+//!     %1 = "hbir.neg"(%0) {memory = ["over 0"]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+//!     %2 = "hbir.view"(%1) {memory = ["alias 0"]} : (tensor<2x3xf32>) -> tensor<6xf32>
+//!     %3 = "hbir.softmax"(%2) <{axis = 0}> {memory = ["result 0"]} : (tensor<6xf32>) -> tensor<6xf32>
+//!     return %3 : tensor<6xf32>
+//!   }
+//! }
+//! ```
+//!
+//! Every result of every operation gets a [`Place`]:
+//! 1. `constant`, if it is known at compile time;
+//! 2. `alias`, if it only renames the elements of its operand where they lie (a view, a reshape or a conversion that moves
+//!    nothing) or is a `subview`, a part or a repetition of them;
+//! 3. `over`, if it is element-wise, an operand of the same bytes is read for the last time there, and nobody else needs
+//!    that memory; of several such operands the one whose memory is the oldest;
+//! 4. `result`, if it, or what lies in its bytes, is what the function returns;
+//! 5. `own` memory otherwise, which `plan-memory` places.
+//!
+//! # Soundness
+//! 1. An alias is written nowhere but where its parent is: an operation that writes `over` memory is the last to read
+//!    any value in it, aliases included.
+//! 2. An element-wise operation reads of that operand the element that it writes, and no other: dimensions of both stand
+//!    for the same loops, the layouts are one function, and what else it reads of this memory is the same value.
+//! 3. Arguments and constants are not the function's own, and never written.
+//! 4. A part lies among other elements and is not written over. One that is returned is copied to the caller.
+//!
+//! # Not done
+//! A producer does not write into its place in a `concat` or `pad`. Operations that are not element-wise never write over
+//! an operand. Tiles keep no memory here: values inside a group have places as all others.
+//!
+//! # Cost
+//! Linear in operations and operands.
+//!
+//! # Neighbours
+//! Run last, after every pass that changes operations, and before `plan-memory`.
+//!
+//! # Source
+//! MLIR's One-Shot Bufferize; XLA's `HloAliasAnalysis` and `BufferAssignment`.
+
+use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
+use optc_check::stats::known_values;
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::memory::{self, Place, State};
+use optc_ir::{
+    Diagnostic, Func, Module, Op, Operation, Registry, Role, Structure, TensorType, Value,
+};
+use optc_layout::{Layout, Notation, ViewMap, is_view};
+use optc_ops::Subview;
+
+static INFO: PassInfo = PassInfo {
+    name: "bufferize",
+    summary: "decide which values share memory: views and parts alias, element-wise operations write in place",
+    phases: (Phase::Imported, Phase::Bufferized),
+    required: false,
+    options: &[],
+};
+
+/// The family of operations that may write over an operand.
+const IN_PLACE: &str = "elementwise";
+
+/// The pass.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Bufferize;
+
+impl Pass for Bufferize {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        if memory::State::of(module) == Some(State::Bufferized) {
+            return Ok(Changed::No.into());
+        }
+        memory::clear(module);
+        let registry = &cx.registry;
+        let effects = Effects::of_module(module, registry);
+        let decided: Vec<Vec<(Op, Vec<Place>)>> = module
+            .funcs
+            .iter()
+            .map(|func| Sharing::of(func, registry, &effects).places())
+            .collect();
+        for (func, decided) in module.funcs.iter_mut().zip(decided) {
+            for (op, places) in decided {
+                memory::set_places(&mut func.ops[op], &places);
+            }
+        }
+        State::Bufferized.set(module);
+        Ok(Changed::Yes.into())
+    }
+}
+
+/// What is known of the memory that values share, kept at the value that was there first.
+#[derive(Clone, Copy, Default)]
+struct Shared {
+    /// The operation of the body that is the first to write it.
+    first: usize,
+    /// The operation of the body that is the last to read it.
+    last: usize,
+    /// The first result of the function that lies in it.
+    result: Option<usize>,
+    /// Whether it is a function's argument or a constant.
+    fixed: bool,
+}
+
+/// The memory of the values of one function.
+struct Sharing<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    effects: &'a Effects<'a>,
+    known: SideTable<Value, bool>,
+    /// The value whose memory a value lies in.
+    parent: SideTable<Value, Option<Value>>,
+    /// Whether a value is a part of its memory, or lies in one.
+    is_part: SideTable<Value, bool>,
+    shared: SideTable<Value, Shared>,
+    over: SideTable<Op, Option<usize>>,
+    alias: SideTable<Op, bool>,
+}
+
+impl<'a> Sharing<'a> {
+    fn of(func: &'a Func, registry: &'a Registry, effects: &'a Effects<'a>) -> Self {
+        let mut sharing = Sharing {
+            func,
+            registry,
+            effects,
+            known: known_values(func, registry, effects),
+            parent: SideTable::new(None),
+            is_part: SideTable::new(false),
+            shared: SideTable::new(Shared::default()),
+            over: SideTable::new(None),
+            alias: SideTable::new(false),
+        };
+        sharing.aliases();
+        sharing.lifetimes();
+        sharing.in_place();
+        sharing
+    }
+
+    /// The value that stands for the memory a value lies in.
+    fn root(&mut self, value: Value) -> Value {
+        let mut root = value;
+        while let Some(up) = self.parent[root] {
+            root = up;
+        }
+        let mut at = value;
+        while let Some(up) = self.parent[at].filter(|&up| up != root) {
+            self.parent[at] = Some(root);
+            at = up;
+        }
+        root
+    }
+
+    /// Joins values with those whose bytes they lie in by what they are.
+    fn aliases(&mut self) {
+        for &arg in &self.func.args {
+            self.shared[arg].fixed = true;
+        }
+        for &op in &self.func.body {
+            let data = &self.func.ops[op];
+            let known = data.results.iter().any(|&r| self.known[r]);
+            for &result in &data.results {
+                self.shared[result].fixed = known;
+            }
+            let ([operand, ..], [result]) = (&data.operands[..], &data.results[..]) else {
+                continue;
+            };
+            let part = &*data.name == Subview::NAME;
+            if known || !(part || renames(self.func, op, self.registry)) {
+                continue;
+            }
+            self.alias[op] = true;
+            self.parent[*result] = Some(self.root(*operand));
+            self.is_part[*result] = part || self.is_part[*operand];
+        }
+    }
+
+    /// The last reader of each memory, and whether the function returns it.
+    fn lifetimes(&mut self) {
+        for (place, &op) in self.func.body.iter().enumerate() {
+            let data = &self.func.ops[op];
+            for &result in &data.results {
+                self.shared[result].first = place;
+            }
+            for &value in data.operands.iter().chain(&data.results) {
+                let root = self.root(value);
+                self.shared[root].last = place;
+            }
+        }
+        for (number, &value) in self.func.results.iter().enumerate() {
+            let root = self.root(value);
+            let shared = &mut self.shared[root];
+            shared.last = self.func.body.len();
+            if !self.is_part[value] && shared.result.is_none() {
+                shared.result = Some(number);
+            }
+        }
+    }
+
+    /// Joins the results of element-wise operations with operands that die there.
+    fn in_place(&mut self) {
+        for (place, &op) in self.func.body.iter().enumerate() {
+            let data = &self.func.ops[op];
+            let [result] = data.results[..] else { continue };
+            if self.alias[op] || self.known[result] {
+                continue;
+            }
+            // The oldest memory: what goes along a residual network stays in one place.
+            let dying = (0..data.operands.len()).filter(|&i| self.dies_under(op, i, place));
+            let dying: Vec<usize> = dying.collect();
+            let found = dying
+                .into_iter()
+                .min_by_key(|&i| self.age(data.operands[i]));
+            if let Some(operand) = found {
+                let root = self.root(data.operands[operand]);
+                let later = self.shared[result];
+                let memory = &mut self.shared[root];
+                (memory.last, memory.result) = (later.last, later.result);
+                self.parent[result] = Some(root);
+                self.over[op] = Some(operand);
+            }
+        }
+    }
+
+    /// The place of the operation that first wrote the memory of a value.
+    fn age(&mut self, value: Value) -> usize {
+        let root = self.root(value);
+        self.shared[root].first
+    }
+
+    /// Whether the result of the operation at this place may be written over the operand of this number.
+    fn dies_under(&mut self, op: Op, number: usize, place: usize) -> bool {
+        let data = &self.func.ops[op];
+        let (operand, result) = (data.operands[number], data.results[0]);
+        if self.is_part[operand] || !same_bytes(self.func, operand, result) {
+            return false;
+        }
+        let root = self.root(operand);
+        let memory = self.shared[root];
+        if memory.fixed || memory.last != place {
+            return false;
+        }
+        let others = &data.operands;
+        if (0..others.len()).any(|i| others[i] != operand && self.root(others[i]) == root) {
+            return false;
+        }
+        self.effects.of(self.func, op).is_pure() && reads_what_it_writes(self, op, number)
+    }
+
+    /// The places of all results, operation by operation.
+    fn places(mut self) -> Vec<(Op, Vec<Place>)> {
+        let func = self.func;
+        let mut all = Vec::with_capacity(func.body.len());
+        for &op in func
+            .body
+            .iter()
+            .filter(|&&op| !func.ops[op].results.is_empty())
+        {
+            let results = &func.ops[op].results;
+            let places = results.iter().map(|&result| self.place(op, result));
+            all.push((op, places.collect()));
+        }
+        all
+    }
+
+    fn place(&mut self, op: Op, result: Value) -> Place {
+        if self.known[result] {
+            return Place::Constant;
+        }
+        if self.alias[op] {
+            return Place::Alias(0);
+        }
+        if let Some(operand) = self.over[op] {
+            return Place::Over(operand);
+        }
+        match self.shared[result].result {
+            Some(number) => Place::Result(number),
+            None => Place::Own,
+        }
+    }
+}
+
+/// Whether an operation of one result only renames the elements of its operand where they lie.
+fn renames(func: &Func, op: Op, registry: &Registry) -> bool {
+    let data = &func.ops[op];
+    let op = func.op_ref(op);
+    let (Ok(from), Ok(to)) = (op.operand(0), op.result(0)) else {
+        return false;
+    };
+    match registry.structure(&data.name) {
+        Structure::View => return true,
+        Structure::Convert => return from.dtype == to.dtype && one_function(from, to),
+        Structure::Plain => {}
+        Structure::Constant | Structure::Call | Structure::Opaque => return false,
+    }
+    if data.operands.len() != 1 || from.dtype != to.dtype {
+        return false;
+    }
+    let Some(Ok(dims)) = registry.get(&data.name).map(|decl| decl.rearrangement(&op)) else {
+        return false;
+    };
+    let plain = |ty: &TensorType| ty.notation == Notation::RowMajor;
+    if dims.is_reshape() && plain(from) && plain(to) {
+        return true;
+    }
+    let fixed = dims.shape.iter().map(|dim| dim.fixed()).collect();
+    let (Some(shape), Some(from), Some(to)) = (fixed, layout(from), layout(to)) else {
+        return false;
+    };
+    let map = ViewMap {
+        shape: Some(shape),
+        perm: Some(dims.perm),
+        result: to.shape().to_vec(),
+    };
+    is_view(&from, &map, &to).is_ok()
+}
+
+fn layout(ty: &TensorType) -> Option<Layout> {
+    ty.layout()?.ok()
+}
+
+/// Whether the layouts of two types are one function; of unknown sizes, whether they are written the same.
+fn one_function(a: &TensorType, b: &TensorType) -> bool {
+    match (layout(a), layout(b)) {
+        (Some(a), Some(b)) => a.same_function(&b),
+        _ => a.dims == b.dims && a.notation == b.notation,
+    }
+}
+
+/// Whether each element of one value has the bytes of the same element of the other.
+fn same_bytes(func: &Func, a: Value, b: Value) -> bool {
+    let (Some(a), Some(b)) = (func.ty(a).as_tensor(), func.ty(b).as_tensor()) else {
+        return false;
+    };
+    a.dims == b.dims && a.dtype.bits() == b.dtype.bits() && one_function(a, b)
+}
+
+/// Whether an operation is element-wise and reads of this operand, for each element of its result, the same element.
+fn reads_what_it_writes(sharing: &Sharing<'_>, op: Op, operand: usize) -> bool {
+    let name = &sharing.func.ops[op].name;
+    let Some(decl) = sharing.registry.get(name) else {
+        return false;
+    };
+    if decl.family() != IN_PLACE {
+        return false;
+    }
+    let freedom = decl.freedom(&sharing.func.op_ref(op));
+    let parallel = freedom.labels.iter().all(|l| l.role == Role::Parallel);
+    let operand = freedom.operands.get(operand);
+    parallel && operand.is_some() && operand == freedom.results.first()
+}

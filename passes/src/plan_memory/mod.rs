@@ -1,0 +1,222 @@
+//! An offset in one arena for every value that needs memory of its own.
+//!
+//! ```ir before
+//! module attributes {hbir.memory = "bufferized"} {
+//!   func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+//!     %0 = "hbir.softmax"(%x) <{axis = 1}> {memory = ["own"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     %1 = "hbir.softmax"(%0) <{axis = 0}> {memory = ["own"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     %2 = "hbir.softmax"(%1) <{axis = 1}> {memory = ["own"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     %3 = "hbir.softmax"(%2) <{axis = 0}> {memory = ["result 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     return %3 : tensor<2x8xf32>
+//!   }
+//! }
+//! ```
+//! ```ir after
+//! module attributes {hbir.memory = "planned"} {
+//!   func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> attributes {hbir.arena = 128} {
+//!     %0 = "hbir.softmax"(%x) <{axis = 1}> {memory = ["arena 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     %1 = "hbir.softmax"(%0) <{axis = 0}> {memory = ["arena 64"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     %2 = "hbir.softmax"(%1) <{axis = 1}> {memory = ["arena 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     %3 = "hbir.softmax"(%2) <{axis = 0}> {memory = ["result 0"]} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+//!     return %3 : tensor<2x8xf32>
+//!   }
+//! }
+//! ```
+//!
+//! 1. A buffer lives from the operation that writes it first to the last one that reads it or anything in it.
+//! 2. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
+//!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
+//!    highest point go first and the order is tried again.
+//!
+//! # Soundness
+//! Buffers that are alive at one operation have no byte in common: an operation reads its operands while it writes its
+//! results. `memory-overlap` of the checker decides that anew.
+//!
+//! # Not done
+//! Operations keep their order, though another may need less memory. A value of unknown size stays in memory of its own,
+//! remark `memory-unplanned`.
+//!
+//! # Cost
+//! The order of the program takes n log n in the number of buffers. The others look at the buffers that are alive
+//! together, and stop at `effort` of these looks for each buffer.
+//!
+//! # Neighbours
+//! Run after `bufferize`.
+//!
+//! # Source
+//! The greedy orders of TFLite's `GreedyMemoryPlanner` and XLA's `GlobalDecreasingSizeBestFitHeap`; the repair of
+//! `minimalloc` and TelaMalloc.
+
+mod assign;
+mod report;
+
+pub use report::{ArenaReport, MemoryReport};
+
+use crate::codes;
+use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
+use assign::{Assignment, Buffer};
+use optc_check::check_memory;
+use optc_ir::entity::SideTable;
+use optc_ir::memory::{self, ALIGNMENT, Place, State};
+use optc_ir::{Attr, Diagnostic, Func, Module, Op, Value};
+
+static INFO: PassInfo = PassInfo {
+    name: "plan-memory",
+    summary: "give every value that needs memory of its own an offset in one arena",
+    phases: (Phase::Bufferized, Phase::Bufferized),
+    required: false,
+    options: &[OptionInfo {
+        name: "effort",
+        default: "400",
+        summary: "pairs of buffers to look at, for each buffer, before the best arena so far is taken",
+    }],
+};
+
+/// The pass.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct PlanMemory;
+
+impl Pass for PlanMemory {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let effort = cx.options.number(&INFO, "effort")?;
+        // What a file says about its memory has been checked; what a user of the library built has not.
+        if let Some(diag) = check_memory(module, &cx.registry).into_iter().next() {
+            return Err(Box::new(diag));
+        }
+        let mut changed = State::of(module) != Some(State::Planned);
+        let mut report = MemoryReport::default();
+        for func in &mut module.funcs {
+            let planned = Planned::of(func, effort);
+            if 0 < planned.unknown {
+                cx.remarks.push(unplanned(func, planned.unknown));
+            }
+            changed |= planned.write(func)?;
+            report.funcs.push(planned.report);
+        }
+        State::Planned.set(module);
+        let changed = match changed {
+            true => Changed::Yes,
+            false => Changed::No,
+        };
+        Ok(Outcome::with(changed, report))
+    }
+}
+
+fn unplanned(func: &Func, count: usize) -> Diagnostic {
+    let message = format!(
+        "@{} has values of unknown size, each of which has memory of its own: {count}",
+        func.name
+    );
+    let remark = Diagnostic::remark(codes::MEMORY_UNPLANNED, message);
+    remark.at(func.span, "this function")
+}
+
+/// The buffers of a function and where they lie.
+struct Planned {
+    /// The value that each buffer is made for: the result of this number of an operation.
+    owners: Vec<(Op, usize)>,
+    assignment: Assignment,
+    /// Values that need memory, of a size that is not known.
+    unknown: usize,
+    report: ArenaReport,
+}
+
+impl Planned {
+    fn of(func: &Func, effort: u64) -> Planned {
+        let (mut owners, mut buffers) = (Vec::new(), Vec::new());
+        let mut buffer_of: SideTable<Value, Option<usize>> = SideTable::new(None);
+        let mut unknown = 0;
+        for (place, &op) in func.body.iter().enumerate() {
+            let data = &func.ops[op];
+            for &operand in &data.operands {
+                if let Some(buffer) = buffer_of[operand] {
+                    let buffer: &mut Buffer = &mut buffers[buffer];
+                    buffer.last = place;
+                }
+            }
+            for (number, (&result, at)) in data.results.iter().zip(places(func, op)).enumerate() {
+                match at {
+                    Place::Own | Place::Arena(_) => {}
+                    Place::Alias(operand) | Place::Over(operand) => {
+                        let operand = data.operands.get(operand).copied();
+                        buffer_of[result] = operand.and_then(|v| buffer_of[v]);
+                        continue;
+                    }
+                    Place::Result(_) | Place::Constant => continue,
+                }
+                let Some(bytes) = bytes(func, result) else {
+                    unknown += 1;
+                    continue;
+                };
+                buffer_of[result] = Some(buffers.len());
+                owners.push((op, number));
+                buffers.push(Buffer {
+                    bytes: bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT),
+                    first: place,
+                    last: place,
+                });
+            }
+        }
+        for &result in &func.results {
+            if let Some(buffer) = buffer_of[result] {
+                buffers[buffer].last = func.body.len();
+            }
+        }
+        let assignment = assign::assign(&buffers, effort);
+        let report = ArenaReport {
+            func: func.name.to_string(),
+            buffers: buffers.len(),
+            arena_bytes: assignment.bytes,
+            live_bytes: assign::most_alive(&buffers),
+            order: assignment.order,
+        };
+        Planned {
+            owners,
+            assignment,
+            unknown,
+            report,
+        }
+    }
+
+    /// Writes the offsets; whether anything is other than it was.
+    fn write(&self, func: &mut Func) -> Result<bool, Box<Diagnostic>> {
+        if i64::try_from(self.assignment.bytes).is_err() {
+            let message = format!("the values of @{} need 2^63 bytes or more", func.name);
+            let error = Diagnostic::error(codes::VALUE_TOO_LARGE, message);
+            return Err(Box::new(error.at(func.span, "this function")));
+        }
+        let mut changed = false;
+        let mut at = 0;
+        while let Some(&(op, _)) = self.owners.get(at) {
+            let mut places = places(func, op);
+            while let Some(&(_, number)) = self.owners.get(at).filter(|(next, _)| *next == op) {
+                let place = Place::Arena(self.assignment.offsets[at]);
+                changed |= places[number] != place;
+                places[number] = place;
+                at += 1;
+            }
+            memory::set_places(&mut func.ops[op], &places);
+        }
+        let size = Attr::int(self.assignment.bytes as i64);
+        changed |= func.attrs.get(memory::ARENA) != Some(&size);
+        func.attrs.set(memory::ARENA, size);
+        Ok(changed)
+    }
+}
+
+/// The places of the results of an operation.
+fn places(func: &Func, op: Op) -> Vec<Place> {
+    let data = &func.ops[op];
+    let places = memory::places(data).ok().flatten();
+    places.unwrap_or_else(|| vec![Place::Own; data.results.len()])
+}
+
+/// The bytes of a value in memory, padding included; `None` where a size is not known or it is no tensor.
+fn bytes(func: &Func, value: Value) -> Option<u64> {
+    let layout = func.ty(value).as_tensor()?.layout()?.ok()?;
+    Some(layout.bytes())
+}

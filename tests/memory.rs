@@ -1,0 +1,286 @@
+//! `bufferize` and `plan-memory`: what shares memory, what is refused, how large an arena is.
+
+use optc_check::{MemoryUse, check_memory};
+use optc_ir::entity::SideTable;
+use optc_ir::memory::{self, Place};
+use optc_ir::{Func, Module, Op, Registry, Value, text};
+use optc_passes::plan_memory::MemoryReport;
+use optc_passes::{Boundary, PassList};
+use optc_tests::check::{Ran, cases, parse, round_trip, run_passes, same_meaning, words};
+use optc_tests::paths::{files, root};
+use optc_tests::{Profile, Scale, program};
+use std::sync::Arc;
+
+const PLANNED: &str = "bufferize,plan-memory";
+const FOLDED: &str = "canonicalize,view-fold,bufferize,plan-memory";
+
+fn plan(module: &Module, passes: &str, target: &str, registry: &Arc<Registry>) -> Ran {
+    match run_passes(module, passes, target, &Boundary::default(), registry) {
+        Ok(ran) => ran,
+        Err(problem) => panic!("{problem}\n{}", text::print(module)),
+    }
+}
+
+/// Bytes of the arena and when they are needed, read from the attributes by another way than the checker's: from every
+/// reader back to the operation that wrote first.
+fn ranges(func: &Func) -> Vec<(u64, u64, usize, usize)> {
+    let mut made: SideTable<Value, Option<(Op, usize)>> = SideTable::new(None);
+    let mut first: SideTable<Op, usize> = SideTable::new(0);
+    for (at, &op) in func.body.iter().enumerate() {
+        first[op] = at;
+        for (i, &result) in func.ops[op].results.iter().enumerate() {
+            made[result] = Some((op, i));
+        }
+    }
+    let source = |value: Value| {
+        let mut at = value;
+        loop {
+            let (op, i) = made[at]?;
+            let data = &func.ops[op];
+            let place = memory::places(data).expect("well formed").expect("there")[i];
+            match place {
+                Place::Alias(operand) | Place::Over(operand) => at = data.operands[operand],
+                Place::Arena(offset) => return Some((at, offset)),
+                Place::Own | Place::Constant | Place::Result(_) => return None,
+            }
+        }
+    };
+    let mut uses: Vec<(Value, usize)> =
+        func.results.iter().map(|&v| (v, func.body.len())).collect();
+    for (at, &op) in func.body.iter().enumerate() {
+        let data = &func.ops[op];
+        uses.extend(data.operands.iter().chain(&data.results).map(|&v| (v, at)));
+    }
+    let mut last: SideTable<Value, Option<(u64, usize)>> = SideTable::new(None);
+    for (value, at) in uses {
+        if let Some((owner, offset)) = source(value) {
+            let until = last[owner].map_or(at, |(_, until)| until.max(at));
+            last[owner] = Some((offset, until));
+        }
+    }
+    let mut all = Vec::new();
+    for value in func.values.ids() {
+        if let (Some((offset, until)), Some((op, _))) = (last[value], made[value]) {
+            let ty = func.ty(value).as_tensor().expect("a tensor");
+            let bytes = ty
+                .layout()
+                .expect("of known size")
+                .expect("it fits")
+                .bytes();
+            all.push((offset, bytes, first[op], until));
+        }
+    }
+    all
+}
+
+#[track_caller]
+fn is_sound(module: &Module, what: &str) {
+    for func in &module.funcs {
+        let all = ranges(func);
+        for (i, &(x, a, from, to)) in all.iter().enumerate() {
+            assert!(x + a <= memory::arena(func), "{what}");
+            for &(y, b, other_from, other_to) in &all[i + 1..] {
+                let together = from <= other_to && other_from <= to;
+                let apart = a == 0 || b == 0 || x + a <= y || y + b <= x;
+                assert!(!together || apart, "{what}\n{}", text::print(module));
+            }
+        }
+    }
+}
+
+#[test]
+fn random_programs_are_placed_without_overlap() {
+    let registry = Arc::new(optc_ops::registry());
+    for (target, passes) in [
+        ("cpu", PLANNED),
+        ("cpu", FOLDED),
+        ("journey6", FOLDED),
+        ("tpu", FOLDED),
+    ] {
+        for seed in 0..cases(60) {
+            let module = program(seed, Profile::Mixed, &registry);
+            let what = format!("{target} {passes} seed {seed}");
+            let ran = plan(&module, passes, target, &registry);
+            is_sound(&ran.module, &what);
+            round_trip(&ran.module, &registry).expect("it is read as it is written");
+            same_meaning(&module, &ran.module, &registry).expect("attributes change no meaning");
+            let used = MemoryUse::of(&ran.module, &registry).expect("it is planned");
+            let report: &MemoryReport = ran.cx.reports.get().expect("the pass reports");
+            let arena = report.funcs.iter().map(|f| f.arena_bytes).max();
+            assert_eq!(arena, Some(used.arena_bytes), "{what}");
+            assert!(used.live_bytes <= used.arena_bytes, "{what}");
+            let again = plan(&ran.module, "plan-memory", target, &registry);
+            assert_eq!(
+                text::print(&again.module),
+                text::print(&ran.module),
+                "{what}"
+            );
+        }
+    }
+}
+
+/// Values that were moved to other bytes are refused exactly where bytes that are needed overlap.
+#[test]
+fn the_checker_refuses_what_overlaps() {
+    let registry = Arc::new(optc_ops::registry());
+    let (mut refused, mut taken) = (0, 0);
+    for seed in 0..cases(80) {
+        let module = program(seed, Profile::Mixed, &registry);
+        let mut module = plan(&module, PLANNED, "cpu", &registry).module;
+        let func = &mut module.funcs[0];
+        let arena = memory::arena(func);
+        let body = func.body.clone();
+        for (at, op) in body.into_iter().enumerate() {
+            let mut places = memory::places(&func.ops[op])
+                .expect("well formed")
+                .expect("there");
+            for place in &mut places {
+                if let Place::Arena(offset) = place {
+                    let to = (seed * 64 * (at as u64 + 1)) % (arena.max(64));
+                    *offset = match seed % 3 {
+                        0 => 0,
+                        1 => to / 64 * 64,
+                        _ => *offset + if at == 3 { 64 } else { 0 },
+                    };
+                }
+            }
+            memory::set_places(&mut func.ops[op], &places);
+        }
+        let all = ranges(&module.funcs[0]);
+        let overlap = all.iter().enumerate().any(|(i, &(x, a, from, to))| {
+            all[i + 1..].iter().any(|&(y, b, other_from, other_to)| {
+                let apart = a == 0 || b == 0 || x + a <= y || y + b <= x;
+                from <= other_to && other_from <= to && !apart
+            })
+        });
+        let outside = all
+            .iter()
+            .any(|&(offset, bytes, ..)| arena < offset + bytes);
+        let diags = check_memory(&module, &registry);
+        assert_eq!(
+            overlap || outside,
+            !diags.is_empty(),
+            "seed {seed}: {}\n{}",
+            words(&diags),
+            text::print(&module)
+        );
+        *match diags.is_empty() {
+            true => &mut taken,
+            false => &mut refused,
+        } += 1;
+    }
+    assert!(5 < refused && 5 < taken, "{refused} refused, {taken} taken");
+}
+
+const HEAD: &str = "module attributes {hbir.memory = \"bufferized\"} {\n";
+
+/// The first code that the checker gives for the body of a function of `%x: tensor<4x4xf32>`.
+fn code(body: &str, result: &str) -> Option<String> {
+    let text = format!(
+        "{HEAD}  func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{\n{body}\n    return {result} : tensor<4x4xf32>\n  }}\n}}\n"
+    );
+    let diags = check_memory(&parse(&text), &optc_ops::registry());
+    diags.first().map(|d| d.code.to_string())
+}
+
+const TY: &str = "(tensor<4x4xf32>) -> tensor<4x4xf32>";
+
+#[test]
+fn the_checker_refuses_what_is_written_over() {
+    let own =
+        format!("    %0 = \"hbir.softmax\"(%x) <{{axis = 1}}> {{memory = [\"own\"]}} : {TY}\n");
+    let fine = format!("{own}    %1 = \"hbir.exp\"(%0) {{memory = [\"over 0\"]}} : {TY}");
+    assert_eq!(code(&fine, "%1"), None);
+    assert_eq!(code(&fine, "%0").as_deref(), Some("memory-overlap"));
+    let later = format!("{fine}\n    %2 = \"hbir.neg\"(%0) {{memory = [\"own\"]}} : {TY}");
+    assert_eq!(code(&later, "%2").as_deref(), Some("memory-overlap"));
+    let norm = format!(
+        "{own}    %1 = \"hbir.softmax\"(%0) <{{axis = 1}}> {{memory = [\"over 0\"]}} : {TY}"
+    );
+    assert_eq!(code(&norm, "%1").as_deref(), Some("memory-alias"));
+    let argument = format!("    %0 = \"hbir.exp\"(%x) {{memory = [\"over 0\"]}} : {TY}");
+    assert_eq!(code(&argument, "%0").as_deref(), Some("memory-alias"));
+    let alias = format!("    %0 = \"hbir.exp\"(%x) {{memory = [\"alias 0\"]}} : {TY}");
+    assert_eq!(code(&alias, "%0").as_deref(), Some("memory-alias"));
+    let turned = format!(
+        "    %0 = \"hbir.transpose\"(%x) <{{perm = [1, 0]}}> {{memory = [\"alias 0\"]}} : {TY}"
+    );
+    assert_eq!(code(&turned, "%0").as_deref(), Some("memory-alias"));
+    // The sum reads the transposed value in the bytes that it writes.
+    let both = format!(
+        "{own}    %1 = \"hbir.view\"(%0) <{{perm = [1, 0]}}> {{memory = [\"alias 0\"]}} : (tensor<4x4xf32>) -> tensor<4x4xf32, {{order = [1, 0]}}>
+    %2 = \"hbir.add\"(%0, %1) {{memory = [\"over 0\"]}} : (tensor<4x4xf32>, tensor<4x4xf32, {{order = [1, 0]}}>) -> tensor<4x4xf32>"
+    );
+    assert_eq!(code(&both, "%2").as_deref(), Some("memory-alias"));
+    let constant = format!("    %0 = \"hbir.exp\"(%x) {{memory = [\"constant\"]}} : {TY}");
+    assert_eq!(code(&constant, "%0").as_deref(), Some("memory-place"));
+    let result = format!(
+        "{own}    %1 = \"hbir.softmax\"(%x) <{{axis = 0}}> {{memory = [\"result 0\"]}} : {TY}"
+    );
+    assert_eq!(code(&result, "%0").as_deref(), Some("memory-overlap"));
+    assert_eq!(
+        code(&result.replace("result 0", "result 1"), "%1").as_deref(),
+        Some("memory-place")
+    );
+    assert_eq!(
+        code(&result.replace("result 0", "arena 0"), "%1").as_deref(),
+        Some("memory-place")
+    );
+    let nowhere = format!("    %0 = \"hbir.exp\"(%x) : {TY}");
+    assert_eq!(code(&nowhere, "%0").as_deref(), Some("memory-syntax"));
+    let operand = format!("    %0 = \"hbir.exp\"(%x) {{memory = [\"over 7\"]}} : {TY}");
+    assert_eq!(code(&operand, "%0").as_deref(), Some("memory-place"));
+}
+
+/// Passes that change operations do not run on a program whose memory is decided.
+#[test]
+fn operations_stay_once_memory_is_decided() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = program(1, Profile::Mixed, &registry);
+    for pass in PassList::builtin().infos() {
+        let passes = format!("bufferize,{}", pass.name);
+        let ran = run_passes(&module, &passes, "cpu", &Boundary::default(), &registry);
+        let stays = matches!(pass.name, "bufferize" | "plan-memory");
+        assert_eq!(ran.is_ok(), stays, "{}", pass.name);
+    }
+}
+
+/// The arena of a model is at most a tenth larger than what is alive at once; lines of 64 bytes count where that is
+/// less than a page.
+#[test]
+fn arenas_of_models_are_close_to_what_is_alive() {
+    let registry = Arc::new(optc_ops::registry());
+    for path in files(&root().join("tests/models"), "onnx") {
+        let bytes = std::fs::read(&path).expect("a model can be read");
+        let import = optc_onnx::import(&bytes, &optc_onnx::Options::default());
+        let module = import.expect("it imports").module;
+        for (target, passes) in [
+            ("cpu", "canonicalize,bufferize,plan-memory"),
+            ("cpu", FOLDED),
+            ("tpu", FOLDED),
+        ] {
+            let ran = plan(&module, passes, target, &registry);
+            is_sound(&ran.module, &path.display().to_string());
+            let used = MemoryUse::of(&ran.module, &registry).expect("it is planned");
+            let most = (used.live_bytes + used.live_bytes / 10).max(4096);
+            assert!(used.arena_bytes <= most, "{}: {used:?}", path.display());
+        }
+    }
+}
+
+#[test]
+fn arenas_of_generated_programs_are_close_to_what_is_alive() {
+    let registry = Arc::new(optc_ops::registry());
+    for kind in Scale::ALL {
+        let module = parse(&kind.text(2000, &registry));
+        let ran = plan(&module, PLANNED, "cpu", &registry);
+        let used = MemoryUse::of(&ran.module, &registry).expect("it is planned");
+        // Most values of random programs take less than a line.
+        let more = match kind {
+            Scale::Random => used.live_bytes / 4,
+            _ => used.live_bytes / 10,
+        };
+        let most = (used.live_bytes + more).max(4096);
+        assert!(used.arena_bytes <= most, "{}: {used:?}", kind.name());
+    }
+}
