@@ -24,7 +24,7 @@
 //! This is the one crate that has any, in the kernels below `kernels` and where threads share a target. A plan
 //! proves before it is run that every box lies inside both buffers and that no two boxes write one byte; what it
 //! cannot prove this of goes element by element through slices. The portable kernels run under Miri:
-//! `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p optc-exec --test miri`.
+//! `cargo +nightly miri test -p optc-exec --test miri`.
 
 mod convert;
 mod isa;

@@ -4,6 +4,7 @@ use super::matrix::MatrixPart;
 use super::portable::{place, runs_of};
 use super::runs::Runs;
 use super::streams::{Direction, StreamsPart};
+use super::unroll::each;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -221,21 +222,21 @@ unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
         let mut col = cols.start;
         loop {
             let mut block = [_mm256_setzero_si256(); N];
-            for (i, vector) in block.iter_mut().enumerate() {
+            each!(N, |i| {
                 // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
-                *vector = unsafe { load::<N, R>(&from, i, col * E) };
-            }
+                block[i] = unsafe { load::<N, R>(&from, i, col * E) };
+            });
             let block = transpose::<E, N>(block);
-            for (i, vector) in block.into_iter().enumerate() {
-                for part_of_row in 0..2 / R {
-                    let column = part.matrix.cols.at(col + part_of_row * N + i);
+            each!(N, |i| {
+                each!(2 / R, |place| {
+                    let column = part.matrix.cols.at(col + place * N + i);
                     // SAFETY: the block's rows are rows of the part.
                     unsafe {
                         let to = part.to.offset(column).add(row * E);
-                        store::<R>(to, vector, part_of_row, streaming);
+                        store::<R>(to, block[i], place, streaming);
                     }
-                }
-            }
+                });
+            });
             if col + n_cols == cols.end {
                 break;
             }
@@ -294,10 +295,9 @@ unsafe fn store<const R: usize>(to: *mut u8, vector: __m256i, place: usize, stre
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose<const E: usize, const N: usize>(mut block: [__m256i; N]) -> [__m256i; N] {
-    let mut stage = 1;
-    while stage < N {
+    each!(N.ilog2(), |_stage| {
         let before = block;
-        for i in 0..N / 2 {
+        each!(N / 2, |i| {
             let (a, b) = (before[i], before[i + N / 2]);
             (block[2 * i], block[2 * i + 1]) = match E {
                 1 => (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)),
@@ -305,9 +305,8 @@ fn transpose<const E: usize, const N: usize>(mut block: [__m256i; N]) -> [__m256
                 4 => (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)),
                 _ => (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
             };
-        }
-        stage *= 2;
-    }
+        });
+    });
     block
 }
 
@@ -323,21 +322,21 @@ unsafe fn small_blocks<const E: usize, const N: usize>(part: &MatrixPart<'_>) {
         let mut col = cols.start;
         loop {
             let mut block = [_mm_setzero_si128(); N];
-            for (i, vector) in block.iter_mut().enumerate() {
+            each!(N, |i| {
                 // SAFETY: rows and columns of the block are those of the part.
-                *vector = unsafe {
+                block[i] = unsafe {
                     let from = part.from.offset(part.matrix.rows.at(row + i));
                     _mm_loadu_si128(from.add(col * E).cast())
                 };
-            }
+            });
             let block = transpose_small::<E, N>(block);
-            for (i, vector) in block.into_iter().enumerate() {
+            each!(N, |i| {
                 // SAFETY: as for what is read.
                 unsafe {
                     let to = part.to.offset(part.matrix.cols.at(col + i));
-                    _mm_storeu_si128(to.add(row * E).cast(), vector);
+                    _mm_storeu_si128(to.add(row * E).cast(), block[i]);
                 }
-            }
+            });
             if col + N == cols.end {
                 break;
             }
@@ -354,10 +353,9 @@ unsafe fn small_blocks<const E: usize, const N: usize>(part: &MatrixPart<'_>) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose_small<const E: usize, const N: usize>(mut block: [__m128i; N]) -> [__m128i; N] {
-    let mut stage = 1;
-    while stage < N {
+    each!(N.ilog2(), |_stage| {
         let before = block;
-        for i in 0..N / 2 {
+        each!(N / 2, |i| {
             let (a, b) = (before[i], before[i + N / 2]);
             (block[2 * i], block[2 * i + 1]) = match E {
                 1 => (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)),
@@ -365,9 +363,8 @@ fn transpose_small<const E: usize, const N: usize>(mut block: [__m128i; N]) -> [
                 4 => (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b)),
                 _ => (_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b)),
             };
-        }
-        stage *= 2;
-    }
+        });
+    });
     block
 }
 

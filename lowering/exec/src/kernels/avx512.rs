@@ -4,6 +4,7 @@ use super::matrix::MatrixPart;
 use super::portable::{place, runs_of};
 use super::runs::Runs;
 use super::streams::{Direction, StreamsPart};
+use super::unroll::each;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -181,21 +182,21 @@ unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
         let mut col = cols.start;
         loop {
             let mut block = [_mm512_setzero_si512(); N];
-            for (i, vector) in block.iter_mut().enumerate() {
+            each!(N, |i| {
                 // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
-                *vector = unsafe { load::<N, R>(&from, i, col * E) };
-            }
+                block[i] = unsafe { load::<N, R>(&from, i, col * E) };
+            });
             let block = transpose::<E, N>(block);
-            for (i, vector) in block.into_iter().enumerate() {
-                for part_of_row in 0..4 / R {
-                    let column = part.matrix.cols.at(col + part_of_row * N + i);
+            each!(N, |i| {
+                each!(4 / R, |place| {
+                    let column = part.matrix.cols.at(col + place * N + i);
                     // SAFETY: the block's rows are rows of the part.
                     unsafe {
                         let to = part.to.offset(column).add(row * E);
-                        store::<R>(to, vector, part_of_row, streaming);
+                        store::<R>(to, block[i], place, streaming);
                     }
-                }
-            }
+                });
+            });
             if col + n_cols == cols.end {
                 break;
             }
@@ -266,14 +267,12 @@ unsafe fn store<const R: usize>(to: *mut u8, vector: __m512i, place: usize, stre
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn transpose<const E: usize, const N: usize>(mut block: [__m512i; N]) -> [__m512i; N] {
-    let mut stage = 1;
-    while stage < N {
+    each!(N.ilog2(), |_stage| {
         let before = block;
-        for i in 0..N / 2 {
+        each!(N / 2, |i| {
             (block[2 * i], block[2 * i + 1]) = unpack::<E>(before[i], before[i + N / 2]);
-        }
-        stage *= 2;
-    }
+        });
+    });
     block
 }
 

@@ -13,6 +13,8 @@ mod matrix;
 mod portable;
 mod runs;
 mod streams;
+#[cfg(target_arch = "x86_64")]
+mod unroll;
 
 use crate::isa::Isa;
 use matrix::MatrixPart;
