@@ -26,6 +26,7 @@
 //! cannot prove this of goes element by element through slices. The portable kernels run under Miri:
 //! `cargo +nightly miri test -p optc-exec --test miri`.
 
+mod cache;
 mod convert;
 mod isa;
 mod kernels;

@@ -3,13 +3,13 @@
 use super::bits;
 use super::gaps::{Places, gaps};
 use super::nest::Nest;
-use super::task::Task;
+use super::task::{Order, Task};
+use crate::cache::Caches;
 use crate::isa::Isa;
 use crate::kernels::How;
 use crate::moved::Moved;
 use optc_layout::{Placement, affine_boxes};
 use std::fmt;
-use std::sync::OnceLock;
 use thiserror::Error;
 
 /// Boxes of affine offsets that a plan has at most; beyond, elements move one by one.
@@ -135,7 +135,7 @@ impl ConversionPlan {
         let most = Isa::detect();
         let how = How {
             isa: options.isa.map_or(most, |isa| isa.min(most)),
-            streaming: options.streamed_from.unwrap_or_else(cache_bytes) <= to.bytes(),
+            streaming: options.streamed_from.unwrap_or(Caches::get().largest) <= to.bytes(),
         };
         let elements = from.elements().saturating_mul(u64::from(bits));
         let mut moved = Moved::default();
@@ -176,10 +176,11 @@ impl ConversionPlan {
             self.body = Body::OneByOne(Box::new([from.clone(), to.clone()]));
             return !zero;
         };
+        let order = Order::of(from.bytes().saturating_add(to.bytes()));
         let (mut tasks, mut in_bits) = (Vec::new(), Vec::new());
         for nest in nests {
             match nest.in_bytes() {
-                Some(nest) => tasks.extend(Task::of(nest)),
+                Some(nest) => tasks.extend(Task::of(nest, order)),
                 None => in_bits.push(nest),
             }
         }
@@ -343,28 +344,6 @@ fn zeros(places: &[Places]) -> Option<(Vec<Task>, u64)> {
         tasks.push(Task::zero(base, len, &loops));
     }
     Some((tasks, bytes))
-}
-
-/// Bytes of the largest cache of the first processor; where nobody says, those of a usual one.
-fn cache_bytes() -> u64 {
-    static BYTES: OnceLock<u64> = OnceLock::new();
-    *BYTES.get_or_init(|| {
-        let size = |index: u32| {
-            let file = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
-            let text = std::fs::read_to_string(file).ok()?;
-            let text = text.trim();
-            let unit = match text.chars().last()? {
-                'K' => 1 << 10,
-                'M' => 1 << 20,
-                _ => 1,
-            };
-            let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-            digits.parse::<u64>().ok()?.checked_mul(unit)
-        };
-        // Interpreted programs see no files.
-        let levels = if cfg!(miri) { 0 } else { 8 };
-        (0..levels).filter_map(size).max().unwrap_or(32 << 20)
-    })
 }
 
 impl fmt::Display for ConversionPlan {

@@ -1,6 +1,7 @@
 //! Which kernel moves a box, in which order, and how the work is cut into units.
 
 use super::nest::{Loop, Nest};
+use crate::cache::Caches;
 use crate::kernels::{self, Direction, How, Matrix, Offsets, Runs, Streams};
 use std::fmt;
 use std::ops::Range;
@@ -79,19 +80,22 @@ impl Task {
     }
 
     /// What moves a nest of bytes.
-    pub(crate) fn of(mut nest: Nest) -> Vec<Task> {
+    pub(crate) fn of(mut nest: Nest, order: Order) -> Vec<Task> {
         let mut tasks = Vec::new();
         if nest.units() < FEW_UNITS && 8 * UNIT_BYTES < nest.unit {
             let whole = nest.unit / UNIT_BYTES;
             let rest = nest.unit % UNIT_BYTES;
             let skip = (whole * UNIT_BYTES) as isize;
             if 0 < rest {
-                tasks.push(Task::runs(Nest {
-                    from: nest.from + skip,
-                    to: nest.to + skip,
-                    unit: rest,
-                    loops: nest.loops.clone(),
-                }));
+                tasks.push(Task::runs(
+                    Nest {
+                        from: nest.from + skip,
+                        to: nest.to + skip,
+                        unit: rest,
+                        loops: nest.loops.clone(),
+                    },
+                    order,
+                ));
             }
             nest.unit = UNIT_BYTES;
             nest.loops.push(Loop {
@@ -100,26 +104,26 @@ impl Task {
                 to: UNIT_BYTES as isize,
             });
         }
-        tasks.push(Task::choose(nest));
+        tasks.push(Task::choose(nest, order));
         tasks
     }
 
-    fn choose(nest: Nest) -> Task {
+    fn choose(nest: Nest, order: Order) -> Task {
         if !matches!(nest.unit, 1 | 2 | 4 | 8 | 16) {
-            return Task::runs(nest);
+            return Task::runs(nest, order);
         }
         let unit = nest.unit as isize;
         let along_target = nest.loops.iter().position(|l| l.to == unit);
         let along_source = nest.loops.iter().position(|l| l.from == unit);
         match (along_target, along_source) {
-            (Some(rows), Some(cols)) if rows != cols => Task::transpose(nest, rows, cols),
-            _ => Task::runs(nest),
+            (Some(rows), Some(cols)) if rows != cols => Task::transpose(nest, rows, cols, order),
+            _ => Task::runs(nest, order),
         }
     }
 
     /// Copies of runs, those that are near each other on either side after one another.
-    fn runs(mut nest: Nest) -> Task {
-        by_stride(&mut nest.loops);
+    fn runs(mut nest: Nest, order: Order) -> Task {
+        order.sort(&mut nest.loops);
         let inner = nest.loops.pop().unwrap_or(Loop {
             count: 1,
             from: 0,
@@ -141,7 +145,7 @@ impl Task {
     }
 
     /// A kernel for a nest with one loop along the target and another one along the source.
-    fn transpose(mut nest: Nest, rows: usize, cols: usize) -> Task {
+    fn transpose(mut nest: Nest, rows: usize, cols: usize, order: Order) -> Task {
         let unit = nest.unit;
         let (row, col) = (nest.loops[rows], nest.loops[cols]);
         let follows = |len: usize, stride: isize| stride == (len * unit) as isize;
@@ -171,7 +175,7 @@ impl Task {
             at += 1;
             !rows.contains(&(at - 1)) && !cols.contains(&(at - 1))
         });
-        by_stride(&mut nest.loops);
+        order.sort(&mut nest.loops);
         let outer = nest.units();
         let kernel = match streams {
             Some(streams) => {
@@ -310,10 +314,33 @@ impl Task {
     }
 }
 
-/// Sorts loops so that those whose smaller stride is large come first.
-fn by_stride(loops: &mut [Loop]) {
-    let key = |l: &Loop| (l.from.unsigned_abs().min(l.to.unsigned_abs()), l.to);
-    loops.sort_by_key(|l| std::cmp::Reverse(key(l)));
+/// Which side is gone through in its own order where the strides leave a choice.
+///
+/// Chosen by the benchmark `conversion`, cases `bert_heads` and `vit_heads_b8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Beyond a processor's own cache it is reads that wait.
+    Source,
+    Target,
+}
+
+impl Order {
+    /// For two buffers of so many bytes.
+    pub(crate) fn of(bytes: u64) -> Order {
+        match Caches::get().own < bytes {
+            true => Order::Source,
+            false => Order::Target,
+        }
+    }
+
+    /// Sorts loops so that those whose smaller stride is large come first.
+    fn sort(self, loops: &mut [Loop]) {
+        loops.sort_by_key(|l| {
+            let (from, to) = (l.from.unsigned_abs(), l.to.unsigned_abs());
+            let tie = if self == Order::Source { from } else { to };
+            std::cmp::Reverse((from.min(to), tie))
+        });
+    }
 }
 
 /// Adds to rows and columns the loops that continue them, until they have enough bytes.

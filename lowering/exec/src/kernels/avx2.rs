@@ -48,9 +48,6 @@ pub(super) unsafe fn runs(
             97..=128 => vectors::<3>(runs, range, from, to),
             129..=160 => vectors::<4>(runs, range, from, to),
             161..=192 => vectors::<5>(runs, range, from, to),
-            193..=224 => vectors::<6>(runs, range, from, to),
-            225..=255 => vectors::<7>(runs, range, from, to),
-            256 if !streaming => vectors::<7>(runs, range, from, to),
             _ if streaming && STREAMED <= runs.len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);

@@ -55,7 +55,6 @@ pub(super) unsafe fn runs(
             }
             65..=128 => vectors::<1>(runs, range, from, to),
             129..=192 => vectors::<2>(runs, range, from, to),
-            193..=256 if !streaming => vectors::<3>(runs, range, from, to),
             _ if streaming && STREAMED <= runs.len => {
                 for i in range {
                     let (from, to) = place(runs, i, from, to);
