@@ -2,6 +2,7 @@
 
 use super::nest::{Loop, Nest};
 use crate::cache::Caches;
+use crate::isa::Isa;
 use crate::kernels::{self, Direction, How, Matrix, Offsets, Runs, Streams};
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +14,7 @@ const UNIT_BYTES: usize = 1 << 14;
 const FEW_UNITS: usize = 16;
 
 /// Bytes of a row of the source that a matrix kernel moves before it goes on to other rows.
-const COLUMN_BYTES: usize = 256;
+const COLUMN_BYTES: usize = 128;
 
 /// Bytes of the target that dimensions are joined into before the kernel has its rows.
 const ROW_BYTES: usize = 256;
@@ -45,6 +46,8 @@ enum Kernel {
         matrix: Matrix,
         row_chunk: usize,
         col_chunk: usize,
+        /// The longest vectors that pay.
+        most: Isa,
     },
     Streams {
         streams: Streams,
@@ -197,10 +200,19 @@ impl Task {
                 } else {
                     n_rows
                 };
+                // Lines that are cut by vectors of 64 bytes cost more than twice as many vectors.
+                let outer = nest.loops.iter().map(|l| l.to);
+                let is_whole = |to: isize| to % 64 == 0;
+                let whole = outer.chain([nest.to]).all(is_whole) && matrix.cols.all(is_whole);
+                let most = match unit {
+                    2 | 4 if !whole => Isa::Avx2,
+                    _ => Isa::Avx512,
+                };
                 Kernel::Matrix {
                     matrix,
                     row_chunk,
                     col_chunk,
+                    most,
                 }
             }
         };
@@ -214,6 +226,7 @@ impl Task {
                 matrix,
                 row_chunk,
                 col_chunk,
+                ..
             } => pieces(matrix.rows.count(), *row_chunk) * pieces(matrix.cols.count(), *col_chunk),
             Kernel::Streams { streams, chunk } => pieces(streams.count, *chunk),
             Kernel::Zero(_) => 1,
@@ -298,7 +311,12 @@ impl Task {
                     matrix,
                     row_chunk,
                     col_chunk,
+                    most,
                 } => {
+                    let how = How {
+                        isa: how.isa.min(*most),
+                        ..how
+                    };
                     let n_rows = pieces(matrix.rows.count(), *row_chunk);
                     let rows = piece(matrix.rows.count(), *row_chunk, part % n_rows);
                     let cols = piece(matrix.cols.count(), *col_chunk, part / n_rows);

@@ -17,6 +17,14 @@ impl Offsets {
         }
     }
 
+    /// Whether all of them are of some kind; of even ones, the step is.
+    pub(crate) fn all(&self, is: impl Fn(isize) -> bool) -> bool {
+        match self {
+            Offsets::Even { step, .. } => is(*step),
+            Offsets::Listed(list) => list.iter().all(|&offset| is(offset)),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn at(&self, i: usize) -> isize {
         match self {
