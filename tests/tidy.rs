@@ -60,6 +60,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "optc-check",
             "optc-emit",
+            "optc-exec",
             "optc-hlo",
             "optc-interp",
             "optc-ir",
