@@ -229,16 +229,7 @@ enum Floor {
 impl Expressions {
     /// Whether an expression is zero for all indices.
     fn is_zero(&self, difference: &Affine) -> Option<bool> {
-        let rank = self.sizes.len();
-        let index = |dim: usize| {
-            let mut row = Row::zero(rank);
-            row.coefficients[dim] = 1;
-            row
-        };
-        let mut regions = vec![Region {
-            sizes: self.sizes.clone(),
-            indices: (0..rank).map(index).collect(),
-        }];
+        let mut regions = vec![self.everything()];
         for _ in 0..MAX_BOXES {
             let Some(region) = regions.pop() else {
                 return Some(true);
@@ -252,6 +243,18 @@ impl Expressions {
 
     /// Whether the expression is zero on the region, or what is left to look at.
     fn look(&self, region: &Region, difference: &Affine, todo: &mut Vec<Region>) -> Option<bool> {
+        let Some(atoms) = self.atoms(region, todo)? else {
+            return Some(true);
+        };
+        let row = substitute(difference, &atoms, region.sizes.len())?;
+        let moves = |(coefficient, &size): (&i128, &u64)| *coefficient != 0 && 1 < size;
+        let varies = row.coefficients.iter().zip(&region.sizes).any(moves);
+        Some(row.constant == 0 && !varies)
+    }
+
+    /// The indices and floors as affine expressions of the region's variables; nothing where the
+    /// region is cut into others, which are then to look at.
+    fn atoms(&self, region: &Region, todo: &mut Vec<Region>) -> Option<Option<Vec<Row>>> {
         let mut atoms = region.indices.clone();
         for (argument, divisor) in &self.floors {
             let argument = substitute(argument, &atoms, region.sizes.len())?;
@@ -259,15 +262,96 @@ impl Expressions {
                 Floor::Affine(row) => atoms.push(row),
                 Floor::Cut(regions) => {
                     todo.extend(regions);
-                    return Some(true);
+                    return Some(None);
                 }
             }
         }
-        let row = substitute(difference, &atoms, region.sizes.len())?;
-        let moves = |(coefficient, &size): (&i128, &u64)| *coefficient != 0 && 1 < size;
-        let varies = row.coefficients.iter().zip(&region.sizes).any(moves);
-        Some(row.constant == 0 && !varies)
+        Some(Some(atoms))
     }
+
+    /// The region of all indices.
+    fn everything(&self) -> Region {
+        let rank = self.sizes.len();
+        let index = |dim: usize| {
+            let mut row = Row::zero(rank);
+            row.coefficients[dim] = 1;
+            row
+        };
+        Region {
+            sizes: self.sizes.clone(),
+            indices: (0..rank).map(index).collect(),
+        }
+    }
+}
+
+/// Elements of a tensor whose offsets in two buffers are affine in the same variables.
+///
+/// A variable `i` goes from 0 to `sizes[i] - 1`, and a step of it is `strides[i]` elements of a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AffineBox {
+    /// How many values each variable takes.
+    pub sizes: Vec<u64>,
+    /// Offsets in the first buffer.
+    pub from: AffineOffsets,
+    /// Offsets in the second buffer.
+    pub to: AffineOffsets,
+}
+
+/// Offsets in elements that are affine in the variables of a box.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AffineOffsets {
+    /// The offset where all variables are 0.
+    pub base: i64,
+    /// What one step of each variable adds.
+    pub strides: Vec<i64>,
+}
+
+impl AffineOffsets {
+    fn new(row: &Row) -> Option<Self> {
+        let strides = row.coefficients.iter().map(|&c| i64::try_from(c).ok());
+        Some(Self {
+            base: i64::try_from(row.constant).ok()?,
+            strides: strides.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Boxes that have every element of a tensor once, in each of which its offsets in both layouts are affine.
+///
+/// Variables are indices and the quotients and remainders at which the layouts cut them, so the number of
+/// boxes depends on the cuts that do not divide, not on the elements. Nothing where the shapes differ, where
+/// there are more than `most` boxes, or where an offset leaves 64 bits.
+#[must_use]
+pub fn affine_boxes(from: &Placement, to: &Placement, most: usize) -> Option<Vec<AffineBox>> {
+    if from.shape() != to.shape() {
+        return None;
+    }
+    if from.elements() == 0 {
+        return Some(Vec::new());
+    }
+    let mut expressions = Expressions::new(from.shape());
+    let indices: Vec<Affine> = (0..from.rank()).map(Affine::atom).collect();
+    let source = expressions.position(from, &indices)?;
+    let target = expressions.position(to, &indices)?;
+    let mut todo = vec![expressions.everything()];
+    let mut boxes = Vec::new();
+    while let Some(region) = todo.pop() {
+        if most < todo.len() + boxes.len() + 1 {
+            return None;
+        }
+        if let Some(atoms) = expressions.atoms(&region, &mut todo)? {
+            let offsets = |affine: &Affine| {
+                let row = substitute(affine, &atoms, region.sizes.len())?;
+                AffineOffsets::new(&row)
+            };
+            boxes.push(AffineBox {
+                from: offsets(&source)?,
+                to: offsets(&target)?,
+                sizes: region.sizes,
+            });
+        }
+    }
+    Some(boxes)
 }
 
 fn substitute(affine: &Affine, atoms: &[Row], len: usize) -> Option<Row> {

@@ -9,6 +9,9 @@
 //! becomes one, but for tiles that cut across the padding of merged dimensions: those stay the steps
 //! that make them, and are compared box by box. None of it enumerates elements.
 //!
+//! [`affine_boxes`] cuts a tensor into boxes in which its offsets in two layouts are affine, for who moves
+//! elements from one to the other.
+//!
 //! [`XlaShape`] reads and prints the shapes of HLO text (`parse`, `parse_prefix`, `Display`), an
 //! [`XlaArray`] gives its [`Layout`] and its bytes, and [`deduce`] finds the logical map behind two
 //! layouts of which nothing but the buffer is known, as in HLO's `bitcast`.
@@ -46,6 +49,7 @@ mod program;
 mod propagation;
 mod view;
 
+pub use boxes::{AffineBox, AffineOffsets, affine_boxes};
 pub use cause::{Cause, Side};
 pub use cuts::{Cuts, Digit, runs};
 pub use deduce::deduce;

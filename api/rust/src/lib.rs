@@ -85,6 +85,13 @@ pub mod ops {
     pub use optc_ops::*;
 }
 
+/// Execution: conversions between layouts, planned once and run at the speed of memory.
+pub mod exec {
+    pub use optc_exec::{
+        ConversionError, ConversionOptions, ConversionPlan, Isa, Moved, Padding, PlanCache,
+    };
+}
+
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
 pub mod layout {
     pub use optc_layout::{

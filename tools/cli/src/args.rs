@@ -440,10 +440,15 @@ pub(crate) enum LayoutCommand {
         #[arg(long, value_enum, default_value = "auto")]
         color: Color,
     },
-    /// How long the questions about a layout take on this machine, in nanoseconds
+    /// How long the questions about a layout take on this machine, or a conversion to another layout
     Bench {
         /// tensor<4x8xsi8, {block = "2W2H", order = [1, 0]}>
         tensor: String,
+        /// The same tensor in the layout to convert it to
+        target: Option<String>,
+        /// Threads that convert
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        threads: usize,
     },
 }
 

@@ -92,6 +92,13 @@ optc verify --certificate c.txt other.ir"#,
         "an inverse and a complement need every value taken once and strides that continue one another; \
          a composition needs modes that divide one another",
     );
+    LAYOUT_CONVERSION = Code::command(
+        "layout-conversion",
+        "a tensor of one layout has no conversion to the other layout",
+        &[],
+        "optc layout bench 'f32[3,5]' 'f32[5,3]'",
+        "give layouts of one shape and element width, in buffers that fit into memory",
+    );
     LAYOUT_NOTATION = Code::command(
         "layout-notation",
         "a layout cannot be written in the notation asked for",

@@ -5,6 +5,7 @@ use crate::codes;
 use crate::failure::{Failure, Status};
 use crate::inputs::numbers;
 use crate::streams::Streams;
+use optc::exec::{ConversionOptions, ConversionPlan, Moved, Padding};
 use optc::layout::cute::{CuteError, CuteLayout};
 use optc::layout::{self, Axes, DrawError, Drawing, Layout, ViewMap, XlaType, is_view, notation};
 use optc::{Code, Diagnostic, Error, Span, write_aside};
@@ -77,8 +78,15 @@ pub(crate) fn command(args: &LayoutArgs, streams: &mut Streams<'_>) -> Result<St
             let text = layout.complement(below.unwrap_or_else(|| layout.cosize()));
             streams.line(&algebra(&layout, "complement", text)?);
         }
-        LayoutCommand::Bench { tensor } => {
-            let text = bench(tensor)?;
+        LayoutCommand::Bench {
+            tensor,
+            target,
+            threads,
+        } => {
+            let text = match target {
+                None => bench(tensor)?,
+                Some(target) => bench_conversion(tensor, target, *threads)?,
+            };
             streams.print(&text);
         }
     }
@@ -298,6 +306,53 @@ fn bench(text: &str) -> Result<String, Failure> {
     ];
     let line = |(what, time): (&str, f64)| format!("{what:8}{time:9.0} ns\n");
     Ok(lines.map(line).concat())
+}
+
+/// The kernels of a conversion, what it takes, and what a copy that reads and writes as many bytes takes.
+fn bench_conversion(from: &str, to: &str, threads: usize) -> Result<String, Failure> {
+    let refused = |message: String| refuse(from, codes::LAYOUT_CONVERSION, message);
+    let (source, target) = (parse(from)?.layout, parse(to)?.layout);
+    let options = ConversionOptions {
+        padding: Padding::Zero,
+        ..ConversionOptions::default()
+    };
+    let make = || ConversionPlan::new(&source, &target, options);
+    let plan = make().map_err(|e| refused(e.to_string()))?;
+    let moved = plan.moved().bytes();
+    let buffer = |bytes: u64| -> Result<Vec<u8>, Failure> {
+        let len = usize::try_from(bytes).ok();
+        let mut buffer = Vec::new();
+        let reserved = len.and_then(|len| buffer.try_reserve_exact(len).ok());
+        reserved.ok_or_else(|| refused(format!("found a buffer of {bytes} bytes, too large")))?;
+        buffer.resize(buffer.capacity(), 1u8);
+        buffer.truncate(len.unwrap_or(0));
+        Ok(buffer)
+    };
+    let (input, mut output) = (buffer(plan.source_bytes())?, buffer(plan.target_bytes())?);
+    let mut convert = || {
+        let counter = &mut Moved::default();
+        plan.execute_on(threads, black_box(&input), black_box(&mut output), counter)
+    };
+    convert().map_err(|e| refused(e.to_string()))?;
+    let planned = nanoseconds(make);
+    let converted = nanoseconds(convert);
+    let (copied, mut copy) = (buffer(moved / 2)?, buffer(moved / 2)?);
+    let copied = nanoseconds(|| black_box(&mut copy).copy_from_slice(black_box(&copied)));
+    let line = |what: &str, time: f64| {
+        let speed = moved as f64 / time.max(1.0);
+        format!("{what:8}{time:12.0} ns{speed:9.1} GB/s\n")
+    };
+    let kernels: String = plan
+        .to_string()
+        .lines()
+        .map(|kernel| format!("kernel  {kernel}\n"))
+        .collect();
+    Ok(format!(
+        "{kernels}plan    {planned:12.0} ns\n{}{}ratio   {:12.2}\n",
+        line("convert", converted),
+        line("copy", copied),
+        copied / converted.max(1.0),
+    ))
 }
 
 /// Nanoseconds of one call: the best of a few runs of some milliseconds.

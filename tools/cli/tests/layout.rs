@@ -160,6 +160,28 @@ fn bench_times_each_question() {
 }
 
 #[test]
+fn bench_of_two_layouts_times_the_conversion() {
+    let rows = "f32[100,300]{1,0}";
+    let text = optc(&["layout", "bench", rows, "f32[100,300]{1,0:T(8,128)}"]).ok();
+    let words = |line: &str| line.split_whitespace().next().unwrap_or("").to_owned();
+    let mut heads: Vec<String> = text.lines().map(words).collect();
+    heads.dedup();
+    let wanted = ["kernel", "plan", "convert", "copy", "ratio"];
+    assert_eq!(heads, wanted, "{text}");
+    let threads = ["layout", "bench", rows, "f32[100,300]{0,1}", "--threads=2"];
+    assert!(
+        optc(&threads)
+            .ok()
+            .starts_with("kernel  matrix 100x300 of 4 bytes")
+    );
+    for wrong in ["f32[300,100]", "f16[100,300]"] {
+        optc(&["layout", "bench", rows, wrong]).fails(1, "error[layout-conversion]");
+    }
+    let huge = "f32[1099511627776]";
+    optc(&["layout", "bench", huge, huge]).fails(1, "error[layout-conversion]");
+}
+
+#[test]
 fn a_view_without_a_map_is_deduced() {
     let view = |a: &str, b: &str| optc(&["layout", "view", "--deduce", a, b]).ok();
     assert_eq!(

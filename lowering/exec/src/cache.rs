@@ -1,0 +1,48 @@
+//! The sizes of the machine's caches.
+
+use std::sync::OnceLock;
+
+/// Caches of the first processor, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caches {
+    /// The largest one that a processor has for itself.
+    pub(crate) own: u64,
+    /// The largest one.
+    pub(crate) largest: u64,
+}
+
+impl Caches {
+    /// What the system says; where it says nothing, those of a usual machine.
+    pub(crate) fn get() -> Caches {
+        static CACHES: OnceLock<Caches> = OnceLock::new();
+        // Interpreted programs see no files.
+        let levels = if cfg!(miri) { 0 } else { 8 };
+        *CACHES.get_or_init(|| {
+            let sizes: Vec<(u64, u64)> = (0..levels).filter_map(cache).collect();
+            let largest = sizes.iter().map(|c| c.1).max();
+            let own = sizes.iter().filter(|c| c.0 == 2).map(|c| c.1).max();
+            Caches {
+                own: own.unwrap_or(1 << 20),
+                largest: largest.unwrap_or(32 << 20),
+            }
+        })
+    }
+}
+
+/// Level and size of a cache.
+fn cache(index: u32) -> Option<(u64, u64)> {
+    let read = |what: &str| {
+        let file = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
+        std::fs::read_to_string(file).ok()
+    };
+    let text = read("size")?;
+    let text = text.trim();
+    let unit = match text.chars().last()? {
+        'K' => 1 << 10,
+        'M' => 1 << 20,
+        _ => 1,
+    };
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let size = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some((read("level")?.trim().parse().ok()?, size))
+}

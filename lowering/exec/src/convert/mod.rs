@@ -1,0 +1,11 @@
+//! Conversions of a tensor from one layout to another one.
+
+mod bits;
+mod cache;
+mod gaps;
+mod nest;
+mod plan;
+mod task;
+
+pub use cache::PlanCache;
+pub use plan::{ConversionError, ConversionOptions, ConversionPlan, Padding};

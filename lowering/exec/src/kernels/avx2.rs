@@ -1,0 +1,436 @@
+//! Kernels of 32-byte vectors, and of 16-byte ones where those are too long.
+
+use super::matrix::MatrixPart;
+use super::portable::{place, runs_of};
+use super::runs::Runs;
+use super::streams::{Direction, StreamsPart};
+use super::unroll::each;
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+/// Bytes of a vector.
+const V: usize = 32;
+
+/// Runs from which on lines go past the cache, in bytes.
+const STREAMED: usize = 256;
+
+/// # Safety
+/// As for `kernels::runs`, on a machine that has these vectors.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn runs(
+    runs: &Runs,
+    range: Range<usize>,
+    from: *const u8,
+    to: *mut u8,
+    streaming: bool,
+) {
+    // SAFETY: the caller's promises; each arm copies runs of the length that it is for.
+    unsafe {
+        match runs.len {
+            1 => runs_of::<1>(runs, range, from, to),
+            2 => runs_of::<2>(runs, range, from, to),
+            4 => runs_of::<4>(runs, range, from, to),
+            8 => runs_of::<8>(runs, range, from, to),
+            16 => runs_of::<16>(runs, range, from, to),
+            len @ 1..16 => short(runs, len, range, from, to),
+            17..=32 => {
+                let tail = runs.len - 16;
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    let head = _mm_loadu_si128(from.cast());
+                    let last = _mm_loadu_si128(from.add(tail).cast());
+                    _mm_storeu_si128(to.cast(), head);
+                    _mm_storeu_si128(to.add(tail).cast(), last);
+                }
+            }
+            33..=64 => vectors::<1>(runs, range, from, to),
+            65..=96 => vectors::<2>(runs, range, from, to),
+            97..=128 => vectors::<3>(runs, range, from, to),
+            129..=160 => vectors::<4>(runs, range, from, to),
+            161..=192 => vectors::<5>(runs, range, from, to),
+            _ if streaming && STREAMED <= runs.len => {
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    streamed(from, to, runs.len);
+                }
+            }
+            len => {
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    from.copy_to_nonoverlapping(to, len);
+                }
+            }
+        }
+    }
+}
+
+/// Runs of less than 16 bytes, each as two numbers that overlap.
+///
+/// # Safety
+/// As for `kernels::runs`, with runs of `len` bytes.
+#[inline]
+pub(super) unsafe fn short(
+    runs: &Runs,
+    len: usize,
+    range: Range<usize>,
+    from: *const u8,
+    to: *mut u8,
+) {
+    // SAFETY: both numbers of a run lie inside of it.
+    unsafe {
+        match len {
+            3 => {
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    let (head, last) = (from.cast::<u16>().read_unaligned(), from.add(2).read());
+                    to.cast::<u16>().write_unaligned(head);
+                    to.add(2).write(last);
+                }
+            }
+            5..8 => {
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    let head = from.cast::<u32>().read_unaligned();
+                    let last = from.add(len - 4).cast::<u32>().read_unaligned();
+                    to.cast::<u32>().write_unaligned(head);
+                    to.add(len - 4).cast::<u32>().write_unaligned(last);
+                }
+            }
+            _ => {
+                for i in range {
+                    let (from, to) = place(runs, i, from, to);
+                    let head = from.cast::<u64>().read_unaligned();
+                    let last = from.add(len - 8).cast::<u64>().read_unaligned();
+                    to.cast::<u64>().write_unaligned(head);
+                    to.add(len - 8).cast::<u64>().write_unaligned(last);
+                }
+            }
+        }
+    }
+}
+
+/// Runs of `K` vectors and at most one more, which overlaps the one before it.
+///
+/// # Safety
+/// As for [`runs`]; the length is in `K * V + 1 ..= (K + 1) * V`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn vectors<const K: usize>(runs: &Runs, range: Range<usize>, from: *const u8, to: *mut u8) {
+    let tail = runs.len - V;
+    for i in range {
+        // SAFETY: all vectors lie inside of the run.
+        unsafe {
+            let (from, to) = place(runs, i, from, to);
+            let mut head = [_mm256_setzero_si256(); K];
+            for (j, vector) in head.iter_mut().enumerate() {
+                *vector = _mm256_loadu_si256(from.add(j * V).cast());
+            }
+            let last = _mm256_loadu_si256(from.add(tail).cast());
+            for (j, vector) in head.into_iter().enumerate() {
+                _mm256_storeu_si256(to.add(j * V).cast(), vector);
+            }
+            _mm256_storeu_si256(to.add(tail).cast(), last);
+        }
+    }
+}
+
+/// Copies a run past the cache.
+///
+/// # Safety
+/// As for [`runs`]; the run has at least a vector.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn streamed(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: all vectors lie inside of the run.
+    unsafe {
+        let last = len - V;
+        _mm256_storeu_si256(to.cast(), _mm256_loadu_si256(from.cast()));
+        let mut at = V - to.addr() % V;
+        while at <= last {
+            _mm256_stream_si256(to.add(at).cast(), _mm256_loadu_si256(from.add(at).cast()));
+            at += V;
+        }
+        _mm256_storeu_si256(
+            to.add(last).cast(),
+            _mm256_loadu_si256(from.add(last).cast()),
+        );
+    }
+}
+
+/// Whether it was done: the part must have a block of some form.
+///
+/// # Safety
+/// As for `kernels::matrix`, on a machine that has these vectors.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn matrix(part: &MatrixPart<'_>, streaming: bool) -> bool {
+    // SAFETY: the caller's promises.
+    unsafe {
+        match part.matrix.unit {
+            1 => matrix_of::<1, 16>(part, streaming),
+            2 => matrix_of::<2, 8>(part, streaming),
+            4 => matrix_of::<4, 4>(part, streaming),
+            8 => matrix_of::<8, 2>(part, streaming),
+            _ => matrix_of::<16, 1>(part, streaming),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`matrix`], with elements of `E` bytes, `N` of which are 16 bytes.
+#[target_feature(enable = "avx2")]
+unsafe fn matrix_of<const E: usize, const N: usize>(
+    part: &MatrixPart<'_>,
+    streaming: bool,
+) -> bool {
+    let (rows, cols) = (part.rows.len() * E, part.cols.len() * E);
+    // SAFETY: the part has a block of the rows and columns that each form moves.
+    unsafe {
+        if 32 <= rows && 16 <= cols {
+            blocks::<E, N, 2>(part, streaming);
+        } else if 16 <= rows && 32 <= cols {
+            blocks::<E, N, 1>(part, false);
+        } else if 16 <= rows && 16 <= cols {
+            small_blocks::<E, N>(part);
+        } else {
+            return false;
+        }
+    }
+    true
+}
+
+/// Moves blocks of `R * N` rows and `2 / R * N` columns, the last ones overlapping those before them.
+///
+/// # Safety
+/// As for [`matrix_of`]; the part has at least one block.
+#[target_feature(enable = "avx2")]
+unsafe fn blocks<const E: usize, const N: usize, const R: usize>(
+    part: &MatrixPart<'_>,
+    streaming: bool,
+) {
+    let (n_rows, n_cols) = (R * N, 2 / R * N);
+    let (rows, cols) = (&part.rows, &part.cols);
+    let mut from = [part.from; 32];
+    let mut row = rows.start;
+    loop {
+        for (i, from) in from.iter_mut().enumerate().take(n_rows) {
+            // SAFETY: the row is one of the part.
+            *from = unsafe { part.from.offset(part.matrix.rows.at(row + i)) };
+        }
+        let mut col = cols.start;
+        loop {
+            let mut block = [_mm256_setzero_si256(); N];
+            each!(N, |i| {
+                // SAFETY: the block's columns are columns of the part, `col * E` bytes into its rows.
+                block[i] = unsafe { load::<N, R>(&from, i, col * E) };
+            });
+            let block = transpose::<E, N>(block);
+            each!(N, |i| {
+                each!(2 / R, |place| {
+                    let column = part.matrix.cols.at(col + place * N + i);
+                    // SAFETY: the block's rows are rows of the part.
+                    unsafe {
+                        let to = part.to.offset(column).add(row * E);
+                        store::<R>(to, block[i], place, streaming);
+                    }
+                });
+            });
+            if col + n_cols == cols.end {
+                break;
+            }
+            col = (col + n_cols).min(cols.end - n_cols);
+        }
+        if row + n_rows == rows.end {
+            break;
+        }
+        row = (row + n_rows).min(rows.end - n_rows);
+    }
+}
+
+/// The vector of 16 bytes of two rows `N` apart, or of one row at two places.
+///
+/// # Safety
+/// These bytes are inside of the source.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load<const N: usize, const R: usize>(
+    from: &[*const u8; 32],
+    i: usize,
+    at: usize,
+) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if R == 1 {
+            return _mm256_loadu_si256(from[i].add(at).cast());
+        }
+        let low = _mm_loadu_si128(from[i].add(at).cast());
+        let high = _mm_loadu_si128(from[i + N].add(at).cast());
+        _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
+    }
+}
+
+/// Stores the `16 * R` bytes of a column that a vector has at one of its places.
+///
+/// # Safety
+/// These bytes are inside of the target.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn store<const R: usize>(to: *mut u8, vector: __m256i, place: usize, streaming: bool) {
+    // SAFETY: the caller's promise; a vector that is streamed lies at a multiple of its size.
+    unsafe {
+        match (R, place) {
+            (2, _) if streaming && to.addr().is_multiple_of(V) => {
+                _mm256_stream_si256(to.cast(), vector);
+            }
+            (2, _) => _mm256_storeu_si256(to.cast(), vector),
+            (_, 0) => _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(vector)),
+            _ => _mm_storeu_si128(to.cast(), _mm256_extracti128_si256::<1>(vector)),
+        }
+    }
+}
+
+/// Transposes the `N` by `N` elements of `E` bytes in each 16 bytes of `N` vectors, as that of longer vectors.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transpose<const E: usize, const N: usize>(mut block: [__m256i; N]) -> [__m256i; N] {
+    each!(N.ilog2(), |_stage| {
+        let before = block;
+        each!(N / 2, |i| {
+            let (a, b) = (before[i], before[i + N / 2]);
+            (block[2 * i], block[2 * i + 1]) = match E {
+                1 => (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)),
+                2 => (_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)),
+                4 => (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)),
+                _ => (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
+            };
+        });
+    });
+    block
+}
+
+/// Moves blocks of `N` rows and `N` columns, the last ones overlapping those before them.
+///
+/// # Safety
+/// As for [`matrix_of`]; the part has at least one block.
+#[target_feature(enable = "avx2")]
+unsafe fn small_blocks<const E: usize, const N: usize>(part: &MatrixPart<'_>) {
+    let (rows, cols) = (&part.rows, &part.cols);
+    let mut row = rows.start;
+    loop {
+        let mut col = cols.start;
+        loop {
+            let mut block = [_mm_setzero_si128(); N];
+            each!(N, |i| {
+                // SAFETY: rows and columns of the block are those of the part.
+                block[i] = unsafe {
+                    let from = part.from.offset(part.matrix.rows.at(row + i));
+                    _mm_loadu_si128(from.add(col * E).cast())
+                };
+            });
+            let block = transpose_small::<E, N>(block);
+            each!(N, |i| {
+                // SAFETY: as for what is read.
+                unsafe {
+                    let to = part.to.offset(part.matrix.cols.at(col + i));
+                    _mm_storeu_si128(to.add(row * E).cast(), block[i]);
+                }
+            });
+            if col + N == cols.end {
+                break;
+            }
+            col = (col + N).min(cols.end - N);
+        }
+        if row + N == rows.end {
+            break;
+        }
+        row = (row + N).min(rows.end - N);
+    }
+}
+
+/// The same for 16-byte vectors.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transpose_small<const E: usize, const N: usize>(mut block: [__m128i; N]) -> [__m128i; N] {
+    each!(N.ilog2(), |_stage| {
+        let before = block;
+        each!(N / 2, |i| {
+            let (a, b) = (before[i], before[i + N / 2]);
+            (block[2 * i], block[2 * i + 1]) = match E {
+                1 => (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)),
+                2 => (_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b)),
+                4 => (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b)),
+                _ => (_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b)),
+            };
+        });
+    });
+    block
+}
+
+/// Whether it was done: streams must have 16 bytes.
+///
+/// # Safety
+/// As for `kernels::streams`, on a machine that has these vectors.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn streams(part: &StreamsPart<'_>) -> bool {
+    if part.range.len() * part.streams.unit < 16 {
+        return false;
+    }
+    // SAFETY: the caller's promises; each arm is for its number of streams.
+    unsafe {
+        match part.streams.offsets.len() {
+            2 => streams_of::<2>(part),
+            3 => streams_of::<3>(part),
+            4 => streams_of::<4>(part),
+            5 => streams_of::<5>(part),
+            6 => streams_of::<6>(part),
+            7 => streams_of::<7>(part),
+            8 => streams_of::<8>(part),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// # Safety
+/// As for [`streams`]; there are `K` streams.
+#[target_feature(enable = "avx2")]
+unsafe fn streams_of<const K: usize>(part: &StreamsPart<'_>) {
+    let unit = part.streams.unit;
+    let (mut at, end) = (part.range.start * unit, part.range.end * unit);
+    let picks = &part.streams.narrow[..K * K];
+    let offsets: &[isize; K] = part.streams.offsets[..]
+        .try_into()
+        .expect("there are K streams");
+    loop {
+        let mut read = [_mm_setzero_si128(); K];
+        for (k, vector) in read.iter_mut().enumerate() {
+            // SAFETY: `at` leaves 16 bytes of each stream before its end.
+            *vector = unsafe {
+                let from = match part.streams.direction {
+                    Direction::Weave => part.from.offset(offsets[k]).add(at),
+                    Direction::Part => part.from.add(at * K + k * 16),
+                };
+                _mm_loadu_si128(from.cast())
+            };
+        }
+        for k in 0..K {
+            let mut vector = _mm_setzero_si128();
+            for (i, &read) in read.iter().enumerate() {
+                // SAFETY: the bytes of a pick are 16.
+                let bytes = unsafe { _mm_loadu_si128(picks[k * K + i].bytes.as_ptr().cast()) };
+                vector = _mm_or_si128(vector, _mm_shuffle_epi8(read, bytes));
+            }
+            // SAFETY: as for what is read.
+            unsafe {
+                let to = match part.streams.direction {
+                    Direction::Weave => part.to.add(at * K + k * 16),
+                    Direction::Part => part.to.offset(offsets[k]).add(at),
+                };
+                _mm_storeu_si128(to.cast(), vector);
+            }
+        }
+        if at + 16 == end {
+            break;
+        }
+        at = (at + 16).min(end - 16);
+    }
+}

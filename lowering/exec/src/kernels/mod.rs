@@ -1,0 +1,127 @@
+//! The loops that move bytes: runs, matrices and streams, for each kind of vectors.
+//!
+//! Every kernel takes pointers to its first source and target byte and moves the same bytes to the same places
+//! whatever instructions it uses. Kernels rely on their caller for two things: all places are inside of the
+//! buffers, and no place of the target is written by anybody else meanwhile.
+#![expect(unsafe_code, reason = "kernels address memory by strides")]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod matrix;
+mod portable;
+mod runs;
+mod streams;
+#[cfg(target_arch = "x86_64")]
+mod unroll;
+
+use crate::isa::Isa;
+use matrix::MatrixPart;
+use std::ops::Range;
+use streams::StreamsPart;
+
+pub(crate) use matrix::{Matrix, Offsets};
+pub(crate) use runs::Runs;
+pub(crate) use streams::{Direction, Streams};
+
+/// How a kernel is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) isa: Isa,
+    /// Whether lines of the target go past the cache.
+    pub(crate) streaming: bool,
+}
+
+/// Moves some of the runs.
+///
+/// # Safety
+/// Runs `range` lie inside of both buffers; their places in the target are disjoint, do not overlap the source,
+/// and nobody else reads or writes them.
+pub(crate) unsafe fn runs(
+    how: How,
+    runs: &Runs,
+    range: Range<usize>,
+    from: *const u8,
+    to: *mut u8,
+) {
+    // SAFETY: the caller's promises; vectors are those that the machine has, as `Isa` is made by detection.
+    unsafe {
+        match how.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::runs(runs, range, from, to, how.streaming),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::runs(runs, range, from, to, how.streaming),
+            _ => portable::runs(runs, range, from, to),
+        }
+    }
+}
+
+/// Moves a part of a matrix.
+///
+/// # Safety
+/// As for [`runs`], of the elements of these rows and columns.
+pub(crate) unsafe fn matrix(
+    how: How,
+    matrix: &Matrix,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    from: *const u8,
+    to: *mut u8,
+) {
+    let part = MatrixPart {
+        matrix,
+        rows,
+        cols,
+        from,
+        to,
+    };
+    // SAFETY: as in `runs`.
+    unsafe {
+        match how.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if avx512::matrix(&part, how.streaming) => {}
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx2 if avx2::matrix(&part, how.streaming) => {}
+            _ => portable::matrix(&part),
+        }
+    }
+}
+
+/// Moves a part of some streams, elements `range` of each.
+///
+/// # Safety
+/// As for [`runs`].
+pub(crate) unsafe fn streams(
+    how: How,
+    streams: &Streams,
+    range: Range<usize>,
+    from: *const u8,
+    to: *mut u8,
+) {
+    let part = StreamsPart {
+        streams,
+        range,
+        from,
+        to,
+    };
+    // SAFETY: as in `runs`.
+    unsafe {
+        match how.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if avx512::streams(&part) => {}
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx2 if avx2::streams(&part) => {}
+            _ => portable::streams(&part),
+        }
+    }
+}
+
+/// Writes zeros.
+///
+/// # Safety
+/// `len` bytes from `to` on are inside of the target and nobody else reads or writes them.
+pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
+    // SAFETY: the caller's promises.
+    unsafe { to.write_bytes(0, len) }
+}

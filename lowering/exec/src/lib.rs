@@ -1,0 +1,37 @@
+//! Runs what optc lays out: conversions between layouts at the speed of memory.
+//!
+//! A [`ConversionPlan`] moves a tensor from one layout to any other one. It is made once: layouts are cut into
+//! boxes in which both are affine, padding into boxes of its own, and each box gets a kernel. Running it is loops
+//! around that kernel, on one thread or several, and the bytes are the same for any number of them.
+//!
+//! What moves is counted: a [`Moved`] has the bytes that loops of this crate have read and written.
+//!
+//! ```
+//! use optc_exec::{ConversionOptions, ConversionPlan, Moved};
+//! use optc_layout::Layout;
+//!
+//! let rows = Layout::row_major(&[2, 3], 8);
+//! let columns = Layout::from_order(&[2, 3], 8, &[1, 0])?;
+//! let plan = ConversionPlan::new(&rows, &columns, ConversionOptions::default())?;
+//! let (mut out, mut moved) = ([0; 6], Moved::default());
+//! plan.execute(&[1, 2, 3, 4, 5, 6], &mut out, &mut moved)?;
+//! assert_eq!(out, [1, 4, 2, 5, 3, 6]);
+//! assert_eq!(moved.bytes(), 12);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Unsafe code
+//! This is the one crate that has any, in the kernels below `kernels` and where threads share a target. A plan
+//! proves before it is run that every box lies inside both buffers and that no two boxes write one byte; what it
+//! cannot prove this of goes element by element through slices. The portable kernels run under Miri:
+//! `cargo +nightly miri test -p optc-exec --test miri`.
+
+mod cache;
+mod convert;
+mod isa;
+mod kernels;
+mod moved;
+
+pub use convert::{ConversionError, ConversionOptions, ConversionPlan, Padding, PlanCache};
+pub use isa::Isa;
+pub use moved::Moved;
