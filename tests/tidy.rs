@@ -46,6 +46,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-tile",
         ],
     ),
+    (
+        "optc-exec",
+        &["optc-interp", "optc-ir", "optc-layout", "optc-ops"],
+    ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-stablehlo", &["optc-hlo", "optc-ir", "optc-layout"]),
     ("optc-onnx-proto", &["optc-ir"]),
@@ -59,6 +63,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "optc-check",
             "optc-emit",
+            "optc-exec",
             "optc-hlo",
             "optc-interp",
             "optc-ir",
@@ -176,6 +181,7 @@ fn architecture_states_the_same_edges() {
         let short = match *name {
             "optc" | "optc-cli" => continue,
             "optc-emit" => "lowering/emit",
+            "optc-exec" => "lowering/exec",
             "optc-hlo" => "frontends/hlo",
             "optc-onnx" => "frontends/onnx",
             "optc-stablehlo" => "frontends/stablehlo",

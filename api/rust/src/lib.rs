@@ -104,6 +104,17 @@ pub mod tile {
     pub use optc_tile::*;
 }
 
+/// Where values lie in memory, as attributes that `bufferize` and `plan-memory` write.
+pub mod memory {
+    pub use optc_check::check_memory;
+    pub use optc_ir::memory::{ALIGNMENT, ARENA, MEMORY, Place, STATE, State, arena, places};
+}
+
+/// Programs run in buffers that are laid out as their types say.
+pub mod exec {
+    pub use optc_exec::{ExecOptions, Executable, Profile, StepProfile};
+}
+
 /// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from
 /// a module.
 pub mod hlo {
