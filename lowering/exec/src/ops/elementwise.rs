@@ -43,7 +43,7 @@ fn unary(name: &str, nest: Nest<2>, func: &Func, op: Op) -> Option<Box<dyn Kerne
         Sqrt::NAME => boxed(nest, f32::sqrt),
         Rsqrt::NAME => boxed(nest, |x| 1.0 / x.sqrt()),
         Reciprocal::NAME => boxed(nest, |x| 1.0 / x),
-        Erf::NAME => boxed(nest, erf),
+        Erf::NAME => boxed(nest, libm::erff),
         Tanh::NAME => boxed(nest, f32::tanh),
         Sigmoid::NAME => boxed(nest, sigmoid),
         Silu::NAME => boxed(nest, |x| x * sigmoid(x)),
@@ -58,7 +58,7 @@ fn unary(name: &str, nest: Nest<2>, func: &Func, op: Op) -> Option<Box<dyn Kerne
             let plain = of.props.is_empty();
             plain.then(|| {
                 boxed(nest, |x| {
-                    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+                    0.5 * x * (1.0 + libm::erff(x * std::f32::consts::FRAC_1_SQRT_2))
                 })
             })?
         }
@@ -84,18 +84,6 @@ fn binary(name: &str, nest: Nest<3>) -> Option<Box<dyn Kernel>> {
 
 fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
-}
-
-/// The error function, to about 2e-7 (Abramowitz and Stegun 7.1.26, evaluated in `f64`).
-fn erf(x: f32) -> f32 {
-    let a = f64::from(x.abs());
-    let t = 1.0 / (1.0 + 0.327_591_1 * a);
-    let sum = t
-        * (0.254_829_592
-            + t * (-0.284_496_736
-                + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
-    let y = (1.0 - sum * (-a * a).exp()) as f32;
-    if x.is_nan() { x } else { y.copysign(x) }
 }
 
 struct Unary<F> {
@@ -264,20 +252,5 @@ impl Fill {
             }
         });
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_error_function_is_near() {
-        for i in -60..60 {
-            let x = f64::from(i) / 10.0;
-            let near = f64::from(erf(x as f32)) - optc_ops::erf(x);
-            assert!(near.abs() < 1e-6, "{x}: {near}");
-        }
-        assert!(erf(f32::NAN).is_nan());
     }
 }

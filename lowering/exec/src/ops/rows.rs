@@ -139,7 +139,7 @@ impl Rows {
             Work::Softmax => {
                 let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 row.iter_mut().for_each(|x| *x = (*x - most).exp());
-                let whole = 1.0 / row.iter().sum::<f32>();
+                let whole = (1.0 / sum(row)) as f32;
                 row.iter_mut().for_each(|x| *x *= whole);
                 0.0
             }
@@ -150,8 +150,7 @@ impl Rows {
                     .map(|&x| (f64::from(x) - mean).powi(2))
                     .sum::<f64>()
                     / n;
-                let factor = (1.0 / (variance + epsilon).sqrt()) as f32;
-                let mean = mean as f32;
+                let factor = 1.0 / (variance + epsilon).sqrt();
                 for (i, x) in row.iter_mut().enumerate() {
                     let at = |table: &Option<Vec<i64>>, values: Option<&[f32]>, other: f32| {
                         let offset = table.as_ref().and_then(|t| usize::try_from(t[i]).ok());
@@ -159,8 +158,8 @@ impl Rows {
                             .and_then(|at| values?.get(at).copied())
                             .unwrap_or(other)
                     };
-                    *x = (*x - mean) * factor * at(&self.scale, scale, 1.0)
-                        + at(&self.bias, bias, 0.0);
+                    let normal = ((f64::from(*x) - mean) * factor) as f32;
+                    *x = normal * at(&self.scale, scale, 1.0) + at(&self.bias, bias, 0.0);
                 }
                 0.0
             }
