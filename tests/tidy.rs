@@ -46,7 +46,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "optc-tile",
         ],
     ),
-    ("optc-exec", &["optc-layout"]),
+    (
+        "optc-exec",
+        &["optc-interp", "optc-ir", "optc-layout", "optc-ops"],
+    ),
     ("optc-hlo", &["optc-ir", "optc-layout", "optc-ops"]),
     ("optc-stablehlo", &["optc-hlo", "optc-ir", "optc-layout"]),
     ("optc-onnx-proto", &["optc-ir"]),

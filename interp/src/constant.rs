@@ -9,7 +9,10 @@ use optc_ir::{Attr, AttrDict, Dense, EvalError, Tensor, TensorType};
 /// The value that the attributes of a constant give.
 ///
 /// `shape` is that of the result type, where it is known.
-pub(crate) fn constant(
+///
+/// # Errors
+/// The attributes have no value, or one that does not fit; bytes that cannot be read.
+pub fn constant(
     props: &AttrDict,
     ty: &TensorType,
     shape: Option<Vec<usize>>,

@@ -4,6 +4,7 @@ use optc_ir::{Code, codes};
 
 pub use optc_check::CODES as FOLDS;
 pub use optc_emit::CODES as FORMATS;
+pub use optc_exec::CODES as EXECUTION;
 pub use optc_hlo::CODES as HLO;
 pub use optc_interp::CODES as RUNNING;
 pub use optc_ir::CODES as PROGRAMS;

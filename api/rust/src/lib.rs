@@ -85,13 +85,6 @@ pub mod ops {
     pub use optc_ops::*;
 }
 
-/// Execution: conversions between layouts, planned once and run at the speed of memory.
-pub mod exec {
-    pub use optc_exec::{
-        ConversionError, ConversionOptions, ConversionPlan, Isa, Moved, Padding, PlanCache,
-    };
-}
-
 /// Layouts: functions from logical indices to positions, and when a rearrangement is a view.
 pub mod layout {
     pub use optc_layout::{
@@ -109,6 +102,20 @@ pub mod tile {
     pub use optc_ir::op::iteration_domain::{Combine, IndexExpr, IterationDomain, Loop, LoopKind};
     pub use optc_ir::op::iteration_domain_of;
     pub use optc_tile::*;
+}
+
+/// Where values lie in memory, as attributes that `bufferize` and `plan-memory` write.
+pub mod memory {
+    pub use optc_check::check_memory;
+    pub use optc_ir::memory::{ALIGNMENT, ARENA, MEMORY, Place, STATE, State, arena, places};
+}
+
+/// Execution: programs run in buffers that are laid out as their types say, and conversions between layouts.
+pub mod exec {
+    pub use optc_exec::{
+        ConversionError, ConversionOptions, ConversionPlan, ExecOptions, Executable, Isa, Moved,
+        Padding, PlanCache, Profile, StepProfile,
+    };
 }
 
 /// HLO text: as a tree, which the front end reads before it becomes a [`Module`], and written from

@@ -1,4 +1,13 @@
-//! Runs what optc lays out: conversions between layouts at the speed of memory.
+//! Runs what optc lays out: bufferized programs in real buffers, strided, tiled and padded as their layouts say, and
+//! conversions between layouts at the speed of memory.
+//!
+//! An [`Executable`] is made once of a function whose memory is decided (`bufferize`, `plan-memory`): every operation
+//! becomes a step with the places of its operands and results, and constants are prepared. Running it fills the arguments'
+//! buffers, executes the steps and reads the results.
+//!
+//! An operation has a kernel of its own, or goes the way that is there for all: its operands are gathered to logical order,
+//! it is evaluated by the semantics that it declares, and the results are scattered. What that moves is counted as
+//! [`staged`](StepProfile::staged) bytes. No result depends on the number of threads: there is one.
 //!
 //! A [`ConversionPlan`] moves a tensor from one layout to any other one. It is made once: layouts are cut into
 //! boxes in which both are affine, padding into boxes of its own, and each box gets a kernel. Running it is loops
@@ -26,12 +35,24 @@
 //! cannot prove this of goes element by element through slices. The portable kernels run under Miri:
 //! `cargo +nightly miri test -p optc-exec --test miri`.
 
+mod access;
+mod buffer;
 mod cache;
+mod codes;
+mod compile;
 mod convert;
 mod isa;
 mod kernels;
+mod memory;
 mod moved;
+mod nest;
+mod ops;
+mod profile;
+mod run;
 
+pub use codes::CODES;
+pub use compile::{ExecOptions, Executable};
 pub use convert::{ConversionError, ConversionOptions, ConversionPlan, Padding, PlanCache};
 pub use isa::Isa;
 pub use moved::Moved;
+pub use profile::{Profile, StepProfile};

@@ -22,7 +22,6 @@ use std::sync::LazyLock;
         Inputs are at most 2 GiB, from a pipe or a device 512 MiB. An output takes its place whole, \
         after all is read, so that OUT may be IN; a pipe or a device is written to. \
         A write that fails is status 1; a reader that closed standard output early, as head does, is no failure.\n\
-        `optc bench` is not in this version.\n\n\
         Examples:\n  \
         optc model.onnx -o model.opt.onnx\n  \
         optc --pass=canonicalize,view-fold --target=cpu model.onnx -o folded.ir\n  \
@@ -97,7 +96,7 @@ pub(crate) enum Command {
     Targets(TargetsArgs),
     /// Say what a code in a diagnostic means, with an example and what to do about it
     Explain(ExplainArgs),
-    /// Time a program: not in this version
+    /// Time a program in the physical executor, step by step
     Bench(BenchArgs),
     /// Write a script that completes the command line in a shell
     Completions(CompletionsArgs),
@@ -512,6 +511,9 @@ pub(crate) struct RunArgs {
     /// How to run it
     #[arg(long, value_enum, default_value = "reference")]
     pub(crate) exec: Exec,
+    /// The most memory that --exec=physical may take, in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_limit: Option<u64>,
     /// The function; main, or the first one, when left out
     #[arg(long, value_name = "NAME")]
     pub(crate) func: Option<String>,
@@ -526,6 +528,8 @@ pub(crate) enum Exec {
     Naive,
     /// Program by program, as the plan of tiles says
     Tiled,
+    /// In real buffers, strided, tiled and padded as the layouts say; the pipeline then ends with bufferize,plan-memory
+    Physical,
 }
 
 #[derive(Args, Debug)]
@@ -613,18 +617,42 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Not in this version: it needs an executor that runs layouts at speed. \
-        `optc stats --pass=… IN` counts the bytes instead."
+    after_help = "The program runs on one thread, in the executor of `optc run --exec=physical`; inputs, and weights that are not there, are random.\n\n\
+        Examples:\n  optc bench --pass=canonicalize,view-fold model.onnx\n  optc bench --pass=canonicalize,view-fold --vs before --trace trace.json model.onnx"
 )]
 pub(crate) struct BenchArgs {
-    /// Taken and not read
-    #[arg(
-        value_name = "ARGS",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        hide = true
-    )]
-    pub(crate) ignored: Vec<OsString>,
+    /// The program: a file, or - for standard input
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Inputs from an .npz file; random ones when left out
+    #[arg(long, value_name = "A.npz")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// What to time besides: the program without its passes, or the reference interpreter
+    #[arg(long, value_name = "before|reference", value_enum)]
+    pub(crate) vs: Option<Versus>,
+    /// How often to run each
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// Write the steps of the fastest run as a trace that Chrome and Perfetto show
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) trace: Option<PathBuf>,
+    /// The function; main, or the first one, when left out
+    #[arg(long, value_name = "NAME")]
+    pub(crate) func: Option<String>,
+    /// The most memory that the program may take, in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_limit: Option<u64>,
+}
+
+/// What a program is timed beside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Versus {
+    /// The same program without its passes
+    Before,
+    /// The reference interpreter
+    Reference,
 }
 
 #[derive(Args, Debug)]

@@ -86,6 +86,13 @@ pub const AREAS: &[Area] = &[
         list: "passes/src/codes.rs",
     },
     Area {
+        title: "Execution",
+        intro: "What the executor of bufferized programs refuses.",
+        codes: || codes::EXECUTION,
+        language: Language::Ir,
+        list: "lowering/exec/src/codes.rs",
+    },
+    Area {
         title: "Folds",
         intro: "What the checker of a fold and of a target's layouts refuses.",
         codes: || codes::FOLDS,

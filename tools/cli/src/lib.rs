@@ -2,6 +2,7 @@
 //! caller, which is how file tests execute their `RUN:` lines.
 
 mod args;
+mod bench;
 mod boundary;
 mod certificate;
 mod codes;
@@ -93,10 +94,6 @@ where
     }
 }
 
-/// Why there is no `optc bench`.
-const NO_BENCH: &str = "`bench` is not in this version: it needs an executor that runs layouts at speed; \
-     `optc stats --pass=… IN` counts the bytes instead";
-
 fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
     match &cli.command {
         None => rewrite::command(&cli.rewrite, streams),
@@ -108,7 +105,7 @@ fn dispatch(cli: &Cli, streams: &mut Streams<'_>) -> Result<Status, Failure> {
         Some(Command::Spec(args)) => spec::command(args, streams),
         Some(Command::Targets(args)) => targets::command(args, streams),
         Some(Command::Explain(args)) => explain::command(args, streams),
-        Some(Command::Bench(_)) => Err(Failure::usage(NO_BENCH)),
+        Some(Command::Bench(args)) => bench::command(args, streams),
         Some(Command::Completions(args)) => {
             streams.print(&manual::completions(args.shell));
             Ok(Status::Done)

@@ -7,10 +7,12 @@ use crate::inputs::{self, Input};
 use crate::streams::Streams;
 use crate::terminal;
 use indexmap::IndexMap;
+use optc::exec::{ExecOptions, Executable};
 use optc::interp::npz::{self, NpzError, Packing};
 use optc::interp::{run_naive, run_reference, run_tiled};
+use optc::memory::State;
 use optc::passes::Hooks;
-use optc::{Bindings, Diagnostic, Error, Func, Program, Tensor, read_file, write_aside};
+use optc::{Bindings, Compiler, Diagnostic, Error, Func, Program, Tensor, read_file, write_aside};
 use std::fs::File;
 use std::io::{BufReader, Cursor};
 use std::path::Path;
@@ -35,6 +37,18 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
         Exec::Reference => run_reference,
         Exec::Naive => run_naive,
         Exec::Tiled => run_tiled,
+        Exec::Physical => {
+            let options = ExecOptions {
+                memory_limit: args.memory_limit,
+                ..ExecOptions::default()
+            };
+            let executable = prepare(&compiler, &mut program, (&name, &values), &options, false)?;
+            terminal::doing(|| format!("{}: running @{name}", program.name));
+            let results = executable.run(&values);
+            let results = results.map_err(|diag| program.error(vec![*diag]))?;
+            write_values(&args.output, &results)?;
+            return Ok(Status::Done);
+        }
     };
     let data = inputs::weights(&program, false);
     let (module, registry) = (&program.module, compiler.registry());
@@ -45,8 +59,36 @@ pub(crate) fn command(args: &RunArgs, streams: &mut Streams<'_>) -> Result<Statu
     Ok(Status::Done)
 }
 
+/// Decides the memory of a program, if nobody has, and prepares a function of it for inputs of these sizes; weights that
+/// are not there are made up where that is asked for.
+pub(crate) fn prepare(
+    compiler: &Compiler,
+    program: &mut Program,
+    (name, values): (&str, &IndexMap<String, Tensor>),
+    options: &ExecOptions,
+    invent: bool,
+) -> Result<Executable, Failure> {
+    if State::of(&program.module).is_none() {
+        terminal::doing(|| format!("{}: memory", program.name));
+        compiler.compile(program, "bufferize,plan-memory")?;
+    }
+    let data = inputs::weights(program, invent);
+    let (module, bindings) = (&program.module, &compiler.bindings);
+    terminal::doing(|| format!("{}: preparing @{name}", program.name));
+    let made = Executable::new(
+        module,
+        compiler.registry(),
+        name,
+        values,
+        &*data,
+        bindings,
+        options,
+    );
+    Ok(made.map_err(|diag| program.error(vec![*diag]))?)
+}
+
 /// The inputs of a function; none without a file.
-fn read_values(
+pub(crate) fn read_values(
     program: &Program,
     func: &str,
     path: Option<&Path>,

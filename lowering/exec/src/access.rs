@@ -1,0 +1,381 @@
+//! Where the elements of a value lie: an offset for each index of each dimension, which add up.
+//!
+//! Layouts of digits are of this form, whatever they cut and pad, and so are parts, repetitions and transposes of them. A
+//! reshape keeps it where the offsets of the dimension that it cuts are a sum themselves. What has not this form lists
+//! the offset of every element.
+
+use optc_layout::Layout;
+
+/// The offset of each element, in elements of the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// `base` plus an offset for the index of each dimension.
+    Sum {
+        base: i64,
+        /// Of each dimension as many offsets as it has elements, the first 0.
+        tables: Vec<Vec<i64>>,
+    },
+    /// The extents, and the offset of each element in row-major order.
+    Every {
+        shape: Vec<usize>,
+        offsets: Vec<i64>,
+    },
+}
+
+impl Access {
+    /// The access of a layout; `None` where it has too many elements to be addressed.
+    pub(crate) fn of(layout: &Layout) -> Option<Access> {
+        let shape: Vec<usize> = sizes(layout.shape())?;
+        if shape.contains(&0) {
+            let tables = shape.iter().map(|&n| vec![0; n]).collect();
+            return Some(Access::Sum { base: 0, tables });
+        }
+        if let Some(modes) = layout.modes() {
+            let mut tables: Vec<Vec<i64>> = shape.iter().map(|&n| vec![0; n]).collect();
+            let mut stride = i64::try_from(layout.positions()).ok()?;
+            for mode in modes {
+                stride /= i64::try_from(mode.extent.max(1)).ok()?;
+                let (div, count) = (mode.div.max(1), mode.count.max(1));
+                for (i, offset) in tables[mode.dim].iter_mut().enumerate() {
+                    let digit = (i as u64 / div) % count;
+                    *offset += i64::try_from(digit).ok()? * stride;
+                }
+            }
+            return Some(Access::Sum { base: 0, tables });
+        }
+        Access::by_index(layout, shape)
+    }
+
+    /// The offsets by the layout's own function: a sum, if they are one.
+    fn by_index(layout: &Layout, shape: Vec<usize>) -> Option<Access> {
+        let count = shape.iter().try_fold(1usize, |a, &n| a.checked_mul(n))?;
+        let mut index = vec![0u64; shape.len()];
+        let mut offsets = Vec::with_capacity(count);
+        for _ in 0..count {
+            offsets.push(i64::try_from(layout.index(&index)?).ok()?);
+            for (i, &n) in index.iter_mut().zip(&shape).rev() {
+                *i += 1;
+                if *i < n as u64 {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        Some(Access::Every { shape, offsets }.summed())
+    }
+
+    /// The same as a sum, if it is one.
+    fn summed(self) -> Access {
+        let Access::Every { shape, offsets } = &self else {
+            return self;
+        };
+        let Some(&base) = offsets.first() else {
+            return self;
+        };
+        let mut step = offsets.len();
+        let mut tables = Vec::with_capacity(shape.len());
+        for &n in shape {
+            step /= n.max(1);
+            tables.push((0..n).map(|i| offsets[i * step] - base).collect());
+        }
+        let sum = Access::Sum { base, tables };
+        let mut same = true;
+        let mut at = 0;
+        sum.each(|offset| {
+            same &= offsets[at] == offset;
+            at += 1;
+        });
+        match same {
+            true => sum,
+            false => self,
+        }
+    }
+
+    /// The extents.
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        match self {
+            Access::Sum { tables, .. } => tables.iter().map(Vec::len).collect(),
+            Access::Every { shape, .. } => shape.clone(),
+        }
+    }
+
+    /// The number of elements.
+    pub(crate) fn count(&self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// Calls with the offset of each element in row-major order.
+    pub(crate) fn each(&self, mut call: impl FnMut(i64)) {
+        match self {
+            Access::Every { offsets, .. } => offsets.iter().copied().for_each(call),
+            Access::Sum { base, tables } => {
+                let Some((last, outer)) = tables.split_last() else {
+                    return call(*base);
+                };
+                if tables.iter().any(Vec::is_empty) {
+                    return;
+                }
+                let mut index = vec![0usize; outer.len()];
+                let mut at = *base;
+                loop {
+                    last.iter().for_each(|offset| call(at + offset));
+                    let mut dim = outer.len();
+                    loop {
+                        let Some(next) = dim.checked_sub(1) else {
+                            return;
+                        };
+                        dim = next;
+                        let table = &outer[dim];
+                        at -= table[index[dim]];
+                        index[dim] += 1;
+                        if index[dim] < table.len() {
+                            at += table[index[dim]];
+                            break;
+                        }
+                        index[dim] = 0;
+                        at += table[0];
+                    }
+                }
+            }
+        }
+    }
+
+    /// All offsets, written out.
+    fn written_out(&self) -> Access {
+        let mut offsets = Vec::with_capacity(self.count());
+        self.each(|offset| offsets.push(offset));
+        Access::Every {
+            shape: self.shape(),
+            offsets,
+        }
+    }
+
+    /// Of each dimension the elements that `pick` lists.
+    pub(crate) fn picked(&self, pick: &[Vec<usize>]) -> Access {
+        match self {
+            Access::Sum { base, tables } => {
+                let mut start = *base;
+                let mut picked = Vec::with_capacity(tables.len());
+                for (table, pick) in tables.iter().zip(pick) {
+                    let first = pick.first().map_or(0, |&i| table[i]);
+                    start += first;
+                    picked.push(pick.iter().map(|&i| table[i] - first).collect());
+                }
+                Access::Sum {
+                    base: start,
+                    tables: picked,
+                }
+            }
+            Access::Every { shape, offsets } => {
+                let mut strides = vec![1usize; shape.len()];
+                for i in (1..shape.len()).rev() {
+                    strides[i - 1] = strides[i] * shape[i];
+                }
+                let numbers = Access::Sum {
+                    base: 0,
+                    tables: pick
+                        .iter()
+                        .zip(&strides)
+                        .map(|(pick, &stride)| pick.iter().map(|&i| (i * stride) as i64).collect())
+                        .collect(),
+                };
+                let mut found = Vec::with_capacity(numbers.count());
+                numbers.each(|number| found.push(offsets[number as usize]));
+                Access::Every {
+                    shape: pick.iter().map(Vec::len).collect(),
+                    offsets: found,
+                }
+            }
+        }
+    }
+
+    /// Broadcast to a shape, as numpy does.
+    pub(crate) fn broadcast(&self, shape: &[usize]) -> Access {
+        let own = self.shape();
+        let lead = shape.len().saturating_sub(own.len());
+        let mut with_ones = vec![1usize; lead];
+        with_ones.extend(&own);
+        let access = self.reshaped(&with_ones);
+        let pick: Vec<Vec<usize>> = with_ones
+            .iter()
+            .zip(shape)
+            .map(|(&own, &n)| (0..n).map(|i| if own == 1 { 0 } else { i }).collect())
+            .collect();
+        access.picked(&pick)
+    }
+
+    /// The dimensions in another order; `perm[i]` is the one that comes at place `i`.
+    pub(crate) fn transposed(&self, perm: &[usize]) -> Access {
+        match self {
+            Access::Sum { base, tables } => Access::Sum {
+                base: *base,
+                tables: perm.iter().map(|&p| tables[p].clone()).collect(),
+            },
+            Access::Every { shape, offsets } => {
+                let mut strides = vec![1usize; shape.len()];
+                for i in (1..shape.len()).rev() {
+                    strides[i - 1] = strides[i] * shape[i];
+                }
+                let numbers = Access::Sum {
+                    base: 0,
+                    tables: perm
+                        .iter()
+                        .map(|&p| (0..shape[p]).map(|i| (i * strides[p]) as i64).collect())
+                        .collect(),
+                };
+                let mut found = Vec::with_capacity(offsets.len());
+                numbers.each(|number| found.push(offsets[number as usize]));
+                Access::Every {
+                    shape: perm.iter().map(|&p| shape[p]).collect(),
+                    offsets: found,
+                }
+            }
+        }
+    }
+
+    /// The elements in row-major order under other dimensions, as many as before.
+    pub(crate) fn reshaped(&self, shape: &[usize]) -> Access {
+        if self.shape() == shape {
+            return self.clone();
+        }
+        if let Access::Sum { base, tables } = self
+            && let Some(tables) = regrouped(tables, shape)
+        {
+            return Access::Sum {
+                base: *base,
+                tables,
+            };
+        }
+        let Access::Every { offsets, .. } = self.written_out() else {
+            return self.clone();
+        };
+        let every = Access::Every {
+            shape: shape.to_vec(),
+            offsets,
+        };
+        every.summed()
+    }
+}
+
+/// Extents that can be addressed.
+fn sizes(shape: &[u64]) -> Option<Vec<usize>> {
+    shape.iter().map(|&n| usize::try_from(n).ok()).collect()
+}
+
+/// The offsets of other dimensions of the same elements; `None` where they are no sum.
+fn regrouped(tables: &[Vec<i64>], shape: &[usize]) -> Option<Vec<Vec<i64>>> {
+    if shape.contains(&0) || tables.iter().any(Vec::is_empty) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(shape.len());
+    // What is left of the dimensions that were, the innermost last.
+    let mut rest: Vec<Vec<i64>> = tables.iter().filter(|t| 1 < t.len()).cloned().collect();
+    for &wanted in shape.iter().rev() {
+        let mut made = vec![0i64];
+        while made.len() < wanted {
+            let next = rest.pop()?;
+            let missing = wanted / made.len();
+            if wanted % made.len() != 0 {
+                return None;
+            }
+            if missing < next.len() {
+                if next.len() % missing != 0 {
+                    return None;
+                }
+                let inner = next[..missing].to_vec();
+                let outer: Vec<i64> = next.iter().step_by(missing).copied().collect();
+                let sum = |i: usize| outer[i / missing] + inner[i % missing];
+                if (0..next.len()).any(|i| next[i] != sum(i)) {
+                    return None;
+                }
+                rest.push(outer);
+                made = joined(&inner, &made);
+            } else {
+                made = joined(&next, &made);
+            }
+        }
+        if made.len() != wanted {
+            return None;
+        }
+        out.push(made);
+    }
+    out.reverse();
+    rest.is_empty().then_some(out)
+}
+
+/// The offsets of two dimensions as one.
+fn joined(outer: &[i64], inner: &[i64]) -> Vec<i64> {
+    let pairs = outer.iter().flat_map(|o| inner.iter().map(move |i| o + i));
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optc_layout::notation::parse_tensor;
+
+    fn access(text: &str) -> (Layout, Access) {
+        let layout = parse_tensor(text).expect("a tensor").layout;
+        let access = Access::of(&layout).expect("it is small");
+        (layout, access)
+    }
+
+    fn offsets(access: &Access) -> Vec<i64> {
+        let mut all = Vec::new();
+        access.each(|offset| all.push(offset));
+        all
+    }
+
+    #[test]
+    fn offsets_are_those_of_the_layout() {
+        for text in [
+            "tensor<3x5xf32>",
+            "tensor<f32>",
+            "tensor<3x5xf32, {order = [1, 0]}>",
+            "tensor<5x7xf32, {block = \"2W4H\", order = [1, 0]}>",
+            "tensor<3x5xf32, {xla = \"1,0:T(2,2)\"}>",
+            "tensor<3x5xf32, {strides = [7, 1], offset = 3, size = 40}>",
+            "tensor<4x6xf32, {digits = \"3:d1/2 4:d0 2:d1\"}>",
+            "tensor<3x5x7xf32, {xla = \"2,1,0:T(4)\"}>",
+        ] {
+            let (layout, access) = access(text);
+            let mut at = 0;
+            let shape = layout.shape().to_vec();
+            access.each(|offset| {
+                let mut number = at;
+                let mut index = vec![0; shape.len()];
+                for (i, n) in index.iter_mut().zip(&shape).rev() {
+                    *i = number % n;
+                    number /= n;
+                }
+                assert_eq!(layout.index(&index), u64::try_from(offset).ok(), "{text}");
+                at += 1;
+            });
+            assert_eq!(at, layout.elements(), "{text}");
+        }
+    }
+
+    #[test]
+    fn reshapes_keep_the_order_of_elements() {
+        let (_, rows) = access("tensor<4x6xf32, {order = [1, 0]}>");
+        let before = offsets(&rows);
+        for shape in [
+            vec![24],
+            vec![2, 2, 6],
+            vec![4, 3, 2],
+            vec![8, 3],
+            vec![3, 8],
+            vec![1, 24, 1],
+        ] {
+            let after = rows.reshaped(&shape);
+            assert_eq!(after.shape(), shape);
+            assert_eq!(offsets(&after), before, "{shape:?}");
+            let back = after.transposed(&(0..shape.len()).rev().collect::<Vec<_>>());
+            assert_eq!(back.count(), 24);
+        }
+        let part = rows.picked(&[vec![1, 3], vec![0, 1, 2]]);
+        assert_eq!(offsets(&part), [1, 5, 9, 3, 7, 11]);
+        let wide = part.broadcast(&[2, 2, 3]);
+        assert_eq!(offsets(&wide)[..6], offsets(&wide)[6..]);
+    }
+}

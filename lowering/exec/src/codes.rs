@@ -1,0 +1,33 @@
+//! What the executor refuses before it runs.
+
+use optc_ir::{Code, codes};
+
+codes! {
+    /// The codes of the executor, sorted.
+    pub const CODES;
+
+    EXECUTION_FAILED = Code::input(
+        "execution-failed",
+        "an operation refuses its operands while the program runs, such as an index that is out of bounds",
+        "a `hbir.gather` of an index that no row has",
+        "give inputs that the operation takes; the reference interpreter refuses the same",
+    );
+    EXECUTION_MEMORY = Code::input(
+        "execution-memory",
+        "a program needs more memory than there is, or than it may take; nothing is run",
+        "`optc run --exec=physical --memory-limit=64` of a program whose values take more",
+        "raise the limit, or plan less memory: a smaller batch, fewer results",
+    );
+    EXECUTION_UNPLANNED = Code::input(
+        "execution-unplanned",
+        "a program is run whose memory is not decided",
+        "a call of the library with a module that has no attribute `hbir.memory`",
+        "run `bufferize,plan-memory` before; `optc run --exec=physical` does so itself",
+    );
+    EXECUTION_UNSUPPORTED = Code::input(
+        "execution-unsupported",
+        "a program has an operation that nobody can run, or a value that is no tensor or of a size that is known only as it runs",
+        "`optc run --exec=physical` of a program with `hbir.opaque`",
+        "take what is opaque out of the program; give sizes by `--bind` or by the inputs",
+    );
+}

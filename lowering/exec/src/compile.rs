@@ -1,0 +1,531 @@
+//! A function as steps: where each operand and result lies, and which kernel runs it.
+
+use crate::access::Access;
+use crate::buffer::{Buffer, gather, scatter};
+use crate::codes;
+use crate::memory::{Slot, Storage};
+use crate::ops::{self, Kernel};
+use indexmap::IndexMap;
+use optc_interp::{
+    DataSource, MAX_STEPS, RunError, argument_keys, check_inputs, constant, result_keys,
+};
+use optc_ir::entity::SideTable;
+use optc_ir::memory::{self, Place, State};
+use optc_ir::{
+    Bindings, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Operation, Registry, Structure,
+    Tensor, TensorType, Type, Value, named_sizes,
+};
+use optc_layout::Layout;
+use optc_ops::Subview;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Why something is not run.
+pub(crate) type Outcome<T> = Result<T, Box<Diagnostic>>;
+
+/// How programs are run.
+#[derive(Clone, Debug, Default)]
+pub struct ExecOptions {
+    /// The most bytes that arguments, results, constants and the arena may take together.
+    pub memory_limit: Option<u64>,
+    /// Fill memory with poison before each run, so that a read of what was never written shows.
+    pub poison: bool,
+    /// Run every operation the way that is there for all, without kernels.
+    pub generic: bool,
+}
+
+/// One operation to run.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) op: Op,
+    pub(crate) work: Work,
+    /// Bytes of its operands and results.
+    pub(crate) bytes: u64,
+}
+
+/// What a step does.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// The declared semantics on gathered operands.
+    Generic,
+    /// A kernel on the buffers.
+    Kernel(Box<dyn Kernel>),
+    /// Another function, on gathered operands.
+    Call(Rc<Executable>),
+}
+
+/// A function that can be run, with its constants.
+#[derive(Debug)]
+pub struct Executable {
+    pub(crate) func: Func,
+    pub(crate) registry: Registry,
+    pub(crate) bindings: Bindings,
+    pub(crate) options: ExecOptions,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) slots: SideTable<Value, Option<Slot>>,
+    pub(crate) constants: Vec<Buffer>,
+    pub(crate) arena: usize,
+    pub(crate) arguments: Vec<usize>,
+    pub(crate) results: Vec<usize>,
+    pub(crate) own: Vec<usize>,
+    pub(crate) argument_keys: Vec<String>,
+    pub(crate) result_keys: Vec<String>,
+    /// Operations that a run executes, those of called functions included.
+    count: u64,
+}
+
+impl Executable {
+    /// Prepares a function of a module whose memory is decided, for inputs of the sizes that `inputs` have.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, sizes that are not known, operations that nobody can run, constants that cannot be read,
+    /// more memory than there is.
+    pub fn new(
+        module: &Module,
+        registry: &Registry,
+        func: &str,
+        inputs: &IndexMap<String, Tensor>,
+        data: &dyn DataSource,
+        bindings: &Bindings,
+        options: &ExecOptions,
+    ) -> Result<Executable, Box<Diagnostic>> {
+        if State::of(module).is_none() {
+            let message = "the memory of the program is not decided";
+            return Err(Box::new(Diagnostic::error(
+                codes::EXECUTION_UNPLANNED,
+                message,
+            )));
+        }
+        let module = named_sizes(module, registry);
+        let plain = func.strip_prefix('@').unwrap_or(func);
+        let Some(found) = module.funcs.iter().find(|f| &*f.name == plain) else {
+            let error = RunError::NoFunction {
+                name: plain.to_owned(),
+                known: module
+                    .funcs
+                    .iter()
+                    .map(|f| format!("@{}", f.name))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            };
+            return Err(Box::new(error.to_diagnostic()));
+        };
+        let bound = check_inputs(found, inputs, bindings)
+            .map_err(|e| Box::new(RunError::Input(e).to_diagnostic()))?;
+        let mut compiler = Compiler {
+            module: &module,
+            registry,
+            data,
+            options,
+            called: IndexMap::new(),
+        };
+        let executable = compiler.func(found, bound)?;
+        if MAX_STEPS < executable.count {
+            let error = RunError::Steps {
+                func: plain.to_owned(),
+                found: executable.count,
+                limit: MAX_STEPS,
+            };
+            return Err(Box::new(error.to_diagnostic()));
+        }
+        executable.fits()?;
+        Ok(executable)
+    }
+
+    /// The bytes that a run takes: arguments, results, constants, the arena and values of their own.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let constants = self.constants.iter().map(|c| c.bytes().len());
+        let lists = [&self.arguments, &self.results, &self.own];
+        let all = lists.into_iter().flatten().copied().chain(constants);
+        let called = self.steps.iter().map(|step| match &step.work {
+            Work::Call(callee) => callee.memory_bytes(),
+            Work::Generic | Work::Kernel(_) => 0,
+        });
+        let own: u64 = all.fold(self.arena as u64, |sum, n| sum.saturating_add(n as u64));
+        own.saturating_add(called.max().unwrap_or(0))
+    }
+
+    fn fits(&self) -> Outcome<()> {
+        let needed = self.memory_bytes();
+        match self.options.memory_limit.filter(|&limit| limit < needed) {
+            None => Ok(()),
+            Some(limit) => Err(too_little(needed, &format!("the limit is {limit}"))),
+        }
+    }
+}
+
+pub(crate) fn too_little(needed: u64, why: &str) -> Box<Diagnostic> {
+    let message = format!("the program needs {needed} bytes of memory, {why}");
+    Box::new(Diagnostic::error(codes::EXECUTION_MEMORY, message))
+}
+
+struct Compiler<'a> {
+    module: &'a Module,
+    registry: &'a Registry,
+    data: &'a dyn DataSource,
+    options: &'a ExecOptions,
+    called: IndexMap<String, Rc<Executable>>,
+}
+
+impl Compiler<'_> {
+    fn func(&mut self, found: &Func, bindings: Bindings) -> Outcome<Executable> {
+        let func = concrete(found, &bindings)?;
+        let mut builder = Builder {
+            arguments: Vec::new(),
+            results: vec![0; func.results.len()],
+            own: Vec::new(),
+            constants: Vec::new(),
+            slots: SideTable::new(None),
+            func: &func,
+            registry: self.registry,
+            data: self.data,
+            bindings: &bindings,
+        };
+        let mut steps = Vec::new();
+        let mut count = func.body.len() as u64;
+        for &arg in &func.args {
+            let storage = Storage::Argument(builder.arguments.len());
+            let slot = builder.whole(arg, storage, 0)?;
+            builder.arguments.push(slot.bytes);
+            builder.slots[arg] = Some(slot);
+        }
+        for &op in &func.body {
+            if !builder.place(op)? {
+                continue;
+            }
+            let work = self.work(&builder, op)?;
+            if let Work::Call(callee) = &work {
+                count = count.saturating_add(callee.count);
+            }
+            steps.push(Step {
+                op,
+                work,
+                bytes: builder.touched(op),
+            });
+        }
+        for (number, &value) in func.results.iter().enumerate() {
+            let layout = layout_of(&func, value)?;
+            builder.results[number] = usize::try_from(layout.bytes()).unwrap_or(usize::MAX);
+        }
+        let Builder {
+            arguments,
+            results,
+            own,
+            constants,
+            slots,
+            ..
+        } = builder;
+        let arena = usize::try_from(memory::arena(&func)).unwrap_or(usize::MAX);
+        Ok(Executable {
+            argument_keys: argument_keys(&func),
+            result_keys: result_keys(&func),
+            registry: self.registry.clone(),
+            options: self.options.clone(),
+            func,
+            bindings,
+            steps,
+            slots,
+            constants,
+            arena,
+            arguments,
+            results,
+            own,
+            count,
+        })
+    }
+
+    fn work(&mut self, builder: &Builder<'_>, op: Op) -> Outcome<Work> {
+        let func = builder.func;
+        let data = &func.ops[op];
+        let unknown = |why: &str| {
+            let message = format!("{} cannot be run: {why}", data.name);
+            let error = Diagnostic::error(codes::EXECUTION_UNSUPPORTED, message);
+            Box::new(error.at(data.span, "this operation"))
+        };
+        match self.registry.structure(&data.name) {
+            Structure::Opaque => return Err(unknown("it is an operation of another format")),
+            Structure::Call => return self.call(builder, op),
+            Structure::Plain | Structure::View | Structure::Convert | Structure::Constant => {}
+        }
+        if self.registry.get(&data.name).is_none() {
+            return Err(unknown("nothing declares it"));
+        }
+        if self.options.generic {
+            return Ok(Work::Generic);
+        }
+        let kernel = ops::kernel(func, op, self.registry, &|value| {
+            builder.slots[value].as_ref()
+        });
+        Ok(kernel.map_or(Work::Generic, Work::Kernel))
+    }
+
+    fn call(&mut self, builder: &Builder<'_>, op: Op) -> Outcome<Work> {
+        let (func, data) = (builder.func, &builder.func.ops[op]);
+        let callee = func.callee(op).unwrap_or_default().to_owned();
+        if let Some(known) = self.called.get(&callee) {
+            return Ok(Work::Call(Rc::clone(known)));
+        }
+        let target = self.module.funcs.iter().find(|f| *f.name == *callee);
+        let Some(target) = target else {
+            let message = format!("there is no function @{callee}");
+            let error = Diagnostic::error(codes::EXECUTION_UNSUPPORTED, message);
+            return Err(Box::new(error.at(data.span, "this call")));
+        };
+        let made = Rc::new(self.func(target, builder.bindings.clone())?);
+        self.called.insert(callee, Rc::clone(&made));
+        Ok(Work::Call(made))
+    }
+}
+
+/// The function with numbers for its sizes.
+fn concrete(func: &Func, bindings: &Bindings) -> Outcome<Func> {
+    let mut func = func.clone();
+    let values: Vec<Value> = func.values.ids().collect();
+    for value in values {
+        let Some(ty) = func.ty(value).as_tensor() else {
+            continue;
+        };
+        if ty.dims.iter().all(|d| d.fixed().is_some()) {
+            continue;
+        }
+        let dims: Option<Vec<Dim>> = ty
+            .dims
+            .iter()
+            .map(|d| bindings.size(d).map(Dim::Fixed))
+            .collect();
+        let Some(dims) = dims else {
+            // Values of the body that is not run any more keep their types.
+            continue;
+        };
+        let ty = TensorType { dims, ..ty.clone() };
+        func.values[value].ty = Type::Tensor(Arc::new(ty));
+    }
+    Ok(func)
+}
+
+fn layout_of(func: &Func, value: Value) -> Outcome<Layout> {
+    let refused = |why: String| {
+        let error = Diagnostic::error(codes::EXECUTION_UNSUPPORTED, why);
+        let span = func.def_op(value).map_or(func.span, |op| func.ops[op].span);
+        Box::new(error.at(span, "here"))
+    };
+    let ty = func.ty(value);
+    let Some(tensor) = ty.as_tensor() else {
+        let text = optc_ir::text::print_type(ty);
+        return Err(refused(format!(
+            "only tensors can be computed, found the type `{text}`"
+        )));
+    };
+    match tensor.layout() {
+        Some(Ok(layout)) => Ok(layout),
+        Some(Err(e)) => Err(refused(e.to_string())),
+        None => {
+            let text = optc_ir::text::print_type(ty);
+            Err(refused(format!(
+                "a size of {text} is not known before the program runs"
+            )))
+        }
+    }
+}
+
+/// Gives the values of a function their places.
+struct Builder<'a> {
+    func: &'a Func,
+    registry: &'a Registry,
+    data: &'a dyn DataSource,
+    bindings: &'a Bindings,
+    slots: SideTable<Value, Option<Slot>>,
+    constants: Vec<Buffer>,
+    arguments: Vec<usize>,
+    results: Vec<usize>,
+    own: Vec<usize>,
+}
+
+impl Builder<'_> {
+    /// A value in a buffer of its layout.
+    fn whole(&self, value: Value, storage: Storage, offset: u64) -> Outcome<Slot> {
+        let layout = layout_of(self.func, value)?;
+        let access = Access::of(&layout)
+            .ok_or_else(|| too_little(layout.bytes(), "more than can be addressed"))?;
+        let ty = self.func.ty(value).as_tensor();
+        let size =
+            |n: u64| usize::try_from(n).map_err(|_| too_little(n, "more than can be addressed"));
+        Ok(Slot {
+            storage,
+            offset: size(offset)?,
+            bytes: size(layout.bytes())?,
+            access: Rc::new(access),
+            dtype: ty.map_or(optc_ir::DType::F32, |ty| ty.dtype),
+            width: layout.elem_bits(),
+            part: false,
+        })
+    }
+
+    /// Gives the results of an operation their places; whether it is to be run.
+    fn place(&mut self, op: Op) -> Outcome<bool> {
+        let data = &self.func.ops[op];
+        let places = memory::places(data).ok().flatten();
+        let places = places.unwrap_or_else(|| vec![Place::Own; data.results.len()]);
+        let mut runs = data.results.is_empty();
+        for (&result, place) in data.results.iter().zip(places) {
+            let slot = match place {
+                Place::Constant => {
+                    return self.constants(op).map(|()| false);
+                }
+                Place::Alias(operand) => self.alias(op, operand)?,
+                Place::Over(operand) => {
+                    runs = true;
+                    let operand = self.operand(op, operand)?;
+                    let (storage, offset) = (operand.storage, operand.offset);
+                    self.whole(result, storage, offset as u64)?
+                }
+                Place::Arena(offset) => {
+                    runs = true;
+                    self.whole(result, Storage::Arena, offset)?
+                }
+                Place::Result(number) => {
+                    runs = true;
+                    self.whole(result, Storage::Result(number), 0)?
+                }
+                Place::Own => {
+                    runs = true;
+                    let slot = self.whole(result, Storage::Own(self.own.len()), 0)?;
+                    self.own.push(slot.bytes);
+                    slot
+                }
+            };
+            self.slots[result] = Some(slot);
+        }
+        Ok(runs)
+    }
+
+    fn operand(&self, op: Op, number: usize) -> Outcome<Slot> {
+        let data = &self.func.ops[op];
+        let value = data.operands.get(number);
+        let slot = value.and_then(|&v| self.slots[v].clone());
+        slot.ok_or_else(|| {
+            let message = format!("operand {number} of {} lies nowhere", data.name);
+            Box::new(Diagnostic::error(codes::EXECUTION_UNPLANNED, message))
+        })
+    }
+
+    /// A value in the bytes of an operand.
+    fn alias(&self, op: Op, number: usize) -> Outcome<Slot> {
+        let result = self.func.ops[op].results[0];
+        let operand = self.operand(op, number)?;
+        let part = &*self.func.ops[op].name == Subview::NAME;
+        if !part && !operand.part {
+            return self.whole(result, operand.storage, operand.offset as u64);
+        }
+        let access = match part {
+            true => ops::part(self.func, op, &operand.access),
+            false => ops::renamed(self.func, op, self.registry, &operand.access),
+        };
+        let Some(access) = access else {
+            let message = format!("{} gives no part of its operand", self.func.ops[op].name);
+            return Err(Box::new(Diagnostic::error(
+                codes::EXECUTION_UNSUPPORTED,
+                message,
+            )));
+        };
+        Ok(Slot {
+            access: Rc::new(access),
+            part: true,
+            ..operand
+        })
+    }
+
+    /// Computes the results of an operation that is known before the program runs.
+    fn constants(&mut self, op: Op) -> Outcome<()> {
+        let data = &self.func.ops[op];
+        let failed = |why: String| {
+            let error = Diagnostic::error(codes::EXECUTION_FAILED, format!("{}: {why}", data.name));
+            Box::new(error.at(data.span, "this operation"))
+        };
+        if self.registry.structure(&data.name) == Structure::View
+            && let [operand] = data.operands[..]
+            && let Some(operand) = &self.slots[operand]
+        {
+            let slot = self.whole(data.results[0], operand.storage, operand.offset as u64)?;
+            self.slots[data.results[0]] = Some(slot);
+            return Ok(());
+        }
+        let tensors = match self.registry.structure(&data.name) {
+            Structure::Constant => {
+                let ty = self.func.ty(data.results[0]).as_tensor();
+                let ty = ty.ok_or_else(|| failed("it is no tensor".to_owned()))?;
+                let shape = ty
+                    .shape()
+                    .and_then(|s| s.iter().map(|&n| usize::try_from(n).ok()).collect());
+                let read = constant(&data.props, ty, shape, self.data);
+                vec![read.map_err(|e| failed(e.to_string()))?]
+            }
+            _ => {
+                let inputs: Outcome<Vec<Tensor>> =
+                    data.operands.iter().map(|&v| self.constant(v)).collect();
+                let inputs = inputs?;
+                let refs: Vec<&Tensor> = inputs.iter().collect();
+                let cx = EvalContext {
+                    bindings: self.bindings,
+                };
+                let decl = self.registry.get(&data.name);
+                let decl = decl.ok_or_else(|| failed("nothing declares it".to_owned()))?;
+                let tensors = decl.eval(&self.func.op_ref(op), &refs, &cx);
+                tensors.map_err(|e| failed(e.to_string()))?
+            }
+        };
+        for (&result, tensor) in data.results.iter().zip(&tensors) {
+            let slot = self.whole(result, Storage::Constant(self.constants.len()), 0)?;
+            if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
+                return Err(failed(
+                    "its value has another type than it declares".to_owned(),
+                ));
+            }
+            let buffer = Buffer::new(slot.bytes, false);
+            let mut buffer =
+                buffer.ok_or_else(|| too_little(slot.bytes as u64, "more than there is"))?;
+            scatter(tensor, buffer.bytes_mut(), &slot.access, slot.width);
+            self.constants.push(buffer);
+            self.slots[result] = Some(slot);
+        }
+        Ok(())
+    }
+
+    fn constant(&self, value: Value) -> Outcome<Tensor> {
+        let refused = |why: String| Box::new(Diagnostic::error(codes::EXECUTION_FAILED, why));
+        let Some(slot) = &self.slots[value] else {
+            return Err(refused("a constant lies nowhere".to_owned()));
+        };
+        let buffer = match slot.storage {
+            Storage::Constant(number) => self.constants.get(number),
+            _ => None,
+        };
+        let bytes = buffer.map_or(&[][..], Buffer::bytes);
+        gather(bytes, &slot.access, slot.dtype, slot.width).map_err(|e| refused(e.to_string()))
+    }
+
+    /// Bytes of the operands and results of an operation.
+    fn touched(&self, op: Op) -> u64 {
+        let data = &self.func.ops[op];
+        let values = data.operands.iter().chain(&data.results);
+        let bytes = |&value: &Value| {
+            let slot = self.slots[value].as_ref()?;
+            Some(match slot.part {
+                true => slot.access.count() as u64 * u64::from(slot.width) / 8,
+                false => slot.bytes as u64,
+            })
+        };
+        values.filter_map(bytes).sum()
+    }
+}
+
+/// The name of an operation in its own format.
+pub(crate) fn source(loc: &Loc) -> String {
+    match loc {
+        Loc::Unknown => String::new(),
+        Loc::Name(name) => name.to_string(),
+        Loc::File(file, line, column) => format!("{file}:{line}:{column}"),
+        Loc::Fused(parts) => parts.first().map_or(String::new(), source),
+    }
+}

@@ -1,0 +1,236 @@
+//! Loops over the elements of several values at once, with what each step adds to the offset of each.
+
+use crate::access::Access;
+
+/// One loop over `K` values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loop<const K: usize> {
+    pub(crate) extent: usize,
+    pub(crate) steps: Steps<K>,
+}
+
+/// What a loop adds to the offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Steps<const K: usize> {
+    /// As many times this as steps were made.
+    Strides([i64; K]),
+    /// What is listed for each step.
+    Listed(Vec<[i64; K]>),
+}
+
+impl<const K: usize> Loop<K> {
+    pub(crate) fn at(&self, step: usize) -> [i64; K] {
+        match &self.steps {
+            Steps::Strides(strides) => strides.map(|stride| stride * step as i64),
+            Steps::Listed(list) => list.get(step).copied().unwrap_or([0; K]),
+        }
+    }
+}
+
+/// The loops over a dimension, outermost first, of values with these offsets along it.
+pub(crate) fn dimension<const K: usize>(tables: [&[i64]; K]) -> Vec<Loop<K>> {
+    let n = tables.iter().map(|t| t.len()).max().unwrap_or(0);
+    if n == 1 {
+        return Vec::new();
+    }
+    let get = |j: usize| tables.map(|t| t.get(j).copied().unwrap_or(0));
+    let first = get(1);
+    let run = (0..n)
+        .take_while(|&j| get(j) == first.map(|s| s * j as i64))
+        .count();
+    if run == n {
+        let steps = Steps::Strides(first);
+        return vec![Loop { extent: n, steps }];
+    }
+    let period = divisor(run, n);
+    let sum = |j: usize| {
+        let (outer, inner) = (get(j / period * period), get(j % period));
+        std::array::from_fn(|k| outer[k] + inner[k]) == get(j)
+    };
+    if 1 < period && (0..n).all(sum) {
+        let outer: [Vec<i64>; K] = tables.map(|t| t.iter().step_by(period).copied().collect());
+        let mut loops = dimension(std::array::from_fn(|k| &outer[k][..]));
+        let steps = Steps::Strides(first);
+        loops.push(Loop {
+            extent: period,
+            steps,
+        });
+        return loops;
+    }
+    let steps = Steps::Listed((0..n).map(get).collect());
+    vec![Loop { extent: n, steps }]
+}
+
+/// The greatest divisor of `n` that is at most `run`.
+fn divisor(run: usize, n: usize) -> usize {
+    (1..=run).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
+}
+
+/// Sorts loops by the stride of the values in the order of `by`, the largest outermost, and joins those that are one.
+pub(crate) fn ordered<const K: usize>(mut loops: Vec<Loop<K>>, by: usize) -> Vec<Loop<K>> {
+    let size = |l: &Loop<K>| match &l.steps {
+        Steps::Strides(strides) => {
+            let rest: i64 = strides.iter().map(|s| s.abs()).max().unwrap_or(0);
+            (strides[by].abs(), rest)
+        }
+        Steps::Listed(_) => (i64::MAX, i64::MAX),
+    };
+    loops.sort_by_key(|l| std::cmp::Reverse(size(l)));
+    let mut joined: Vec<Loop<K>> = Vec::with_capacity(loops.len());
+    for next in loops {
+        let one = joined.last_mut().filter(|last| is_one(last, &next));
+        match one {
+            Some(last) => {
+                last.extent *= next.extent;
+                last.steps = next.steps;
+            }
+            None => joined.push(next),
+        }
+    }
+    joined
+}
+
+fn is_one<const K: usize>(outer: &Loop<K>, inner: &Loop<K>) -> bool {
+    match (&outer.steps, &inner.steps) {
+        (Steps::Strides(a), Steps::Strides(b)) => {
+            (0..K).all(|k| a[k] == b[k] * inner.extent as i64)
+        }
+        _ => false,
+    }
+}
+
+/// Loops over one set of indices of several values.
+#[derive(Clone, Debug)]
+pub(crate) struct Nest<const K: usize> {
+    base: [i64; K],
+    outer: Vec<Loop<K>>,
+    /// The innermost loop: its extent and strides.
+    pub(crate) inner: (usize, [i64; K]),
+    /// The least and the greatest offset of each value; the first greater than the second where there is no element.
+    reach: [(i64, i64); K],
+}
+
+impl<const K: usize> Nest<K> {
+    /// The loops over values of one shape whose offsets are sums; the first decides their order.
+    pub(crate) fn of(values: [&Access; K]) -> Option<Nest<K>> {
+        let mut base = [0; K];
+        let mut all: Vec<&Vec<Vec<i64>>> = Vec::with_capacity(K);
+        for (k, access) in values.iter().enumerate() {
+            let Access::Sum { base: own, tables } = access else {
+                return None;
+            };
+            base[k] = *own;
+            all.push(tables);
+        }
+        let rank = all.first()?.len();
+        let same = |t: &&Vec<Vec<i64>>| {
+            t.len() == rank && t.iter().zip(all[0]).all(|(a, b)| a.len() == b.len())
+        };
+        if !all.iter().all(same) {
+            return None;
+        }
+        let mut reach = base.map(|b| (b, b));
+        let mut loops = Vec::new();
+        for dim in 0..rank {
+            let along = |k: usize| all.get(k).and_then(|tables| tables.get(dim));
+            let tables: [&[i64]; K] = std::array::from_fn(|k| along(k).map_or(&[][..], |t| &t[..]));
+            for (reach, table) in reach.iter_mut().zip(tables) {
+                let (Some(low), Some(high)) = (table.iter().min(), table.iter().max()) else {
+                    *reach = (0, -1);
+                    continue;
+                };
+                *reach = (reach.0 + low, reach.1 + high);
+            }
+            loops.extend(dimension(tables));
+        }
+        if all[0].iter().any(Vec::is_empty) {
+            return Some(Nest {
+                base,
+                outer: Vec::new(),
+                inner: (0, [0; K]),
+                reach: [(0, -1); K],
+            });
+        }
+        let mut outer = ordered(loops, 0);
+        let inner = match outer.pop() {
+            None => (1, [0; K]),
+            Some(Loop {
+                extent,
+                steps: Steps::Strides(strides),
+            }) => (extent, strides),
+            Some(listed) => {
+                outer.push(listed);
+                (1, [0; K])
+            }
+        };
+        Some(Nest {
+            base,
+            outer,
+            inner,
+            reach,
+        })
+    }
+
+    /// Whether every offset of a value is below `n`.
+    pub(crate) fn fits(&self, k: usize, n: usize) -> bool {
+        let (low, high) = self.reach[k];
+        high < low || 0 <= low && high < n as i64
+    }
+
+    /// Calls with the offsets at which the innermost loop begins, each time that it does.
+    pub(crate) fn each(&self, mut call: impl FnMut([i64; K])) {
+        if self.inner.0 != 0 {
+            walk(&self.outer, self.base, &mut call);
+        }
+    }
+}
+
+/// Calls with the offsets at every step of some loops, outermost first.
+pub(crate) fn walk<const K: usize>(
+    loops: &[Loop<K>],
+    at: [i64; K],
+    call: &mut impl FnMut([i64; K]),
+) {
+    let Some((first, rest)) = loops.split_first() else {
+        return call(at);
+    };
+    for step in 0..first.extent {
+        let add = first.at(step);
+        walk(rest, std::array::from_fn(|k| at[k] + add[k]), call);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_follow_strides_and_list_the_rest() {
+        let rows: Vec<i64> = vec![0, 1, 2, 10, 11, 12];
+        let loops = dimension([&rows[..]]);
+        let strides: Vec<_> = loops.iter().map(|l| (l.extent, &l.steps)).collect();
+        let wanted = [(2, &Steps::Strides([10])), (3, &Steps::Strides([1]))];
+        assert_eq!(strides, wanted);
+        let ragged: Vec<i64> = vec![0, 1, 2, 10, 11];
+        let loops = dimension([&ragged[..]]);
+        assert!(matches!(loops[0].steps, Steps::Listed(_)));
+        let mut found = Vec::new();
+        walk(&loops, [0], &mut |[at]| found.push(at));
+        assert_eq!(found, ragged);
+    }
+
+    #[test]
+    fn loops_that_are_one_are_joined() {
+        let sum = |tables: Vec<Vec<i64>>| Access::Sum { base: 5, tables };
+        let a = sum(vec![vec![0, 3, 6, 9], vec![0, 1, 2]]);
+        let nest = Nest::of([&a, &a]).expect("both are sums");
+        assert_eq!(nest.inner, (12, [1, 1]));
+        assert!(nest.fits(0, 17) && !nest.fits(0, 16));
+        let turned = sum(vec![vec![0, 1, 2, 3], vec![0, 4, 8]]);
+        let nest = Nest::of([&a, &turned]).expect("both are sums");
+        assert_eq!(nest.inner, (3, [1, 4]));
+        let mut begins = Vec::new();
+        nest.each(|at| begins.push(at));
+        assert_eq!(begins, [[5, 5], [8, 6], [11, 7], [14, 8]]);
+    }
+}

@@ -1,0 +1,175 @@
+//! What only moves: conversions, rearrangements that are no views, slices, splits, concatenations, repetitions.
+
+use crate::access::Access;
+use crate::memory::{In, Slot};
+use crate::nest::Nest;
+use crate::ops::kernel::{Kernel, Slots, picked, renamed, shape};
+use optc_ir::{Func, Op, Operation, Registry, Structure};
+use optc_ops::{Broadcast, Concat, Slice, Split};
+
+/// Elements of one operand to where they go.
+#[derive(Debug)]
+struct Piece {
+    operand: usize,
+    nest: Nest<2>,
+}
+
+/// Copies pieces of operands into results.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// The pieces of each result.
+    results: Vec<Vec<Piece>>,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Copy {
+    /// The copies that an operation is, if it is some.
+    pub(crate) fn of<'a>(
+        func: &Func,
+        op: Op,
+        registry: &Registry,
+        slots: &Slots<'a>,
+    ) -> Option<Copy> {
+        let data = &func.ops[op];
+        let operand = slots(*data.operands.first()?)?;
+        let size = bytes_of_element(operand)?;
+        let same = |slot: &Slot| slot.width == operand.width && slot.dtype == operand.dtype;
+        let all = data.operands.iter().chain(&data.results);
+        if !all
+            .map(|&v| slots(v))
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .all(same)
+        {
+            return None;
+        }
+        let one = |source: &Access| {
+            let target = slots(data.results[0])?;
+            let piece = piece(0, source, &target.access)?;
+            Some(vec![vec![piece]])
+        };
+        let name = &*data.name;
+        let of = func.op_ref(op);
+        let results = if registry.structure(name) == Structure::Convert
+            || data.operands.len() == 1 && registry.get(name)?.rearrangement(&of).is_ok()
+        {
+            one(&renamed(func, op, registry, &operand.access)?)?
+        } else if name == Slice::NAME {
+            let parts = Slice::of(&of).ok()?.parts(&of).ok()?;
+            one(&picked(
+                &parts,
+                &shape(of.result(0).ok()?)?,
+                &operand.access,
+            )?)?
+        } else if name == Broadcast::NAME {
+            one(&operand.access.broadcast(&shape(of.result(0).ok()?)?))?
+        } else if name == Split::NAME {
+            let axis = Split::of(&of).ok()?.along(&of).ok()?;
+            let mut from = 0;
+            let mut results = Vec::new();
+            for &result in &data.results {
+                let target = slots(result)?;
+                let n = *target.access.shape().get(axis)?;
+                let source = along(&operand.access, axis, from, n)?;
+                results.push(vec![piece(0, &source, &target.access)?]);
+                from += n;
+            }
+            results
+        } else if name == Concat::NAME {
+            let axis = Concat::of(&of).ok()?.along(&of).ok()?;
+            let target = slots(data.results[0])?;
+            let mut from = 0;
+            let mut pieces = Vec::new();
+            for (i, &value) in data.operands.iter().enumerate() {
+                let source = slots(value)?;
+                let n = *source.access.shape().get(axis)?;
+                pieces.push(piece(
+                    i,
+                    &source.access,
+                    &along(&target.access, axis, from, n)?,
+                )?);
+                from += n;
+            }
+            vec![pieces]
+        } else {
+            return None;
+        };
+        Some(Copy { results, size })
+    }
+}
+
+fn bytes_of_element(slot: &Slot) -> Option<usize> {
+    let bits = slot.width as usize;
+    matches!(bits, 8 | 16 | 32 | 64 | 128).then_some(bits / 8)
+}
+
+fn piece(operand: usize, source: &Access, target: &Access) -> Option<Piece> {
+    let nest = Nest::of([target, source])?;
+    Some(Piece { operand, nest })
+}
+
+/// The elements from one on along a dimension.
+fn along(access: &Access, axis: usize, from: usize, n: usize) -> Option<Access> {
+    let shape = access.shape();
+    if *shape.get(axis)? < from + n {
+        return None;
+    }
+    let pick: Vec<Vec<usize>> = shape
+        .iter()
+        .enumerate()
+        .map(|(dim, &size)| match dim == axis {
+            true => (from..from + n).collect(),
+            false => (0..size).collect(),
+        })
+        .collect();
+    Some(access.picked(&pick))
+}
+
+impl Kernel for Copy {
+    fn name(&self) -> &'static str {
+        "copy"
+    }
+
+    fn moves(&self) -> bool {
+        true
+    }
+
+    fn run(&self, result: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+        for Piece { operand, nest } in self.results.get(result).into_iter().flatten() {
+            let Some(In::Bytes(source)) = ins.get(*operand) else {
+                return Err("an operand is written over as it is copied".to_owned());
+            };
+            match self.size {
+                1 => copy::<1>(nest, source, out)?,
+                2 => copy::<2>(nest, source, out)?,
+                4 => copy::<4>(nest, source, out)?,
+                8 => copy::<8>(nest, source, out)?,
+                _ => copy::<16>(nest, source, out)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn copy<const N: usize>(nest: &Nest<2>, source: &[u8], out: &mut [u8]) -> Result<(), String> {
+    let (source, _) = source.as_chunks::<N>();
+    let (out, _) = out.as_chunks_mut::<N>();
+    if !nest.fits(0, out.len()) || !nest.fits(1, source.len()) {
+        return Err("an element lies outside of its buffer".to_owned());
+    }
+    let (n, [to, from]) = nest.inner;
+    nest.each(|[at, read]| {
+        let (at, read) = (at as usize, read as usize);
+        match (to, from) {
+            (1, 1) => out[at..at + n].copy_from_slice(&source[read..read + n]),
+            (1, 0) => out[at..at + n].fill(source[read]),
+            _ => {
+                for i in 0..n {
+                    out[at + i * to as usize] = source[(read as i64 + from * i as i64) as usize];
+                }
+            }
+        }
+    });
+    Ok(())
+}

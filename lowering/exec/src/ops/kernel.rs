@@ -1,0 +1,98 @@
+//! What a kernel is, and what operations make of the places of their operands.
+
+use crate::access::Access;
+use crate::memory::{In, Slot};
+use optc_ir::{Func, Op, Operation, Registry, Structure, Value};
+use optc_ops::{SlicePart, Subview};
+use std::fmt::Debug;
+
+/// Computes the results of an operation in its buffers.
+pub(crate) trait Kernel: Debug {
+    /// The name in a profile.
+    fn name(&self) -> &'static str;
+
+    /// Whether it only moves.
+    fn moves(&self) -> bool {
+        false
+    }
+
+    /// Writes the result of this number.
+    ///
+    /// # Errors
+    /// What is wrong with the operands.
+    fn run(&self, result: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String>;
+}
+
+/// The places of values.
+pub(crate) type Slots<'a> = dyn Fn(Value) -> Option<&'a Slot> + 'a;
+
+/// Bytes as numbers.
+///
+/// # Errors
+/// They are no whole numbers of them.
+pub(crate) fn floats(bytes: &[u8]) -> Result<&[f32], String> {
+    if bytes.is_empty() {
+        return Ok(&[]);
+    }
+    bytemuck::try_cast_slice(bytes).map_err(|e| e.to_string())
+}
+
+/// Bytes as numbers to write.
+///
+/// # Errors
+/// They are no whole numbers of them.
+pub(crate) fn floats_mut(bytes: &mut [u8]) -> Result<&mut [f32], String> {
+    if bytes.is_empty() {
+        return Ok(&mut []);
+    }
+    bytemuck::try_cast_slice_mut(bytes).map_err(|e| e.to_string())
+}
+
+/// Where the elements of a part or a repetition of an operand lie.
+pub(crate) fn part(func: &Func, op: Op, access: &Access) -> Option<Access> {
+    let op = func.op_ref(op);
+    let subview = Subview::of(&op).ok()?;
+    let shape = shape(op.result(0).ok()?)?;
+    if subview.broadcast {
+        return Some(access.broadcast(&shape));
+    }
+    picked(&subview.parts(&op).ok()?, &shape, access)
+}
+
+/// Where the elements of parts of all dimensions lie.
+pub(crate) fn picked(parts: &[SlicePart], shape: &[usize], access: &Access) -> Option<Access> {
+    let mut pick = Vec::with_capacity(parts.len());
+    for (part, &n) in parts.iter().zip(shape) {
+        let start = part.start.eval(&|_| None)?;
+        let index = |i: usize| usize::try_from(start + i as i128 * i128::from(part.stride)).ok();
+        pick.push((0..n).map(index).collect::<Option<Vec<usize>>>()?);
+    }
+    let mut inside = pick.iter().zip(access.shape());
+    let inside = inside.all(|(pick, n)| pick.iter().all(|&i| i < n));
+    inside.then(|| access.picked(&pick))
+}
+
+/// Where the elements lie that an operation only renames.
+pub(crate) fn renamed(func: &Func, op: Op, registry: &Registry, access: &Access) -> Option<Access> {
+    let data = &func.ops[op];
+    if registry.structure(&data.name) == Structure::Convert {
+        return Some(access.clone());
+    }
+    let op = func.op_ref(op);
+    let dims = registry.get(&data.name)?.rearrangement(&op).ok()?;
+    let middle = dims.shape.iter().map(|d| usize::try_from(d.fixed()?).ok());
+    let middle: Vec<usize> = middle.collect::<Option<_>>()?;
+    let shape = shape(op.result(0).ok()?)?;
+    Some(
+        access
+            .reshaped(&middle)
+            .transposed(&dims.perm)
+            .reshaped(&shape),
+    )
+}
+
+/// The extents of a type, all of which are known.
+pub(crate) fn shape(ty: &optc_ir::TensorType) -> Option<Vec<usize>> {
+    let sizes = ty.shape()?;
+    sizes.iter().map(|&n| usize::try_from(n).ok()).collect()
+}

@@ -1,0 +1,175 @@
+//! A run: arguments in, steps, results out.
+
+use crate::buffer::{Buffer, gather, scatter};
+use crate::codes;
+use crate::compile::{Executable, Outcome, Step, Work, source, too_little};
+use crate::memory::{Memory, Slot, Storage};
+use crate::profile::{Profile, StepProfile};
+use indexmap::IndexMap;
+use optc_interp::{RunError, check_inputs};
+use optc_ir::{Diagnostic, EvalContext, Tensor, Value};
+use std::time::Instant;
+
+impl Executable {
+    /// Runs it on inputs of the sizes it was made for; keys are argument and result names.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, too little memory, operands that an operation refuses.
+    pub fn run(
+        &self,
+        inputs: &IndexMap<String, Tensor>,
+    ) -> Result<IndexMap<String, Tensor>, Box<Diagnostic>> {
+        self.profile(inputs).map(|(results, _)| results)
+    }
+
+    /// The same, with what each step took and moved.
+    ///
+    /// # Errors
+    /// As [`run`](Executable::run).
+    pub fn profile(
+        &self,
+        inputs: &IndexMap<String, Tensor>,
+    ) -> Result<(IndexMap<String, Tensor>, Profile), Box<Diagnostic>> {
+        check_inputs(&self.func, inputs, &self.bindings)
+            .map_err(|e| Box::new(RunError::Input(e).to_diagnostic()))?;
+        let given: Option<Vec<&Tensor>> =
+            self.argument_keys.iter().map(|k| inputs.get(k)).collect();
+        let mut profile = Profile::default();
+        let results = self.execute(&given.unwrap_or_default(), &mut profile)?;
+        Ok((
+            self.result_keys.iter().cloned().zip(results).collect(),
+            profile,
+        ))
+    }
+
+    fn execute(&self, inputs: &[&Tensor], profile: &mut Profile) -> Outcome<Vec<Tensor>> {
+        let start = Instant::now();
+        let mut memory = self.allocate()?;
+        for (&arg, tensor) in self.func.args.iter().zip(inputs) {
+            if let Some(slot) = &self.slots[arg] {
+                scatter(tensor, memory.bytes_mut(slot), &slot.access, slot.width);
+            }
+        }
+        for step in &self.steps {
+            let begin = start.elapsed();
+            let mut entry = StepProfile {
+                begin,
+                bytes: step.bytes,
+                ..StepProfile::default()
+            };
+            self.step(step, &mut memory, &mut entry)?;
+            entry.time = start.elapsed().saturating_sub(begin);
+            let data = &self.func.ops[step.op];
+            data.name
+                .rsplit('.')
+                .next()
+                .unwrap_or_default()
+                .clone_into(&mut entry.op);
+            entry.source = source(&data.loc);
+            profile.steps.push(entry);
+        }
+        let results: Outcome<Vec<Tensor>> = self
+            .func
+            .results
+            .iter()
+            .map(|&v| self.load(&memory, v))
+            .collect();
+        profile.time = start.elapsed();
+        results
+    }
+
+    fn allocate(&self) -> Outcome<Memory> {
+        let poison = self.options.poison;
+        let buffer = |bytes: usize| {
+            let made = Buffer::new(bytes, poison);
+            made.ok_or_else(|| too_little(self.memory_bytes(), "more than there is"))
+        };
+        let all = |sizes: &[usize]| {
+            sizes
+                .iter()
+                .map(|&n| buffer(n))
+                .collect::<Outcome<Vec<_>>>()
+        };
+        Ok(Memory {
+            arena: buffer(self.arena)?,
+            arguments: all(&self.arguments)?,
+            results: all(&self.results)?,
+            own: all(&self.own)?,
+        })
+    }
+
+    fn slot(&self, value: Value) -> Outcome<&Slot> {
+        self.slots[value].as_ref().ok_or_else(|| {
+            let message = "a value lies nowhere";
+            Box::new(Diagnostic::error(codes::EXECUTION_UNPLANNED, message))
+        })
+    }
+
+    fn load(&self, memory: &Memory, value: Value) -> Outcome<Tensor> {
+        let slot = self.slot(value)?;
+        let bytes = memory.bytes(slot, &self.constants);
+        let tensor = gather(bytes, &slot.access, slot.dtype, slot.width);
+        tensor.map_err(|e| Box::new(Diagnostic::error(codes::EXECUTION_FAILED, e.to_string())))
+    }
+
+    fn step(&self, step: &Step, memory: &mut Memory, entry: &mut StepProfile) -> Outcome<()> {
+        let data = &self.func.ops[step.op];
+        let failed = |why: String| {
+            let message = format!("{} of @{}: {why}", data.name, self.func.name);
+            let error = Diagnostic::error(codes::EXECUTION_FAILED, message);
+            Box::new(error.at(data.span, "executed here"))
+        };
+        if let Work::Kernel(kernel) = &step.work {
+            let operands: Outcome<Vec<&Slot>> =
+                data.operands.iter().map(|&v| self.slot(v)).collect();
+            let operands = operands?;
+            for (number, &result) in data.results.iter().enumerate() {
+                let result = self.slot(result)?;
+                let done = memory.with(&operands, result, &self.constants, |ins, out| {
+                    kernel.run(number, ins, out)
+                });
+                done.map_err(&failed)?;
+            }
+            entry.kernel = kernel.name();
+            entry.moved = if kernel.moves() { step.bytes } else { 0 };
+            return Ok(());
+        }
+        let inputs: Outcome<Vec<Tensor>> = data
+            .operands
+            .iter()
+            .map(|&v| self.load(memory, v))
+            .collect();
+        let inputs = inputs?;
+        let refs: Vec<&Tensor> = inputs.iter().collect();
+        let outputs = match &step.work {
+            Work::Call(callee) => {
+                entry.kernel = "call";
+                callee.execute(&refs, &mut Profile::default())?
+            }
+            Work::Generic | Work::Kernel(_) => {
+                entry.kernel = "generic";
+                let cx = EvalContext {
+                    bindings: &self.bindings,
+                };
+                let decl = self.registry.get(&data.name);
+                let decl = decl.ok_or_else(|| failed("nothing declares it".to_owned()))?;
+                let outputs = decl.eval(&self.func.op_ref(step.op), &refs, &cx);
+                outputs.map_err(|e| failed(e.to_string()))?
+            }
+        };
+        entry.staged = step.bytes.saturating_mul(2);
+        if outputs.len() != data.results.len() {
+            return Err(failed(format!("it gives {} results", outputs.len())));
+        }
+        for (tensor, &result) in outputs.iter().zip(&data.results) {
+            let slot = self.slot(result)?;
+            if tensor.shape != slot.access.shape() || tensor.dtype != slot.dtype {
+                return Err(failed(format!("its result has shape {:?}", tensor.shape)));
+            }
+            if !matches!(slot.storage, Storage::Constant(_)) {
+                scatter(tensor, memory.bytes_mut(slot), &slot.access, slot.width);
+            }
+        }
+        Ok(())
+    }
+}

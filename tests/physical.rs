@@ -1,0 +1,241 @@
+//! The physical executor: the numbers of the reference interpreter, in buffers that were poisoned before.
+
+use indexmap::IndexMap;
+use optc_exec::{ExecOptions, Executable};
+use optc_interp::{
+    DataSource, Fill, NoData, RandomSource, compare, compare_exact, random_inputs, run_naive,
+    run_reference,
+};
+use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor, text};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{PassContext, PassList};
+use optc_target::Target;
+use optc_tests::check::{cases, parse, small_bindings, target, words};
+use optc_tests::paths::{files, root};
+use optc_tests::{Profile, program};
+use std::sync::Arc;
+
+const PLAN: &str = "bufferize,plan-memory";
+const FOLD: &str = "canonicalize,view-fold,bufferize,plan-memory";
+
+fn npu16() -> Arc<Target> {
+    let path = root().join("examples/npu16/npu16.toml");
+    let text = std::fs::read_to_string(path).expect("the example is there");
+    Arc::new(Target::parse(&text).expect("it is a target"))
+}
+
+fn planned(
+    module: &Module,
+    passes: &str,
+    target: &Arc<Target>,
+    registry: &Arc<Registry>,
+) -> Result<Module, String> {
+    let stages = PassList::builtin().parse(passes).expect("built-in passes");
+    let mut cx = PassContext::new(registry.clone(), target.clone());
+    let mut module = module.clone();
+    run(&mut module, &stages, &mut cx, &mut Hooks::default()).map_err(|d| words(&d))?;
+    Ok(module)
+}
+
+fn physical(
+    module: &Module,
+    inputs: &IndexMap<String, Tensor>,
+    data: &dyn DataSource,
+    bindings: &Bindings,
+    options: &ExecOptions,
+) -> Result<IndexMap<String, Tensor>, Box<Diagnostic>> {
+    let registry = optc_ops::registry();
+    let main = &module.funcs[0].name;
+    let made = Executable::new(module, &registry, main, inputs, data, bindings, options)?;
+    let first = made.run(inputs)?;
+    let again = made.run(inputs)?;
+    assert_eq!(first.len(), again.len());
+    for (key, tensor) in &first {
+        compare_exact(&again[key], tensor).expect("a second run gives the same");
+    }
+    Ok(first)
+}
+
+fn poisoned(generic: bool) -> ExecOptions {
+    ExecOptions {
+        memory_limit: None,
+        poison: true,
+        generic,
+    }
+}
+
+/// Whether the program, as the passes leave it, gives the numbers of the original: exactly without kernels, within
+/// rounding with them.
+fn agrees(original: &Module, after: &Module, seed: u64) -> Result<(), String> {
+    let registry = optc_ops::registry();
+    let bindings = small_bindings(original);
+    let main = &original.funcs[0].name;
+    let inputs = random_inputs(original, main, Fill::Normal, seed, &bindings, &registry);
+    let inputs = inputs.map_err(|e| e.to_string())?;
+    let data = RandomSource;
+    let wanted = run_reference(original, &registry, main, &inputs, &data, &bindings);
+    let folded = run_reference(after, &registry, main, &inputs, &data, &bindings);
+    let naive = run_naive(after, &registry, main, &inputs, &data, &bindings);
+    let (Ok(wanted), Ok(folded), Ok(naive)) = (wanted, folded, naive) else {
+        // An index that is out of bounds, say.
+        return Ok(());
+    };
+    for generic in [true, false] {
+        let found = physical(after, &inputs, &data, &bindings, &poisoned(generic));
+        let found = found.map_err(|d| words(&[*d]))?;
+        for (((key, found), wanted), (folded, naive)) in found
+            .iter()
+            .zip(wanted.values())
+            .zip(folded.values().zip(naive.values()))
+        {
+            let same = |r: Result<(), _>| r.map_err(|e| format!("{key}, generic {generic}: {e}"));
+            same(compare(found, wanted))?;
+            if generic {
+                same(compare_exact(found, folded))?;
+                same(compare_exact(found, naive))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_programs_give_the_numbers_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    let targets = [
+        (target("cpu"), PLAN),
+        (target("cpu"), FOLD),
+        (target("tpu"), FOLD),
+        (target("journey6"), FOLD),
+        (npu16(), FOLD),
+    ];
+    for (target, passes) in targets {
+        for seed in 0..cases(80) {
+            let module = program(seed, Profile::Mixed, &registry);
+            let after = planned(&module, passes, &target, &registry);
+            let after = after.unwrap_or_else(|e| panic!("{} seed {seed}: {e}", target.name));
+            if let Err(problem) = agrees(&module, &after, seed) {
+                panic!(
+                    "{} {passes} seed {seed}: {problem}\n{}",
+                    target.name,
+                    text::print(&after)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn small_models_give_the_numbers_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    for path in files(&root().join("tests/models"), "onnx") {
+        let bytes = std::fs::read(&path).expect("a model can be read");
+        let import = optc_onnx::import(&bytes, &optc_onnx::Options::default());
+        let module = import.expect("it imports").module;
+        for (target, passes) in [
+            (target("cpu"), "canonicalize,bufferize,plan-memory"),
+            (target("cpu"), FOLD),
+            (target("tpu"), FOLD),
+            (npu16(), FOLD),
+        ] {
+            let after = planned(&module, passes, &target, &registry);
+            let after = after.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let same = agrees(&module, &after, 1);
+            same.unwrap_or_else(|e| panic!("{} on {}: {e}", path.display(), target.name));
+        }
+    }
+}
+
+const SUM: &str = r#"module attributes {hbir.memory = "planned"} {
+  func.func @main(%x: tensor<3x5xf32>, %y: tensor<?x5xf32, {dims = ["B", 5]}>) -> (tensor<3x5xf32>, tensor<?x5xf32, {dims = ["B", 5]}>) attributes {hbir.arena = 64} {
+    %0 = "hbir.softmax"(%x) <{axis = 1}> {memory = ["arena 0"]} : (tensor<3x5xf32>) -> tensor<3x5xf32>
+    %1 = "hbir.exp"(%0) {memory = ["result 0"]} : (tensor<3x5xf32>) -> tensor<3x5xf32>
+    %2 = "hbir.softmax"(%y) <{axis = 0}> {memory = ["own"]} : (tensor<?x5xf32, {dims = ["B", 5]}>) -> tensor<?x5xf32, {dims = ["B", 5]}>
+    %3 = "hbir.exp"(%2) {memory = ["result 1"]} : (tensor<?x5xf32, {dims = ["B", 5]}>) -> tensor<?x5xf32, {dims = ["B", 5]}>
+    return %1, %3 : tensor<3x5xf32>, tensor<?x5xf32, {dims = ["B", 5]}>
+  }
+}"#;
+
+fn inputs(rows: usize) -> IndexMap<String, Tensor> {
+    use optc_ir::DType;
+    let numbers = |n: usize| (0..n).map(|i| i as f64 / 7.0 - 1.0);
+    IndexMap::from([
+        (
+            "x".to_owned(),
+            Tensor::from_f64(DType::F32, vec![3, 5], numbers(15)),
+        ),
+        (
+            "y".to_owned(),
+            Tensor::from_f64(DType::F32, vec![rows, 5], numbers(rows * 5)),
+        ),
+    ])
+}
+
+#[test]
+fn sizes_come_with_the_inputs() {
+    let module = parse(SUM);
+    let registry = optc_ops::registry();
+    for rows in [1, 4] {
+        let (inputs, bindings) = (inputs(rows), Bindings::default());
+        let found = physical(&module, &inputs, &NoData, &bindings, &poisoned(false));
+        let found = found.unwrap_or_else(|d| panic!("{}", words(&[*d])));
+        let wanted = run_reference(&module, &registry, "main", &inputs, &NoData, &bindings);
+        for (key, wanted) in wanted.expect("it runs") {
+            compare(&found[&key], &wanted).expect("the numbers agree");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_runs() {
+    let module = parse(SUM);
+    let refused = |module: &Module, inputs: &IndexMap<String, Tensor>, options: &ExecOptions| {
+        let done = physical(module, inputs, &NoData, &Bindings::default(), options);
+        done.expect_err("it is refused").code.to_string()
+    };
+    let limited = ExecOptions {
+        memory_limit: Some(64),
+        ..ExecOptions::default()
+    };
+    assert_eq!(refused(&module, &inputs(3), &limited), "execution-memory");
+    let mut missing = inputs(3);
+    missing.shift_remove("y");
+    assert_eq!(
+        refused(&module, &missing, &poisoned(false)),
+        "input-missing"
+    );
+    let mut wide = inputs(3);
+    wide["x"].shape = vec![5, 3];
+    assert_eq!(refused(&module, &wide, &poisoned(false)), "input-shape");
+    let plain = parse("%0 = \"hbir.exp\"(%x) : (tensor<3x5xf32>) -> tensor<3x5xf32>");
+    let mut one = inputs(3);
+    one.shift_remove("y");
+    assert_eq!(
+        refused(&plain, &one, &poisoned(false)),
+        "execution-unplanned"
+    );
+    let opaque = parse(
+        r#"module attributes {hbir.memory = "bufferized"} {
+  func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+    %0 = "hbir.opaque"(%x) <{effect = "pure", kind = "f"}> {memory = ["result 0"]} : (tensor<3x5xf32>) -> tensor<3x5xf32>
+    return %0 : tensor<3x5xf32>
+  }
+}"#,
+    );
+    assert_eq!(
+        refused(&opaque, &one, &poisoned(false)),
+        "execution-unsupported"
+    );
+    // Which index is given is known only as it runs.
+    let gather = parse(
+        r#"module attributes {hbir.memory = "bufferized"} {
+  func.func @main(%x: tensor<3x5xf32>, %i: tensor<2xsi64>) -> tensor<2x5xf32> {
+    %0 = "hbir.gather"(%x, %i) <{axis = 0}> {memory = ["result 0"]} : (tensor<3x5xf32>, tensor<2xsi64>) -> tensor<2x5xf32>
+    return %0 : tensor<2x5xf32>
+  }
+}"#,
+    );
+    let indices = Tensor::from_i64(optc_ir::DType::SI64, vec![2], [1, 7]);
+    one.insert("i".to_owned(), indices);
+    assert_eq!(refused(&gather, &one, &poisoned(false)), "execution-failed");
+}

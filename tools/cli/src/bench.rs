@@ -1,0 +1,249 @@
+//! `optc bench`: how long a program takes in the physical executor, and where.
+
+use crate::args::{BenchArgs, Versus};
+use crate::failure::{Failure, Status};
+use crate::inputs::{self, Input};
+use crate::run::{prepare, read_values};
+use crate::streams::Streams;
+use crate::terminal;
+use indexmap::IndexMap;
+use optc::exec::{ExecOptions, Executable, Profile, StepProfile};
+use optc::interp::{Fill, compare, random_inputs, run_reference};
+use optc::{Compiler, Program, Tensor, write_aside};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// The steps of the table, the slowest first.
+const SLOWEST: usize = 10;
+
+/// A program that is timed.
+struct Timed {
+    name: &'static str,
+    executable: Executable,
+    best: Option<Profile>,
+    times: Vec<Duration>,
+}
+
+pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    let compiler = inputs::compiler(&args.compile)?;
+    let stages = inputs::stages(&compiler, &args.compile, "")?;
+    let input = Input::read(&args.input, streams)?;
+    let mut program = input.program(&compiler, args.compile.from.as_deref())?;
+    inputs::set_data(&mut program, args.compile.data.as_deref())?;
+    inputs::check_bindings(&compiler, &[&program])?;
+    let before = program.clone();
+    let mut cx = inputs::context(&compiler, &program, &args.compile)?;
+    terminal::doing(|| format!("{}: passes", program.name));
+    compiler.run_passes(
+        &mut program,
+        &stages,
+        &mut cx,
+        &mut optc::passes::Hooks::default(),
+    )?;
+    let name = inputs::function(&program, args.func.as_deref())?;
+    let values = match &args.inputs {
+        Some(path) => read_values(&program, &name, Some(path), &compiler.bindings)?,
+        None => made_up(&compiler, &program, &name)?,
+    };
+    let options = ExecOptions {
+        memory_limit: args.memory_limit,
+        ..ExecOptions::default()
+    };
+    let timed = |name: &'static str, program: &Program, func: &str| {
+        let executable = prepare(
+            &compiler,
+            &mut program.clone(),
+            (func, &values),
+            &options,
+            true,
+        )?;
+        Ok::<Timed, Failure>(Timed {
+            name,
+            executable,
+            best: None,
+            times: Vec::new(),
+        })
+    };
+    let mut all = vec![timed("program", &program, &name)?];
+    if args.vs == Some(Versus::Before) {
+        all.push(timed("before", &before, &name)?);
+    }
+    for round in 0..args.runs {
+        terminal::doing(|| format!("{}: run {} of {}", program.name, round + 1, args.runs));
+        // Each round in the other direction, so that none is always the one after.
+        let (first, last) = (round % 2 == 0, all.len());
+        for at in 0..last {
+            let at = if first { at } else { last - 1 - at };
+            all[at].run(&program, &values)?;
+        }
+    }
+    let mut text = String::new();
+    all.iter().for_each(|timed| timed.write(&mut text));
+    if let [after, before] = &all[..] {
+        let _ = writeln!(
+            text,
+            "before / program {:.3}",
+            before.median() / after.median()
+        );
+    }
+    let mut differs = None;
+    if args.vs == Some(Versus::Reference) {
+        let data = inputs::weights(&program, true);
+        let (module, registry) = (&program.module, compiler.registry());
+        terminal::doing(|| format!("{}: the reference", program.name));
+        let start = Instant::now();
+        let wanted = run_reference(module, registry, &name, &values, &*data, &compiler.bindings)
+            .map_err(|e| program.error(vec![e.to_diagnostic()]))?;
+        let time = start.elapsed().as_secs_f64();
+        let ratio = time / all[0].median();
+        let _ = writeln!(
+            text,
+            "reference {:.3} ms, reference / program {ratio:.3}",
+            time * 1e3
+        );
+        let found = all[0].executable.run(&values);
+        let found = found.map_err(|diag| program.error(vec![*diag]))?;
+        differs = wanted.iter().find_map(|(key, wanted)| {
+            let mismatch = compare(found.get(key)?, wanted).err()?;
+            Some(format!("result `{key}`: {mismatch}"))
+        });
+        if differs.is_none() {
+            text.push_str("the results agree with the reference\n");
+        }
+    }
+    streams.print(&text);
+    if let (Some(path), Some(best)) = (&args.trace, &all[0].best) {
+        write_aside(path, trace(best).as_bytes())?;
+    }
+    match differs {
+        Some(differs) => Err(Failure::check(differs + "\n")),
+        None => Ok(Status::Done),
+    }
+}
+
+fn made_up(
+    compiler: &Compiler,
+    program: &Program,
+    func: &str,
+) -> Result<IndexMap<String, Tensor>, Failure> {
+    let (module, registry) = (&program.module, compiler.registry());
+    let inputs = random_inputs(module, func, Fill::Normal, 0, &compiler.bindings, registry);
+    Ok(inputs.map_err(|e| program.error(vec![e.to_diagnostic()]))?)
+}
+
+impl Timed {
+    fn run(&mut self, program: &Program, values: &IndexMap<String, Tensor>) -> Result<(), Failure> {
+        let profile = self.executable.profile(values);
+        let (_, profile) = profile.map_err(|diag| program.error(vec![*diag]))?;
+        self.times.push(steps(&profile));
+        let best = self.best.as_ref().map(steps);
+        if best.is_none_or(|best| steps(&profile) < best) {
+            self.best = Some(profile);
+        }
+        Ok(())
+    }
+
+    /// The median in seconds.
+    fn median(&self) -> f64 {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        times
+            .get(times.len() / 2)
+            .map_or(0.0, Duration::as_secs_f64)
+    }
+
+    fn write(&self, text: &mut String) {
+        let Some(best) = &self.best else { return };
+        let least = steps(best).as_secs_f64();
+        let _ = writeln!(
+            text,
+            "{}: median {:.3} ms, least {:.3} ms, {} runs, {} steps",
+            self.name,
+            self.median() * 1e3,
+            least * 1e3,
+            self.times.len(),
+            best.steps.len()
+        );
+        let rate = best.bytes() as f64 / least.max(1e-9) / 1e9;
+        let rows = [
+            ("bytes of operands and results", best.bytes()),
+            ("moved without computing", best.moved()),
+            ("of them staged", best.staged()),
+            ("memory", self.executable.memory_bytes()),
+        ];
+        for (name, n) in rows {
+            let _ = writeln!(text, "  {name:<30} {n:>16}");
+        }
+        let _ = writeln!(text, "  {:<30} {rate:>13.3} GB/s", "bandwidth");
+        table(text, best, least);
+    }
+}
+
+/// What the steps took, without filling arguments and reading results.
+fn steps(profile: &Profile) -> Duration {
+    profile.steps.iter().map(|s| s.time).sum()
+}
+
+/// The kinds of operations with their kernels, and the slowest steps.
+fn table(text: &mut String, profile: &Profile, whole: f64) {
+    let mut kinds: IndexMap<(&str, &str), (usize, f64, u64)> = IndexMap::new();
+    for step in &profile.steps {
+        let kind = kinds.entry((&step.op, step.kernel)).or_default();
+        kind.0 += 1;
+        kind.1 += step.time.as_secs_f64();
+        kind.2 += step.bytes;
+    }
+    kinds.sort_by(|_, a, _, b| b.1.total_cmp(&a.1));
+    let _ = writeln!(
+        text,
+        "  {:<20} {:<12} {:>6} {:>10} {:>6} {:>9}",
+        "operation", "kernel", "steps", "ms", "%", "GB/s"
+    );
+    for ((op, kernel), (count, seconds, bytes)) in kinds {
+        let share = 100.0 * seconds / whole.max(1e-9);
+        let rate = bytes as f64 / seconds.max(1e-9) / 1e9;
+        let _ = writeln!(
+            text,
+            "  {op:<20} {kernel:<12} {count:>6} {:>10.3} {share:>6.1} {rate:>9.3}",
+            seconds * 1e3
+        );
+    }
+    let mut slowest: Vec<&StepProfile> = profile.steps.iter().collect();
+    slowest.sort_by_key(|step| std::cmp::Reverse(step.time));
+    let _ = writeln!(text, "  slowest steps");
+    for step in slowest.into_iter().take(SLOWEST) {
+        let ms = step.time.as_secs_f64() * 1e3;
+        let _ = writeln!(
+            text,
+            "  {:<20} {:<12} {ms:>10.3} ms  {}",
+            step.op, step.kernel, step.source
+        );
+    }
+}
+
+/// The steps as Chrome's trace events.
+fn trace(profile: &Profile) -> String {
+    let event = |step: &StepProfile| {
+        json!({
+            "name": step.op,
+            "cat": step.kernel,
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "ts": step.begin.as_secs_f64() * 1e6,
+            "dur": step.time.as_secs_f64() * 1e6,
+            "args": {
+                "source": step.source,
+                "bytes": step.bytes,
+                "staged": step.staged,
+                "moved": step.moved,
+            },
+        })
+    };
+    let events: Vec<_> = profile.steps.iter().map(event).collect();
+    format!(
+        "{:#}\n",
+        json!({ "traceEvents": events, "displayTimeUnit": "ms" })
+    )
+}
