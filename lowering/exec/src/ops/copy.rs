@@ -1,10 +1,13 @@
 //! What only moves: conversions, rearrangements that are no views, slices, splits, concatenations, repetitions.
 
 use crate::access::Access;
+use crate::convert::{ConversionOptions, ConversionPlan};
 use crate::memory::{In, Slot};
+use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::kernel::{Kernel, Slots, picked, renamed, shape};
-use optc_ir::{Func, Op, Operation, Registry, Structure};
+use optc_ir::types::TensorType;
+use optc_ir::{Func, Op, Operation, Registry, Structure, Value};
 use optc_ops::{Broadcast, Concat, Slice, Split};
 
 /// Elements of one operand to where they go.
@@ -19,6 +22,8 @@ struct Piece {
 pub(crate) struct Copy {
     /// The pieces of each result.
     results: Vec<Vec<Piece>>,
+    /// The conversion that it is, if it is one between layouts.
+    plan: Option<ConversionPlan>,
     /// Bytes of an element.
     size: usize,
 }
@@ -95,8 +100,27 @@ impl Copy {
         } else {
             return None;
         };
-        Some(Copy { results, size })
+        let converts = registry.structure(name) == Structure::Convert;
+        let plan = match converts {
+            true => conversion(func, data.operands[0], data.results[0]),
+            false => None,
+        };
+        Some(Copy {
+            results,
+            plan,
+            size,
+        })
     }
+}
+
+/// The plan of a conversion from the layout of one value to that of another.
+fn conversion(func: &Func, from: Value, to: Value) -> Option<ConversionPlan> {
+    let layout = |value: Value| {
+        let ty: &TensorType = func.ty(value).as_tensor()?;
+        ty.layout()?.ok()
+    };
+    let (from, to) = (layout(from)?, layout(to)?);
+    ConversionPlan::new(&from, &to, ConversionOptions::default()).ok()
 }
 
 fn bytes_of_element(slot: &Slot) -> Option<usize> {
@@ -136,6 +160,13 @@ impl Kernel for Copy {
     }
 
     fn run(&self, result: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+        if let (Some(plan), [In::Bytes(source)]) = (&self.plan, ins) {
+            let fits = |bytes: &[u8], wanted: u64| bytes.len() as u64 == wanted;
+            if fits(source, plan.source_bytes()) && fits(out, plan.target_bytes()) {
+                let done = plan.execute(source, out, &mut Moved::default());
+                return done.map_err(|e| e.to_string());
+            }
+        }
         for Piece { operand, nest } in self.results.get(result).into_iter().flatten() {
             let Some(In::Bytes(source)) = ins.get(*operand) else {
                 return Err("an operand is written over as it is copied".to_owned());
