@@ -125,6 +125,11 @@ fn read(path: &Path, registry: &Registry) -> Option<Module> {
         _ => optc_ir::text::parse(&String::from_utf8(bytes).ok()?).ok()?,
     };
     verify::verify(&module, registry).ok()?;
+    // A part that a program says to lie in its operand's memory lies in no tile of its own.
+    let lies_within = |f: &optc_ir::Func| f.ops.iter().any(|(_, op)| &*op.name == "hbir.subview");
+    if module.funcs.iter().any(lies_within) {
+        return None;
+    }
     // A case of layouts that a machine refuses is none of its programs.
     let named = module.attrs.str("hbir.target");
     let built_in = named.and_then(|name| Target::builtin(name).ok());
