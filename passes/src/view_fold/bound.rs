@@ -24,6 +24,7 @@ use super::ends;
 use super::groups::{Graph, Group, Node, NodeData, NodeKind};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
+use super::maps::FastMap;
 use super::physical::{Digit, Physical, Place};
 use super::price;
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
@@ -37,6 +38,7 @@ use optc_ir::FreedomClass;
 use optc_ir::entity::{EntityId, SideTable};
 use optc_layout::Mode;
 use optc_target::Accept;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Bytes that every lowering of the function converts at least.
@@ -46,7 +48,11 @@ pub(crate) fn bytes(
     signatures: &Signatures,
     candidates: &SideTable<Group, Vec<LayoutId>>,
 ) -> u64 {
-    let (fine, exact) = minimum(graph, layouts, signatures, candidates, Detail::FINE);
+    let fine = match graph.groups.len() <= MOST_GROUPS {
+        true => minimum(graph, layouts, signatures, candidates, Detail::FINE),
+        false => (0, false),
+    };
+    let (fine, exact) = fine;
     if exact {
         return fine;
     }
@@ -54,6 +60,9 @@ pub(crate) fn bytes(
     let (coarse, _) = minimum(graph, layouts, signatures, candidates, Detail::COARSE);
     fine.max(coarse)
 }
+
+/// Groups of a program up to which the relaxation has all states; one of more is proved with fewer of them.
+const MOST_GROUPS: usize = 1 << 14;
 
 /// What a relaxation tells apart.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +102,8 @@ fn minimum(
         ports: IndexMap::new(),
         group_states: SideTable::new(Vec::new()),
         related: IndexMap::new(),
+        runs: RefCell::default(),
+        paddings: RefCell::default(),
         atoms: SideTable::new(Vec::new()),
     };
     relaxation.groups();
@@ -255,6 +266,21 @@ impl View {
     }
 }
 
+/// What conversions of one group cost, by the index that they begin and end with: asked once each.
+#[derive(Default)]
+struct Known(RefCell<FastMap<(usize, usize), u64>>);
+
+impl Known {
+    fn ask(&self, at: (usize, usize), find: impl FnOnce() -> u64) -> u64 {
+        if let Some(&known) = self.0.borrow().get(&at) {
+            return known;
+        }
+        let found = find();
+        self.0.borrow_mut().insert(at, found);
+        found
+    }
+}
+
 /// The variable of a port; `true` for one that the port produces.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -272,6 +298,10 @@ struct Relaxation<'a> {
     ports: IndexMap<(Node, usize), View>,
     group_states: SideTable<Group, Vec<GroupState>>,
     related: IndexMap<RelationKey, Relation>,
+    /// Runs that pad least, by element width and what they are a part of.
+    runs: RefCell<FastMap<(u32, u64), Option<(u64, u64)>>>,
+    /// Padding of a group's layouts, by group, index and the ports that were asked about.
+    paddings: RefCell<FastMap<(Group, usize, Option<(Node, usize)>, usize), u64>>,
     /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
     atoms: SideTable<Group, Vec<Digit>>,
 }
@@ -345,7 +375,9 @@ impl Relaxation<'_> {
                 counts.for_each(|(w, &d)| *w += usize::from(d));
             }
             let states = self.states(group, &produced, &wanted);
-            let table = states.iter().map(|s| self.state_cost(group, s)).collect();
+            let known = Known::default();
+            let costs = states.iter().map(|s| self.state_cost(group, s, &known));
+            let table = costs.collect();
             self.problem.push(vec![group.index()], table);
             self.problem.domains.push(states.len());
             self.group_states[group] = states;
@@ -552,6 +584,23 @@ impl Relaxation<'_> {
         if let Some(&layout) = self.candidates[group].get(index) {
             return self.layouts.padding(layout);
         }
+        let key = (group, index, ports.first().copied(), ports.len());
+        if let Some(&known) = self.paddings.borrow().get(&key) {
+            return known;
+        }
+        let found = self.class_padding(group, index, ports);
+        self.paddings.borrow_mut().insert(key, found);
+        found
+    }
+
+    /// [`tiled::least_padded_run`], asked once a width and extent.
+    fn least_padded_run(&self, bits: u32, extent: u64) -> Option<(u64, u64)> {
+        let found = || tiled::least_padded_run(self.layouts, bits, extent);
+        let mut known = self.runs.borrow_mut();
+        *known.entry((bits, extent)).or_insert_with(found)
+    }
+
+    fn class_padding(&self, group: Group, index: usize, ports: &[(Node, usize)]) -> u64 {
         let class = index - self.candidates[group].len();
         let least = |&(node, port): &(Node, usize)| {
             let id = self.graph.nodes[node].signature?;
@@ -581,7 +630,7 @@ impl Relaxation<'_> {
         };
         let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
         let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
-        let padded = tiled::least_padded_run(self.layouts, data.bits, extent);
+        let padded = self.least_padded_run(data.bits, extent);
         let positions = padded.map_or(count, |(run, lanes)| (count / run).saturating_mul(lanes));
         bytes(positions).saturating_sub(bytes(count))
     }
@@ -626,17 +675,19 @@ impl Relaxation<'_> {
             .saturating_add(self.copy_padding(group, to, uses))
     }
 
-    fn state_cost(&self, group: Group, state: &GroupState) -> Cost {
+    fn state_cost(&self, group: Group, state: &GroupState, known: &Known) -> Cost {
+        let copy_cost = |to| {
+            let at = (state.produced, to);
+            known.ask(at, || self.copy_cost(group, state.produced, to))
+        };
         let copies = match &state.copies {
             Copies::To(all) => (all.iter())
-                .map(|&to| self.copy_cost(group, state.produced, to))
+                .map(|&to| copy_cost(to))
                 .fold(0, u64::saturating_add),
             Copies::Many(n) => {
                 let n_states = self.candidates[group].len() + self.classes(group);
                 let others = (0..n_states).filter(|&to| to != state.produced);
-                let mut all: Vec<u64> = others
-                    .map(|to| self.copy_cost(group, state.produced, to))
-                    .collect();
+                let mut all: Vec<u64> = others.map(copy_cost).collect();
                 all.sort_unstable();
                 all.truncate(*n);
                 all.into_iter().fold(0, u64::saturating_add)
@@ -707,6 +758,7 @@ impl Relaxation<'_> {
         group: Group,
         state: &GroupState,
         index: usize,
+        known: &Known,
     ) -> Cost {
         let data = &self.graph.groups[group];
         let alone = data.uses.len() == 1;
@@ -744,17 +796,27 @@ impl Relaxation<'_> {
         if state.readers == Readers::All {
             return INFEASIBLE;
         }
-        let moved = self.convert(group, state.produced, index, &[port]);
+        let bytes = known.ask((state.produced, index), || {
+            self.converted(port, group, state.produced, index)
+        });
+        cost(bytes, 0)
+    }
+
+    /// What a reader pays that converts what is produced for itself.
+    fn converted(&self, port: (Node, usize), group: Group, produced: usize, index: usize) -> u64 {
+        let data = &self.graph.groups[group];
+        let alone = data.uses.len() == 1;
+        let moved = self.convert(group, produced, index, &[port]);
         let read = self.copy_padding(group, index, &[port]);
         // A streamed value that its only reader converts is stored.
         let stored = match alone && self.graph.is_streamed(group) && data.is_written() {
             true => {
                 let ports: Vec<(Node, usize)> = data.producer.into_iter().collect();
-                self.padding(group, state.produced, &ports)
+                self.padding(group, produced, &ports)
             }
             false => 0,
         };
-        cost(moved.saturating_add(read).saturating_add(stored), 0)
+        moved.saturating_add(read).saturating_add(stored)
     }
 
     fn view(&mut self, node: Node, port: usize, group: Group) -> &View {
@@ -822,7 +884,7 @@ impl Relaxation<'_> {
         if let Some((atom, lanes)) = self.atom(group, index) {
             let bits = self.graph.groups[group].bits;
             let run = self.run_within(group, &atom, lanes);
-            if run.is_some_and(|n| tiled::least_padded_run(self.layouts, bits, n).is_none()) {
+            if run.is_some_and(|n| self.least_padded_run(bits, n).is_none()) {
                 return false;
             }
             let mut others = self.atoms[group].iter().filter(|a| **a != atom);
@@ -973,9 +1035,10 @@ impl Relaxation<'_> {
         let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
         let states = self.group_states[group].clone();
         let loads = self.prices(node, port);
+        let known = Known::default();
         let price = |s: &GroupState, i: &usize| {
             let load = loads.get(*i).copied().unwrap_or(0);
-            self.read_cost((node, port), group, s, *i)
+            self.read_cost((node, port), group, s, *i, &known)
                 .saturating_add(cost(load, 0))
         };
         if !related {
