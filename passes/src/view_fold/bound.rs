@@ -288,6 +288,12 @@ struct Slot {
     produces: bool,
 }
 
+/// A run that is padded, with its positions, where there is one.
+type PaddedRun = Option<(u64, u64)>;
+
+/// A group, the index of its layout, and the first of how many ports.
+type PaddingKey = (Group, usize, Option<(Node, usize)>, usize);
+
 struct Relaxation<'a> {
     graph: &'a Graph,
     layouts: &'a mut Layouts,
@@ -299,9 +305,9 @@ struct Relaxation<'a> {
     group_states: SideTable<Group, Vec<GroupState>>,
     related: IndexMap<RelationKey, Relation>,
     /// Runs that pad least, by element width and what they are a part of.
-    runs: RefCell<FastMap<(u32, u64), Option<(u64, u64)>>>,
+    runs: RefCell<FastMap<(u32, u64), PaddedRun>>,
     /// Padding of a group's layouts, by group, index and the ports that were asked about.
-    paddings: RefCell<FastMap<(Group, usize, Option<(Node, usize)>, usize), u64>>,
+    paddings: RefCell<FastMap<PaddingKey, u64>>,
     /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
     atoms: SideTable<Group, Vec<Digit>>,
 }
@@ -594,7 +600,7 @@ impl Relaxation<'_> {
     }
 
     /// [`tiled::least_padded_run`], asked once a width and extent.
-    fn least_padded_run(&self, bits: u32, extent: u64) -> Option<(u64, u64)> {
+    fn least_padded_run(&self, bits: u32, extent: u64) -> PaddedRun {
         let found = || tiled::least_padded_run(self.layouts, bits, extent);
         let mut known = self.runs.borrow_mut();
         *known.entry((bits, extent)).or_insert_with(found)
