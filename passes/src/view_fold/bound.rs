@@ -12,6 +12,9 @@
 //! - two ports of a contraction must have K in one order, the data and the result of a window
 //!   channels in one place, the two sides of a kept rearrangement the layouts of one view.
 //!
+//! On a machine of lines of lanes the other layouts fall into classes: which digit is innermost, and what fills lanes that
+//! are padded. Copies for several readers are states of a group; a copy for one reader is the reader's own.
+//!
 //! Constraints among more than two ports, and what padding a row allows, are left out. A conversion
 //! between two different states costs the bytes of both, of the other state the bytes without
 //! padding; from the other state to itself nothing. Every lowering is an assignment of the relaxation
