@@ -167,24 +167,13 @@ impl Access {
                 }
             }
             Access::Every { shape, offsets } => {
-                let mut strides = vec![1usize; shape.len()];
-                for i in (1..shape.len()).rev() {
-                    strides[i - 1] = strides[i] * shape[i];
-                }
-                let numbers = Access::Sum {
-                    base: 0,
-                    tables: pick
-                        .iter()
-                        .zip(&strides)
-                        .map(|(pick, &stride)| pick.iter().map(|&i| (i * stride) as i64).collect())
-                        .collect(),
-                };
-                let mut found = Vec::with_capacity(numbers.count());
-                numbers.each(|number| found.push(offsets[number as usize]));
-                Access::Every {
-                    shape: pick.iter().map(Vec::len).collect(),
-                    offsets: found,
-                }
+                let strides = strides_of(shape);
+                let tables = pick
+                    .iter()
+                    .zip(&strides)
+                    .map(|(pick, &stride)| pick.iter().map(|&i| (i * stride) as i64).collect())
+                    .collect();
+                numbered(offsets, tables)
             }
         }
     }
@@ -212,23 +201,12 @@ impl Access {
                 tables: perm.iter().map(|&p| tables[p].clone()).collect(),
             },
             Access::Every { shape, offsets } => {
-                let mut strides = vec![1usize; shape.len()];
-                for i in (1..shape.len()).rev() {
-                    strides[i - 1] = strides[i] * shape[i];
-                }
-                let numbers = Access::Sum {
-                    base: 0,
-                    tables: perm
-                        .iter()
-                        .map(|&p| (0..shape[p]).map(|i| (i * strides[p]) as i64).collect())
-                        .collect(),
-                };
-                let mut found = Vec::with_capacity(offsets.len());
-                numbers.each(|number| found.push(offsets[number as usize]));
-                Access::Every {
-                    shape: perm.iter().map(|&p| shape[p]).collect(),
-                    offsets: found,
-                }
+                let strides = strides_of(shape);
+                let tables = perm
+                    .iter()
+                    .map(|&p| (0..shape[p]).map(|i| (i * strides[p]) as i64).collect())
+                    .collect();
+                numbered(offsets, tables)
             }
         }
     }
@@ -307,6 +285,26 @@ fn regrouped(tables: &[Vec<i64>], shape: &[usize]) -> Option<Vec<Vec<i64>>> {
 fn joined(outer: &[i64], inner: &[i64]) -> Vec<i64> {
     let pairs = outer.iter().flat_map(|o| inner.iter().map(move |i| o + i));
     pairs.collect()
+}
+
+/// Row-major strides of a shape, in elements.
+fn strides_of(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1usize; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
+    }
+    strides
+}
+
+/// The places of the elements whose numbers in row-major order are the sums of these tables.
+fn numbered(offsets: &[i64], tables: Vec<Vec<i64>>) -> Access {
+    let numbers = Access::Sum { base: 0, tables };
+    let mut found = Vec::with_capacity(numbers.count());
+    numbers.each(|number| found.push(offsets[number as usize]));
+    Access::Every {
+        shape: numbers.shape(),
+        offsets: found,
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use super::accepts::{
     accepts_contract, accepts_pointwise, channel_orders, default_layout, is_unpadded,
 };
 use super::ends;
-use super::groups::{Graph, Group, Node, NodeData, NodeKind};
+use super::groups::{Graph, Group, GroupData, Node, NodeData, NodeKind};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::FastMap;
@@ -637,11 +637,8 @@ impl Relaxation<'_> {
         let Some(extent) = self.run_within(group, &atom, lanes) else {
             return 0;
         };
-        let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
-        let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
         let padded = self.least_padded_run(data.bits, extent);
-        let positions = padded.map_or(count, |(run, lanes)| (count / run).saturating_mul(lanes));
-        bytes(positions).saturating_sub(bytes(count))
+        padded.map_or(0, |run| padding_of_runs(data, run))
     }
 
     /// What the lanes of a class hold a part of, if they are padded and hold elements of one dimension.
@@ -667,10 +664,9 @@ impl Relaxation<'_> {
             return 0;
         }
         let read = self.tells_readers(group) && state.readers != Readers::None;
-        let producer = data.producer.into_iter();
-        let ports: Vec<(Node, usize)> = match state.readers {
-            Readers::All => producer.chain(data.uses.iter().copied()).collect(),
-            Readers::Some | Readers::Not(_) | Readers::None => producer.collect(),
+        let ports = match state.readers {
+            Readers::All => ports_of(data),
+            Readers::Some | Readers::Not(_) | Readers::None => data.producer.into_iter().collect(),
         };
         let padding = self.padding(group, state.produced, &ports);
         let times = u64::from(data.is_written()) + u64::from(read);
@@ -789,11 +785,7 @@ impl Relaxation<'_> {
                 return INFEASIBLE;
             }
             if alone && self.graph.is_read_apart(group) && !self.graph.is_streamed(group) {
-                let ports: Vec<(Node, usize)> = data
-                    .producer
-                    .into_iter()
-                    .chain(data.uses.iter().copied())
-                    .collect();
+                let ports = ports_of(data);
                 let both = self.padding(group, index, &ports);
                 let written = self.padding(group, index, ports.get(..1).unwrap_or(&[]));
                 let again =
@@ -1113,20 +1105,15 @@ impl Relaxation<'_> {
             Some(State::Unknown) | None => return 0,
         };
         let crosses = x.spread == Spread::Several && y.spread == Spread::One;
-        let Some(size) = x.label.filter(|_| crosses && x.label == y.label) else {
+        let label = x.label.filter(|_| crosses && x.label == y.label);
+        let size = |port: usize| extent(sig, port, label?);
+        let Some(size) = size(part.0).filter(|&n| size(whole.0) == Some(n)) else {
             return 0;
         };
-        let Some(size) = extent(sig, part.0, size) else {
-            return 0;
-        };
-        if extent(sig, whole.0, x.label.unwrap_or(0)) != Some(size) {
-            return 0;
-        }
         let sizes = sig.shapes[whole.0].iter().zip(&sig.shapes[part.0]);
         let more = sizes.fold(1u64, |n, (m, n2)| n.saturating_mul(m / n2));
-        let Some((run, lanes)) =
-            tiled::least_crossing_run(self.layouts, sig.bits[whole.0], size, more)
-        else {
+        let run = tiled::least_crossing_run(self.layouts, sig.bits[whole.0], size, more);
+        let Some(run) = run else {
             return 0;
         };
         let group = self.ports[&(node, whole.0)].group;
@@ -1134,14 +1121,8 @@ impl Relaxation<'_> {
         if self.graph.is_streamed(group) {
             return 0;
         }
-        let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
-        let bytes = |n: u64| n.saturating_mul(u64::from(data.bits)).div_ceil(8);
-        let padding = bytes((count / run).saturating_mul(lanes)).saturating_sub(bytes(count));
-        let ports: Vec<(Node, usize)> = data
-            .producer
-            .into_iter()
-            .chain(data.uses.iter().copied())
-            .collect();
+        let padding = padding_of_runs(data, run);
+        let ports = ports_of(data);
         let more = padding.saturating_sub(self.padding(group, whole.1, &ports));
         if self.graph.nodes[node].ports[whole.0].is_result {
             return more.saturating_mul(u64::from(data.is_written()));
@@ -1157,11 +1138,9 @@ impl Relaxation<'_> {
             return false;
         };
         let sig = self.signatures.get(id);
-        sig.is_common_order()
-            && sig.shapes.iter().all(|shape| {
-                let count = |s: &[u64]| s.iter().copied().fold(1u64, u64::saturating_mul);
-                *shape == sig.shapes[sig.n_operands] || count(shape) == 1
-            })
+        let result = sig.shapes.get(sig.n_operands);
+        let alike = |shape: &Vec<u64>| Some(shape) == result || shape.iter().all(|&n| n == 1);
+        sig.is_common_order() && sig.shapes.iter().all(alike)
     }
 
     /// Where a row lists alternatives of roles for lines of lanes, one variable says which of them is taken at all
@@ -1249,11 +1228,7 @@ impl Relaxation<'_> {
         if !counted || self.graph.is_streamed(group) {
             return 0;
         }
-        let ports: Vec<(Node, usize)> = data
-            .producer
-            .into_iter()
-            .chain(data.uses.iter().copied())
-            .collect();
+        let ports = ports_of(data);
         let anyway = self.padding(group, index, &ports);
         let class = index - self.candidates[group].len();
         let class = self.ports[&(node, port)].classes.get(class);
@@ -1367,9 +1342,29 @@ fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec<(usize, us
     pairs
 }
 
-fn unpadded(data: &super::groups::GroupData) -> u64 {
-    let count = data.shape.iter().copied().fold(1u64, u64::saturating_mul);
-    count.saturating_mul(u64::from(data.bits)).div_ceil(8)
+fn unpadded(data: &GroupData) -> u64 {
+    bytes_of(data, elements(data))
+}
+
+fn elements(data: &GroupData) -> u64 {
+    data.shape.iter().copied().fold(1, u64::saturating_mul)
+}
+
+/// Bytes of so many elements of a group.
+fn bytes_of(data: &GroupData, elements: u64) -> u64 {
+    elements.saturating_mul(u64::from(data.bits)).div_ceil(8)
+}
+
+/// What a group pads all of whose elements lie in runs of so many elements and positions, in bytes.
+fn padding_of_runs(data: &GroupData, (run, lanes): (u64, u64)) -> u64 {
+    let positions = (elements(data) / run).saturating_mul(lanes);
+    bytes_of(data, positions).saturating_sub(unpadded(data))
+}
+
+/// The port that gives a group and those that read it.
+fn ports_of(data: &GroupData) -> Vec<(Node, usize)> {
+    let uses = data.uses.iter().copied();
+    data.producer.into_iter().chain(uses).collect()
 }
 
 fn table(x: &View, y: &View, mut related: impl FnMut(State, State) -> bool) -> Vec<Vec<bool>> {
@@ -1513,6 +1508,13 @@ fn agree(
     shared(&p, b) == shared(&q, a)
 }
 
+/// Whether all alternatives of a row hold two ports to one order.
+fn shares_all(sig: &Signature, a: usize, b: usize) -> bool {
+    let written = sig.n_operands <= a.max(b);
+    let mut rules = sig.tiles.iter();
+    rules.all(|rule| rule.shares_all && !(rule.writes_any && written))
+}
+
 /// The same on a machine with tiles.
 fn agree_tiled(
     sig: &Signature,
@@ -1521,9 +1523,7 @@ fn agree_tiled(
     (b, y): (usize, LayoutId),
 ) -> bool {
     if sig.is_common_order() {
-        let written = [a, b].iter().any(|&p| sig.n_operands <= p);
-        let others = |rule: &TileRule| !rule.shares_all || (rule.writes_any && written);
-        if sig.tiles.iter().any(others) {
+        if !shares_all(sig, a, b) {
             return true;
         }
         let (Some(p), Some(q)) = (
@@ -1688,9 +1688,7 @@ fn keeps_innermost(
     (a, layout): (usize, LayoutId),
     (b, class): (usize, Class),
 ) -> bool {
-    let written = [a, b].iter().any(|&p| sig.n_operands <= p);
-    let other = |rule: &TileRule| !rule.shares_all || (rule.writes_any && written);
-    if sig.lines.is_none() || !sig.is_common_order() || sig.tiles.iter().any(other) {
+    if sig.lines.is_none() || !sig.is_common_order() || !shares_all(sig, a, b) {
         return true;
     }
     let order = label_order(sig, layouts, a, layout);
@@ -1783,9 +1781,7 @@ fn leaves_open(
     at_b: &[Option<LayoutId>],
 ) -> bool {
     if sig.is_tiled() {
-        let written = [a, b].iter().any(|&p| sig.n_operands <= p);
-        let other = |rule: &TileRule| !rule.shares_all || (rule.writes_any && written);
-        if sig.tiles.iter().any(other) {
+        if !shares_all(sig, a, b) {
             return true;
         }
         let order = label_order(sig, layouts, a, x);

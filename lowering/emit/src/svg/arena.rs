@@ -4,7 +4,9 @@
 //! rectangle. The line is what is alive at each operation: the arena cannot be lower than its highest point.
 
 use crate::picture::Picture;
-use crate::svg::draw::{Style, coordinate, line, rectangle, sheet, tip, width};
+use crate::svg::draw::{
+    HEADING, NAME, NOTE, Style, coordinate, line, rectangle, sheet, tip, width,
+};
 use crate::words;
 use indexmap::IndexMap;
 use optc_ir::analysis::Order;
@@ -32,24 +34,6 @@ const COLOURS: [&str; 9] = [
 ];
 const LIVE: &str = "#b71c1c";
 
-const TITLE: Style = Style {
-    size: 15.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
-const NAME: Style = Style {
-    size: 12.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
-const NOTE: Style = Style {
-    size: 11.0,
-    bold: false,
-    colour: "#37474f",
-    middle: false,
-};
 const INSIDE: Style = Style {
     size: 9.5,
     bold: false,
@@ -63,7 +47,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     let mut body = Group::new();
     let mut y = MARGIN + 24.0;
     let mut right = MARGIN + SCALE + PLOT.0;
-    right = right.max(MARGIN + width(&picture.title, TITLE));
+    right = right.max(MARGIN + width(&picture.title, HEADING));
     let funcs = picture.panels.last().map(|panel| &panel.module.funcs);
     let mut drawn = false;
     for func in funcs.into_iter().flatten() {
@@ -83,7 +67,7 @@ pub fn write(picture: &Picture<'_>) -> String {
         y += 18.0;
     }
     let document = sheet((right + MARGIN).ceil(), (y + MARGIN).ceil())
-        .add(line(&picture.title, (MARGIN, MARGIN + 12.0), TITLE))
+        .add(line(&picture.title, (MARGIN, MARGIN + 12.0), HEADING))
         .add(body);
     format!("{document}\n")
 }

@@ -57,6 +57,28 @@ pub(crate) struct Style {
     pub(crate) middle: bool,
 }
 
+/// The title of a drawing of tiles, layouts or arenas.
+pub(crate) const HEADING: Style = Style {
+    size: 15.0,
+    bold: true,
+    colour: "#102027",
+    middle: false,
+};
+/// What is drawn in it.
+pub(crate) const NAME: Style = Style {
+    size: 12.0,
+    bold: true,
+    colour: "#102027",
+    middle: false,
+};
+/// What is said of that.
+pub(crate) const NOTE: Style = Style {
+    size: 11.0,
+    bold: false,
+    colour: "#37474f",
+    middle: false,
+};
+
 /// One line of text; `at` is the left end, or the middle, of its baseline.
 pub(crate) fn line(text: &str, at: (f64, f64), style: Style) -> Element {
     let mut element: Element = Text::new(clean(text)).into();

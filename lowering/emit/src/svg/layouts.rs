@@ -5,7 +5,7 @@
 //! element comes from. Values, and conversions, of one type are drawn once.
 
 use crate::picture::{Charge, ChargeKind, Picture};
-use crate::svg::draw::{Style, line, rectangle, sheet, width};
+use crate::svg::draw::{HEADING, NAME, NOTE, Style, line, rectangle, sheet, width};
 use crate::svg::layered::as_float;
 use crate::words;
 use indexmap::IndexMap;
@@ -38,25 +38,6 @@ const TILE: [&str; 8] = [
 ];
 const FILLED: &str = "#90caf9";
 
-const TITLE: Style = Style {
-    size: 15.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
-const NAME: Style = Style {
-    size: 12.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
-const NOTE: Style = Style {
-    size: 11.0,
-    bold: false,
-    colour: "#37474f",
-    middle: false,
-};
-
 /// The layouts of the last state of a picture.
 #[must_use]
 pub fn write(picture: &Picture<'_>) -> String {
@@ -64,7 +45,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     let mut page = Page {
         body: Group::new(),
         y: MARGIN + 20.0,
-        right: width(&picture.title, TITLE),
+        right: width(&picture.title, HEADING),
     };
     match found.values.is_empty() {
         true => page.say("no value has a layout of known size", NOTE),
@@ -74,7 +55,7 @@ pub fn write(picture: &Picture<'_>) -> String {
     page.values(&found);
     let document = sheet((page.right + MARGIN).ceil(), page.y.ceil())
         .add(Definitions::new().add(hatching()))
-        .add(line(&picture.title, (MARGIN, MARGIN + 12.0), TITLE))
+        .add(line(&picture.title, (MARGIN, MARGIN + 12.0), HEADING))
         .add(page.body);
     format!("{document}\n")
 }

@@ -8,7 +8,9 @@
 //! An arrow along a dimension is the direction in which an axis of the grid runs through it; where
 //! two axes share a dimension, the faster one is drawn over its first round.
 
-use crate::svg::draw::{Style, coordinate, curve, line, rectangle, sheet, width};
+use crate::svg::draw::{
+    HEADING, NAME, NOTE, Style, coordinate, curve, line, rectangle, sheet, width,
+};
 use crate::svg::layered::{self, Cell, Net, Piece, Place, Placed};
 use optc_ir::{Func, Module, Op, Registry, TensorType, Value};
 use optc_tile::plan::GROUPS;
@@ -53,24 +55,6 @@ const EVERY: &str = "#cfd8dc";
 /// The height of the line of the legend.
 const LEGEND: f64 = 22.0;
 
-const TITLE: Style = Style {
-    size: 15.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
-const NOTE: Style = Style {
-    size: 11.0,
-    bold: false,
-    colour: "#37474f",
-    middle: false,
-};
-const NAME: Style = Style {
-    size: 12.0,
-    bold: true,
-    colour: "#102027",
-    middle: false,
-};
 const INDEX: Style = Style {
     size: 9.5,
     bold: false,
@@ -108,7 +92,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     let mut y = MARGIN + 26.0 + LEGEND;
     let shown = panels.iter().flat_map(|(_, boxes)| boxes);
     let (legend, legend_width) = legend(shown, (MARGIN, MARGIN + 24.0));
-    let mut right = width(title, TITLE).max(legend_width);
+    let mut right = width(title, HEADING).max(legend_width);
     for (heading, boxes) in &panels {
         body = body.add(line(heading, (MARGIN, y + 14.0), NOTE));
         right = right.max(width(heading, NOTE));
@@ -125,7 +109,7 @@ pub fn write(title: &str, module: &Module, registry: &Registry) -> Option<String
     }
     let (full, height) = ((right + 2.0 * MARGIN).ceil(), y.ceil());
     let document = sheet(full, height)
-        .add(line(title, (MARGIN, MARGIN + 12.0), TITLE))
+        .add(line(title, (MARGIN, MARGIN + 12.0), HEADING))
         .add(legend)
         .add(wires)
         .add(body);
