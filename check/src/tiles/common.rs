@@ -1,0 +1,210 @@
+//! Operations of one order at all ports: these number their tiles alike.
+
+use super::labels::{extent, labelled, labels_of};
+use super::port::{Port, changing};
+use optc_ir::{Freedom, Func, Value};
+
+/// Ports that have the same labels number their tiles alike, and have the same labels in lanes and rows.
+pub(super) fn common(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    part: bool,
+) -> Result<(), String> {
+    let long = |port: usize| -> Vec<usize> {
+        let mut all: Vec<usize> = labels_of(freedom, port).iter().flatten().copied().collect();
+        all.retain(|&l| 1 < extent(func, values, freedom, port, l));
+        all.sort_unstable();
+        all
+    };
+    let mut first: Vec<(Vec<(usize, u64)>, usize)> = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let Some(port) = port.as_ref().filter(|p| p.tiled) else {
+            continue;
+        };
+        let sizes: Vec<(usize, u64)> = long(i)
+            .into_iter()
+            .map(|l| (l, extent(func, values, freedom, i, l)))
+            .collect();
+        let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
+            // Of a slice, a pad or a concat the extents of what is worked along differ.
+            let same = |(_, other): &&(_, usize)| {
+                labels_of(freedom, *other) == labels_of(freedom, i) && !long(*other).is_empty()
+            };
+            if let Some((all, known)) = first.iter().find(same)
+                && let Some(other) = &ports[*known]
+            {
+                let apart = |a: &[(usize, u64)], b: &[(usize, u64)]| -> Vec<usize> {
+                    let cut = a.iter().filter(|size| !b.contains(size));
+                    cut.map(|(label, _)| *label).collect()
+                };
+                let cut = [apart(all, &sizes), apart(&sizes, all)].concat();
+                let cut = part.then_some(&cut[..]);
+                let both: Vec<usize> = long(i)
+                    .into_iter()
+                    .filter(|l| long(*known).contains(l))
+                    .collect();
+                alike(freedom, (i, port), (*known, other), &both, cut)?;
+            }
+            first.push((sizes, i));
+            continue;
+        };
+        let Some(other) = &ports[*known] else {
+            continue;
+        };
+        for (place, name) in [(0, "lanes"), (1, "rows")] {
+            // Tiles of other element widths have other numbers of rows.
+            let n = port.elements[place].len().min(other.elements[place].len());
+            let first = |port: &Port| changing(&port.elements[place][..n]);
+            let here = labelled(freedom, i, &first(port));
+            let there = labelled(freedom, *known, &first(other));
+            if here != there {
+                return Err(format!(
+                    "ports {known} and {i} have other dimensions in the {name}"
+                ));
+            }
+        }
+        let corner = |port: usize, at: &Option<Vec<u64>>| -> Option<Vec<(usize, u64)>> {
+            let labels = labels_of(freedom, port).iter();
+            let index = at.as_ref()?.iter();
+            let mut all: Vec<(usize, u64)> = labels
+                .zip(index)
+                .filter_map(|(l, &n)| Some(((*l)?, n)))
+                .collect();
+            all.retain(|(_, n)| *n != 0);
+            all.sort_unstable();
+            Some(all)
+        };
+        let bits = |port: usize| func.ty(values[port]).as_tensor().map(|ty| ty.dtype.bits());
+        if bits(i) == bits(*known) && port.sizes == other.sizes {
+            let at = |port: usize, list: &Vec<Vec<u64>>| -> Vec<_> {
+                let elements = list.iter().map(|e| corner(port, &Some(e.clone())));
+                elements.collect()
+            };
+            if at(i, &port.elements[0]) != at(*known, &other.elements[0]) {
+                return Err(format!(
+                    "ports {known} and {i} have other elements in the lanes"
+                ));
+            }
+            let readings = |port: usize, p: &Port| -> Vec<Vec<_>> {
+                let all = [&p.elements[1]].into_iter().chain(&p.fewer);
+                all.map(|list| at(port, list)).collect()
+            };
+            let there = readings(*known, other);
+            if !readings(i, port).iter().any(|list| there.contains(list)) {
+                return Err(format!(
+                    "ports {known} and {i} have other elements in the rows"
+                ));
+            }
+        }
+        let sized = port.elements[0].len() == other.elements[0].len()
+            && port.elements[1].len() == other.elements[1].len();
+        let mut pairs = port.corners.iter().zip(&other.corners);
+        if sized && !pairs.all(|(a, b)| corner(i, a) == corner(*known, b)) {
+            return Err(format!(
+                "ports {known} and {i} number their tiles differently"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two ports of other extents have the labels of both in one order: in the lanes, in the rows and behind them.
+/// Of a part, with the labels that it cuts, also whether its tiles are tiles of the whole.
+pub(super) fn alike(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    (known, other): (usize, &Port),
+    both: &[usize],
+    part: Option<&[usize]>,
+) -> Result<(), String> {
+    let names = |port: usize, dims: &[usize]| -> Vec<usize> {
+        labelled(freedom, port, dims)
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let place = |at: usize, port: &Port, place: usize| names(at, &changing(&port.elements[place]));
+    for (at, name) in [(0, "lanes"), (1, "rows")] {
+        let all = [place(i, port, at), place(known, other, at)];
+        let merged = |labels: &Vec<usize>| {
+            1 < labels.len() && part.is_some_and(|cut| labels.iter().any(|l| cut.contains(l)))
+        };
+        if all.iter().any(merged) {
+            return Err(format!(
+                "what is cut is merged with others in the {name} of ports {known} and {i}"
+            ));
+        }
+    }
+    // The labels of both, by where the innermost digit of each stands, major to minor.
+    let order = |at: usize, port: &Port| -> Vec<usize> {
+        let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
+        let mut all = names(at, &changing(&corners));
+        all.extend(place(at, port, 1));
+        all.extend(place(at, port, 0));
+        let last = |(n, label): (usize, &usize)| !all[n + 1..].contains(label);
+        let kept = all.iter().enumerate().filter(|&entry| last(entry));
+        let mut kept: Vec<usize> = kept.map(|(_, &label)| label).collect();
+        kept.retain(|label| both.contains(label));
+        kept
+    };
+    // Where a dimension of the tile has one element in the other port, what is behind it moves up.
+    let moves_up = (0..2).any(|p| {
+        let all = [place(i, port, p), place(known, other, p)];
+        all.iter().flatten().any(|l| !both.contains(l))
+    });
+    if moves_up {
+        let fewer = !port.fewer.is_empty() || !other.fewer.is_empty();
+        let (here, there) = (order(i, port), order(known, other));
+        return match fewer || here == there {
+            true => Ok(()),
+            false => Err(format!("ports {known} and {i} have other orders")),
+        };
+    }
+    for (at, name) in [(0, "lanes"), (1, "rows")] {
+        let (here, there) = (place(i, port, at), place(known, other, at));
+        // Rows that no text says may end earlier.
+        let fewer = |port: &Port| at == 1 && !port.fewer.is_empty();
+        let loose = fewer(port) || fewer(other);
+        // Of merged dimensions the extents say how many are in the first tile; the innermost one always is.
+        let same = match part.is_some() {
+            true => here == there,
+            false => here.last() == there.last(),
+        };
+        if !same && !here.is_empty() && !there.is_empty() && !loose {
+            return Err(format!(
+                "ports {known} and {i} have other dimensions in the {name}"
+            ));
+        }
+    }
+    let grid = |at: usize, port: &Port| -> Vec<usize> {
+        let corners: Vec<Vec<u64>> = port.corners.iter().flatten().cloned().collect();
+        let mut order = names(at, &changing(&corners));
+        order.retain(|l| both.contains(l));
+        order
+    };
+    let (here, there) = (grid(i, port), grid(known, other));
+    let shared = |order: &[usize], than: &[usize]| -> Vec<usize> {
+        let both = order.iter().filter(|l| than.contains(l));
+        both.copied().collect()
+    };
+    // A dimension merged with what is cut numbers tiles otherwise; a copy takes that, a part that stays does not.
+    if part.is_some() && shared(&here, &there) != shared(&there, &here) {
+        return Err(format!(
+            "ports {known} and {i} number their tiles differently"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the ports of a machine that has values without tiles are row-major, as what nothing is known of is.
+pub(super) fn row_major(ports: &[Option<Port>]) -> Result<(), String> {
+    for (i, port) in ports.iter().enumerate() {
+        let line = port.as_ref().and_then(|p| p.line.as_ref());
+        if line.is_some_and(|layout| !layout.is_row_major_order()) {
+            return Err(format!("port {i} is not row-major"));
+        }
+    }
+    Ok(())
+}

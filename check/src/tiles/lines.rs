@@ -1,0 +1,358 @@
+//! Machines of lines of lanes: what the positions of a buffer hold, line by line.
+
+use super::labels::{extent, labelled, labels_of, role};
+use super::port::{CORNERS, Port, changing};
+use crate::digits::digits;
+use optc_ir::{Freedom, Func, Value};
+use optc_layout::{Layout, Mode};
+use optc_target::{Alternative, Target};
+
+/// How many positions of a buffer are looked at: some from its start, and some from each of its lines.
+pub(super) fn samples(positions: u64) -> Vec<u64> {
+    let step = (positions / CORNERS).max(1);
+    let spread = (0..CORNERS).map(|k| k.saturating_mul(step));
+    let mut all: Vec<u64> = (0..CORNERS)
+        .chain(spread)
+        .filter(|&p| p < positions)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Ports that have the same labels have the same elements, and the same padding, in the same positions.
+pub(super) fn same_lines(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+) -> Result<(), String> {
+    type Sizes = Vec<(usize, u64)>;
+    let mut first: Vec<(Sizes, usize)> = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let Some(layout) = port.as_ref().and_then(|p| p.line.as_ref()) else {
+            continue;
+        };
+        let labels = labels_of(freedom, i).iter().flatten();
+        let mut sizes: Sizes = labels
+            .map(|&l| (l, extent(func, values, freedom, i, l)))
+            .collect();
+        sizes.retain(|(_, n)| 1 < *n);
+        sizes.sort_unstable();
+        if sizes.is_empty() {
+            continue;
+        }
+        let Some((_, known)) = first.iter().find(|(other, _)| *other == sizes) else {
+            first.push((sizes, i));
+            continue;
+        };
+        let Some(other) = ports[*known].as_ref().and_then(|p| p.line.as_ref()) else {
+            continue;
+        };
+        let labelled = |port: usize, layout: &Layout, p: u64| -> Option<Vec<(usize, u64)>> {
+            let index = layout.element_at(p)?;
+            let labels = labels_of(freedom, port).iter();
+            let mut all: Vec<(usize, u64)> = labels
+                .zip(index)
+                .filter_map(|(l, n)| Some(((*l)?, n)))
+                .collect();
+            all.retain(|(_, n)| *n != 0);
+            all.sort_unstable();
+            Some(all)
+        };
+        let mut all = samples(layout.positions().min(other.positions())).into_iter();
+        let same = layout.positions() == other.positions();
+        if !same || all.any(|p| labelled(i, layout, p) != labelled(*known, other, p)) {
+            return Err(format!(
+                "ports {known} and {i} order their dimensions differently"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// On a machine of lines, ports of other sizes have the digits of both in one order; where they have the same labels, as
+/// a slice and what it is cut from have, those of the innermost padded run in the same places.
+pub(super) fn same_digits(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    target: &Target,
+) -> Result<(), String> {
+    let mut known: Vec<(usize, Vec<(usize, Mode)>)> = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let layout = port.as_ref().and_then(|p| p.line.as_ref());
+        // What cuts across merged dimensions has no digits.
+        let Some(Ok(modes)) = layout.map(digits) else {
+            continue;
+        };
+        let labels = labels_of(freedom, i);
+        let of = |mode: Mode| Some((labels.get(mode.dim).copied().flatten()?, mode));
+        let Some(order) = modes.into_iter().map(of).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        if known.iter().any(|(j, other)| {
+            labels_of(freedom, *j) == labels
+                && func.ty(values[*j]) == func.ty(values[i])
+                && *other == order
+        }) {
+            continue;
+        }
+        // Of those with the same labels, the first one stands for all.
+        let mut seen = false;
+        let others = known.iter().filter(|(j, _)| {
+            let alike = labels_of(freedom, *j) == labels;
+            let again = alike && seen;
+            seen |= alike;
+            !again
+        });
+        for (j, other) in others {
+            let size = |port: usize, label: usize| extent(func, values, freedom, port, label);
+            let order_of = |order: &[(usize, Mode)], than: usize| -> Vec<(usize, u64)> {
+                let mut out: Vec<(usize, u64, u64)> = Vec::new();
+                for (label, mode) in order {
+                    if mode.count <= 1 || size(than, *label) <= mode.div {
+                        continue;
+                    }
+                    match out.last_mut() {
+                        Some((last, div, _))
+                            if last == label && mode.div.checked_mul(mode.count) == Some(*div) =>
+                        {
+                            *div = mode.div;
+                        }
+                        _ => out.push((*label, mode.div, mode.count)),
+                    }
+                }
+                out.into_iter()
+                    .map(|(label, div, _)| (label, div))
+                    .collect()
+            };
+            if order_of(&order, *j) != order_of(other, i) {
+                return Err(format!(
+                    "ports {j} and {i} order their dimensions differently"
+                ));
+            }
+            if labels_of(freedom, *j) != labels {
+                continue;
+            }
+            let lanes = lanes_of(func, values[i], target);
+            let whole = |order: &[(usize, Mode)]| {
+                let last = order.last();
+                last.is_none_or(|(label, _)| size(i, *label) == size(*j, *label))
+            };
+            let within = |small: usize, big: usize| {
+                let mut labels = labels.iter().flatten();
+                labels.all(|l| size(small, *l) <= size(big, *l))
+            };
+            let same = match whole(&order) && whole(other) {
+                true if within(i, *j) => same_run_of_part(other, &order, lanes, |l| size(i, l)),
+                true if within(*j, i) => same_run_of_part(&order, other, lanes, |l| size(*j, l)),
+                _ => true,
+            };
+            if !same {
+                return Err(format!("ports {j} and {i} are padded differently"));
+            }
+        }
+        known.push((i, order));
+    }
+    Ok(())
+}
+
+/// Lanes of the target's lines for a value.
+pub(super) fn lanes_of(func: &Func, value: Value, target: &Target) -> u64 {
+    let bits = func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
+    let tiles = target.tiles(bits.unwrap_or(32), &[1 << 20, 1 << 20]);
+    tiles.first().and_then(|t| t.last().copied()).unwrap_or(1)
+}
+
+/// Whether what is left in a part of the innermost run of a whole is the innermost run of the part: `size` gives the
+/// extents of the part. The run ends with the digit that is padded; without one, where whole lines are filled.
+pub(super) fn same_run_of_part(
+    whole: &[(usize, Mode)],
+    part: &[(usize, Mode)],
+    lanes: u64,
+    size: impl Fn(usize) -> u64,
+) -> bool {
+    let padded = |order: &[(usize, Mode)]| {
+        let is_padded = |(_, mode): &(usize, Mode)| mode.count != mode.extent;
+        order.iter().rposition(is_padded)
+    };
+    let count = |order: &[(usize, Mode)]| -> u64 {
+        let digits = order.iter().map(|(_, mode)| mode.count);
+        digits.fold(1, u64::saturating_mul)
+    };
+    let left = |order: &[(usize, Mode)]| -> u64 {
+        let digits = order.iter().map(|(label, mode)| {
+            let there = size(*label).div_ceil(mode.div.max(1));
+            mode.count.min(there).max(1)
+        });
+        digits.fold(1, u64::saturating_mul)
+    };
+    let of_part = padded(part).map(|at| (count(&part[at..]), part[at..].len() == 1));
+    match padded(whole) {
+        Some(at) => {
+            let run = left(&whole[at..]);
+            let first =
+                |order: &[(usize, Mode)], at: usize| (order[at].1.count, order[at].1.extent);
+            match of_part {
+                // One digit alone may be padded to less than a line.
+                Some((_, true)) if at + 1 == whole.len() => {
+                    first(whole, at) == first(part, part.len() - 1)
+                }
+                Some((there, _)) => there == run,
+                None => run.is_multiple_of(lanes),
+            }
+        }
+        None => {
+            let Some((there, _)) = of_part else {
+                return true;
+            };
+            let mut ends = (0..whole.len()).rev();
+            let end = ends.find(|&at| count(&whole[at..]).is_multiple_of(lanes));
+            end.is_some_and(|at| {
+                let run = left(&whole[at..]);
+                run == there && !run.is_multiple_of(lanes)
+            })
+        }
+    }
+}
+
+/// The first positions of the ports that have most labels are a run of one dimension, padding counted.
+pub(super) fn has_runs(freedom: &Freedom, ports: &[Option<Port>], run: u64) -> Result<(), String> {
+    let n = |port: usize| labels_of(freedom, port).iter().flatten().count();
+    let most = (0..ports.len()).map(n).max().unwrap_or(0);
+    for (i, port) in ports.iter().enumerate().filter(|(i, _)| n(*i) == most) {
+        let Some(layout) = port.as_ref().and_then(|p| p.line.as_ref()) else {
+            continue;
+        };
+        let elements: Vec<Vec<u64>> = (0..run).filter_map(|p| layout.element_at(p)).collect();
+        let short = layout.positions() < run && 1 < layout.elements();
+        if short || 1 < changing(&elements).len() {
+            return Err(format!(
+                "port {i} has no innermost run of {run} elements of one dimension"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Each line of lanes of a port holds elements along one of the roles that the alternative lists there, in the
+/// first line and in others; ports have the same run of a label that both have in their lanes.
+pub(super) fn lines_by_roles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    alternative: &Alternative,
+    target: &Target,
+) -> Result<(), String> {
+    let n_operands = freedom.operands.len();
+    let mut lanes_of: Vec<Option<Vec<Vec<u64>>>> = Vec::with_capacity(ports.len());
+    for (i, port) in ports.iter().enumerate() {
+        let layout = port.as_ref().and_then(|p| p.line.as_ref());
+        let rule = alternative.port(i, n_operands);
+        let (Some(layout), Some(listed)) = (layout, rule.lanes) else {
+            lanes_of.push(None);
+            continue;
+        };
+        let labels = labels_of(freedom, i).iter().flatten();
+        let mut long = labels.filter(|&&l| 1 < extent(func, values, freedom, i, l));
+        let covered = |l: &usize| {
+            listed
+                .iter()
+                .any(|r| r.covers(role(freedom, *l, n_operands)))
+        };
+        if !long.any(covered) {
+            lanes_of.push(None);
+            continue;
+        }
+        let tiles = target.tiles(layout.elem_bits(), &[1 << 20, 1 << 20]);
+        let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
+        if !layout.positions().is_multiple_of(lanes) {
+            return Err(format!("port {i} lies in no lines of {lanes}"));
+        }
+        let line = |k: u64| -> Vec<Vec<u64>> {
+            let positions = (0..lanes).filter_map(|p| layout.element_at(k * lanes + p));
+            positions.collect()
+        };
+        let count = layout.positions() / lanes;
+        // An odd step meets every remainder of a number of lines that a row may have.
+        let step = (count / CORNERS) | 1;
+        let near = 0..CORNERS.min(count);
+        let spread = (0..CORNERS).map(|k| k.saturating_mul(step));
+        for k in near.chain(spread.filter(|&k| k < count)).chain([count - 1]) {
+            let dims = changing(&line(k));
+            let mut roles = labelled(freedom, i, &dims).into_iter();
+            let one = roles
+                .clone()
+                .next()
+                .flatten()
+                .map(|l| role(freedom, l, n_operands));
+            let Some(one) = one else {
+                if dims.is_empty() {
+                    continue;
+                }
+                return Err(format!(
+                    "port {i} has a dimension without a role in the lanes"
+                ));
+            };
+            if roles.any(|l| l.map(|l| role(freedom, l, n_operands)) != Some(one)) {
+                return Err(format!("port {i} has dimensions of two roles in the lanes"));
+            }
+            if !listed.iter().any(|r| r.covers(one)) {
+                return Err(format!("port {i} has `{}` in the lanes", one.name()));
+            }
+        }
+        lanes_of.push(Some(line(0)));
+    }
+    for i in 0..ports.len() {
+        for j in 0..i {
+            let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
+            if let (false, Some(a), Some(b)) = (aside, &lanes_of[j], &lanes_of[i])
+                && !same_run(func, values, freedom, (j, a), (i, b))
+            {
+                return Err(format!(
+                    "ports {j} and {i} have other digits in their lanes"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the lines of two ports run along the labels that both have there alike.
+pub(super) fn same_run(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, a): (usize, &[Vec<u64>]),
+    (j, b): (usize, &[Vec<u64>]),
+) -> bool {
+    let shared = |port: usize, other: usize, elements: &[Vec<u64>]| -> Vec<usize> {
+        let labels = labelled(freedom, port, &changing(elements))
+            .into_iter()
+            .flatten();
+        let same = |l: &usize| {
+            let n = extent(func, values, freedom, other, *l);
+            n == extent(func, values, freedom, port, *l)
+        };
+        labels.filter(same).collect()
+    };
+    let (mut x, mut y) = (shared(i, j, a), shared(j, i, b));
+    x.sort_unstable();
+    y.sort_unstable();
+    if x.is_empty() || y.is_empty() {
+        return true;
+    }
+    let sequence = |port: usize, elements: &[Vec<u64>]| -> Vec<Vec<u64>> {
+        let own = labels_of(freedom, port);
+        let place = |l: &usize| own.iter().position(|o| *o == Some(*l)).unwrap_or(0);
+        let dims: Vec<usize> = x.iter().map(place).collect();
+        elements
+            .iter()
+            .map(|e| dims.iter().map(|&d| e[d]).collect())
+            .collect()
+    };
+    x == y && sequence(i, a) == sequence(j, b)
+}

@@ -1,0 +1,157 @@
+//! Whether a target with tiles accepts the layouts of an operation, read off the tile of each port.
+//!
+//! Nothing here knows how a layout came about: the elements in the first tile of a buffer say which dimensions fill
+//! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
+
+mod common;
+mod labels;
+mod lines;
+mod port;
+mod roles;
+
+use common::{common, row_major};
+use labels::{labelled, role};
+use lines::{has_runs, lines_by_roles, same_digits, same_lines};
+use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, TensorType, Value};
+use optc_ops::Subview;
+use optc_target::{Alternative, Price, Row, Target, When};
+use port::{Port, port_of};
+use roles::{by_roles, listed};
+
+/// Whether all tensors of an operation have known sizes: where one is unknown, there are no tiles.
+pub(crate) fn is_known(func: &Func) -> bool {
+    let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+    types.all(|ty| ty.shape().is_some())
+}
+
+/// Checks one operation; what it costs by itself, in bytes.
+///
+/// # Errors
+/// What is wrong at which port, in words.
+pub(crate) fn check(
+    func: &Func,
+    op: Op,
+    freedom: &Freedom,
+    row: Option<&Row>,
+    target: &Target,
+) -> Result<u64, String> {
+    let data = &func.ops[op];
+    let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
+    let mut ports = Vec::with_capacity(values.len());
+    for (i, &value) in values.iter().enumerate() {
+        let ty = func.ty(value).as_tensor();
+        let port = match ty.map(|ty| port_of(ty, target)) {
+            Some(None) => return Err(format!("port {i} lies in no tile of the target")),
+            Some(Some(port)) => Some(port),
+            None => None,
+        };
+        ports.push(port);
+    }
+    let row = row.filter(|_| freedom.class != FreedomClass::Barrier);
+    let Some(row) = row else {
+        return row_major(&ports).map(|()| 0);
+    };
+    let n_operands = freedom.operands.len();
+    let mut reason = "no alternative of the row is for it".to_owned();
+    let n_results = freedom.results.len();
+    // A part that stays where it is needs an alternative that says so, where the row has one.
+    let is_part = &*data.name == Subview::NAME && row.takes_subviews();
+    let is_for = |a: &&Alternative| {
+        let when = match a.when {
+            None | Some(When::Pointwise) => true,
+            Some(When::Untiled) => false,
+            Some(When::Depthwise) => freedom.is_depthwise(),
+            Some(When::Mixing) => !freedom.is_depthwise(),
+        };
+        let part = !is_part || a.subview;
+        when && part && a.is_for(n_operands, n_results)
+    };
+    let takes = |alternative: &Alternative| {
+        let mut ports = ports.clone();
+        if alternative.writes.is_some() {
+            ports[n_operands..].fill(None);
+        }
+        let run = alternative.run.unwrap_or(1);
+        match alternative.shares_all() {
+            _ if alternative.order.is_some() => row_major(&ports),
+            true => common(func, &values, freedom, &ports, is_part)
+                .and_then(|()| {
+                    let mut all = ports.iter().enumerate();
+                    all.try_for_each(|(i, port)| match port {
+                        Some(port) => listed(freedom, (i, port), alternative, n_operands),
+                        None => Ok(()),
+                    })
+                })
+                .and_then(|()| same_lines(func, &values, freedom, &ports))
+                .and_then(|()| same_digits(func, &values, freedom, &ports, target))
+                .and_then(|()| has_runs(freedom, &ports, run)),
+            false if ports.iter().flatten().any(|p| p.line.is_some()) => {
+                lines_by_roles(func, &values, freedom, &ports, alternative, target)
+            }
+            false => by_roles(func, &values, freedom, &ports, alternative, n_operands),
+        }
+    };
+    let mut least: Option<u64> = None;
+    for alternative in row
+        .take
+        .iter()
+        .filter(|a| a.refused.is_none())
+        .filter(is_for)
+    {
+        match takes(alternative) {
+            Ok(()) => {
+                let of = |price: Price| {
+                    let value = values.get(price.port.index(n_operands));
+                    value.map_or(0, |&v| price.of(bytes_of(func, v)))
+                };
+                let price = alternative.price.map_or(0, of);
+                least = Some(least.map_or(price, |known| known.min(price)));
+            }
+            Err(found) => reason = found,
+        }
+    }
+    if let Some(price) = least {
+        return Ok(price);
+    }
+    // An alternative that is listed to be refused says why.
+    for alternative in row.take.iter().filter(is_for) {
+        let Some(why) = &alternative.refused else {
+            continue;
+        };
+        let mut all = ports.iter().enumerate();
+        let found = all
+            .find_map(|(i, port)| refused(freedom, (i, port.as_ref()?), alternative, n_operands));
+        if let Some(found) = found {
+            return Err(format!("{found}, which is refused: {why}"));
+        }
+    }
+    Err(reason)
+}
+
+/// The role of a port that an alternative refuses, in words.
+fn refused(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Option<String> {
+    let rule = alternative.port(i, n_operands);
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    port.places
+        .iter()
+        .zip(names)
+        .find_map(|(dims, (name, listed))| {
+            let labels = labelled(freedom, i, dims).into_iter().flatten();
+            let mut roles = labels.map(|l| role(freedom, l, n_operands));
+            let role = roles.find(|role| listed.iter().flatten().any(|r| r.covers(*role)))?;
+            Some(format!("port {i} has `{}` in the {name}", role.name()))
+        })
+}
+
+/// Physical bytes of a value.
+fn bytes_of(func: &Func, value: Value) -> u64 {
+    let layout = func.ty(value).as_tensor().and_then(TensorType::layout);
+    layout
+        .and_then(Result::ok)
+        .map_or(0, |layout| layout.bytes())
+}

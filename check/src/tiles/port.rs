@@ -1,0 +1,218 @@
+//! The tile of a value, by the elements that lie in it.
+
+use optc_ir::TensorType;
+use optc_layout::{Layout, Notation, NotationKind, TileDim, XlaNotation};
+use optc_target::Target;
+
+/// Tiles whose corners are compared.
+pub(super) const CORNERS: u64 = 256;
+
+/// What one port has in its tile.
+#[derive(Clone)]
+pub(super) struct Port {
+    /// Where the machine has values without tiles too: the layout, which is read as it is.
+    pub(super) line: Option<Layout>,
+    /// Dimensions that fill the lanes, and the rows, in the order in which they change.
+    pub(super) places: [Vec<usize>; 2],
+    /// The elements of the lanes, and of the rows, of the first tile.
+    pub(super) elements: [Vec<Vec<u64>>; 2],
+    /// Its rows if these are fewer, where no text says how many there are.
+    pub(super) fewer: Vec<Vec<Vec<u64>>>,
+    /// The elements at the corners of the first tiles.
+    pub(super) corners: Vec<Option<Vec<u64>>>,
+    /// Whether its rows number tiles as well: one tile is as wide as the value, and nothing is packed.
+    pub(super) loose: bool,
+    /// Whether it lies in tiles at all: some element widths have none.
+    pub(super) tiled: bool,
+    /// The sizes of that tile.
+    pub(super) sizes: Vec<u64>,
+}
+
+/// The tile of a value; nothing where it lies in none.
+pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
+    let layout = ty.layout()?.ok()?;
+    if target.plain(layout.elem_bits()).is_some() {
+        return Some(Port {
+            line: (layout.elements() != 0).then_some(layout),
+            places: [Vec::new(), Vec::new()],
+            elements: [Vec::new(), Vec::new()],
+            fewer: Vec::new(),
+            corners: Vec::new(),
+            loose: false,
+            tiled: false,
+            sizes: Vec::new(),
+        });
+    }
+    if layout.elements() == 0 {
+        return Some(Port {
+            line: None,
+            places: [Vec::new(), Vec::new()],
+            elements: [Vec::new(), Vec::new()],
+            fewer: Vec::new(),
+            corners: Vec::new(),
+            loose: false,
+            tiled: false,
+            sizes: Vec::new(),
+        });
+    }
+    let (tiles, certain) = tiles_of(&layout, target);
+    let first = tiles.first().cloned().unwrap_or_default();
+    let (rows, lanes) = match first.split_last() {
+        Some((&lanes, rows)) => (rows.iter().product::<u64>(), lanes),
+        None => (1, 1),
+    };
+    // Elements that are packed together lie along the rows.
+    let pack = match tiles.get(1).map(Vec::as_slice) {
+        Some(&[pack, 1]) if 2 <= first.len() => pack,
+        _ => 1,
+    };
+    let in_row = |i: u64| (i / pack) * lanes * pack + i % pack;
+    let along = |positions: Vec<u64>| -> Vec<Vec<u64>> {
+        positions
+            .into_iter()
+            .filter_map(|p| layout.element_at(p))
+            .collect()
+    };
+    let of_lanes = (0..lanes).map(|j| if 2 <= first.len() { j * pack } else { j });
+    let mut lane_elements = along(of_lanes.collect());
+    if first.len() < 2 {
+        lane_elements.sort();
+    }
+    let row_elements = along((0..rows).map(in_row).collect());
+    // Of a tile that no text says the rows may end after fewer of them.
+    let mut fewer = Vec::new();
+    let mut n = rows;
+    while !certain && pack < n {
+        n /= 2;
+        fewer.push(along((0..n).map(in_row).collect()));
+    }
+    let tile = rows.saturating_mul(lanes).max(1);
+    let corners = (0..CORNERS.min(layout.positions() / tile)).map(|k| layout.element_at(k * tile));
+    Some(Port {
+        line: None,
+        places: [changing(&lane_elements), changing(&row_elements)],
+        corners: corners.collect(),
+        loose: !certain || is_loose(&layout, &tiles),
+        tiled: !first.is_empty(),
+        sizes: first,
+        elements: [lane_elements, row_elements],
+        fewer,
+    })
+}
+
+/// Whether tiles of one row are the same function.
+pub(super) fn is_loose(layout: &Layout, tiles: &[Vec<u64>]) -> bool {
+    let written = match layout.notation() {
+        Notation::Xla(_) => None,
+        _ => layout.convert(NotationKind::Xla).ok(),
+    };
+    let Notation::Xla(xla) = written.as_ref().unwrap_or(layout).notation() else {
+        return false;
+    };
+    let [tile] = tiles else { return false };
+    let [_, lanes] = tile.as_slice() else {
+        return false;
+    };
+    let mut minor = xla.minor_to_major().to_vec();
+    if xla.tiles().is_empty() {
+        // Dimensions of extent 1 lie wherever they do no harm.
+        minor.sort_by_key(|&d| layout.shape()[d] == 1);
+    }
+    let minor: Vec<String> = minor.iter().map(usize::to_string).collect();
+    let text = format!("{}:T(1,{lanes})", minor.join(","));
+    let Ok(notation) = XlaNotation::parse(&text, layout.rank()) else {
+        return false;
+    };
+    let notation = Notation::Xla(notation.packed(layout.elem_bits()));
+    let one = Layout::new(notation, layout.shape(), layout.elem_bits());
+    one.is_ok_and(|one| one.same_function(layout))
+}
+
+/// Dimensions along which elements differ, those that change fastest last.
+pub(super) fn changing(elements: &[Vec<u64>]) -> Vec<usize> {
+    let rank = elements.first().map_or(0, Vec::len);
+    let mut dims: Vec<(usize, usize)> = Vec::new();
+    for dim in 0..rank {
+        let changes = elements
+            .windows(2)
+            .filter(|w| w[0][dim] != w[1][dim])
+            .count();
+        if 0 < changes {
+            dims.push((changes, dim));
+        }
+    }
+    dims.sort_unstable();
+    dims.into_iter().map(|(_, dim)| dim).collect()
+}
+
+/// The tiles of a layout, and whether they are certain: those that its text states, as far as the target has such
+/// tiles; those of the target's format where an order without tiles is the same function; else whole tiles of the
+/// target, which digits fill that no text of one order says.
+pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool) {
+    let whole = target.tiles(layout.elem_bits(), &[1 << 20, 1 << 20]);
+    let stated = match layout.notation() {
+        Notation::Xla(xla) => sizes_of(xla),
+        _ => Some(Vec::new()),
+    };
+    let lanes = |tiles: &[Vec<u64>]| tiles.first().and_then(|t| t.last().copied());
+    match stated {
+        Some(tiles) if tiles.is_empty() => {
+            if let Some(tiles) = of_order(layout, target) {
+                return (tiles, true);
+            }
+        }
+        // A text may spell digits by tiles that the machine has not, one inside of the other.
+        Some(tiles)
+            if tiles[0].len() == 1 && tiles[0][0].is_multiple_of(lanes(&whole).unwrap_or(1)) =>
+        {
+            return (tiles, true);
+        }
+        Some(tiles)
+            if tiles[0].len() == 2
+                && lanes(&tiles) == lanes(&whole)
+                && tiles.get(1..) == whole.get(1..) =>
+        {
+            return (tiles, true);
+        }
+        _ => {}
+    }
+    (whole, false)
+}
+
+/// The tiles of a text, where none merges dimensions.
+pub(super) fn sizes_of(xla: &XlaNotation) -> Option<Vec<Vec<u64>>> {
+    let size = |dim: &TileDim| match dim {
+        TileDim::Size(n) => Some(*n),
+        TileDim::Combined => None,
+    };
+    let tiles = xla.tiles().iter();
+    tiles.map(|tile| tile.iter().map(size).collect()).collect()
+}
+
+/// The tiles of the target's format, where an order of dimensions without tiles is the same function.
+pub(super) fn of_order(layout: &Layout, target: &Target) -> Option<Vec<Vec<u64>>> {
+    let written = layout.convert(NotationKind::Xla).ok()?;
+    let Notation::Xla(xla) = written.notation() else {
+        return None;
+    };
+    if !xla.tiles().is_empty() {
+        return None;
+    }
+    // Dimensions of extent 1 lie wherever they do no harm.
+    let order = xla.minor_to_major().iter().rev().copied();
+    let is_long = |d: &usize| 1 < layout.shape()[*d];
+    let long: Vec<usize> = order.filter(is_long).collect();
+    let unit = (0..layout.rank()).filter(|d| !is_long(d));
+    let order: Vec<usize> = unit.chain(long).collect();
+    let physical: Vec<u64> = order.iter().map(|&d| layout.shape()[d]).collect();
+    let tiles = target.tiles(layout.elem_bits(), &physical);
+    if tiles.is_empty() {
+        return Some(tiles);
+    }
+    let minor: Vec<String> = order.iter().rev().map(usize::to_string).collect();
+    let text = format!("{}:{}", minor.join(","), optc_target::tiles_text(&tiles));
+    let notation = XlaNotation::parse(&text, layout.rank()).ok()?;
+    let notation = Notation::Xla(notation.packed(layout.elem_bits()));
+    let tiled = Layout::new(notation, layout.shape(), layout.elem_bits()).ok()?;
+    tiled.same_function(layout).then_some(tiles)
+}

@@ -1,0 +1,262 @@
+//! Rows that list roles for lanes and rows.
+
+use super::labels::{extent, labelled, labels_of, role};
+use super::port::{Port, changing};
+use optc_ir::{Freedom, Func, Value};
+use optc_target::{Alternative, PortRole};
+
+/// Ports of an operation up to which all readings of tiles that no text says are tried together.
+pub(super) const MOST_READ: usize = 8;
+
+/// Whether lanes and rows of a port hold roles that an alternative of one order at all ports lists for them.
+pub(super) fn listed(
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    let rule = alternative.port(i, n_operands);
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    for (dims, (name, all)) in port.places.iter().zip(names) {
+        let Some(all) = all else { continue };
+        let labels = labelled(freedom, i, dims);
+        let mut roles = labels
+            .into_iter()
+            .flatten()
+            .map(|l| role(freedom, l, n_operands));
+        let other = roles.find(|role| !all.iter().any(|r| r.covers(*role)));
+        if let Some(role) = other {
+            return Err(format!("port {i} has `{}` in the {name}", role.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether lanes and rows of a port are of the roles that the alternative lists.
+pub(super) fn fits_roles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, port): (usize, &Port),
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    let rule = alternative.port(i, n_operands);
+    let mut seen: Vec<PortRole> = Vec::new();
+    // What is in rows that may number tiles, and may not be there.
+    let mut left: Option<(PortRole, bool)> = None;
+    let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
+    for (place, (dims, (name, listed))) in port.places.iter().zip(names).enumerate() {
+        let roles = labelled(freedom, i, dims);
+        let roles: Option<Vec<PortRole>> = roles
+            .into_iter()
+            .map(|l| Some(role(freedom, l?, n_operands)))
+            .collect();
+        let Some(roles) = roles else {
+            return Err(format!(
+                "port {i} has a dimension without a role in the {name}"
+            ));
+        };
+        let Some(&one) = roles.first() else { continue };
+        let again = alternative.distinct && seen.contains(&one.kind());
+        let listed = listed.as_ref();
+        let unlisted = listed.is_some_and(|all| !all.iter().any(|r| r.covers(one)));
+        if place == 1 && port.loose && (again || unlisted) {
+            left = Some((one, again));
+            continue;
+        }
+        if roles.iter().any(|r| *r != one) {
+            return Err(format!(
+                "port {i} has dimensions of two roles in the {name}"
+            ));
+        }
+        if unlisted {
+            return Err(format!("port {i} has `{}` in the {name}", one.name()));
+        }
+        if again {
+            return Err(format!("port {i} has `{}` in lanes and rows", one.name()));
+        }
+        seen.push(one.kind());
+    }
+    // With `distinct` a port of two roles has both of them in its tile.
+    let dims = labels_of(freedom, i).iter().flatten();
+    let mut open: Vec<PortRole> = Vec::new();
+    for &label in dims.filter(|&&l| 1 < extent(func, values, freedom, i, l)) {
+        let one = role(freedom, label, n_operands);
+        let of = |roles: &Option<Vec<PortRole>>| {
+            let all = roles.as_ref();
+            all.is_none_or(|all| all.iter().any(|r| r.covers(one)))
+        };
+        if (of(&rule.lanes) || of(&rule.rows)) && !open.contains(&one.kind()) {
+            open.push(one.kind());
+        }
+    }
+    if port.tiled && alternative.distinct && seen.len() < open.len().min(2) {
+        return Err(match left {
+            Some((role, true)) => format!("port {i} has `{}` in lanes and rows", role.name()),
+            Some((role, false)) => format!("port {i} has `{}` in the rows", role.name()),
+            None => format!("port {i} has one role in its tile and could have two"),
+        });
+    }
+    Ok(())
+}
+
+/// Lanes and rows of each port are of the roles that the alternative lists, and ports agree on the labels that both
+/// have.
+pub(super) fn by_roles(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    ports: &[Option<Port>],
+    alternative: &Alternative,
+    n_operands: usize,
+) -> Result<(), String> {
+    let mut readings: Vec<Vec<Port>> = Vec::with_capacity(ports.len());
+    for (i, port) in ports.iter().enumerate() {
+        let Some(port) = port else {
+            readings.push(Vec::new());
+            continue;
+        };
+        let fits =
+            |port: &Port| fits_roles(func, values, freedom, (i, port), alternative, n_operands);
+        let with_rows = |rows: &Vec<Vec<u64>>| Port {
+            places: [port.places[0].clone(), changing(rows)],
+            elements: [port.elements[0].clone(), rows.clone()],
+            ..port.clone()
+        };
+        let found = fits(port);
+        let fewer = port.fewer.iter().map(with_rows);
+        let all = [port.clone()].into_iter().chain(fewer);
+        let all: Vec<Port> = all.filter(|port| fits(port).is_ok()).collect();
+        if all.is_empty() {
+            return found;
+        }
+        let most = if ports.len() <= MOST_READ {
+            all.len()
+        } else {
+            1
+        };
+        readings.push(all.into_iter().take(most).collect());
+    }
+    if alternative.independent || alternative.is_free() {
+        return Ok(());
+    }
+    let agreed = |(j, a): (usize, &Port), (i, b): (usize, &Port)| {
+        // An operand after the second is a bias.
+        let aside = [i, j].iter().any(|p| (2..n_operands).contains(p));
+        aside || !a.tiled || !b.tiled || agree(func, values, freedom, (j, a), (i, b))
+    };
+    read_alike(&readings, &agreed)
+        .map_err(|[j, i]| format!("ports {j} and {i} have other digits in their tiles"))
+}
+
+/// Looks whether tiles that no text says end in rows such that all ports agree: one reading of each port, from the first
+/// on.
+///
+/// # Errors
+/// Two ports that differ, of those that were compared the ones that stand furthest behind.
+pub(super) fn read_alike(
+    readings: &[Vec<Port>],
+    agreed: &impl Fn((usize, &Port), (usize, &Port)) -> bool,
+) -> Result<(), [usize; 2]> {
+    let mut read: Vec<usize> = Vec::with_capacity(readings.len());
+    let mut apart = [0, 0];
+    // The reading of the next port that is tried.
+    let mut next = 0;
+    while let Some(all) = readings.get(read.len()) {
+        let i = read.len();
+        let differs = |port: &Port| {
+            let known = read.iter().enumerate();
+            let mut known = known.filter_map(|(j, &at)| Some((j, readings[j].get(at)?)));
+            known.find(|&(j, a)| !agreed((j, a), (i, port)))
+        };
+        let mut found = all.is_empty() && next == 0;
+        while let Some(port) = all.get(next) {
+            let Some((j, _)) = differs(port) else {
+                found = true;
+                break;
+            };
+            if apart[1] <= i {
+                apart = [j, i];
+            }
+            next += 1;
+        }
+        if found {
+            read.push(next);
+            next = 0;
+            continue;
+        }
+        // No reading of this port fits: another one of the port before.
+        match read.pop() {
+            Some(at) => next = at + 1,
+            None => return Err(apart),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the dimensions that two ports share stand in their tiles alike: one after the other in the same order.
+pub(super) fn agree(
+    func: &Func,
+    values: &[Value],
+    freedom: &Freedom,
+    (i, a): (usize, &Port),
+    (j, b): (usize, &Port),
+) -> bool {
+    let long = |port: usize, label: usize| 1 < extent(func, values, freedom, port, label);
+    let run = |port: usize, other: usize, dims: &[usize]| -> Vec<usize> {
+        let labels = labelled(freedom, port, dims).into_iter().flatten();
+        labels
+            .filter(|&l| long(port, l) && long(other, l))
+            .collect()
+    };
+    let sequence = |port: usize, elements: &[Vec<u64>], labels: &[usize]| -> Vec<Vec<u64>> {
+        let own = labels_of(freedom, port);
+        let place = |l: &usize| own.iter().position(|x| *x == Some(*l)).unwrap_or(0);
+        let dims: Vec<usize> = labels.iter().map(place).collect();
+        let pick = |e: &Vec<u64>| dims.iter().map(|&d| e[d]).collect();
+        elements.iter().map(pick).collect()
+    };
+    for p in 0..2 {
+        let labels = run(i, j, &a.places[p]);
+        if labels.is_empty() {
+            continue;
+        }
+        let places = [run(j, i, &b.places[0]), run(j, i, &b.places[1])];
+        let optional = p == 1 && a.loose;
+        let Some(q) = places
+            .iter()
+            .position(|l| l.iter().any(|x| labels.contains(x)))
+        else {
+            if optional {
+                continue;
+            }
+            return false;
+        };
+        let mut all = labels.clone();
+        all.extend(places[q].iter().filter(|l| !labels.contains(l)));
+        // Of a window the extents differ: there the dimensions are compared alone.
+        let same = |l: &usize| {
+            extent(func, values, freedom, i, *l) == extent(func, values, freedom, j, *l)
+        };
+        if !all.iter().all(same) {
+            if labels != places[q] {
+                return false;
+            }
+            continue;
+        }
+        all.sort_unstable();
+        let (x, y) = (
+            sequence(i, &a.elements[p], &all),
+            sequence(j, &b.elements[q], &all),
+        );
+        if x.iter().zip(&y).any(|(x, y)| x != y) {
+            return false;
+        }
+    }
+    (0..2).all(|q| {
+        let labels = run(j, i, &b.places[q]);
+        let there = [run(i, j, &a.places[0]), run(i, j, &a.places[1])].concat();
+        (q == 1 && b.loose) || labels.is_empty() || labels.iter().any(|l| there.contains(l))
+    })
+}

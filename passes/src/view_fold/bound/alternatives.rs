@@ -1,0 +1,178 @@
+//! Rows that list alternatives: one is taken at all ports, and what it pads.
+
+use super::classes::{class_of, may_be};
+use super::order::{extent, whole_and_part};
+use super::padding::padding_of_runs;
+use super::ports::ports_of;
+use super::relaxation::{Class, Lanes, Relaxation, Slot, Spread, State};
+use crate::view_fold::accepts::default_layout;
+use crate::view_fold::groups::Node;
+use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
+use crate::view_fold::signature::{SignatureId, TileRule};
+use crate::view_fold::tiled;
+use indexmap::IndexMap;
+
+impl Relaxation<'_> {
+    /// What the padding of the larger of two ports of a common order costs beyond what is counted of it anyway, where its
+    /// lanes hold what the smaller one does not have and those of the smaller one a single digit.
+    pub(super) fn crossing(&mut self, node: Node, a: (usize, usize), b: (usize, usize)) -> u64 {
+        let Some(id) = self.graph.nodes[node].signature else {
+            return 0;
+        };
+        let sig = self.signatures.get(id);
+        if sig.lines.is_none() || !sig.is_common_order() {
+            return 0;
+        }
+        let (whole, part) = match whole_and_part(sig, a.0, b.0) {
+            Some((whole, _)) if whole == a.0 => (a, b),
+            Some(_) => (b, a),
+            None => return 0,
+        };
+        let Some(State::Other(class)) = self.ports[&(node, whole.0)].state(whole.1) else {
+            return 0;
+        };
+        let x = self.ports[&(node, whole.0)].classes[class];
+        let y = match self.ports[&(node, part.0)].state(part.1) {
+            Some(State::Known(layout)) => class_of(sig, self.layouts, part.0, layout),
+            Some(State::Other(class)) => self.ports[&(node, part.0)].classes[class],
+            Some(State::Unknown) | None => return 0,
+        };
+        let crosses = x.spread == Spread::Several && y.spread == Spread::One;
+        let label = x.label.filter(|_| crosses && x.label == y.label);
+        let size = |port: usize| extent(sig, port, label?);
+        let Some(size) = size(part.0).filter(|&n| size(whole.0) == Some(n)) else {
+            return 0;
+        };
+        let sizes = sig.shapes[whole.0].iter().zip(&sig.shapes[part.0]);
+        let more = sizes.fold(1u64, |n, (m, n2)| n.saturating_mul(m / n2));
+        let run = tiled::least_crossing_run(self.layouts, sig.bits[whole.0], size, more);
+        let Some(run) = run else {
+            return 0;
+        };
+        let group = self.ports[&(node, whole.0)].group;
+        let data = &self.graph.groups[group];
+        if self.graph.is_streamed(group) {
+            return 0;
+        }
+        let padding = padding_of_runs(data, run);
+        let ports = ports_of(data);
+        let more = padding.saturating_sub(self.padding(group, whole.1, &ports));
+        if self.graph.nodes[node].ports[whole.0].is_result {
+            return more.saturating_mul(u64::from(data.is_written()));
+        }
+        let written = data.is_written() && data.producer.is_some_and(|(n, _)| self.is_even(n));
+        let times = u64::from(written) + u64::from(self.graph.is_read_apart(group));
+        more.saturating_mul(times) / data.uses.len().max(1) as u64
+    }
+
+    /// Whether an operation is of a common order and all its ports that have dimensions are alike.
+    pub(super) fn is_even(&self, node: Node) -> bool {
+        let Some(id) = self.graph.nodes[node].signature else {
+            return false;
+        };
+        let sig = self.signatures.get(id);
+        let result = sig.shapes.get(sig.n_operands);
+        let alike = |shape: &Vec<u64>| Some(shape) == result || shape.iter().all(|&n| n == 1);
+        sig.is_common_order() && sig.shapes.iter().all(alike)
+    }
+
+    /// Where a row lists alternatives of roles for lines of lanes, one variable says which of them is taken at all
+    /// ports.
+    pub(super) fn alternatives(
+        &mut self,
+        node: Node,
+        id: SignatureId,
+        slots: &IndexMap<usize, Slot>,
+    ) {
+        let sig = self.signatures.get(id);
+        let n = sig.tiles.len();
+        let by_roles = |r: &TileRule| !r.shares_all && !r.logical && !r.is_any();
+        if sig.lines.is_none() || n < 2 || slots.len() < 2 || !sig.tiles.iter().all(by_roles) {
+            return;
+        }
+        let var = self.problem.domains.len();
+        // The last state is the form of all defaults.
+        self.problem.domains.push(n + 1);
+        for (&port, &slot) in slots {
+            let at = self.ports[&(node, port)].at.clone();
+            let default = default_layout(sig, self.layouts, port);
+            let mut table = Vec::new();
+            for index in self.indices(node, (port, slot)) {
+                for rule in &sig.tiles {
+                    table.push(match at.get(index) {
+                        Some(Some(known)) => {
+                            match tiled::is_taken_by(sig, self.layouts, rule, port, *known) {
+                                true => 0,
+                                false => INFEASIBLE,
+                            }
+                        }
+                        Some(None) => 0,
+                        None => self.other_cost(node, id, rule, (port, index)),
+                    });
+                }
+                table.push(match at.get(index) {
+                    Some(Some(known)) if *known == default => 0,
+                    Some(Some(_)) => INFEASIBLE,
+                    None if at.contains(&Some(default)) => INFEASIBLE,
+                    Some(None) | None => 0,
+                });
+            }
+            if table.iter().any(|&c| c != 0) {
+                let vars = vec![slot.var, var];
+                self.problem.push(vars, table.into());
+            }
+        }
+    }
+
+    /// What a layout costs that is no candidate, where an alternative is taken.
+    pub(super) fn other_cost(
+        &self,
+        node: Node,
+        id: SignatureId,
+        rule: &TileRule,
+        (port, index): (usize, usize),
+    ) -> Cost {
+        let view = &self.ports[&(node, port)];
+        let class = view.classes.get(index - view.at.len());
+        let class = class.copied().unwrap_or(Class::UNKNOWN);
+        let sig = self.signatures.get(id);
+        match may_be(sig, self.layouts, rule, port, class) {
+            false => INFEASIBLE,
+            true if class.lanes == Lanes::Whole => 0,
+            true => cost(self.more_padding(node, id, rule, port, index), 0),
+        }
+    }
+
+    /// What an alternative pads at a port, in a layout that is no candidate, beyond what is counted of it anyway.
+    pub(super) fn more_padding(
+        &self,
+        node: Node,
+        id: SignatureId,
+        rule: &TileRule,
+        port: usize,
+        index: usize,
+    ) -> u64 {
+        let value = self.graph.nodes[node].ports[port].value;
+        let Some(member) = self.graph.member(value) else {
+            return 0;
+        };
+        let group = member.group;
+        let data = &self.graph.groups[group];
+        let is_result = self.graph.nodes[node].ports[port].is_result;
+        let counted = match is_result {
+            true => data.is_written(),
+            false => data.is_read && data.uses.len() == 1,
+        };
+        if !counted || self.graph.is_streamed(group) {
+            return 0;
+        }
+        let ports = ports_of(data);
+        let anyway = self.padding(group, index, &ports);
+        let class = index - self.candidates[group].len();
+        let class = self.ports[&(node, port)].classes.get(class);
+        let innermost = class.and_then(|class| class.label);
+        let sig = self.signatures.get(id);
+        let least = tiled::least_line_padding(sig, self.layouts, rule, port, innermost);
+        least.saturating_sub(anyway)
+    }
+}

@@ -1,0 +1,103 @@
+//! What no choice of layouts that the target admits goes below.
+//!
+//! The search chooses among candidates; the bound must not. It is the minimum of a relaxation: a
+//! value lies in one of its candidates or in *some other* layout, a state of its own that stands for
+//! every layout that is no candidate. What an operation takes is decided for these states from its
+//! declared freedom and the target's row alone, never from the forms the rules gave:
+//!
+//! - a port may be in the other state unless the target's row lists layouts for it and all of them
+//!   are candidates (row-major of a barrier, what a called function declares, channels first and last of a window, a pinned boundary);
+//! - two ports of one common order must agree; where the order of one says all of the other's, that
+//!   is one layout, and if it is a candidate then the other is not in the other state;
+//! - two ports of a contraction must have K in one order, the data and the result of a window
+//!   channels in one place, the two sides of a kept rearrangement the layouts of one view.
+//!
+//! On a machine of lines of lanes the other layouts fall into classes: which digit is innermost, and what fills lanes that
+//! are padded. Copies for several readers are states of a group; a copy for one reader is the reader's own.
+//!
+//! Constraints among more than two ports, and what padding a row allows, are left out. A conversion
+//! between two different states costs the bytes of both, of the other state the bytes without
+//! padding; from the other state to itself nothing. Every lowering is an assignment of the relaxation
+//! that costs no more, so its minimum, or what the solver proves of it, is a bound.
+
+mod alternatives;
+mod classes;
+mod order;
+mod padding;
+mod ports;
+mod relation;
+mod relaxation;
+mod states;
+
+use super::groups::{Graph, Group};
+use super::layouts::{LayoutId, Layouts};
+use super::problem::{INFEASIBLE, Problem, movement};
+use super::signatures::Signatures;
+use super::solve::relax;
+use indexmap::IndexMap;
+use optc_ir::entity::SideTable;
+use relaxation::{Detail, Relaxation};
+use std::cell::RefCell;
+
+/// Bytes that every lowering of the function converts at least.
+pub(crate) fn bytes(
+    graph: &Graph,
+    layouts: &mut Layouts,
+    signatures: &Signatures,
+    candidates: &SideTable<Group, Vec<LayoutId>>,
+) -> u64 {
+    let fine = match graph.groups.len() <= MOST_GROUPS {
+        true => minimum(graph, layouts, signatures, candidates, Detail::FINE),
+        false => (0, false),
+    };
+    let (fine, exact) = fine;
+    if exact {
+        return fine;
+    }
+    // With fewer states the solver may prove more.
+    let (coarse, _) = minimum(graph, layouts, signatures, candidates, Detail::COARSE);
+    fine.max(coarse)
+}
+
+/// Groups of a program up to which the relaxation has all states; one of more is proved with fewer of them.
+const MOST_GROUPS: usize = 1 << 14;
+
+/// The minimum of a relaxation or what the solver proves of it, and whether it is the minimum.
+fn minimum(
+    graph: &Graph,
+    layouts: &mut Layouts,
+    signatures: &Signatures,
+    candidates: &SideTable<Group, Vec<LayoutId>>,
+    detail: Detail,
+) -> (u64, bool) {
+    let mut relaxation = Relaxation {
+        graph,
+        layouts,
+        signatures,
+        candidates,
+        detail,
+        problem: Problem::default(),
+        ports: IndexMap::new(),
+        group_states: SideTable::new(Vec::new()),
+        related: IndexMap::new(),
+        runs: RefCell::default(),
+        paddings: RefCell::default(),
+        atoms: SideTable::new(Vec::new()),
+    };
+    relaxation.groups();
+    relaxation.nodes();
+    let solution = relax(&relaxation.problem);
+    tracing::debug!(
+        variables = relaxation.problem.domains.len(),
+        ?detail,
+        bytes = movement(solution.bound),
+        exact = solution.proven,
+        "bound"
+    );
+    relaxation.trace(&solution.states);
+    let bytes = match solution.bound < INFEASIBLE {
+        true => movement(solution.bound),
+        false => 0,
+    };
+    (bytes, solution.proven)
+}

@@ -1,0 +1,202 @@
+//! What the order of one port of a common order says of another one.
+
+use super::relaxation::{Class, Lanes, Spread};
+use crate::view_fold::label_order::label_order;
+use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::physical::Place;
+use crate::view_fold::restrict::restrict;
+use crate::view_fold::signature::{LabelDigit, Signature};
+use optc_target::Accept;
+
+/// Whether all alternatives of a row hold two ports to one order.
+pub(super) fn shares_all(sig: &Signature, a: usize, b: usize) -> bool {
+    let written = sig.n_operands <= a.max(b);
+    let mut rules = sig.tiles.iter();
+    rules.all(|rule| rule.shares_all && !(rule.writes_any && written))
+}
+
+/// Whether two ports of one common order may have layouts of these classes: where both have both innermost dimensions
+/// whole, these are one; where they have the same dimensions, lanes are padded alike.
+pub(super) fn ends_alike(sig: &Signature, (a, x): (usize, Class), (b, y): (usize, Class)) -> bool {
+    let (Some(p), Some(q)) = (x.label, y.label) else {
+        return true;
+    };
+    if sig.lines.is_none() || !sig.is_common_order() {
+        return true;
+    }
+    let whole = |label: usize| {
+        let here = extent(sig, a, label);
+        here == extent(sig, b, label) && here.is_some_and(|n| 1 < n)
+    };
+    if p != q {
+        return !(whole(p) && whole(q));
+    }
+    let shares_all = sig.tiles.iter().all(|rule| rule.shares_all);
+    if !shares_all || !whole(p) || sig.labels(a) != sig.labels(b) {
+        return true;
+    }
+    let Some((whole_of, part)) = whole_and_part(sig, a, b) else {
+        return true;
+    };
+    let (x, y) = if whole_of == a { (x, y) } else { (y, x) };
+    let mut sizes = sig.shapes[whole_of].iter().zip(&sig.shapes[part]);
+    let odd = sizes.all(|(m, n)| (m / n) % 2 == 1);
+    let same = sig.shapes[whole_of] == sig.shapes[part];
+    match (x.lanes, y.lanes) {
+        (Lanes::Any | Lanes::Whole, Lanes::Any) | (Lanes::Any, Lanes::Whole) => true,
+        (Lanes::Whole, Lanes::Whole) => true,
+        // What fills whole lanes may fill parts of them without what is cut off; an odd number of parts is none.
+        (Lanes::Whole, _) => !odd,
+        (_, Lanes::Whole) => false,
+        _ => match (x.spread, y.spread) {
+            (Spread::One, Spread::Several) => false,
+            (Spread::Several, Spread::One) => !same,
+            _ => true,
+        },
+    }
+}
+
+/// Whether beside a layout at one port of a common order another port may have one of this class: the innermost digit of
+/// the first is innermost there too, as far as both ports have it and what would be innermost instead.
+pub(super) fn keeps_innermost(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, layout): (usize, LayoutId),
+    (b, class): (usize, Class),
+) -> bool {
+    if sig.lines.is_none() || !sig.is_common_order() || !shares_all(sig, a, b) {
+        return true;
+    }
+    let order = label_order(sig, layouts, a, layout);
+    let (Some(last), Some(q)) = (order.as_ref().and_then(|o| o.last()), class.label) else {
+        return true;
+    };
+    let size = |port: usize, label: usize| extent(sig, port, label).unwrap_or(1);
+    let goes_on = last.div == 1 && 1 < last.extent && 1 < size(b, last.label);
+    let there = 1 < size(b, q) && size(b, q) <= size(a, q);
+    !(goes_on && there) || last.label == q
+}
+
+/// Of two ports with the same dimensions the one that has more elements and the one that has an even part of them.
+pub(super) fn whole_and_part(sig: &Signature, a: usize, b: usize) -> Option<(usize, usize)> {
+    if sig.labels(a) != sig.labels(b) {
+        return None;
+    }
+    let sizes = || sig.shapes[a].iter().zip(&sig.shapes[b]);
+    let (whole, part) = match sizes().all(|(m, n)| n <= m) {
+        true => (a, b),
+        false if sizes().all(|(m, n)| m <= n) => (b, a),
+        false => return None,
+    };
+    let mut sizes = sig.shapes[whole].iter().zip(&sig.shapes[part]);
+    let even = sizes.all(|(m, n)| *n != 0 && m.is_multiple_of(*n));
+    even.then_some((whole, part))
+}
+
+/// The only layout that a port of one common order has beside that of another one, on a machine of lines: ports with the
+/// same labels have the same digits in the same places, as far as neither the run in lanes nor what is innermost is cut.
+pub(super) fn carried(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (port, layout, order): (usize, LayoutId, &[LabelDigit]),
+    other: usize,
+) -> Option<LayoutId> {
+    // The digits of one element say nothing of what it is padded to.
+    if order.is_empty() || restrict(sig, layouts, port, order, port) != Some(layout) {
+        return None;
+    }
+    let mut there = sig.labels(other).iter().zip(&sig.shapes[other]);
+    let held = |(label, &to): (&Option<usize>, &u64)| {
+        to <= 1 || label.is_some_and(|l| extent(sig, port, l).is_some_and(|from| to <= from))
+    };
+    // What has fewer dimensions lies as the others do where it is a result; an operand may lie in no lines.
+    let alike = sig.labels(port) == sig.labels(other) || sig.n_operands <= other;
+    if sig.lines.is_none() || !alike || !there.all(held) {
+        return None;
+    }
+    let whole = |d: &LabelDigit| extent(sig, port, d.label) == extent(sig, other, d.label);
+    let mut in_run = order.iter().filter(|d| d.place != Place::Grid);
+    if !in_run.all(whole) || !order.last().is_none_or(whole) {
+        return None;
+    }
+    restrict(sig, layouts, other, order, port)
+}
+
+/// Label and divisor of each digit, those that follow one another in one label as one.
+pub(super) fn joined(digits: impl Iterator<Item = LabelDigit>) -> Vec<(usize, u64)> {
+    let mut out: Vec<LabelDigit> = Vec::new();
+    for digit in digits {
+        match out.last_mut() {
+            Some(last)
+                if last.label == digit.label
+                    && digit.div.checked_mul(digit.extent) == Some(last.div) =>
+            {
+                *last = LabelDigit {
+                    extent: last.extent.saturating_mul(digit.extent),
+                    ..digit
+                };
+            }
+            _ => out.push(digit),
+        }
+    }
+    out.iter().map(|d| (d.label, d.div)).collect()
+}
+
+pub(super) fn extent(sig: &Signature, port: usize, label: usize) -> Option<u64> {
+    let dim = sig.labels(port).iter().position(|l| *l == Some(label))?;
+    sig.shapes[port].get(dim).copied()
+}
+
+/// Whether the layout of one port of a common order leaves it open that another port's is no
+/// candidate.
+pub(super) fn leaves_open(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, x): (usize, LayoutId),
+    b: usize,
+    at_b: &[Option<LayoutId>],
+) -> bool {
+    if sig.is_tiled() {
+        if !shares_all(sig, a, b) {
+            return true;
+        }
+        let order = label_order(sig, layouts, a, x);
+        let there = order.and_then(|order| carried(sig, layouts, (a, x, &order), b));
+        return there.is_none_or(|there| !at_b.contains(&Some(there)));
+    }
+    if !sig.is_common_order() || sig.accept != Accept::CommonOrder {
+        return true;
+    }
+    let Some(order) = label_order(sig, layouts, a, x) else {
+        return true;
+    };
+    for (label, &n) in sig.labels(b).iter().zip(&sig.shapes[b]) {
+        if n <= 1 {
+            continue;
+        }
+        let Some(here) = label.and_then(|l| extent(sig, a, l)) else {
+            return true;
+        };
+        // A cut of the longer port above the shorter one's extent may stand anywhere.
+        if here < n && here <= largest_cut(n) {
+            return true;
+        }
+        let torn =
+            |d: &LabelDigit| Some(d.label) == *label && d.div < n && !n.is_multiple_of(d.div);
+        if order.iter().any(torn) {
+            return false;
+        }
+    }
+    match restrict(sig, layouts, b, &order, a) {
+        Some(there) => !at_b.contains(&Some(there)),
+        None => true,
+    }
+}
+
+/// The largest divisor of a number below it.
+pub(super) fn largest_cut(n: u64) -> u64 {
+    let factor = (2u64..)
+        .take_while(|d| d.saturating_mul(*d) <= n)
+        .find(|d| n.is_multiple_of(*d));
+    factor.map_or(1, |d| n / d)
+}

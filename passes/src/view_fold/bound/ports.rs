@@ -1,0 +1,389 @@
+//! The variables of ports: which states each takes, and which of them constrain one another.
+
+use super::classes::may_be;
+use super::relaxation::{Class, GroupState, Known, Lanes, Relaxation, Slot, State, View};
+use crate::view_fold::accepts::{
+    accepts_contract, accepts_pointwise, channel_orders, default_layout, is_unpadded,
+};
+use crate::view_fold::groups::{Group, GroupData, Node, NodeData, NodeKind};
+use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::problem::{INFEASIBLE, cost};
+use crate::view_fold::signature::Signature;
+use crate::view_fold::{ends, price, tiled};
+use indexmap::IndexMap;
+use optc_ir::FreedomClass;
+use optc_ir::entity::EntityId;
+use optc_layout::Mode;
+use optc_target::Accept;
+
+/// Each port of a common order with the one that has most of it, and with the one before it of its shape.
+pub(super) fn hub_pairs(sig: &Signature, ports: &[usize], siblings: bool) -> Vec<(usize, usize)> {
+    let size = |port: &&usize| {
+        let dims = sig.labels(**port).iter().zip(&sig.shapes[**port]);
+        let long = dims.filter(|(l, n)| l.is_some() && 1 < **n);
+        long.fold((0, 1u64), |(k, p), (_, &n)| (k + 1, p.saturating_mul(n)))
+    };
+    let hub = ports.iter().rev().max_by_key(size).copied();
+    let hub = hub.unwrap_or(0);
+    let others: Vec<usize> = ports.iter().copied().filter(|&p| p != hub).collect();
+    let alike =
+        |p: usize, q: usize| sig.labels(p) == sig.labels(q) && sig.shapes[p] == sig.shapes[q];
+    let mut pairs: Vec<(usize, usize)> = others.iter().map(|&p| (hub, p)).collect();
+    for (i, &p) in others.iter().enumerate().filter(|_| siblings) {
+        let before = others[..i].iter().rev().find(|&&q| alike(p, q));
+        pairs.extend(before.map(|&q| (q, p)));
+    }
+    pairs
+}
+
+/// The port that gives a group and those that read it.
+pub(super) fn ports_of(data: &GroupData) -> Vec<(Node, usize)> {
+    let uses = data.uses.iter().copied();
+    data.producer.into_iter().chain(uses).collect()
+}
+
+/// Whether the target's row takes a layout at a port in some form. What the checker of certificates
+/// takes is taken here.
+pub(super) fn admits(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    if layout == default_layout(sig, layouts, port) {
+        return true;
+    }
+    if sig.is_tiled() {
+        return tiled::accepts(sig, layouts, port, layout);
+    }
+    let data_port = port == 0 || port == sig.n_operands;
+    let modes = match sig.accept {
+        Accept::Any => return true,
+        Accept::ChannelOrders if !data_port => return true,
+        // What a call takes, or another operation that runs functions, is its default alone.
+        Accept::RowMajor if !sig.declared.is_empty() => return false,
+        Accept::RowMajor => return layouts.get(layout).is_row_major_order(),
+        _ => layouts.modes(layout),
+    };
+    let Some(modes) = modes else { return false };
+    let shape = &sig.shapes[port];
+    let real = |p: &&Mode| 1 < p.extent && (1 < p.count || shape[p.dim] == 1);
+    let innermost = modes.iter().rfind(real);
+    match sig.accept {
+        Accept::Any | Accept::RowMajor => true,
+        Accept::CommonOrder | Accept::Matrices => {
+            is_unpadded(&modes) && ends::accepts(sig, port, &modes)
+        }
+        Accept::ContractRuns => is_unpadded(&modes) && accepts_contract(sig, port, &modes),
+        Accept::ChannelOrders => {
+            channel_orders(sig, layouts, port).contains(&layout)
+                || (sig.is_pointwise_conv()
+                    && is_unpadded(&modes)
+                    && accepts_pointwise(sig, port, &modes))
+        }
+        Accept::MinRun => innermost.is_none_or(|p| p.div == 1 && sig.parameter <= p.extent),
+        Accept::LastBlock => innermost.is_none_or(|p| {
+            p.dim + 1 == shape.len() && p.div == 1 && p.extent.is_multiple_of(sig.parameter)
+        }),
+    }
+}
+
+/// The layouts that the target's row lists for a port; nothing where it takes a family of them.
+pub(super) fn listed(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<Vec<LayoutId>> {
+    if sig.is_tiled() {
+        let logical = sig.tiles.iter().all(|rule| rule.logical);
+        return logical.then(|| vec![default_layout(sig, layouts, port)]);
+    }
+    let data_port = port == 0 || port == sig.n_operands;
+    match sig.accept {
+        Accept::RowMajor => Some(vec![default_layout(sig, layouts, port)]),
+        Accept::ChannelOrders if data_port && !sig.is_pointwise_conv() => {
+            Some(channel_orders(sig, layouts, port))
+        }
+        Accept::ChannelOrders
+        | Accept::CommonOrder
+        | Accept::ContractRuns
+        | Accept::Matrices
+        | Accept::MinRun
+        | Accept::LastBlock
+        | Accept::Any => None,
+    }
+}
+
+impl Relaxation<'_> {
+    pub(super) fn view(&mut self, node: Node, port: usize, group: Group) -> &View {
+        if !self.ports.contains_key(&(node, port)) {
+            let view = self.look(node, port, group);
+            self.ports.insert((node, port), view);
+        }
+        &self.ports[&(node, port)]
+    }
+
+    pub(super) fn look(&mut self, node: Node, port: usize, group: Group) -> View {
+        let graph = self.graph;
+        let data = &graph.nodes[node];
+        let value = data.ports[port].value;
+        let roots = self.candidates[group].clone();
+        let at = roots
+            .into_iter()
+            .map(|root| graph.at_member(self.layouts, value, root))
+            .collect();
+        let exact = graph.member(value).is_some_and(|m| m.maps.len() <= 1);
+        let mut view = View {
+            group,
+            at,
+            exact,
+            domain: Vec::new(),
+            classes: self.classes_at(data, port, group),
+        };
+        let n = view.at.len() + view.classes.len();
+        view.domain = (0..n)
+            .map(|i| match view.state(i) {
+                None => false,
+                Some(State::Unknown) => true,
+                Some(State::Known(layout)) => self.admits(data, port, layout),
+                Some(State::Other(class)) => {
+                    self.admits_other(data, port, &view.at, (group, class), view.classes[class])
+                }
+            })
+            .collect();
+        if !view.domain.contains(&true) {
+            view.domain = vec![true; n];
+        }
+        view
+    }
+
+    /// Whether a layout may be at a port, the other ports left aside.
+    pub(super) fn admits(&mut self, node: &NodeData, port: usize, layout: LayoutId) -> bool {
+        if let Some(pinned) = node.pinned {
+            return layout == pinned;
+        }
+        match node.signature {
+            Some(id) => admits(self.signatures.get(id), self.layouts, port, layout),
+            None => true,
+        }
+    }
+
+    /// Whether a layout that is no candidate may be at a port.
+    pub(super) fn admits_other(
+        &mut self,
+        node: &NodeData,
+        port: usize,
+        at: &[Option<LayoutId>],
+        (group, index): (Group, usize),
+        class: Class,
+    ) -> bool {
+        if let Some((atom, lanes)) = self.atom(group, index) {
+            let bits = self.graph.groups[group].bits;
+            let run = self.run_within(group, &atom, lanes);
+            if run.is_some_and(|n| self.least_padded_run(bits, n).is_none()) {
+                return false;
+            }
+            let mut others = self.atoms[group].iter().filter(|a| **a != atom);
+            let beside = match lanes {
+                Lanes::Along => others.any(|a| a.dim == atom.dim),
+                Lanes::Across => others.any(|a| a.dim != atom.dim),
+                Lanes::Any | Lanes::Whole | Lanes::Within => true,
+            };
+            if !beside {
+                return false;
+            }
+        }
+        if let (None, Some(id), Some(_)) = (node.pinned, node.signature, class.label) {
+            let sig = self.signatures.get(id);
+            let default = default_layout(sig, self.layouts, port);
+            let rules = || sig.tiles.iter();
+            let layouts = &*self.layouts;
+            let may = rules().any(|rule| may_be(sig, layouts, rule, port, class));
+            if !may && !rules().any(|rule| rule.logical) && at.contains(&Some(default)) {
+                return false;
+            }
+        }
+        let listed = match (node.pinned, node.signature) {
+            (Some(pinned), _) => Some(vec![pinned]),
+            (None, Some(id)) => listed(self.signatures.get(id), self.layouts, port),
+            (None, None) => None,
+        };
+        listed.is_none_or(|all| all.iter().any(|l| !at.contains(&Some(*l))))
+    }
+
+    pub(super) fn nodes(&mut self) {
+        let graph = self.graph;
+        for (node, data) in graph.nodes.iter() {
+            let mut slots: IndexMap<usize, Slot> = IndexMap::new();
+            let pairs = self.pairs(node, data);
+            for (port, p) in data.ports.iter().enumerate() {
+                let Some(group) = graph.member(p.value).map(|m| m.group) else {
+                    continue;
+                };
+                if !self.counts(group) {
+                    continue;
+                }
+                if p.is_result {
+                    let (var, produces) = (group.index(), true);
+                    slots.insert(port, Slot { var, produces });
+                    let prices = self.prices(node, port);
+                    if prices.iter().any(|&n| n != 0) {
+                        let states = &self.group_states[group];
+                        let price = |s: &GroupState| cost(prices[s.produced], 0);
+                        let table = states.iter().map(price).collect();
+                        self.problem.push(vec![var], table);
+                    }
+                    continue;
+                }
+                let related = pairs.iter().any(|(a, b)| *a == port || *b == port);
+                if let Some(var) = self.reader(node, port, group, related) {
+                    let produces = false;
+                    slots.insert(port, Slot { var, produces });
+                }
+            }
+            for (a, b) in pairs {
+                if let (Some(&x), Some(&y)) = (slots.get(&a), slots.get(&b)) {
+                    self.relate(node, (a, x), (b, y));
+                }
+            }
+            if let Some(id) = data.signature {
+                self.alternatives(node, id, &slots);
+            }
+        }
+    }
+
+    /// The ports that constrain one another, two by two.
+    pub(super) fn pairs(&self, node: Node, data: &NodeData) -> Vec<(usize, usize)> {
+        if matches!(data.kind, NodeKind::Alias(..)) {
+            return vec![(0, 1)];
+        }
+        let Some(id) = data.signature else {
+            return Vec::new();
+        };
+        let sig = self.signatures.get(id);
+        let counts = |port: &usize| {
+            let member = data
+                .ports
+                .get(*port)
+                .and_then(|p| self.graph.member(p.value));
+            member.is_some_and(|m| self.counts(m.group))
+        };
+        let ports: Vec<usize> = (0..sig.n_ports()).filter(counts).collect();
+        let both = |a: usize, b: usize| {
+            if counts(&a) && counts(&b) {
+                vec![(a, b)]
+            } else {
+                Vec::new()
+            }
+        };
+        let _ = node;
+        if sig.is_tiled() && !sig.is_common_order() {
+            let pairs = ports.iter().enumerate();
+            return match sig.takes_roles() {
+                true => pairs
+                    .flat_map(|(i, &a)| ports[..i].iter().map(move |&b| (b, a)))
+                    .collect(),
+                false => Vec::new(),
+            };
+        }
+        match sig.accept {
+            _ if sig.is_tiled() => hub_pairs(sig, &ports, self.detail.siblings),
+            Accept::CommonOrder if sig.is_common_order() => {
+                hub_pairs(sig, &ports, self.detail.siblings)
+            }
+            Accept::ContractRuns if sig.freedom.class == FreedomClass::Contract => both(0, 1),
+            Accept::Matrices if sig.freedom.class == FreedomClass::Contract => {
+                let result = sig.n_operands;
+                [both(0, 1), both(0, result), both(1, result)].concat()
+            }
+            Accept::ChannelOrders if !sig.is_pointwise_conv() => both(0, sig.n_operands),
+            Accept::CommonOrder
+            | Accept::ContractRuns
+            | Accept::Matrices
+            | Accept::ChannelOrders
+            | Accept::RowMajor
+            | Accept::MinRun
+            | Accept::LastBlock
+            | Accept::Any => Vec::new(),
+        }
+    }
+
+    /// What an operation costs at least with a port in each of its states; nothing where no row asks for a price.
+    pub(super) fn prices(&mut self, node: Node, port: usize) -> Vec<u64> {
+        let Some(id) = self.graph.nodes[node].signature else {
+            return Vec::new();
+        };
+        let sig = self.signatures.get(id);
+        if !sig.has_prices() || self.graph.is_known(node) {
+            return Vec::new();
+        }
+        let view = &self.ports[&(node, port)];
+        let mut price = |i: usize| match view.state(i) {
+            Some(State::Known(layout)) => price::least_price(sig, self.layouts, port, layout),
+            Some(State::Unknown | State::Other(_)) | None => 0,
+        };
+        (0..view.domain.len()).map(&mut price).collect()
+    }
+
+    /// What a reading port costs: over a variable of its own where another port constrains it.
+    pub(super) fn reader(
+        &mut self,
+        node: Node,
+        port: usize,
+        group: Group,
+        related: bool,
+    ) -> Option<usize> {
+        let domain = self.view(node, port, group).domain.clone();
+        let indices: Vec<usize> = (0..domain.len()).filter(|&i| domain[i]).collect();
+        let states = self.group_states[group].clone();
+        let loads = self.prices(node, port);
+        let known = Known::default();
+        let price = |s: &GroupState, i: &usize| {
+            let load = loads.get(*i).copied().unwrap_or(0);
+            self.read_cost((node, port), group, s, *i, &known)
+                .saturating_add(cost(load, 0))
+        };
+        if !related {
+            let least = |s| indices.iter().map(|i| price(s, i)).min();
+            let table = states.iter().map(|s| least(s).unwrap_or(0)).collect();
+            let vars = vec![group.index()];
+            self.problem.push(vars, table);
+            return None;
+        }
+        let table = states
+            .iter()
+            .flat_map(|s| indices.iter().map(move |i| price(s, i)))
+            .collect();
+        // Variables of groups come first; those of ports follow them.
+        let var = self.problem.domains.len();
+        self.problem.domains.push(indices.len());
+        let vars = vec![group.index(), var];
+        self.problem.push(vars, table);
+        Some(var)
+    }
+
+    pub(super) fn relate(&mut self, node: Node, a: (usize, Slot), b: (usize, Slot)) {
+        let relation = self.relation(node, a.0, b.0);
+        let rows = self.indices(node, a);
+        let columns = self.indices(node, b);
+        let mut table = Vec::with_capacity(rows.len() * columns.len());
+        for &row in &rows {
+            for &column in &columns {
+                table.push(match relation[row][column] {
+                    true => cost(self.crossing(node, (a.0, row), (b.0, column)), 0),
+                    false => INFEASIBLE,
+                });
+            }
+        }
+        if table.iter().any(|&c| c != 0) {
+            let vars = vec![a.1.var, b.1.var];
+            self.problem.push(vars, table.into());
+        }
+    }
+
+    /// The index of the layout at the port for each state of its variable.
+    pub(super) fn indices(&self, node: Node, (port, slot): (usize, Slot)) -> Vec<usize> {
+        let view = &self.ports[&(node, port)];
+        if slot.produces {
+            let states = &self.group_states[view.group];
+            return states.iter().map(|s| s.produced).collect();
+        }
+        (0..view.domain.len()).filter(|&i| view.domain[i]).collect()
+    }
+}

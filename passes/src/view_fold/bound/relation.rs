@@ -1,0 +1,217 @@
+//! Which states of two ports go together.
+
+use super::classes::class_of;
+use super::order::{carried, ends_alike, extent, joined, keeps_innermost, leaves_open, shares_all};
+use super::relaxation::{Relation, Relaxation, State, View};
+use crate::view_fold::accepts::channel_orders;
+use crate::view_fold::groups::{Node, NodeKind};
+use crate::view_fold::label_order::label_order;
+use crate::view_fold::layouts::{LayoutId, Layouts, MapId};
+use crate::view_fold::signature::{ContractRole, LabelDigit, Signature, TileRule};
+use crate::view_fold::tiled;
+use optc_target::Accept;
+use std::rc::Rc;
+
+pub(super) fn table(
+    x: &View,
+    y: &View,
+    mut related: impl FnMut(State, State) -> bool,
+) -> Vec<Vec<bool>> {
+    let mut rows = Vec::with_capacity(x.domain.len());
+    for i in 0..x.domain.len() {
+        let row = (0..y.domain.len()).map(|j| match (x.state(i), y.state(j)) {
+            (Some(p), Some(q)) if x.domain[i] && y.domain[j] => related(p, q),
+            _ => x.domain[i] && y.domain[j],
+        });
+        rows.push(row.collect());
+    }
+    rows
+}
+
+/// Whether one form of the operation may have these layouts at two ports.
+pub(super) fn agree(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, x): (usize, LayoutId),
+    (b, y): (usize, LayoutId),
+) -> bool {
+    if sig.is_tiled() {
+        return agree_tiled(sig, layouts, (a, x), (b, y));
+    }
+    if sig.accept == Accept::ChannelOrders {
+        let (first, second) = (
+            channel_orders(sig, layouts, a),
+            channel_orders(sig, layouts, b),
+        );
+        let mut styles = first.iter().zip(&second);
+        return styles.any(|(p, q)| *p == x && *q == y);
+    }
+    let (Some(p), Some(q)) = (
+        label_order(sig, layouts, a, x),
+        label_order(sig, layouts, b, y),
+    ) else {
+        return true;
+    };
+    if sig.accept == Accept::ContractRuns {
+        let k = |order: &[LabelDigit]| {
+            let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
+            joined(order.iter().copied().filter(is_k))
+        };
+        return k(&p) == k(&q);
+    }
+    if sig.accept == Accept::Matrices {
+        // Digits of one role are in one order at all ports that have it.
+        let of = |order: &[LabelDigit], role: ContractRole| {
+            joined(
+                order
+                    .iter()
+                    .copied()
+                    .filter(|d| sig.contract_role(d.label) == role),
+            )
+        };
+        let roles = [
+            ContractRole::Batch,
+            ContractRole::M,
+            ContractRole::N,
+            ContractRole::K,
+        ];
+        let both = |role: &ContractRole| {
+            let has = |port: usize| {
+                let mut labels = sig.labels(port).iter().flatten();
+                labels.any(|l| sig.contract_role(*l) == *role)
+            };
+            has(a) && has(b)
+        };
+        return roles
+            .iter()
+            .filter(|r| both(r))
+            .all(|r| of(&p, *r) == of(&q, *r));
+    }
+    let shared = |order: &[LabelDigit], other: usize| {
+        let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
+        joined(order.iter().copied().filter(exists))
+    };
+    shared(&p, b) == shared(&q, a)
+}
+
+/// The same on a machine with tiles.
+pub(super) fn agree_tiled(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    (a, x): (usize, LayoutId),
+    (b, y): (usize, LayoutId),
+) -> bool {
+    if sig.is_common_order() {
+        if !shares_all(sig, a, b) {
+            return true;
+        }
+        let (Some(p), Some(q)) = (
+            label_order(sig, layouts, a, x),
+            label_order(sig, layouts, b, y),
+        ) else {
+            return true;
+        };
+        for ((port, here, order), (other, there)) in [((a, x, &p), (b, y)), ((b, y, &q), (a, x))] {
+            if let Some(alone) = carried(sig, layouts, (port, here, order), other)
+                && alone != there
+            {
+                return false;
+            }
+        }
+        let shared = |order: &[LabelDigit], other: usize| {
+            let exists = |d: &LabelDigit| extent(sig, other, d.label).is_some_and(|n| d.div < n);
+            joined(order.iter().copied().filter(exists))
+        };
+        return shared(&p, b) == shared(&q, a);
+    }
+    let written = [a, b].iter().any(|&p| sig.n_operands <= p);
+    let leaves = |rule: &TileRule| {
+        rule.is_any() || rule.logical || rule.shares_all || (rule.writes_any && written)
+    };
+    if sig.tiles.iter().any(leaves) {
+        return true;
+    }
+    let (p, q) = (
+        tiled::parts(sig, layouts, a, x),
+        tiled::parts(sig, layouts, b, y),
+    );
+    match (p, q) {
+        (Some(p), Some(q)) => p.rules & q.rules != 0 && tiled::agree(sig, (a, &p), (b, &q)),
+        _ => true,
+    }
+}
+
+impl Relaxation<'_> {
+    pub(super) fn relation(&mut self, node: Node, a: usize, b: usize) -> Relation {
+        let (x, y) = (
+            self.ports[&(node, a)].clone(),
+            self.ports[&(node, b)].clone(),
+        );
+        let data = &self.graph.nodes[node];
+        if let NodeKind::Alias(_, map) = data.kind {
+            return Rc::new(table(&x, &y, |p, q| {
+                self.joined_by(map, p, q, &x.at, &y.at)
+            }));
+        }
+        let Some(id) = data.signature else {
+            return Rc::new(table(&x, &y, |_, _| true));
+        };
+        let key = (
+            id,
+            a,
+            b,
+            x.at.clone(),
+            y.at.clone(),
+            x.classes.clone(),
+            y.classes.clone(),
+        );
+        if let Some(known) = self.related.get(&key) {
+            return known.clone();
+        }
+        let sig = self.signatures.get(id);
+        let layouts = &mut *self.layouts;
+        let made = table(&x, &y, |p, q| match (p, q) {
+            (State::Known(p), State::Known(q)) => agree(sig, layouts, (a, p), (b, q)),
+            (State::Known(p), State::Other(c)) => {
+                leaves_open(sig, layouts, (a, p), b, &y.at)
+                    && keeps_innermost(sig, layouts, (a, p), (b, y.classes[c]))
+                    && ends_alike(sig, (a, class_of(sig, layouts, a, p)), (b, y.classes[c]))
+            }
+            (State::Other(c), State::Known(q)) => {
+                leaves_open(sig, layouts, (b, q), a, &x.at)
+                    && keeps_innermost(sig, layouts, (b, q), (a, x.classes[c]))
+                    && ends_alike(sig, (a, x.classes[c]), (b, class_of(sig, layouts, b, q)))
+            }
+            (State::Other(c), State::Other(d)) => {
+                ends_alike(sig, (a, x.classes[c]), (b, y.classes[d]))
+            }
+            _ => true,
+        });
+        let made = Rc::new(made);
+        self.related.insert(key, made.clone());
+        made
+    }
+
+    /// Whether the operand and the result of a kept rearrangement may be in these states.
+    pub(super) fn joined_by(
+        &mut self,
+        map: MapId,
+        from: State,
+        to: State,
+        at_from: &[Option<LayoutId>],
+        at_to: &[Option<LayoutId>],
+    ) -> bool {
+        match (from, to) {
+            (State::Known(x), State::Known(y)) => self.layouts.forward(x, map) == Some(y),
+            (State::Known(x), State::Other(_)) => {
+                let there = self.layouts.forward(x, map);
+                there.is_some() && !at_to.contains(&there)
+            }
+            (State::Other(_), State::Known(y)) => {
+                let here = self.layouts.backward(y, map);
+                here.is_some() && !at_from.contains(&here)
+            }
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What the relaxation is made of: the states of groups and ports, the classes of other layouts, and what is kept of them.
+
+use crate::view_fold::groups::{Graph, Group, Node};
+use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::maps::FastMap;
+use crate::view_fold::physical::Digit;
+use crate::view_fold::problem::{Problem, movement};
+use crate::view_fold::signature::SignatureId;
+use crate::view_fold::signatures::Signatures;
+use indexmap::IndexMap;
+use optc_ir::entity::{EntityId, SideTable};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a relaxation tells apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Detail {
+    /// States of a group up to which larger sets of copies are among them.
+    pub(super) states: usize,
+    /// Whether ports of one shape are related to one another as well.
+    pub(super) siblings: bool,
+}
+
+impl Detail {
+    pub(super) const FINE: Detail = Detail {
+        states: 200,
+        siblings: true,
+    };
+    pub(super) const COARSE: Detail = Detail {
+        states: 1,
+        siblings: false,
+    };
+}
+
+/// A layout as the relaxation tells layouts apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The candidate that lies so at the port.
+    Known(LayoutId),
+    /// A candidate of which the port's layout is not known.
+    Unknown,
+    /// No candidate; on a machine of lines of lanes, of this class.
+    Other(usize),
+}
+
+/// A group's state: the index of the layout it is produced in, and what else it is copied to for several readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GroupState {
+    pub(super) produced: usize,
+    pub(super) copies: Copies,
+    pub(super) readers: Readers,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Copies {
+    /// One for each of these indices.
+    To(Vec<usize>),
+    /// So many at least; whatever is wanted is there.
+    Many(usize),
+}
+
+/// Which operations read what is produced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readers {
+    /// All of them, and there is no copy.
+    All,
+    /// Any of them.
+    Some,
+    /// All but this one, by its place among them, and any other.
+    Not(usize),
+    None,
+}
+
+impl GroupState {
+    pub(super) const FIRST: GroupState = GroupState {
+        produced: 0,
+        copies: Copies::To(Vec::new()),
+        readers: Readers::Some,
+    };
+
+    pub(super) fn copies_none(&self) -> bool {
+        self.copies == Copies::To(Vec::new())
+    }
+}
+
+/// A signature, two ports and the layouts of the candidates there, and the classes.
+pub(super) type RelationKey = (
+    SignatureId,
+    usize,
+    usize,
+    Vec<Option<LayoutId>>,
+    Vec<Option<LayoutId>>,
+    Vec<Class>,
+    Vec<Class>,
+);
+
+/// Which states of two ports go together, by row.
+pub(super) type Relation = Rc<Vec<Vec<bool>>>;
+
+/// A port of a node: the layouts of its group's candidates there, and which states it takes.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) group: Group,
+    pub(super) at: Vec<Option<LayoutId>>,
+    /// Whether a candidate without a layout here has provably none.
+    pub(super) exact: bool,
+    pub(super) domain: Vec<bool>,
+    /// The classes of other layouts, as the port sees them.
+    pub(super) classes: Vec<Class>,
+}
+
+/// How the innermost run of a layout lies on a machine of lines of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lanes {
+    /// Nothing is known of it.
+    Any,
+    /// It is padded to no line: it fills whole lines, or lies in none.
+    Whole,
+    /// What fills lanes that are padded is of one digit that no member cuts.
+    Within,
+    /// What fills lanes that are padded is of several of them, all of one dimension.
+    Along,
+    /// What fills lanes that are padded is of several dimensions.
+    Across,
+}
+
+impl Lanes {
+    pub(super) const ALL: [Lanes; 4] = [Lanes::Whole, Lanes::Within, Lanes::Along, Lanes::Across];
+}
+
+/// Of how many labels the digits are that fill lanes which are padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Spread {
+    One,
+    Several,
+    /// Nothing is known of it.
+    Any,
+}
+
+/// A class of layouts that are no candidates, at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Class {
+    /// The label of the innermost digit, where it is known.
+    pub(super) label: Option<usize>,
+    pub(super) lanes: Lanes,
+    pub(super) spread: Spread,
+    /// How many elements that digit has.
+    pub(super) extent: u64,
+}
+
+impl Class {
+    pub(super) const UNKNOWN: Class = Class {
+        label: None,
+        lanes: Lanes::Any,
+        spread: Spread::Any,
+        extent: 0,
+    };
+}
+
+impl View {
+    pub(super) fn state(&self, index: usize) -> Option<State> {
+        match self.at.get(index) {
+            None => Some(State::Other(index - self.at.len())),
+            Some(Some(layout)) => Some(State::Known(*layout)),
+            Some(None) if self.exact => None,
+            Some(None) => Some(State::Unknown),
+        }
+    }
+}
+
+/// What conversions of one group cost, by the index that they begin and end with: asked once each.
+#[derive(Default)]
+pub(super) struct Known(RefCell<FastMap<(usize, usize), u64>>);
+
+impl Known {
+    pub(super) fn ask(&self, at: (usize, usize), find: impl FnOnce() -> u64) -> u64 {
+        if let Some(&known) = self.0.borrow().get(&at) {
+            return known;
+        }
+        let found = find();
+        self.0.borrow_mut().insert(at, found);
+        found
+    }
+}
+
+/// The variable of a port; `true` for one that the port produces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) var: usize,
+    pub(super) produces: bool,
+}
+
+/// A run that is padded, with its positions, where there is one.
+pub(super) type PaddedRun = Option<(u64, u64)>;
+
+/// A group, the index of its layout, and the first of how many ports.
+pub(super) type PaddingKey = (Group, usize, Option<(Node, usize)>, usize);
+
+pub(super) struct Relaxation<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) layouts: &'a mut Layouts,
+    pub(super) signatures: &'a Signatures,
+    pub(super) candidates: &'a SideTable<Group, Vec<LayoutId>>,
+    pub(super) detail: Detail,
+    pub(super) problem: Problem,
+    pub(super) ports: IndexMap<(Node, usize), View>,
+    pub(super) group_states: SideTable<Group, Vec<GroupState>>,
+    pub(super) related: IndexMap<RelationKey, Relation>,
+    /// Runs that pad least, by element width and what they are a part of.
+    pub(super) runs: RefCell<FastMap<(u32, u64), PaddedRun>>,
+    /// Padding of a group's layouts, by group, index and the ports that were asked about.
+    pub(super) paddings: RefCell<FastMap<PaddingKey, u64>>,
+    /// Per group, the digits one of which is innermost in a layout: the classes of those that are no candidates.
+    pub(super) atoms: SideTable<Group, Vec<Digit>>,
+}
+
+impl Relaxation<'_> {
+    /// Logs what the minimum of the relaxation is made of.
+    pub(super) fn trace(&self, states: &[usize]) {
+        if !tracing::enabled!(tracing::Level::TRACE) {
+            return;
+        }
+        let mut bytes: Vec<u64> = vec![0; self.graph.groups.len()];
+        for factor in &self.problem.factors {
+            let domains = &self.problem.domains;
+            let at = factor.vars.iter();
+            let at = at.fold(0, |at, &v| at * domains[v] + states[v]);
+            if let Some(n) = factor.vars.first().and_then(|&v| bytes.get_mut(v)) {
+                *n = n.saturating_add(movement(factor.table[at]));
+            }
+        }
+        for (group, data) in self.graph.groups.iter() {
+            let state = self.group_states[group][states[group.index()]].clone();
+            let candidates = &self.candidates[group];
+            let text = |index: usize| match candidates.get(index) {
+                Some(&layout) => self.layouts.get(layout).notation().to_string(),
+                None => match self.atom(group, index - candidates.len()) {
+                    Some((atom, lanes)) => format!(
+                        "other, {} elements of d{}/{} innermost, {lanes:?}",
+                        atom.extent, atom.dim, atom.div
+                    ),
+                    None => "other".to_owned(),
+                },
+            };
+            let copy = match &state.copies {
+                Copies::To(all) => {
+                    format!("{:?}", all.iter().map(|&i| text(i)).collect::<Vec<_>>())
+                }
+                copies => format!("{copies:?}"),
+            };
+            let node = data.producer.map(|(node, _)| &self.graph.nodes[node].kind);
+            let (bytes, produced) = (bytes[group.index()], text(state.produced));
+            let readers = state.readers;
+            tracing::trace!(?group, ?node, shape = ?data.shape, produced, copy, ?readers, bytes, "bound");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What every layout that a row takes at a port pads at least.
+
+use super::takes::may_end_in;
+use crate::view_fold::layouts::Layouts;
+use crate::view_fold::signature::{Signature, TileRule};
+use optc_target::PortRole;
+
+/// What every layout that the row takes at a port pads at least, in bytes.
+pub(crate) fn least_padding(
+    sig: &Signature,
+    layouts: &Layouts,
+    port: usize,
+    innermost: Option<usize>,
+) -> u64 {
+    let shape = &sig.shapes[port];
+    let product = |n: u64, &size: &u64| n.saturating_mul(size);
+    let elements = shape.iter().fold(1, product);
+    let bits = sig.bits[port];
+    if elements == 0 {
+        return 0;
+    }
+    if let Some(positions) = least_run(sig, port, innermost) {
+        let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
+        return all(positions).saturating_sub(all(elements));
+    }
+    if !sig.takes_roles() {
+        return 0;
+    }
+    let mut least = u64::MAX;
+    let lines = sig.lines.is_some();
+    for rule in &sig.tiles {
+        let written = rule.writes_any && sig.n_operands <= port;
+        if lines && !rule.shares_all && !rule.logical && !rule.is_any() && !written {
+            if innermost.is_none_or(|label| may_end_in(sig, rule, port, label)) {
+                least = least.min(least_line(sig, layouts, rule, port, innermost));
+            }
+            continue;
+        }
+        if rule.shares_all || rule.logical || rule.is_any() || !rule.distinct || written {
+            return 0;
+        }
+        // Of each kind, how many elements there are along it.
+        let mut kinds: Vec<(PortRole, u64)> = Vec::new();
+        let dims = sig.labels(port).iter().zip(shape);
+        for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+            let Some(label) = *label else { return 0 };
+            let role = sig.port_role(label).kind();
+            match kinds.iter_mut().find(|(known, _)| *known == role) {
+                Some((_, n)) => *n = n.saturating_mul(size),
+                None => kinds.push((role, size)),
+            }
+        }
+        let may = |roles: &Option<Vec<PortRole>>, kind: PortRole| {
+            let of = |r: &PortRole| r.kind() == kind || r.covers(kind);
+            roles.as_ref().is_none_or(|all| all.iter().any(of))
+        };
+        let [lanes, rows] = &rule.ports[port];
+        for &(lane, along) in kinds.iter().filter(|(kind, _)| may(lanes, *kind)) {
+            let others = kinds
+                .iter()
+                .filter(|(kind, _)| *kind != lane && may(rows, *kind));
+            let mut runs: Vec<u64> = others.map(|&(_, n)| n).collect();
+            if runs.is_empty() {
+                runs.push(1);
+            }
+            for beside in runs {
+                for l in divisors(along) {
+                    for r in divisors(beside) {
+                        let padded = layouts.padded(shape.len(), bits, r, l);
+                        let rest = elements / (r * l).max(1);
+                        least = least.min(padded.saturating_mul(rest));
+                    }
+                }
+            }
+        }
+    }
+    if least == u64::MAX {
+        return 0;
+    }
+    let all = |n: u64| n.saturating_mul(u64::from(bits)).div_ceil(8);
+    all(least).saturating_sub(all(elements))
+}
+
+/// Of the runs that a digit of so many elements has, the one that is padded to whole lanes and least so: its elements
+/// and its positions. Nothing where all of them are whole lanes.
+pub(crate) fn least_padded_run(layouts: &Layouts, bits: u32, extent: u64) -> Option<(u64, u64)> {
+    let runs = divisors(extent).into_iter();
+    if runs.as_slice() == [1] {
+        // Of very many elements nothing is known.
+        return Some((1, 1));
+    }
+    least_padded(layouts, bits, runs)
+}
+
+/// The same of runs of a part of one digit and some of what a larger value has beside it.
+pub(crate) fn least_crossing_run(
+    layouts: &Layouts,
+    bits: u32,
+    extent: u64,
+    beside: u64,
+) -> Option<(u64, u64)> {
+    let (inner, outer) = (divisors(extent), divisors(beside));
+    let known = |n: u64, runs: &[u64]| n == 1 || runs != [1];
+    if !known(extent, &inner) || !known(beside, &outer) {
+        return Some((1, 1));
+    }
+    let outer = outer.into_iter().filter(|&n| n != 1);
+    let runs = outer.flat_map(|m| inner.iter().map(move |n| m.saturating_mul(*n)));
+    least_padded(layouts, bits, runs)
+}
+
+/// Of these runs the one that is padded and least so: its elements and its positions.
+pub(super) fn least_padded(
+    layouts: &Layouts,
+    bits: u32,
+    runs: impl Iterator<Item = u64>,
+) -> Option<(u64, u64)> {
+    let padded = runs.map(|run| (run, layouts.padded(2, bits, 1, run)));
+    let padded = padded.filter(|(run, lanes)| run != lanes);
+    // The fewest positions for each element.
+    padded.min_by(|(a, x), (b, y)| {
+        let wide = |n: u64, m: u64| u128::from(n) * u128::from(m);
+        wide(*x, *b).cmp(&wide(*y, *a))
+    })
+}
+
+/// What the lines of one alternative pad at least at a port, in bytes.
+pub(crate) fn least_line_padding(
+    sig: &Signature,
+    layouts: &Layouts,
+    rule: &TileRule,
+    port: usize,
+    innermost: Option<usize>,
+) -> u64 {
+    let elements = sig.shapes[port]
+        .iter()
+        .fold(1u64, |n, &size| n.saturating_mul(size));
+    if elements == 0 {
+        return 0;
+    }
+    let all = |n: u64| n.saturating_mul(u64::from(sig.bits[port])).div_ceil(8);
+    all(least_line(sig, layouts, rule, port, innermost)).saturating_sub(all(elements))
+}
+
+/// The fewest positions of the port of a common order that has all its labels, where the innermost run is of one
+/// dimension and padded up.
+pub(super) fn least_run(sig: &Signature, port: usize, innermost: Option<usize>) -> Option<u64> {
+    let count = |port: usize| sig.labels(port).iter().flatten().count();
+    if sig.lines.is_none() || count(port) < count(sig.fullest) {
+        return None;
+    }
+    let runs = sig
+        .tiles
+        .iter()
+        .map(|rule| rule.shares_all.then_some(rule.run));
+    let run = runs.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
+    let shape = &sig.shapes[port];
+    let elements = shape.iter().fold(1u64, |n, &size| n.saturating_mul(size));
+    let dims = sig.labels(port).iter().zip(shape);
+    let ends = dims.filter(|(label, n)| 1 < **n && innermost.is_none_or(|l| **label == Some(l)));
+    let padded = |&n: &u64| (elements / n).saturating_mul(n.max(run));
+    ends.map(|(_, n)| padded(n)).min()
+}
+
+/// The fewest positions of a port whose lanes hold one of the roles that the rule lists there.
+pub(super) fn least_line(
+    sig: &Signature,
+    layouts: &Layouts,
+    rule: &TileRule,
+    port: usize,
+    innermost: Option<usize>,
+) -> u64 {
+    let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
+    let elements = shape.iter().fold(1u64, |n, &size| n.saturating_mul(size));
+    let Some(listed) = &rule.ports[port][0] else {
+        return elements;
+    };
+    let mut along: Vec<(PortRole, u64)> = Vec::new();
+    let dims = sig.labels(port).iter().zip(shape);
+    for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+        let Some(role) = label.map(|label| sig.port_role(label)) else {
+            return elements;
+        };
+        match along.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, n)) => *n = n.saturating_mul(size),
+            None => along.push((role, size)),
+        }
+    }
+    let own = innermost.map(|label| sig.port_role(label));
+    along.retain(|(role, _)| listed.iter().any(|r| r.covers(*role)));
+    along.retain(|(role, _)| own.is_none_or(|own| own == *role));
+    let lanes = along.iter().flat_map(|&(_, n)| divisors(n));
+    let padded = |l: u64| layouts.padded(2, bits, 1, l).saturating_mul(elements / l);
+    lanes.map(padded).min().unwrap_or(elements)
+}
+
+/// The divisors of a number, 1 left out unless there is no other; of one with very many elements 1 alone, which pads
+/// nothing.
+pub(super) fn divisors(n: u64) -> Vec<u64> {
+    const MOST: u64 = 1 << 24;
+    if n <= 1 || MOST < n {
+        return vec![1];
+    }
+    let small: Vec<u64> = (1..)
+        .take_while(|d| d * d <= n)
+        .filter(|d| n.is_multiple_of(*d))
+        .collect();
+    let mut all: Vec<u64> = small
+        .iter()
+        .flat_map(|&d| [d, n / d])
+        .filter(|&d| 1 < d)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,244 @@
+//! Which layouts the alternatives of a row take at a port, the other ports left aside.
+
+use super::{MOST_RULES, size_of};
+use crate::view_fold::label_order::label_order;
+use crate::view_fold::layouts::{LayoutId, Layouts};
+use crate::view_fold::physical::Place;
+use crate::view_fold::signature::{LabelDigit, LabelOrder, Signature, TileRule};
+use optc_ir::{FreedomClass, Role};
+use optc_target::PortRole;
+
+/// The order of labels of a layout, as rows that speak of roles read it: where none takes its rows and these number tiles
+/// as well, in the grid.
+pub(super) fn role_order(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Option<LabelOrder> {
+    let mut order = label_order(sig, layouts, port, layout)?;
+    let in_rows = |digit: &LabelDigit| digit.place == Place::Row;
+    if rules_at(sig, port, &order) == 0 && order.iter().any(in_rows) && layouts.is_loose(layout) {
+        for digit in order.iter_mut().filter(|d| in_rows(d)) {
+            digit.place = Place::Grid;
+        }
+    }
+    Some(order)
+}
+
+/// The alternatives that take an order at a port, the other ports left aside, as a set.
+pub(super) fn rules_at(sig: &Signature, port: usize, order: &[LabelDigit]) -> u64 {
+    let rules = sig.tiles.iter().take(MOST_RULES).enumerate();
+    let taken = rules.filter(|(_, rule)| takes(sig, rule, port, order));
+    taken.fold(0, |set, (i, _)| set | (1 << i))
+}
+
+/// Whether lanes and rows of a port hold what an alternative of one order at all ports lists for them.
+pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
+    let Some(places) = rule.ports.get(port) else {
+        return true;
+    };
+    let listed = |digit: &LabelDigit| {
+        let roles = match digit.place {
+            Place::Lane => &places[0],
+            Place::Row => &places[1],
+            Place::Grid | Place::Short => &None,
+        };
+        let role = sig.port_role(digit.label);
+        roles
+            .as_ref()
+            .is_none_or(|all| all.iter().any(|r| r.covers(role)))
+    };
+    // What numbers tiles beside empty rows may be read as rows.
+    let stands = |place| order.iter().any(|digit| digit.place == place);
+    let loose = rule.subview && stands(Place::Grid) && !stands(Place::Row);
+    !loose && order.iter().all(listed)
+}
+
+/// Whether an alternative takes an order at a port, the other ports left aside.
+pub(super) fn takes(sig: &Signature, rule: &TileRule, port: usize, order: &[LabelDigit]) -> bool {
+    if rule.shares_all || rule.logical {
+        return false;
+    }
+    if !order.iter().all(|digit| may_be_cut(sig, port, digit)) {
+        return false;
+    }
+    if sig.lines.is_some() && !fills_lanes(sig, rule, port, order) {
+        return false;
+    }
+    let mut seen: Vec<PortRole> = Vec::new();
+    for (place, roles) in [Place::Lane, Place::Row].into_iter().zip(&rule.ports[port]) {
+        let mut own: Option<PortRole> = None;
+        let slides = |d: &LabelDigit| sig.freedom.labels[d.label].granule == 1;
+        let in_place = || order.iter().filter(|d| d.place == place);
+        // Dimensions along which a window slides are no one run.
+        if 1 < in_place().count() && in_place().any(slides) {
+            return false;
+        }
+        for digit in order.iter().filter(|d| d.place == place) {
+            let role = sig.port_role(digit.label);
+            // A run is of one role.
+            if own.is_some_and(|own| own != role) {
+                return false;
+            }
+            own = Some(role);
+            if roles
+                .as_ref()
+                .is_some_and(|all| !all.iter().any(|r| r.covers(role)))
+            {
+                return false;
+            }
+        }
+        if let Some(own) = own {
+            let kind = own.kind();
+            if rule.distinct && seen.contains(&kind) {
+                return false;
+            }
+            seen.push(kind);
+        }
+    }
+    !is_underfilled(sig, rule, port, &seen)
+}
+
+/// Whether the lanes are filled, where a dimension of the port may fill them.
+pub(super) fn fills_lanes(
+    sig: &Signature,
+    rule: &TileRule,
+    port: usize,
+    order: &[LabelDigit],
+) -> bool {
+    if order.iter().any(|d| d.place == Place::Lane) {
+        return true;
+    }
+    let Some(roles) = &rule.ports[port][0] else {
+        return true;
+    };
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
+    let short = order.iter().any(|d| d.place == Place::Short);
+    !short && !long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
+}
+
+/// Whether the innermost run of an order has so many elements of one dimension, padding counted.
+pub(super) fn has_run(order: &[LabelDigit], run: u64) -> bool {
+    let Some(last) = order.last() else {
+        return true;
+    };
+    let padded =
+        last.place != Place::Grid && order.iter().filter(|d| d.place == last.place).count() == 1;
+    padded || run <= last.extent
+}
+
+/// Whether a place of the tile is left empty though the port has a dimension for it.
+pub(super) fn is_underfilled(
+    sig: &Signature,
+    rule: &TileRule,
+    port: usize,
+    seen: &[PortRole],
+) -> bool {
+    let mut open: Vec<PortRole> = Vec::new();
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    for label in dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l) {
+        let role = sig.port_role(label);
+        let listed = rule.ports[port].iter().any(|roles| {
+            let roles = roles.as_ref();
+            roles.is_none_or(|all| all.iter().any(|r| r.covers(role)))
+        });
+        if listed && !open.contains(&role.kind()) {
+            open.push(role.kind());
+        }
+    }
+    rule.distinct && seen.len() < open.len().min(2)
+}
+
+/// Whether an alternative takes layouts at a port whose innermost digit is of this label.
+pub(crate) fn may_end_in(sig: &Signature, rule: &TileRule, port: usize, label: usize) -> bool {
+    if rule.shares_all || rule.logical || rule.is_any() {
+        return true;
+    }
+    let Some(roles) = rule.ports.get(port).and_then(|p| p[0].as_ref()) else {
+        return true;
+    };
+    let listed = |label: usize| roles.iter().any(|r| r.covers(sig.port_role(label)));
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
+    listed(label) || !long.any(listed)
+}
+
+/// Whether an alternative lists roles for the lanes of a port that has one of them.
+pub(crate) fn lists_lanes(sig: &Signature, rule: &TileRule, port: usize) -> bool {
+    if rule.shares_all || rule.logical || rule.is_any() {
+        return false;
+    }
+    let Some(roles) = rule.ports.get(port).and_then(|p| p[0].as_ref()) else {
+        return false;
+    };
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut long = dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l);
+    long.any(|label| roles.iter().any(|r| r.covers(sig.port_role(label))))
+}
+
+/// How many elements a port has along the role of a label.
+pub(crate) fn along_role(sig: &Signature, port: usize, label: usize) -> u64 {
+    let role = sig.port_role(label);
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let own = dims.filter(|(l, _)| l.is_some_and(|l| sig.port_role(l) == role));
+    own.fold(1u64, |n, (_, &size)| n.saturating_mul(size))
+}
+
+/// Whether one alternative takes a layout at a port.
+pub(crate) fn is_taken_by(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    rule: &TileRule,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    let order = role_order(sig, layouts, port, layout);
+    order.is_some_and(|order| takes(sig, rule, port, &order))
+}
+
+/// Whether the operation works along a digit as well as along its whole label: no window slides over it, and the
+/// weights of a window operation are cut alike.
+pub(super) fn may_be_cut(sig: &Signature, port: usize, digit: &LabelDigit) -> bool {
+    if digit.div == 1 && digit.extent == size_of(sig, port, digit.label) {
+        return true;
+    }
+    let granule = sig.freedom.labels[digit.label].granule;
+    let along = granule == 0 || granule.is_multiple_of(digit.div);
+    let window = sig.freedom.class == FreedomClass::Window;
+    let channel = sig.freedom.labels[digit.label].role == Role::Channel;
+    along && (!window || !channel || sig.n_operands < 2 || sig.has_label(1, digit.label))
+}
+
+/// Whether some alternative takes a layout at a port, the other ports left aside.
+pub(crate) fn accepts(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> bool {
+    let written = |rule: &TileRule| rule.writes_any && sig.n_operands <= port;
+    if sig.tiles.iter().any(|rule| rule.is_any() || written(rule)) {
+        return true;
+    }
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return false;
+    };
+    let mut rules = sig.tiles.iter();
+    rules.any(|rule| match rule.shares_all {
+        true => lists(sig, rule, port, &order) && (rule.run <= 1 || has_run(&order, rule.run)),
+        false => false,
+    }) || rules_of(sig, layouts, port, layout) != 0
+}
+
+/// The alternatives that take a layout at a port, the other ports left aside, as a set: those that speak of roles.
+pub(crate) fn rules_of(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> u64 {
+    let order = role_order(sig, layouts, port, layout);
+    order.map_or(0, |order| rules_at(sig, port, &order))
+}
