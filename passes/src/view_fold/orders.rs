@@ -12,8 +12,8 @@ use super::tiled;
 use optc_target::Accept;
 
 /// All labels of the operation in an order: those of the fullest port that `order` lacks, and those that
-/// only other ports have (the axis of a gather), put beside their logical neighbour, innermost, or
-/// outermost.
+/// only other ports have (the axis of a gather), put in the place of what drops out, beside their logical
+/// neighbour, innermost, or outermost.
 pub(crate) fn extend(sig: &Signature, order: &LabelOrder) -> Vec<LabelOrder> {
     let mut all = with_labels_of(sig, order, sig.fullest);
     for &port in &sig.besides {
@@ -46,8 +46,8 @@ fn lacking(sig: &Signature, order: &[LabelDigit], port: usize) -> Vec<LabelDigit
     .collect()
 }
 
-/// An order with the labels of a port that it lacks beside their logical neighbour there, innermost,
-/// and outermost.
+/// An order with the labels of a port that it lacks in the place of the label that the port does not have, beside
+/// their logical neighbour there, innermost, and outermost.
 fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<LabelOrder> {
     let missing = lacking(sig, order, port);
     if missing.is_empty() {
@@ -72,8 +72,18 @@ fn with_labels_of(sig: &Signature, order: &LabelOrder, port: usize) -> Vec<Label
         place_last(sig, &mut inner);
     }
     let outer: LabelOrder = missing.iter().chain(order).copied().collect();
+    let labels = sig.labels(port);
+    let dropped = order.iter().position(|d| !labels.contains(&Some(d.label)));
+    let instead = dropped.map(|at| {
+        let mut instead = order.clone();
+        instead.splice(at..at, missing);
+        if sig.is_tiled() {
+            place_last(sig, &mut instead);
+        }
+        instead
+    });
     let mut all = vec![beside];
-    for option in [inner, outer] {
+    for option in instead.into_iter().chain([inner, outer]) {
         if !all.contains(&option) {
             all.push(option);
         }
@@ -146,8 +156,10 @@ pub(crate) fn common_orders(
         return Vec::new();
     };
     let lacks = missing_labels(sig, port, full);
-    let is_broadcast_operand =
-        port < sig.n_operands && !matches!(sig.family, "broadcast" | "gather");
+    // What has labels of its own in their place, as the operand of a `top_k` along the axis, is no broadcast operand.
+    let is_broadcast_operand = port < sig.n_operands
+        && !matches!(sig.family, "broadcast" | "gather")
+        && !sig.besides.contains(&port);
     if 0 < lacks && is_broadcast_operand {
         return Vec::new();
     }
