@@ -14,6 +14,7 @@ pub mod estimate;
 mod memory;
 pub mod padding;
 mod ports;
+mod runs;
 pub mod stats;
 mod target;
 mod tiles;

@@ -5,6 +5,7 @@ use crate::digits::digits;
 use crate::ends;
 use crate::ports::{Run, joined};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
+use crate::runs;
 use crate::tiles;
 use indexmap::IndexMap;
 use optc_ir::{
@@ -13,7 +14,7 @@ use optc_ir::{
 };
 use optc_layout::{Layout, Mode};
 use optc_ops::Subview;
-use optc_target::{Accept, Row, Target};
+use optc_target::{Accept, Alternative, Row, Target};
 use std::sync::Arc;
 
 /// Checks that the target accepts the layouts of every operation of a module.
@@ -187,6 +188,11 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool
         Accept::CommonOrder => {
             "one order of digits for all operands and results, nothing padded".to_owned()
         }
+        Accept::ContractRuns
+            if row.is_some_and(|row| row.take.iter().any(Alternative::has_runs)) =>
+        {
+            row.map_or_else(String::new, Row::describe)
+        }
         Accept::ContractRuns => {
             "the contracted digits in one run and alike in both operands, batch not innermost, \
              nothing padded"
@@ -305,7 +311,12 @@ impl<'a> Verdicts<'a> {
                 ends::matrices(func, op, &freedom, self.target.row(decl.family()))
             }
             (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
-            (_, Accept::ContractRuns) if two_sides => contract_runs(func, op, &freedom),
+            (class, Accept::ContractRuns) if two_sides => {
+                contract_runs(func, op, &freedom)?;
+                let row = self.target.row(decl.family());
+                let row = row.filter(|_| class == FreedomClass::Contract);
+                row.map_or(Ok(()), |row| runs::check(func, op, &freedom, row))
+            }
             (_, Accept::ContractRuns) => all_row_major(func, op),
             (_, Accept::ChannelOrders) => channel_orders(func, op, &freedom),
             (_, Accept::LastBlock) => last_block(func, op, parameter),

@@ -22,6 +22,7 @@
 mod formats;
 mod rates;
 mod rows;
+mod runs;
 
 pub use formats::{Format, tiles_text};
 pub use rates::Rates;
@@ -704,6 +705,50 @@ mod tests {
                 "alternative 1: has `ends` of all ports, which want `share = \"all\"`",
             ),
             (
+                "{share='all',left={align=16}}",
+                "alternative 1: asks for runs of ports or for widths, which are read of contractions: wants `share = [\"k\"]`",
+            ),
+            (
+                "{bits=[16]}",
+                "alternative 1: asks for runs of ports or for widths, which are read of contractions: wants `share = [\"k\"]`",
+            ),
+            (
+                "{share=['k'],lanes=['m'],left={align=16}}",
+                "alternative 1: speaks of lanes and rows where nothing lies in tiles",
+            ),
+            (
+                "{share=['k'],left={align=24}}",
+                "alternative 1: wants an `align` of a power of two of bytes, a `min_run` of at least one",
+            ),
+            (
+                "{share=['k'],left={min_run=0}}",
+                "alternative 1: wants an `align` of a power of two of bytes, a `min_run` of at least one",
+            ),
+            (
+                "{share=['k'],right={innermost=[]}}",
+                "alternative 1: has `innermost` without a role",
+            ),
+            (
+                "{share=['k'],right={innermost=['m']}}",
+                "alternative 1: has `m` innermost in a port that has none",
+            ),
+            (
+                "{share=['k'],left={innermost=['batch']},not_innermost=['batch']}",
+                "alternative 1: has `batch` innermost and `not_innermost`",
+            ),
+            (
+                "{share=['k']},{bits=[16],share=['k'],left={align=16}}",
+                "alternative 2: is for elements that alternative 1 takes already",
+            ),
+            (
+                "{bits=[8,16],share=['k']},{bits=[16],share=['k'],left={align=16}},{share=['k']}",
+                "alternative 2: is for elements that alternative 1 takes already",
+            ),
+            (
+                "{bits=[16],share=['k']}",
+                "has alternatives for some widths of elements, and none for the others",
+            ),
+            (
                 "{run=0}",
                 "alternative 1: wants a `run` or `block` of at least 1",
             ),
@@ -732,6 +777,10 @@ mod tests {
         let of_tiles = [
             (
                 "{one_run=['k']}",
+                "alternative 1: speaks of orders, which are read where there are no tiles: say `when = \"untiled\"`",
+            ),
+            (
+                "{left={align=16}}",
                 "alternative 1: speaks of orders, which are read where there are no tiles: say `when = \"untiled\"`",
             ),
             (

@@ -215,6 +215,16 @@ pub struct PortRule {
     /// Ends that its order may have: each a list of roles, of which one run each stands last, in this order.
     #[serde(default)]
     pub ends: Vec<Vec<PortRole>>,
+    /// Without tiles: roles that may stand innermost, where the port has one of them; any where left out.
+    #[serde(default)]
+    pub innermost: Option<Vec<PortRole>>,
+    /// Without tiles: bytes of which each stride but that of the innermost run is a multiple, where the sizes have
+    /// such an order.
+    #[serde(default)]
+    pub align: Option<u64>,
+    /// Without tiles: the least bytes of the innermost run, where the sizes have so many.
+    #[serde(default)]
+    pub min_run: Option<u64>,
 }
 
 impl PortRule {
@@ -236,6 +246,7 @@ impl PortRule {
             let all: Vec<String> = self.ends.iter().map(|end| list(end, "then")).collect();
             said.push(format!("ends in {}", all.join(", or ")));
         }
+        said.extend(self.describe_run());
         said
     }
 }
@@ -250,6 +261,9 @@ pub struct Alternative {
     /// When it is one; always where left out.
     #[serde(default)]
     pub when: Option<When>,
+    /// Of a contraction without tiles: widths of an element of the first operand, in bits; any where left out.
+    #[serde(default)]
+    pub bits: Vec<u32>,
     /// `logical`: every port is row-major.
     #[serde(default)]
     pub order: Option<LogicalWord>,
@@ -337,6 +351,9 @@ impl Alternative {
                 true => self.ends.clone(),
                 false => own.ends.clone(),
             },
+            innermost: own.innermost.clone(),
+            align: own.align,
+            min_run: own.min_run,
         }
     }
 
@@ -435,6 +452,7 @@ impl Alternative {
             lanes: self.lanes.clone(),
             rows: self.rows.clone(),
             ends: self.ends.clone(),
+            ..PortRule::default()
         };
         said.extend(whole.describe());
         let ports = [
@@ -480,6 +498,10 @@ impl Alternative {
             Some(When::Mixing) => text = format!("where channels are mixed: {text}"),
             Some(When::Untiled) => text = format!("without tiles, where sizes are unknown: {text}"),
             None => {}
+        }
+        if !self.bits.is_empty() {
+            let bits: Vec<String> = self.bits.iter().map(u32::to_string).collect();
+            text = format!("of elements of {} bits: {text}", bits.join(" or "));
         }
         if let Some(name) = &self.name {
             text = format!("{name} ({text})");
@@ -563,6 +585,7 @@ impl Alternative {
             || !self.not_innermost.is_empty()
             || self.block.is_some()
             || self.has_ends()
+            || self.has_runs()
             || (self.run.is_some() && !self.shares_all());
         let untiled = self.when == Some(When::Untiled);
         if of_tiles && (!tiled || untiled) {
@@ -589,7 +612,7 @@ impl Alternative {
         if let Some(fault) = self.fault_of_price(tiled && !untiled) {
             return Some(fault.to_owned());
         }
-        if let Some(fault) = self.fault_of_ends() {
+        if let Some(fault) = self.fault_of_ends().or_else(|| self.fault_of_runs()) {
             return Some(fault);
         }
         let says_more = !self.sequence.is_empty()
@@ -641,7 +664,7 @@ fn list(roles: &[PortRole], word: &str) -> String {
     names.join(&format!(" {word} "))
 }
 
-fn either(roles: &[PortRole]) -> String {
+pub(crate) fn either(roles: &[PortRole]) -> String {
     list(roles, "or")
 }
 
@@ -746,7 +769,8 @@ impl Row {
             let fault = a.fault(tiled)?;
             Some(format!("alternative {}: {fault}", i + 1))
         });
-        own.or_else(|| self.fault_of_pair())
+        own.or_else(|| self.fault_of_widths())
+            .or_else(|| self.fault_of_pair())
             .or_else(|| self.fault_of_default())
     }
 

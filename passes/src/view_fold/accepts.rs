@@ -3,6 +3,7 @@
 use super::ends;
 use super::layouts::{LayoutId, Layouts};
 use super::physical::Physical;
+use super::runs;
 use super::signature::{ContractRole, Signature};
 use super::tiled;
 use optc_ir::Role;
@@ -92,42 +93,55 @@ fn default_run(sig: &Signature, layouts: &mut Layouts, port: usize) -> Option<La
 }
 
 /// The order of a contraction's port by default, where row-major is none that the kernel takes:
-/// batch, then M and N, then K in one run in the order of [`reference_k`].
+/// batch, then what is not innermost, then the role that is, of those that the row takes there the first of
+/// [`runs::TRIED`]. K is one run in the order of [`Signature::reference_k`].
 fn contract_default(sig: &Signature, port: usize) -> Option<Vec<usize>> {
     let labels = sig.labels(port);
     let role = |dim: usize| labels[dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
     let long: Vec<usize> = (0..labels.len())
         .filter(|&d| sig.shapes[port].get(d).is_some_and(|&n| 1 < n))
         .collect();
-    let k: Vec<usize> = long
-        .iter()
-        .copied()
-        .filter(|&d| role(d) == ContractRole::K)
-        .collect();
+    let of_k = |d: &usize| role(*d) == ContractRole::K;
+    let k: Vec<usize> = long.iter().copied().filter(of_k).collect();
     let place = |dim: &usize| {
         sig.reference_k
             .iter()
             .position(|l| labels[*dim] == Some(*l))
     };
     let in_order = k.windows(2).all(|w| place(&w[0]) < place(&w[1]));
-    let one_run = long
-        .iter()
-        .skip_while(|d| role(**d) != ContractRole::K)
-        .take_while(|d| role(**d) == ContractRole::K)
-        .count()
-        == k.len();
-    let ends_in_batch = long.last().is_some_and(|&d| role(d) == ContractRole::Batch)
-        && long.iter().any(|&d| role(d) != ContractRole::Batch);
-    if in_order && one_run && !ends_in_batch {
+    if in_order && accepts_contract(sig, port, &in_sequence(sig, port, &long)) {
         return None;
     }
-    let mut order: Vec<usize> = (0..labels.len()).collect();
-    order.sort_by_key(|&dim| match role(dim) {
-        ContractRole::Batch => (0, 0),
-        ContractRole::M | ContractRole::N | ContractRole::Other => (1, 0),
-        ContractRole::K => (2, place(&dim).unwrap_or(0)),
-    });
-    Some(order)
+    let ending_in = |last: ContractRole| {
+        let mut order: Vec<usize> = (0..labels.len()).collect();
+        order.sort_by_key(|&dim| match role(dim) {
+            own if own == last => (2, place(&dim).unwrap_or(0)),
+            ContractRole::Batch => (0, 0),
+            ContractRole::K => (1, 1 + place(&dim).unwrap_or(0)),
+            ContractRole::M | ContractRole::N | ContractRole::Other => (1, 0),
+        });
+        order
+    };
+    let mut orders = runs::TRIED.into_iter().map(ending_in);
+    let taken = |order: &Vec<usize>| accepts_contract(sig, port, &in_sequence(sig, port, order));
+    orders
+        .find(taken)
+        .or_else(|| Some(ending_in(ContractRole::K)))
+}
+
+/// The modes of whole dimensions, major to minor.
+fn in_sequence(sig: &Signature, port: usize, order: &[usize]) -> Vec<Mode> {
+    let whole = |&dim: &usize| {
+        let count = sig.shapes[port][dim];
+        let (div, extent) = (1, count);
+        Mode {
+            dim,
+            div,
+            count,
+            extent,
+        }
+    };
+    order.iter().map(whole).collect()
 }
 
 pub(crate) fn accepts_layout(
@@ -169,8 +183,13 @@ pub(crate) fn is_unpadded(modes: &[Mode]) -> bool {
     modes.iter().all(|p| p.extent == p.count)
 }
 
-/// M, N and batch in any digits, K in one run, batch not innermost.
+/// M, N and batch in any digits, K in one run, batch not innermost, and what the row asks of the run that is.
 pub(crate) fn accepts_contract(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
+    runs::ends_well(sig, port, modes) && has_runs(sig, port, modes)
+}
+
+/// M, N and batch in any digits, K in one run, batch not innermost.
+fn has_runs(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
     let labels = sig.labels(port);
     let role = |p: &Mode| labels[p.dim].map_or(ContractRole::Other, |l| sig.contract_role(l));
     let long: Vec<ContractRole> = modes.iter().filter(|p| 1 < p.count).map(role).collect();

@@ -69,6 +69,7 @@ mod remarks;
 mod report;
 mod restrict;
 mod rule;
+mod runs;
 mod saturate;
 mod search;
 mod shared;

@@ -9,7 +9,7 @@ use super::physical::Place;
 use optc_ir::entity_id;
 use optc_ir::{Freedom, FreedomClass, Role};
 use optc_layout::Mode;
-use optc_target::{Accept, PortRole, Price, Row, Target, When};
+use optc_target::{Accept, PortRole, PortRule, Price, Row, Target, When};
 
 entity_id! {
     /// A signature.
@@ -48,6 +48,8 @@ pub struct Signature {
     pub reference_k: Vec<usize>,
     /// The ends that ports may have, on a machine without tiles: one entry an alternative that lists some.
     pub(crate) ends: Vec<Ends>,
+    /// In what the ports of a contraction end, on a machine without tiles; empty where the row asks for nothing.
+    pub(crate) runs: Vec<PortRun>,
     /// The alternatives of the row, on a machine with tiles; else empty.
     pub(crate) tiles: Vec<TileRule>,
     /// Of what may be a part of its operand that stays where it is: the bytes that it copies where it is none.
@@ -143,6 +145,7 @@ impl Signature {
             declared,
             reference_k: Vec::new(),
             ends: Vec::new(),
+            runs: Vec::new(),
             tiles: Vec::new(),
             copied: 0,
             lines: None,
@@ -158,6 +161,10 @@ impl Signature {
                 .iter()
                 .filter_map(|a| ends_of(a, &signature))
                 .collect();
+        }
+        let contracts = signature.freedom.class == FreedomClass::Contract;
+        if let Some(row) = row.filter(|_| contracts && accept == Accept::ContractRuns) {
+            signature.runs = runs_of(row, &signature);
         }
         signature.fullest = fullest_port(&signature);
         signature.besides = besides(&signature);
@@ -545,6 +552,41 @@ fn ends_of(a: &optc_target::Alternative, sig: &Signature) -> Option<Ends> {
         whole: a.whole.clone(),
         alone: a.alone,
     })
+}
+
+/// What a row asks of the innermost run of one port, in bits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PortRun {
+    /// Roles that may stand innermost; any where nothing is said.
+    pub(crate) innermost: Option<Vec<PortRole>>,
+    /// Roles that may not, unless there is nothing else.
+    pub(crate) not_innermost: Vec<PortRole>,
+    pub(crate) align: u64,
+    pub(crate) least: u64,
+}
+
+/// What the row of a contraction asks of the runs of its ports: an entry a port, nothing where it asks for nothing.
+fn runs_of(row: &Row, sig: &Signature) -> Vec<PortRun> {
+    let Some(taken) = sig.bits.first().and_then(|&bits| row.contraction(bits)) else {
+        return Vec::new();
+    };
+    if !taken.has_runs() {
+        return Vec::new();
+    }
+    let bits = |bytes: Option<u64>| bytes.map_or(1, |n| n.saturating_mul(8));
+    let port = |port: usize| {
+        let rule = match 2 <= port && port < sig.n_operands {
+            true => PortRule::default(),
+            false => taken.port(port, sig.n_operands),
+        };
+        PortRun {
+            innermost: rule.innermost,
+            not_innermost: taken.not_innermost.clone(),
+            align: bits(rule.align),
+            least: bits(rule.min_run),
+        }
+    };
+    (0..sig.n_ports()).map(port).collect()
 }
 
 /// The port whose labels are most: the one a common order is spelled by.

@@ -1,0 +1,76 @@
+//! In what the ports of a contraction end on a machine without tiles: which role is innermost, and how many bytes of it.
+
+use super::signature::{ContractRole, PortRun, Signature};
+use optc_layout::Mode;
+use optc_target::PortRole;
+
+/// Whether a port ends as the row asks: `modes` are major to minor.
+pub(crate) fn ends_well(sig: &Signature, port: usize, modes: &[Mode]) -> bool {
+    let Some(rule) = sig.runs.get(port) else {
+        return true;
+    };
+    let labels = sig.labels(port);
+    let role = |dim: usize| labels.get(dim).copied().flatten().map(|l| sig.port_role(l));
+    let long = || modes.iter().rev().filter(|p| 1 < p.count);
+    let Some(last) = long().next().map(|p| role(p.dim)) else {
+        return true;
+    };
+    let allowed = roles_at(sig, port, rule);
+    if rule.innermost.is_some() && !allowed.is_empty() && !allowed.iter().any(|r| Some(*r) == last)
+    {
+        return false;
+    }
+    let run = long()
+        .take_while(|p| role(p.dim) == last)
+        .fold(1u64, |n, p| n.saturating_mul(p.count));
+    let alone = long().all(|p| role(p.dim) == last);
+    let bits = sig.bits[port];
+    rule.takes(run, bits, alone) || !allowed.iter().any(|r| rule.may_take(sig, port, *r))
+}
+
+/// The roles of a port that may stand innermost: those that the row lists, or all but what it keeps from there.
+fn roles_at(sig: &Signature, port: usize, rule: &PortRun) -> Vec<PortRole> {
+    let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+    let mut all: Vec<PortRole> = Vec::new();
+    for label in dims.filter(|(_, n)| 1 < **n).filter_map(|(l, _)| *l) {
+        let role = sig.port_role(label);
+        if !all.contains(&role) {
+            all.push(role);
+        }
+    }
+    let taken = |role: &PortRole| match &rule.innermost {
+        Some(listed) => listed.iter().any(|r| r.covers(*role)),
+        None => !rule.not_innermost.contains(role),
+    };
+    all.into_iter().filter(taken).collect()
+}
+
+impl PortRun {
+    /// Whether a run of so many elements is one; `alone` if the port has nothing else.
+    fn takes(&self, run: u64, bits: u32, alone: bool) -> bool {
+        let bits = run.saturating_mul(u64::from(bits));
+        self.least <= bits && (alone || bits.is_multiple_of(self.align))
+    }
+
+    /// Whether all that a port has of a role is such a run.
+    fn may_take(&self, sig: &Signature, port: usize, role: PortRole) -> bool {
+        let dims = sig.labels(port).iter().zip(&sig.shapes[port]);
+        let of_role = |label: &Option<usize>| label.is_some_and(|l| sig.port_role(l) == role);
+        let (mut run, mut alone) = (1u64, true);
+        for (label, &size) in dims.filter(|(_, n)| 1 < **n) {
+            match of_role(label) {
+                true => run = run.saturating_mul(size),
+                false => alone = false,
+            }
+        }
+        self.takes(run, sig.bits[port], alone)
+    }
+}
+
+/// Roles in the order in which they are tried innermost where row-major is not taken.
+pub(crate) const TRIED: [ContractRole; 4] = [
+    ContractRole::K,
+    ContractRole::N,
+    ContractRole::M,
+    ContractRole::Other,
+];

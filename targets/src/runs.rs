@@ -1,0 +1,115 @@
+//! Runs of bytes: in what the ports of a contraction end on a machine without tiles, by the width of an element.
+
+use crate::rows::{Alternative, PortRole, PortRule, Row, When, either};
+
+impl PortRule {
+    /// What it says of the innermost run, in words.
+    pub(crate) fn describe_run(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(innermost) = &self.innermost {
+            said.push(format!("{} innermost", either(innermost)));
+        }
+        if let Some(align) = self.align {
+            let said_of = "all strides but the innermost of whole";
+            said.push(format!(
+                "{said_of} {align} bytes, where the sizes have them"
+            ));
+        }
+        if let Some(run) = self.min_run {
+            said.push(format!(
+                "{run} bytes or more innermost, where the sizes have them"
+            ));
+        }
+        said
+    }
+
+    fn has_run(&self) -> bool {
+        self.innermost.is_some() || self.align.is_some() || self.min_run.is_some()
+    }
+}
+
+impl Alternative {
+    /// Whether it says in what a port ends, in bytes or by a role, or is for some widths alone.
+    #[must_use]
+    pub fn has_runs(&self) -> bool {
+        let of_ports = [&self.left, &self.right, &self.result];
+        !self.bits.is_empty() || of_ports.iter().any(|rule| rule.has_run())
+    }
+
+    /// What contradicts itself in its runs.
+    pub(crate) fn fault_of_runs(&self) -> Option<String> {
+        if !self.has_runs() {
+            return None;
+        }
+        if self.shares_all() || !self.shares(PortRole::K) {
+            let fault = "asks for runs of ports or for widths, which are read of contractions: wants `share = [\"k\"]`";
+            return Some(fault.to_owned());
+        }
+        let ports = [
+            (&self.left, PortRole::N),
+            (&self.right, PortRole::M),
+            (&self.result, PortRole::K),
+        ];
+        ports
+            .into_iter()
+            .find_map(|(rule, lacks)| self.fault_of_run(rule, lacks))
+    }
+
+    /// The same of one port, which has no dimensions of one role.
+    fn fault_of_run(&self, rule: &PortRule, lacks: PortRole) -> Option<String> {
+        if rule.align.is_some_and(|n| !n.is_power_of_two()) || rule.min_run == Some(0) {
+            let fault = "wants an `align` of a power of two of bytes, a `min_run` of at least one";
+            return Some(fault.to_owned());
+        }
+        let innermost = rule.innermost.as_ref()?;
+        if innermost.is_empty() {
+            return Some("has `innermost` without a role".to_owned());
+        }
+        if innermost.contains(&lacks) {
+            let role = lacks.name();
+            return Some(format!("has `{role}` innermost in a port that has none"));
+        }
+        let never = innermost
+            .iter()
+            .find(|role| self.not_innermost.contains(role))?;
+        let role = never.name();
+        Some(format!("has `{role}` innermost and `not_innermost`"))
+    }
+}
+
+impl Row {
+    /// The alternative that says how the ports of a contraction lie on a machine without tiles, if its first operand
+    /// has elements of so many bits.
+    #[must_use]
+    pub fn contraction(&self, bits: u32) -> Option<&Alternative> {
+        let of = |a: &&Alternative| a.bits.is_empty() || a.bits.contains(&bits);
+        let taken = || self.take.iter().filter(|a| a.refused.is_none()).filter(of);
+        let untiled = taken().find(|a| a.when == Some(When::Untiled));
+        untiled.or_else(|| taken().find(|a| a.when.is_none()))
+    }
+
+    /// An alternative for widths that an earlier one is for too, or none for the widths that none names.
+    pub(crate) fn fault_of_widths(&self) -> Option<String> {
+        let taken = self.take.iter().enumerate();
+        let read: Vec<(usize, &Alternative)> = taken
+            .filter(|(_, a)| a.refused.is_none() && a.shares(PortRole::K) && !a.shares_all())
+            .collect();
+        if !read.iter().any(|(_, a)| a.has_runs()) {
+            return None;
+        }
+        let both = |a: &Alternative, b: &Alternative| {
+            let same = b.bits.iter().any(|width| a.bits.contains(width));
+            a.when == b.when && (a.bits.is_empty() || same)
+        };
+        let again = read.iter().enumerate().find_map(|(at, (j, later))| {
+            let (i, _) = read[..at].iter().find(|(_, a)| both(a, later))?;
+            let (i, j) = (i + 1, j + 1);
+            Some(format!(
+                "alternative {j}: is for elements that alternative {i} takes already"
+            ))
+        });
+        let all = read.iter().any(|(_, a)| a.bits.is_empty());
+        let none = "has alternatives for some widths of elements, and none for the others";
+        again.or_else(|| (!all).then(|| none.to_owned()))
+    }
+}
