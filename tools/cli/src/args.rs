@@ -223,7 +223,8 @@ pub(crate) struct RewriteArgs {
     /// Print what became of a model that is written as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the chain of rewrites that led to a value's form, instead of the program
+    /// Print the chain of rewrites that led to a value's form, instead of the program; or of all that came from a node,
+    /// called by its `loc` name
     #[arg(long, value_name = "%v")]
     pub(crate) explain: Option<String>,
     /// Write the certificate of view-fold

@@ -182,13 +182,13 @@ optc verify --certificate c.txt other.ir"#,
     );
     UNKNOWN_VALUE = Code::command(
         "unknown-value",
-        "`--explain` names a value that the result does not have",
+        "`--explain` names neither a value nor a `loc` of the result",
         &[(
             "in.ir",
             r#"%0 = "hbir.relu"(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>"#,
         )],
         "optc --pass=view-fold --explain=%9 in.ir",
-        "values are called as the result prints them",
+        "values are called as the result prints them, nodes by the name in `loc(\"…\")`",
     );
     VECTORS_KIND = Code::command(
         "vectors-kind",

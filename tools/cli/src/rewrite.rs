@@ -434,9 +434,10 @@ fn explain(parts: &[Part], value: &str) -> Result<String, Failure> {
             Err(Failure::usage("--explain wants a pipeline with view-fold"))
         }
         None => {
-            let message = format!("the result has no value `{value}`");
-            let diag = Diagnostic::error(codes::UNKNOWN_VALUE, message)
-                .note("values are called as the result prints them");
+            let message = format!("the result has no value and no `loc` called `{value}`");
+            let diag = Diagnostic::error(codes::UNKNOWN_VALUE, message).note(
+                "values are called as the result prints them, nodes by the name in `loc(\"…\")`",
+            );
             Err(Failure::about("--explain", diag))
         }
     }

@@ -305,6 +305,19 @@ fn times_and_remarks_go_to_the_error_stream() {
 }
 
 #[test]
+fn what_came_from_a_node_is_explained_by_its_name() {
+    let named = r#"%0 = "hbir.transpose"(%x) <{perm = [1, 0]}> : (tensor<2x3xf32>) -> tensor<3x2xf32> loc("/turn")
+%1 = "hbir.relu"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32> loc("/act")"#;
+    let text = optc_with(&[FOLD, "--explain", "/act", "-"], named).ok();
+    assert!(text.starts_with("%1: "), "{text}");
+    let turned = optc_with(&[FOLD, "--explain", "/turn", "-"], named).ok();
+    assert!(turned.starts_with("%0: "), "{turned}");
+    let by_value = optc_with(&[FOLD, "--explain", "%1", "-"], named).ok();
+    assert_eq!(text, by_value);
+    optc_with(&[FOLD, "--explain", "/ac", "-"], named).fails(2, "error[unknown-value]");
+}
+
+#[test]
 fn a_value_is_explained() {
     let text = optc_with(&[FOLD, "--explain", "%0", "-"], CANCEL).ok();
     assert!(text.starts_with("%0: "), "{text}");
