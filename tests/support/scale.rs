@@ -34,11 +34,17 @@ pub enum Scale {
     Rungs,
     /// A deep chain of residual branches that work on the transposed value.
     Residual,
+    /// Dense blocks: a layer reads all values of its block before it, up to [`DENSE`] of them.
+    Dense,
+    /// One value of three dimensions that all operations read in five orders.
+    Orders,
+    /// A line of transposes of twenty dimensions.
+    Rank,
 }
 
 impl Scale {
     /// Every kind.
-    pub const ALL: [Scale; 10] = [
+    pub const ALL: [Scale; 13] = [
         Scale::Transformer,
         Scale::Windows,
         Scale::Random,
@@ -49,6 +55,9 @@ impl Scale {
         Scale::Line,
         Scale::Rungs,
         Scale::Residual,
+        Scale::Dense,
+        Scale::Orders,
+        Scale::Rank,
     ];
 
     /// The name on a command line.
@@ -65,6 +74,9 @@ impl Scale {
             Scale::Line => "line",
             Scale::Rungs => "rungs",
             Scale::Residual => "residual",
+            Scale::Dense => "dense",
+            Scale::Orders => "orders",
+            Scale::Rank => "rank20",
         }
     }
 
@@ -88,6 +100,9 @@ impl Scale {
             Scale::Line => line(n_ops, registry, false),
             Scale::Rungs => line(n_ops, registry, true),
             Scale::Residual => residual(n_ops, registry),
+            Scale::Dense => dense(n_ops, registry),
+            Scale::Orders => orders(n_ops, registry),
+            Scale::Rank => rank(n_ops, registry),
         }
     }
 
@@ -213,6 +228,71 @@ fn residual(n_ops: usize, registry: &Registry) -> Module {
         x = b.must(&Add {}, &[x, y]);
     }
     let x = b.must(&Add {}, &[x, first]);
+    b.finish(&[x])
+}
+
+/// Values that the last layer of a dense block reads.
+pub const DENSE: u64 = 24;
+const SIZE: u64 = 4;
+
+/// Layers of a concatenation of all values of the block, a nonlinearity, and a sum with an argument in another order.
+fn dense(n_ops: usize, registry: &Registry) -> Module {
+    let mut b = FuncBuilder::new(registry);
+    let perms = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1]];
+    let mut x = b.arg("x", f32s(&[SIZE; 3]));
+    let mut args = 0;
+    while b.n_ops() < n_ops {
+        let mut values = vec![x];
+        for n in 1..=DENSE {
+            let all = b.must(&Concat { axis: 1 }, &values);
+            let all = b.must(&Tanh {}, &[all]);
+            let last = Slice {
+                starts: Bounds::of_ints(&ints(&[0, SIZE * (n - 1), 0])),
+                limits: Bounds::of_ints(&ints(&[SIZE, SIZE * n, SIZE])),
+                strides: None,
+            };
+            let last = b.must(&last, &[all]);
+            args += 1;
+            let other = b.arg(&format!("a{args}"), f32s(&[SIZE; 3]));
+            let other = transpose(&mut b, other, &perms[args % perms.len()]);
+            values.push(b.must(&Add {}, &[last, other]));
+        }
+        x = values.pop().expect("a block has layers");
+    }
+    b.finish(&[x])
+}
+
+fn orders(n_ops: usize, registry: &Registry) -> Module {
+    let mut b = FuncBuilder::new(registry);
+    let x = b.arg("x", f32s(&[4, 4, 4]));
+    let x = b.must(&Relu {}, &[x]);
+    let perms = [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1]];
+    let mut read = vec![x];
+    read.extend(perms.iter().map(|perm| transpose(&mut b, x, perm)));
+    let (mut sums, mut k) = (read.clone(), 0);
+    while b.n_ops() < n_ops {
+        sums[k] = b.must(&Add {}, &[sums[k], read[k]]);
+        k = (k + 1) % read.len();
+    }
+    b.finish(&sums)
+}
+
+const RANK: usize = 20;
+
+fn rank(n_ops: usize, registry: &Registry) -> Module {
+    let mut b = FuncBuilder::new(registry);
+    let mut x = b.arg("x", f32s(&[2; RANK]));
+    let mut at = 0;
+    while b.n_ops() < n_ops {
+        let step = [3, 7, 9][at % 3];
+        let perm: Vec<usize> = (0..RANK).map(|d| (d * step + at % 5) % RANK).collect();
+        let y = transpose(&mut b, x, &perm);
+        x = b.must(&Tanh {}, &[y]);
+        if at % 7 == 6 {
+            x = b.must(&Add {}, &[x, y]);
+        }
+        at += 1;
+    }
     b.finish(&[x])
 }
 

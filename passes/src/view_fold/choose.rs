@@ -6,7 +6,7 @@ use super::layouts::LayoutId;
 use super::maps::{FastMap, FastSet};
 use super::problem::{Cost, INFEASIBLE, Problem, cost, movement};
 use super::search::{Modes, Need, NodeMode, Search};
-use super::solve::{Solution, solve};
+use super::solve::{Solution, Starts, settle, solve};
 use optc_ir::entity::{EntityId, SideTable};
 use std::rc::Rc;
 
@@ -268,7 +268,11 @@ impl Search<'_> {
     /// The cheapest choice with further copies, no dearer than one without. Sets of copies are looked at as they are
     /// wanted: where a state that stands for larger ones is chosen, these are states of their own the next time. Without
     /// such a state in it a choice is the cheapest of all.
-    fn choose_with_copies(&self, modes: &SideTable<Node, Modes>, plain: &Choice) -> Option<Choice> {
+    fn choose_with_copies(
+        &mut self,
+        modes: &SideTable<Node, Modes>,
+        plain: &Choice,
+    ) -> Option<Choice> {
         let mut copies = Copies {
             any: true,
             sizes: FastMap::default(),
@@ -313,7 +317,7 @@ impl Search<'_> {
     /// A choice, and where it is not proven the better one of it and of what a choice among fewer states leads to: those in
     /// which what is produced is read.
     fn choose_from_fewer(
-        &self,
+        &mut self,
         modes: &SideTable<Node, Modes>,
         plain: Option<&Choice>,
         copies: &Copies,
@@ -339,15 +343,19 @@ impl Search<'_> {
 
     /// The cheapest choice without further copies, or with them and then no dearer than one without.
     fn choose_among(
-        &self,
+        &mut self,
         modes: &SideTable<Node, Modes>,
         plain: Option<&Choice>,
         copies: &Copies,
     ) -> Option<(Choice, States)> {
         let states = self.states(modes, copies)?;
         let problem = self.problem(modes, &states);
-        let start = plain.and_then(|plain| self.assignment(plain, modes, &states));
-        let solution = solve(&problem, start);
+        let near = plain.and_then(|plain| self.assignment(plain, modes, &states));
+        let safe = &mut || match plain {
+            Some(_) => None,
+            None => self.by_default(&problem, &states),
+        };
+        let solution = solve(&problem, Starts { near, safe });
         tracing::debug!(
             variables = problem.domains.len(),
             factors = problem.factors.len(),
@@ -357,6 +365,30 @@ impl Search<'_> {
         );
         let choice = (solution.cost < INFEASIBLE).then(|| self.read(&solution, modes, &states))?;
         Some((choice, states))
+    }
+
+    /// Every group as what gives it gives it by default, and each operation in the form that is best beside that: what
+    /// naive lowering is, or better. Nothing where a group has no such state.
+    fn by_default(&mut self, problem: &Problem, states: &States) -> Option<Vec<usize>> {
+        let graph = self.graph;
+        let mut assignment = Vec::with_capacity(problem.domains.len());
+        for (group, data) in graph.groups.iter() {
+            let produced = match data.producer {
+                Some((node, port)) if !data.constant => {
+                    let layout = self.required_at(node, port);
+                    let value = graph.nodes[node].ports[port].value;
+                    let root = graph.at_root(self.layouts, value, layout)?;
+                    self.candidates[group].iter().position(|&l| l == root)?
+                }
+                _ => 0,
+            };
+            let plain = |s: &GroupState| s.produced == produced && s.extras == 0 && s.read;
+            assignment.push(states.of[group].iter().position(plain)?);
+        }
+        let nodes = assignment.len()..problem.domains.len();
+        assignment.resize(problem.domains.len(), 0);
+        settle(problem, &mut assignment, nodes);
+        Some(assignment)
     }
 
     /// A choice as the states of a problem's variables.

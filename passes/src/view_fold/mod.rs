@@ -56,6 +56,7 @@ mod layouts;
 mod loops;
 mod maps;
 mod matrices;
+mod min_out;
 mod names;
 mod notation;
 mod orders;
@@ -76,6 +77,7 @@ mod shared;
 mod signature;
 mod signatures;
 mod solve;
+mod ties;
 mod tiled;
 mod totals;
 

@@ -8,6 +8,7 @@ use super::price;
 use super::saturate::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::SignatureId;
 use super::signatures::Signatures;
+use super::ties;
 use super::tiled;
 use optc_check::amount::Amount;
 use optc_ir::entity::SideTable;
@@ -516,6 +517,10 @@ impl<'a> Search<'a> {
             }
             needs.push(need);
         }
+        if let Some(&operand) = mode.ports.first().and_then(|taken| taken.first()) {
+            let strided = ties::strided(self.signatures.get(id), self.layouts, operand);
+            tie = tie.saturating_add(strided);
+        }
         let price = mode.price;
         Some(NodeMode { needs, tie, price })
     }
@@ -693,7 +698,7 @@ impl<'a> Search<'a> {
         self.layouts.row_major(&self.graph.shapes[value], bits)
     }
 
-    fn required_at(&mut self, node: Node, port: usize) -> LayoutId {
+    pub(super) fn required_at(&mut self, node: Node, port: usize) -> LayoutId {
         let graph = self.graph;
         let data = &graph.nodes[node];
         match data.pinned {

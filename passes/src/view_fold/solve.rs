@@ -9,9 +9,11 @@
 
 use super::integer;
 use super::maps::{FastMap, FastSet};
+use super::min_out::min_out;
 use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, add, movement};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// A choice of one state a variable.
@@ -82,9 +84,31 @@ struct Known {
     entries: usize,
 }
 
-/// Minimises the sum of the factors; what comes out costs no more than `start`.
-pub(crate) fn solve(problem: &Problem, start: Option<Vec<usize>>) -> Solution {
-    solve_with(problem, start, LIMITS)
+/// An assignment that is made when it is asked for.
+pub(crate) type Later<'a> = dyn FnMut() -> Option<Vec<usize>> + 'a;
+
+/// Assignments beside those that are found.
+pub(crate) struct Starts<'a> {
+    /// One that is improved as what is found is.
+    pub(crate) near: Option<Vec<usize>>,
+    /// One that is taken, and then improved, where all that is found costs more.
+    pub(crate) safe: &'a mut Later<'a>,
+}
+
+/// Minimises the sum of the factors; what comes out costs no more than the starts.
+pub(crate) fn solve(problem: &Problem, starts: Starts<'_>) -> Solution {
+    solve_with(problem, starts, LIMITS)
+}
+
+/// Gives each of these variables in turn the state that is best beside the others.
+pub(crate) fn settle(problem: &Problem, states: &mut [usize], vars: Range<usize>) {
+    let mut of: Vec<Vec<&Factor>> = vec![Vec::new(); problem.domains.len()];
+    for factor in &problem.factors {
+        factor.vars.iter().for_each(|&v| of[v].push(factor));
+    }
+    for var in vars {
+        improve_one(problem, &of[var], states, var);
+    }
 }
 
 /// Minimises the sum of the factors, with no more effort than its bound needs.
@@ -93,10 +117,18 @@ pub(crate) fn relax(problem: &Problem) -> Solution {
         rounds: 0,
         ..LIMITS
     };
-    solve_with(problem, None, limits)
+    solve_alone(problem, limits)
 }
 
-fn solve_with(problem: &Problem, start: Option<Vec<usize>>, limits: Limits) -> Solution {
+fn solve_alone(problem: &Problem, limits: Limits) -> Solution {
+    let starts = Starts {
+        near: None,
+        safe: &mut || None,
+    };
+    solve_with(problem, starts, limits)
+}
+
+fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution {
     let mut state = State::new(problem);
     let mut steps = Vec::new();
     let n = problem.domains.len();
@@ -115,11 +147,13 @@ fn solve_with(problem: &Problem, start: Option<Vec<usize>>, limits: Limits) -> S
     steps.clear();
     state.eliminate_within(limits.core, usize::MAX, &mut steps);
     let mut bound = state.constant;
+    let safe = (starts.safe)();
     for part in state.parts() {
-        let start = start
-            .as_ref()
-            .map(|s| part.vars.iter().map(|&v| s[v]).collect());
-        let solution = solve_part(&part.problem, start, limits);
+        let pick = |all: &Option<Vec<usize>>| {
+            let all = all.as_ref();
+            all.map(|s| part.vars.iter().map(|&v| s[v]).collect())
+        };
+        let solution = solve_part(&part.problem, pick(&starts.near), pick(&safe), limits);
         bound = add(bound, solution.bound);
         for (&var, &s) in part.vars.iter().zip(&solution.states) {
             states[var] = s;
@@ -148,7 +182,12 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
 }
 
 /// A part that elimination does not fit: fixing and improving for a start, then the programme.
-fn solve_part(problem: &Problem, start: Option<Vec<usize>>, limits: Limits) -> Solution {
+fn solve_part(
+    problem: &Problem,
+    near: Option<Vec<usize>>,
+    safe: Option<Vec<usize>>,
+    limits: Limits,
+) -> Solution {
     // So many tables of the guard are within the work that may be done.
     let n = problem.domains.len();
     let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
@@ -156,7 +195,12 @@ fn solve_part(problem: &Problem, start: Option<Vec<usize>>, limits: Limits) -> S
     improve(problem, &mut states);
     around(problem, guard, limits.rounds, &mut states);
     let mut cost = evaluate(problem, &states);
-    if let Some(mut other) = start {
+    if let Some(safe) = safe.filter(|s| evaluate(problem, s) < cost) {
+        states = safe;
+        around(problem, guard, limits.rounds, &mut states);
+        cost = evaluate(problem, &states);
+    }
+    if let Some(mut other) = near {
         around(problem, guard, limits.rounds, &mut other);
         let now = evaluate(problem, &other);
         if now < cost {
@@ -239,28 +283,28 @@ fn improve(problem: &Problem, states: &mut [usize]) {
     }
     for _ in 0..ROUNDS {
         let mut changed = false;
-        for var in 0..states.len() {
-            let before = states[var];
-            let mut cost_of = |state: usize| {
-                states[var] = state;
-                of[var]
-                    .iter()
-                    .fold(0, |sum, f| add(sum, entry(f, &problem.domains, states)))
-            };
-            let own = cost_of(before);
-            let best = (0..problem.domains[var]).map(|s| (cost_of(s), s)).min();
-            states[var] = match best {
-                Some((cost, state)) if cost < own => {
-                    changed = true;
-                    state
-                }
-                _ => before,
-            };
+        for (var, of) in of.iter().enumerate() {
+            changed |= improve_one(problem, of, states, var);
         }
         if !changed {
             return;
         }
     }
+}
+
+/// Gives a variable, of these factors, the state that is best beside the others; says whether it changes.
+fn improve_one(problem: &Problem, of: &[&Factor], states: &mut [usize], var: usize) -> bool {
+    let before = states[var];
+    let mut cost_of = |state: usize| {
+        states[var] = state;
+        let entries = of.iter().map(|f| entry(f, &problem.domains, states));
+        entries.fold(0, add)
+    };
+    let own = cost_of(before);
+    let best = (0..problem.domains[var]).map(|s| (cost_of(s), s)).min();
+    let better = best.filter(|&(cost, _)| cost < own);
+    states[var] = better.map_or(before, |(_, state)| state);
+    better.is_some()
 }
 
 /// A cost that no assignment goes below: elimination in which the tables of a variable are summed
@@ -658,78 +702,6 @@ fn less_common(mut table: Vec<Cost>) -> (Vec<Cost>, Cost) {
     (table, common)
 }
 
-/// Sums the factors and minimises over `var`.
-fn min_out(
-    domains: &[usize],
-    var: usize,
-    scope: &[usize],
-    factors: &[Factor],
-) -> (Vec<Cost>, Vec<u32>) {
-    let size: usize = scope.iter().map(|&v| domains[v]).product();
-    let n = domains[var];
-    let strides: Vec<Vec<usize>> = factors
-        .iter()
-        .map(|f| strides_of(f, domains, scope))
-        .collect();
-    let own: Vec<usize> = factors.iter().map(|f| stride_of(f, domains, var)).collect();
-    let mut index = vec![0usize; scope.len()];
-    let mut base = vec![0usize; factors.len()];
-    let (mut table, mut best) = (Vec::with_capacity(size), Vec::with_capacity(size));
-    for _ in 0..size {
-        let (mut least, mut arg) = (Cost::MAX, 0u32);
-        for s in 0..n {
-            let sum = factors
-                .iter()
-                .zip(&base)
-                .zip(&own)
-                .fold(0, |sum, ((f, b), o)| add(sum, f.table[b + s * o]));
-            if sum < least {
-                (least, arg) = (sum, u32::try_from(s).unwrap_or(u32::MAX));
-            }
-        }
-        table.push(least);
-        best.push(arg);
-        advance(&mut index, &mut base, scope, domains, &strides);
-    }
-    (table, best)
-}
-
-fn advance(
-    index: &mut [usize],
-    base: &mut [usize],
-    scope: &[usize],
-    domains: &[usize],
-    strides: &[Vec<usize>],
-) {
-    for d in (0..scope.len()).rev() {
-        index[d] += 1;
-        for (b, s) in base.iter_mut().zip(strides) {
-            *b += s[d];
-        }
-        if index[d] < domains[scope[d]] {
-            return;
-        }
-        for (b, s) in base.iter_mut().zip(strides) {
-            *b -= s[d] * index[d];
-        }
-        index[d] = 0;
-    }
-}
-
-fn stride_of(factor: &Factor, domains: &[usize], var: usize) -> usize {
-    match factor.vars.iter().position(|&v| v == var) {
-        Some(at) => factor.vars[at + 1..].iter().map(|&v| domains[v]).product(),
-        None => 0,
-    }
-}
-
-fn strides_of(factor: &Factor, domains: &[usize], scope: &[usize]) -> Vec<usize> {
-    scope
-        .iter()
-        .map(|&v| stride_of(factor, domains, v))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::problem::cost;
@@ -803,7 +775,7 @@ mod tests {
         let mut seed = 0x9E37_79B9_7F4A_7C15;
         for _ in 0..2000 {
             let problem = problem(&mut seed);
-            let solution = solve(&problem, None);
+            let solution = solve_alone(&problem, LIMITS);
             assert!(solution.proven);
             assert_eq!(solution.cost, brute(&problem));
         }
@@ -821,7 +793,7 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..300 {
             let problem = problem(&mut seed);
-            let (exact, programme) = (solve(&problem, None), solve_with(&problem, None, SMALL));
+            let (exact, programme) = (solve_alone(&problem, LIMITS), solve_alone(&problem, SMALL));
             assert_eq!(movement(exact.cost), movement(programme.cost));
             if exact.cost < INFEASIBLE {
                 assert!(programme.proven);
@@ -839,7 +811,7 @@ mod tests {
         let mut seed = 0xD1B5_4A32_D192_ED03;
         for _ in 0..500 {
             let problem = problem(&mut seed);
-            let (least, solution) = (brute(&problem), solve_with(&problem, None, limits));
+            let (least, solution) = (brute(&problem), solve_alone(&problem, limits));
             assert!(least <= solution.cost);
             assert!(solution.bound <= least);
             assert!(!solution.proven || movement(solution.cost) == movement(least));
@@ -875,7 +847,7 @@ mod tests {
         let mut seed = 0x1234_5678_9ABC_DEF1;
         for (n, states) in [(6, 3), (10, 2), (24, 2), (24, 3)] {
             let problem = dense(n, states, &mut seed);
-            let solution = solve(&problem, None);
+            let solution = solve_alone(&problem, LIMITS);
             assert!(solution.proven, "{n} groups of {states} states");
             if n <= 6 {
                 assert_eq!(movement(solution.cost), movement(brute(&problem)));
@@ -924,7 +896,7 @@ mod tests {
         for round in 0..12 {
             let near = if round % 2 == 0 { 5 } else { 60 };
             let problem = random_graph(near, &mut seed);
-            let (exact, programme) = (solve(&problem, None), solve_with(&problem, None, core));
+            let (exact, programme) = (solve_alone(&problem, LIMITS), solve_alone(&problem, core));
             assert!(programme.bound <= exact.cost && exact.bound <= programme.cost);
             if exact.proven {
                 assert!(exact.cost <= programme.cost);
