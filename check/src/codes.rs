@@ -112,6 +112,12 @@ codes! {
         "optc in.ir",
         "run `bufferize,plan-memory` again, or remove the module's attribute `hbir.memory`",
     );
+    PART_IN_PLACE = Code::input(
+        "part-in-place",
+        "what an operation says lies in place does not, or may not lie there",
+        "an `hbir.concat {in_place = [0]}` on `cpu` whose first operand is an argument, which has a buffer of its own",
+        "remove the attribute `in_place`, or run `view-fold`, which writes it",
+    );
     TARGET_LAYOUT = Code::input(
         "target-layout",
         "the target does not accept the layouts of an operation",

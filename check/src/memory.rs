@@ -9,6 +9,7 @@ use crate::codes;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, ARENA, Place, State};
+use optc_ir::op::in_place;
 use optc_ir::{
     Code, Diagnostic, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure, Value,
 };
@@ -331,7 +332,7 @@ impl<'a> Walk<'a> {
             Place::Arena(offset) => self.in_arena(op, bytes, offset),
             Place::Constant => self.constant(op),
             Place::Result(number) => self.for_result(op, number),
-            Place::Alias(operand) => self.alias(op, operand),
+            Place::Alias(operand) => self.alias(op, result, operand),
             Place::Over(operand) => self.over(op, operand),
         }
     }
@@ -410,10 +411,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn alias(&mut self, op: Op, operand: usize) -> Outcome<Held> {
+    fn alias(&mut self, op: Op, result: Value, operand: usize) -> Outcome<Held> {
         let (_, held) = self.shared(op, operand)?;
-        let part = &*self.func.ops[op].name == Subview::NAME;
-        let one = self.func.ops[op].results.len() == 1 && operand == 0;
+        let data = &self.func.ops[op];
+        let number = data.results.iter().position(|&r| r == result).unwrap_or(0);
+        let part = &*data.name == Subview::NAME
+            || in_place::slice(self.func, op, number, self.registry).is_some();
+        let one = (data.results.len() == 1 || part) && operand == 0;
         if !one || !(part || self.moves_nothing(op)) {
             let message = "the result is no view of the operand whose memory it has".to_owned();
             return self.refuse(op, codes::MEMORY_ALIAS, message);

@@ -1,16 +1,18 @@
 //! What a program still moves, in the exclusive classes of the statistics.
 
 use crate::amount::{Amount, bytes_of};
+pub use crate::known::known_values;
 use crate::padding::padding;
 use crate::target::{Verdicts, lies_in_tiles};
 use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
+use optc_ir::op::in_place;
 use optc_ir::size::{NAMELESS, Size, SizeTable};
 use optc_ir::{
-    Attr, Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure,
-    Tensor, TensorType, Traffic, Type, Value, named_sizes,
+    Dim, FreedomClass, Func, Module, Op, OpDecl, OpRef, Operation, Registry, Structure, TensorType,
+    Traffic, Type, Value, named_sizes,
 };
 use optc_ops::{LayoutConvert, Reshape, Transpose, View};
 use optc_target::Target;
@@ -477,32 +479,37 @@ fn moves_with(func: &Func, op: Op, decl: &dyn OpDecl, ones: &[&str]) -> Option<b
 fn traffic(func: &Func, op: Op, registry: &Registry) -> Traffic {
     match registry.get(&func.ops[op].name) {
         Some(_) if permuted_operand(func, op, registry).is_some() => Traffic::Movement,
-        Some(decl) => decl.traffic(&func.op_ref(op)),
+        Some(decl) => beside_parts(func, op, decl.traffic(&func.op_ref(op)), registry),
         None => Traffic::None,
     }
 }
 
-/// Which values are known at compile time: sources, and what is computed of nothing else.
-#[must_use]
-pub fn known_values(
-    func: &Func,
-    registry: &Registry,
-    effects: &Effects<'_>,
-) -> SideTable<Value, bool> {
-    let mut known: SideTable<Value, bool> = SideTable::new(false);
-    for &op in &func.body {
-        let data = &func.ops[op];
-        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
-        let all = if data.operands.is_empty() {
-            class() == Some(FreedomClass::Source)
-        } else {
-            data.operands.iter().all(|&v| known[v]) && effects.of(func, op).is_pure()
-        };
-        for &result in &data.results {
-            known[result] = all;
-        }
+/// What is moved beside the parts that lie where they are wanted.
+fn beside_parts(func: &Func, op: Op, traffic: Traffic, registry: &Registry) -> Traffic {
+    let data = &func.ops[op];
+    if data.attrs.get(in_place::IN_PLACE).is_none() || traffic == Traffic::None {
+        return traffic;
     }
-    known
+    let mut left = traffic;
+    for part in in_place::settled(func, op, registry) {
+        let ty = part.part.value(data).and_then(|v| func.ty(v).as_tensor());
+        let Some(bytes) = ty.map(TensorType::logical_bytes) else {
+            continue;
+        };
+        left = match left {
+            Traffic::Copy(read, write) => match (read.minus(&bytes), write.minus(&bytes)) {
+                (Some(read), Some(write)) if write == Size::default() => {
+                    debug_assert_eq!(read, Size::default(), "what is not written is not read");
+                    Traffic::None
+                }
+                (Some(read), Some(write)) => Traffic::Copy(read, write),
+                _ => Traffic::Copy(read, write),
+            },
+            Traffic::Expand => Traffic::None,
+            other => other,
+        };
+    }
+    left
 }
 
 /// What the operations that stay in any layouts move: a gather that permutes, a space to depth. Bytes
@@ -561,27 +568,9 @@ fn logical_bytes(func: &Func, value: Option<&Value>, sizes: &SizeTable) -> u64 {
 /// of a product with a permutation matrix.
 pub(crate) fn permuted_operand(func: &Func, op: Op, registry: &Registry) -> Option<Value> {
     let data = &func.ops[op];
-    let known = |i: usize| small_tensor(func, *data.operands.get(i)?);
+    let known = |i: usize| in_place::constant(func, *data.operands.get(i)?);
     let at = registry
         .get(&data.name)?
         .permutes(&func.op_ref(op), &known)?;
     data.operands.get(at).copied()
-}
-
-/// A dense constant.
-fn small_tensor(func: &Func, value: Value) -> Option<Tensor> {
-    let op = func.def_op(value)?;
-    let Some(Attr::Dense(dense)) = func.ops[op].props.get("value") else {
-        return None;
-    };
-    let ty = func.ty(value).as_tensor()?;
-    let shape: Vec<usize> = ty
-        .shape()?
-        .iter()
-        .map(|&n| usize::try_from(n).unwrap_or(usize::MAX))
-        .collect();
-    if dense.splat {
-        return None;
-    }
-    Tensor::from_bytes(ty.dtype, shape, &dense.bytes).ok()
 }

@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::digits::digits;
 use crate::ends;
+use crate::parts::check_parts;
 use crate::ports::{Run, joined};
 pub(crate) use crate::ports::{all_row_major, encoding, layout_of, ports};
 use crate::runs;
@@ -68,6 +69,7 @@ pub fn check_target(module: &Module, registry: &Registry, target: &Target) -> Ve
             }
         }
     }
+    diags.extend(check_parts(module, registry, target));
     diags
 }
 

@@ -32,7 +32,7 @@ use optc_ir::{
     ValueDef, ViewDims, named_sizes,
 };
 use optc_layout::ViewMap;
-use optc_ops::{Slice, Subview, loop_functions};
+use optc_ops::{Broadcast, Slice, Subview, loop_functions};
 use optc_target::Target;
 
 /// Accepts or refuses a folded module by its certificate: the digests are those of the programs, the target
@@ -483,10 +483,9 @@ impl<'a> Proof<'a> {
         let (a, b) = (self.left.func, self.right.func);
         let (p, q) = (&a.ops[x], &b.ops[y]);
         let refuse = |message: String| Err(Box::new(mismatch(message).at(p.span, "the original")));
-        // A part that stays where it is has the elements of the slice that copies it.
-        let part = &*p.name == Slice::NAME && &*q.name == Subview::NAME;
-        if !(p.name == q.name || part)
-            || !same_props(&p.props, &q.props)
+        let (first, second) = (as_copy(&p.name, &p.props), as_copy(&q.name, &q.props));
+        if first.0 != second.0
+            || !same_props(&first.1, &second.1)
             || p.operands.len() != q.operands.len()
             || p.results.len() != q.results.len()
         {
@@ -595,6 +594,23 @@ fn same_type(a: &Func, u: Value, b: &Func, v: Value) -> bool {
         (None, None) => a.ty(u) == b.ty(v),
         _ => false,
     }
+}
+
+/// The name and the attributes of an operation; of a part that stays where it is, those of the copy of its elements.
+fn as_copy<'n>(name: &'n str, props: &AttrDict) -> (&'n str, AttrDict) {
+    let mut props = props.clone();
+    if name != Subview::NAME {
+        return (name, props);
+    }
+    let repeats = props.remove("broadcast") == Some(Attr::Bool(true));
+    (
+        if repeats {
+            Broadcast::NAME
+        } else {
+            Slice::NAME
+        },
+        props,
+    )
 }
 
 /// Whether two operations have the same attributes: a value that is built and the same value that is

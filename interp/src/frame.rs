@@ -5,7 +5,9 @@ use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
 use crate::limit::{elements_within_limit, shape_text};
 use crate::scope::{Clash, Scope, dims_text, type_text, well_formed};
+use crate::sharing::Sharing;
 use crate::uninterpreted::{self, Opaque};
+use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{
     EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure, Tensor, TensorType,
@@ -37,6 +39,55 @@ pub(crate) trait Memory {
 
     /// Executes an operation that this memory handles.
     fn direct(&mut self, step: &Direct<'_, Self::Held>) -> Result<Self::Held, OpFailure>;
+
+    /// Values that share bytes; none where every value has its own.
+    fn sharing(&mut self) -> Option<&mut dyn Shares<Held = Self::Held>> {
+        None
+    }
+}
+
+/// A memory in which values may lie in the bytes of others.
+pub(crate) trait Shares {
+    /// A value as it is held.
+    type Held: Clone;
+
+    /// A buffer of its own that nobody has written.
+    fn reserve(&mut self, value: &Site) -> Result<Self::Held, OpFailure>;
+
+    /// A part, whose elements have these row-major numbers in the whole; it is held as a value of this shape.
+    fn within(
+        &mut self,
+        whole: (&Self::Held, &Site),
+        part: &Site,
+        numbers: &[usize],
+        shape: &[usize],
+    ) -> Result<Self::Held, OpFailure>;
+
+    /// A value that lies elsewhere where it has these parts, else in a buffer of its own.
+    fn in_pieces(
+        &mut self,
+        value: &Site,
+        parts: &[Piece<Self::Held>],
+    ) -> Result<Self::Held, OpFailure>;
+
+    /// Writes a tensor to a value all of whose elements but those of these numbers nobody has written; these have
+    /// been, and stay.
+    fn write(
+        &mut self,
+        held: &Self::Held,
+        tensor: &Tensor,
+        value: &Site,
+        written: &[usize],
+    ) -> Result<(), OpFailure>;
+}
+
+/// A part that lies elsewhere, and the view of which its elements have these row-major numbers.
+pub(crate) type Piece<H> = ((H, Site), (Site, Vec<usize>));
+
+/// The type of a value and its extents.
+pub(crate) struct Site {
+    pub(crate) ty: TensorType,
+    pub(crate) shape: Vec<usize>,
 }
 
 /// What [`Memory::direct`] sees of an operation with one operand and one result.
@@ -68,6 +119,9 @@ pub(crate) struct Frame<'a, M: Memory> {
     pub(crate) memory: &'a mut M,
     pub(crate) values: Vec<Option<M::Held>>,
     pub(crate) scope: Scope,
+    pub(crate) sharing: Sharing,
+    /// Roots that nobody has written whole, where some part of them may have been.
+    pub(crate) reserved: IndexMap<Value, M::Held>,
 }
 
 impl<M: Memory> Frame<'_, M> {
@@ -109,6 +163,9 @@ impl<M: Memory> Frame<'_, M> {
             return Ok(None);
         }
         self.declaration(&func.op_ref(op))?;
+        if structure == Structure::Convert && self.has_a_place(*result) {
+            return Ok(None);
+        }
         let held = self.held(0, *operand)?;
         let shape = match self.scope.shape(to) {
             Some(shape) => shape,
@@ -215,7 +272,13 @@ impl<M: Memory> Frame<'_, M> {
             });
         }
         self.bind_result(index, value, ty, &tensor.shape)?;
-        let held = self.memory.store(tensor, ty)?;
+        let held = match self.place(value)? {
+            Some(held) => {
+                self.write_in_place(&held, value, &tensor)?;
+                held
+            }
+            None => self.memory.store(tensor, ty)?,
+        };
         self.values[value.index()] = Some(held);
         Ok(())
     }
@@ -246,8 +309,13 @@ impl<M: Memory> Frame<'_, M> {
         })
     }
 
+    /// Says how a value is held.
+    pub(crate) fn set(&mut self, value: Value, held: M::Held) {
+        self.values[value.index()] = Some(held);
+    }
+
     /// How a value is held; a constant that was not needed before is read now.
-    fn held(&mut self, operand: usize, value: Value) -> Result<M::Held, OpFailure> {
+    pub(crate) fn held(&mut self, operand: usize, value: Value) -> Result<M::Held, OpFailure> {
         if let Some(held) = &self.values[value.index()] {
             return Ok(held.clone());
         }

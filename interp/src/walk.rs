@@ -4,6 +4,7 @@ use crate::error::{OpFailure, RunError};
 use crate::frame::{Frame, Memory, Program};
 use crate::ports::{argument_keys, result_keys};
 use crate::scope::{Scope, bind_inputs, find_func};
+use crate::sharing::Sharing;
 use crate::tiled::run_group;
 use indexmap::IndexMap;
 use optc_ir::analysis::last_uses;
@@ -119,6 +120,8 @@ fn run_func<M: Memory>(
         memory,
         values,
         scope,
+        sharing: Sharing::of(func, program.registry),
+        reserved: IndexMap::new(),
     };
     for ((key, &value), tensor) in argument_keys(func).iter().zip(&func.args).zip(args) {
         let stored = frame.store_result(0, value, tensor);
@@ -181,6 +184,9 @@ impl<M: Memory> Frame<'_, M> {
         if self.structure(op) == Structure::Constant {
             return Ok(());
         }
+        if self.parts_in_place(op)? {
+            return Ok(());
+        }
         if let Some(held) = self.direct(op)? {
             self.values[data.results[0].index()] = Some(held);
             return Ok(());
@@ -199,7 +205,9 @@ impl<M: Memory> Frame<'_, M> {
             return Err(OpFailure::ResultCount { found, wanted });
         }
         for (i, (tensor, &value)) in outputs.into_iter().zip(&data.results).enumerate() {
-            self.store_result(i, value, tensor)?;
+            if self.values[value.index()].is_none() {
+                self.store_result(i, value, tensor)?;
+            }
         }
         Ok(())
     }

@@ -334,6 +334,18 @@ impl TensorType {
             .iter()
             .try_fold(1u64, |a, &d| a.checked_mul(d))
     }
+    /// The bytes of all elements without padding, as a polynomial in its unknown sizes; one that is too large for that
+    /// counts as the largest number.
+    #[must_use]
+    pub fn logical_bytes(&self) -> Size {
+        let sizes: Vec<Size> = self.dims.iter().map(Dim::cost).collect();
+        let bits = Size::from(u64::from(self.dtype.bits()));
+        let total = Size::product(&sizes).and_then(|n| n.times(&bits));
+        total
+            .and_then(|n| n.quotient_up(&Size::constant(8)))
+            .unwrap_or_else(|| Size::constant(i128::MAX))
+    }
+
     /// The same type without a layout.
     #[must_use]
     pub fn without_layout(&self) -> Self {

@@ -47,6 +47,7 @@ pub mod notation;
 mod placement;
 mod program;
 mod propagation;
+mod spread;
 mod view;
 
 pub use boxes::{AffineBox, AffineOffsets, affine_boxes};
@@ -71,4 +72,5 @@ pub use notation::xla::{SplitConfig, TileDim, XlaNotation};
 pub use notation::xla_shape::{XlaArray, XlaDim, XlaShape, XlaType};
 pub use notation::{Notation, NotationKind};
 pub use placement::Placement;
+pub use spread::{Pick, Spread, Stride};
 pub use view::{is_view, propagate};

@@ -5,7 +5,11 @@ use crate::labels::broadcasting;
 use crate::lists::sizes;
 use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
 use optc_ir::attr::Attr;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, Traffic};
+use optc_ir::op::part::Port;
+use optc_ir::op::{
+    Along, Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation, Part, Traffic,
+};
+use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
@@ -53,6 +57,10 @@ impl Operation for Broadcast {
         broadcasting(op)
     }
 
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        as_part(op)
+    }
+
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         traffic(op)
     }
@@ -97,6 +105,27 @@ pub(crate) fn eval(call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
         "{:?} does not broadcast to {shape:?}",
         x.shape
     )))
+}
+
+/// The result as a repetition of the operand; none where a dimension of unknown size may or may not repeat.
+pub(crate) fn as_part(op: &OpRef<'_>) -> Vec<Part> {
+    let (Ok(x), Ok(y)) = (op.operand(0), op.result(0)) else {
+        return Vec::new();
+    };
+    let Some(ahead) = y.rank().checked_sub(x.rank()) else {
+        return Vec::new();
+    };
+    let along = |(d, dim): (usize, &Dim)| match (dim, &y.dims[ahead + d]) {
+        (Dim::Fixed(1), _) => Some(Along::at(Size::default())),
+        (a, b) => a.same(b).then(|| Along::whole(ahead + d)),
+    };
+    let dims: Option<Vec<Along>> = x.dims.iter().enumerate().map(along).collect();
+    let part = |dims| Part {
+        part: Port::Result(0),
+        whole: Port::Operand(0),
+        dims,
+    };
+    dims.into_iter().map(part).collect()
 }
 
 /// Whether a symbol that was bound leaves a broadcast.

@@ -3,9 +3,12 @@
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, common_dtype, computed, one, result_bytes, show};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic, unify,
+    Along, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part,
+    Role, Traffic, unify,
 };
+use optc_ir::size::Size;
 use optc_ir::tensor::{Data, EvalError, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
@@ -125,6 +128,33 @@ impl Operation for Concat {
             before = before.saturating_add_unsigned(extent);
         }
         Ok(domain)
+    }
+
+    /// Operand i is the part of the result from the sum of the extents before it on.
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        let Ok(axis) = self.along(op) else {
+            return Vec::new();
+        };
+        let mut parts = Vec::with_capacity(op.operands.len());
+        let mut before = Size::default();
+        for i in 0..op.operands.len() {
+            let Ok(ty) = op.operand(i) else { break };
+            let along = |d: usize| match d == axis {
+                true => Along::from(d, before.clone()),
+                false => Along::whole(d),
+            };
+            parts.push(Part {
+                part: Port::Operand(i),
+                whole: Port::Result(0),
+                dims: (0..ty.rank()).map(along).collect(),
+            });
+            let size = ty.dims.get(axis).and_then(Dim::size);
+            let Some(next) = size.and_then(|n| before.plus(&n)) else {
+                break;
+            };
+            before = next;
+        }
+        parts
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -3,12 +3,16 @@
 
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, one, result_bytes, wants_index};
+use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Role, Traffic,
+    Along, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part,
+    Role, Traffic,
 };
+use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
+use std::cmp::Ordering;
 
 attributes! {
     /// The elements along an axis that indices name.
@@ -25,6 +29,38 @@ impl Gather {
     /// The first operand has no such dimension (`gather-c1`).
     pub fn along(&self, op: &OpRef<'_>) -> Result<usize, OpError> {
         as_axis(op, GATHER_C1, self.axis, op.operand(0)?.rank())
+    }
+
+    fn as_part(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<Part> {
+        let axis = self.along(op).ok()?;
+        let (rank, n) = (
+            op.operand(0).ok()?.rank(),
+            op.operand(0).ok()?.dims[axis].fixed()?,
+        );
+        let indices = op.operand(1).ok()?;
+        let long: Vec<usize> = (0..indices.rank())
+            .filter(|&d| indices.dims[d] != Dim::Fixed(1))
+            .collect();
+        let (start, step) = evenly_spaced(&known(1)?, n)?;
+        let start = Size::from(start);
+        let picked = match long[..] {
+            [] => Along::at(start),
+            [d] => Along {
+                step,
+                ..Along::from(axis + d, start)
+            },
+            _ => return None,
+        };
+        let along = |d: usize| match d.cmp(&axis) {
+            Ordering::Less => Along::whole(d),
+            Ordering::Equal => picked.clone(),
+            Ordering::Greater => Along::whole(d + indices.rank() - 1),
+        };
+        Some(Part {
+            part: Port::Result(0),
+            whole: Port::Operand(0),
+            dims: (0..rank).map(along).collect(),
+        })
     }
 }
 
@@ -84,6 +120,11 @@ impl Operation for Gather {
         traffic(op)
     }
 
+    /// Where constant indices are one element, or evenly spaced ones.
+    fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
+        self.as_part(op, known).into_iter().collect()
+    }
+
     /// Indices that are a permutation of the axis only rearrange its elements.
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
         if op.operands.len() != 2 {
@@ -97,6 +138,27 @@ impl Operation for Gather {
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         indexed_axis(op, GATHER_C1, self.axis)
     }
+}
+
+/// The first of some places of `n`, and from each to the next; `None` where these differ.
+fn evenly_spaced(indices: &Tensor, n: u64) -> Option<(u64, i64)> {
+    let size = i64::try_from(n).ok()?;
+    let at = |i: usize| match indices.i64_at(i) {
+        i if i < 0 => i.saturating_add(size),
+        i => i,
+    };
+    let first = match indices.len() {
+        0 => return None,
+        _ => at(0),
+    };
+    let step = match indices.len() {
+        1 => 1,
+        _ => at(1).checked_sub(first)?,
+    };
+    let inside = |i: usize| (0..size).contains(&at(i));
+    let even = |i: usize| at(i).checked_sub(at(i - 1)) == Some(step);
+    let all = step != 0 && (0..indices.len()).all(inside) && (1..indices.len()).all(even);
+    Some((u64::try_from(first).ok()?, step)).filter(|_| all)
 }
 
 /// Whether indices are every place of `n` once, and not in order.

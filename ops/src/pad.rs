@@ -10,9 +10,10 @@ use crate::lists::per_axis;
 use crate::shape::{computed, one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::part::Port;
 use optc_ir::op::{
-    AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
-    Traffic,
+    Along, AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{Data, EvalError, Offsets, Tensor};
@@ -252,6 +253,23 @@ impl Operation for Pad {
             domain.operands[0][d] = IndexExpr::shifted(id, 1, low.saturating_neg());
         }
         Ok(domain)
+    }
+
+    /// The operand, where nothing is cut off.
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        let Ok(pads) = self.amounts(op) else {
+            return Vec::new();
+        };
+        if pads.low.iter().chain(&pads.high).any(|&n| n < 0) {
+            return Vec::new();
+        }
+        let start = |n: &i64| Size::constant(i128::from(*n));
+        let along = |(d, low): (usize, &i64)| Along::from(d, start(low));
+        vec![Part {
+            part: Port::Operand(0),
+            whole: Port::Result(0),
+            dims: pads.low.iter().enumerate().map(along).collect(),
+        }]
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -317,25 +317,19 @@ pub(crate) fn moves(dims: &[Dim], perm: &[usize]) -> bool {
     long.windows(2).any(|w| w[1] < w[0])
 }
 
-/// The logical bytes of a type, as a polynomial in its unknown sizes; one that is too large for that
-/// counts as the largest number.
-pub(crate) fn bytes(ty: &TensorType) -> Size {
-    let sizes: Vec<Size> = ty.dims.iter().map(Dim::cost).collect();
-    let bits = Size::from(u64::from(ty.dtype.bits()));
-    let total = Size::product(&sizes).and_then(|n| n.times(&bits));
-    total
-        .and_then(|n| n.quotient_up(&Size::constant(8)))
-        .unwrap_or_else(|| Size::constant(i128::MAX))
-}
-
 /// The bytes of operand `i`, 0 when it is missing.
 pub(crate) fn operand_bytes(op: &OpRef<'_>, i: usize) -> Size {
-    op.operand(i).map_or_else(|_| Size::default(), bytes)
+    op.operand(i)
+        .map_or_else(|_| Size::default(), TensorType::logical_bytes)
 }
 
 /// The bytes of all results.
 pub(crate) fn result_bytes(op: &OpRef<'_>) -> Size {
-    let mut types = op.results.iter().filter_map(|t| t.as_tensor()).map(bytes);
+    let mut types = op
+        .results
+        .iter()
+        .filter_map(|t| t.as_tensor())
+        .map(TensorType::logical_bytes);
     let sum = types.try_fold(Size::default(), |sum, size| sum.plus(&size));
     sum.unwrap_or_else(|| Size::constant(i128::MAX))
 }

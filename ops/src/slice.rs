@@ -9,9 +9,10 @@ use crate::lists::per_axis;
 use crate::shape::{one, operand_bytes, result_bytes};
 use optc_ir::attr::Attr;
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::part::Port;
 use optc_ir::op::{
-    AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role,
-    Traffic,
+    Along, AttrValue, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef,
+    Operation, Part, Role, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor, row_major_strides};
@@ -56,6 +57,10 @@ impl Operation for Slice {
 
     fn iteration_domain(&self, op: &OpRef<'_>) -> Result<IterationDomain, OpError> {
         self.cut().iteration_domain(op)
+    }
+
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        self.cut().as_part(op)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
@@ -239,6 +244,30 @@ impl Cut<'_> {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// The result as a part of the operand; none where it walks down from the end of a dimension of unknown size.
+    pub(crate) fn as_part(&self, op: &OpRef<'_>) -> Vec<Part> {
+        let (Ok(parts), Ok(x)) = (self.parts(op), op.operand(0)) else {
+            return Vec::new();
+        };
+        let along = |((d, part), dim): ((usize, &SlicePart), &Dim)| {
+            if part.is_whole(dim) {
+                return Some(Along::whole(d));
+            }
+            let from_the_end = part.stride < 0 && dim.fixed().is_none();
+            (!from_the_end).then(|| Along {
+                step: part.stride,
+                ..Along::from(d, part.start.clone())
+            })
+        };
+        let dims: Option<Vec<Along>> = parts.iter().enumerate().zip(&x.dims).map(along).collect();
+        let part = |dims| Part {
+            part: Port::Result(0),
+            whole: Port::Operand(0),
+            dims,
+        };
+        dims.into_iter().map(part).collect()
     }
 
     /// Element p of the result is start + p * stride of the operand.

@@ -3,9 +3,12 @@
 use crate::labels::{marks, or_barrier};
 use crate::shape::{as_axis, operand_bytes, result_bytes, show};
 use optc_ir::op::iteration_domain::{IndexExpr, IterationDomain, LoopKind};
+use optc_ir::op::part::Port;
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    Along, Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part,
+    Role, Traffic,
 };
+use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
 use optc_ir::types::Dim;
 use optc_ir::{Code, attributes, codes};
@@ -106,6 +109,28 @@ impl Operation for Split {
             before = before.saturating_add_unsigned(size);
         }
         Ok(domain)
+    }
+
+    /// Result i is the part of the operand from the sum of the sizes before it on.
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        let (Ok(axis), Ok(sizes), Ok(x)) = (self.along(op), self.extents(), op.operand(0)) else {
+            return Vec::new();
+        };
+        let mut before = 0u64;
+        let part = |(i, size): (usize, u64)| {
+            let start = before;
+            before = before.saturating_add(size);
+            let along = |d: usize| match d == axis {
+                true => Along::from(d, Size::from(start)),
+                false => Along::whole(d),
+            };
+            Part {
+                part: Port::Result(i),
+                whole: Port::Operand(0),
+                dims: (0..x.rank()).map(along).collect(),
+            }
+        };
+        sizes.into_iter().enumerate().map(part).collect()
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

@@ -6,7 +6,9 @@ use crate::labels::broadcasting;
 use crate::slice::{self, Bounds, Cut, SlicePart};
 use optc_ir::attr::Attr;
 use optc_ir::op::iteration_domain::IterationDomain;
-use optc_ir::op::{Call, Effect, Freedom, Inferred, OpError, OpRef, Operation, missing};
+use optc_ir::op::{
+    Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation, Part, missing,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes};
 
@@ -32,6 +34,7 @@ impl Operation for Subview {
     const FAMILY: &'static str = "slice";
     const OPERANDS: (usize, usize) = (1, 1);
     const MOVES_ONLY: bool = true;
+    const IS_PART: bool = true;
     const CODES: &'static [Code] = slice::CODES;
 
     /// The constraints of the slice, or, with `broadcast`, of the broadcast.
@@ -70,6 +73,15 @@ impl Operation for Subview {
             Ok(IterationDomain::of_freedom(op, &broadcasting(op)))
         } else {
             self.cut(op)?.iteration_domain(op)
+        }
+    }
+
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        match self.broadcast {
+            true => broadcast::as_part(op),
+            false => self
+                .cut(op)
+                .map_or_else(|_| Vec::new(), |cut| cut.as_part(op)),
         }
     }
 

@@ -4,7 +4,8 @@ use crate::broadcast;
 use crate::labels::{marks, or_barrier};
 use crate::shape::{computed, one, show};
 use optc_ir::op::{
-    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, Traffic,
+    Call, Effect, Freedom, FreedomClass, Inferred, Known, OpError, OpRef, Operation, Part, Role,
+    Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Offsets, Tensor};
@@ -90,6 +91,11 @@ impl Operation for Tile {
             f.result(marks(&labels));
             Ok(())
         })
+    }
+
+    /// Where only dimensions of one element are repeated.
+    fn parts(&self, op: &OpRef<'_>, _: &Known<'_>) -> Vec<Part> {
+        broadcast::as_part(op)
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {

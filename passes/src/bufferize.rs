@@ -24,7 +24,7 @@
 //! Every result of every operation gets a [`Place`]:
 //! 1. `constant`, if it is known at compile time;
 //! 2. `alias`, if it only renames the elements of its operand where they lie (a view, a reshape or a conversion that moves
-//!    nothing) or is a `subview`, a part or a repetition of them;
+//!    nothing) or is a part or a repetition of them: a `subview`, or a result that is `in_place`;
 //! 3. `over`, if it is element-wise, an operand of the same bytes is read for the last time there, and nobody else needs
 //!    that memory; of several such operands the one whose memory is the oldest;
 //! 4. `result`, if it, or what lies in its bytes, is what the function returns;
@@ -39,7 +39,7 @@
 //! 4. A part lies among other elements and is not written over. One that is returned is copied to the caller.
 //!
 //! # Not done
-//! A producer does not write into its place in a `concat` or `pad`. Operations that are not element-wise never write over
+//! A producer does not write into its place in a `concat` or `pad`, though that lists the operand in `in_place`. Operations that are not element-wise never write over
 //! an operand. Tiles keep no memory here: values inside a group have places as all others.
 //!
 //! # Cost
@@ -56,6 +56,7 @@ use optc_check::stats::known_values;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
+use optc_ir::op::in_place;
 use optc_ir::{
     Diagnostic, Func, Module, Op, Operation, Registry, Role, Structure, TensorType, Value,
 };
@@ -129,7 +130,7 @@ struct Sharing<'a> {
     is_part: SideTable<Value, bool>,
     shared: SideTable<Value, Shared>,
     over: SideTable<Op, Option<usize>>,
-    alias: SideTable<Op, bool>,
+    alias: SideTable<Value, bool>,
 }
 
 impl<'a> Sharing<'a> {
@@ -176,16 +177,20 @@ impl<'a> Sharing<'a> {
             for &result in &data.results {
                 self.shared[result].fixed = known;
             }
-            let ([operand, ..], [result]) = (&data.operands[..], &data.results[..]) else {
+            let Some(&operand) = data.operands.first().filter(|_| !known) else {
                 continue;
             };
-            let part = &*data.name == Subview::NAME;
-            if known || !(part || renames(self.func, op, self.registry)) {
-                continue;
+            let renames = data.results.len() == 1 && renames(self.func, op, self.registry);
+            // An operation that copies some of its results runs.
+            let in_place = |n: usize| in_place::slice(self.func, op, n, self.registry).is_some();
+            let part = &*data.name == Subview::NAME || (0..data.results.len()).all(in_place);
+            for &result in &data.results {
+                if part || renames {
+                    self.alias[result] = true;
+                    self.parent[result] = Some(self.root(operand));
+                    self.is_part[result] = part || self.is_part[operand];
+                }
             }
-            self.alias[op] = true;
-            self.parent[*result] = Some(self.root(*operand));
-            self.is_part[*result] = part || self.is_part[*operand];
         }
     }
 
@@ -216,7 +221,7 @@ impl<'a> Sharing<'a> {
         for (place, &op) in self.func.body.iter().enumerate() {
             let data = &self.func.ops[op];
             let [result] = data.results[..] else { continue };
-            if self.alias[op] || self.known[result] {
+            if self.alias[result] || self.known[result] {
                 continue;
             }
             // The oldest memory: what goes along a residual network stays in one place.
@@ -281,7 +286,7 @@ impl<'a> Sharing<'a> {
         if self.known[result] {
             return Place::Constant;
         }
-        if self.alias[op] {
+        if self.alias[result] {
             return Place::Alias(0);
         }
         if let Some(operand) = self.over[op] {

@@ -1,10 +1,11 @@
-//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `normalize-layouts`, `bufferize`,
-//! `plan-memory`, and their manager.
+//! Passes: `inline`, `canonicalize`, `view-fold`, `tile-propagate`, `elide-copies`, `normalize-layouts`,
+//! `bufferize`, `plan-memory`, and their manager.
 
 mod boundary;
 pub mod bufferize;
 pub mod canonicalize;
 mod codes;
+pub mod elide_copies;
 pub mod inline;
 pub mod manager;
 pub mod normalize_layouts;
@@ -33,6 +34,7 @@ pub fn registry() -> Vec<Arc<dyn Pass>> {
     vec![
         Arc::new(bufferize::Bufferize),
         Arc::new(canonicalize::Canonicalize::default()),
+        Arc::new(elide_copies::ElideCopies),
         Arc::new(inline::Inline),
         Arc::new(normalize_layouts::NormalizeLayouts),
         Arc::new(plan_memory::PlanMemory),

@@ -27,7 +27,8 @@ mod runs;
 pub use formats::{Format, tiles_text};
 pub use rates::Rates;
 pub use rows::{
-    Accept, Alternative, AnyWord, Factor, PortRole, PortRule, Price, PricedPort, Row, Share, When,
+    Accept, Alternative, AnyWord, Factor, Parts, PortRole, PortRule, Price, PricedPort, Row, Share,
+    When,
 };
 
 use serde::Deserialize;
@@ -81,6 +82,8 @@ struct RowFile {
     evidence: String,
     #[serde(default)]
     kernel: bool,
+    #[serde(default)]
+    parts: Option<Parts>,
 }
 
 /// How the target writes the layouts it chooses.
@@ -484,6 +487,7 @@ fn rows_of(
             take: file.take,
             evidence: file.evidence,
             kernel: file.kernel,
+            parts: file.parts,
         };
         let only_slices = file.families.iter().all(|f| f.get_ref() == "slice");
         let fault = row.fault(tiled).or_else(|| {

@@ -110,6 +110,27 @@ pub enum When {
     Untiled,
 }
 
+/// How values may lie that are parts of larger ones, on a machine without tiles.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parts {
+    /// With any stride in every digit; what is in one run is so in the whole.
+    Any,
+    /// In one piece but for the batch, which may have any stride.
+    Leading,
+}
+
+impl Parts {
+    /// In words.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Parts::Any => "parts of larger values with any strides",
+            Parts::Leading => "parts of larger values, in one piece but for the batch",
+        }
+    }
+}
+
 /// The word `any`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -679,6 +700,8 @@ pub struct Row {
     pub evidence: String,
     /// Whether the lowering has a kernel and a bench that shows its price.
     pub kernel: bool,
+    /// How ports may lie that are parts of larger values; none where these are copied.
+    pub parts: Option<Parts>,
 }
 
 /// How a row of a machine without tiles is read: which question about orders decides.
@@ -750,7 +773,11 @@ impl Row {
     #[must_use]
     pub fn describe(&self) -> String {
         let all: Vec<String> = self.take.iter().map(Alternative::describe).collect();
-        all.join("; or ")
+        let mut text = all.join("; or ");
+        if let Some(parts) = self.parts {
+            let _ = write!(text, "; {}", parts.describe());
+        }
+        text
     }
 
     /// Whether it takes slices as parts of their operands.
@@ -772,6 +799,7 @@ impl Row {
         own.or_else(|| self.fault_of_widths())
             .or_else(|| self.fault_of_pair())
             .or_else(|| self.fault_of_default())
+            .or_else(|| self.fault_of_parts(tiled))
     }
 
     /// One order at all ports with roles listed for lanes and rows, and nothing that takes the others.
@@ -784,6 +812,24 @@ impl Row {
              with a price"
                 .to_owned()
         })
+    }
+
+    /// Parts where an alternative says which there are, or that a row-major port cannot be.
+    fn fault_of_parts(&self, tiled: bool) -> Option<String> {
+        self.parts?;
+        let fault = match tiled {
+            true => {
+                "has `parts`, and values lie in tiles: an alternative with `subview` says which slices are parts"
+            }
+            false if self.take.iter().any(|a| a.order.is_some()) => {
+                "has `parts` and `order = \"logical\"`, which wants a buffer of its own"
+            }
+            false if self.parameter() != 1 => {
+                "has `parts`, and a `run` or `block` that is padded in a buffer of its own"
+            }
+            false => return None,
+        };
+        Some(fault.to_owned())
     }
 
     /// Two alternatives for the same layouts, one of them at another price or refused.

@@ -7,13 +7,15 @@
 //! - `hbir.view` hands its operand's buffer on and does not look at its shape or permutation: an
 //!   illegal view reads poison, reads wrong elements, or changes the size of the buffer.
 //! - `hbir.layout_convert` copies element by element from one layout to the other.
-//! - `hbir.subview` copies the part it names into a buffer of its own, as its logical meaning says:
-//!   sharing storage with the live parent is a matter of `bufferize`.
+//! - What the program says lies in the bytes of others does: the result of `hbir.subview` and of a split with
+//!   `in_place` is positions of the operand's buffer, an operand of a concat with `in_place` is written to positions of
+//!   the result's. A position that two operations write, or that is read before one did, is an error.
 //! - Every other operation, a `reshape` or `transpose` that is still there included, gathers its
 //!   operands to logical tensors, computes by its declared semantics and scatters the results.
 
 pub mod error;
 mod index;
+mod shared;
 mod text;
 
 pub use error::IndexError;
@@ -21,13 +23,14 @@ pub use index::Formula;
 
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
-use crate::frame::{Direct, Memory, Program, UNSCHEDULED};
+use crate::frame::{Direct, Memory, Program, Shares, UNSCHEDULED};
 use crate::limit::{MAX_ELEMENTS, elements_within_limit, shape_text};
 use crate::uninterpreted::Opaque;
 use crate::walk::run;
 use indexmap::IndexMap;
 use optc_ir::tensor::wrap_int;
 use optc_ir::{Bindings, DType, Data, Module, Registry, Structure, Tensor, TensorType};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The bits of a poisoned `f32`, `f16` or `bf16`: a NaN that no computation gives.
@@ -102,11 +105,49 @@ struct Buffer {
     element_bits: i64,
 }
 
-/// A value: a buffer, perhaps shared with other views, and its logical shape.
+/// A value: buffers, perhaps shared with other values, and its logical shape.
 #[derive(Clone)]
 pub(crate) struct Held {
-    buffer: Rc<Buffer>,
+    buffers: Buffers,
+    /// For each position of a buffer of its own where it is instead; `None` where it has one.
+    at: Option<Rc<Vec<Spot>>>,
     shape: Vec<usize>,
+}
+
+type Buffers = Rc<Vec<Rc<RefCell<Buffer>>>>;
+
+/// The number of a buffer, and a position there.
+type Spot = (u32, u32);
+
+/// The spot of a position that no element uses.
+const NOWHERE: Spot = (u32::MAX, u32::MAX);
+
+impl Held {
+    fn own(buffer: Buffer, shape: Vec<usize>) -> Held {
+        Held {
+            buffers: Rc::new(vec![Rc::new(RefCell::new(buffer))]),
+            at: None,
+            shape,
+        }
+    }
+
+    /// The positions of a buffer of its own.
+    fn positions(&self) -> usize {
+        match &self.at {
+            Some(at) => at.len(),
+            None => self.buffers[0].borrow().written.len(),
+        }
+    }
+
+    fn spot(&self, position: usize) -> Spot {
+        match &self.at {
+            Some(at) => at[position],
+            None => (
+                0,
+                u32::try_from(position).expect("below the limit of positions"),
+            ),
+        }
+    }
 }
 
 /// Holds values as buffers.
@@ -170,12 +211,17 @@ impl IndexTable {
         })
     }
 
-    /// An error about one element, found at this row-major number.
-    fn element(&self, number: usize, shape: &[usize]) -> (String, String, usize) {
-        let position = match &self.map {
+    /// The position of the element of this row-major number.
+    fn position(&self, number: usize) -> usize {
+        match &self.map {
             Map::Identity => number,
             Map::Table(t) => t[number] as usize,
-        };
+        }
+    }
+
+    /// An error about one element, found at this row-major number.
+    fn element(&self, number: usize, shape: &[usize]) -> (String, String, usize) {
+        let position = self.position(number);
         (
             crate::compare::index_text(number, shape),
             self.layout.clone(),
@@ -217,23 +263,25 @@ impl Memory for Physical {
             }
         })?;
         let (space, element_bits) = (table.space, table.element_bits);
-        Ok(Held {
-            buffer: Rc::new(Buffer {
-                data,
-                written,
-                space,
-                element_bits,
-            }),
-            shape,
-        })
+        let buffer = Buffer {
+            data,
+            written,
+            space,
+            element_bits,
+        };
+        Ok(Held::own(buffer, shape))
     }
 
     fn load(&mut self, held: &Held, ty: &TensorType) -> Result<Rc<Tensor>, OpFailure> {
         let table = self.table(ty, &held.shape)?;
-        if table.positions != held.buffer.written.len() {
-            return Err(resized(&table, &held.buffer));
+        if table.positions != held.positions() {
+            return Err(resized(&table, held));
         }
-        let data = gather(&held.buffer, &table, &held.shape).map_err(|number| {
+        let data = match &held.at {
+            None => gather(&held.buffers[0].borrow(), &table, &held.shape),
+            Some(_) => shared::gather(held, &table, ty.dtype),
+        };
+        let data = data.map_err(|number| {
             let (element, layout, position) = table.element(number, &held.shape);
             OpFailure::Poison {
                 element,
@@ -246,6 +294,10 @@ impl Memory for Physical {
             shape: held.shape.clone(),
             data,
         }))
+    }
+
+    fn sharing(&mut self) -> Option<&mut dyn Shares<Held = Held>> {
+        Some(self)
     }
 
     fn handles(&self, structure: Structure) -> bool {
@@ -271,10 +323,11 @@ impl Physical {
             )));
         }
         let table = self.table(step.to, &step.shape)?;
-        let buffer = &step.operand.buffer;
-        if table.positions != buffer.written.len() {
-            return Err(resized(&table, buffer));
+        let operand = step.operand;
+        if table.positions != operand.positions() {
+            return Err(resized(&table, operand));
         }
+        let buffer = operand.buffers[0].borrow();
         if table.space != buffer.space {
             let (from, to) = (buffer.space, table.space);
             return Err(OpFailure::View(format!(
@@ -287,18 +340,19 @@ impl Physical {
             ));
         }
         Ok(Held {
-            buffer: Rc::clone(buffer),
+            buffers: Rc::clone(&operand.buffers),
+            at: operand.at.clone(),
             shape: step.shape.clone(),
         })
     }
 }
 
-fn resized(table: &IndexTable, buffer: &Buffer) -> OpFailure {
+fn resized(table: &IndexTable, held: &Held) -> OpFailure {
     OpFailure::View(format!(
         "the layout {} needs {} positions and the buffer has {}",
         table.layout,
         table.positions,
-        buffer.written.len()
+        held.positions()
     ))
 }
 

@@ -11,6 +11,7 @@ use crate::op::iteration_domain::IterationDomain;
 use crate::op::iteration_domain::Partial;
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Structure};
+use crate::op::part::Part;
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
@@ -85,6 +86,12 @@ pub trait OpDecl: Send + Sync {
 
     /// The operand that it only rearranges; see [`Operation::permutes`](crate::Operation::permutes).
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize>;
+
+    /// Whether its result always is a part of its operand where that lies.
+    fn is_part(&self) -> bool;
+
+    /// The ports that are parts of other ports; see [`Operation::parts`](crate::Operation::parts).
+    fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part>;
 
     /// Whether every element of its results is one of its first operand's.
     fn passes_on(&self, op: &OpRef<'_>) -> bool;

@@ -13,6 +13,7 @@ use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
 use crate::op::operation::{Known, Operation, Structure};
+use crate::op::part::Part;
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
@@ -110,6 +111,14 @@ impl<T: Operation> OpDecl for Declared<T> {
     }
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
         T::read(op).ok()?.permutes(op, known)
+    }
+    fn is_part(&self) -> bool {
+        T::IS_PART
+    }
+    fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
+        let mut parts = T::read(op).map_or_else(|_| Vec::new(), |typed| typed.parts(op, known));
+        parts.retain(|part| part.fits(op));
+        parts
     }
     fn passes_on(&self, op: &OpRef<'_>) -> bool {
         T::read(op).is_ok_and(|typed| typed.passes_on())

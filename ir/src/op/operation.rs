@@ -9,6 +9,7 @@ use crate::op::eval::Call;
 use crate::op::freedom::Freedom;
 use crate::op::iteration_domain::{IterationDomain, Partial};
 use crate::op::op_ref::{Inferred, OpRef};
+use crate::op::part::Part;
 use crate::op::rearrangement::ViewDims;
 use crate::op::traffic::Traffic;
 use crate::tensor::{EvalError, Tensor};
@@ -60,6 +61,9 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     const OPEN: bool = false;
     /// The numbered constraints, sorted by code.
     const CODES: &'static [Code] = &[];
+
+    /// Whether its result always is a part of its operand where that lies.
+    const IS_PART: bool = false;
 
     /// Its attributes; the operation is looked up by its name first.
     ///
@@ -127,6 +131,13 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     fn permutes(&self, op: &OpRef<'_>, known: &Known<'_>) -> Option<usize> {
         let _ = (op, known);
         None
+    }
+
+    /// The ports that are parts of other ports, given the operands that are constants. One that lies in the bytes of its
+    /// whole is not copied.
+    fn parts(&self, op: &OpRef<'_>, known: &Known<'_>) -> Vec<Part> {
+        let _ = (op, known);
+        Vec::new()
     }
 
     /// Whether every element of its results is one of its first operand's, wherever it lies.

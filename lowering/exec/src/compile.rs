@@ -11,6 +11,7 @@ use optc_interp::{
 };
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
+use optc_ir::op::in_place;
 use optc_ir::{
     Bindings, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Operation, Registry, Structure,
     Tensor, TensorType, Type, Value, named_sizes,
@@ -373,7 +374,7 @@ impl Builder<'_> {
                 Place::Constant => {
                     return self.constants(op).map(|()| false);
                 }
-                Place::Alias(operand) => self.alias(op, operand)?,
+                Place::Alias(operand) => self.alias(op, result, operand)?,
                 Place::Over(operand) => {
                     runs = true;
                     let operand = self.operand(op, operand)?;
@@ -411,16 +412,19 @@ impl Builder<'_> {
     }
 
     /// A value in the bytes of an operand.
-    fn alias(&self, op: Op, number: usize) -> Outcome<Slot> {
-        let result = self.func.ops[op].results[0];
+    fn alias(&self, op: Op, result: Value, number: usize) -> Outcome<Slot> {
         let operand = self.operand(op, number)?;
-        let part = &*self.func.ops[op].name == Subview::NAME;
+        let results = &self.func.ops[op].results;
+        let at = results.iter().position(|&r| r == result).unwrap_or(0);
+        let listed = in_place::slice(self.func, op, at, self.registry);
+        let part = listed.is_some() || &*self.func.ops[op].name == Subview::NAME;
         if !part && !operand.part {
             return self.whole(result, operand.storage, operand.offset as u64);
         }
-        let access = match part {
-            true => ops::part(self.func, op, &operand.access),
-            false => ops::renamed(self.func, op, self.registry, &operand.access),
+        let access = match (listed, part) {
+            (Some(listed), _) => ops::part_in_place(self.func, result, &listed, &operand.access),
+            (None, true) => ops::part(self.func, op, &operand.access),
+            (None, false) => ops::renamed(self.func, op, self.registry, &operand.access),
         };
         let Some(access) = access else {
             let message = format!("{} gives no part of its operand", self.func.ops[op].name);

@@ -81,6 +81,7 @@ mod ties;
 mod tiled;
 mod totals;
 
+use crate::elide_copies;
 use crate::pass::{
     Changed, OptionInfo, Options, Outcome, Pass, PassContext, PassInfo, Phase, RuleInfo,
 };
@@ -184,6 +185,7 @@ impl Pass for ViewFold {
     fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
         let mut shared = self.shared(&cx.options)?;
         name_sizes(module, &cx.registry);
+        elide_copies::as_copies(module, &cx.target);
         let sizes = SizeTable::new(&cx.bindings);
         let before = Stats::at(module, &cx.registry, &sizes);
         let mut total = Totals::default();
@@ -203,6 +205,9 @@ impl Pass for ViewFold {
         };
         module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         module.attrs.remove("hbir.canonical");
+        if cx.options.get(&INFO, "rules") != "none" {
+            total.copies = elide_copies::run_on(module, cx);
+        }
         let after = Stats::on(module, &cx.registry, &sizes, &cx.target);
         total
             .naive

@@ -5,6 +5,7 @@ use super::function::Folded;
 use super::report::{FoldReport, Proof};
 use super::shared::Shared;
 use crate::codes;
+use crate::elide_copies::Left;
 use crate::pass::PassContext;
 use optc_check::Witness;
 use optc_check::amount::{Amount, amount};
@@ -23,6 +24,8 @@ pub(crate) struct Totals {
     bound: u64,
     /// Bytes of copies that might have been parts of other values.
     copied: u64,
+    /// What is left of copies that might have gone.
+    pub(crate) copies: Left,
     unproven: bool,
     /// A function that is called, whose boundary is not laid out.
     pub(crate) kept: Option<String>,
@@ -145,7 +148,19 @@ impl Totals {
             .bound
             .saturating_add(fixed_movement(folded, &cx.registry, &sizes))
             .min(costs);
-        let proof = match (costs == bound && !kept, self.unproven) {
+        // A conversion of what is given might be written in place: both are counted only where nothing is converted.
+        let given = if self.bound == 0 {
+            0
+        } else {
+            self.copies.given
+        };
+        let by_choice = self
+            .copies
+            .by_choice
+            .saturating_add(given)
+            .min(after.copy_bytes.saturating_sub(self.copied));
+        let proven = costs == bound && !kept && by_choice == 0;
+        let proof = match (proven, self.unproven || by_choice != 0) {
             (true, _) => Proof::Optimal,
             (false, true) => Proof::Bound,
             (false, false) => Proof::OptimalInCandidates,
@@ -158,15 +173,17 @@ impl Totals {
         let left = left.polynomial();
         // The bound itself is a number; it has a polynomial where it is reached, or moves nothing.
         let least = match bound {
-            0 if self.copied == 0 => after.polynomials.copy.clone(),
-            n if n == costs => left.clone(),
+            0 if self.copied == 0 && by_choice == 0 => after.polynomials.copy.clone(),
+            n if n == costs && by_choice == 0 => left.clone(),
             _ => None,
         };
         FoldReport {
             bytes_before: self.naive.at(&sizes),
             padding_before: self.naive_padding.at(&sizes),
             bytes_after,
-            lower_bound_bytes: bound.saturating_add(after.copy_bytes.saturating_sub(self.copied)),
+            lower_bound_bytes: bound
+                .saturating_add(after.copy_bytes.saturating_sub(self.copied))
+                .saturating_sub(by_choice),
             polynomials: [
                 ("bytes_before", self.naive.polynomial()),
                 ("bytes_after", left),

@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::memory::{In, Slot};
-use optc_ir::{Func, Op, Operation, Registry, Structure, Value};
+use optc_ir::{Func, Op, Operation, Part, Registry, Structure, Value};
 use optc_ops::{SlicePart, Subview};
 use std::fmt::Debug;
 
@@ -57,6 +57,25 @@ pub(crate) fn part(func: &Func, op: Op, access: &Access) -> Option<Access> {
         return Some(access.broadcast(&shape));
     }
     picked(&subview.parts(&op).ok()?, &shape, access)
+}
+
+/// Where the elements of a part lie whose dimensions are those of its whole.
+pub(crate) fn part_in_place(
+    func: &Func,
+    result: Value,
+    part: &Part,
+    access: &Access,
+) -> Option<Access> {
+    let shape = shape(func.ty(result).as_tensor()?)?;
+    let mut pick = Vec::with_capacity(shape.len());
+    for (along, &n) in part.dims.iter().zip(&shape) {
+        let start = along.start.eval(&|_| None)?;
+        let index = |i: usize| usize::try_from(start + i as i128 * i128::from(along.step)).ok();
+        pick.push((0..n).map(index).collect::<Option<Vec<usize>>>()?);
+    }
+    let mut inside = pick.iter().zip(access.shape());
+    let inside = inside.all(|(pick, n)| pick.iter().all(|&i| i < n));
+    inside.then(|| access.picked(&pick))
 }
 
 /// Where the elements of parts of all dimensions lie.

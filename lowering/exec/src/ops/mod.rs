@@ -7,7 +7,7 @@ mod elementwise;
 mod kernel;
 mod rows;
 
-pub(crate) use kernel::{Kernel, Slots, part, renamed};
+pub(crate) use kernel::{Kernel, Slots, part, part_in_place, renamed};
 
 use contract::Contract;
 use conv::Convolution;

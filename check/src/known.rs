@@ -1,0 +1,28 @@
+//! What is known before a program runs.
+
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::{FreedomClass, Func, Registry, Value};
+
+/// Which values are known at compile time: sources, and what is computed of nothing else.
+#[must_use]
+pub fn known_values(
+    func: &Func,
+    registry: &Registry,
+    effects: &Effects<'_>,
+) -> SideTable<Value, bool> {
+    let mut known: SideTable<Value, bool> = SideTable::new(false);
+    for &op in &func.body {
+        let data = &func.ops[op];
+        let class = || Some(registry.get(&data.name)?.freedom(&func.op_ref(op)).class);
+        let all = if data.operands.is_empty() {
+            class() == Some(FreedomClass::Source)
+        } else {
+            data.operands.iter().all(|&v| known[v]) && effects.of(func, op).is_pure()
+        };
+        for &result in &data.results {
+            known[result] = all;
+        }
+    }
+    known
+}

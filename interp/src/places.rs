@@ -1,0 +1,141 @@
+//! Stores values where the program says that they lie: in the bytes of others.
+
+use crate::error::OpFailure;
+use crate::frame::{Frame, Memory, Site};
+use crate::sharing::{Placed, in_place, numbers};
+use optc_ir::op::part::Port;
+use optc_ir::{Op, Tensor, Value};
+
+impl<M: Memory> Frame<'_, M> {
+    fn shares(&mut self) -> bool {
+        self.sharing.any && self.memory.sharing().is_some()
+    }
+
+    /// Whether a value lies in the bytes of another one, or others in its.
+    pub(crate) fn has_a_place(&mut self, value: Value) -> bool {
+        if !self.shares() {
+            return false;
+        }
+        let sharing = &self.sharing;
+        sharing.home(value).is_some()
+            || !sharing.pieces(value).is_empty()
+            || self.parts_written(value).next().is_some()
+    }
+
+    /// Where a value lies that does not have a buffer for itself.
+    pub(crate) fn place(&mut self, value: Value) -> Result<Option<M::Held>, OpFailure> {
+        match self.has_a_place(value) {
+            true => self.reserve(value).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The parts of a value that other operations write than the one that gives it.
+    fn parts_written(&self, value: Value) -> impl Iterator<Item = Placed> {
+        let op = self.func.def_op(value);
+        let parts = op.map(|op| in_place(self.func, op, self.program.registry));
+        parts.into_iter().flatten().filter(move |placed| {
+            placed.whole == value && matches!(placed.part.part, Port::Operand(_))
+        })
+    }
+
+    /// The bytes of a root, wherever they are.
+    fn reserve(&mut self, root: Value) -> Result<M::Held, OpFailure> {
+        if let Some(held) = self.reserved.get(&root) {
+            return Ok(held.clone());
+        }
+        let site = self.site(root)?;
+        let held = if let Some(home) = self.sharing.home(root).cloned() {
+            let whole = self.sharing.root(home.whole);
+            let there = self.reserve(whole)?;
+            self.part_of(&there, &home, &site.shape)?
+        } else {
+            let pieces = self.sharing.pieces(root).to_vec();
+            let mut parts = Vec::with_capacity(pieces.len());
+            for placed in pieces {
+                let there = self.reserve(placed.value)?;
+                let (part, whole) = (self.site(placed.value)?, self.site(placed.whole)?);
+                let bindings = &self.scope.bindings;
+                let numbers = numbers(&placed.part, &whole.shape, &part.shape, bindings)?;
+                parts.push(((there, part), (whole, numbers)));
+            }
+            let memory = self.memory.sharing().ok_or_else(no_sharing)?;
+            match parts.is_empty() {
+                true => memory.reserve(&site)?,
+                false => memory.in_pieces(&site, &parts)?,
+            }
+        };
+        self.reserved.insert(root, held.clone());
+        Ok(held)
+    }
+
+    /// The part of a whole that is held so, as a value of this shape that looks at it.
+    fn part_of(
+        &mut self,
+        whole: &M::Held,
+        placed: &Placed,
+        shape: &[usize],
+    ) -> Result<M::Held, OpFailure> {
+        let (part, large) = (self.site(placed.value)?, self.site(placed.whole)?);
+        let bindings = &self.scope.bindings;
+        let numbers = numbers(&placed.part, &large.shape, &part.shape, bindings)?;
+        let memory = self.memory.sharing().ok_or_else(no_sharing)?;
+        memory.within((whole, &large), &part, &numbers, shape)
+    }
+
+    /// Writes a value that several operations write.
+    pub(crate) fn write_in_place(
+        &mut self,
+        held: &M::Held,
+        value: Value,
+        tensor: &Tensor,
+    ) -> Result<(), OpFailure> {
+        let parts: Vec<Placed> = self.parts_written(value).collect();
+        let mut written = Vec::new();
+        for placed in parts {
+            let part = self.site(placed.value)?;
+            let bindings = &self.scope.bindings;
+            written.extend(numbers(&placed.part, &tensor.shape, &part.shape, bindings)?);
+        }
+        let site = self.site(value)?;
+        let memory = self.memory.sharing().ok_or_else(no_sharing)?;
+        memory.write(held, tensor, &site, &written)
+    }
+
+    /// The results of an operation that are parts of its operand, where that lies; whether these are all.
+    pub(crate) fn parts_in_place(&mut self, op: Op) -> Result<bool, OpFailure> {
+        if !self.shares() {
+            return Ok(false);
+        }
+        let func = self.func;
+        let parts = in_place(func, op, self.program.registry);
+        let mut count = 0;
+        for placed in parts {
+            if !matches!(placed.part.part, Port::Result(_)) {
+                continue;
+            }
+            count += 1;
+            self.declaration(&func.op_ref(op))?;
+            let whole = self.held(0, placed.whole)?;
+            let shape = self.site(placed.value)?.shape;
+            let held = self.part_of(&whole, &placed, &shape)?;
+            self.set(placed.value, held);
+        }
+        Ok(count != 0 && count == func.ops[op].results.len())
+    }
+
+    fn site(&self, value: Value) -> Result<Site, OpFailure> {
+        let ty = self.tensor_type(value)?;
+        let shape = self.scope.shape(ty).ok_or_else(|| {
+            OpFailure::View("the size of a value is not known that shares bytes".to_owned())
+        })?;
+        Ok(Site {
+            ty: ty.clone(),
+            shape,
+        })
+    }
+}
+
+fn no_sharing() -> OpFailure {
+    OpFailure::View("this memory has a buffer for each value".to_owned())
+}

@@ -1,0 +1,153 @@
+//! Who shares bytes in a function, as its text says: which values lie in the result of a reader, and which in pieces.
+
+use optc_ir::entity::SideTable;
+use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
+use optc_ir::{Bindings, Dim, EvalError, Func, Op, Part, Registry, Structure, Value};
+
+/// A part, and the operation that says that it lies in place.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) part: Part,
+    /// The value that is the part.
+    pub(crate) value: Value,
+    /// The value that is the whole.
+    pub(crate) whole: Value,
+}
+
+/// Where the values of one function lie that have no buffer of their own.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    /// Whether there are any.
+    pub(crate) any: bool,
+    /// The value whose buffer a view looks at; other values are their own.
+    roots: SideTable<Value, Option<Value>>,
+    /// Of a root that lies in the result of a reader, where.
+    home: SideTable<Value, Option<Placed>>,
+    /// Of a root some of whose parts lie in results of readers, these parts.
+    pieces: SideTable<Value, Vec<Placed>>,
+}
+
+impl Sharing {
+    pub(crate) fn of(func: &Func, registry: &Registry) -> Sharing {
+        let mut sharing = Sharing {
+            any: false,
+            roots: SideTable::new(None),
+            home: SideTable::new(None),
+            pieces: SideTable::new(Vec::new()),
+        };
+        let says = |op: &Op| {
+            let data = &func.ops[*op];
+            let is_part = registry.get(&data.name).is_some_and(|decl| decl.is_part());
+            data.attrs.get(in_place::IN_PLACE).is_some() || is_part
+        };
+        sharing.any = func.body.iter().any(says);
+        if !sharing.any {
+            return sharing;
+        }
+        for &op in &func.body {
+            let data = &func.ops[op];
+            if let (Structure::View, [operand], [result]) = (
+                registry.structure(&data.name),
+                &data.operands[..],
+                &data.results[..],
+            ) {
+                sharing.roots[*result] = Some(sharing.root(*operand));
+            }
+        }
+        for &op in &func.body {
+            for placed in in_place(func, op, registry) {
+                if let Port::Operand(_) = placed.part.part {
+                    let root = sharing.root(placed.value);
+                    sharing.home[root] = Some(placed);
+                }
+            }
+        }
+        for &op in &func.body {
+            for placed in in_place(func, op, registry) {
+                let home = sharing.home[placed.value].is_some();
+                if let Port::Result(_) = placed.part.part
+                    && home
+                {
+                    let root = sharing.root(placed.whole);
+                    sharing.pieces[root].push(placed);
+                }
+            }
+        }
+        sharing
+    }
+
+    pub(crate) fn root(&self, value: Value) -> Value {
+        self.roots[value].unwrap_or(value)
+    }
+
+    pub(crate) fn home(&self, root: Value) -> Option<&Placed> {
+        self.home[root].as_ref()
+    }
+
+    pub(crate) fn pieces(&self, root: Value) -> &[Placed] {
+        &self.pieces[root]
+    }
+}
+
+/// The parts that an operation says lie in place.
+pub(crate) fn in_place(func: &Func, op: Op, registry: &Registry) -> Vec<Placed> {
+    let data = &func.ops[op];
+    let placed = |part: Part| {
+        Some(Placed {
+            value: part.part.value(data)?,
+            whole: part.whole.value(data)?,
+            part,
+        })
+    };
+    let parts = in_place::settled(func, op, registry);
+    parts.into_iter().filter_map(placed).collect()
+}
+
+/// The row-major numbers, in a whole of this shape, of the elements of a part of that one.
+///
+/// # Errors
+/// A size is not known, or an element lies outside.
+pub(crate) fn numbers(
+    part: &Part,
+    whole: &[usize],
+    shape: &[usize],
+    bindings: &Bindings,
+) -> Result<Vec<usize>, EvalError> {
+    let outside = || EvalError::new("a part lies outside of its whole");
+    let mut steps = vec![0i64; shape.len()];
+    let (mut first, mut stride) = (0i64, 1i64);
+    for (along, &n) in part.dims.iter().zip(whole).rev() {
+        let start = bindings.size(&Dim::of_size(&along.start));
+        let start = start.and_then(|n| i64::try_from(n).ok());
+        let start = start.ok_or_else(|| EvalError::new("where a part starts is not known"))?;
+        let last = along.from.map_or(0, |d| shape[d] as i64 - 1);
+        let end = start + along.step * last;
+        if 0 <= last && !((0..n as i64).contains(&start) && (0..n as i64).contains(&end)) {
+            return Err(outside());
+        }
+        first += start * stride;
+        if let Some(d) = along.from {
+            steps[d] += along.step * stride;
+        }
+        stride *= n as i64;
+    }
+    let count = shape.iter().product();
+    let mut out = Vec::with_capacity(count);
+    let mut index = vec![0usize; shape.len()];
+    for _ in 0..count {
+        let at = index
+            .iter()
+            .zip(&steps)
+            .fold(first, |at, (&i, s)| at + i as i64 * s);
+        out.push(usize::try_from(at).map_err(|_| outside())?);
+        for d in (0..shape.len()).rev() {
+            index[d] += 1;
+            if index[d] < shape[d] {
+                break;
+            }
+            index[d] = 0;
+        }
+    }
+    Ok(out)
+}

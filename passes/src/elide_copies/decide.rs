@@ -1,0 +1,369 @@
+//! Which copies go.
+
+use indexmap::IndexMap;
+use optc_check::parts::{Site, Use, takes, writes_pieces};
+use optc_ir::effects::Effects;
+use optc_ir::entity::SideTable;
+use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
+use optc_ir::{Attr, Func, Op, Operation, Part, Registry, Structure, TensorType, Traffic, Value};
+use optc_layout::Spread;
+use optc_ops::{Broadcast, Slice, Subview};
+use optc_target::Target;
+use std::sync::Arc;
+
+/// The copies of one function that go.
+#[derive(Default)]
+pub(crate) struct Elided {
+    /// The numbers of the parts that lie in place.
+    in_place: IndexMap<Op, Vec<usize>>,
+    /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
+    pub(crate) left_by_choice: u64,
+    /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
+    /// in place.
+    pub(crate) given: u64,
+}
+
+impl Elided {
+    /// Whether there are any.
+    pub(crate) fn changes(&self) -> bool {
+        !self.in_place.is_empty()
+    }
+
+    /// Writes them into the function.
+    pub(crate) fn apply(&self, func: &mut Func) {
+        for (&op, numbers) in &self.in_place {
+            let data = &mut func.ops[op];
+            match &*data.name {
+                Slice::NAME => data.name = Arc::from(Subview::NAME),
+                Broadcast::NAME => {
+                    data.name = Arc::from(Subview::NAME);
+                    data.props.set("broadcast", Attr::Bool(true));
+                }
+                _ => in_place::set(data, numbers),
+            }
+        }
+    }
+}
+
+/// Decides which copies of a function go on a target.
+pub(crate) fn elide(
+    func: &Func,
+    registry: &Registry,
+    effects: &Effects<'_>,
+    target: &Target,
+) -> Elided {
+    if target.families.values().all(|row| row.parts.is_none()) {
+        return Elided::default();
+    }
+    let site = Site::new(func, registry, effects);
+    let mut decision = Decision {
+        spread: SideTable::new(None),
+        placed: SideTable::new(false),
+        pieces: SideTable::new(false),
+        may_be_pieces: SideTable::new(None),
+        elided: Elided::default(),
+        site,
+        target,
+    };
+    for value in func.values.ids() {
+        decision.spread[value] = decision.site.own(value);
+    }
+    for &op in func.body.iter().rev() {
+        decision.operands(op);
+    }
+    for &op in &func.body {
+        decision.results(op);
+    }
+    decision.elided
+}
+
+/// Why a part does not lie in place.
+enum Refused {
+    /// Whatever else is decided.
+    Always,
+    /// By what else was decided, or by its layout.
+    Here,
+}
+
+struct Decision<'a> {
+    site: Site<'a>,
+    target: &'a Target,
+    /// Where each root's buffer lies; `None` where it does not lie evenly.
+    spread: SideTable<Value, Option<Spread>>,
+    /// Whether a root lies in the result of a reader.
+    placed: SideTable<Value, bool>,
+    /// Whether a root is written in pieces.
+    pieces: SideTable<Value, bool>,
+    /// Whether it may be.
+    may_be_pieces: SideTable<Value, Option<bool>>,
+    elided: Elided,
+}
+
+impl Decision<'_> {
+    fn func(&self) -> &Func {
+        self.site.func
+    }
+
+    /// Whether the row of an operation takes parts at all.
+    fn has_parts(&self, op: Op) -> bool {
+        let decl = self.site.registry.get(&self.func().ops[op].name);
+        let row = decl.and_then(|decl| self.target.row(decl.family()));
+        row.is_some_and(|row| row.parts.is_some())
+    }
+
+    fn settle(&mut self, op: Op, number: usize) {
+        let numbers = self.elided.in_place.entry(op).or_default();
+        if !numbers.contains(&number) {
+            numbers.push(number);
+            numbers.sort_unstable();
+        }
+    }
+
+    /// Counts a part that is copied, unless it is so whatever is decided.
+    fn stays(&mut self, op: Op, part: &Part, refused: &Refused) {
+        let data = &self.func().ops[op];
+        let decl = self.site.registry.get(&data.name);
+        let copies = decl.is_some_and(|d| d.traffic(&self.func().op_ref(op)) != Traffic::None);
+        let is_operand = matches!(part.part, Port::Operand(_));
+        if !copies || (matches!(refused, Refused::Always) && !is_operand) {
+            return;
+        }
+        let ty = part
+            .part
+            .value(data)
+            .and_then(|v| self.func().ty(v).as_tensor());
+        let bytes = ty
+            .map(TensorType::logical_bytes)
+            .and_then(|n| n.as_constant());
+        let bytes = bytes
+            .and_then(|n| u64::try_from(n).ok())
+            .unwrap_or(u64::MAX);
+        let left = match refused {
+            Refused::Always => &mut self.elided.given,
+            Refused::Here => &mut self.elided.left_by_choice,
+        };
+        *left = left.saturating_add(bytes.saturating_mul(2));
+    }
+
+    /// The operands that are written where the result wants them.
+    fn operands(&mut self, op: Op) {
+        let parts = self.site.parts(op);
+        let operands: Vec<&Part> = parts
+            .iter()
+            .filter(|part| matches!(part.part, Port::Operand(_)))
+            .collect();
+        if operands.is_empty() || !self.has_parts(op) {
+            return;
+        }
+        for part in operands {
+            match self.operand(op, part) {
+                Ok(()) => self.settle(op, part.part.number()),
+                Err(refused) => self.stays(op, part, &refused),
+            }
+        }
+    }
+
+    fn operand(&mut self, op: Op, part: &Part) -> Result<(), Refused> {
+        let data = &self.site.func.ops[op];
+        let value = part.part.value(data).ok_or(Refused::Always)?;
+        let whole = part.whole.value(data).ok_or(Refused::Always)?;
+        let (root, whole) = (self.site.root(value), self.site.root(whole));
+        let (writer, number) = self.site.writer(root).ok_or(Refused::Always)?;
+        if self.site.is_known(root) || self.site.is_wanted_whole(root) {
+            return Err(Refused::Always);
+        }
+        if self.placed[root] {
+            return Err(Refused::Here);
+        }
+        let base = match self.pieces[whole] {
+            true => None,
+            false => self.spread[whole].clone(),
+        };
+        let spread = base.and_then(|base| self.site.spread(op, part, &base));
+        let parent = self.site.as_part(writer, number);
+        let parent = parent.and_then(|p| p.whole.value(&self.site.func.ops[writer]));
+        let parent = parent.map(|v| self.site.root(v));
+        match parent {
+            Some(parent) => {
+                if !self.may_be_pieces(parent) || !self.all_go_to(parent, op) {
+                    return Err(Refused::Here);
+                }
+            }
+            None => self.writes(writer, number, spread.as_ref())?,
+        }
+        let others = self.site.uses(root).to_vec();
+        let others = others
+            .into_iter()
+            .filter(|&(reader, port, _)| (reader, Port::Operand(port)) != (op, part.part));
+        for (reader, port, _) in others {
+            let taken = spread.as_ref().is_some_and(|spread| {
+                takes(&self.site, self.target, reader, Port::Operand(port), spread).is_ok()
+            });
+            if !taken {
+                return Err(Refused::Here);
+            }
+        }
+        if let Some(parent) = parent {
+            self.in_pieces(parent);
+        }
+        self.spread[root] = spread;
+        self.placed[root] = true;
+        Ok(())
+    }
+
+    /// Whether an operation that computes writes its result there.
+    fn writes(&self, op: Op, number: usize, spread: Option<&Spread>) -> Result<(), Refused> {
+        let structure = self.site.registry.structure(&self.func().ops[op].name);
+        let aliases = self.site.as_part(op, number).is_some();
+        if structure != Structure::Plain && structure != Structure::Convert || aliases {
+            return Err(Refused::Here);
+        }
+        let port = Port::Result(number);
+        let taken = match (spread, structure) {
+            (Some(spread), _) => takes(&self.site, self.target, op, port, spread).is_ok(),
+            (None, Structure::Convert) => true,
+            (None, _) => writes_pieces(&self.site, self.target, op).is_ok(),
+        };
+        match (taken, self.has_parts(op) || structure == Structure::Convert) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Refused::Here),
+            (false, false) => Err(Refused::Always),
+        }
+    }
+
+    /// Whether all readers of a root take parts of it that have no element in common, and its writer writes pieces.
+    fn may_be_pieces(&mut self, root: Value) -> bool {
+        if let Some(known) = self.may_be_pieces[root] {
+            return known;
+        }
+        let may = self.is_cut(root);
+        self.may_be_pieces[root] = Some(may);
+        may
+    }
+
+    fn is_cut(&mut self, root: Value) -> bool {
+        let Some((writer, number)) = self.site.writer(root) else {
+            return false;
+        };
+        let fixed = self.site.is_known(root) || self.site.is_wanted_whole(root);
+        let itself = self.site.as_part(writer, number).is_some() || self.placed[root];
+        let uses = self.site.uses(root).to_vec();
+        if fixed || itself || MOST_PIECES < uses.len() || self.writes(writer, number, None).is_err()
+        {
+            return false;
+        }
+        self.all_apart(&uses)
+    }
+
+    fn all_apart(&mut self, uses: &[Use]) -> bool {
+        let mut all: Vec<(Op, Part)> = Vec::new();
+        for &(reader, _, value) in uses {
+            let results = &self.site.func.ops[reader].results;
+            let parts = self.site.parts(reader);
+            let parts: Vec<Part> = parts
+                .into_iter()
+                .filter(|part| matches!(part.part, Port::Result(_)))
+                .collect();
+            let whole = results.iter().any(|&r| self.site.is_wanted_whole(r));
+            let same = uses.iter().all(|&(.., v)| v == value);
+            if !same || whole || parts.len() != results.len() || !self.has_parts(reader) {
+                return false;
+            }
+            all.extend(parts.into_iter().map(|part| (reader, part)));
+        }
+        if MOST_PIECES < all.len() {
+            return false;
+        }
+        (0..all.len()).all(|i| {
+            (0..i).all(|j| {
+                self.site
+                    .apart((all[i].0, &all[i].1), (all[j].0, &all[j].1))
+            })
+        })
+    }
+
+    /// Whether the parts of a root are all there is of it, and one reader alone takes each of them once.
+    fn all_go_to(&self, root: Value, by: Op) -> bool {
+        let cutters = self.site.uses(root).iter().map(|&(cutter, ..)| cutter);
+        let parts = cutters.flat_map(|cutter| &self.site.func.ops[cutter].results);
+        let mut left = self.elements(root);
+        for &part in parts {
+            let once = matches!(self.site.uses(part), [(reader, ..)] if *reader == by);
+            left = left
+                .zip(self.elements(part))
+                .and_then(|(n, k)| n.checked_sub(k));
+            if !once {
+                return false;
+            }
+        }
+        left == Some(0)
+    }
+
+    fn elements(&self, value: Value) -> Option<u64> {
+        Some(self.site.layout(value)?.elements())
+    }
+
+    /// Every part of a root is where it lies, or where a reader wants it.
+    fn in_pieces(&mut self, root: Value) {
+        self.pieces[root] = true;
+        for (reader, ..) in self.site.uses(root).to_vec() {
+            for number in 0..self.site.func.ops[reader].results.len() {
+                self.settle(reader, number);
+            }
+        }
+    }
+
+    /// The results that are parts of the operand where that lies.
+    fn results(&mut self, op: Op) {
+        let parts = self.site.parts(op);
+        for part in parts.iter().filter(|p| matches!(p.part, Port::Result(_))) {
+            if !self.has_parts(op) {
+                return;
+            }
+            match self.result(op, part) {
+                Ok(()) => self.settle(op, part.part.number()),
+                Err(refused) => self.stays(op, part, &refused),
+            }
+        }
+    }
+
+    fn result(&mut self, op: Op, part: &Part) -> Result<(), Refused> {
+        let data = &self.site.func.ops[op];
+        let result = part.part.value(data).ok_or(Refused::Always)?;
+        let whole = part.whole.value(data).ok_or(Refused::Always)?;
+        let parent = self.site.root(whole);
+        if self.site.is_known(result) {
+            return Err(Refused::Always);
+        }
+        if self.site.is_wanted_whole(result) {
+            let fixed = self.site.writer(parent).is_none()
+                || self.site.is_known(parent)
+                || self.site.is_wanted_whole(parent);
+            return Err(if fixed {
+                Refused::Always
+            } else {
+                Refused::Here
+            });
+        }
+        if self.placed[result] {
+            return match self.pieces[parent] {
+                true => Ok(()),
+                // It is copied there.
+                false => Err(Refused::Here),
+            };
+        }
+        let base = self.spread[parent].clone();
+        let spread = base.and_then(|base| self.site.spread(op, part, &base));
+        let spread = spread.ok_or(Refused::Here)?;
+        for (reader, port, _) in self.site.uses(result).to_vec() {
+            let port = Port::Operand(port);
+            takes(&self.site, self.target, reader, port, &spread).map_err(|_| Refused::Here)?;
+        }
+        self.spread[result] = Some(spread);
+        Ok(())
+    }
+}
+
+/// Parts that a value may be cut into and be written in pieces.
+const MOST_PIECES: usize = 64;

@@ -1,0 +1,145 @@
+//! Copies that need not be made: a part of a live value is read where it lies, and who computes an operand of a concat or
+//! pad writes it where the result wants it.
+//!
+//! ```ir before
+//! func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x2xf32>) -> tensor<4x5xf32> {
+//!   %0 = "hbir.exp"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+//!   %1 = "hbir.slice"(%0) <{limits = [4, 3], starts = [0, 0]}> : (tensor<4x6xf32>) -> tensor<4x3xf32>
+//!   %2 = "hbir.neg"(%1) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+//!   %3 = "hbir.concat"(%2, %y) <{axis = 1}> : (tensor<4x3xf32>, tensor<4x2xf32>) -> tensor<4x5xf32>
+//!   return %3 : tensor<4x5xf32>
+//! }
+//! ```
+//! ```ir after
+//! module attributes {hbir.target = "cpu"} {
+//!   func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x2xf32>) -> tensor<4x5xf32> {
+//!     %0 = "hbir.exp"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+//!     %1 = "hbir.subview"(%0) <{limits = [4, 3], starts = [0, 0]}> : (tensor<4x6xf32>) -> tensor<4x3xf32>
+//!     %2 = "hbir.neg"(%1) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+//!     %3 = "hbir.concat"(%2, %y) <{axis = 1}> {in_place = [0]} : (tensor<4x3xf32>, tensor<4x2xf32>) -> tensor<4x5xf32>
+//!     return %3 : tensor<4x5xf32>
+//!   }
+//! }
+//! ```
+//!
+//! 1. From the last operation to the first, an operand of a concat or pad is written in place where the operation that
+//!    computes it writes parts, nobody wants its buffer whole, and all other readers take the strides that it then has.
+//! 2. What is cut into parts that are read alone, without an element in common, may be written in pieces: a roll, a
+//!    concat of slices, moves nothing.
+//! 3. From the first to the last, a slice, a split, a gather of one index or of evenly spaced ones, and a broadcast are
+//!    parts of their operand where all readers take the strides.
+//!
+//! Rows say with `parts` what operations take. What stays a copy stays one operation that reads and writes what it did.
+//!
+//! # Not done
+//! A value that several concats want lies in the last of them. An operation that may write its result over an operand does
+//! not do so in a part. `scatter` and `dynamic_update_slice` copy.
+//!
+//! # Cost
+//! Linear in operations and operands, beside pairs of the parts of one value that is written in pieces.
+//!
+//! # Neighbours
+//! The last step of `view-fold`; by itself it runs on any program, and before `bufferize`.
+//!
+//! # Source
+//! XLA's in-place concatenation and `HloDataflowAnalysis`; MLIR's empty tensor elimination and destination passing style.
+
+mod decide;
+
+use decide::{Elided, elide};
+
+use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
+use optc_ir::effects::Effects;
+use optc_ir::op::in_place;
+use optc_ir::{Attr, Diagnostic, Module, Operation};
+use optc_ops::{Broadcast, Slice, Subview};
+use optc_target::Target;
+use std::sync::Arc;
+
+static INFO: PassInfo = PassInfo {
+    name: "elide-copies",
+    summary: "read parts of values where they lie, and write operands of concats where these want them",
+    phases: (Phase::Imported, Phase::Laid),
+    required: false,
+    options: &[],
+};
+
+/// The pass.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ElideCopies;
+
+impl Pass for ElideCopies {
+    fn info(&self) -> &'static PassInfo {
+        &INFO
+    }
+
+    fn run(&self, module: &mut Module, cx: &mut PassContext) -> Result<Outcome, Box<Diagnostic>> {
+        let said = as_copies(module, &cx.target);
+        let changed = run_on(module, cx).changed || said;
+        if changed {
+            module.attrs.set("hbir.target", Attr::str(&cx.target.name));
+        }
+        let changed = match changed {
+            true => Changed::Yes,
+            false => Changed::No,
+        };
+        Ok(changed.into())
+    }
+}
+
+/// Writes a program of a machine without tiles as one that copies every part, whatever it says of what lies where. Says
+/// whether it said something.
+pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
+    let mut said = false;
+    if target.is_tiled() {
+        return said;
+    }
+    for func in &mut module.funcs {
+        for &op in &func.body {
+            let data = &mut func.ops[op];
+            said |= data.attrs.get(in_place::IN_PLACE).is_some();
+            in_place::set(data, &[]);
+            if &*data.name != Subview::NAME {
+                continue;
+            }
+            said = true;
+            let repeats = data.props.remove("broadcast") == Some(Attr::Bool(true));
+            data.name = Arc::from(if repeats {
+                Broadcast::NAME
+            } else {
+                Slice::NAME
+            });
+        }
+    }
+    said
+}
+
+/// What is left of the copies of a module.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Left {
+    /// Whether some went.
+    pub(crate) changed: bool,
+    /// Bytes of copies that another choice might save.
+    pub(crate) by_choice: u64,
+    /// Bytes of operands that nobody computes, and that a conversion might write in place.
+    pub(crate) given: u64,
+}
+
+/// Lets copies of a module go that need not be made.
+pub(crate) fn run_on(module: &mut Module, cx: &PassContext) -> Left {
+    let elided: Vec<Elided> = {
+        let effects = Effects::of_module(module, &cx.registry);
+        let funcs = module.funcs.iter();
+        funcs
+            .map(|func| elide(func, &cx.registry, &effects, &cx.target))
+            .collect()
+    };
+    for (func, elided) in module.funcs.iter_mut().zip(&elided) {
+        elided.apply(func);
+    }
+    elided.iter().fold(Left::default(), |left, one| Left {
+        changed: left.changed || one.changes(),
+        by_choice: left.by_choice.saturating_add(one.left_by_choice),
+        given: left.given.saturating_add(one.given),
+    })
+}
