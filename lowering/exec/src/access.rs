@@ -46,6 +46,20 @@ impl Access {
         Access::by_index(layout, shape)
     }
 
+    /// Of every index the first element.
+    pub(crate) fn none(shape: &[usize]) -> Access {
+        let tables = shape.iter().map(|&n| vec![0; n]).collect();
+        Access::Sum { base: 0, tables }
+    }
+
+    /// The base and the offsets along each dimension, if they add up.
+    pub(crate) fn into_sum(self) -> Option<(i64, Vec<Vec<i64>>)> {
+        match self {
+            Access::Sum { base, tables } => Some((base, tables)),
+            Access::Every { .. } => None,
+        }
+    }
+
     /// The offsets by the layout's own function: a sum, if they are one.
     fn by_index(layout: &Layout, shape: Vec<usize>) -> Option<Access> {
         let count = shape.iter().try_fold(1usize, |a, &n| a.checked_mul(n))?;

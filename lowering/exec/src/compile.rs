@@ -3,8 +3,9 @@
 use crate::access::Access;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
+use crate::fuse::fuse;
 use crate::memory::{Slot, Storage};
-use crate::ops::{self, Kernel};
+use crate::ops::{self, Kernel, Site};
 use indexmap::IndexMap;
 use optc_interp::{
     DataSource, MAX_STEPS, RunError, argument_keys, check_inputs, constant, result_keys,
@@ -40,6 +41,8 @@ pub struct ExecOptions {
 pub(crate) struct Step {
     pub(crate) op: Op,
     pub(crate) work: Work,
+    /// What it reads: of several operations that are one step, the operands of all.
+    pub(crate) operands: Vec<Value>,
     /// Bytes of its operands and results.
     pub(crate) bytes: u64,
 }
@@ -138,13 +141,18 @@ impl Executable {
     pub fn memory_bytes(&self) -> u64 {
         let constants = self.constants.iter().map(|c| c.bytes().len());
         let lists = [&self.arguments, &self.results, &self.own];
+        let (mut kept, mut called) = (0usize, 0u64);
+        for step in &self.steps {
+            match &step.work {
+                Work::Call(callee) => called = called.max(callee.memory_bytes()),
+                Work::Kernel(kernel) => kept = kept.saturating_add(kernel.own_bytes()),
+                Work::Generic => {}
+            }
+        }
         let all = lists.into_iter().flatten().copied().chain(constants);
-        let called = self.steps.iter().map(|step| match &step.work {
-            Work::Call(callee) => callee.memory_bytes(),
-            Work::Generic | Work::Kernel(_) => 0,
-        });
-        let own: u64 = all.fold(self.arena as u64, |sum, n| sum.saturating_add(n as u64));
-        own.saturating_add(called.max().unwrap_or(0))
+        let own = [self.arena, kept].into_iter().chain(all);
+        let own = own.fold(0u64, |sum, n| sum.saturating_add(n as u64));
+        own.saturating_add(called)
     }
 
     fn fits(&self) -> Outcome<()> {
@@ -202,8 +210,19 @@ impl Compiler<'_> {
             steps.push(Step {
                 op,
                 work,
+                operands: func.ops[op].operands.clone(),
                 bytes: builder.touched(op),
             });
+        }
+        if let Some(first) = steps.first().map(|step: &Step| step.op) {
+            let site = Site {
+                func: &func,
+                op: first,
+                registry: self.registry,
+                slots: &builder.slots,
+                constants: &builder.constants,
+            };
+            steps = fuse(steps, site);
         }
         for (number, &value) in func.results.iter().enumerate() {
             let layout = layout_of(&func, value)?;
@@ -255,8 +274,12 @@ impl Compiler<'_> {
         if self.options.generic {
             return Ok(Work::Generic);
         }
-        let kernel = ops::kernel(func, op, self.registry, &|value| {
-            builder.slots[value].as_ref()
+        let kernel = ops::kernel(&Site {
+            func,
+            op,
+            registry: self.registry,
+            slots: &builder.slots,
+            constants: &builder.constants,
         });
         Ok(kernel.map_or(Work::Generic, Work::Kernel))
     }
@@ -513,13 +536,7 @@ impl Builder<'_> {
     fn touched(&self, op: Op) -> u64 {
         let data = &self.func.ops[op];
         let values = data.operands.iter().chain(&data.results);
-        let bytes = |&value: &Value| {
-            let slot = self.slots[value].as_ref()?;
-            Some(match slot.part {
-                true => slot.access.count() as u64 * u64::from(slot.width) / 8,
-                false => slot.bytes as u64,
-            })
-        };
+        let bytes = |&value: &Value| self.slots[value].as_ref().map(Slot::touched);
         values.filter_map(bytes).sum()
     }
 }

@@ -30,9 +30,10 @@
 //! ```
 //!
 //! # Unsafe code
-//! This is the one crate that has any, in the kernels below `kernels` and where threads share a target. A plan
-//! proves before it is run that every box lies inside both buffers and that no two boxes write one byte; what it
-//! cannot prove this of goes element by element through slices. The portable kernels run under Miri:
+//! This is the one crate that has any, in the kernels below `kernels`, where threads share a target and where sums of products
+//! are handed rows. A plan proves before it is run that every box lies inside both buffers and that no two boxes write one
+//! byte; what it cannot prove this of goes element by element through slices. The reach of all offsets of a contraction is
+//! compared with its buffers before it is run. The portable kernels run under Miri:
 //! `cargo +nightly miri test -p optc-exec --test miri`.
 
 mod access;
@@ -41,6 +42,7 @@ mod cache;
 mod codes;
 mod compile;
 mod convert;
+mod fuse;
 mod isa;
 mod kernels;
 mod memory;

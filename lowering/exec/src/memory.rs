@@ -32,8 +32,22 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn range(&self) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.offset..self.offset + self.bytes
+    }
+
+    /// Whether some bytes are those of another value as well.
+    pub(crate) fn overlaps(&self, other: &Slot) -> bool {
+        let (a, b) = (self.range(), other.range());
+        self.storage == other.storage && a.start < b.end && b.start < a.end
+    }
+
+    /// The bytes of its elements and, unless it is a part, of their padding.
+    pub(crate) fn touched(&self) -> u64 {
+        match self.part {
+            true => self.access.count() as u64 * u64::from(self.width) / 8,
+            false => self.bytes as u64,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::codes;
 use crate::compile::{Executable, Outcome, Step, Work, source, too_little};
 use crate::memory::{Memory, Slot, Storage};
 use crate::profile::{Profile, StepProfile};
+use cpu_time::ThreadTime;
 use indexmap::IndexMap;
 use optc_interp::{RunError, check_inputs};
 use optc_ir::{Diagnostic, EvalContext, Tensor, Value};
@@ -51,13 +52,14 @@ impl Executable {
             }
         }
         for step in &self.steps {
-            let begin = start.elapsed();
+            let (begin, cpu) = (start.elapsed(), ThreadTime::now());
             let mut entry = StepProfile {
                 begin,
                 bytes: step.bytes,
                 ..StepProfile::default()
             };
             self.step(step, &mut memory, &mut entry)?;
+            entry.cpu = cpu.elapsed();
             entry.time = start.elapsed().saturating_sub(begin);
             let data = &self.func.ops[step.op];
             data.name
@@ -121,7 +123,7 @@ impl Executable {
         };
         if let Work::Kernel(kernel) = &step.work {
             let operands: Outcome<Vec<&Slot>> =
-                data.operands.iter().map(|&v| self.slot(v)).collect();
+                step.operands.iter().map(|&v| self.slot(v)).collect();
             let operands = operands?;
             for (number, &result) in data.results.iter().enumerate() {
                 let result = self.slot(result)?;

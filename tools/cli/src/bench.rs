@@ -6,13 +6,14 @@ use crate::inputs::{self, Input};
 use crate::run::{prepare, read_values};
 use crate::streams::Streams;
 use crate::terminal;
+use cpu_time::ThreadTime;
 use indexmap::IndexMap;
 use optc::exec::{ExecOptions, Executable, Profile, StepProfile};
 use optc::interp::{Fill, compare, random_inputs, run_reference};
 use optc::{Compiler, Program, Tensor, write_aside};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The steps of the table, the slowest first.
 const SLOWEST: usize = 10;
@@ -92,7 +93,7 @@ pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Sta
         let data = inputs::weights(&program, true);
         let (module, registry) = (&program.module, compiler.registry());
         terminal::doing(|| format!("{}: the reference", program.name));
-        let start = Instant::now();
+        let start = ThreadTime::now();
         let wanted = run_reference(module, registry, &name, &values, &*data, &compiler.bindings)
             .map_err(|e| program.error(vec![e.to_diagnostic()]))?;
         let time = start.elapsed().as_secs_f64();
@@ -158,7 +159,7 @@ impl Timed {
         let least = steps(best).as_secs_f64();
         let _ = writeln!(
             text,
-            "{}: median {:.3} ms, least {:.3} ms, {} runs, {} steps",
+            "{}: median {:.3} ms of a processor, least {:.3} ms, {} runs, {} steps",
             self.name,
             self.median() * 1e3,
             least * 1e3,
@@ -180,9 +181,9 @@ impl Timed {
     }
 }
 
-/// What the steps took, without filling arguments and reading results.
+/// The processor time of the steps, without filling arguments and reading results.
 fn steps(profile: &Profile) -> Duration {
-    profile.steps.iter().map(|s| s.time).sum()
+    profile.steps.iter().map(|s| s.cpu).sum()
 }
 
 /// The kinds of operations with their kernels, and the slowest steps.
@@ -191,7 +192,7 @@ fn table(text: &mut String, profile: &Profile, whole: f64) {
     for step in &profile.steps {
         let kind = kinds.entry((&step.op, step.kernel)).or_default();
         kind.0 += 1;
-        kind.1 += step.time.as_secs_f64();
+        kind.1 += step.cpu.as_secs_f64();
         kind.2 += step.bytes;
     }
     kinds.sort_by(|_, a, _, b| b.1.total_cmp(&a.1));
@@ -210,10 +211,10 @@ fn table(text: &mut String, profile: &Profile, whole: f64) {
         );
     }
     let mut slowest: Vec<&StepProfile> = profile.steps.iter().collect();
-    slowest.sort_by_key(|step| std::cmp::Reverse(step.time));
+    slowest.sort_by_key(|step| std::cmp::Reverse(step.cpu));
     let _ = writeln!(text, "  slowest steps");
     for step in slowest.into_iter().take(SLOWEST) {
-        let ms = step.time.as_secs_f64() * 1e3;
+        let ms = step.cpu.as_secs_f64() * 1e3;
         let _ = writeln!(
             text,
             "  {:<20} {:<12} {ms:>10.3} ms  {}",
@@ -236,6 +237,7 @@ fn trace(profile: &Profile) -> String {
             "args": {
                 "source": step.source,
                 "bytes": step.bytes,
+                "cpu": step.cpu.as_secs_f64() * 1e6,
                 "staged": step.staged,
                 "moved": step.moved,
             },

@@ -11,6 +11,7 @@ mod avx2;
 mod avx512;
 mod matrix;
 mod portable;
+pub(crate) mod product;
 mod runs;
 mod streams;
 #[cfg(target_arch = "x86_64")]
@@ -124,4 +125,22 @@ pub(crate) unsafe fn streams(
 pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     // SAFETY: the caller's promises.
     unsafe { to.write_bytes(0, len) }
+}
+
+/// Runs a function with vectors of 32 bytes where the machine has them: its loops are compiled for them if it is inlined. It gives the
+/// same bits without them, as nothing is multiplied and added at once.
+#[inline(always)]
+pub(crate) fn vectorized<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        #[target_feature(enable = "avx2")]
+        fn wide<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the machine has what the function needs.
+            return unsafe { wide(work) };
+        }
+    }
+    work()
 }

@@ -1,141 +1,421 @@
-//! Convolutions as sums of contractions, one for each position of the kernel: no copy of the operand is made.
+//! Convolutions as sums of products: positions of the result by channels, channels and positions of the kernel their terms. No
+//! copy of the operand is made but of the panel that is multiplied next.
 
 use crate::access::Access;
 use crate::memory::In;
-use crate::ops::contract::{Along, Products};
+use crate::nest::dimension;
+use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
-use crate::ops::kernel::{Kernel, Slots, floats, floats_mut};
-use optc_ir::{DType, Func, Op, Operation};
+use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
+use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
+use crate::ops::window::{DIMS, Window};
+use optc_ir::{DType, Operation};
 use optc_ops::Conv;
 
 /// A convolution with groups, strides, dilations and padding.
 #[derive(Debug)]
 pub(crate) struct Convolution {
-    /// For each position of the kernel that meets the operand.
-    taps: Vec<Products>,
-    /// What the result begins with: the bias, or 0.
-    fill: Fill,
+    work: Work,
     biased: bool,
 }
 
+#[derive(Debug)]
+enum Work {
+    /// All positions of the kernel at once.
+    Whole(Products),
+    /// One after another those that meet the operand.
+    Taps {
+        taps: Vec<Products>,
+        fill: Fill,
+    },
+    Depthwise(Depthwise),
+}
+
+/// Along one spatial dimension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slide {
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) dilation: usize,
+    pub(crate) low: usize,
+    /// Elements of the operand and of the result.
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+}
+
+/// Where everything lies, with the groups as a dimension of its own: operand N G C spatial, weights G O C kernel, result N G O
+/// spatial, bias as the result.
+pub(crate) struct Places {
+    pub(crate) base: [i64; 4],
+    pub(crate) tables: [Vec<Vec<i64>>; 4],
+    pub(crate) slides: Vec<Slide>,
+}
+
 impl Convolution {
-    pub(crate) fn of<'a>(func: &Func, op: Op, slots: &Slots<'a>) -> Option<Convolution> {
-        let data = &func.ops[op];
+    pub(crate) fn of(site: &Site<'_>) -> Option<Convolution> {
+        let data = site.data();
         if &*data.name != Conv::NAME {
             return None;
         }
-        let all = data.operands.iter().chain(&data.results);
-        let all: Vec<_> = all.map(|&v| slots(v)).collect::<Option<_>>()?;
+        let all = site.all()?;
         if all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
             return None;
         }
-        let of = func.op_ref(op);
-        let conv = Conv::of(&of).ok()?;
-        if conv.transposed {
-            return None;
-        }
-        let slides = conv.slides(&of).ok()?;
-        let group = usize::try_from(conv.groups().ok()?).ok()?;
-        let (x, w) = (&*all[0].access, &*all[1].access);
-        let y = &*all[all.len() - 1].access;
-        let grouped = |access: &Access, dim: usize| {
-            let mut shape = access.shape();
-            let channels = *shape.get(dim)?;
-            shape.splice(dim..=dim, [group, channels / group]);
-            Some(access.reshaped(&shape))
-        };
-        let (xs, ws, ys) = (grouped(x, 1)?, grouped(w, 0)?, grouped(y, 1)?);
-        let (
-            Access::Sum {
-                base: xb,
-                tables: xt,
-            },
-            Access::Sum {
-                base: wb,
-                tables: wt,
-            },
-            Access::Sum {
-                base: yb,
-                tables: yt,
-            },
-        ) = (&xs, &ws, &ys)
-        else {
-            return None;
-        };
-        let zero = |n: usize| vec![0i64; n];
-        let still: [Along; 4] = [
-            [yt[0].clone(), xt[0].clone(), zero(yt[0].len())],
-            [yt[1].clone(), xt[1].clone(), wt[0].clone()],
-            [yt[2].clone(), zero(yt[2].len()), wt[1].clone()],
-            [zero(xt[2].len()), xt[2].clone(), wt[2].clone()],
-        ];
-        let kernel: Vec<usize> = slides.iter().map(|s| s.kernel).collect();
-        let count: usize = kernel.iter().product();
-        let mut taps = Vec::with_capacity(count);
-        for tap in 0..count {
-            let mut rest = tap;
-            let mut base = [*yb, *xb, *wb];
-            let mut along = still.to_vec();
-            for (dim, slide) in slides.iter().enumerate().rev() {
-                let at = rest % slide.kernel;
-                rest /= slide.kernel;
-                base[2] += wt[3 + dim].get(at)?;
-                let (yt, xt) = (yt.get(3 + dim)?, xt.get(3 + dim)?);
-                let read =
-                    |o: usize| (o * slide.stride + at * slide.dilation).checked_sub(slide.low);
-                let pairs = (0..yt.len()).filter_map(|o| Some((yt[o], *xt.get(read(o)?)?)));
-                let (to, from): (Vec<i64>, Vec<i64>) = pairs.unzip();
-                let (Some(&first), Some(&second)) = (to.first(), from.first()) else {
-                    along.clear();
-                    break;
-                };
-                base[0] += first;
-                base[1] += second;
-                let n = to.len();
-                along.push([
-                    to.iter().map(|t| t - first).collect(),
-                    from.iter().map(|f| f - second).collect(),
-                    zero(n),
-                ]);
-            }
-            if !along.is_empty() {
-                taps.push(Products::of(base, &along)?);
-            }
-        }
         let biased = data.operands.len() == 3;
-        let bias = match biased {
-            true => {
-                let mut shape = vec![1; y.shape().len()];
-                shape[1] = y.shape()[1];
-                all[2].access.reshaped(&shape)
+        let places = places(site)?;
+        let weights = site.constant(1).and_then(|bytes| floats(bytes).ok());
+        if let Some(found) = Depthwise::of(&places, weights) {
+            let work = Work::Depthwise(found);
+            return Some(Convolution { work, biased });
+        }
+        let constants = [site.constant(0), site.constant(1)];
+        let packed = |mut products: Products| {
+            let constant = constants[products.column_side() - 1];
+            if let Some(constant) = constant.and_then(|bytes| floats(bytes).ok()) {
+                products.pack(constant);
             }
-            false => Access::Sum {
-                base: 0,
-                tables: Vec::new(),
+            products
+        };
+        let work = match whole(&places) {
+            Some(products) => Work::Whole(packed(products)),
+            None => Work::Taps {
+                taps: taps(&places)?,
+                fill: fill(site)?,
             },
         };
-        let fill = Fill::of(y, &bias.broadcast(&y.shape()))?;
-        Some(Convolution { taps, fill, biased })
+        Some(Convolution { work, biased })
     }
+}
+
+/// Where the bias of each element of the result lies; the first element where there is none.
+fn bias(site: &Site<'_>) -> Option<Access> {
+    let all = site.all()?;
+    let shape = all.last()?.access.shape();
+    if all.len() < 4 {
+        return Some(Access::none(&shape));
+    }
+    let mut own = vec![1; shape.len()];
+    *own.get_mut(1)? = *shape.get(1)?;
+    Some(all[2].access.reshaped(&own).broadcast(&shape))
+}
+
+/// Sets a result to its bias.
+fn fill(site: &Site<'_>) -> Option<Fill> {
+    let result = site.slot(*site.data().results.first()?)?;
+    Fill::of(&result.access, &bias(site)?)
+}
+
+fn places(site: &Site<'_>) -> Option<Places> {
+    let of = site.func.op_ref(site.op);
+    let conv = Conv::of(&of).ok()?;
+    if conv.transposed {
+        return None;
+    }
+    let all = site.all()?;
+    let group = usize::try_from(conv.groups().ok()?).ok()?;
+    let (x, w) = (&*all[0].access, &*all[1].access);
+    let y = &*all[all.len() - 1].access;
+    let grouped = |access: &Access, dim: usize| {
+        let mut shape = access.shape();
+        let channels = *shape.get(dim)?;
+        shape.splice(dim..=dim, [group, channels / group]);
+        access.reshaped(&shape).into_sum()
+    };
+    let [(yb, yt), (xb, xt), (wb, wt), (bb, bt)] = [
+        grouped(y, 1)?,
+        grouped(x, 1)?,
+        grouped(w, 0)?,
+        grouped(&bias(site)?, 1)?,
+    ];
+    let slides = conv.slides(&of).ok()?;
+    let slides = slides.iter().enumerate().map(|(d, s)| {
+        Some(Slide {
+            kernel: s.kernel,
+            stride: s.stride,
+            dilation: s.dilation,
+            low: s.low,
+            input: xt.get(3 + d)?.len(),
+            output: yt.get(3 + d)?.len(),
+        })
+    });
+    let slides = slides.collect::<Option<Vec<Slide>>>()?;
+    let all = yt.iter().chain(&xt).chain(&wt);
+    let whole = !all.into_iter().any(Vec::is_empty);
+    whole.then_some(Places {
+        base: [yb, xb, wb, bb],
+        tables: [yt, xt, wt, bt],
+        slides,
+    })
+}
+
+/// The step of offsets that go on evenly.
+pub(crate) fn step(table: &[i64]) -> Option<i64> {
+    let step = table.get(1).copied().unwrap_or(0);
+    let even = table
+        .iter()
+        .enumerate()
+        .all(|(i, &offset)| offset == step * i as i64);
+    even.then_some(step)
+}
+
+/// The loops of a convolution without its spatial ones.
+fn still(places: &Places) -> [Along; 4] {
+    let [y, x, w, b] = &places.tables;
+    let zero = |n: usize| vec![0i64; n];
+    [
+        [y[0].clone(), x[0].clone(), zero(y[0].len()), b[0].clone()],
+        [y[1].clone(), x[1].clone(), w[0].clone(), b[1].clone()],
+        [y[2].clone(), zero(y[2].len()), w[1].clone(), b[2].clone()],
+        [
+            zero(x[2].len()),
+            x[2].clone(),
+            w[2].clone(),
+            zero(x[2].len()),
+        ],
+    ]
+}
+
+/// All positions of the kernel as terms; the operand's offsets go on evenly along spatial dimensions.
+fn whole(places: &Places) -> Option<Products> {
+    let [y, x, w, b] = &places.tables;
+    let rank = places.slides.len();
+    if DIMS < rank {
+        return None;
+    }
+    let mut base = places.base;
+    // Spatial dimensions, outermost first in the result.
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(y[3 + d].get(1).copied().unwrap_or(0).abs()));
+    let (mut positions, mut kernels) = (Vec::new(), Vec::new());
+    let mut inside = true;
+    let mut extents = Vec::new();
+    for &d in &order {
+        let slide = places.slides[d];
+        let step = step(&x[3 + d])?;
+        let (stride, dilation) = (slide.stride as i64, slide.dilation as i64);
+        let low = slide.low as i64;
+        let last = (slide.output - 1) * slide.stride + (slide.kernel - 1) * slide.dilation;
+        inside &= slide.low == 0 && last < slide.input;
+        base[LEFT] -= low * step;
+        let n = slide.output as i64;
+        positions.push([
+            y[3 + d].clone(),
+            (0..n).map(|o| o * stride * step).collect(),
+            vec![0; slide.output],
+            b[3 + d].clone(),
+        ]);
+        let taps = slide.kernel as i64;
+        kernels.push([
+            vec![0; slide.kernel],
+            (0..taps).map(|k| k * dilation * step).collect(),
+            w[2 + 1 + d].clone(),
+            vec![0; slide.kernel],
+        ]);
+        extents.push((slide, step));
+    }
+    let mut loops: Vec<Along> = still(places).to_vec();
+    if inside {
+        loops.extend(positions);
+        loops.extend(kernels);
+        return Products::of(base, &loops);
+    }
+    sliding(base, &loops, &positions, &kernels, &extents, places)
+}
+
+/// The same with padding: positions and terms are in the order in which a window has them.
+fn sliding(
+    base: [i64; 4],
+    still: &[Along],
+    positions: &[Along],
+    kernels: &[Along],
+    extents: &[(Slide, i64)],
+    places: &Places,
+) -> Option<Products> {
+    let sum = |loops: &[Along]| -> Vec<[i64; 4]> {
+        let mut all = vec![[0i64; 4]];
+        for along in loops {
+            all = all
+                .iter()
+                .flat_map(|at| {
+                    (0..along[0].len()).map(move |i| std::array::from_fn(|k| at[k] + along[k][i]))
+                })
+                .collect();
+        }
+        all
+    };
+    // As if there were one position and one place of the kernel, then both are put in.
+    let mut products = Products::of(base, &still[1..3])?;
+    let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
+    products.batch.splice(0..0, images);
+    let channels = sum(&still[3..]);
+    let pixels = sum(positions);
+    let outputs = match (products.rows.len(), products.columns.len()) {
+        (_, 1) => std::mem::take(&mut products.rows),
+        (1, _) => std::mem::take(&mut products.columns),
+        _ => return None,
+    };
+    let along = |list: &[[i64; 4]]| {
+        list.get(1)
+            .zip(list.first())
+            .map_or(0, |(b, a)| b[0] - a[0])
+    };
+    let by_pixels = along(&pixels[pixels.len().saturating_sub(extents.last()?.0.output)..]);
+    // Pixels are columns if they are neighbours in the result, or if channels are not.
+    let pixels_are_columns = by_pixels == 1 || along(&outputs) != 1;
+    let pixel_step = step(&positions.last()?[LEFT])?;
+    let taps = sum(kernels);
+    let places_of = |count: &dyn Fn(&Slide) -> usize, by: &dyn Fn(&Slide, i32) -> i32| {
+        let mut all = vec![[0i32; DIMS]];
+        let skip = DIMS - extents.len();
+        for (d, (slide, _)) in extents.iter().enumerate() {
+            all = all
+                .iter()
+                .flat_map(|at| {
+                    let at = *at;
+                    (0..count(slide) as i32).map(move |i| {
+                        let mut next = at;
+                        next[skip + d] = by(slide, i);
+                        next
+                    })
+                })
+                .collect();
+        }
+        all
+    };
+    let pixel_places = places_of(&|s| s.output, &|s, i| i * s.stride as i32 - s.low as i32);
+    let tap_places = places_of(&|s| s.kernel, &|s, i| i * s.dilation as i32);
+    let add = |a: &[i64; 4], b: &[i64; 4]| std::array::from_fn(|k| a[k] + b[k]);
+    // With channels innermost terms of a place are neighbours where channels are; else kernels are as weights have them.
+    let channels_inside = !pixels_are_columns;
+    let mut terms = Vec::with_capacity(channels.len() * taps.len());
+    let mut term_places = Vec::with_capacity(terms.capacity());
+    if channels_inside {
+        for (tap, place) in taps.iter().zip(&tap_places) {
+            for channel in &channels {
+                terms.push(add(tap, channel));
+                term_places.push(*place);
+            }
+        }
+    } else {
+        for channel in &channels {
+            for (tap, place) in taps.iter().zip(&tap_places) {
+                terms.push(add(tap, channel));
+                term_places.push(*place);
+            }
+        }
+    }
+    let mut sizes = [1i32; DIMS];
+    for (d, (slide, _)) in extents.iter().enumerate() {
+        sizes[DIMS - extents.len() + d] = i32::try_from(slide.input).ok()?;
+    }
+    let channel_step = channels.get(1).map_or(1, |c| c[LEFT] - channels[0][LEFT]);
+    let even = channel_step == 1 && channels.windows(2).all(|w| w[1][LEFT] - w[0][LEFT] == 1);
+    products.terms = terms;
+    products.swapped = pixels_are_columns;
+    if pixels_are_columns {
+        (products.columns, products.rows) = (pixels, outputs);
+    } else {
+        (products.rows, products.columns) = (pixels, outputs);
+    }
+    products.window = Some(Window {
+        side: LEFT,
+        positions: pixel_places,
+        terms: term_places,
+        sizes,
+        step: extents.last()?.0.stride as i32,
+        stride: pixel_step,
+        neighbours: channels.len(),
+        even: even && channels_inside,
+    });
+    // Reach: what the operands' own indices reach, as places outside are not read.
+    let whole = |k: usize, base: i64| {
+        let ends = places.tables[k].iter().map(|t| {
+            let (low, high) = (t.iter().min(), t.iter().max());
+            (low.copied().unwrap_or(0), high.copied().unwrap_or(0))
+        });
+        ends.fold((base, base), |at, end| (at.0 + end.0, at.1 + end.1))
+    };
+    products.reach = std::array::from_fn(|k| whole(k, places.base[k]));
+    Some(products)
+}
+
+/// A contraction for each position of the kernel that meets the operand.
+fn taps(places: &Places) -> Option<Vec<Products>> {
+    let [y, x, w, b] = &places.tables;
+    let zero = |n: usize| vec![0i64; n];
+    let count: usize = places.slides.iter().map(|s| s.kernel).product();
+    let mut taps = Vec::with_capacity(count);
+    for tap in 0..count {
+        let mut rest = tap;
+        let mut base = places.base;
+        let mut along = still(places).to_vec();
+        for (dim, slide) in places.slides.iter().enumerate().rev() {
+            let at = rest % slide.kernel;
+            rest /= slide.kernel;
+            base[RIGHT] += w[3 + dim].get(at)?;
+            let (yt, xt) = (y.get(3 + dim)?, x.get(3 + dim)?);
+            let read = |o: usize| (o * slide.stride + at * slide.dilation).checked_sub(slide.low);
+            let met = (0..yt.len()).filter_map(|o| Some((o, *xt.get(read(o)?)?)));
+            let met: Vec<(usize, i64)> = met.collect();
+            let Some(&(first, from)) = met.first() else {
+                along.clear();
+                break;
+            };
+            base[0] += yt[first];
+            base[LEFT] += from;
+            base[3] += b[3 + dim][first];
+            along.push([
+                met.iter().map(|m| yt[m.0] - yt[first]).collect(),
+                met.iter().map(|m| m.1 - from).collect(),
+                zero(met.len()),
+                met.iter()
+                    .map(|m| b[3 + dim][m.0] - b[3 + dim][first])
+                    .collect(),
+            ]);
+        }
+        if !along.is_empty() {
+            taps.push(Products::of(base, &along)?);
+        }
+    }
+    Some(taps)
 }
 
 impl Kernel for Convolution {
     fn name(&self) -> &'static str {
-        "convolve"
+        match &self.work {
+            Work::Depthwise(_) => "depthwise",
+            Work::Whole(_) | Work::Taps { .. } => "convolve",
+        }
+    }
+
+    fn own_bytes(&self) -> usize {
+        match &self.work {
+            Work::Whole(products) => products.packed_bytes(),
+            Work::Taps { .. } => 0,
+            Work::Depthwise(work) => work.own_bytes(),
+        }
     }
 
     fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };
-        let out = floats_mut(out)?;
-        match (self.biased, rest) {
-            (true, [In::Bytes(bias)]) => self.fill.run(floats(bias)?, out)?,
-            _ => self.fill.run(&[0.0], out)?,
+        let bias = match (self.biased, rest) {
+            (true, [In::Bytes(bias)]) => Some(floats(bias)?),
+            (true, _) => return Err("the bias is written over".to_owned()),
+            (false, _) => None,
+        };
+        let (out, left, right) = (floats_mut(out)?, floats(x)?, floats(w)?);
+        let start = bias.map_or(Start::Zero, Start::Values);
+        match &self.work {
+            Work::Whole(products) => products.run(out, Operands { left, right, start }),
+            Work::Depthwise(work) => work.run(out, left, right, bias),
+            Work::Taps { taps, fill } => {
+                fill.run(bias.unwrap_or(&[0.0]), out)?;
+                let start = Start::Result;
+                taps.iter()
+                    .try_for_each(|tap| tap.run(out, Operands { left, right, start }))
+            }
         }
-        let (x, w) = (floats(x)?, floats(w)?);
-        self.taps
-            .iter()
-            .try_for_each(|tap| tap.run(out, x, w, true))
     }
 }

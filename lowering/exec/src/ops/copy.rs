@@ -5,9 +5,9 @@ use crate::convert::{ConversionOptions, ConversionPlan};
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
-use crate::ops::kernel::{Kernel, Slots, picked, renamed, shape};
+use crate::ops::kernel::{Kernel, Site, picked, renamed, shape};
 use optc_ir::types::TensorType;
-use optc_ir::{Func, Op, Operation, Registry, Structure, Value};
+use optc_ir::{Func, Operation, Structure, Value};
 use optc_ops::{Broadcast, Concat, Slice, Split};
 
 /// Elements of one operand to where they go.
@@ -30,23 +30,14 @@ pub(crate) struct Copy {
 
 impl Copy {
     /// The copies that an operation is, if it is some.
-    pub(crate) fn of<'a>(
-        func: &Func,
-        op: Op,
-        registry: &Registry,
-        slots: &Slots<'a>,
-    ) -> Option<Copy> {
-        let data = &func.ops[op];
+    pub(crate) fn of(site: &Site<'_>) -> Option<Copy> {
+        let (func, op, registry) = (site.func, site.op, site.registry);
+        let data = site.data();
+        let slots = |value: Value| site.slot(value);
         let operand = slots(*data.operands.first()?)?;
         let size = bytes_of_element(operand)?;
         let same = |slot: &Slot| slot.width == operand.width && slot.dtype == operand.dtype;
-        let all = data.operands.iter().chain(&data.results);
-        if !all
-            .map(|&v| slots(v))
-            .collect::<Option<Vec<_>>>()?
-            .into_iter()
-            .all(same)
-        {
+        if !site.all()?.into_iter().all(same) {
             return None;
         }
         let one = |source: &Access| {
@@ -171,27 +162,37 @@ impl Kernel for Copy {
             let Some(In::Bytes(source)) = ins.get(*operand) else {
                 return Err("an operand is written over as it is copied".to_owned());
             };
-            match self.size {
-                1 => copy::<1>(nest, source, out)?,
-                2 => copy::<2>(nest, source, out)?,
-                4 => copy::<4>(nest, source, out)?,
-                8 => copy::<8>(nest, source, out)?,
-                _ => copy::<16>(nest, source, out)?,
+            let fits =
+                nest.fits(0, out.len() / self.size) && nest.fits(1, source.len() / self.size);
+            if !fits {
+                return Err("an element lies outside of its buffer".to_owned());
             }
+            copy_at(nest, self.size, [0, 0], source, out);
         }
         Ok(())
     }
 }
 
-fn copy<const N: usize>(nest: &Nest<2>, source: &[u8], out: &mut [u8]) -> Result<(), String> {
+/// Copies elements of so many bytes, all places moved by as many elements.
+///
+/// # Panics
+/// One of them lies outside of its buffer.
+pub(crate) fn copy_at(nest: &Nest<2>, size: usize, by: [i64; 2], source: &[u8], out: &mut [u8]) {
+    match size {
+        1 => copy::<1>(nest, by, source, out),
+        2 => copy::<2>(nest, by, source, out),
+        4 => copy::<4>(nest, by, source, out),
+        8 => copy::<8>(nest, by, source, out),
+        _ => copy::<16>(nest, by, source, out),
+    }
+}
+
+fn copy<const N: usize>(nest: &Nest<2>, by: [i64; 2], source: &[u8], out: &mut [u8]) {
     let (source, _) = source.as_chunks::<N>();
     let (out, _) = out.as_chunks_mut::<N>();
-    if !nest.fits(0, out.len()) || !nest.fits(1, source.len()) {
-        return Err("an element lies outside of its buffer".to_owned());
-    }
     let (n, [to, from]) = nest.inner;
     nest.each(|[at, read]| {
-        let (at, read) = (at as usize, read as usize);
+        let (at, read) = ((at + by[0]) as usize, (read + by[1]) as usize);
         match (to, from) {
             (1, 1) => out[at..at + n].copy_from_slice(&source[read..read + n]),
             (1, 0) => out[at..at + n].fill(source[read]),
@@ -202,5 +203,4 @@ fn copy<const N: usize>(nest: &Nest<2>, source: &[u8], out: &mut [u8]) -> Result
             }
         }
     });
-    Ok(())
 }

@@ -1,8 +1,10 @@
 //! What a kernel is, and what operations make of the places of their operands.
 
 use crate::access::Access;
-use crate::memory::{In, Slot};
-use optc_ir::{Func, Op, Operation, Part, Registry, Structure, Value};
+use crate::buffer::Buffer;
+use crate::memory::{In, Slot, Storage};
+use optc_ir::entity::SideTable;
+use optc_ir::{Func, Op, OpData, Operation, Part, Registry, Structure, Value};
 use optc_ops::{SlicePart, Subview};
 use std::fmt::Debug;
 
@@ -16,6 +18,11 @@ pub(crate) trait Kernel: Debug {
         false
     }
 
+    /// Bytes that it keeps between runs.
+    fn own_bytes(&self) -> usize {
+        0
+    }
+
     /// Writes the result of this number.
     ///
     /// # Errors
@@ -23,8 +30,41 @@ pub(crate) trait Kernel: Debug {
     fn run(&self, result: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String>;
 }
 
-/// The places of values.
-pub(crate) type Slots<'a> = dyn Fn(Value) -> Option<&'a Slot> + 'a;
+/// An operation, with the places of its operands and results and with constants.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) func: &'a Func,
+    pub(crate) op: Op,
+    pub(crate) registry: &'a Registry,
+    pub(crate) slots: &'a SideTable<Value, Option<Slot>>,
+    pub(crate) constants: &'a [Buffer],
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn data(&self) -> &'a OpData {
+        &self.func.ops[self.op]
+    }
+
+    pub(crate) fn slot(&self, value: Value) -> Option<&'a Slot> {
+        self.slots[value].as_ref()
+    }
+
+    /// The places of all operands, then of all results.
+    pub(crate) fn all(&self) -> Option<Vec<&'a Slot>> {
+        let data = self.data();
+        let all = data.operands.iter().chain(&data.results);
+        all.map(|&value| self.slot(value)).collect()
+    }
+
+    /// The bytes of an operand that is known.
+    pub(crate) fn constant(&self, operand: usize) -> Option<&'a [u8]> {
+        let slot = self.slot(*self.data().operands.get(operand)?)?;
+        match slot.storage {
+            Storage::Constant(number) => self.constants.get(number).map(Buffer::bytes),
+            _ => None,
+        }
+    }
+}
 
 /// Bytes as numbers.
 ///

@@ -1,35 +1,43 @@
 //! Kernels, by the family of the operation.
 
+mod chain;
 mod contract;
 mod conv;
 mod copy;
+mod depthwise;
 mod elementwise;
+mod gather;
 mod kernel;
+mod lanes;
+mod math;
+mod pool;
+mod products;
 mod rows;
+mod window;
 
-pub(crate) use kernel::{Kernel, Slots, part, part_in_place, renamed};
+pub(crate) use chain::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use elementwise::code;
+pub(crate) use kernel::{Kernel, Site, part, part_in_place, renamed};
 
 use contract::Contract;
 use conv::Convolution;
 use copy::Copy;
-use optc_ir::{Func, Op, Registry};
+use gather::Gather;
+use pool::Pool;
 use rows::Rows;
 
 /// The kernel of an operation, if it has one of its own.
-pub(crate) fn kernel<'a>(
-    func: &Func,
-    op: Op,
-    registry: &Registry,
-    slots: &Slots<'a>,
-) -> Option<Box<dyn Kernel>> {
+pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
     fn boxed(kernel: impl Kernel + 'static) -> Box<dyn Kernel> {
         Box::new(kernel)
     }
-    match registry.get(&func.ops[op].name)?.family() {
-        "elementwise" => elementwise::kernel(func, op, slots),
-        "matmul" => Contract::of(func, op, registry, slots).map(boxed),
-        "conv" => Convolution::of(func, op, slots).map(boxed),
-        "softmax" | "norm" | "reduce" => Rows::of(func, op, slots).map(boxed),
-        _ => Copy::of(func, op, registry, slots).map(boxed),
+    match site.registry.get(&site.data().name)?.family() {
+        "elementwise" => elementwise::kernel(site),
+        "matmul" => Contract::of(site).map(boxed),
+        "conv" => Convolution::of(site).map(boxed),
+        "softmax" | "norm" | "reduce" => Rows::of(site).map(boxed),
+        "pool" => Pool::of(site).map(boxed),
+        "gather" => Gather::of(site).map(boxed),
+        _ => Copy::of(site).map(boxed),
     }
 }

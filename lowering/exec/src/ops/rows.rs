@@ -1,16 +1,25 @@
 //! Softmax, norms and reductions: along some dimensions, for each index of the others, in any order.
+//!
+//! A row whose elements are neighbours is worked on by itself. Rows that are neighbours are worked on side by side, as many as lie in
+//! a line of the cache, so that a strided row costs no more than one that is not.
 
 use crate::access::Access;
+use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::ops::kernel::{Kernel, Slots, floats, floats_mut};
-use optc_ir::{DType, Func, Op, Operation};
-use optc_ops::{LayerNorm, Reduce, ReduceKind, Softmax};
+use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
+use crate::ops::lanes::{self, Along, LANES};
+use optc_ir::{DType, Operation};
+use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 
 /// What is done along the dimensions.
 #[derive(Clone, Copy, Debug)]
-enum Work {
+pub(crate) enum Work {
     Softmax,
-    Norm { epsilon: f64 },
+    /// Minus the mean, if it is centred, and divided by the root of the mean of squares.
+    Norm {
+        epsilon: f64,
+        centred: bool,
+    },
     Reduce(ReduceKind),
 }
 
@@ -30,31 +39,44 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn of<'a>(func: &Func, op: Op, slots: &Slots<'a>) -> Option<Rows> {
-        let data = &func.ops[op];
-        let all = data.operands.iter().chain(&data.results);
-        let all: Vec<_> = all.map(|&v| slots(v)).collect::<Option<_>>()?;
+    pub(crate) fn of(site: &Site<'_>) -> Option<Rows> {
+        let data = site.data();
+        let all = site.all()?;
         if data.results.len() != 1 || all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
             return None;
         }
-        let of = func.op_ref(op);
+        let of = site.func.op_ref(site.op);
         let source = &*all[0].access;
         let rank = source.shape().len();
         let (work, axes) = match &*data.name {
             Softmax::NAME => (Work::Softmax, vec![Softmax::of(&of).ok()?.along(&of).ok()?]),
             LayerNorm::NAME => {
                 let norm = LayerNorm::of(&of).ok()?;
-                let epsilon = norm.epsilon;
-                (
-                    Work::Norm { epsilon },
-                    (norm.first_axis(&of).ok()?..rank).collect(),
-                )
+                let work = Work::Norm {
+                    epsilon: norm.epsilon,
+                    centred: true,
+                };
+                (work, (norm.first_axis(&of).ok()?..rank).collect())
+            }
+            RmsNorm::NAME => {
+                let norm = RmsNorm::of(&of).ok()?;
+                let work = Work::Norm {
+                    epsilon: norm.epsilon,
+                    centred: false,
+                };
+                (work, (norm.first_axis(&of).ok()?..rank).collect())
             }
             Reduce::NAME => {
                 let reduce = Reduce::of(&of).ok()?;
                 let known = matches!(
                     reduce.kind,
-                    ReduceKind::Sum | ReduceKind::Mean | ReduceKind::Max | ReduceKind::Min
+                    ReduceKind::Sum
+                        | ReduceKind::Mean
+                        | ReduceKind::Max
+                        | ReduceKind::Min
+                        | ReduceKind::L1
+                        | ReduceKind::L2
+                        | ReduceKind::SumSquare
                 );
                 (
                     Work::Reduce(known.then_some(reduce.kind)?),
@@ -131,51 +153,6 @@ impl Rows {
             reach,
         })
     }
-
-    fn row(&self, row: &mut [f32], scale: Option<&[f32]>, bias: Option<&[f32]>) -> f32 {
-        let n = row.len() as f64;
-        let sum = |row: &[f32]| row.iter().map(|&x| f64::from(x)).sum::<f64>();
-        match self.work {
-            Work::Softmax => {
-                let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                row.iter_mut().for_each(|x| *x = (*x - most).exp());
-                let whole = (1.0 / sum(row)) as f32;
-                row.iter_mut().for_each(|x| *x *= whole);
-                0.0
-            }
-            Work::Norm { epsilon } => {
-                let mean = sum(row) / n;
-                let variance = row
-                    .iter()
-                    .map(|&x| (f64::from(x) - mean).powi(2))
-                    .sum::<f64>()
-                    / n;
-                let factor = 1.0 / (variance + epsilon).sqrt();
-                for (i, x) in row.iter_mut().enumerate() {
-                    let at = |table: &Option<Vec<i64>>, values: Option<&[f32]>, other: f32| {
-                        let offset = table.as_ref().and_then(|t| usize::try_from(t[i]).ok());
-                        offset
-                            .and_then(|at| values?.get(at).copied())
-                            .unwrap_or(other)
-                    };
-                    let normal = ((f64::from(*x) - mean) * factor) as f32;
-                    *x = normal * at(&self.scale, scale, 1.0) + at(&self.bias, bias, 0.0);
-                }
-                0.0
-            }
-            Work::Reduce(ReduceKind::Max) => row.iter().copied().fold(f32::NEG_INFINITY, greater),
-            Work::Reduce(ReduceKind::Min) => {
-                -row.iter().map(|x| -x).fold(f32::NEG_INFINITY, greater)
-            }
-            Work::Reduce(ReduceKind::Mean) => (sum(row) / n) as f32,
-            Work::Reduce(_) => sum(row) as f32,
-        }
-    }
-}
-
-/// The greater of two; a number that is none wins.
-fn greater(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b < a { a } else { b }
 }
 
 impl Kernel for Rows {
@@ -198,21 +175,106 @@ impl Kernel for Rows {
                 return Err("an element lies outside of its buffer".to_owned());
             }
         }
-        let mut row = vec![0f32; self.reads.len()];
-        for &[to, from] in &self.begins {
-            for (x, read) in row.iter_mut().zip(&self.reads) {
-                *x = source[(from + read) as usize];
+        let along = |table: &Option<Vec<i64>>, values: Option<&[f32]>| -> Result<_, String> {
+            let (Some(table), Some(values)) = (table, values) else {
+                return Ok(None);
+            };
+            let at = |&offset: &i64| values.get(usize::try_from(offset).ok()?).copied();
+            let found: Option<Vec<f32>> = table.iter().map(at).collect();
+            found
+                .map(Some)
+                .ok_or_else(|| "an element lies outside of its buffer".to_owned())
+        };
+        let (scale, bias) = (along(&self.scale, scale)?, along(&self.bias, bias)?);
+        let with = Along {
+            work: self.work,
+            scale: scale.as_deref(),
+            bias: bias.as_deref(),
+        };
+        vectorized(
+            #[inline(always)]
+            || self.all(out, source, &with),
+        );
+        Ok(())
+    }
+}
+
+impl Rows {
+    #[inline(always)]
+    fn all(&self, out: &mut [f32], source: &[f32], with: &Along<'_>) {
+        let even = |list: &[i64]| list.windows(2).all(|w| w[1] == w[0] + 1);
+        let n = self.reads.len();
+        let (together, written) = (even(&self.reads), even(&self.writes));
+        let mut row = vec![0f32; n];
+        let mut tile = vec![[0f32; LANES]; n];
+        let mut first = 0;
+        while first < self.begins.len() {
+            let [to, from] = self.begins[first];
+            let block = self.begins.get(first..first + LANES);
+            let beside = |k: usize, at: i64| {
+                let follows = |(i, b): (usize, &[i64; 2])| b[k] == at + i as i64;
+                block.is_some_and(|block| block.iter().enumerate().all(follows))
+            };
+            if !together && beside(1, from) {
+                for (lanes, read) in tile.iter_mut().zip(&self.reads) {
+                    let at = (from + read) as usize;
+                    lanes.copy_from_slice(&source[at..at + LANES]);
+                }
+                let one = lanes::side_by_side(&mut tile, with);
+                self.give(out, first, beside(0, to), &one, &tile);
+                first += LANES;
+                continue;
             }
-            let one = self.row(&mut row, scale, bias);
+            if together {
+                let at = (from + self.reads[0]) as usize;
+                row.copy_from_slice(&source[at..at + n]);
+            } else {
+                for (x, read) in row.iter_mut().zip(&self.reads) {
+                    *x = source[(from + read) as usize];
+                }
+            }
+            let one = lanes::row(&mut row, with);
             match self.work {
                 Work::Reduce(_) => out[to as usize] = one,
+                Work::Softmax | Work::Norm { .. } if written => {
+                    let at = (to + self.writes[0]) as usize;
+                    out[at..at + n].copy_from_slice(&row);
+                }
                 Work::Softmax | Work::Norm { .. } => {
                     for (x, write) in row.iter().zip(&self.writes) {
                         out[(to + write) as usize] = *x;
                     }
                 }
             }
+            first += 1;
         }
-        Ok(())
+    }
+
+    /// Writes the results of rows side by side.
+    #[inline(always)]
+    fn give(
+        &self,
+        out: &mut [f32],
+        first: usize,
+        beside: bool,
+        one: &[f32; LANES],
+        tile: &[[f32; LANES]],
+    ) {
+        let begins = &self.begins[first..first + LANES];
+        let one = std::slice::from_ref(one);
+        let results = match self.work {
+            Work::Reduce(_) => one,
+            Work::Softmax | Work::Norm { .. } => tile,
+        };
+        for (lanes, write) in results.iter().zip(&self.writes) {
+            if beside {
+                let at = (begins[0][0] + write) as usize;
+                out[at..at + LANES].copy_from_slice(lanes);
+                continue;
+            }
+            for ([to, _], x) in begins.iter().zip(lanes) {
+                out[(to + write) as usize] = *x;
+            }
+        }
     }
 }

@@ -1,0 +1,187 @@
+//! Element-wise operations that follow one another become one step, so that what lies between them is never written.
+//!
+//! An operation joins those that read its result if they all are one step already, of the same shape. The step runs where its last
+//! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
+//! result lies beside it, or exactly on it in the same order.
+
+use crate::compile::{Step, Work};
+use crate::memory::Slot;
+use crate::ops::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS, Site, code};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::{Op, Value};
+
+/// The most steps between an operation and the one that it joins.
+const FAR: usize = 64;
+
+/// Operations that become one step.
+#[derive(Debug, Default)]
+struct Group {
+    /// Numbers of steps, the last first.
+    members: Vec<usize>,
+    operands: IndexSet<Value>,
+}
+
+struct Fusion<'a> {
+    site: Site<'a>,
+    steps: &'a [Step],
+    codes: Vec<Option<Code>>,
+    /// The step that each one has become a part of.
+    roots: Vec<usize>,
+    groups: Vec<Group>,
+}
+
+/// Joins the steps of a function; `site` is at any of its operations.
+pub(crate) fn fuse(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
+    let at = |op: Op| Site { op, ..site };
+    let codes: Vec<Option<Code>> = steps
+        .iter()
+        .map(|step| matches!(step.work, Work::Kernel(_)).then(|| code(&at(step.op)))?)
+        .collect();
+    let mut fusion = Fusion {
+        site,
+        roots: (0..steps.len()).collect(),
+        groups: steps.iter().map(|_| Group::default()).collect(),
+        codes,
+        steps: &steps,
+    };
+    fusion.join();
+    let Fusion {
+        roots,
+        groups,
+        codes,
+        ..
+    } = fusion;
+    let mut made = Vec::with_capacity(steps.len());
+    let chains: Vec<Option<(Chain, Vec<Value>)>> = groups
+        .iter()
+        .enumerate()
+        .map(|(root, group)| {
+            let several = roots[root] == root && 1 < group.members.len();
+            several.then(|| chain(&steps, group, &codes, site))?
+        })
+        .collect();
+    let whole: Vec<bool> = chains.iter().map(Option::is_some).collect();
+    for (number, (mut step, chain)) in steps.into_iter().zip(chains).enumerate() {
+        let root = roots[number];
+        if root != number && whole[root] {
+            continue;
+        }
+        if let Some((chain, operands)) = chain {
+            let results = &site.func.ops[step.op].results;
+            let all = operands.iter().chain(results);
+            step.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
+            step.work = Work::Kernel(Box::new(chain));
+            step.operands = operands;
+        }
+        made.push(step);
+    }
+    made
+}
+
+/// The operations of a group, in order, with their operands.
+fn chain(
+    steps: &[Step],
+    group: &Group,
+    codes: &[Option<Code>],
+    site: Site<'_>,
+) -> Option<(Chain, Vec<Value>)> {
+    let mut links = Vec::new();
+    let mut made: IndexMap<Value, usize> = IndexMap::new();
+    for &member in group.members.iter().rev() {
+        let data = &site.func.ops[steps[member].op];
+        let from = |&value: &Value| match made.get(&value) {
+            Some(&link) => Some(From::Code(link)),
+            None => group.operands.get_index_of(&value).map(From::Operand),
+        };
+        let first = from(data.operands.first()?)?;
+        let second = from(data.operands.last()?)?;
+        links.push(Link {
+            code: codes[member]?,
+            from: [first, second],
+        });
+        made.insert(*data.results.first()?, links.len() - 1);
+    }
+    let root = steps[*group.members.first()?].op;
+    let target = &site.slot(*site.func.ops[root].results.first()?)?.access;
+    let shape = target.shape();
+    let accesses: Option<Vec<_>> = group
+        .operands
+        .iter()
+        .map(|&v| Some(site.slot(v)?.access.broadcast(&shape)))
+        .collect();
+    let chain = Chain::of(target, &accesses?, links)?;
+    Some((chain, group.operands.iter().copied().collect()))
+}
+
+impl Fusion<'_> {
+    fn join(&mut self) {
+        let func = self.site.func;
+        let mut users: IndexMap<Value, Vec<Option<usize>>> = IndexMap::new();
+        let number: IndexMap<Op, usize> = self
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(i, s)| (s.op, i))
+            .collect();
+        for &op in &func.body {
+            for &value in &func.ops[op].operands {
+                users
+                    .entry(value)
+                    .or_default()
+                    .push(number.get(&op).copied());
+            }
+        }
+        for &value in &func.results {
+            users.entry(value).or_default().push(None);
+        }
+        for step in (0..self.steps.len()).rev() {
+            if self.codes[step].is_none() {
+                continue;
+            }
+            let data = &func.ops[self.steps[step].op];
+            let readers = data.results.first().and_then(|v| users.get(v));
+            let root = readers.and_then(|readers| self.joined(step, readers));
+            let root = root.unwrap_or(step);
+            self.roots[step] = root;
+            let group = &mut self.groups[root];
+            group.members.push(step);
+            if let Some(result) = data.results.first() {
+                group.operands.shift_remove(result);
+            }
+            group.operands.extend(data.operands.iter().copied());
+        }
+    }
+
+    /// The step that all readers of an operation's result are, if it can become a part of it.
+    fn joined(&self, step: usize, readers: &[Option<usize>]) -> Option<usize> {
+        let root = self.roots[(*readers.first()?)?];
+        let all = readers.iter().all(|reader| {
+            reader.is_some_and(|reader| self.codes[reader].is_some() && self.roots[reader] == root)
+        });
+        let group = &self.groups[root];
+        let func = self.site.func;
+        let data = &func.ops[self.steps[step].op];
+        let result = *data.results.first()?;
+        let last = *func.ops[self.steps[root].op].results.first()?;
+        let (own, target) = (self.site.slot(result)?, self.site.slot(last)?);
+        let few = group.members.len() < MOST_CODES
+            && group.operands.len() + data.operands.len() <= MOST_OPERANDS + 1;
+        let fits = all && few && root - step <= FAR && own.access.shape() == target.access.shape();
+        let stays = |&value: &Value| {
+            let Some(slot) = self.site.slot(value) else {
+                return false;
+            };
+            let kept = (step + 1..root).all(|i| self.roots[i] != i || !self.writes(i, slot));
+            let exact = slot.range() == target.range() && slot.access == target.access;
+            kept && (exact || !slot.overlaps(target))
+        };
+        (fits && data.operands.iter().all(stays)).then_some(root)
+    }
+
+    /// Whether a step writes bytes of a place.
+    fn writes(&self, step: usize, slot: &Slot) -> bool {
+        let results = &self.site.func.ops[self.steps[step].op].results;
+        let mut places = results.iter().map(|&v| self.site.slot(v));
+        places.any(|place| place.is_none_or(|place| place.overlaps(slot)))
+    }
+}

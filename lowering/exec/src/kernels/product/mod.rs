@@ -1,0 +1,88 @@
+//! Sums of products in registers: some rows of the left operand by a panel of columns of the right one.
+//!
+//! A panel has as many columns as a kernel keeps in two vectors; its terms lie one after another, each with all its columns,
+//! or a step apart. Rows of the left operand lie anywhere. What a result is added up from, and in which order, depends on the
+//! instructions and on nothing else.
+
+mod pack;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
+
+use crate::isa::Isa;
+
+pub(crate) use pack::pack;
+
+/// The most columns of a panel.
+pub(crate) const MOST_COLUMNS: usize = 32;
+
+/// The vectors that products are made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Micro {
+    isa: Isa,
+    /// The columns of a panel.
+    pub(crate) columns: usize,
+    /// The rows that are kept in registers at once.
+    pub(crate) rows: usize,
+}
+
+impl Micro {
+    /// The kernels of these instructions, or of less where products need more than the machine has.
+    pub(crate) fn of(isa: Isa) -> Micro {
+        let (isa, columns, rows) = match isa {
+            Isa::Avx512 => (isa, 32, 12),
+            Isa::Avx2 if fused() => (isa, 16, 6),
+            Isa::Avx2 | Isa::Portable => (Isa::Portable, 8, 4),
+        };
+        Micro { isa, columns, rows }
+    }
+}
+
+/// Whether vectors of 32 bytes are multiplied and added at once.
+fn fused() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        is_x86_feature_detected!("fma")
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    false
+}
+
+/// Rows of the left operand by a panel of the right one.
+#[derive(Debug)]
+pub(crate) struct Panel<'a> {
+    /// Where each row of the left operand begins.
+    pub(crate) left: &'a [*const f32],
+    /// From one term of a row to the next.
+    pub(crate) left_step: usize,
+    /// The columns of the first term.
+    pub(crate) right: *const f32,
+    /// From one term of the columns to the next.
+    pub(crate) right_step: usize,
+    pub(crate) terms: usize,
+    /// Where each row of the result begins; its columns lie one after another.
+    pub(crate) out: &'a [*mut f32],
+    /// Whether what is there is added to.
+    pub(crate) adds: bool,
+    /// Whether only the first half of the columns is computed.
+    pub(crate) half: bool,
+}
+
+/// Computes a panel.
+///
+/// # Safety
+/// There are as many rows in `left` as in `out`. Each row of `left` has `terms` elements `left_step` apart that can be read;
+/// `right` has `terms` times all columns of `micro`, or half of them, `right_step` apart; each row of `out` has as many that can be
+/// written, which overlap neither one another nor what is read.
+pub(crate) unsafe fn panel(micro: Micro, panel: &Panel<'_>) {
+    // SAFETY: the caller's promises; vectors are those that the machine has, as `Micro` is made of a detected `Isa`.
+    unsafe {
+        match micro.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => vectors::wide::panel(panel),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => vectors::narrow::panel(panel),
+            _ => portable::panel(panel),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Products of numbers in arrays.
+
+use super::Panel;
+
+/// Columns of a vector.
+const LANES: usize = 4;
+
+/// # Safety
+/// As for `product::panel`.
+pub(super) unsafe fn panel(panel: &Panel<'_>) {
+    // SAFETY: the caller's promises, handed on.
+    unsafe {
+        match panel.half {
+            true => columns::<LANES>(panel),
+            false => columns::<{ 2 * LANES }>(panel),
+        }
+    }
+}
+
+unsafe fn columns<const N: usize>(panel: &Panel<'_>) {
+    let mut at = 0;
+    // SAFETY: rows `at..at + M` are there, by the length that was compared.
+    unsafe {
+        while at + 4 <= panel.left.len() {
+            tile::<4, N>(panel, at);
+            at += 4;
+        }
+        while at < panel.left.len() {
+            tile::<1, N>(panel, at);
+            at += 1;
+        }
+    }
+}
+
+unsafe fn tile<const M: usize, const N: usize>(panel: &Panel<'_>, first: usize) {
+    let mut sums = [[0f32; N]; M];
+    for term in 0..panel.terms {
+        // SAFETY: `right` has this term, `right_step` apart, with all columns.
+        let columns: [f32; N] = unsafe {
+            panel
+                .right
+                .add(term * panel.right_step)
+                .cast::<[f32; N]>()
+                .read_unaligned()
+        };
+        for (i, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: each row has this term, `left_step` apart.
+            let factor = unsafe { *panel.left[first + i].add(term * panel.left_step) };
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum += factor * column;
+            }
+        }
+    }
+    for (i, mut sums) in sums.into_iter().enumerate() {
+        let out = panel.out[first + i].cast::<[f32; N]>();
+        // SAFETY: each row of the result has all columns, and nobody else has it.
+        unsafe {
+            if panel.adds {
+                let there = out.read_unaligned();
+                sums.iter_mut()
+                    .zip(there)
+                    .for_each(|(sum, there)| *sum += there);
+            }
+            out.write_unaligned(sums);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Element-wise operations on `f32`, one or several that follow one another, in one nest of loops: operands in any order and
+//! broadcast, what lies between operations in a few lines of the cache.
+
+use crate::access::Access;
+use crate::kernels::vectorized;
+use crate::memory::In;
+use crate::nest::Nest;
+use crate::ops::kernel::{Kernel, floats, floats_mut};
+use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
+
+/// Elements that an operation is done on at once.
+const PART: usize = 256;
+/// The most operands of a chain.
+pub(crate) const MOST_OPERANDS: usize = 7;
+/// The most operations of a chain.
+pub(crate) const MOST_CODES: usize = 24;
+
+/// What an operation does with its elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Code {
+    Same,
+    Neg,
+    Abs,
+    Exp,
+    Log,
+    Sqrt,
+    Rsqrt,
+    Reciprocal,
+    Erf,
+    Tanh,
+    Sigmoid,
+    Silu,
+    Relu,
+    Sin,
+    Cos,
+    Floor,
+    Ceil,
+    HardSwish,
+    Gelu,
+    GeluTanh,
+    /// At least the one, at most the other.
+    Clamp(f32, f32),
+    LeakyRelu(f32),
+    Elu(f32),
+    HardSigmoid(f32, f32),
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+    Max,
+    Min,
+    Prelu,
+}
+
+/// Where the elements of an operation come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// An operand of the chain.
+    Operand(usize),
+    /// The result of an operation before.
+    Code(usize),
+}
+
+/// An operation of a chain; one of one operand has it twice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) code: Code,
+    pub(crate) from: [From; 2],
+}
+
+/// Operations in order; the last one gives the result.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    links: Vec<Link>,
+    operands: usize,
+    nest: Nest<{ MOST_OPERANDS + 1 }>,
+}
+
+impl Chain {
+    pub(crate) fn of(target: &Access, operands: &[Access], links: Vec<Link>) -> Option<Chain> {
+        if MOST_OPERANDS < operands.len() || links.is_empty() || MOST_CODES < links.len() {
+            return None;
+        }
+        let none = Access::none(&target.shape());
+        let all: [&Access; MOST_OPERANDS + 1] = std::array::from_fn(|k| match k {
+            0 => target,
+            _ => operands.get(k - 1).unwrap_or(&none),
+        });
+        let nest = Nest::of(all)?;
+        Some(Chain {
+            links,
+            operands: operands.len(),
+            nest,
+        })
+    }
+}
+
+/// One run's memory.
+struct Work<'a> {
+    sources: Vec<Option<&'a [f32]>>,
+    /// Elements of operands that do not lie side by side, then of results.
+    parts: Vec<[f32; PART]>,
+}
+
+impl Kernel for Chain {
+    fn name(&self) -> &'static str {
+        if self.links.len() == 1 {
+            "elementwise"
+        } else {
+            "chain"
+        }
+    }
+
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+        let out = floats_mut(out)?;
+        let mut sources = Vec::with_capacity(ins.len());
+        for operand in ins {
+            sources.push(match operand {
+                In::Bytes(bytes) => Some(floats(bytes)?),
+                In::Same => None,
+            });
+        }
+        if sources.len() != self.operands {
+            return Err("it has another number of operands".to_owned());
+        }
+        let inside = |k: usize| match sources[k] {
+            Some(source) => self.nest.fits(k + 1, source.len()),
+            None => true,
+        };
+        if !self.nest.fits(0, out.len()) || !(0..self.operands).all(inside) {
+            return Err("an element lies outside of its buffer".to_owned());
+        }
+        let parts = vec![[0f32; PART]; self.operands + self.links.len()];
+        let mut work = Work { sources, parts };
+        vectorized(
+            #[inline(always)]
+            || self.nest.each(|at| self.inner(&mut work, out, at)),
+        );
+        Ok(())
+    }
+}
+
+impl Chain {
+    /// The innermost loop.
+    #[inline(always)]
+    fn inner(&self, work: &mut Work<'_>, out: &mut [f32], at: [i64; MOST_OPERANDS + 1]) {
+        let (n, steps) = self.nest.inner;
+        for first in (0..n).step_by(PART) {
+            let count = PART.min(n - first);
+            let begin = |k: usize| at[k] + steps[k] * first as i64;
+            for k in 0..self.operands {
+                // What is written over has the elements of the result.
+                let (source, from, step) = match work.sources[k] {
+                    Some(source) => (source, begin(k + 1), steps[k + 1]),
+                    None => (&*out, begin(0), steps[0]),
+                };
+                if step == 1 && work.sources[k].is_some() {
+                    continue;
+                }
+                fetch(source, from, step, &mut work.parts[k][..count]);
+            }
+            for (number, link) in self.links.iter().enumerate() {
+                let (before, rest) = work.parts.split_at_mut(self.operands + number);
+                let part = |from: From| -> &[f32] {
+                    match from {
+                        From::Code(i) => &before[self.operands + i][..count],
+                        From::Operand(k) => match work.sources[k] {
+                            Some(source) if steps[k + 1] == 1 => {
+                                let from = begin(k + 1) as usize;
+                                &source[from..from + count]
+                            }
+                            _ => &before[k][..count],
+                        },
+                    }
+                };
+                let (a, b) = (part(link.from[0]), part(link.from[1]));
+                let last = number + 1 == self.links.len();
+                if last && steps[0] == 1 {
+                    let to = begin(0) as usize;
+                    apply(link.code, a, b, &mut out[to..to + count]);
+                } else {
+                    apply(link.code, a, b, &mut rest[0][..count]);
+                }
+            }
+            if steps[0] != 1 {
+                let found = work.parts.last().map_or(&[][..], |part| &part[..count]);
+                for (i, x) in found.iter().enumerate() {
+                    out[(begin(0) + steps[0] * i as i64) as usize] = *x;
+                }
+            }
+        }
+    }
+}
+
+/// Elements a step apart.
+#[inline(always)]
+fn fetch(source: &[f32], from: i64, step: i64, to: &mut [f32]) {
+    match step {
+        0 => to.fill(source[from as usize]),
+        1 => to.copy_from_slice(&source[from as usize..from as usize + to.len()]),
+        _ => {
+            for (i, to) in to.iter_mut().enumerate() {
+                *to = source[(from + step * i as i64) as usize];
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn one(a: &[f32], to: &mut [f32], f: impl Fn(f32) -> f32) {
+    to.iter_mut().zip(a).for_each(|(to, &a)| *to = f(a));
+}
+
+#[inline(always)]
+fn two(a: &[f32], b: &[f32], to: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    let pairs = a.iter().zip(b);
+    to.iter_mut()
+        .zip(pairs)
+        .for_each(|(to, (&a, &b))| *to = f(a, b));
+}
+
+/// One operation on some elements.
+#[inline(always)]
+fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
+    match code {
+        Code::Same => to.copy_from_slice(a),
+        Code::Neg => one(a, to, |x| -x),
+        Code::Abs => one(a, to, f32::abs),
+        Code::Exp => one(a, to, exp),
+        Code::Log => one(a, to, f32::ln),
+        Code::Sqrt => one(a, to, f32::sqrt),
+        Code::Rsqrt => one(a, to, |x| 1.0 / x.sqrt()),
+        Code::Reciprocal => one(a, to, |x| 1.0 / x),
+        Code::Erf => one(a, to, erf),
+        Code::Tanh => one(a, to, tanh),
+        Code::Sigmoid => one(a, to, sigmoid),
+        Code::Silu => one(a, to, |x| x * sigmoid(x)),
+        Code::Relu => one(a, to, |x| if x < 0.0 { 0.0 } else { x }),
+        Code::Sin => one(a, to, f32::sin),
+        Code::Cos => one(a, to, f32::cos),
+        Code::Floor => one(a, to, f32::floor),
+        Code::Ceil => one(a, to, f32::ceil),
+        Code::HardSwish => one(a, to, |x| x * held(x / 6.0 + 0.5, 0.0, 1.0)),
+        Code::Gelu => one(a, to, |x| {
+            0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+        }),
+        Code::GeluTanh => one(a, to, |x| {
+            let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
+            0.5 * x * (1.0 + tanh(inner))
+        }),
+        Code::Clamp(low, high) => one(a, to, |x| held(x, low, high)),
+        Code::LeakyRelu(alpha) => one(a, to, |x| if x < 0.0 { alpha * x } else { x }),
+        Code::Elu(alpha) => one(a, to, |x| if x < 0.0 { alpha * (exp(x) - 1.0) } else { x }),
+        Code::HardSigmoid(alpha, beta) => one(a, to, |x| held(alpha * x + beta, 0.0, 1.0)),
+        Code::Add => two(a, b, to, |a, b| a + b),
+        Code::Sub => two(a, b, to, |a, b| a - b),
+        Code::Mul => two(a, b, to, |a, b| a * b),
+        Code::Div => two(a, b, to, |a, b| a / b),
+        Code::Pow => match b.iter().all(|&b| b == 2.0) {
+            true => one(a, to, |x| x * x),
+            false => two(a, b, to, f32::powf),
+        },
+        Code::Max => two(a, b, to, greater),
+        Code::Min => two(a, b, to, lesser),
+        Code::Prelu => two(a, b, to, |x, slope| if x < 0.0 { slope * x } else { x }),
+    }
+}
+
+/// At least the one, at most the other; a number that is none stays.
+#[inline(always)]
+fn held(x: f32, low: f32, high: f32) -> f32 {
+    let x = if x < low { low } else { x };
+    if high < x { high } else { x }
+}

@@ -1,0 +1,313 @@
+//! Convolutions whose channels are each convolved by themselves: along rows of a plane, or along channels that are neighbours.
+
+use crate::kernels::vectorized;
+use crate::ops::conv::{Places, Slide, step};
+
+/// Elements of a row that are summed in registers.
+const BLOCK: usize = 16;
+/// Channels that are.
+const CHANNELS: usize = 32;
+
+/// A convolution of one channel a group.
+#[derive(Debug)]
+pub(crate) struct Depthwise {
+    base: [i64; 4],
+    tables: [Vec<Vec<i64>>; 4],
+    /// Of rows and of columns.
+    slides: [Slide; 2],
+    reach: [(i64, i64); 4],
+    /// Whether channels are neighbours in the operand and in the result.
+    channels: bool,
+    /// The weights of each position of the kernel, channels together.
+    packed: Vec<f32>,
+}
+
+/// What all channels of a plane share.
+struct Plane {
+    /// From one row of the padded plane to the next, and from one phase of a row to the next.
+    row: usize,
+    phase: usize,
+    phases: usize,
+}
+
+impl Depthwise {
+    pub(crate) fn of(places: &Places, weights: Option<&[f32]>) -> Option<Depthwise> {
+        let [y, x, w, _] = &places.tables;
+        if x[2].len() != 1 || x[1].len() < 2 || 2 < places.slides.len() {
+            return None;
+        }
+        let mut tables = places.tables.clone();
+        let mut slides = places.slides.clone();
+        if let [only] = slides[..] {
+            let one = Slide {
+                kernel: 1,
+                stride: 1,
+                dilation: 1,
+                low: 0,
+                input: 1,
+                output: 1,
+            };
+            slides = vec![one, only];
+            tables.iter_mut().for_each(|t| t.insert(3, vec![0]));
+        }
+        let slides: [Slide; 2] = slides.try_into().ok()?;
+        let even = |t: &Vec<i64>| step(t) == Some(1);
+        let channels = y[2].len() == 1 && even(&x[1]) && even(&y[1]) && step(&w[0]).is_some();
+        let reach = std::array::from_fn(|k| {
+            let ends = tables[k].iter().map(|t| (t.iter().min(), t.iter().max()));
+            ends.fold((places.base[k], places.base[k]), |at, (low, high)| {
+                (
+                    at.0 + low.copied().unwrap_or(0),
+                    at.1 + high.copied().unwrap_or(0),
+                )
+            })
+        });
+        let mut made = Depthwise {
+            base: places.base,
+            tables,
+            slides,
+            reach,
+            channels,
+            packed: Vec::new(),
+        };
+        if let Some(weights) = weights.filter(|w| channels && made.inside(2, w.len())) {
+            made.packed = made.by_taps(weights);
+        }
+        Some(made)
+    }
+
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of_val(&self.packed[..])
+    }
+
+    fn inside(&self, k: usize, n: usize) -> bool {
+        let (low, high) = self.reach[k];
+        0 <= low && high < n as i64
+    }
+
+    /// The weights, channels of a position of the kernel together.
+    fn by_taps(&self, weights: &[f32]) -> Vec<f32> {
+        let w = &self.tables[2];
+        let mut all = Vec::new();
+        for row in &w[3] {
+            for column in &w[4] {
+                let at = |c: &i64| weights[(self.base[2] + row + column + c) as usize];
+                all.extend(w[0].iter().map(at));
+            }
+        }
+        all
+    }
+
+    /// Writes the result.
+    pub(crate) fn run(
+        &self,
+        out: &mut [f32],
+        x: &[f32],
+        w: &[f32],
+        bias: Option<&[f32]>,
+    ) -> Result<(), String> {
+        let lengths = [
+            out.len(),
+            x.len(),
+            w.len(),
+            bias.map_or(usize::MAX >> 1, <[f32]>::len),
+        ];
+        if !lengths
+            .into_iter()
+            .enumerate()
+            .all(|(k, n)| self.inside(k, n))
+        {
+            return Err("an element lies outside of its buffer".to_owned());
+        }
+        if self.channels {
+            let own = if self.packed.is_empty() {
+                self.by_taps(w)
+            } else {
+                Vec::new()
+            };
+            let weights = if own.is_empty() { &self.packed } else { &own };
+            vectorized(
+                #[inline(always)]
+                || self.along_channels(out, x, weights, bias),
+            );
+        } else {
+            vectorized(
+                #[inline(always)]
+                || self.along_rows(out, x, w, bias),
+            );
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn along_channels(&self, out: &mut [f32], x: &[f32], w: &[f32], bias: Option<&[f32]>) {
+        let [yt, xt, _, bt] = &self.tables;
+        let [rows, columns] = &self.slides;
+        let count = xt[1].len();
+        let start: Vec<f32> = match bias {
+            Some(bias) => bt[1]
+                .iter()
+                .map(|b| bias[(self.base[3] + b) as usize])
+                .collect(),
+            None => vec![0.0; count],
+        };
+        let mut taps: Vec<(usize, usize)> = Vec::new();
+        for n in 0..yt[0].len() {
+            for r in 0..rows.output {
+                for c in 0..columns.output {
+                    taps.clear();
+                    let from = self.base[1] + xt[0][n];
+                    for (kr, kc) in pairs(rows.kernel, columns.kernel) {
+                        let (Some(i), Some(j)) = (rows.reads(r, kr), columns.reads(c, kc)) else {
+                            continue;
+                        };
+                        let at = (from + xt[3][i] + xt[4][j]) as usize;
+                        taps.push((at, (kr * columns.kernel + kc) * count));
+                    }
+                    let to = (self.base[0] + yt[0][n] + yt[3][r] + yt[4][c]) as usize;
+                    let out = &mut out[to..to + count];
+                    let whole = count / CHANNELS * CHANNELS;
+                    for at in (0..whole).step_by(CHANNELS) {
+                        channels::<CHANNELS>(out, x, w, &start, &taps, at);
+                    }
+                    let eights = count / 8 * 8;
+                    for at in (whole..eights).step_by(8) {
+                        channels::<8>(out, x, w, &start, &taps, at);
+                    }
+                    for at in eights..count {
+                        channels::<1>(out, x, w, &start, &taps, at);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn along_rows(&self, out: &mut [f32], x: &[f32], w: &[f32], bias: Option<&[f32]>) {
+        let [yt, xt, wt, bt] = &self.tables;
+        let [rows, columns] = &self.slides;
+        let blocks = columns.output.div_ceil(BLOCK) * BLOCK;
+        let phases = columns.stride;
+        let reach = (columns.kernel - 1) * columns.dilation;
+        let phase = blocks + reach / phases + 1;
+        let plane = Plane {
+            row: phase * phases,
+            phase,
+            phases,
+        };
+        let height = (rows.output - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1;
+        let mut padded = vec![0f32; height * plane.row];
+        let neighbours = step(&xt[4]) == Some(1);
+        let together = step(&yt[4]) == Some(1);
+        let mut taps: Vec<(usize, f32)> = Vec::new();
+        for (n, g) in pairs(yt[0].len(), yt[1].len()) {
+            let from = self.base[1] + xt[0][n] + xt[1][g];
+            for i in 0..rows.input.min(height.saturating_sub(rows.low)) {
+                let to = &mut padded[(i + rows.low) * plane.row..][..plane.row];
+                let at = from + xt[3][i];
+                if phases == 1 && neighbours {
+                    let fits = columns.input.min(plane.row - columns.low);
+                    to[columns.low..columns.low + fits]
+                        .copy_from_slice(&x[at as usize..at as usize + fits]);
+                } else {
+                    plane.spread(to, columns, |j| x[(at + xt[4][j]) as usize]);
+                }
+            }
+            for o in 0..yt[2].len() {
+                let base = self.base[2] + wt[0][g] + wt[1][o];
+                taps.clear();
+                for (kr, kc) in pairs(rows.kernel, columns.kernel) {
+                    let weight = w[(base + wt[3][kr] + wt[4][kc]) as usize];
+                    let (column, row) = (kc * columns.dilation, kr * rows.dilation);
+                    let place = row * plane.row + column % phases * plane.phase + column / phases;
+                    taps.push((place, weight));
+                }
+                let start = bias.map_or(0.0, |bias| {
+                    bias[(self.base[3] + bt[1][g] + bt[2][o]) as usize]
+                });
+                let to = self.base[0] + yt[0][n] + yt[1][g] + yt[2][o];
+                for r in 0..rows.output {
+                    let source = &padded[r * rows.stride * plane.row..];
+                    let to = to + yt[3][r];
+                    for first in (0..columns.output).step_by(BLOCK) {
+                        let sums = block(&source[first..], &taps, start);
+                        let count = BLOCK.min(columns.output - first);
+                        if together {
+                            let at = to as usize + first;
+                            out[at..at + count].copy_from_slice(&sums[..count]);
+                        } else {
+                            for (sum, offset) in sums[..count].iter().zip(&yt[4][first..]) {
+                                out[(to + offset) as usize] = *sum;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Plane {
+    /// The elements of a row, by the phase in which windows read them.
+    #[inline(always)]
+    fn spread(&self, to: &mut [f32], columns: &Slide, element: impl Fn(usize) -> f32) {
+        for j in 0..columns.input {
+            let place = j + columns.low;
+            let at = place / self.phases;
+            if at < self.phase {
+                to[place % self.phases * self.phase + at] = element(j);
+            }
+        }
+    }
+}
+
+impl Slide {
+    /// The element that a position of the kernel reads for a place of the result, if there is one.
+    #[inline(always)]
+    pub(crate) fn reads(&self, place: usize, kernel: usize) -> Option<usize> {
+        let at = place * self.stride + kernel * self.dilation;
+        at.checked_sub(self.low).filter(|&i| i < self.input)
+    }
+}
+
+/// All pairs of numbers below these.
+fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..a).flat_map(move |i| (0..b).map(move |j| (i, j)))
+}
+
+/// Sums of some neighbours, each with the same weights.
+#[inline(always)]
+fn block(source: &[f32], taps: &[(usize, f32)], start: f32) -> [f32; BLOCK] {
+    let mut sums = [start; BLOCK];
+    for &(place, weight) in taps {
+        let from = &source[place..place + BLOCK];
+        for (sum, x) in sums.iter_mut().zip(from) {
+            *sum += weight * x;
+        }
+    }
+    sums
+}
+
+/// Sums of some channels from `at` on.
+#[inline(always)]
+fn channels<const N: usize>(
+    out: &mut [f32],
+    x: &[f32],
+    w: &[f32],
+    start: &[f32],
+    taps: &[(usize, usize)],
+    at: usize,
+) {
+    let mut sums = [0f32; N];
+    sums.copy_from_slice(&start[at..at + N]);
+    for &(from, weights) in taps {
+        let (x, w) = (
+            &x[from + at..from + at + N],
+            &w[weights + at..weights + at + N],
+        );
+        for i in 0..N {
+            sums[i] += w[i] * x[i];
+        }
+    }
+    out[at..at + N].copy_from_slice(&sums);
+}

@@ -1,0 +1,163 @@
+//! What softmax, norms and reductions do with a row, or with rows side by side. Sums are made in `f64`, in an order that is the same
+//! on every machine.
+
+use crate::ops::math::{exp, greater, lesser};
+use crate::ops::rows::Work;
+use optc_ops::ReduceKind;
+
+/// Rows that are worked on side by side: a line of the cache.
+pub(crate) const LANES: usize = 16;
+
+/// Numbers that are summed side by side.
+const SUMS: usize = 8;
+
+/// What is done, with the scale and the bias of each element of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Along<'a> {
+    pub(crate) work: Work,
+    pub(crate) scale: Option<&'a [f32]>,
+    pub(crate) bias: Option<&'a [f32]>,
+}
+
+#[inline(always)]
+fn sum(row: &[f32], f: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0f64; SUMS];
+    let (parts, rest) = row.as_chunks::<SUMS>();
+    for part in parts {
+        for (sum, &x) in sums.iter_mut().zip(part) {
+            *sum += f(f64::from(x));
+        }
+    }
+    for (sum, &x) in sums.iter_mut().zip(rest) {
+        *sum += f(f64::from(x));
+    }
+    let [a, b, c, d, e, g, h, i] = sums;
+    ((a + e) + (b + g)) + ((c + h) + (d + i))
+}
+
+#[inline(always)]
+fn most(row: &[f32], start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut all = [start; LANES];
+    let (parts, rest) = row.as_chunks::<LANES>();
+    for part in parts {
+        for (most, &x) in all.iter_mut().zip(part) {
+            *most = f(*most, x);
+        }
+    }
+    for (most, &x) in all.iter_mut().zip(rest) {
+        *most = f(*most, x);
+    }
+    all.into_iter().fold(start, f)
+}
+
+/// Works on a row; gives the result of a reduction.
+#[inline(always)]
+pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
+    let n = row.len() as f64;
+    match with.work {
+        Work::Softmax => {
+            let most = most(row, f32::NEG_INFINITY, greater);
+            row.iter_mut().for_each(|x| *x = exp(*x - most));
+            let whole = (1.0 / sum(row, |x| x)) as f32;
+            row.iter_mut().for_each(|x| *x *= whole);
+            0.0
+        }
+        Work::Norm { epsilon, centred } => {
+            let mean = if centred { sum(row, |x| x) / n } else { 0.0 };
+            let squares = sum(row, |x| (x - mean) * (x - mean));
+            let factor = 1.0 / (squares / n + epsilon).sqrt();
+            let normal = |x: f32| ((f64::from(x) - mean) * factor) as f32;
+            match (with.scale, with.bias) {
+                (Some(scale), Some(bias)) => {
+                    let with = scale.iter().zip(bias);
+                    let all = row.iter_mut().zip(with);
+                    all.for_each(|(x, (scale, bias))| *x = normal(*x) * scale + bias);
+                }
+                (Some(scale), None) => {
+                    let all = row.iter_mut().zip(scale);
+                    all.for_each(|(x, scale)| *x = normal(*x) * scale);
+                }
+                _ => row.iter_mut().for_each(|x| *x = normal(*x)),
+            }
+            0.0
+        }
+        Work::Reduce(ReduceKind::Max) => most(row, f32::NEG_INFINITY, greater),
+        Work::Reduce(ReduceKind::Min) => most(row, f32::INFINITY, lesser),
+        Work::Reduce(ReduceKind::Mean) => (sum(row, |x| x) / n) as f32,
+        Work::Reduce(ReduceKind::L1) => sum(row, f64::abs) as f32,
+        Work::Reduce(ReduceKind::L2) => sum(row, |x| x * x).sqrt() as f32,
+        Work::Reduce(ReduceKind::SumSquare) => sum(row, |x| x * x) as f32,
+        Work::Reduce(_) => sum(row, |x| x) as f32,
+    }
+}
+
+#[inline(always)]
+fn sums(tile: &[[f32; LANES]], f: impl Fn(usize, f64) -> f64) -> [f64; LANES] {
+    let mut sums = [0f64; LANES];
+    for lanes in tile {
+        for (i, (sum, &x)) in sums.iter_mut().zip(lanes).enumerate() {
+            *sum += f(i, f64::from(x));
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn mosts(tile: &[[f32; LANES]], start: f32, f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    let mut all = [start; LANES];
+    for lanes in tile {
+        for (most, &x) in all.iter_mut().zip(lanes) {
+            *most = f(*most, x);
+        }
+    }
+    all
+}
+
+/// Works on rows whose elements lie side by side; gives the results of a reduction.
+#[inline(always)]
+pub(crate) fn side_by_side(tile: &mut [[f32; LANES]], with: &Along<'_>) -> [f32; LANES] {
+    let n = tile.len() as f64;
+    match with.work {
+        Work::Softmax => {
+            let most = mosts(tile, f32::NEG_INFINITY, greater);
+            for lanes in tile.iter_mut() {
+                for (x, most) in lanes.iter_mut().zip(most) {
+                    *x = exp(*x - most);
+                }
+            }
+            let whole = sums(tile, |_, x| x).map(|sum| (1.0 / sum) as f32);
+            for lanes in tile.iter_mut() {
+                for (x, whole) in lanes.iter_mut().zip(whole) {
+                    *x *= whole;
+                }
+            }
+            [0.0; LANES]
+        }
+        Work::Norm { epsilon, centred } => {
+            let mean = match centred {
+                true => sums(tile, |_, x| x).map(|sum| sum / n),
+                false => [0.0; LANES],
+            };
+            let squares = sums(tile, |i, x| (x - mean[i]) * (x - mean[i]));
+            let factor = squares.map(|sum| 1.0 / (sum / n + epsilon).sqrt());
+            let at = |list: Option<&[f32]>, j: usize, other: f32| list.map_or(other, |l| l[j]);
+            for (j, lanes) in tile.iter_mut().enumerate() {
+                let (scale, bias) = (at(with.scale, j, 1.0), at(with.bias, j, 0.0));
+                for i in 0..LANES {
+                    let normal = ((f64::from(lanes[i]) - mean[i]) * factor[i]) as f32;
+                    lanes[i] = normal * scale + bias;
+                }
+            }
+            [0.0; LANES]
+        }
+        Work::Reduce(kind) => match kind {
+            ReduceKind::Max => mosts(tile, f32::NEG_INFINITY, greater),
+            ReduceKind::Min => mosts(tile, f32::INFINITY, lesser),
+            ReduceKind::Mean => sums(tile, |_, x| x).map(|sum| (sum / n) as f32),
+            ReduceKind::L1 => sums(tile, |_, x| x.abs()).map(|sum| sum as f32),
+            ReduceKind::L2 => sums(tile, |_, x| x * x).map(|sum| sum.sqrt() as f32),
+            ReduceKind::SumSquare => sums(tile, |_, x| x * x).map(|sum| sum as f32),
+            _ => sums(tile, |_, x| x).map(|sum| sum as f32),
+        },
+    }
+}

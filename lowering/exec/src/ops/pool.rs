@@ -1,0 +1,180 @@
+//! The greatest element or the mean of each window, for each channel, in any order.
+
+use crate::kernels::vectorized;
+use crate::memory::In;
+use crate::ops::conv::step;
+use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
+use crate::ops::math::greater;
+use optc_ir::{DType, Operation};
+use optc_ops::{AvgPool, MaxPool};
+use std::ops::Range;
+
+/// Channels that are worked on side by side, if they are neighbours.
+const CHANNELS: usize = 16;
+
+/// A position of the result, and which elements it is made of.
+#[derive(Debug)]
+struct Position {
+    to: i64,
+    /// Of [`Pool::reads`].
+    reads: Range<usize>,
+    /// What a sum is multiplied by.
+    factor: f32,
+}
+
+/// Windows over spatial dimensions.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    greatest: bool,
+    /// Where the elements of each image and of each channel begin, in the result and in the operand.
+    images: Vec<[i64; 2]>,
+    channels: Vec<[i64; 2]>,
+    /// Whether channels are neighbours in both.
+    neighbours: bool,
+    positions: Vec<Position>,
+    reads: Vec<i64>,
+    reach: [(i64, i64); 2],
+}
+
+impl Pool {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Pool> {
+        let all = site.all()?;
+        let [x, y] = all[..] else { return None };
+        if all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
+            return None;
+        }
+        let of = site.func.op_ref(site.op);
+        let (greatest, slides, padding) = match &*site.data().name {
+            MaxPool::NAME => (true, MaxPool::of(&of).ok()?.slides(&of).ok()?, false),
+            AvgPool::NAME => {
+                let pool = AvgPool::of(&of).ok()?;
+                (false, pool.slides(&of).ok()?, pool.count_include_pad)
+            }
+            _ => return None,
+        };
+        let (xb, xt) = (*x.access).clone().into_sum()?;
+        let (yb, yt) = (*y.access).clone().into_sum()?;
+        if xt.iter().chain(&yt).any(Vec::is_empty) || xt.len() != slides.len() + 2 {
+            return None;
+        }
+        let mut positions = vec![(yb, vec![0i64], 1usize)];
+        for (d, slide) in slides.iter().enumerate() {
+            let (x, y) = (&xt[2 + d], &yt[2 + d]);
+            let end = slide.low + x.len() + slide.high;
+            let mut next = Vec::with_capacity(positions.len() * y.len());
+            for (to, reads, declared) in &positions {
+                for (at, offset) in y.iter().enumerate() {
+                    let places = (0..slide.kernel).map(|k| at * slide.stride + k * slide.dilation);
+                    let inside = places
+                        .clone()
+                        .filter_map(|p| x.get(p.checked_sub(slide.low)?));
+                    let inside: Vec<i64> = inside.copied().collect();
+                    let all = reads.iter().flat_map(|r| inside.iter().map(move |i| r + i));
+                    let count = places.filter(|&p| p < end).count();
+                    next.push((to + offset, all.collect(), declared * count));
+                }
+            }
+            positions = next;
+        }
+        let mut reads = Vec::new();
+        let positions = positions.into_iter().map(|(to, own, declared)| {
+            let count = if padding { declared } else { own.len() };
+            let from = reads.len();
+            reads.extend(own);
+            let factor = (1.0 / count as f64) as f32;
+            Position {
+                to,
+                reads: from..reads.len(),
+                factor,
+            }
+        });
+        let positions = positions.collect();
+        let pairs = |d: usize| yt[d].iter().zip(&xt[d]).map(|(&y, &x)| [y, x]).collect();
+        let reach = |base: i64, tables: &[Vec<i64>]| {
+            tables.iter().fold((base, base), |at, t| {
+                let (low, high) = (t.iter().min(), t.iter().max());
+                (
+                    at.0 + low.copied().unwrap_or(0),
+                    at.1 + high.copied().unwrap_or(0),
+                )
+            })
+        };
+        let mut images: Vec<[i64; 2]> = pairs(0);
+        images.iter_mut().for_each(|image| image[1] += xb);
+        Some(Pool {
+            greatest,
+            images,
+            channels: pairs(1),
+            neighbours: step(&xt[1]) == Some(1) && step(&yt[1]) == Some(1),
+            positions,
+            reads,
+            reach: [reach(yb, &yt), reach(xb, &xt)],
+        })
+    }
+
+    #[inline(always)]
+    fn all(&self, out: &mut [f32], x: &[f32], combine: impl Fn(f32, f32) -> f32, start: f32) {
+        let side = if self.neighbours {
+            self.channels.len() / CHANNELS * CHANNELS
+        } else {
+            0
+        };
+        for image in &self.images {
+            for position in &self.positions {
+                let reads = &self.reads[position.reads.clone()];
+                let factor = if self.greatest { 1.0 } else { position.factor };
+                for first in (0..side).step_by(CHANNELS) {
+                    let [to, from] = self.channels[first];
+                    let mut all = [start; CHANNELS];
+                    for read in reads {
+                        let at = (image[1] + from + read) as usize;
+                        let x = &x[at..at + CHANNELS];
+                        for (all, &x) in all.iter_mut().zip(x) {
+                            *all = combine(*all, x);
+                        }
+                    }
+                    let at = (image[0] + to + position.to) as usize;
+                    let out = &mut out[at..at + CHANNELS];
+                    out.iter_mut()
+                        .zip(all)
+                        .for_each(|(out, x)| *out = x * factor);
+                }
+            }
+            for [to, from] in &self.channels[side..] {
+                for position in &self.positions {
+                    let reads = &self.reads[position.reads.clone()];
+                    let elements = reads.iter().map(|r| x[(image[1] + from + r) as usize]);
+                    let factor = if self.greatest { 1.0 } else { position.factor };
+                    let one = elements.fold(start, &combine) * factor;
+                    out[(image[0] + to + position.to) as usize] = one;
+                }
+            }
+        }
+    }
+}
+
+impl Kernel for Pool {
+    fn name(&self) -> &'static str {
+        "pool"
+    }
+
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+        let [In::Bytes(x)] = ins else {
+            return Err("an operand is written over".to_owned());
+        };
+        let (out, x) = (floats_mut(out)?, floats(x)?);
+        for ((low, high), n) in self.reach.into_iter().zip([out.len(), x.len()]) {
+            if low < 0 || n as i64 <= high {
+                return Err("an element lies outside of its buffer".to_owned());
+            }
+        }
+        vectorized(
+            #[inline(always)]
+            || match self.greatest {
+                true => self.all(out, x, greater, f32::NEG_INFINITY),
+                false => self.all(out, x, |a, b| a + b, 0.0),
+            },
+        );
+        Ok(())
+    }
+}

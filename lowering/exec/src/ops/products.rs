@@ -1,0 +1,538 @@
+//! Sums of products over loops: rows of one operand by columns of the other one, with loops around them.
+//!
+//! Of the loops that the result shares with one operand alone all together are the rows, or the columns, of a matrix product, and all
+//! loops that the result has not are its terms: offsets are listed, so that no order of dimensions needs a copy. Columns are the side
+//! that lies one after another in the result. A panel of columns is brought side by side just before it is used, or, of a constant,
+//! when the program is prepared; rows are read where they lie if their terms are neighbours.
+#![expect(unsafe_code, reason = "kernels take pointers to rows")]
+
+use crate::isa::Isa;
+use crate::kernels::product::{self, MOST_COLUMNS, Micro, Panel};
+use crate::nest::{Loop, dimension, ordered, walk};
+use crate::ops::window::Window;
+use indexmap::IndexMap;
+use std::ops::Range;
+
+/// The offsets of the result, the left and the right operand, and of what the result begins with, along one loop.
+pub(crate) type Along = [Vec<i64>; 4];
+
+/// The result, the operands, and what the result begins with.
+pub(crate) const RESULT: usize = 0;
+pub(crate) const LEFT: usize = 1;
+pub(crate) const RIGHT: usize = 2;
+pub(crate) const START: usize = 3;
+
+/// The most terms that are summed before sums go to memory.
+const TERMS: usize = 256;
+/// Bytes of rows that are used with all columns before others are.
+const ROWS_BYTES: usize = 256 << 10;
+/// The most rows of a block.
+const MOST_ROWS: usize = 1024;
+
+/// What the elements of a slice are read by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands<'a> {
+    pub(crate) left: &'a [f32],
+    pub(crate) right: &'a [f32],
+    pub(crate) start: Start<'a>,
+}
+
+/// What products are added to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start<'a> {
+    Zero,
+    /// Elements at the offsets of [`START`].
+    Values(&'a [f32]),
+    /// What is in the result.
+    Result,
+}
+
+/// The loops of a contraction.
+#[derive(Debug)]
+pub(crate) struct Products {
+    pub(crate) base: [i64; 4],
+    /// Around the matrix product.
+    pub(crate) batch: Vec<Loop<4>>,
+    /// Offsets of the rows, of the columns and of the terms.
+    pub(crate) rows: Vec<[i64; 4]>,
+    pub(crate) columns: Vec<[i64; 4]>,
+    pub(crate) terms: Vec<[i64; 4]>,
+    /// Whether the columns are the left operand's.
+    pub(crate) swapped: bool,
+    /// The least and greatest offset of each.
+    pub(crate) reach: [(i64, i64); 4],
+    /// Which elements of an operand there are, if it slides.
+    pub(crate) window: Option<Window>,
+    /// Panels of a constant, by the offset that the loops around give it.
+    packed: IndexMap<i64, Vec<f32>>,
+    micro: Micro,
+}
+
+impl Products {
+    /// The products over loops with these offsets. A loop is summed over if the result stays where it is.
+    pub(crate) fn of(base: [i64; 4], loops: &[Along]) -> Option<Products> {
+        let (mut batch, mut rows, mut columns, mut terms) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut reach = base.map(|b| (b, b));
+        for along in loops {
+            let n = along[0].len();
+            if along.iter().any(|t| t.len() != n) || n == 0 {
+                return None;
+            }
+            for (reach, table) in reach.iter_mut().zip(along) {
+                let (low, high) = (table.iter().min()?, table.iter().max()?);
+                *reach = (reach.0 + low, reach.1 + high);
+            }
+            let moves = |k: usize| along[k].iter().any(|&offset| offset != 0);
+            let list = match (moves(RESULT), moves(LEFT), moves(RIGHT)) {
+                (true, true, false) => &mut rows,
+                (true, false, true) => &mut columns,
+                (false, _, _) => &mut terms,
+                (true, _, _) => &mut batch,
+            };
+            list.extend(dimension(std::array::from_fn(|k| &along[k][..])));
+        }
+        let (rows, columns) = (ordered(rows, RESULT), ordered(columns, RESULT));
+        let swapped = prefers(&rows, &columns);
+        let side = if swapped { RIGHT } else { LEFT };
+        let (rows, columns) = if swapped {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        Some(Products {
+            base,
+            batch: ordered(batch, RESULT),
+            rows: flat(&rows),
+            columns: flat(&columns),
+            terms: flat(&ordered(terms, side)),
+            swapped,
+            reach,
+            window: None,
+            packed: IndexMap::new(),
+            micro: Micro::of(Isa::detect()),
+        })
+    }
+
+    /// The operands whose elements are rows and columns.
+    fn sides(&self) -> (usize, usize) {
+        if self.swapped {
+            (RIGHT, LEFT)
+        } else {
+            (LEFT, RIGHT)
+        }
+    }
+
+    /// Whether the columns are those of the right operand.
+    pub(crate) fn column_side(&self) -> usize {
+        self.sides().1
+    }
+
+    /// Elements of panels that were made of a constant.
+    pub(crate) fn packed_bytes(&self) -> usize {
+        self.packed
+            .values()
+            .map(|panels| panels.len() * size_of::<f32>())
+            .sum()
+    }
+
+    /// Brings the columns, which are those of a constant, into panels.
+    pub(crate) fn pack(&mut self, constant: &[f32]) {
+        let (_, side) = self.sides();
+        let (low, high) = self.reach[side];
+        if self.window.is_some() || low < 0 || constant.len() as i64 <= high {
+            return;
+        }
+        let mut offsets = Vec::new();
+        walk(&self.batch, self.base, &mut |at| offsets.push(at[side]));
+        offsets.sort_unstable();
+        offsets.dedup();
+        let width = self.micro.columns;
+        let panels = self.columns.len().div_ceil(width);
+        let whole = panels * width * self.terms.len();
+        if 2 * constant.len().max(1 << 12) < whole * offsets.len() {
+            return;
+        }
+        for offset in offsets {
+            let mut all = vec![0f32; whole];
+            let mut at = 0;
+            for block in self.blocks() {
+                let terms: Vec<i64> = self.terms[block].iter().map(|t| t[side]).collect();
+                for columns in self.columns.chunks(width) {
+                    let columns: Vec<i64> = columns.iter().map(|c| c[side] + offset).collect();
+                    let size = terms.len() * width;
+                    product::pack(constant, &columns, &terms, &mut all[at..at + size], width);
+                    at += size;
+                }
+            }
+            self.packed.insert(offset, all);
+        }
+    }
+
+    /// The terms that are summed at once.
+    fn blocks(&self) -> Vec<Range<usize>> {
+        let whole = self.terms.len();
+        let (_, right) = self.sides();
+        let inner = match &self.window {
+            // One position of the kernel after another, where rows are read where they lie.
+            Some(window) if window.side != right && self.reads_rows() => window.neighbours,
+            _ => whole,
+        };
+        let pieces = inner.div_ceil(TERMS).max(1);
+        let mut blocks = Vec::new();
+        for from in (0..whole).step_by(inner.max(1)) {
+            for piece in 0..pieces {
+                blocks.push(from + inner * piece / pieces..from + inner * (piece + 1) / pieces);
+            }
+        }
+        blocks
+    }
+
+    /// Whether rows are read where they lie.
+    fn reads_rows(&self) -> bool {
+        let (side, _) = self.sides();
+        match &self.window {
+            Some(window) if window.side == side => window.direct(),
+            _ => even(self.terms.iter().map(|t| t[side]), 1),
+        }
+    }
+
+    /// Writes the products, added to what the result begins with.
+    pub(crate) fn run(&self, out: &mut [f32], given: Operands<'_>) -> Result<(), String> {
+        let starts = match given.start {
+            Start::Values(values) => values.len(),
+            Start::Zero | Start::Result => usize::MAX >> 1,
+        };
+        let lengths = [out.len(), given.left.len(), given.right.len(), starts];
+        for ((low, high), n) in self.reach.into_iter().zip(lengths) {
+            if low < 0 || n as i64 <= high {
+                return Err("an element lies outside of its buffer".to_owned());
+            }
+        }
+        let mut work = Work::new(self, given);
+        walk(&self.batch, self.base, &mut |at| work.product(out, at));
+        Ok(())
+    }
+}
+
+/// Whether the rows are better columns.
+fn prefers(rows: &[Loop<4>], columns: &[Loop<4>]) -> bool {
+    let count = |loops: &[Loop<4>]| loops.iter().map(|l| l.extent).product::<usize>();
+    let neighbours = |loops: &[Loop<4>]| match loops.last() {
+        Some(last) => last.at(1)[RESULT] == 1 && 4 <= last.extent,
+        None => false,
+    };
+    match (neighbours(rows), neighbours(columns)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => count(columns) < count(rows) && count(columns) < 8,
+    }
+}
+
+/// The offsets at every step of some loops, outermost first.
+pub(crate) fn flat<const K: usize>(loops: &[Loop<K>]) -> Vec<[i64; K]> {
+    let mut all = Vec::new();
+    walk(loops, [0; K], &mut |at| all.push(at));
+    all
+}
+
+/// Whether offsets go on by the same step.
+fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
+    let mut last = None;
+    offsets.into_iter().all(|offset| {
+        let goes_on = last.is_none_or(|last: i64| last + step == offset);
+        last = Some(offset);
+        goes_on
+    })
+}
+
+/// One run, with the memory that it needs besides.
+struct Work<'a> {
+    of: &'a Products,
+    given: Operands<'a>,
+    blocks: Vec<Range<usize>>,
+    /// Whether rows are read where they lie.
+    direct: bool,
+    /// The rows of a block side by side, by as many as a kernel has at once.
+    slab: Vec<f32>,
+    panel: Vec<f32>,
+    /// A panel of the result whose columns do not lie side by side in it.
+    beside: Vec<f32>,
+    /// As many zeros as a row has terms outside of its operand.
+    zeros: Vec<f32>,
+    left: Vec<*const f32>,
+    out: Vec<*mut f32>,
+}
+
+impl<'a> Work<'a> {
+    fn new(of: &'a Products, given: Operands<'a>) -> Work<'a> {
+        Work {
+            of,
+            given,
+            blocks: of.blocks(),
+            direct: of.reads_rows(),
+            slab: Vec::new(),
+            panel: vec![0.0; TERMS * MOST_COLUMNS],
+            beside: Vec::new(),
+            zeros: vec![0.0; of.window.as_ref().map_or(0, |w| w.neighbours)],
+            left: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    fn operand(&self, side: usize) -> &'a [f32] {
+        if side == LEFT {
+            self.given.left
+        } else {
+            self.given.right
+        }
+    }
+
+    /// One matrix product.
+    fn product(&mut self, out: &mut [f32], at: [i64; 4]) {
+        let of = self.of;
+        let terms = self.blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
+        let most = (ROWS_BYTES / size_of::<f32>() / terms).clamp(of.micro.rows, MOST_ROWS);
+        let most = most / of.micro.rows * of.micro.rows;
+        for first in (0..of.rows.len()).step_by(most) {
+            let rows = first..(first + most).min(of.rows.len());
+            self.rows(out, at, rows);
+        }
+    }
+
+    fn rows(&mut self, out: &mut [f32], at: [i64; 4], rows: Range<usize>) {
+        let of = self.of;
+        let (side, other) = of.sides();
+        let width = of.micro.columns;
+        let constant = of.packed.get(&at[other]);
+        let mut packed = 0;
+        if self.blocks.is_empty() {
+            self.begin_all(out, at, rows);
+            return;
+        }
+        for number in 0..self.blocks.len() {
+            let block = self.blocks[number].clone();
+            let left_step = self.bring(at[side], rows.clone(), block.clone());
+            for first in (0..of.columns.len()).step_by(width) {
+                let columns = first..(first + width).min(of.columns.len());
+                let size = block.len() * width;
+                let right = match constant {
+                    Some(all) => {
+                        packed += size;
+                        all[packed - size..packed].as_ptr()
+                    }
+                    None => {
+                        self.columns(at[other], columns.clone(), block.clone());
+                        self.panel.as_ptr()
+                    }
+                };
+                let half = columns.len() <= width / 2;
+                let used = if half { width / 2 } else { width };
+                let beside = self.places(out, at, rows.clone(), columns.clone(), used);
+                let adds = 0 < number || !matches!(self.given.start, Start::Zero);
+                match self.given.start {
+                    Start::Values(start) if number == 0 => {
+                        self.begin(start, at, rows.clone(), columns.clone());
+                    }
+                    _ if beside && adds => {
+                        self.exchange(out, at, rows.clone(), columns.clone(), true);
+                    }
+                    _ => {}
+                }
+                // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
+                // `run` has compared, of the slab, or of the zeros; the right panel has all columns of each term; the
+                // places of the result have `used` columns each, inside of the result or of `beside`, and no other
+                // row has them, as offsets in a result are all different.
+                unsafe {
+                    product::panel(
+                        of.micro,
+                        &Panel {
+                            left: &self.left,
+                            left_step,
+                            right,
+                            right_step: width,
+                            terms: block.len(),
+                            out: &self.out,
+                            adds,
+                            half,
+                        },
+                    );
+                }
+                if beside {
+                    self.exchange(out, at, rows.clone(), columns, false);
+                }
+            }
+        }
+    }
+
+    /// Results of no terms.
+    fn begin_all(&self, out: &mut [f32], at: [i64; 4], rows: Range<usize>) {
+        for row in &self.of.rows[rows] {
+            for column in &self.of.columns {
+                let from = at[START] + row[START] + column[START];
+                let to = &mut out[(at[RESULT] + row[RESULT] + column[RESULT]) as usize];
+                match self.given.start {
+                    Start::Zero => *to = 0.0,
+                    Start::Values(start) => *to = start[from as usize],
+                    Start::Result => {}
+                }
+            }
+        }
+    }
+
+    /// Finds or makes the rows of a block; gives the step from one term to the next.
+    fn bring(&mut self, base: i64, rows: Range<usize>, block: Range<usize>) -> usize {
+        let of = self.of;
+        let (side, _) = of.sides();
+        let source = self.operand(side);
+        self.left.clear();
+        let window = of.window.as_ref().filter(|w| w.side == side);
+        if self.direct {
+            let term = of.terms[block.start][side];
+            for row in rows {
+                let inside = window.is_none_or(|w| w.has(row, block.start));
+                let at = base + of.rows[row][side] + term;
+                self.left.push(match inside {
+                    true => source[at as usize..].as_ptr(),
+                    false => self.zeros.as_ptr(),
+                });
+            }
+            return 1;
+        }
+        let width = of.micro.rows;
+        let size = block.len() * width;
+        self.slab.resize(rows.len().div_ceil(width) * size, 0.0);
+        let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
+        let groups = rows
+            .clone()
+            .step_by(width)
+            .zip(self.slab.chunks_exact_mut(size));
+        for (first, group) in groups {
+            let some = first..(first + width).min(rows.end);
+            match window {
+                Some(window) => window.pack(source, base, (some, block.clone()), of, group, width),
+                None => {
+                    let starts: Vec<i64> = of.rows[some].iter().map(|r| r[side] + base).collect();
+                    product::pack(source, &starts, &terms, group, width);
+                }
+            }
+        }
+        for i in 0..rows.len() {
+            self.left
+                .push(self.slab[i / width * size + i % width..].as_ptr());
+        }
+        width
+    }
+
+    /// Brings columns side by side.
+    fn columns(&mut self, base: i64, columns: Range<usize>, block: Range<usize>) {
+        let of = self.of;
+        let (_, side) = of.sides();
+        let source = self.operand(side);
+        let width = of.micro.columns;
+        let panel = &mut self.panel[..block.len() * width];
+        match of.window.as_ref().filter(|w| w.side == side) {
+            Some(window) => window.pack(source, base, (columns, block), of, panel, width),
+            None => {
+                let mut starts = [0i64; MOST_COLUMNS];
+                let mut terms = [0i64; TERMS];
+                for (start, column) in starts.iter_mut().zip(&of.columns[columns.clone()]) {
+                    *start = column[side] + base;
+                }
+                for (term, found) in terms.iter_mut().zip(&of.terms[block.clone()]) {
+                    *term = found[side];
+                }
+                let (starts, terms) = (&starts[..columns.len()], &terms[..block.len()]);
+                product::pack(source, starts, terms, panel, width);
+            }
+        }
+    }
+
+    /// Where the rows of a panel of the result are written; whether that is beside it.
+    fn places(
+        &mut self,
+        out: &mut [f32],
+        at: [i64; 4],
+        rows: Range<usize>,
+        columns: Range<usize>,
+        used: usize,
+    ) -> bool {
+        let of = self.of;
+        let list = &of.columns[columns.clone()];
+        let beside = columns.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
+        self.out.clear();
+        if beside {
+            self.beside.resize(rows.len() * MOST_COLUMNS, 0.0);
+            self.out.extend(
+                self.beside
+                    .chunks_exact_mut(MOST_COLUMNS)
+                    .map(<[f32]>::as_mut_ptr),
+            );
+            self.out.truncate(rows.len());
+            return true;
+        }
+        let first = at[RESULT] + list[0][RESULT];
+        let (len, start) = (out.len(), out.as_mut_ptr());
+        for row in &of.rows[rows] {
+            let place = (first + row[RESULT]) as usize;
+            assert!(place + used <= len, "a row of the result lies inside of it");
+            self.out.push(start.wrapping_add(place));
+        }
+        false
+    }
+
+    /// Sets the places to what the result begins with.
+    fn begin(&mut self, start: &[f32], at: [i64; 4], rows: Range<usize>, columns: Range<usize>) {
+        let columns = &self.of.columns[columns];
+        let offsets = columns.iter().map(|c| c[START]);
+        let (run, same) = (even(offsets.clone(), 1), even(offsets, 0));
+        let first = at[START] + columns[0][START];
+        for (row, &out) in self.of.rows[rows].iter().zip(&self.out) {
+            let from = (first + row[START]) as usize;
+            // SAFETY: `places` has made room for all columns of each row, which nobody else has now.
+            let to = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
+            if run {
+                to.copy_from_slice(&start[from..from + columns.len()]);
+            } else if same {
+                to.fill(start[from]);
+            } else {
+                for (to, column) in to.iter_mut().zip(columns) {
+                    *to = start[(at[START] + row[START] + column[START]) as usize];
+                }
+            }
+        }
+    }
+
+    /// Brings a panel from the result to its place beside, or back.
+    fn exchange(
+        &mut self,
+        out: &mut [f32],
+        at: [i64; 4],
+        rows: Range<usize>,
+        columns: Range<usize>,
+        reads: bool,
+    ) {
+        let columns = &self.of.columns[columns];
+        let run = even(columns.iter().map(|c| c[RESULT]), 1);
+        let rows = self.of.rows[rows].iter();
+        for (row, beside) in rows.zip(self.beside.chunks_exact_mut(MOST_COLUMNS)) {
+            let base = at[RESULT] + row[RESULT];
+            if run {
+                let first = (base + columns[0][RESULT]) as usize;
+                let place = &mut out[first..first + columns.len()];
+                match reads {
+                    true => beside[..columns.len()].copy_from_slice(place),
+                    false => place.copy_from_slice(&beside[..columns.len()]),
+                }
+                continue;
+            }
+            for (beside, column) in beside.iter_mut().zip(columns) {
+                let place = &mut out[(base + column[RESULT]) as usize];
+                match reads {
+                    true => *beside = *place,
+                    false => *place = *beside,
+                }
+            }
+        }
+    }
+}

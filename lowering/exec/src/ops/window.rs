@@ -1,0 +1,160 @@
+//! Elements that a kernel slides over: which of them there are, and panels of them.
+
+use crate::ops::products::Products;
+use std::ops::Range;
+
+/// The most spatial dimensions.
+pub(crate) const DIMS: usize = 3;
+
+/// Rows or columns that are positions of an operand, at each of which terms are read around it.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// The operand that slides.
+    pub(crate) side: usize,
+    /// The place of each position, of which the last dimension goes on fastest.
+    pub(crate) positions: Vec<[i32; DIMS]>,
+    /// What each term adds to it.
+    pub(crate) terms: Vec<[i32; DIMS]>,
+    /// The elements that there are.
+    pub(crate) sizes: [i32; DIMS],
+    /// From one position to the next along the last dimension: places, and elements of the buffer.
+    pub(crate) step: i32,
+    pub(crate) stride: i64,
+    /// The terms that are one after another at one place of the kernel.
+    pub(crate) neighbours: usize,
+    /// Whether these are neighbours in the buffer.
+    pub(crate) even: bool,
+}
+
+/// The fewest neighbours that are read where they lie.
+const FEWEST: usize = 16;
+
+/// Positions along the last dimension.
+struct Run {
+    first: usize,
+    count: usize,
+    place: [i32; DIMS],
+    offset: i64,
+}
+
+impl Window {
+    /// Whether rows are read where they lie.
+    pub(crate) fn direct(&self) -> bool {
+        self.even && FEWEST <= self.neighbours
+    }
+
+    /// Whether a position has this term.
+    pub(crate) fn has(&self, position: usize, term: usize) -> bool {
+        let (place, by) = (&self.positions[position], &self.terms[term]);
+        let inside = |d: usize| (0..self.sizes[d]).contains(&(place[d] + by[d]));
+        (0..DIMS).all(inside)
+    }
+
+    fn runs(&self, positions: &Range<usize>, of: &Products) -> Vec<Run> {
+        let (rows, columns) = (&of.rows, &of.columns);
+        let offsets = if self.side == of.column_side() {
+            columns
+        } else {
+            rows
+        };
+        let mut runs: Vec<Run> = Vec::new();
+        for (i, position) in positions.clone().enumerate() {
+            let place = self.positions[position];
+            let offset = offsets[position][self.side];
+            if let Some(last) = runs.last_mut() {
+                let n = last.count as i32;
+                let mut next = last.place;
+                next[DIMS - 1] += n * self.step;
+                if next == place && last.offset + i64::from(n) * self.stride == offset {
+                    last.count += 1;
+                    continue;
+                }
+            }
+            runs.push(Run {
+                first: i,
+                count: 1,
+                place,
+                offset,
+            });
+        }
+        runs
+    }
+
+    /// Brings terms of positions side by side, 0 where there is nothing.
+    pub(crate) fn pack(
+        &self,
+        source: &[f32],
+        base: i64,
+        (positions, block): (Range<usize>, Range<usize>),
+        of: &Products,
+        to: &mut [f32],
+        width: usize,
+    ) {
+        let runs = self.runs(&positions, of);
+        if positions.len() < width {
+            to.fill(0.0);
+        }
+        for (to, term) in to.chunks_exact_mut(width).zip(block) {
+            let by = &self.terms[term];
+            let offset = base + of.terms[term][self.side];
+            for run in &runs {
+                let to = &mut to[run.first..run.first + run.count];
+                self.run(source, run, by, offset + run.offset, to);
+            }
+        }
+    }
+
+    #[inline]
+    fn run(&self, source: &[f32], run: &Run, by: &[i32; DIMS], offset: i64, to: &mut [f32]) {
+        let outside = |d: usize| !(0..self.sizes[d]).contains(&(run.place[d] + by[d]));
+        if (0..DIMS - 1).any(outside) {
+            return to.fill(0.0);
+        }
+        let size = self.sizes[DIMS - 1];
+        let first = run.place[DIMS - 1] + by[DIMS - 1];
+        let last = first + (run.count as i32 - 1) * self.step;
+        if 0 <= first && last < size {
+            return taken(source, offset, self.stride, to);
+        }
+        let low = (-first).max(0) as usize;
+        let low = low.div_ceil(self.step as usize).min(run.count);
+        let high = ((size - first).max(0) as usize).div_ceil(self.step as usize);
+        let high = high.clamp(low, run.count);
+        to[..low].fill(0.0);
+        to[high..].fill(0.0);
+        taken(
+            source,
+            offset + low as i64 * self.stride,
+            self.stride,
+            &mut to[low..high],
+        );
+    }
+}
+
+/// Elements a stride apart.
+#[inline]
+fn taken(source: &[f32], offset: i64, stride: i64, to: &mut [f32]) {
+    if to.is_empty() {
+        return;
+    }
+    let at = offset as usize;
+    if stride == 1 {
+        if let Ok(to) = <&mut [f32; 16]>::try_from(&mut *to) {
+            to.copy_from_slice(&source[at..at + 16]);
+        } else {
+            let from = &source[at..at + to.len()];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
+    if let Some(part) = source.get(at..)
+        && 0 < stride
+    {
+        let from = part.iter().step_by(stride as usize);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        return;
+    }
+    for (i, to) in to.iter_mut().enumerate() {
+        *to = source[(offset + stride * i as i64) as usize];
+    }
+}
