@@ -41,7 +41,7 @@ pub(crate) fn erf(x: f32) -> f32 {
         -2.101_024e-6,
         -5.692_506_4e-5,
         -7.349_906e-4,
-        -2.954_599_8e-3,
+        -2.954_6e-3,
         -1.609_603_3e-2,
     ] {
         above = above * square + factor;
@@ -76,7 +76,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
         above = above * square + factor;
     }
     let mut below = 1.198_258_4e-6;
-    for factor in [1.185_347_06e-4, 2.268_434_6e-3, 4.893_525e-3] {
+    for factor in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
         below = below * square + factor;
     }
     x * above / below
