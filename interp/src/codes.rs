@@ -124,7 +124,7 @@ codes! {
     );
     RUN_STEPS = Code::input(
         "run-steps",
-        "a run would execute more operations than the interpreters do, calls of calls counted every time",
+        "a run would execute more operations than the interpreters do, calls of calls and turns of loops counted every time, or calls itself without end",
         "a chain of forty functions of which each calls the next one twice",
         "run a function further down the chain (`--func`), or call less often",
     );
@@ -163,7 +163,7 @@ codes! {
     );
     TENSOR_TOO_LARGE = Code::command(
         "tensor-too-large",
-        "a tensor has more elements than the interpreters hold",
+        "a tensor has more elements than the interpreters hold, or a run needs more memory for its values than they take",
         &[(
             "in.ir",
             r#"func.func @main() -> tensor<4294967296xf32> {

@@ -162,7 +162,7 @@ pub fn equivalent(
     let matching = Matching::new(func_a, func_b, names)?;
     let same = options
         .uninterpreted
-        .then(|| same_functions(a, b, registry));
+        .then(|| Same::of((a, func_a), (b, func_b), registry));
     let first = options.seeds.first().copied().unwrap_or(0);
     let (mut sizes, equal) = choices([(a, func_a), (b, func_b)], &options.bindings);
     if let Some(equal) = equal {
@@ -209,19 +209,47 @@ fn program<'a>(
     module: &'a Module,
     registry: &'a Registry,
     data: &'a dyn DataSource,
-    same: Option<&'a IndexSet<Arc<str>>>,
+    same: Option<&'a Same>,
 ) -> Program<'a> {
     Program {
         module,
         registry,
         data,
         schedules: &UNSCHEDULED,
-        opaque: same.map_or(Opaque::Refused, Opaque::Functions),
+        opaque: same.map_or(Opaque::Refused, |same| Opaque::Functions {
+            same: &same.functions,
+            loops: same.loops,
+        }),
+    }
+}
+
+/// What two programs have in common, as far as opaque operations go.
+struct Same {
+    /// The functions that they name.
+    functions: IndexSet<Arc<str>>,
+    /// Whether a loop or a branch names another one, so that all of them are run. Otherwise none is, however long it takes.
+    loops: bool,
+}
+
+impl Same {
+    fn of(a: (&Module, &Func), b: (&Module, &Func), registry: &Registry) -> Same {
+        let functions = same_functions(a.0, b.0, registry);
+        let differs = |(module, func): (&Module, &Func)| {
+            reachable(module, func).into_iter().any(|func| {
+                func.body.iter().any(|&op| {
+                    let op = func.op_ref(op);
+                    let control = registry.get(op.name).and_then(|decl| decl.control(&op));
+                    control.is_some_and(|c| c.functions().any(|name| !functions.contains(name)))
+                })
+            })
+        };
+        let loops = differs(a) || differs(b);
+        Same { functions, loops }
     }
 }
 
 /// The functions that opaque operations of the first program name and that both programs have, with the
-/// same text and the same texts of all that they call.
+/// same text and the same texts of all that they call or name.
 fn same_functions(a: &Module, b: &Module, registry: &Registry) -> IndexSet<Arc<str>> {
     let text = |module: &Module, name: &str| {
         let func = module.funcs.iter().find(|f| &*f.name == name)?;
@@ -319,7 +347,7 @@ struct Trial<'a> {
     /// The sizes of all names in the arguments.
     sizes: &'a Bindings,
     /// The functions that opaque operations may name, where these are functions themselves.
-    same: Option<&'a IndexSet<Arc<str>>>,
+    same: Option<&'a Same>,
 }
 
 impl Trial<'_> {

@@ -279,6 +279,35 @@ pub enum OpFailure {
         /// The limit.
         limit: u64,
     },
+    /// There is no room for a tensor.
+    #[error(
+        "a tensor of shape {shape} takes {bytes} bytes beside {held} that are held, wanted at most {limit} in all"
+    )]
+    Memory {
+        /// The shape.
+        shape: String,
+        /// The bytes of the tensor.
+        bytes: u64,
+        /// The bytes of other values at that time.
+        held: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A loop goes on for too long.
+    #[error("the loop goes on after {limit} operations, as many as a run executes")]
+    Steps {
+        /// The limit.
+        limit: u64,
+    },
+    /// Functions run functions too deep.
+    #[error("calls, loops and branches are nested more than {limit} deep")]
+    Depth {
+        /// The limit.
+        limit: usize,
+    },
+    /// A loop or a branch does not fit what it runs.
+    #[error("{0}")]
+    Control(String),
     /// The bytes of a constant cannot be read.
     #[error("{0}")]
     Data(#[from] DataError),
@@ -297,8 +326,13 @@ pub enum OpFailure {
         problem: String,
     },
     /// The called function failed.
-    #[error("{0}")]
-    Inner(Box<str>),
+    #[error("{text}")]
+    Inner {
+        /// The code of what went wrong there.
+        code: CodeName,
+        /// What, and where.
+        text: Box<str>,
+    },
     /// An operand that nothing defined before.
     #[error("operand {0} is not defined before this operation")]
     Undefined(usize),
@@ -345,15 +379,19 @@ impl OpFailure {
         match self {
             OpFailure::Unknown => codes::RUN_UNKNOWN_OP.into(),
             OpFailure::Invalid(e) => e.code,
-            OpFailure::Eval(_) | OpFailure::Inner(_) => codes::RUN_FAILED.into(),
+            OpFailure::Eval(_) => codes::RUN_FAILED.into(),
+            OpFailure::Inner { code, .. } => *code,
             OpFailure::ResultShape { .. }
             | OpFailure::ResultDType { .. }
             | OpFailure::ResultCount { .. }
             | OpFailure::Malformed { .. } => codes::RUN_RESULT_TYPE.into(),
             OpFailure::NotTensor { .. } => codes::RUN_NOT_TENSOR.into(),
-            OpFailure::TooLarge { .. } => codes::TENSOR_TOO_LARGE.into(),
+            OpFailure::TooLarge { .. } | OpFailure::Memory { .. } => codes::TENSOR_TOO_LARGE.into(),
+            OpFailure::Steps { .. } | OpFailure::Depth { .. } => codes::RUN_STEPS.into(),
             OpFailure::Data(_) | OpFailure::Constant(_) => codes::CONSTANT_DATA.into(),
-            OpFailure::NoCallee(_) | OpFailure::Call { .. } => codes::RUN_CALL.into(),
+            OpFailure::NoCallee(_) | OpFailure::Call { .. } | OpFailure::Control(_) => {
+                codes::RUN_CALL.into()
+            }
             OpFailure::Opaque { .. } => codes::RUN_OPAQUE.into(),
             OpFailure::Undefined(_) => codes::RUN_UNDEFINED.into(),
             OpFailure::Layout(_) => codes::RUN_LAYOUT.into(),

@@ -3,15 +3,15 @@
 use crate::constant::constant;
 use crate::data::DataSource;
 use crate::error::{OpFailure, RunError};
-use crate::limit::{elements_within_limit, shape_text};
+use crate::limit::{Budget, shape_text};
 use crate::scope::{Clash, Scope, dims_text, type_text, well_formed};
 use crate::sharing::Sharing;
 use crate::uninterpreted::{self, Opaque};
 use indexmap::IndexMap;
 use optc_ir::entity::EntityId;
 use optc_ir::{
-    EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure, Tensor, TensorType,
-    Type, Value, ValueDef,
+    DType, EvalContext, Func, Module, Op, OpData, OpDecl, OpRef, Registry, Structure, Tensor,
+    TensorType, Type, Value, ValueDef,
 };
 use optc_tile::Schedule;
 use std::collections::BTreeMap;
@@ -118,10 +118,15 @@ pub(crate) struct Frame<'a, M: Memory> {
     pub(crate) func: &'a Func,
     pub(crate) memory: &'a mut M,
     pub(crate) values: Vec<Option<M::Held>>,
+    /// What each value counts for in the budget.
+    pub(crate) counted: Vec<u64>,
     pub(crate) scope: Scope,
     pub(crate) sharing: Sharing,
     /// Roots that nobody has written whole, where some part of them may have been.
     pub(crate) reserved: IndexMap<Value, M::Held>,
+    pub(crate) budget: &'a Budget,
+    /// How many calls, loops and branches this one is in.
+    pub(crate) depth: usize,
 }
 
 impl<M: Memory> Frame<'_, M> {
@@ -171,7 +176,7 @@ impl<M: Memory> Frame<'_, M> {
             Some(shape) => shape,
             None => self.computed_shape(op, *operand, to)?,
         };
-        elements_within_limit(&shape)?;
+        self.budget.room(to.dtype, &shape)?;
         self.memory
             .direct(&Direct {
                 structure,
@@ -216,8 +221,9 @@ impl<M: Memory> Frame<'_, M> {
         let op = self.func.op_ref(op);
         let decl = self.declaration(&op)?;
         for ty in &op.results {
-            if let Some(shape) = ty.as_tensor().and_then(|t| self.scope.shape(t)) {
-                elements_within_limit(&shape)?;
+            let Some(ty) = ty.as_tensor() else { continue };
+            if let Some(shape) = self.scope.shape(ty) {
+                self.budget.room(ty.dtype, &shape)?;
             }
         }
         let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
@@ -283,6 +289,36 @@ impl<M: Memory> Frame<'_, M> {
         Ok(())
     }
 
+    /// Stores a value that is made in this function.
+    pub(crate) fn store_made(
+        &mut self,
+        index: usize,
+        value: Value,
+        tensor: Rc<Tensor>,
+    ) -> Result<(), OpFailure> {
+        self.count(value, tensor.dtype, &tensor.shape)?;
+        self.store_result(index, value, tensor)
+    }
+
+    /// Counts a value in the budget until it is freed.
+    pub(crate) fn count(
+        &mut self,
+        value: Value,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<(), OpFailure> {
+        let bytes = self.budget.hold(dtype, shape)?;
+        self.counted[value.index()] += bytes;
+        Ok(())
+    }
+
+    /// Forgets a value.
+    pub(crate) fn free(&mut self, value: Value) {
+        self.values[value.index()] = None;
+        let bytes = std::mem::take(&mut self.counted[value.index()]);
+        self.budget.release(bytes);
+    }
+
     /// Checks the shape of a result against its type.
     fn bind_result(
         &mut self,
@@ -327,8 +363,12 @@ impl<M: Memory> Frame<'_, M> {
             return Err(OpFailure::Undefined(operand));
         }
         let ty = self.tensor_type(value)?;
-        let tensor = constant(&data.props, ty, self.scope.shape(ty), self.program.data)?;
-        self.store_result(0, value, Rc::new(tensor))?;
+        let shape = self.scope.shape(ty);
+        if let Some(shape) = &shape {
+            self.budget.room(ty.dtype, shape)?;
+        }
+        let tensor = constant(&data.props, ty, shape, self.program.data)?;
+        self.store_made(0, value, Rc::new(tensor))?;
         self.values[value.index()]
             .clone()
             .ok_or(OpFailure::Undefined(operand))

@@ -8,6 +8,7 @@
 mod codes;
 mod compare;
 mod constant;
+mod control;
 mod data;
 mod equivalent;
 mod error;
@@ -33,7 +34,7 @@ pub use data::{DataError, DataSource, FallbackSource, FolderSource, MemorySource
 pub use equivalent::{EquivalenceOptions, Execution, NotEquivalent, equivalent};
 pub use error::{InputError, OpFailure, RunError};
 pub use frame::Schedules;
-pub use limit::MAX_ELEMENTS;
+pub use limit::{MAX_BYTES, MAX_ELEMENTS, MAX_STEPS};
 pub use naive::run_naive;
 pub use ports::{argument_keys, result_keys};
 pub use random::{DEFAULT_SIZE, Fill, RandomSource, SplitMix64, random_inputs, random_tensor};
@@ -41,4 +42,4 @@ pub use reference::run_reference;
 pub use scope::check_inputs;
 pub use sizes::MAX_CHOSEN_ELEMENTS;
 pub use tiled::{TileFault, run_scheduled, run_tiled};
-pub use walk::{MAX_CALL_DEPTH, MAX_STEPS};
+pub use walk::MAX_CALL_DEPTH;

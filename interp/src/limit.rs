@@ -1,10 +1,78 @@
-//! The size that a tensor may have.
+//! The size that a tensor may have, and what one run may hold and execute.
 
 use crate::error::OpFailure;
+use optc_ir::DType;
+use std::cell::Cell;
 
 /// The most elements one tensor may have; a program that declares more is refused before anything
 /// is allocated.
 pub const MAX_ELEMENTS: u64 = 1 << 31;
+
+/// The most bytes that the values of one run may take at once, as the interpreters hold them; constants are held from their first
+/// use to their last. The inputs count too.
+pub const MAX_BYTES: u64 = 1 << 31;
+
+/// The most operations that one run executes, those of called functions and of loops counted every time. It is
+/// some forty times what the largest models have, and takes seconds where the tensors are small.
+pub const MAX_STEPS: u64 = 1 << 22;
+
+/// What is left of both limits during a run.
+pub(crate) struct Budget {
+    bytes: Cell<u64>,
+    steps: Cell<u64>,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Budget {
+        Budget {
+            bytes: Cell::new(MAX_BYTES),
+            steps: Cell::new(MAX_STEPS),
+        }
+    }
+
+    /// Refuses a value for which there is no room.
+    pub(crate) fn room(&self, dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
+        let bytes = held_bytes(dtype, shape)?;
+        match bytes <= self.bytes.get() {
+            true => Ok(bytes),
+            false => Err(OpFailure::Memory {
+                shape: shape_text(shape),
+                bytes,
+                held: MAX_BYTES - self.bytes.get(),
+                limit: MAX_BYTES,
+            }),
+        }
+    }
+
+    /// Counts a value that is held from now on.
+    pub(crate) fn hold(&self, dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
+        let bytes = self.room(dtype, shape)?;
+        self.bytes.set(self.bytes.get() - bytes);
+        Ok(bytes)
+    }
+
+    /// Counts bytes that are held no more.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    /// Counts the operations of a function that is about to run; false where there are too many.
+    pub(crate) fn step(&self, operations: usize) -> bool {
+        let left = self.steps.get().checked_sub(operations as u64);
+        self.steps.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
+/// The bytes that a tensor takes in memory: not those of its element type, but of what its elements are held as.
+pub(crate) fn held_bytes(dtype: DType, shape: &[usize]) -> Result<u64, OpFailure> {
+    let width = match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => 4,
+        DType::F64 | DType::Int { .. } => 8,
+        DType::Mini(_) | DType::Complex64 | DType::Complex128 => 16,
+    };
+    Ok(elements_within_limit(shape)? * width)
+}
 
 /// The number of elements of a shape.
 pub(crate) fn elements_within_limit(shape: &[usize]) -> Result<u64, OpFailure> {
@@ -27,5 +95,31 @@ pub(crate) fn shape_text(shape: &[usize]) -> String {
         "scalar".to_owned()
     } else {
         parts.join("x")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_released_may_be_held_again() {
+        let budget = Budget::new();
+        let third = [(1 << 29) / 3];
+        let held: Vec<u64> = (0..3)
+            .map(|_| budget.hold(DType::F32, &third).unwrap())
+            .collect();
+        assert!(budget.hold(DType::F32, &third).is_err());
+        budget.release(held[0]);
+        assert!(budget.hold(DType::F64, &third).is_err());
+        assert!(budget.hold(DType::F16, &third).is_ok());
+    }
+
+    #[test]
+    fn operations_are_counted() {
+        let budget = Budget::new();
+        assert!(budget.step(1 << 21));
+        assert!(budget.step(1 << 21));
+        assert!(!budget.step(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::data::{DataError, DataSource};
 use crate::error::{InputError, RunError};
-use crate::limit::MAX_ELEMENTS;
+use crate::limit::{Budget, MAX_ELEMENTS};
 use crate::ports::argument_keys;
 use crate::scope::{find_func, shape_or_default, type_text};
 use indexmap::{IndexMap, IndexSet};
@@ -88,13 +88,19 @@ pub fn random_inputs(
     registry: &Registry,
 ) -> Result<IndexMap<String, Tensor>, RunError> {
     let func = find_func(module, func)?;
-    let mut inputs = IndexMap::new();
+    let (mut inputs, budget) = (IndexMap::new(), Budget::new());
     for (i, (name, &value)) in argument_keys(func).into_iter().zip(&func.args).enumerate() {
         let Type::Tensor(ty) = func.ty(value) else {
             let found = type_text(func.ty(value));
             return Err(InputError::NotTensor { name, found }.into());
         };
         let shape = shape_or_default(&name, ty, bindings, DEFAULT_SIZE)?;
+        let room = budget.hold(ty.dtype, &shape);
+        room.map_err(|source| RunError::Boundary {
+            func: func.name.to_string(),
+            what: format!("argument `{name}`"),
+            source: Box::new(source),
+        })?;
         let mut rng = SplitMix64::new(mix(seed ^ mix(i as u64 + 1)));
         let bound = value_bound(func, value, bindings, registry);
         let tensor = match bound {

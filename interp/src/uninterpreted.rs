@@ -15,9 +15,13 @@ use std::sync::Arc;
 pub(crate) enum Opaque<'a> {
     /// They cannot be run.
     Refused,
-    /// Those without effects are functions of their operands; of the functions of the program they may name
-    /// these.
-    Functions(&'a IndexSet<Arc<str>>),
+    /// Those without effects are functions of their operands.
+    Functions {
+        /// The functions of the program that they may name.
+        same: &'a IndexSet<Arc<str>>,
+        /// Whether loops and branches run what they name.
+        loops: bool,
+    },
 }
 
 /// How many sums over the operands the results are made of.
@@ -36,7 +40,7 @@ pub(crate) fn apply(
 ) -> Result<Vec<Tensor>, String> {
     let none = IndexSet::new();
     let same = match opaque {
-        Opaque::Functions(same) => same,
+        Opaque::Functions { same, .. } => same,
         // A constant whose elements were left out of the program's text has some.
         Opaque::Refused if inputs.is_empty() && op.props.str("elided").is_some() => &none,
         Opaque::Refused => return Err("it has no semantics to run".to_owned()),
@@ -233,7 +237,10 @@ mod tests {
             props: &props,
         };
         let none = IndexSet::new();
-        let opaque = Opaque::Functions(&none);
+        let opaque = Opaque::Functions {
+            same: &none,
+            loops: false,
+        };
         let made = apply(opaque, &op, Effect::Pure, &[operand], &[Some(vec![4])]).unwrap();
         (0..4).map(|i| made[0].f64_at(i)).collect()
     }

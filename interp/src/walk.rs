@@ -2,23 +2,24 @@
 
 use crate::error::{OpFailure, RunError};
 use crate::frame::{Frame, Memory, Program};
+use crate::limit::{Budget, MAX_STEPS};
 use crate::ports::{argument_keys, result_keys};
 use crate::scope::{Scope, bind_inputs, find_func};
 use crate::sharing::Sharing;
 use crate::tiled::run_group;
+use crate::uninterpreted::named_functions;
 use indexmap::IndexMap;
 use optc_ir::analysis::last_uses;
 use optc_ir::entity::EntityId;
-use optc_ir::{Attr, Bindings, Func, Module, Op, OpData, Structure, Tensor};
+use optc_ir::{Attr, Bindings, Func, Module, Op, OpData, Structure, Tensor, Value};
 use optc_tile::{Schedule, Unit};
 use std::rc::Rc;
 
 /// How deep `hbir.call` may nest.
 pub const MAX_CALL_DEPTH: usize = 64;
 
-/// The most operations that one run executes, those of called functions counted for every call. It is
-/// some forty times what the largest models have, and takes seconds where the tensors are small.
-pub const MAX_STEPS: u64 = 1 << 22;
+/// The operations that entering a function counts for.
+const ENTRY_STEPS: usize = 32;
 
 /// Runs a function of the program on named inputs.
 pub(crate) fn run<M: Memory>(
@@ -48,9 +49,25 @@ pub(crate) fn run<M: Memory>(
         .iter()
         .map(|k| Rc::new(inputs[k].clone()))
         .collect();
-    let results = run_func(program, memory, func, args, scope)?;
+    let budget = Budget::new();
+    let given = inputs.values().try_for_each(|input| {
+        let held = budget.hold(input.dtype, &input.shape);
+        held.map(|_| ())
+    });
+    given.map_err(|source| RunError::Boundary {
+        func: func.name.to_string(),
+        what: "the arguments".to_owned(),
+        source: Box::new(source),
+    })?;
+    let results = run_func(program, memory, func, args, scope, (&budget, 0))?;
     let results = results.into_iter().map(Rc::unwrap_or_clone);
     Ok(result_keys(func).into_iter().zip(results).collect())
+}
+
+/// The functions that a function names: those that it calls, and those of loops, branches and opaque operations.
+fn named(func: &Func) -> impl Iterator<Item = &str> {
+    let ops = func.body.iter().map(|&op| &func.ops[op]);
+    ops.flat_map(|op| named_functions(&op.props))
 }
 
 /// The functions that a function calls, one entry a call.
@@ -58,7 +75,7 @@ fn callees(func: &Func) -> impl Iterator<Item = &str> {
     func.body.iter().filter_map(|&op| func.callee(op))
 }
 
-/// A function and all that it calls, directly or not; itself first.
+/// A function and all that it calls or names, directly or not; itself first.
 pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func> {
     // Of two with one name the first is meant, as everywhere.
     let funcs = module.funcs.iter().rev();
@@ -66,15 +83,14 @@ pub(crate) fn reachable<'m>(module: &'m Module, func: &'m Func) -> Vec<&'m Func>
     let mut found = IndexMap::from([(&*func.name, func)]);
     let mut at = 0;
     while let Some((_, &func)) = found.get_index(at) {
-        let called = callees(func).filter_map(|name| known.get(name));
+        let called = named(func).filter_map(|name| known.get(name));
         found.extend(called.map(|f| (&*f.name, *f)));
         at += 1;
     }
     found.into_values().collect()
 }
 
-/// How many operations a run of a function executes: there is no control flow but calls, so that this
-/// is known before. Calls are counted level by level as deep as they may nest, so that functions which
+/// How many operations a run of a function executes, those of loops and branches left out, which only running tells. Calls are counted level by level as deep as they may nest, so that functions which
 /// call themselves have a count too; false where calls nest deeper.
 fn count_steps(module: &Module, entry: &Func) -> (u64, bool) {
     let funcs = reachable(module, entry);
@@ -112,6 +128,7 @@ fn run_func<M: Memory>(
     func: &Func,
     args: Vec<Rc<Tensor>>,
     scope: Scope,
+    (budget, depth): (&Budget, usize),
 ) -> Result<Vec<Rc<Tensor>>, RunError> {
     let values = (0..func.values.len()).map(|_| None).collect();
     let mut frame = Frame {
@@ -119,9 +136,12 @@ fn run_func<M: Memory>(
         func,
         memory,
         values,
+        counted: vec![0; func.values.len()],
         scope,
         sharing: Sharing::of(func, program.registry),
         reserved: IndexMap::new(),
+        budget,
+        depth,
     };
     for ((key, &value), tensor) in argument_keys(func).iter().zip(&func.args).zip(args) {
         let stored = frame.store_result(0, value, tensor);
@@ -141,7 +161,7 @@ fn run_func<M: Memory>(
             (Unit::Group(_), None) => {}
         }
         for value in dead {
-            frame.values[value.index()] = None;
+            frame.free(*value);
         }
     }
     let keys = result_keys(func);
@@ -150,6 +170,7 @@ fn run_func<M: Memory>(
         let loaded = frame.load(i, value);
         results.push(loaded.map_err(|e| frame.boundary(&format!("result `{key}`"), e))?);
     }
+    budget.release(frame.counted.iter().sum());
     Ok(results)
 }
 
@@ -189,11 +210,13 @@ impl<M: Memory> Frame<'_, M> {
         }
         if let Some(held) = self.direct(op)? {
             self.values[data.results[0].index()] = Some(held);
-            return Ok(());
+            return self.count_type(data.results[0]);
         }
         let inputs = self.inputs(data)?;
+        let control = self.control(op);
         let outputs = match self.structure(op) {
             Structure::Call => self.call(data, inputs)?,
+            Structure::Opaque if control.is_some() => self.run_control(control, inputs)?,
             Structure::Plain
             | Structure::View
             | Structure::Convert
@@ -206,10 +229,19 @@ impl<M: Memory> Frame<'_, M> {
         }
         for (i, (tensor, &value)) in outputs.into_iter().zip(&data.results).enumerate() {
             if self.values[value.index()].is_none() {
-                self.store_result(i, value, tensor)?;
+                self.store_made(i, value, tensor)?;
             }
         }
         Ok(())
+    }
+
+    /// Counts a value that was stored without its tensor being seen.
+    fn count_type(&mut self, value: Value) -> Result<(), OpFailure> {
+        let ty = self.tensor_type(value)?;
+        match self.scope.shape(ty) {
+            Some(shape) => self.count(value, ty.dtype, &shape),
+            None => Ok(()),
+        }
     }
 
     fn call(
@@ -221,6 +253,15 @@ impl<M: Memory> Frame<'_, M> {
             Some(Attr::Symbol(name)) => &**name,
             _ => return Err(OpFailure::Constant("the call has no `callee`".to_owned())),
         };
+        self.enter(callee, inputs)
+    }
+
+    /// Runs a function of the module on tensors.
+    pub(crate) fn enter(
+        &mut self,
+        callee: &str,
+        inputs: Vec<Rc<Tensor>>,
+    ) -> Result<Vec<Rc<Tensor>>, OpFailure> {
         let program = self.program;
         let func = program.module.funcs.iter().find(|f| &*f.name == callee);
         let func = func.ok_or_else(|| OpFailure::NoCallee(callee.to_owned()))?;
@@ -232,13 +273,25 @@ impl<M: Memory> Frame<'_, M> {
             let (found, wanted) = (inputs.len(), func.args.len());
             return Err(fault(format!("found {found} operands, wanted {wanted}")));
         }
+        let depth = self.depth + 1;
+        if MAX_CALL_DEPTH < depth {
+            let limit = MAX_CALL_DEPTH;
+            return Err(OpFailure::Depth { limit });
+        }
+        if !self.budget.step(func.body.len() + ENTRY_STEPS) {
+            return Err(OpFailure::Steps { limit: MAX_STEPS });
+        }
         let mut scope = Scope::default();
         for ((key, &value), tensor) in argument_keys(func).iter().zip(&func.args).zip(&inputs) {
             let bound = scope.bind_input(key, func.ty(value), tensor);
             bound.map_err(|e| fault(e.to_string()))?;
         }
         scope.inherit(&self.scope);
-        let done = run_func(program, self.memory, func, inputs, scope);
-        done.map_err(|e| OpFailure::Inner(e.to_string().into()))
+        let place = (self.budget, depth);
+        let done = run_func(program, self.memory, func, inputs, scope, place);
+        done.map_err(|e| OpFailure::Inner {
+            code: e.code(),
+            text: e.to_string().into(),
+        })
     }
 }

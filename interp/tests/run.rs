@@ -518,6 +518,37 @@ fn shapes_beyond_memory_are_refused() {
 }
 
 #[test]
+fn what_one_run_holds_has_a_limit() {
+    let ty = f32s(&[(1 << 29) + 1]);
+    let mut func = Func::new("main");
+    let one = Dense {
+        ty: ty.clone(),
+        bytes: vec![0; 4],
+        splat: true,
+    };
+    let c = constant(&mut func, "value", Attr::Dense(Arc::new(one)), &ty);
+    func.add_result(c, None);
+    let error = run(&module(vec![func]), &inputs(&[]), &NoData).unwrap_err();
+    assert_eq!(error.code(), "tensor-too-large");
+    assert!(
+        error
+            .to_string()
+            .contains("wanted at most 2147483648 in all"),
+        "{error}"
+    );
+    let error = random_inputs(
+        &tripled(&ty),
+        "main",
+        Fill::Normal,
+        0,
+        &Bindings::default(),
+        &registry(),
+    )
+    .unwrap_err();
+    assert_eq!(error.code(), "tensor-too-large");
+}
+
+#[test]
 fn tolerances_are_those_of_the_element_type() {
     let t =
         |dtype, values: &[f64]| Tensor::from_f64(dtype, vec![values.len()], values.iter().copied());

@@ -30,8 +30,9 @@ pub use diag::{Code, CodeName, Diagnostic, Example, Severity};
 pub use mini_float::MiniFloat;
 pub use module::{Func, Loc, Module, Op, OpData, Port, Value, ValueData, ValueDef};
 pub use op::{
-    Along, Attributes, Bindings, Call, Effect, EvalContext, Freedom, FreedomClass, Inferred, Label,
-    OpDecl, OpError, OpRef, Operation, Part, Partial, Registry, Role, Structure, Traffic, ViewDims,
+    Along, Attributes, Bindings, Call, Control, Effect, EvalContext, Freedom, FreedomClass,
+    Inferred, Label, OpDecl, OpError, OpRef, Operation, Part, Partial, Registry, Role, Structure,
+    Traffic, ViewDims,
 };
 pub use render::render;
 pub use size::{Size, SizeTable};

@@ -4,7 +4,7 @@
 
 use optc_ir::attr::Attr;
 use optc_ir::op::{
-    AttrValue, Call, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic,
+    AttrValue, Call, Control, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -70,6 +70,32 @@ impl Operation for Opaque {
         self.effect.map_or(Effect::Write, |stated| stated.0)
     }
 
+    /// Loops and branches of HLO.
+    fn control(&self, op: &OpRef<'_>) -> Option<Control> {
+        if self.domain.as_deref() != Some("hlo") {
+            return None;
+        }
+        let named = |key: &str| symbol(op.props.get(key)?);
+        match &*self.kind {
+            "while" => Some(Control::Loop {
+                condition: named("hlo.condition")?,
+                body: named("hlo.body")?,
+            }),
+            "conditional" => {
+                let functions = match op.props.get("hlo.branch_computations") {
+                    Some(Attr::Array(branches)) => branches.iter().map(symbol).collect(),
+                    Some(_) => None,
+                    None => ["hlo.true_computation", "hlo.false_computation"]
+                        .map(named)
+                        .into_iter()
+                        .collect(),
+                };
+                functions.map(Control::Branch)
+            }
+            _ => None,
+        }
+    }
+
     /// What the operator of another format moves, if its bytes are known.
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
         let kind = &*self.kind;
@@ -102,6 +128,14 @@ impl Operation for Opaque {
             }
             _ => Traffic::None,
         }
+    }
+}
+
+/// The function that an attribute names.
+fn symbol(attr: &Attr) -> Option<Arc<str>> {
+    match attr {
+        Attr::Symbol(name) => Some(name.clone()),
+        _ => None,
     }
 }
 

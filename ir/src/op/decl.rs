@@ -3,6 +3,7 @@
 use crate::attr::AttrDict;
 use crate::diag::Code;
 use crate::op::attributes::Field;
+use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::EvalContext;
@@ -95,6 +96,9 @@ pub trait OpDecl: Send + Sync {
 
     /// Whether every element of its results is one of its first operand's.
     fn passes_on(&self, op: &OpRef<'_>) -> bool;
+
+    /// The functions of the module that it runs; see [`Operation::control`](crate::Operation::control).
+    fn control(&self, op: &OpRef<'_>) -> Option<Control>;
 
     /// The operand that holds indices, and the sizes that they index.
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)>;

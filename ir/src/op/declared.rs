@@ -4,6 +4,7 @@ use crate::attr::AttrDict;
 use crate::codes;
 use crate::diag::{Code, nearest};
 use crate::op::attributes::Field;
+use crate::op::control::Control;
 use crate::op::decl::OpDecl;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
@@ -122,6 +123,9 @@ impl<T: Operation> OpDecl for Declared<T> {
     }
     fn passes_on(&self, op: &OpRef<'_>) -> bool {
         T::read(op).is_ok_and(|typed| typed.passes_on())
+    }
+    fn control(&self, op: &OpRef<'_>) -> Option<Control> {
+        T::read(op).ok()?.control(op)
     }
     fn indexed(&self, op: &OpRef<'_>) -> Option<(usize, Vec<Dim>)> {
         T::read(op).ok()?.indexed(op)

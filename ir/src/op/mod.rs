@@ -5,6 +5,7 @@
 //! type erased, as [`OpDecl`]. A user of the library adds an operation by registering one more.
 
 mod attributes;
+mod control;
 mod decl;
 mod declared;
 mod effect;
@@ -24,6 +25,7 @@ mod results;
 mod traffic;
 
 pub use attributes::{AttrValue, Attributes, Field, FieldValue, missing, read_field};
+pub use control::Control;
 pub use decl::{OpDecl, iteration_domain_of};
 pub use effect::Effect;
 pub use error::OpError;

@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::diag::Code;
 use crate::op::attributes::Attributes;
+use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::Call;
@@ -143,6 +144,12 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// Whether every element of its results is one of its first operand's, wherever it lies.
     fn passes_on(&self) -> bool {
         false
+    }
+
+    /// The functions of the module that it runs in order to give its results.
+    fn control(&self, op: &OpRef<'_>) -> Option<Control> {
+        let _ = op;
+        None
     }
 
     /// The operand that holds indices, and the sizes that they index: an index is below all of them.

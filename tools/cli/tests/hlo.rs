@@ -291,3 +291,61 @@ fn stablehlo_in_and_out_is_folded_for_its_own_target() {
     assert!(text.contains("stablehlo.dot_general"), "{text}");
     assert!(!text.contains("stablehlo.transpose"), "{text}");
 }
+
+/// A branch and a loop, each with a transpose inside that is folded.
+const CONTROL: &str = "module @m {\n  func.func public @main(%i: tensor<i32>, %x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<4x4xf32> {\n    \
+    %b = \"stablehlo.case\"(%i) ({\n      %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>\n      \
+    %p = stablehlo.dot_general %t, %x, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>\n      \
+    stablehlo.return %p : tensor<4x4xf32>\n    }, {\n      stablehlo.return %x : tensor<4x4xf32>\n    }) : (tensor<i32>) -> tensor<4x4xf32>\n    \
+    %z = stablehlo.constant dense<0> : tensor<i32>\n    \
+    %w:2 = stablehlo.while(%k = %z, %v = %b) : tensor<i32>, tensor<4x4xf32>\n    cond {\n      \
+    %m = stablehlo.constant dense<3> : tensor<i32>\n      %c = stablehlo.compare LT, %k, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n      \
+    stablehlo.return %c : tensor<i1>\n    } do {\n      %one = stablehlo.constant dense<1> : tensor<i32>\n      \
+    %next = stablehlo.add %k, %one : tensor<i32>\n      %t = stablehlo.transpose %v, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>\n      \
+    %p = stablehlo.dot_general %t, %x, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>\n      \
+    stablehlo.return %next, %p : tensor<i32>, tensor<4x4xf32>\n    }\n    return %w#1 : tensor<4x4xf32>\n  }\n}\n";
+
+#[test]
+fn loops_and_branches_are_run_by_the_check() {
+    let folder = Folder::new("stablehlo-control");
+    let (program, output) = (folder.write("a.mlir", CONTROL), folder.path("b.mlir"));
+    optc(&[&*program, "-o", &output, "--check"]).ok();
+    let text = folder.read("b.mlir");
+    assert!(!text.contains("stablehlo.transpose"), "{text}");
+    optc(&["verify", "--from=stablehlo", &program, &output]).ok();
+    // One more turn of the loop, and the other branch, are seen.
+    for (from, to) in [("dense<3>", "dense<4>"), ("return %p", "return %x")] {
+        assert!(text.contains("dense<3>"), "{text}");
+        let other = folder.write("c.mlir", &CONTROL.replacen(from, to, 1));
+        let ran = optc(&["verify", "--from=stablehlo", &other, &output]);
+        assert!(ran.errors.contains("not-equivalent"), "{}", ran.errors);
+    }
+}
+
+#[test]
+fn a_loop_without_end_is_refused() {
+    let folder = Folder::new("stablehlo-endless");
+    let endless = CONTROL.replace("%next, %p", "%k, %p");
+    let (program, output) = (folder.write("a.mlir", &endless), folder.path("b.mlir"));
+    let ran = optc(&[&*program, "-o", &output, "--check"]);
+    assert!(ran.errors.contains("run-steps"), "{}", ran.errors);
+    assert!(!std::path::Path::new(&output).exists());
+}
+
+/// A constant of a thousand million numbers.
+#[test]
+fn a_check_that_needs_too_much_memory_is_refused() {
+    let folder = Folder::new("stablehlo-splat");
+    let text = "module @m {\n  func.func public @main(%x: tensor<1000x1000x1000xf32>) -> tensor<1000x1000x1000xf32> {\n    \
+                %c = stablehlo.constant dense<1.5> : tensor<1000x1000x1000xf32>\n    %0 = stablehlo.add %x, %c : tensor<1000x1000x1000xf32>\n    \
+                return %0 : tensor<1000x1000x1000xf32>\n  }\n}\n";
+    let inside = text
+        .replace("%x: tensor<1000x1000x1000xf32>", "%x: tensor<f32>")
+        .replace("stablehlo.add %x, %c", "stablehlo.negate %c");
+    for text in [text, &inside] {
+        let (program, output) = (folder.write("a.mlir", text), folder.path("b.mlir"));
+        let ran = optc(&[&*program, "-o", &output, "--check"]);
+        assert!(ran.errors.contains("tensor-too-large"), "{}", ran.errors);
+        assert!(!std::path::Path::new(&output).exists());
+    }
+}
