@@ -273,3 +273,31 @@ ENTRY e { x = f32[6,5]{1,0} parameter(0)
     assert_eq!(bytes(&fused, "inline,canonicalize,view-fold"), wanted);
     assert!(wanted < bytes(&fused, "canonicalize,view-fold"));
 }
+
+/// Functions that do nothing but call the next one twice: nothing is left of them, and yet not all calls are followed.
+#[test]
+fn calls_that_leave_nothing_behind_are_bounded() {
+    let ty = "(tensor<2xf32>) -> tensor<2xf32>";
+    let mut text = String::new();
+    for i in 0..40 {
+        let (name, kind) = match i {
+            0 => ("main".to_owned(), ""),
+            _ => (format!("f{i}"), "private "),
+        };
+        let call = |from: &str, to: &str| {
+            format!(
+                "  {to} = \"hbir.call\"({from}) <{{callee = @f{}}}> : {ty}\n",
+                i + 1
+            )
+        };
+        text += &format!(
+            "func.func {kind}@{name}(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{}{}  return %1 : tensor<2xf32>\n}}\n",
+            call("%x", "%0"),
+            call("%0", "%1")
+        );
+    }
+    text += "func.func private @f40(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}\n";
+    let ran = ran(&parse(&text), "inline", &Arc::new(registry()));
+    assert!(1 < ran.module.funcs.len());
+    assert!(codes(&ran).contains(&"call-kept"), "{:?}", codes(&ran));
+}

@@ -35,7 +35,7 @@
 //!
 //! # Cost
 //! Linear in the operations of the result. A function that is called once is moved. One that is called more often is
-//! copied as long as the module keeps to `limit`.
+//! copied as long as the module keeps to `limit`, and as long as not many more calls are followed than leave operations.
 //!
 //! # Neighbours
 //! Run before `canonicalize`, which removes what is dead or duplicate at the seams.
@@ -289,6 +289,9 @@ impl Parts {
         let entry = entry(module);
         let mut size: Vec<usize> = module.funcs.iter().map(|f| f.body.len()).collect();
         let mut count = operations(module);
+        // What is visited when a body is copied: calls inside of it that leave nothing behind too.
+        let mut visits: Vec<usize> = size.iter().map(|n| n.saturating_add(1)).collect();
+        let most_visits = limit.max(count.saturating_add(GROWTH));
         let mut put = vec![false; module.funcs.len()];
         let mut remarks = Vec::new();
         let mut callers: Vec<Vec<(usize, Site)>> = vec![Vec::new(); module.funcs.len()];
@@ -301,6 +304,7 @@ impl Parts {
             for site in self.sites[at].iter().filter(|site| put[site.callee]) {
                 let more = size[site.callee].saturating_add(site.seams);
                 size[at] = size[at].saturating_add(more).saturating_sub(1);
+                visits[at] = visits[at].saturating_add(visits[site.callee]);
             }
             let (func, calls) = (&module.funcs[at], &callers[at]);
             if calls.is_empty() || at == entry || !is_private(func) || self.circular[at] {
@@ -326,6 +330,15 @@ impl Parts {
                 refuse(format!(
                     "@{} stays a function: in place of its {} calls the module would have {after} operations, the limit is \
                      {limit}",
+                    func.name,
+                    calls.len()
+                ));
+                continue;
+            }
+            let visited = calls.len().saturating_mul(visits[at]);
+            if 1 < calls.len() && most_visits < visited {
+                refuse(format!(
+                    "@{} stays a function: putting it in place of its {} calls takes {visited} steps, the limit is {most_visits}",
                     func.name,
                     calls.len()
                 ));
