@@ -157,3 +157,112 @@ fn products_read_transposed_operands() {
         }
     }
 }
+
+/// A field of a message: a text or another message.
+fn field(number: u8, data: &[u8]) -> Vec<u8> {
+    let key = u16::from(number) << 3 | 2;
+    let low = |n: u16| u8::try_from(n & 127).unwrap();
+    let mut made = vec![low(key)];
+    if 127 < key {
+        made = vec![low(key) | 0x80, low(key >> 7)];
+    }
+    // Lengths up to 2^14.
+    made.push(u8::try_from(data.len() & 127).unwrap() | 0x80);
+    made.push(u8::try_from(data.len() >> 7).unwrap());
+    made.extend_from_slice(data);
+    made
+}
+
+fn number(number: u8, value: u8) -> Vec<u8> {
+    vec![number << 3, value]
+}
+
+fn node(op: &str, domain: &str, from: &str, to: &str) -> Vec<u8> {
+    let parts = [(1, from), (2, to), (4, op), (7, domain)];
+    parts.map(|(at, text)| field(at, text.as_bytes())).concat()
+}
+
+/// A model that applies `local.Outer` twice, which applies `local.Inner`; `local.Other` is called by nothing.
+fn with_functions() -> (Vec<u8>, Vec<Vec<u8>>) {
+    let function = |name: &str, nodes: &[Vec<u8>]| {
+        let ports = [field(1, name.as_bytes()), field(4, b"x"), field(5, b"y")];
+        let body: Vec<Vec<u8>> = nodes.iter().map(|n| field(7, n)).collect();
+        let doc = field(8, b"said of it");
+        let opset = field(9, &number(2, 18));
+        [
+            ports.concat(),
+            body.concat(),
+            doc,
+            opset,
+            field(10, b"local"),
+        ]
+        .concat()
+    };
+    let outer = [node("Inner", "local", "x", "m"), node("Tanh", "", "m", "y")];
+    let inner = [node("Neg", "", "x", "m"), node("Abs", "", "m", "y")];
+    let kept = vec![function("Outer", &outer), function("Inner", &inner)];
+    let other = function("Other", &[node("Neg", "", "x", "y")]);
+    let value = |name: &str| {
+        let dim = field(1, &number(1, 3));
+        let tensor = [number(1, 1), field(2, &dim)].concat();
+        [field(1, name.as_bytes()), field(2, &field(1, &tensor))].concat()
+    };
+    let graph = [
+        field(1, &node("Outer", "local", "x", "m")),
+        field(1, &node("Relu", "", "m", "n")),
+        field(1, &node("Outer", "local", "n", "y")),
+        field(2, b"g"),
+        field(11, &value("x")),
+        field(12, &value("y")),
+    ];
+    let sets = [number(2, 18), [field(1, b"local"), number(2, 1)].concat()];
+    let mut bytes = [number(1, 8), field(7, &graph.concat())].concat();
+    sets.iter().for_each(|set| bytes.extend(field(8, set)));
+    for function in kept.iter().chain([&other]) {
+        bytes.extend(field(25, function));
+    }
+    (bytes, kept)
+}
+
+#[test]
+fn functions_that_are_called_stay_functions_without_passes() {
+    let (bytes, kept) = with_functions();
+    let mut compiler = Compiler::new();
+    compiler.whole_operators = Whole::All;
+    let read = |compiler: &Compiler| {
+        let mut read = compiler.read("in.onnx", &bytes, Some(Format::Onnx), false);
+        read.remove(0).unwrap()
+    };
+    let program = read(&compiler);
+    assert_eq!(
+        operations(&compiler, &program),
+        ["hbir.opaque", "hbir.relu", "hbir.opaque"]
+    );
+    let text = program.text();
+    assert!(text.contains("effect = \"pure\""), "{text}");
+    // What a call gives is known from the function.
+    assert!(!text.contains("!hbir.unknown"), "{text}");
+    let data = |_: &str, offset: u64, length: u64, _| {
+        let (from, to) = (
+            usize::try_from(offset).unwrap(),
+            usize::try_from(offset + length).unwrap(),
+        );
+        Ok(bytes[from..to].to_vec())
+    };
+    let written = emit_for(&program.module, Options::default(), &data)
+        .unwrap()
+        .bytes;
+    let holds = |part: &[u8]| written.windows(part.len()).any(|w| w == part);
+    assert!(kept.iter().all(|function| holds(function)));
+    assert!(!holds(b"Other"));
+    compiler.whole_operators = Whole::None;
+    let (before, after) = (read(&compiler), {
+        let mut read = compiler.read("out.onnx", &written, Some(Format::Onnx), false);
+        read.remove(0).unwrap()
+    });
+    assert_eq!(
+        operations(&compiler, &before),
+        operations(&compiler, &after)
+    );
+    check_same(&compiler, &before, written.clone(), &after);
+}

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes a small model for each operator of com.microsoft that import translates.
+"""Writes a small model for each operator of com.microsoft that import translates, and some with functions of their own.
 
 usage: python contrib_models.py FOLDER
 
 Run them with `onnxruntime_peer.py OPTC FOLDER/*.onnx`.  Needs numpy and onnx.
 """
+import itertools
 import pathlib
 import sys
 
@@ -89,10 +90,39 @@ def models():
     yield "dynamic_quantize", model("DynamicQuantizeMatMul", [(2, 3), u8(3, 4), scalar(0.2), scalar(100, np.uint8)])
 
 
+def with_functions():
+    """Functions that call functions, with attributes, at the top and in a branch."""
+    local = helper.make_opsetid("local", 1)
+    opsets = [helper.make_opsetid("", 17), local]
+    leaky = helper.make_node("LeakyRelu", ["t"], ["y"])
+    refers = onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    leaky.attribute.append(refers)
+    turn = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), leaky]
+    turned = helper.make_function("local", "Turn", ["x"], ["y"], turn, opsets, ["slope"])
+    inner = helper.make_node("Turn", ["x"], ["m"], domain="local", slope=0.25)
+    twice = [inner, helper.make_node("Turn", ["m"], ["y"], domain="local", slope=0.5)]
+    functions = [turned, helper.make_function("local", "Twice", ["x"], ["y"], twice, opsets)]
+
+    def made(nodes, inputs, shape):
+        infos = [helper.make_tensor_value_info(name, kind, dims) for name, kind, dims in inputs]
+        results = [helper.make_tensor_value_info("y", FLOAT, shape)]
+        graph = helper.make_graph(nodes, "g", infos, results)
+        return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+
+    calls = [helper.make_node("Twice", ["x0"], ["a"], domain="local"), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Turn", ["b"], ["y"], domain="local", slope=0.1)]
+    yield "functions", made(calls, [("x0", FLOAT, (2, 3))], (3, 2))
+    result = [helper.make_tensor_value_info("z", FLOAT, (2, 3))]
+    then = helper.make_graph([helper.make_node("Twice", ["x0"], ["z"], domain="local")], "then", [], result)
+    other = helper.make_graph([helper.make_node("Neg", ["x0"], ["z"])], "else", [], result)
+    branch = helper.make_node("If", ["x1"], ["y"], then_branch=then, else_branch=other)
+    yield "functions_in_branch", made([branch], [("x0", FLOAT, (2, 3)), ("x1", TensorProto.BOOL, ())], (2, 3))
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, made in models():
+    for name, made in itertools.chain(models(), with_functions()):
         onnx.save(made, str(folder / f"{name}.onnx"))
 
 

@@ -7,7 +7,7 @@ usage: python onnx_out.py OPTC [MODEL.onnx ...] [--only TEXT] [--keep FOLDER]
 
 Each model goes through the command as in RUNS.  onnx.checker accepts the result, its inputs and outputs are the
 original's, and onnxruntime computes the same numbers with both.  Without a pass the result has no more nodes than the
-original has.  Without models: those of tests/models.
+original has, and its functions.  Without models: those of tests/models.
 
 `--backend` takes the models of the backend tests of the `onnx` package, every operator.  A test ends as
 
@@ -179,6 +179,9 @@ def valid(source, output, keeps_nodes):
     props = lambda m: sorted((p.key, p.value) for p in m.metadata_props)
     if props(before) != props(after):
         raise Wrong("the metadata differ")
+    whole = lambda m: [f.SerializeToString() for f in m.functions]
+    if keeps_nodes and whole(before) != whole(after):
+        raise Wrong(f"the functions {[f.name for f in after.functions]}, wanted {[f.name for f in before.functions]}")
     if keeps_nodes and nodes(before) < nodes(after):
         raise Wrong(f"{nodes(after)} nodes, {nodes(before)} in the original")
 

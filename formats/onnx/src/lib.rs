@@ -37,8 +37,9 @@ pub struct ModelProto {
     pub opset_import: Vec<OperatorSetIdProto>,
     #[prost(message, repeated, tag = "14")]
     pub metadata_props: Vec<StringStringEntryProto>,
-    #[prost(message, repeated, tag = "25")]
-    pub functions: Vec<FunctionProto>,
+    /// Each a [`FunctionProto`].
+    #[prost(bytes = "bytes", repeated, tag = "25")]
+    pub functions: Vec<Bytes>,
 }
 
 /// `OperatorSetIdProto`

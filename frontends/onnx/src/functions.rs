@@ -2,11 +2,10 @@
 //! whose condition is a constant by its nodes.
 
 use crate::codes;
+use crate::opaque;
 use indexmap::{IndexMap, IndexSet};
-use optc_ir::Diagnostic;
-use optc_onnx_proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-};
+use optc_ir::{Diagnostic, Effect};
+use optc_onnx_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
 use prost::Message;
 use std::rc::Rc;
 
@@ -28,6 +27,8 @@ pub(crate) struct FlatNode {
     pub(crate) opsets: Rc<Opsets>,
     /// What its subgraphs call the values around them; `None` at the top, where names are the file's.
     pub(crate) scope: Option<Rc<Scope>>,
+    /// Of a call that stays: what the function does besides giving its results.
+    pub(crate) call: Option<Effect>,
 }
 
 impl FlatNode {
@@ -106,6 +107,8 @@ fn key_of(function: &FunctionProto) -> Key<'_> {
 pub(crate) struct Inliner<'a> {
     /// Each function and the bytes that a call adds.
     functions: IndexMap<Key<'a>, (&'a FunctionProto, usize)>,
+    /// Of each function what it does besides giving its results, where calls stay calls.
+    effects: Option<IndexMap<Key<'a>, Effect>>,
     out: Vec<FlatNode>,
     /// The functions whose bodies are being put in place, outermost first.
     open: Vec<Key<'a>>,
@@ -122,11 +125,12 @@ pub(crate) struct Branch {
 }
 
 impl<'a> Inliner<'a> {
-    /// The functions of a model.
-    pub(crate) fn new(model: &'a ModelProto) -> Inliner<'a> {
+    /// The functions of a model; with `keep`, their calls stay as they are.
+    pub(crate) fn new(functions: &'a [FunctionProto], keep: bool) -> Inliner<'a> {
         let entry = |f: &'a FunctionProto| (key_of(f), (f, size(f)));
         Inliner {
-            functions: model.functions.iter().map(entry).collect(),
+            functions: functions.iter().map(entry).collect(),
+            effects: keep.then(|| effects(functions)),
             out: Vec::new(),
             open: Vec::new(),
             calls: 0,
@@ -217,13 +221,16 @@ impl<'a> Inliner<'a> {
                 node.op_type.as_str(),
                 node.overload.as_str(),
             );
-            let Some(&(function, size)) = self.functions.get(&key) else {
+            let call = self.effects.as_ref().and_then(|all| all.get(&key)).copied();
+            let found = self.functions.get(&key).filter(|_| call.is_none());
+            let Some(&(function, size)) = found else {
                 let opset = opsets.get(&node.domain).unwrap_or(1);
                 self.out.push(FlatNode {
                     node,
                     opset,
                     opsets: opsets.clone(),
                     scope: scope.cloned(),
+                    call,
                 });
                 continue;
             };
@@ -269,6 +276,53 @@ impl<'a> Inliner<'a> {
         let rest = Rest::Prefix(format!("{}#{}", function.name, self.calls));
         Rc::new(Scope { names, rest })
     }
+}
+
+/// What each function does besides giving its results: the most of what its nodes do.
+fn effects(functions: &[FunctionProto]) -> IndexMap<Key<'_>, Effect> {
+    let mut all: IndexMap<Key<'_>, Effect> = functions
+        .iter()
+        .map(|f| (key_of(f), Effect::Pure))
+        .collect();
+    // An effect only grows, and a chain of calls is no longer than there are functions.
+    for _ in functions {
+        let mut changed = false;
+        for function in functions {
+            let found = effect_of(&function.node, &all, 0);
+            let known = all.entry(key_of(function)).or_insert(found);
+            changed |= *known < found;
+            *known = found.max(*known);
+        }
+        if !changed {
+            break;
+        }
+    }
+    all
+}
+
+fn effect_of(nodes: &[NodeProto], all: &IndexMap<Key<'_>, Effect>, depth: usize) -> Effect {
+    if MAX_DEPTH <= depth {
+        return Effect::Write;
+    }
+    let graphs = |node: &NodeProto| {
+        let bytes = node
+            .attribute
+            .iter()
+            .flat_map(|a| a.g.iter().chain(&a.graphs));
+        let inner = bytes.map(|bytes| match GraphProto::decode(bytes.clone()) {
+            Ok(graph) => effect_of(&graph.node, all, depth + 1),
+            Err(_) => Effect::Write,
+        });
+        inner.max().unwrap_or(Effect::Pure)
+    };
+    let of = |node: &NodeProto| {
+        let domain = standard(&node.domain);
+        let key = (domain, node.op_type.as_str(), node.overload.as_str());
+        let own = all.get(&key).copied();
+        let own = own.or_else(|| opaque::effect(domain, &node.op_type));
+        own.unwrap_or(Effect::Write).max(graphs(node))
+    };
+    nodes.iter().map(of).max().unwrap_or(Effect::Pure)
 }
 
 fn expansion(message: String) -> Diagnostic {

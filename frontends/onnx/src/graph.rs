@@ -16,7 +16,7 @@ use optc_ir::types::Dim;
 use optc_ir::{
     Attr, AttrDict, Diagnostic, Loc, Module, Registry, Size, Structure, TensorType, Type, Value,
 };
-use optc_onnx_proto::{GraphProto, ModelProto, ValueInfoProto};
+use optc_onnx_proto::{FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::rc::Rc;
@@ -48,27 +48,35 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
     };
     let name = options.name.as_deref().unwrap_or(DEFAULT_NAME);
     let file = File::new(name, bytes);
-    let opsets = Rc::new(Opsets::new(&model.opset_import));
+    let functions = decoded(&model.functions)?;
     let nodes = std::mem::take(&mut graph.node);
-    let mut inliner = Inliner::new(&model);
-    let nodes = inliner.flatten(nodes, &opsets).map_err(|d| vec![d])?;
-    let mut diags = Vec::new();
-    let opset = check_opset(&opsets, &nodes, &mut diags)?;
     let registry = optc_ops::registry();
-    let mut importer = Importer::new(&registry, &file, inliner, &graph);
-    importer.diags = diags;
-    importer.whole = options.whole;
+    let source = Source {
+        model: &model,
+        graph: &graph,
+        file: &file,
+        functions: &functions,
+        registry: &registry,
+    };
+    let keep = options.whole == Whole::All && !functions.is_empty();
+    let again = if keep { nodes.clone() } else { Vec::new() };
+    let mut done = source.translate(nodes, (options.whole, false), IndexMap::new())?;
+    if keep {
+        // What calls give is known from what the functions do.
+        done = source.translate(again, (options.whole, true), done.types)?;
+    }
+    let Translated {
+        func, opset, diags, ..
+    } = done;
     let mut module = Module::default();
-    importer.run(&graph, &nodes)?;
-    let Importer {
-        b,
-        mut diags,
-        tally,
-        ..
-    } = importer;
-    diags.extend(tally.remarks());
-    module.funcs.push(b.out.func);
+    module.funcs.push(func);
     module.attrs.set("hbir.source", Attr::str("onnx"));
+    if options.whole != Whole::None && !functions.is_empty() {
+        let places = model.functions.iter();
+        let places = places.filter_map(|bytes| opaque::place(&file, bytes));
+        let functions = Attr::Array(places.collect());
+        module.attrs.set("hbir.onnx_functions", functions);
+    }
     if let Some(opset) = opset {
         module.attrs.set("hbir.onnx_opset", Attr::int(opset));
     }
@@ -76,6 +84,75 @@ pub(crate) fn import(bytes: &[u8], options: &Options) -> Result<Import, Vec<Diag
         module.attrs.set("hbir.onnx_model", Attr::Dict(said));
     }
     Ok(Import { module, diags })
+}
+
+/// The functions of a model.
+fn decoded(functions: &[Bytes]) -> Result<Vec<FunctionProto>, Vec<Diagnostic>> {
+    let decode = |bytes: &Bytes| {
+        FunctionProto::decode(bytes.clone())
+            .map_err(|e| vec![tensor::malformed(&format!("a function is none: {e}"))])
+    };
+    functions.iter().map(decode).collect()
+}
+
+/// A model that was read.
+struct Source<'a> {
+    model: &'a ModelProto,
+    graph: &'a GraphProto,
+    file: &'a File,
+    functions: &'a [FunctionProto],
+    registry: &'a Registry,
+}
+
+/// What its graph became.
+struct Translated {
+    func: optc_ir::Func,
+    opset: Option<i64>,
+    diags: Vec<Diagnostic>,
+    /// The types of its values by their names.
+    types: IndexMap<String, Type>,
+}
+
+impl Source<'_> {
+    /// Translates the graph, calls of functions as calls or in their place. `types` are those of values of which the file
+    /// says nothing.
+    fn translate(
+        &self,
+        nodes: Vec<NodeProto>,
+        (whole, keep): (Whole, bool),
+        types: IndexMap<String, Type>,
+    ) -> Result<Translated, Vec<Diagnostic>> {
+        let opsets = Rc::new(Opsets::new(&self.model.opset_import));
+        let mut inliner = Inliner::new(self.functions, keep);
+        let nodes = inliner.flatten(nodes, &opsets).map_err(|d| vec![d])?;
+        let mut diags = Vec::new();
+        let opset = check_opset(&opsets, &nodes, &mut diags)?;
+        let mut importer = Importer::new(self.registry, self.file, inliner, self.graph);
+        importer.diags = diags;
+        importer.whole = whole;
+        for (name, ty) in types {
+            importer.declared.entry(name).or_insert(ty);
+        }
+        importer.run(self.graph, &nodes)?;
+        let Importer {
+            b,
+            mut diags,
+            tally,
+            names,
+            ..
+        } = importer;
+        diags.extend(tally.remarks());
+        let types = names
+            .into_iter()
+            .map(|(name, val)| (name, b.ty(val).clone()));
+        let types = types.filter(|(_, ty)| ty.as_tensor().is_some()).collect();
+        Ok(Translated {
+            func: b.out.func,
+            opset,
+            diags,
+            types,
+        })
+    }
 }
 
 /// What the model says of itself beside its graph, for whoever writes it again.
@@ -417,7 +494,10 @@ impl<'a> Importer<'a> {
             .iter()
             .filter_map(|(outer, inner)| Some((value(outer)?, inside(inner))))
             .collect();
-        let rule = self.rules.get(&node.domain, &node.op_type);
+        let rule = match flat.call {
+            Some(_) => None,
+            None => self.rules.get(&node.domain, &node.op_type),
+        };
         let mut cx = NodeCx {
             b: &mut self.b,
             node,
@@ -427,6 +507,7 @@ impl<'a> Importer<'a> {
             } else {
                 &node.name
             }),
+            call: flat.call,
             file: self.file,
             declared: &self.declared,
             used: &self.used,
@@ -452,8 +533,10 @@ impl<'a> Importer<'a> {
                 cx.b.abandon(start);
                 cx.outputs.fill(None);
                 opaque::emit(&mut cx, &captures).map_err(|stop| stopped(stop, &cx))?;
-                let domain = standard(&node.domain);
-                self.tally.add(domain, &node.op_type, &label(node), &reason);
+                if flat.call.is_none() {
+                    let domain = standard(&node.domain);
+                    self.tally.add(domain, &node.op_type, &label(node), &reason);
+                }
             }
         }
         let outputs = std::mem::take(&mut cx.outputs);

@@ -6,7 +6,7 @@ use crate::entries::Entry;
 use crate::tensor::{self, File};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::op::Operation;
-use optc_ir::{Attr, AttrDict, DType, Dim, Loc, Tensor, TensorType, Type};
+use optc_ir::{Attr, AttrDict, DType, Dim, Effect, Loc, Tensor, TensorType, Type};
 use optc_onnx_proto::{AttributeProto, NodeProto};
 use optc_ops::{
     Bounds, Broadcast, Cast, Compare, Direction, Einsum, Iota, Reduce, ReduceKind, Reshape, Slice,
@@ -24,6 +24,8 @@ pub(crate) struct NodeCx<'a, 'r> {
     /// The version of the node's operator set.
     pub(crate) opset: i64,
     pub(crate) loc: Loc,
+    /// Of a call of a function of the model that stays: what it does besides giving its results.
+    pub(crate) call: Option<Effect>,
     pub(crate) file: &'a File,
     /// The types that the file declares.
     pub(crate) declared: &'a IndexMap<String, Type>,

@@ -44,8 +44,14 @@ pub(crate) fn emit_typed(
     let mut dict = AttrDict::new()
         .with("kind", Attr::str(&cx.node.op_type))
         .with("domain", Attr::str(&cx.node.domain));
-    if let Some(effect) = effect(&cx.node.domain, &cx.node.op_type) {
+    let effect = cx
+        .call
+        .or_else(|| effect(&cx.node.domain, &cx.node.op_type));
+    if let Some(effect) = effect {
         dict.set("effect", Attr::str(effect.name()));
+    }
+    if !cx.node.overload.is_empty() {
+        dict.set("overload", Attr::str(&cx.node.overload));
     }
     if present.len() < cx.inputs.len() {
         dict.set("input_positions", Attr::ints(&present));
@@ -96,7 +102,7 @@ pub(crate) fn emit_typed(
 
 /// What an operator does besides giving its results: those of the standard are functions of their inputs, or
 /// draw at random. Of other domains nothing is known but of those that onnxruntime brings.
-fn effect(domain: &str, kind: &str) -> Option<Effect> {
+pub(crate) fn effect(domain: &str, kind: &str) -> Option<Effect> {
     let random = kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial");
     let known =
         domain.is_empty() || domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
@@ -209,7 +215,7 @@ pub(crate) fn unknown() -> Type {
 }
 
 /// A message of the file, such as a subgraph: where its bytes lie.
-fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
+pub(crate) fn place(file: &File, bytes: &Bytes) -> Option<Attr> {
     let offset = file.offset_of(bytes)?;
     Some(Attr::External {
         file: file.name.clone(),

@@ -7,12 +7,14 @@
 //! - Constants that lie in the model are written into the new one; those of other files stay there. Constants that are
 //!   rearranged before something uses them are written so.
 //! - Operators that the program keeps as they are go out as they came in, graphs inside of them included.
+//! - Functions of the model that an operator still calls go out as they came in.
 //! - Names of inputs, outputs and nodes are kept, metadata too.
 
 mod attrs;
 mod dense;
 mod elementwise;
 mod forms;
+mod functions;
 mod opaque;
 mod products;
 mod reductions;
@@ -113,7 +115,9 @@ pub fn emit_for(
     let model = model(module, w.domains.iter(), opset);
     let files: BTreeSet<String> = w.files.iter().cloned().collect();
     let value_info = types_of_values(&w, &results_named);
+    let functions = functions::used(module, &w)?;
     let model = ModelProto {
+        functions,
         graph: Some(GraphProto {
             node: w.nodes,
             initializer: w.initializers,

@@ -59,6 +59,7 @@ pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
         op_type: made.kind.to_string(),
         domain,
         attribute,
+        overload: data.props.str("overload").unwrap_or_default().to_owned(),
         ..NodeProto::default()
     };
     let at = w.nodes.len();
