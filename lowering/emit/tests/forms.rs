@@ -108,3 +108,21 @@ fn a_layout_is_no_onnx() {
 fn onnx_writes_the_operations_that_it_lists() {
     check(onnx::FORMS, onnx_writes);
 }
+
+#[test]
+fn linalg_keeps_locations() {
+    let text = r#"func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x5xf32>) -> tensor<2x5xf32> {
+  %0 = "hbir.softmax"(%x) <{axis = 1}> : (tensor<2x3xf32>) -> tensor<2x3xf32> loc("soft")
+  %1 = "hbir.matmul"(%0, %y) : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
+  return %1 : tensor<2x5xf32>
+}"#;
+    let module = optc_ir::text::parse(text).unwrap();
+    let out = linalg::emit(&module, &|_, _, _, _| Err("no files".to_owned())).unwrap();
+    let ends = |line: &&str| line.starts_with("    %") || line.starts_with("    }");
+    let ends = out.lines().filter(ends).filter(|line| !line.ends_with('{'));
+    let with = ends.clone().filter(|line| line.ends_with(" loc(\"soft\")"));
+    let product = out.find("linalg.matmul").unwrap();
+    let soft = out[..product].matches("loc(\"soft\")").count();
+    assert!(1 < soft && soft == with.count(), "{out}");
+    assert!(!out[product..].contains("loc("), "{out}");
+}

@@ -9,6 +9,7 @@
 //!   ways which do not divide one another are read element by element.
 //! - Narrow floats are computed in `f32` and rounded where they are stored.
 //! - Constants of more than 64 bytes stand behind the program, as `dense_resource`, in the order of their memory.
+//! - What is written for an operation has its location.
 //! - Integers lose their sign, which is in the operations.
 
 mod body;
@@ -34,6 +35,7 @@ pub use forms::FORMS;
 use mem::{Mem, Outcome};
 use optc_ir::analysis::Uses;
 use optc_ir::op::{OpRef, Structure};
+use optc_ir::text::print_loc;
 use optc_ir::{Diagnostic, Func, Module, Registry};
 use resources::Resources;
 use writer::Writer;
@@ -77,6 +79,25 @@ fn axis(op: &OpRef<'_>, axis: i64) -> Option<usize> {
     usize::try_from(at).ok().filter(|_| at < rank)
 }
 
+/// Statements with a location behind each; what stands in their regions has none of its own.
+fn located(statements: &str, loc: &str) -> String {
+    if loc.is_empty() {
+        return statements.to_owned();
+    }
+    let mut text = String::with_capacity(statements.len() + 64);
+    for line in statements.lines() {
+        let starts = ["    %", "    }", "    func.call "];
+        let ends_here = starts.iter().any(|s| line.starts_with(s)) && !line.ends_with('{');
+        text.push_str(line);
+        if ends_here {
+            text.push(' ');
+            text.push_str(loc);
+        }
+        text.push('\n');
+    }
+    text
+}
+
 fn function(
     func: &Func,
     registry: &Registry,
@@ -100,7 +121,10 @@ fn function(
         if constant && !data.results.iter().any(|&v| uses.is_used(v)) {
             continue;
         }
+        let start = w.text.len();
         ops::write(&mut w, op)?;
+        let written = w.text.split_off(start);
+        w.text.push_str(&located(&written, &print_loc(&data.loc)));
     }
     w.now = None;
     let mut names = Vec::with_capacity(func.results.len());
