@@ -216,6 +216,45 @@ def stablehlo_circle(n):
     return "module @m {\n" + "".join(made) + "}\n"
 
 
+def endless_loop():
+    """A loop that goes on for good, and has a transpose inside that is folded."""
+    ty = "tensor<2x2xf32>"
+    body = f"""    %w = stablehlo.while(%a = %x) : {ty}
+    cond {{
+      %p = stablehlo.constant dense<true> : tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    }} do {{
+      %t = stablehlo.transpose %a, dims = [1, 0] : ({ty}) -> {ty}
+      %p = stablehlo.dot_general %t, %a, contracting_dims = [1] x [0] : ({ty}, {ty}) -> {ty}
+      stablehlo.return %p : {ty}
+    }}
+"""
+    return stablehlo(body, "%w", ty, ty)
+
+
+def stablehlo_long_attribute(n):
+    text = f'    %0 = "stablehlo.custom_call"(%x) <{{call_target_name = "{"a" * n}"}}> : (tensor<2xf32>) -> tensor<2xf32>\n'
+    return stablehlo(text, "%0", "tensor<2xf32>")
+
+
+def hlo_nested(n):
+    shape = "(" * n + "f32[2]" + ")" * n
+    return f"HloModule m\n\nENTRY e {{\n  ROOT x = {shape} parameter(0)\n}}\n"
+
+
+def hlo_computations(n):
+    """Computations that each call the one before twice."""
+    text = "HloModule m\n\nc0 {\n  ROOT x = f32[2] parameter(0)\n}\n"
+    for i in range(1, n):
+        text += f"\nc{i} {{\n  x = f32[2] parameter(0)\n  a = f32[2] call(x), to_apply=c{i - 1}\n  ROOT b = f32[2] call(a), to_apply=c{i - 1}\n}}\n"
+    return text + f"\nENTRY e {{\n  x = f32[2] parameter(0)\n  ROOT r = f32[2] call(x), to_apply=c{n - 1}\n}}\n"
+
+
+def hlo_splat():
+    return ("HloModule m\n\nENTRY e {\n  x = f32[1000000000]{0} parameter(0)\n  c = f32[] constant(1)\n  b = f32[1000000000]{0} broadcast(c), dimensions={}\n"
+            "  ROOT r = f32[1000000000]{0} add(x, b)\n}\n")
+
+
 def varint(n):
     out = b""
     while True:
@@ -293,6 +332,36 @@ def nested_graphs(n):
     condition = field(1, "c") + field(2, field(1, field(1, 9) + field(2, b"")))
     graph += field(11, onnx_value("x", [2])) + field(11, condition)
     return field(1, 8) + field(7, graph) + field(8, field(2, 18))
+
+
+SOME_FUNCTIONS = (("A", ("B", "Relu")), ("B", ("Neg",)))
+
+
+def onnx_functions(bodies):
+    """A model that calls A; each function applies others and operators, one after another."""
+    local = {name for name, _ in bodies}
+
+    def node(op, source, result):
+        return field(1, source) + field(2, result) + field(4, op) + (field(7, "local") if op in local else b"")
+
+    made = b""
+    for name, ops in bodies:
+        names = ["x", *(f"m{i}" for i in range(len(ops) - 1)), "y"] if ops else ["x"]
+        body = b"".join(field(7, node(op, names[i], names[i + 1])) for i, op in enumerate(ops))
+        made += field(25, field(1, name) + field(4, "x") + field(5, "y") + body + field(9, field(2, 18)) + field(10, "local"))
+    graph = field(1, node("A", "x", "y")) + field(2, "g") + field(11, onnx_value("x", [2])) + field(12, onnx_value("y", [2]))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 18)) + field(8, field(1, "local") + field(2, 1)) + made
+
+
+def flipped(data, at):
+    return lambda path: path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1:])
+
+
+def onnx_attribute(n):
+    """An operator of an unknown domain with a text of n bytes."""
+    attr = field(5, field(1, "a") + field(4, "b" * n) + field(20, 3))
+    node = field(1, field(1, "x") + field(2, "y") + field(4, "Foo") + field(7, "unknown") + attr)
+    return onnx_model([node], [onnx_value("x", [2])], [onnx_value("y", [2])])
 
 
 # ---- archives ----
@@ -436,6 +505,90 @@ for ty, one in [("tensor<1000000000xf32>", "1.0"), ("tensor<1000x1000x1000xf32>"
 # More elements than the interpreter runs.
 case("stablehlo splat --check", *MLIR, "--check", wants=1,
      files={"in.mlir": stablehlo_constant("dense<1>", "tensor<1000000000000xi8>")})
+for ty in ["tensor<1000000000xf32>", "tensor<1000x1000x1000xi8>"]:
+    case(f"stablehlo splat --check {ty}", *MLIR, "--check", code="tensor-too-large", files={"in.mlir": stablehlo_constant("dense<1>", ty)})
+    case(f"stablehlo input --check {ty}", *MLIR, "--check", code="tensor-too-large",
+         files={"in.mlir": stablehlo(f"    %0 = stablehlo.negate %x : {ty}\n", "%0", ty, ty)})
+case("stablehlo endless loop --check", *MLIR, "--check", code="run-steps", files={"in.mlir": endless_loop()})
+for name, text in [("twice", "  %0 = stablehlo.negate %x : tensor<2xf32>\n  %0 = stablehlo.negate %x : tensor<2xf32>\n"),
+                   ("before", "  %0 = stablehlo.negate %1 : tensor<2xf32>\n  %1 = stablehlo.negate %0 : tensor<2xf32>\n"),
+                   ("itself", "  %0 = stablehlo.negate %0 : tensor<2xf32>\n")]:
+    case(f"stablehlo value {name}", *MLIR, wants=1, files={"in.mlir": stablehlo(text, "%0", "tensor<2xf32>")})
+case("stablehlo function twice", *MLIR, wants=1,
+     files={"in.mlir": stablehlo("", "%x", "tensor<2xf32>").replace("  }\n}", "  }\n  func.func private @main() {\n    return\n  }\n}")})
+case("stablehlo attribute long", *MLIR, files={"in.mlir": later(stablehlo_long_attribute, 1 << 24)})
+
+HLO = ["in.hlo", "-o", "out.hlo"]
+HLO_TEXT = """HloModule m, entry_computation_layout={(f32[4,8]{1,0}, f32[8,8]{1,0})->f32[8,4]{1,0}}
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[4,8]{1,0} parameter(0)
+  w = f32[8,8]{1,0} parameter(1)
+  p = f32[4,8]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[] constant(0)
+  r = f32[4]{0} reduce(p, z), dimensions={1}, to_apply=add
+  ROOT t = f32[8,4]{1,0} transpose(p), dimensions={1,0}
+}
+"""
+for part in range(1, 16):
+    case(f"hlo truncated {part}", *HLO, files={"in.hlo": HLO_TEXT[:len(HLO_TEXT) * part // 16]})
+for at in range(0, len(HLO_TEXT), 23):
+    case(f"hlo hole {at}", *HLO, files={"in.hlo": HLO_TEXT[:at] + HLO_TEXT[at + 5:]})
+for what, old, new in [("extent", "f32[4,8]", "f32[99999999999999999999,8]"), ("product", "f32[4,8]", "f32[4294967296,4294967296]"),
+                       ("negative", "f32[4,8]", "f32[-4,8]"), ("dimensions", "dimensions={1,0}", "dimensions={1,1}"),
+                       ("far", "dimensions={1,0}", "dimensions={4294967296,0}"), ("contracted", "contracting_dims={1}", "contracting_dims={7}"),
+                       ("layout", "{1,0} dot", "{3,0} dot"), ("tile", "{1,0} dot", "{1,0:T(0,128)} dot"),
+                       ("tile large", "{1,0} dot", "{1,0:T(4294967296,4294967296)} dot"),
+                       ("parameter", "parameter(1)\n  p", "parameter(99999999)\n  p"), ("itself", "dot(x, w)", "dot(x, t)"),
+                       ("twice", "  z = f32[]", "  x = f32[]"), ("computation twice", "ENTRY e", "add"), ("recursion", "add(a, b)", "call(a, b), to_apply=add"),
+                       ("root", "ROOT t", "t"), ("no computation", "to_apply=add", "to_apply=gone")]:
+    assert old in HLO_TEXT, old
+    case(f"hlo lying {what}", *HLO, files={"in.hlo": HLO_TEXT.replace(old, new)})
+for n in [100, 50000]:
+    case(f"hlo nested tuples {n}", *HLO, files={"in.hlo": later(hlo_nested, n)})
+    case(f"hlo nested braces {n}", *HLO, files={"in.hlo": HLO_TEXT.replace("transpose(p)", "transpose(p), backend_config=" + "{" * n + "}" * n)})
+for n in [40, 3000]:
+    case(f"hlo computations {n}", *HLO, files={"in.hlo": later(hlo_computations, n)})
+case("hlo constant", *HLO, wants=1, files={"in.hlo": HLO_TEXT.replace("f32[] constant(0)", "f32[1000000000] constant({1, 2})")})
+case("hlo splat", *HLO, files={"in.hlo": hlo_splat()})
+case("hlo splat --check", *HLO, "--check", code="tensor-too-large", files={"in.hlo": hlo_splat()})
+case("hlo large file", *HLO, code="input-too-large", files={"in.hlo": sparse((1 << 31) + 1)})
+
+ONNX = ["in.onnx", "-o", "out.onnx"]
+for options in [[], ["--pass="], ["--check"]]:
+    what = " ".join(options)
+    for name, bodies, code in [("itself", {"A": ["A"]}, "function-expansion"), ("circle", {"A": ["B"], "B": ["C"], "C": ["A"]}, "function-expansion"),
+                               ("doubling", {**{f"F{i}": [f"F{i + 1}"] * 2 for i in range(40)}, "A": ["F0"], "F40": []}, "function-expansion"),
+                               ("deep", {**{f"F{i}": [f"F{i + 1}"] for i in range(5000)}, "A": ["F0"]}, "function-expansion"),
+                               ("empty", {"A": []}, None)]:
+        case(f"onnx functions {name} {what}", *ONNX, *options, code=code, files={"in.onnx": later(onnx_functions, tuple((k, tuple(v)) for k, v in bodies.items()))})
+    case(f"onnx many functions {what}", *ONNX, *options, files={"in.onnx": later(onnx_functions, tuple([("A", ("F0",))] + [(f"F{i}", ("Neg",)) for i in range(20000)]))})
+    for at in range(0, len(onnx_functions(SOME_FUNCTIONS)), 7):
+        case(f"onnx functions flipped {at} {what}", *ONNX, *options, files={"in.onnx": flipped(onnx_functions(SOME_FUNCTIONS), at)})
+for name, nodes in [("output twice", [onnx_node("Relu", ["x"], ["y"]), onnx_node("Neg", ["x"], ["y"])]),
+                    ("itself", [onnx_node("Relu", ["y"], ["y"])]),
+                    ("circle", [onnx_node("Relu", ["z"], ["y"]), onnx_node("Relu", ["y"], ["z"])]),
+                    ("nothing", [])]:
+    case(f"onnx value {name}", *ONNX, wants=1, files={"in.onnx": onnx_model(nodes, [onnx_value("x", [2])], [onnx_value("y", [2])])})
+case("onnx input twice", *ONNX, wants=1,
+     files={"in.onnx": onnx_model([onnx_node("Relu", ["x"], ["y"])], [onnx_value("x", [2])] * 2, [onnx_value("y", [2])])})
+case("onnx output twice", *ONNX, files={"in.onnx": onnx_model([onnx_node("Relu", ["x"], ["y"])], [onnx_value("x", [2])], [onnx_value("y", [2])] * 2)})
+case("onnx attribute long", *ONNX, files={"in.onnx": later(onnx_attribute, 1 << 25)})
+for name, axis in [("far", 1 << 62), ("negative", (1 << 64) - 3)]:
+    case(f"onnx axis {name}", *ONNX, files={"in.onnx": onnx_model([onnx_node("Softmax", ["x"], ["y"], [("axis", axis)])], [onnx_value("x", [2])],
+                                                                  [onnx_value("y", [2])])})
+for name, dims in [("product", [1 << 40, 1 << 40]), ("large", [1 << 62])]:
+    case(f"onnx shape {name}", *ONNX, files={"in.onnx": onnx_model([onnx_node("Relu", ["x"], ["y"])], [onnx_value("x", dims)], [onnx_value("y", dims)])})
+    case(f"onnx shape {name} --check", *ONNX, "--check", wants=1,
+         files={"in.onnx": onnx_model([onnx_node("Relu", ["x"], ["y"])], [onnx_value("x", dims)], [onnx_value("y", dims)])})
+for what, place in [("above", "../w"), ("absolute", "/etc/passwd"), ("roundabout", "a/../../w"), ("nothing", ""), ("zero", "w\0x"), ("long", "w" * 100000)]:
+    case(f"onnx escapes {what} --pass=", *ONNX, "--pass=", wants=1, files={"in.onnx": onnx_external(place)})
 case("stablehlo endless", "--from=stablehlo", "/dev/zero", code="input-too-large")
 case("stablehlo large file", *MLIR, code="input-too-large", files={"in.mlir": sparse((1 << 31) + 1)})
 
