@@ -42,7 +42,7 @@ def spent(here, inputs, runs):
 
 def measure(before, after, args):
     pair = [session(before), session(after)]
-    inputs = random_inputs(pair[0], 0)
+    inputs = random_inputs(before, 0)
     a, b = (s.run(None, inputs) for s in pair)
     worst = max(float(np.max(np.abs(np.float64(x) - np.float64(y)), initial=0) / max(np.max(np.abs(np.float64(x)), initial=0), 1e-30))
                 for x, y in zip(a, b))

@@ -247,7 +247,11 @@ pub(crate) fn summary(
     let of = |program: &Program| Stats::at(&program.module, &part.cx.registry, &sizes);
     // What operators do besides, such as reading an operand transposed, is in the model alone.
     let name = output.display().to_string();
-    let mut read = Compiler::new().read(&name, bytes, format_of(emit), false);
+    let mut compiler = Compiler::new();
+    if args.compile.pass.as_deref() == Some("") {
+        compiler.whole_operators = optc::onnx::Whole::All;
+    }
+    let mut read = compiler.read(&name, bytes, format_of(emit), false);
     let after = match read.remove(0) {
         Ok(program) => of(&program),
         Err(_) => of(&part.after),

@@ -349,3 +349,35 @@ fn a_check_that_needs_too_much_memory_is_refused() {
         assert!(!std::path::Path::new(&output).exists());
     }
 }
+
+/// A loop in a loop, whose inner one runs so often.
+fn nested_loops(turns: u32) -> String {
+    let condition = |limit: u32| {
+        format!(
+            "cond {{\n      %m = stablehlo.constant dense<{limit}> : tensor<i32>\n      \
+             %c = stablehlo.compare LT, %k, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n      \
+             stablehlo.return %c : tensor<i1>\n    }}"
+        )
+    };
+    let next = "%one = stablehlo.constant dense<1> : tensor<i32>\n      %next = stablehlo.add %k, %one : tensor<i32>\n";
+    let (outer, inner) = (condition(2), condition(turns));
+    format!(
+        "module @m {{\n  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n    \
+         %z = stablehlo.constant dense<0> : tensor<i32>\n    \
+         %w:2 = stablehlo.while(%k = %z, %v = %x) : tensor<i32>, tensor<4xf32>\n    {outer} do {{\n      {next}      \
+         %s = stablehlo.constant dense<0> : tensor<i32>\n      \
+         %i:2 = stablehlo.while(%k = %s, %u = %v) : tensor<i32>, tensor<4xf32>\n    {inner} do {{\n      {next}      \
+         %d = stablehlo.add %u, %u : tensor<4xf32>\n      stablehlo.return %next, %d : tensor<i32>, tensor<4xf32>\n    }}\n      \
+         stablehlo.return %next, %i#1 : tensor<i32>, tensor<4xf32>\n    }}\n    return %w#1 : tensor<4xf32>\n  }}\n}}\n"
+    )
+}
+
+#[test]
+fn loops_in_loops_are_compared_too() {
+    let folder = Folder::new("stablehlo-nested");
+    let [a, b, c] = [("a", 3), ("b", 3), ("c", 4)]
+        .map(|(name, turns)| folder.write(&format!("{name}.mlir"), &nested_loops(turns)));
+    optc(&["verify", "--from=stablehlo", &a, &b]).ok();
+    let ran = optc(&["verify", "--from=stablehlo", &a, &c]);
+    assert!(ran.errors.contains("not-equivalent"), "{}", ran.errors);
+}
