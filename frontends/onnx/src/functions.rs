@@ -2,7 +2,7 @@
 //! whose condition is a constant by its nodes.
 
 use crate::codes;
-use crate::opaque;
+use crate::effect::effect;
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Diagnostic, Effect};
 use optc_onnx_proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
@@ -319,7 +319,7 @@ fn effect_of(nodes: &[NodeProto], all: &IndexMap<Key<'_>, Effect>, depth: usize)
         let domain = standard(&node.domain);
         let key = (domain, node.op_type.as_str(), node.overload.as_str());
         let own = all.get(&key).copied();
-        let own = own.or_else(|| opaque::effect(domain, &node.op_type));
+        let own = own.or_else(|| effect(domain, &node.op_type));
         own.unwrap_or(Effect::Write).max(graphs(node))
     };
     nodes.iter().map(of).max().unwrap_or(Effect::Pure)

@@ -9,6 +9,7 @@
 mod builder;
 mod catalogue;
 mod codes;
+mod effect;
 mod entries;
 mod functions;
 mod graph;

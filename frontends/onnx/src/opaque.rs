@@ -2,6 +2,7 @@
 
 use crate::builder::{Builder, NewOp, Stop, Val};
 use crate::codes;
+use crate::effect::effect;
 use crate::entries::known_or;
 use crate::inferred;
 use crate::node::NodeCx;
@@ -98,19 +99,6 @@ pub(crate) fn emit_typed(
         .enumerate()
         .for_each(|(i, result)| cx.set(i, result));
     Ok(())
-}
-
-/// What an operator does besides giving its results: those of the standard are functions of their inputs, or
-/// draw at random. Of other domains nothing is known but of those that onnxruntime brings.
-pub(crate) fn effect(domain: &str, kind: &str) -> Option<Effect> {
-    let random = kind.starts_with("Random") || matches!(kind, "Bernoulli" | "Multinomial");
-    let known =
-        domain.is_empty() || domain.starts_with("ai.onnx") || domain.starts_with("com.microsoft");
-    match (random, known) {
-        (true, _) => Some(Effect::Random),
-        (false, true) => Some(Effect::Pure),
-        (false, false) => None,
-    }
 }
 
 /// The type that follows from the inputs, with the extents that the file declares where it leaves them
