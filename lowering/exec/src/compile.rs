@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
-use crate::fuse::fuse;
+use crate::fuse::{Fused, fuse};
 use crate::memory::{Slot, Storage};
 use crate::ops::{self, Kernel, Site};
 use indexmap::IndexMap;
@@ -222,7 +222,7 @@ impl Compiler<'_> {
                 slots: &builder.slots,
                 constants: &builder.constants,
             };
-            steps = fuse(steps, site);
+            steps = joined(steps, site);
         }
         for (number, &value) in func.results.iter().enumerate() {
             let layout = layout_of(&func, value)?;
@@ -300,6 +300,28 @@ impl Compiler<'_> {
         self.called.insert(callee, Rc::clone(&made));
         Ok(Work::Call(made))
     }
+}
+
+/// The steps, element-wise ones that follow one another as one.
+fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
+    let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
+    let kernel = |step: &Step| matches!(step.work, Work::Kernel(_));
+    let kernels: Vec<bool> = steps.iter().map(kernel).collect();
+    let mut made = Vec::with_capacity(steps.len());
+    for (mut step, fused) in steps.into_iter().zip(fuse(&ops, &kernels, site)) {
+        match fused {
+            Fused::Gone => continue,
+            Fused::Stays => {}
+            Fused::Chain(chain, operands) => {
+                let all = operands.iter().chain(&site.func.ops[step.op].results);
+                step.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
+                step.work = Work::Kernel(chain);
+                step.operands = operands;
+            }
+        }
+        made.push(step);
+    }
+    made
 }
 
 /// The function with numbers for its sizes.

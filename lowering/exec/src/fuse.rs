@@ -4,7 +4,6 @@
 //! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
 //! result lies beside it, or exactly on it in the same order.
 
-use crate::compile::{Step, Work};
 use crate::memory::Slot;
 use crate::ops::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS, Site, code};
 use indexmap::{IndexMap, IndexSet};
@@ -23,64 +22,59 @@ struct Group {
 
 struct Fusion<'a> {
     site: Site<'a>,
-    steps: &'a [Step],
+    /// The operation of each step.
+    steps: &'a [Op],
     codes: Vec<Option<Code>>,
     /// The step that each one has become a part of.
     roots: Vec<usize>,
     groups: Vec<Group>,
 }
 
-/// Joins the steps of a function; `site` is at any of its operations.
-pub(crate) fn fuse(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
-    let at = |op: Op| Site { op, ..site };
+/// What becomes of a step.
+#[derive(Debug)]
+pub(crate) enum Fused {
+    Stays,
+    /// Another step does its work.
+    Gone,
+    /// It does the work of several, with their operands.
+    Chain(Box<Chain>, Vec<Value>),
+}
+
+/// Joins steps, of which `kernels` have one of their own; `site` is at any operation of the function.
+pub(crate) fn fuse(steps: &[Op], kernels: &[bool], site: Site<'_>) -> Vec<Fused> {
     let codes: Vec<Option<Code>> = steps
         .iter()
-        .map(|step| matches!(step.work, Work::Kernel(_)).then(|| code(&at(step.op)))?)
+        .zip(kernels)
+        .map(|(&op, kernel)| kernel.then(|| code(&Site { op, ..site }))?)
         .collect();
     let mut fusion = Fusion {
         site,
         roots: (0..steps.len()).collect(),
         groups: steps.iter().map(|_| Group::default()).collect(),
         codes,
-        steps: &steps,
+        steps,
     };
     fusion.join();
-    let Fusion {
-        roots,
-        groups,
-        codes,
-        ..
-    } = fusion;
-    let mut made = Vec::with_capacity(steps.len());
-    let chains: Vec<Option<(Chain, Vec<Value>)>> = groups
-        .iter()
-        .enumerate()
-        .map(|(root, group)| {
-            let several = roots[root] == root && 1 < group.members.len();
-            several.then(|| chain(&steps, group, &codes, site))?
-        })
-        .collect();
-    let whole: Vec<bool> = chains.iter().map(Option::is_some).collect();
-    for (number, (mut step, chain)) in steps.into_iter().zip(chains).enumerate() {
-        let root = roots[number];
-        if root != number && whole[root] {
-            continue;
+    let mut made: Vec<Fused> = Vec::with_capacity(steps.len());
+    for (root, group) in fusion.groups.iter().enumerate() {
+        let several = fusion.roots[root] == root && 1 < group.members.len();
+        let chain = several.then(|| chain(steps, group, &fusion.codes, site));
+        made.push(match chain.flatten() {
+            Some((chain, operands)) => Fused::Chain(Box::new(chain), operands),
+            None => Fused::Stays,
+        });
+    }
+    for (number, &root) in fusion.roots.iter().enumerate() {
+        if root != number && matches!(made[root], Fused::Chain(..)) {
+            made[number] = Fused::Gone;
         }
-        if let Some((chain, operands)) = chain {
-            let results = &site.func.ops[step.op].results;
-            let all = operands.iter().chain(results);
-            step.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
-            step.work = Work::Kernel(Box::new(chain));
-            step.operands = operands;
-        }
-        made.push(step);
     }
     made
 }
 
 /// The operations of a group, in order, with their operands.
 fn chain(
-    steps: &[Step],
+    steps: &[Op],
     group: &Group,
     codes: &[Option<Code>],
     site: Site<'_>,
@@ -88,7 +82,7 @@ fn chain(
     let mut links = Vec::new();
     let mut made: IndexMap<Value, usize> = IndexMap::new();
     for &member in group.members.iter().rev() {
-        let data = &site.func.ops[steps[member].op];
+        let data = &site.func.ops[steps[member]];
         let from = |&value: &Value| match made.get(&value) {
             Some(&link) => Some(From::Code(link)),
             None => group.operands.get_index_of(&value).map(From::Operand),
@@ -101,7 +95,7 @@ fn chain(
         });
         made.insert(*data.results.first()?, links.len() - 1);
     }
-    let root = steps[*group.members.first()?].op;
+    let root = steps[*group.members.first()?];
     let target = &site.slot(*site.func.ops[root].results.first()?)?.access;
     let shape = target.shape();
     let accesses: Option<Vec<_>> = group
@@ -121,7 +115,7 @@ impl Fusion<'_> {
             .steps
             .iter()
             .enumerate()
-            .map(|(i, s)| (s.op, i))
+            .map(|(i, &op)| (op, i))
             .collect();
         for &op in &func.body {
             for &value in &func.ops[op].operands {
@@ -138,7 +132,7 @@ impl Fusion<'_> {
             if self.codes[step].is_none() {
                 continue;
             }
-            let data = &func.ops[self.steps[step].op];
+            let data = &func.ops[self.steps[step]];
             let readers = data.results.first().and_then(|v| users.get(v));
             let root = readers.and_then(|readers| self.joined(step, readers));
             let root = root.unwrap_or(step);
@@ -160,9 +154,9 @@ impl Fusion<'_> {
         });
         let group = &self.groups[root];
         let func = self.site.func;
-        let data = &func.ops[self.steps[step].op];
+        let data = &func.ops[self.steps[step]];
         let result = *data.results.first()?;
-        let last = *func.ops[self.steps[root].op].results.first()?;
+        let last = *func.ops[self.steps[root]].results.first()?;
         let (own, target) = (self.site.slot(result)?, self.site.slot(last)?);
         let few = group.members.len() < MOST_CODES
             && group.operands.len() + data.operands.len() <= MOST_OPERANDS + 1;
@@ -180,7 +174,7 @@ impl Fusion<'_> {
 
     /// Whether a step writes bytes of a place.
     fn writes(&self, step: usize, slot: &Slot) -> bool {
-        let results = &self.site.func.ops[self.steps[step].op].results;
+        let results = &self.site.func.ops[self.steps[step]].results;
         let mut places = results.iter().map(|&v| self.site.slot(v));
         places.any(|place| place.is_none_or(|place| place.overlaps(slot)))
     }

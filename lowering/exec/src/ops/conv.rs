@@ -8,6 +8,7 @@ use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
+use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
 use optc_ir::{DType, Operation};
 use optc_ops::Conv;
@@ -29,26 +30,6 @@ enum Work {
         fill: Fill,
     },
     Depthwise(Depthwise),
-}
-
-/// Along one spatial dimension.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slide {
-    pub(crate) kernel: usize,
-    pub(crate) stride: usize,
-    pub(crate) dilation: usize,
-    pub(crate) low: usize,
-    /// Elements of the operand and of the result.
-    pub(crate) input: usize,
-    pub(crate) output: usize,
-}
-
-/// Where everything lies, with the groups as a dimension of its own: operand N G C spatial, weights G O C kernel, result N G O
-/// spatial, bias as the result.
-pub(crate) struct Places {
-    pub(crate) base: [i64; 4],
-    pub(crate) tables: [Vec<Vec<i64>>; 4],
-    pub(crate) slides: Vec<Slide>,
 }
 
 impl Convolution {
@@ -146,16 +127,6 @@ fn places(site: &Site<'_>) -> Option<Places> {
         tables: [yt, xt, wt, bt],
         slides,
     })
-}
-
-/// The step of offsets that go on evenly.
-pub(crate) fn step(table: &[i64]) -> Option<i64> {
-    let step = table.get(1).copied().unwrap_or(0);
-    let even = table
-        .iter()
-        .enumerate()
-        .all(|(i, &offset)| offset == step * i as i64);
-    even.then_some(step)
 }
 
 /// The loops of a convolution without its spatial ones.

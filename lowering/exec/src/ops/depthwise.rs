@@ -1,7 +1,7 @@
 //! Convolutions whose channels are each convolved by themselves: along rows of a plane, or along channels that are neighbours.
 
 use crate::kernels::vectorized;
-use crate::ops::conv::{Places, Slide, step};
+use crate::ops::slide::{Places, Slide, step};
 
 /// Elements of a row that are summed in registers.
 const BLOCK: usize = 16;
@@ -258,15 +258,6 @@ impl Plane {
                 to[place % self.phases * self.phase + at] = element(j);
             }
         }
-    }
-}
-
-impl Slide {
-    /// The element that a position of the kernel reads for a place of the result, if there is one.
-    #[inline(always)]
-    pub(crate) fn reads(&self, place: usize, kernel: usize) -> Option<usize> {
-        let at = place * self.stride + kernel * self.dilation;
-        at.checked_sub(self.low).filter(|&i| i < self.input)
     }
 }
 

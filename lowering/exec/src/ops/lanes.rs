@@ -2,7 +2,6 @@
 //! on every machine.
 
 use crate::ops::math::{exp, greater, lesser};
-use crate::ops::rows::Work;
 use optc_ops::ReduceKind;
 
 /// Rows that are worked on side by side: a line of the cache.
@@ -10,6 +9,18 @@ pub(crate) const LANES: usize = 16;
 
 /// Numbers that are summed side by side.
 const SUMS: usize = 8;
+
+/// What is done along the dimensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    Softmax,
+    /// Minus the mean, if it is centred, and divided by the root of the mean of squares.
+    Norm {
+        epsilon: f64,
+        centred: bool,
+    },
+    Reduce(ReduceKind),
+}
 
 /// What is done, with the scale and the bias of each element of a row.
 #[derive(Clone, Copy, Debug)]

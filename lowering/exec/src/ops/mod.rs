@@ -13,6 +13,7 @@ mod math;
 mod pool;
 mod products;
 mod rows;
+mod slide;
 mod window;
 
 pub(crate) use chain::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS};

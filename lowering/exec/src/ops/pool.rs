@@ -2,9 +2,9 @@
 
 use crate::kernels::vectorized;
 use crate::memory::In;
-use crate::ops::conv::step;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::math::greater;
+use crate::ops::slide::step;
 use optc_ir::{DType, Operation};
 use optc_ops::{AvgPool, MaxPool};
 use std::ops::Range;

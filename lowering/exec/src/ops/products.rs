@@ -410,7 +410,10 @@ impl<'a> Work<'a> {
         for (first, group) in groups {
             let some = first..(first + width).min(rows.end);
             match window {
-                Some(window) => window.pack(source, base, (some, block.clone()), of, group, width),
+                Some(window) => {
+                    let offsets = [&of.rows[..], &of.terms[..]];
+                    window.pack(source, base, (some, block.clone()), offsets, group, width)
+                }
                 None => {
                     let starts: Vec<i64> = of.rows[some].iter().map(|r| r[side] + base).collect();
                     product::pack(source, &starts, &terms, group, width);
@@ -432,7 +435,14 @@ impl<'a> Work<'a> {
         let width = of.micro.columns;
         let panel = &mut self.panel[..block.len() * width];
         match of.window.as_ref().filter(|w| w.side == side) {
-            Some(window) => window.pack(source, base, (columns, block), of, panel, width),
+            Some(window) => window.pack(
+                source,
+                base,
+                (columns, block),
+                [&of.columns, &of.terms],
+                panel,
+                width,
+            ),
             None => {
                 let mut starts = [0i64; MOST_COLUMNS];
                 let mut terms = [0i64; TERMS];

@@ -7,21 +7,9 @@ use crate::access::Access;
 use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
-use crate::ops::lanes::{self, Along, LANES};
+use crate::ops::lanes::{self, Along, LANES, Work};
 use optc_ir::{DType, Operation};
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
-
-/// What is done along the dimensions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
-    Softmax,
-    /// Minus the mean, if it is centred, and divided by the root of the mean of squares.
-    Norm {
-        epsilon: f64,
-        centred: bool,
-    },
-    Reduce(ReduceKind),
-}
 
 /// Rows of elements that are worked on one after another.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! Elements that a kernel slides over: which of them there are, and panels of them.
 
-use crate::ops::products::Products;
 use std::ops::Range;
 
 /// The most spatial dimensions.
@@ -50,13 +49,7 @@ impl Window {
         (0..DIMS).all(inside)
     }
 
-    fn runs(&self, positions: &Range<usize>, of: &Products) -> Vec<Run> {
-        let (rows, columns) = (&of.rows, &of.columns);
-        let offsets = if self.side == of.column_side() {
-            columns
-        } else {
-            rows
-        };
+    fn runs(&self, positions: &Range<usize>, offsets: &[[i64; 4]]) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (i, position) in positions.clone().enumerate() {
             let place = self.positions[position];
@@ -80,23 +73,23 @@ impl Window {
         runs
     }
 
-    /// Brings terms of positions side by side, 0 where there is nothing.
+    /// Brings terms of positions side by side, 0 where there is nothing; both have their offsets.
     pub(crate) fn pack(
         &self,
         source: &[f32],
         base: i64,
         (positions, block): (Range<usize>, Range<usize>),
-        of: &Products,
+        [offsets, terms]: [&[[i64; 4]]; 2],
         to: &mut [f32],
         width: usize,
     ) {
-        let runs = self.runs(&positions, of);
+        let runs = self.runs(&positions, offsets);
         if positions.len() < width {
             to.fill(0.0);
         }
         for (to, term) in to.chunks_exact_mut(width).zip(block) {
             let by = &self.terms[term];
-            let offset = base + of.terms[term][self.side];
+            let offset = base + terms[term][self.side];
             for run in &runs {
                 let to = &mut to[run.first..run.first + run.count];
                 self.run(source, run, by, offset + run.offset, to);
