@@ -12,6 +12,7 @@ mod element_map;
 mod ends;
 pub mod estimate;
 mod known;
+mod labels;
 mod memory;
 pub mod padding;
 pub mod parts;

@@ -10,11 +10,8 @@ use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, ARENA, Place, State};
 use optc_ir::op::in_place;
-use optc_ir::{
-    Code, Diagnostic, FreedomClass, Func, Module, Op, Operation, Registry, Role, Structure, Value,
-};
+use optc_ir::{Code, Diagnostic, FreedomClass, Func, Module, Op, Registry, Role, Structure, Value};
 use optc_layout::{Layout, Notation, ViewMap, is_view};
-use optc_ops::Subview;
 use std::collections::BTreeMap;
 
 /// Everything that is wrong with the memory of a module; nothing where nothing is decided about it.
@@ -308,14 +305,16 @@ impl<'a> Walk<'a> {
             }
             Err(fault) => return self.refuse(op, codes::MEMORY_SYNTAX, fault),
         };
+        let part = in_place::copies_nothing(self.func, op, self.registry);
         for (&result, place) in data.results.iter().zip(places) {
-            let held = self.place(op, result, place)?;
+            let held = self.place(op, result, place, part)?;
             self.hold(result, held);
         }
         Ok(())
     }
 
-    fn place(&mut self, op: Op, result: Value, place: Place) -> Outcome<Held> {
+    /// Where a result lies; `part` says whether all results of the operation are parts of its operand.
+    fn place(&mut self, op: Op, result: Value, place: Place, part: bool) -> Outcome<Held> {
         let bytes = bytes(self.func, result);
         let counted = &mut self.counted;
         if !matches!(place, Place::Constant | Place::Alias(_)) {
@@ -332,7 +331,7 @@ impl<'a> Walk<'a> {
             Place::Arena(offset) => self.in_arena(op, bytes, offset),
             Place::Constant => self.constant(op),
             Place::Result(number) => self.for_result(op, number),
-            Place::Alias(operand) => self.alias(op, result, operand),
+            Place::Alias(operand) => self.alias(op, operand, part),
             Place::Over(operand) => self.over(op, operand),
         }
     }
@@ -411,13 +410,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn alias(&mut self, op: Op, result: Value, operand: usize) -> Outcome<Held> {
+    fn alias(&mut self, op: Op, operand: usize, part: bool) -> Outcome<Held> {
         let (_, held) = self.shared(op, operand)?;
-        let data = &self.func.ops[op];
-        let number = data.results.iter().position(|&r| r == result).unwrap_or(0);
-        let part = &*data.name == Subview::NAME
-            || in_place::slice(self.func, op, number, self.registry).is_some();
-        let one = (data.results.len() == 1 || part) && operand == 0;
+        let one = (self.func.ops[op].results.len() == 1 || part) && operand == 0;
         if !one || !(part || self.moves_nothing(op)) {
             let message = "the result is no view of the operand whose memory it has".to_owned();
             return self.refuse(op, codes::MEMORY_ALIAS, message);

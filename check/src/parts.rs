@@ -6,18 +6,20 @@
 
 use crate::codes;
 use crate::known::known_values;
+use crate::labels;
+use indexmap::IndexMap;
 use optc_ir::analysis::live_ops;
 use optc_ir::effects::Effects;
 use optc_ir::entity::{EntityId, SideTable};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Operation, Part, Registry, Role,
-    StandIns, Structure, Value, ValueDef,
+    Diagnostic, Dim, FreedomClass, Func, Module, Op, Operation, Part, Registry, Role, StandIns,
+    Structure, Value, ValueDef,
 };
 use optc_layout::{Layout, Pick, Spread, Stride};
 use optc_ops::Subview;
-use optc_target::{Parts, PortRole, Target};
+use optc_target::{Parts, Target};
 use std::rc::Rc;
 
 /// A reader of a value: the operation, the number of its operand, and the view that it reads.
@@ -37,6 +39,9 @@ pub struct Site<'a> {
     whole: SideTable<Value, bool>,
     known: SideTable<Value, bool>,
     layouts: SideTable<Value, Option<Rc<Layout>>>,
+    parts: SideTable<Op, Rc<[Part]>>,
+    /// The root that a result is a part of, by a split or its like.
+    parents: SideTable<Value, Option<Value>>,
     numbers: Option<StandIns>,
 }
 
@@ -57,6 +62,8 @@ impl<'a> Site<'a> {
             whole: SideTable::new(false),
             known: known_values(func, registry, effects),
             layouts: SideTable::new(None),
+            parts: SideTable::new(Rc::from([])),
+            parents: SideTable::new(None),
             numbers,
         };
         site.read(effects);
@@ -80,6 +87,7 @@ impl<'a> Site<'a> {
                     _ => result,
                 };
             }
+            self.read_parts(op);
             if view || !live[op] {
                 continue;
             }
@@ -94,6 +102,22 @@ impl<'a> Site<'a> {
             let root = self.roots[result];
             self.whole[root] = true;
         }
+    }
+
+    fn read_parts(&mut self, op: Op) {
+        let data = &self.func.ops[op];
+        let Some(decl) = self.registry.get(&data.name) else {
+            return;
+        };
+        let known = |i: usize| in_place::constant(self.func, *data.operands.get(i)?);
+        let parts = decl.parts(&self.func.op_ref(op), &known);
+        for part in &parts {
+            let ends = (part.part, part.part.value(data), part.whole.value(data));
+            if let (Port::Result(_), Some(result), Some(whole)) = ends {
+                self.parents[result] = Some(self.roots[whole]);
+            }
+        }
+        self.parts[op] = Rc::from(parts);
     }
 
     fn layout_of(&mut self, value: Value) {
@@ -169,20 +193,14 @@ impl<'a> Site<'a> {
 
     /// The parts at the ports of an operation.
     #[must_use]
-    pub fn parts(&self, op: Op) -> Vec<Part> {
-        let data = &self.func.ops[op];
-        let Some(decl) = self.registry.get(&data.name) else {
-            return Vec::new();
-        };
-        let known = |i: usize| in_place::constant(self.func, *data.operands.get(i)?);
-        decl.parts(&self.func.op_ref(op), &known)
+    pub fn parts(&self, op: Op) -> Rc<[Part]> {
+        Rc::clone(&self.parts[op])
     }
 
-    /// Whether the result of an operation is a part of its operand, by a split or its like.
+    /// The root that a value is a part of, by a split or its like.
     #[must_use]
-    pub fn as_part(&self, op: Op, result: usize) -> Option<Part> {
-        let mut parts = self.parts(op).into_iter();
-        parts.find(|part| part.part == Port::Result(result))
+    pub fn parent(&self, value: Value) -> Option<Value> {
+        self.parents[value]
     }
 
     /// Where the compact buffer of the part at a port lies, given where the whole's does.
@@ -264,11 +282,13 @@ pub fn takes(
         return Err("its row takes no parts of larger values".to_owned());
     };
     let freedom = decl.freedom(&site.func.op_ref(op));
-    let labels = match port {
-        Port::Operand(n) => freedom.operands.get(n),
-        Port::Result(n) => freedom.results.get(n),
+    let n_operands = freedom.operands.len();
+    let at = match port {
+        Port::Operand(n) => n,
+        Port::Result(n) => n_operands + n,
     };
-    let label = |stride: &Stride| labels?.get(stride.dim).copied().flatten();
+    let of_port = labels::labels_of(&freedom, at);
+    let label = |stride: &Stride| of_port.get(stride.dim).copied().flatten();
     match parts {
         Parts::Leading => {
             let batch =
@@ -282,31 +302,15 @@ pub fn takes(
         Parts::Any => {
             let whole = row.take.iter().flat_map(|a| &a.one_run);
             for &role in whole {
-                let of_role = strides
-                    .iter()
-                    .filter(|s| label(s).is_some_and(|l| role_of(&freedom, l) == Some(role)));
+                let of_role = strides.iter().filter(|s| {
+                    label(s).is_some_and(|l| labels::role(&freedom, l, n_operands) == role)
+                });
                 if !one_run(of_role) {
                     return Err(format!("{} is in no one run there", role.name()));
                 }
             }
             Ok(())
         }
-    }
-}
-
-/// What a label is in a contraction.
-fn role_of(freedom: &Freedom, label: usize) -> Option<PortRole> {
-    if freedom.class != FreedomClass::Contract {
-        return None;
-    }
-    let has = |port: Option<&Vec<Option<usize>>>| port.is_some_and(|p| p.contains(&Some(label)));
-    let [a, b] = [0, 1].map(|i| has(freedom.operands.get(i)));
-    match (a, b, has(freedom.results.first())) {
-        (true, true, true) => Some(PortRole::Batch),
-        (true, true, false) => Some(PortRole::K),
-        (true, false, _) => Some(PortRole::M),
-        (false, true, _) => Some(PortRole::N),
-        (false, false, _) => None,
     }
 }
 
@@ -397,21 +401,19 @@ impl Judge<'_> {
     fn listed(&self, op: Op) -> Result<Vec<Part>, Refused> {
         let data = &self.site.func.ops[op];
         let numbers = in_place::listed(data).map_err(|e| (op, e))?;
-        let subview = &*data.name == Subview::NAME;
-        if numbers.is_empty() && !subview {
-            return Ok(Vec::new());
-        }
         let all = self.site.parts(op);
-        let of_number = |n: &usize| {
-            let found = all.iter().find(|p| p.part.number() == *n);
-            found
-                .cloned()
-                .ok_or_else(|| (op, format!("port {n} is no part of another one")))
-        };
-        match subview {
-            true => Ok(all),
-            false => numbers.iter().map(of_number).collect(),
+        if &*data.name == Subview::NAME {
+            return Ok(all.to_vec());
         }
+        let by_number: IndexMap<usize, &Part> = match numbers.is_empty() {
+            true => IndexMap::new(),
+            false => all.iter().map(|p| (p.part.number(), p)).collect(),
+        };
+        let of_number = |n: &usize| {
+            let found = by_number.get(n).map(|&part| part.clone());
+            found.ok_or_else(|| (op, format!("port {n} is no part of another one")))
+        };
+        numbers.iter().map(of_number).collect()
     }
 
     /// The operands that lie in the result.
@@ -436,12 +438,8 @@ impl Judge<'_> {
             let whole = whole.filter(|w| !self.pieces[*w]);
             let base = whole.and_then(|w| self.spread[w].clone());
             let spread = base.and_then(|base| self.site.spread(op, &part, &base));
-            if let Some(of) = self.site.as_part(writer, number) {
+            if let Some(parent) = self.site.parent(root) {
                 // The whole of the part that lies here lies in pieces.
-                let parent = of.whole.value(&self.site.func.ops[writer]);
-                let parent = parent.map(|v| self.site.root(v));
-                let parent =
-                    parent.ok_or_else(|| (op, format!("operand {n} is a part of nothing")))?;
                 self.pieces[parent] = true;
             } else {
                 self.writes(writer, number, spread.as_ref())
@@ -492,14 +490,14 @@ impl Judge<'_> {
     fn readers(&mut self, op: Op, root: Value) -> Result<(), Refused> {
         let uses = self.site.uses(root).to_vec();
         if self.pieces[root] {
-            let (writer, number) = self
+            let (writer, _) = self
                 .site
                 .writer(root)
                 .ok_or((op, "an argument is written in pieces".to_owned()))?;
             writes_pieces(&self.site, self.target, writer).map_err(|e| (op, e))?;
             if self.site.is_wanted_whole(root)
                 || self.site.is_known(root)
-                || self.site.as_part(writer, number).is_some()
+                || self.site.parent(root).is_some()
             {
                 return Err((op, "is written in pieces, and wanted whole".to_owned()));
             }
@@ -533,12 +531,12 @@ impl Judge<'_> {
     /// Whether all readers take parts that lie in one place, have no elements in common, and are all there is.
     fn all_apart(&mut self, op: Op, root: Value, uses: &[Use]) -> Result<(), Refused> {
         let mut all: Vec<(Op, Part)> = Vec::new();
-        for &(reader, _, value) in uses {
+        let one_view = uses.iter().all(|&(.., v)| v == uses[0].2);
+        for &(reader, ..) in uses {
             let parts = self.listed(reader)?;
-            let of_value = uses.iter().all(|&(.., v)| v == value);
             let results = self.site.func.ops[reader].results.len();
             let in_place = parts.iter().filter(|p| matches!(p.part, Port::Result(_)));
-            if !of_value || in_place.count() != results {
+            if !one_view || in_place.count() != results {
                 return Err((op, "is written in pieces, and read as a whole".to_owned()));
             }
             all.extend(parts.into_iter().map(|part| (reader, part)));

@@ -32,7 +32,7 @@ use optc_ir::{
     ValueDef, ViewDims, named_sizes,
 };
 use optc_layout::ViewMap;
-use optc_ops::{Broadcast, Slice, Subview, loop_functions};
+use optc_ops::{Subview, loop_functions};
 use optc_target::Target;
 
 /// Accepts or refuses a folded module by its certificate: the digests are those of the programs, the target
@@ -598,19 +598,10 @@ fn same_type(a: &Func, u: Value, b: &Func, v: Value) -> bool {
 
 /// The name and the attributes of an operation; of a part that stays where it is, those of the copy of its elements.
 fn as_copy<'n>(name: &'n str, props: &AttrDict) -> (&'n str, AttrDict) {
-    let mut props = props.clone();
-    if name != Subview::NAME {
-        return (name, props);
+    match name {
+        Subview::NAME => Subview::as_copy(props.clone()),
+        _ => (name, props.clone()),
     }
-    let repeats = props.remove("broadcast") == Some(Attr::Bool(true));
-    (
-        if repeats {
-            Broadcast::NAME
-        } else {
-            Slice::NAME
-        },
-        props,
-    )
 }
 
 /// Whether two operations have the same attributes: a value that is built and the same value that is

@@ -2,24 +2,16 @@
 
 use crate::error::OpFailure;
 use crate::frame::{Frame, Memory, Site};
-use crate::sharing::{Placed, in_place, numbers};
-use optc_ir::op::part::Port;
+use crate::sharing::{Placed, numbers};
 use optc_ir::{Op, Tensor, Value};
 
 impl<M: Memory> Frame<'_, M> {
-    fn shares(&mut self) -> bool {
-        self.sharing.any && self.memory.sharing().is_some()
-    }
-
     /// Whether a value lies in the bytes of another one, or others in its.
-    pub(crate) fn has_a_place(&mut self, value: Value) -> bool {
-        if !self.shares() {
-            return false;
-        }
+    pub(crate) fn has_a_place(&self, value: Value) -> bool {
         let sharing = &self.sharing;
         sharing.home(value).is_some()
             || !sharing.pieces(value).is_empty()
-            || self.parts_written(value).next().is_some()
+            || !sharing.written(value).is_empty()
     }
 
     /// Where a value lies that does not have a buffer for itself.
@@ -28,15 +20,6 @@ impl<M: Memory> Frame<'_, M> {
             true => self.reserve(value).map(Some),
             false => Ok(None),
         }
-    }
-
-    /// The parts of a value that other operations write than the one that gives it.
-    fn parts_written(&self, value: Value) -> impl Iterator<Item = Placed> {
-        let op = self.func.def_op(value);
-        let parts = op.map(|op| in_place(self.func, op, self.program.registry));
-        parts.into_iter().flatten().filter(move |placed| {
-            placed.whole == value && matches!(placed.part.part, Port::Operand(_))
-        })
     }
 
     /// The bytes of a root, wherever they are.
@@ -90,9 +73,8 @@ impl<M: Memory> Frame<'_, M> {
         value: Value,
         tensor: &Tensor,
     ) -> Result<(), OpFailure> {
-        let parts: Vec<Placed> = self.parts_written(value).collect();
         let mut written = Vec::new();
-        for placed in parts {
+        for placed in self.sharing.written(value).iter() {
             let part = self.site(placed.value)?;
             let bindings = &self.scope.bindings;
             written.extend(numbers(&placed.part, &tensor.shape, &part.shape, bindings)?);
@@ -104,24 +86,19 @@ impl<M: Memory> Frame<'_, M> {
 
     /// The results of an operation that are parts of its operand, where that lies; whether these are all.
     pub(crate) fn parts_in_place(&mut self, op: Op) -> Result<bool, OpFailure> {
-        if !self.shares() {
+        let func = self.func;
+        let parts = self.sharing.results(op);
+        if parts.is_empty() {
             return Ok(false);
         }
-        let func = self.func;
-        let parts = in_place(func, op, self.program.registry);
-        let mut count = 0;
-        for placed in parts {
-            if !matches!(placed.part.part, Port::Result(_)) {
-                continue;
-            }
-            count += 1;
-            self.declaration(&func.op_ref(op))?;
+        self.declaration(&func.op_ref(op))?;
+        for placed in parts.iter() {
             let whole = self.held(0, placed.whole)?;
             let shape = self.site(placed.value)?.shape;
-            let held = self.part_of(&whole, &placed, &shape)?;
+            let held = self.part_of(&whole, placed, &shape)?;
             self.set(placed.value, held);
         }
-        Ok(count != 0 && count == func.ops[op].results.len())
+        Ok(parts.len() == func.ops[op].results.len())
     }
 
     fn site(&self, value: Value) -> Result<Site, OpFailure> {

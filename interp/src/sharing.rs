@@ -4,6 +4,7 @@ use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::{Bindings, Dim, EvalError, Func, Op, Part, Registry, Structure, Value};
+use std::rc::Rc;
 
 /// A part, and the operation that says that it lies in place.
 #[derive(Clone, Debug)]
@@ -18,33 +19,32 @@ pub(crate) struct Placed {
 /// Where the values of one function lie that have no buffer of their own.
 #[derive(Debug)]
 pub(crate) struct Sharing {
-    /// Whether there are any.
-    pub(crate) any: bool,
     /// The value whose buffer a view looks at; other values are their own.
     roots: SideTable<Value, Option<Value>>,
     /// Of a root that lies in the result of a reader, where.
     home: SideTable<Value, Option<Placed>>,
     /// Of a root some of whose parts lie in results of readers, these parts.
     pieces: SideTable<Value, Vec<Placed>>,
+    /// Of a value the parts that others write than the operation that gives it.
+    written: SideTable<Value, Rc<[Placed]>>,
+    /// Of an operation its results that are parts of its operand.
+    results: SideTable<Op, Rc<[Placed]>>,
 }
 
 impl Sharing {
-    pub(crate) fn of(func: &Func, registry: &Registry) -> Sharing {
-        let mut sharing = Sharing {
-            any: false,
+    /// What a memory without sharing knows: nothing lies in the bytes of others.
+    pub(crate) fn none() -> Sharing {
+        Sharing {
             roots: SideTable::new(None),
             home: SideTable::new(None),
             pieces: SideTable::new(Vec::new()),
-        };
-        let says = |op: &Op| {
-            let data = &func.ops[*op];
-            let is_part = registry.get(&data.name).is_some_and(|decl| decl.is_part());
-            data.attrs.get(in_place::IN_PLACE).is_some() || is_part
-        };
-        sharing.any = func.body.iter().any(says);
-        if !sharing.any {
-            return sharing;
+            written: SideTable::new(Rc::from([])),
+            results: SideTable::new(Rc::from([])),
         }
+    }
+
+    pub(crate) fn of(func: &Func, registry: &Registry) -> Sharing {
+        let mut sharing = Sharing::none();
         for &op in &func.body {
             let data = &func.ops[op];
             if let (Structure::View, [operand], [result]) = (
@@ -54,23 +54,28 @@ impl Sharing {
             ) {
                 sharing.roots[*result] = Some(sharing.root(*operand));
             }
-        }
-        for &op in &func.body {
-            for placed in in_place(func, op, registry) {
-                if let Port::Operand(_) = placed.part.part {
-                    let root = sharing.root(placed.value);
-                    sharing.home[root] = Some(placed);
-                }
+            let placed = in_place(func, op, registry);
+            let (operands, results): (Vec<Placed>, Vec<Placed>) = placed
+                .into_iter()
+                .partition(|placed| matches!(placed.part.part, Port::Operand(_)));
+            for placed in &operands {
+                let root = sharing.root(placed.value);
+                sharing.home[root] = Some(placed.clone());
+            }
+            if let Some(first) = operands.first() {
+                let whole = first.whole;
+                sharing.written[whole] = Rc::from(operands);
+            }
+            if !results.is_empty() {
+                sharing.results[op] = Rc::from(results);
             }
         }
+        // A part finds its home in a reader, behind the operation that cuts it off.
         for &op in &func.body {
-            for placed in in_place(func, op, registry) {
-                let home = sharing.home[placed.value].is_some();
-                if let Port::Result(_) = placed.part.part
-                    && home
-                {
+            for placed in sharing.results(op).iter() {
+                if sharing.home[placed.value].is_some() {
                     let root = sharing.root(placed.whole);
-                    sharing.pieces[root].push(placed);
+                    sharing.pieces[root].push(placed.clone());
                 }
             }
         }
@@ -88,10 +93,18 @@ impl Sharing {
     pub(crate) fn pieces(&self, root: Value) -> &[Placed] {
         &self.pieces[root]
     }
+
+    pub(crate) fn written(&self, value: Value) -> Rc<[Placed]> {
+        Rc::clone(&self.written[value])
+    }
+
+    pub(crate) fn results(&self, op: Op) -> Rc<[Placed]> {
+        Rc::clone(&self.results[op])
+    }
 }
 
 /// The parts that an operation says lie in place.
-pub(crate) fn in_place(func: &Func, op: Op, registry: &Registry) -> Vec<Placed> {
+fn in_place(func: &Func, op: Op, registry: &Registry) -> Vec<Placed> {
     let data = &func.ops[op];
     let placed = |part: Part| {
         Some(Placed {

@@ -131,6 +131,10 @@ fn run_func<M: Memory>(
     (budget, depth): (&Budget, usize),
 ) -> Result<Vec<Rc<Tensor>>, RunError> {
     let values = (0..func.values.len()).map(|_| None).collect();
+    let sharing = match memory.sharing() {
+        Some(_) => Sharing::of(func, program.registry),
+        None => Sharing::none(),
+    };
     let mut frame = Frame {
         program,
         func,
@@ -138,7 +142,7 @@ fn run_func<M: Memory>(
         values,
         counted: vec![0; func.values.len()],
         scope,
-        sharing: Sharing::of(func, program.registry),
+        sharing,
         reserved: IndexMap::new(),
         budget,
         depth,

@@ -492,18 +492,23 @@ fn endless_calls_end() {
     );
 }
 
-#[test]
-fn shapes_beyond_memory_are_refused() {
-    let huge = f32s(&[1 << 40, 1 << 40]);
+/// A program that gives one element over and over.
+fn splat(ty: &Type) -> Module {
     let mut func = Func::new("main");
     let one = Dense {
-        ty: huge.clone(),
+        ty: ty.clone(),
         bytes: vec![0; 4],
         splat: true,
     };
-    let c = constant(&mut func, "value", Attr::Dense(Arc::new(one)), &huge);
+    let c = constant(&mut func, "value", Attr::Dense(Arc::new(one)), ty);
     func.add_result(c, None);
-    let error = run(&module(vec![func]), &inputs(&[]), &NoData).unwrap_err();
+    module(vec![func])
+}
+
+#[test]
+fn shapes_beyond_memory_are_refused() {
+    let huge = f32s(&[1 << 40, 1 << 40]);
+    let error = run(&splat(&huge), &inputs(&[]), &NoData).unwrap_err();
     assert_eq!(error.code(), "tensor-too-large");
     let error = random_inputs(
         &tripled(&huge),
@@ -520,15 +525,7 @@ fn shapes_beyond_memory_are_refused() {
 #[test]
 fn what_one_run_holds_has_a_limit() {
     let ty = f32s(&[(1 << 29) + 1]);
-    let mut func = Func::new("main");
-    let one = Dense {
-        ty: ty.clone(),
-        bytes: vec![0; 4],
-        splat: true,
-    };
-    let c = constant(&mut func, "value", Attr::Dense(Arc::new(one)), &ty);
-    func.add_result(c, None);
-    let error = run(&module(vec![func]), &inputs(&[]), &NoData).unwrap_err();
+    let error = run(&splat(&ty), &inputs(&[]), &NoData).unwrap_err();
     assert_eq!(error.code(), "tensor-too-large");
     assert!(
         error

@@ -69,8 +69,8 @@ impl Spread {
     }
 
     /// Whether the compact buffer lies in one piece, wherever that starts.
-    #[must_use]
-    pub fn is_dense(&self) -> bool {
+    #[cfg(test)]
+    fn is_dense(&self) -> bool {
         matches!(
             self.runs[..],
             [] | [Run {

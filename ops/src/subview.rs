@@ -1,10 +1,10 @@
 //! `hbir.subview`: the part that a [slice](crate::Slice) takes, or with `broadcast` the numpy broadcast to the result's
 //! shape, as a read-only window into a live parent: it moves nothing.
 
-use crate::broadcast;
+use crate::broadcast::{self, Broadcast};
 use crate::labels::broadcasting;
-use crate::slice::{self, Bounds, Cut, SlicePart};
-use optc_ir::attr::Attr;
+use crate::slice::{self, Bounds, Cut, Slice, SlicePart};
+use optc_ir::attr::{Attr, AttrDict};
 use optc_ir::op::iteration_domain::IterationDomain;
 use optc_ir::op::{
     Call, Effect, Freedom, Inferred, Known, OpError, OpRef, Operation, Part, missing,
@@ -91,6 +91,30 @@ impl Operation for Subview {
 }
 
 impl Subview {
+    /// The attributes of the subview in the place of an operation that copies a part or a repetition; `None` of any other.
+    #[must_use]
+    pub fn of_copy(name: &str, props: &AttrDict) -> Option<AttrDict> {
+        let mut props = props.clone();
+        match name {
+            Slice::NAME => {}
+            Broadcast::NAME => props.set("broadcast", Attr::Bool(true)),
+            _ => return None,
+        }
+        Some(props)
+    }
+
+    /// The name and the attributes of the operation that copies the elements of a subview with these attributes.
+    #[must_use]
+    pub fn as_copy(mut props: AttrDict) -> (&'static str, AttrDict) {
+        let repeats = props.remove("broadcast") == Some(Attr::Bool(true));
+        let name = if repeats {
+            Broadcast::NAME
+        } else {
+            Slice::NAME
+        };
+        (name, props)
+    }
+
     /// The parts of all dimensions of one that is no broadcast.
     ///
     /// # Errors

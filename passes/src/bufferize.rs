@@ -57,11 +57,8 @@ use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
 use optc_ir::op::in_place;
-use optc_ir::{
-    Diagnostic, Func, Module, Op, Operation, Registry, Role, Structure, TensorType, Value,
-};
+use optc_ir::{Diagnostic, Func, Module, Op, Registry, Role, Structure, TensorType, Value};
 use optc_layout::{Layout, Notation, ViewMap, is_view};
-use optc_ops::Subview;
 
 static INFO: PassInfo = PassInfo {
     name: "bufferize",
@@ -182,8 +179,7 @@ impl<'a> Sharing<'a> {
             };
             let renames = data.results.len() == 1 && renames(self.func, op, self.registry);
             // An operation that copies some of its results runs.
-            let in_place = |n: usize| in_place::slice(self.func, op, n, self.registry).is_some();
-            let part = &*data.name == Subview::NAME || (0..data.results.len()).all(in_place);
+            let part = in_place::copies_nothing(self.func, op, self.registry);
             for &result in &data.results {
                 if part || renames {
                     self.alias[result] = true;

@@ -96,10 +96,7 @@ impl Pass for Inline {
             changed = true;
             splice(module, &choice.put, &parts.named, &cx.registry);
         }
-        Ok(Outcome::from(match changed {
-            true => Changed::Yes,
-            false => Changed::No,
-        }))
+        Ok(Changed::from(changed).into())
     }
 }
 

@@ -85,6 +85,15 @@ pub enum Changed {
     Yes,
 }
 
+impl From<bool> for Changed {
+    fn from(changed: bool) -> Changed {
+        match changed {
+            true => Changed::Yes,
+            false => Changed::No,
+        }
+    }
+}
+
 /// The values of a pass's options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options(pub IndexMap<String, String>);

@@ -1,7 +1,7 @@
 //! Operations of one order at all ports: these number their tiles alike.
 
-use super::labels::{extent, labelled, labels_of};
 use super::port::{Port, changing};
+use crate::labels::{extent, labelled, labels_of};
 use optc_ir::{Freedom, Func, Value};
 
 /// Ports that have the same labels number their tiles alike, and have the same labels in lanes and rows.

@@ -1,8 +1,8 @@
 //! Machines of lines of lanes: what the positions of a buffer hold, line by line.
 
-use super::labels::{extent, labelled, labels_of, role};
 use super::port::{CORNERS, Port, changing};
 use crate::digits::digits;
+use crate::labels::{extent, labelled, labels_of, role};
 use optc_ir::{Freedom, Func, Value};
 use optc_layout::{Layout, Mode};
 use optc_target::{Alternative, Target};

@@ -4,13 +4,12 @@
 //! its lanes and its rows, and the elements at the corners of the first tiles say how these are numbered.
 
 mod common;
-mod labels;
 mod lines;
 mod port;
 mod roles;
 
+use crate::labels::{labelled, role};
 use common::{common, row_major};
-use labels::{labelled, role};
 use lines::{has_runs, lines_by_roles, same_digits, same_lines};
 use optc_ir::{Freedom, FreedomClass, Func, Op, Operation, TensorType, Value};
 use optc_ops::Subview;

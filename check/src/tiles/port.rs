@@ -31,21 +31,9 @@ pub(super) struct Port {
 /// The tile of a value; nothing where it lies in none.
 pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     let layout = ty.layout()?.ok()?;
-    if target.plain(layout.elem_bits()).is_some() {
+    if target.plain(layout.elem_bits()).is_some() || layout.elements() == 0 {
         return Some(Port {
             line: (layout.elements() != 0).then_some(layout),
-            places: [Vec::new(), Vec::new()],
-            elements: [Vec::new(), Vec::new()],
-            fewer: Vec::new(),
-            corners: Vec::new(),
-            loose: false,
-            tiled: false,
-            sizes: Vec::new(),
-        });
-    }
-    if layout.elements() == 0 {
-        return Some(Port {
-            line: None,
             places: [Vec::new(), Vec::new()],
             elements: [Vec::new(), Vec::new()],
             fewer: Vec::new(),

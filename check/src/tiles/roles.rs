@@ -1,7 +1,7 @@
 //! Rows that list roles for lanes and rows.
 
-use super::labels::{extent, labelled, labels_of, role};
 use super::port::{Port, changing};
+use crate::labels::{extent, labelled, labels_of, role};
 use optc_ir::{Freedom, Func, Value};
 use optc_target::{Alternative, PortRole};
 

@@ -1,10 +1,11 @@
 //! Which parts of an operation lie in their wholes, as its text says.
 
-use super::part::{Along, Part, Port};
+use super::part::{Part, Port};
 use super::registry::Registry;
 use crate::attr::Attr;
 use crate::module::{Func, Op, OpData, Value};
 use crate::tensor::Tensor;
+use indexmap::IndexSet;
 
 /// The attribute of an operation with the numbers of its parts that lie in their wholes.
 pub const IN_PLACE: &str = "in_place";
@@ -54,7 +55,7 @@ pub fn constant(func: &Func, value: Value) -> Option<Tensor> {
 #[must_use]
 pub fn settled(func: &Func, op: Op, registry: &Registry) -> Vec<Part> {
     let data = &func.ops[op];
-    let numbers = listed(data).unwrap_or_default();
+    let numbers: IndexSet<usize> = listed(data).unwrap_or_default().into_iter().collect();
     let decl = registry.get(&data.name);
     let Some(decl) = decl.filter(|d| d.is_part() || !numbers.is_empty()) else {
         return Vec::new();
@@ -65,14 +66,21 @@ pub fn settled(func: &Func, op: Op, registry: &Registry) -> Vec<Part> {
     parts
 }
 
-/// The result of this number of an operation as a part that lies in its operand, dimension for dimension; `None` where
-/// it is none, or has other dimensions.
+/// The parts that the results of an operation are, one a result, if all of them lie in operands: it copies nothing.
 #[must_use]
-pub fn slice(func: &Func, op: Op, result: usize, registry: &Registry) -> Option<Part> {
-    let mut parts = settled(func, op, registry).into_iter();
-    let part = parts.find(|part| part.part == Port::Result(result))?;
-    let straight = |(d, along): (usize, &Along)| along.from == Some(d);
-    let rank = func.op_ref(op).result(result).ok()?.rank();
-    let same = part.dims.len() == rank && part.dims.iter().enumerate().all(straight);
-    same.then_some(part)
+pub fn results(func: &Func, op: Op, registry: &Registry) -> Option<Vec<Part>> {
+    let parts = settled(func, op, registry);
+    let results = 0..func.ops[op].results.len();
+    let in_order = parts
+        .iter()
+        .map(|part| part.part)
+        .eq(results.map(Port::Result));
+    (in_order && !parts.is_empty()).then_some(parts)
+}
+
+/// Whether all results of an operation lie in its operand, so that it copies nothing and need not run.
+#[must_use]
+pub fn copies_nothing(func: &Func, op: Op, registry: &Registry) -> bool {
+    let decl = registry.get(&func.ops[op].name);
+    decl.is_some_and(|decl| decl.is_part()) || results(func, op, registry).is_some()
 }

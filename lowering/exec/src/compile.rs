@@ -14,11 +14,10 @@ use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
 use optc_ir::op::in_place;
 use optc_ir::{
-    Bindings, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Operation, Registry, Structure,
+    Bindings, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry, Structure,
     Tensor, TensorType, Type, Value, named_sizes,
 };
 use optc_layout::Layout;
-use optc_ops::Subview;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -414,12 +413,13 @@ impl Builder<'_> {
         let places = memory::places(data).ok().flatten();
         let places = places.unwrap_or_else(|| vec![Place::Own; data.results.len()]);
         let mut runs = data.results.is_empty();
-        for (&result, place) in data.results.iter().zip(places) {
+        let parts = in_place::results(self.func, op, self.registry).unwrap_or_default();
+        for (number, (&result, place)) in data.results.iter().zip(places).enumerate() {
             let slot = match place {
                 Place::Constant => {
                     return self.constants(op).map(|()| false);
                 }
-                Place::Alias(operand) => self.alias(op, result, operand)?,
+                Place::Alias(operand) => self.alias(op, result, operand, parts.get(number))?,
                 Place::Over(operand) => {
                     runs = true;
                     let operand = self.operand(op, operand)?;
@@ -457,19 +457,20 @@ impl Builder<'_> {
     }
 
     /// A value in the bytes of an operand.
-    fn alias(&self, op: Op, result: Value, number: usize) -> Outcome<Slot> {
+    fn alias(&self, op: Op, result: Value, number: usize, part: Option<&Part>) -> Outcome<Slot> {
         let operand = self.operand(op, number)?;
-        let results = &self.func.ops[op].results;
-        let at = results.iter().position(|&r| r == result).unwrap_or(0);
-        let listed = in_place::slice(self.func, op, at, self.registry);
-        let part = listed.is_some() || &*self.func.ops[op].name == Subview::NAME;
-        if !part && !operand.part {
+        let decl = self.registry.get(&self.func.ops[op].name);
+        let cuts = part.is_some() || decl.is_some_and(|decl| decl.is_part());
+        if !cuts && !operand.part {
             return self.whole(result, operand.storage, operand.offset as u64);
         }
-        let access = match (listed, part) {
-            (Some(listed), _) => ops::part_in_place(self.func, result, &listed, &operand.access),
-            (None, true) => ops::part(self.func, op, &operand.access),
-            (None, false) => ops::renamed(self.func, op, self.registry, &operand.access),
+        let access = match part {
+            None if cuts => None,
+            Some(part) => {
+                let shape = self.func.ty(result).as_tensor().and_then(ops::shape);
+                shape.and_then(|shape| ops::part(part, &shape, &operand.access))
+            }
+            None => ops::renamed(self.func, op, self.registry, &operand.access),
         };
         let Some(access) = access else {
             let message = format!("{} gives no part of its operand", self.func.ops[op].name);

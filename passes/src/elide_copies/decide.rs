@@ -6,17 +6,18 @@ use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
-use optc_ir::{Attr, Func, Op, Operation, Part, Registry, Structure, TensorType, Traffic, Value};
+use optc_ir::{Func, Op, Operation, Part, Registry, Structure, TensorType, Traffic, Value};
 use optc_layout::Spread;
-use optc_ops::{Broadcast, Slice, Subview};
+use optc_ops::Subview;
 use optc_target::Target;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The copies of one function that go.
 #[derive(Default)]
 pub(crate) struct Elided {
     /// The numbers of the parts that lie in place.
-    in_place: IndexMap<Op, Vec<usize>>,
+    in_place: IndexMap<Op, BTreeSet<usize>>,
     /// Bytes read plus written of copies that stay, though another choice of what lies where might save them.
     pub(crate) left_by_choice: u64,
     /// Bytes read plus written of operands that nobody computes, and that are copied where a conversion would be written
@@ -34,13 +35,9 @@ impl Elided {
     pub(crate) fn apply(&self, func: &mut Func) {
         for (&op, numbers) in &self.in_place {
             let data = &mut func.ops[op];
-            match &*data.name {
-                Slice::NAME => data.name = Arc::from(Subview::NAME),
-                Broadcast::NAME => {
-                    data.name = Arc::from(Subview::NAME);
-                    data.props.set("broadcast", Attr::Bool(true));
-                }
-                _ => in_place::set(data, numbers),
+            match Subview::of_copy(&data.name, &data.props) {
+                Some(props) => (data.name, data.props) = (Arc::from(Subview::NAME), props),
+                None => in_place::set(data, &numbers.iter().copied().collect::<Vec<usize>>()),
             }
         }
     }
@@ -113,11 +110,7 @@ impl Decision<'_> {
     }
 
     fn settle(&mut self, op: Op, number: usize) {
-        let numbers = self.elided.in_place.entry(op).or_default();
-        if !numbers.contains(&number) {
-            numbers.push(number);
-            numbers.sort_unstable();
-        }
+        self.elided.in_place.entry(op).or_default().insert(number);
     }
 
     /// Counts a part that is copied, unless it is so whatever is decided.
@@ -149,14 +142,11 @@ impl Decision<'_> {
     /// The operands that are written where the result wants them.
     fn operands(&mut self, op: Op) {
         let parts = self.site.parts(op);
-        let operands: Vec<&Part> = parts
-            .iter()
-            .filter(|part| matches!(part.part, Port::Operand(_)))
-            .collect();
-        if operands.is_empty() || !self.has_parts(op) {
+        let is_operand = |part: &&Part| matches!(part.part, Port::Operand(_));
+        if !self.has_parts(op) {
             return;
         }
-        for part in operands {
+        for part in parts.iter().filter(is_operand) {
             match self.operand(op, part) {
                 Ok(()) => self.settle(op, part.part.number()),
                 Err(refused) => self.stays(op, part, &refused),
@@ -181,9 +171,7 @@ impl Decision<'_> {
             false => self.spread[whole].clone(),
         };
         let spread = base.and_then(|base| self.site.spread(op, part, &base));
-        let parent = self.site.as_part(writer, number);
-        let parent = parent.and_then(|p| p.whole.value(&self.site.func.ops[writer]));
-        let parent = parent.map(|v| self.site.root(v));
+        let parent = self.site.parent(root);
         match parent {
             Some(parent) => {
                 if !self.may_be_pieces(parent) || !self.all_go_to(parent, op) {
@@ -215,8 +203,7 @@ impl Decision<'_> {
     /// Whether an operation that computes writes its result there.
     fn writes(&self, op: Op, number: usize, spread: Option<&Spread>) -> Result<(), Refused> {
         let structure = self.site.registry.structure(&self.func().ops[op].name);
-        let aliases = self.site.as_part(op, number).is_some();
-        if structure != Structure::Plain && structure != Structure::Convert || aliases {
+        if structure != Structure::Plain && structure != Structure::Convert {
             return Err(Refused::Here);
         }
         let port = Port::Result(number);
@@ -247,7 +234,7 @@ impl Decision<'_> {
             return false;
         };
         let fixed = self.site.is_known(root) || self.site.is_wanted_whole(root);
-        let itself = self.site.as_part(writer, number).is_some() || self.placed[root];
+        let itself = self.site.parent(root).is_some() || self.placed[root];
         let uses = self.site.uses(root).to_vec();
         if fixed || itself || MOST_PIECES < uses.len() || self.writes(writer, number, None).is_err()
         {
@@ -258,19 +245,18 @@ impl Decision<'_> {
 
     fn all_apart(&mut self, uses: &[Use]) -> bool {
         let mut all: Vec<(Op, Part)> = Vec::new();
-        for &(reader, _, value) in uses {
+        let one_view = uses.iter().all(|&(.., v)| v == uses[0].2);
+        for &(reader, ..) in uses {
             let results = &self.site.func.ops[reader].results;
             let parts = self.site.parts(reader);
-            let parts: Vec<Part> = parts
-                .into_iter()
-                .filter(|part| matches!(part.part, Port::Result(_)))
-                .collect();
+            let parts = parts.iter().filter(|p| matches!(p.part, Port::Result(_)));
+            let before = all.len();
+            all.extend(parts.map(|part| (reader, part.clone())));
             let whole = results.iter().any(|&r| self.site.is_wanted_whole(r));
-            let same = uses.iter().all(|&(.., v)| v == value);
-            if !same || whole || parts.len() != results.len() || !self.has_parts(reader) {
+            let cut = all.len() - before == results.len() && self.has_parts(reader);
+            if !one_view || whole || !cut {
                 return false;
             }
-            all.extend(parts.into_iter().map(|part| (reader, part)));
         }
         if MOST_PIECES < all.len() {
             return false;
@@ -317,10 +303,10 @@ impl Decision<'_> {
     /// The results that are parts of the operand where that lies.
     fn results(&mut self, op: Op) {
         let parts = self.site.parts(op);
+        if !self.has_parts(op) {
+            return;
+        }
         for part in parts.iter().filter(|p| matches!(p.part, Port::Result(_))) {
-            if !self.has_parts(op) {
-                return;
-            }
             match self.result(op, part) {
                 Ok(()) => self.settle(op, part.part.number()),
                 Err(refused) => self.stays(op, part, &refused),

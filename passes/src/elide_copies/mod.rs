@@ -52,7 +52,7 @@ use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
 use optc_ir::effects::Effects;
 use optc_ir::op::in_place;
 use optc_ir::{Attr, Diagnostic, Module, Operation};
-use optc_ops::{Broadcast, Slice, Subview};
+use optc_ops::Subview;
 use optc_target::Target;
 use std::sync::Arc;
 
@@ -79,11 +79,7 @@ impl Pass for ElideCopies {
         if changed {
             module.attrs.set("hbir.target", Attr::str(&cx.target.name));
         }
-        let changed = match changed {
-            true => Changed::Yes,
-            false => Changed::No,
-        };
-        Ok(changed.into())
+        Ok(Changed::from(changed).into())
     }
 }
 
@@ -103,12 +99,8 @@ pub(crate) fn as_copies(module: &mut Module, target: &Target) -> bool {
                 continue;
             }
             said = true;
-            let repeats = data.props.remove("broadcast") == Some(Attr::Bool(true));
-            data.name = Arc::from(if repeats {
-                Broadcast::NAME
-            } else {
-                Slice::NAME
-            });
+            let (name, props) = Subview::as_copy(std::mem::take(&mut data.props));
+            (data.name, data.props) = (Arc::from(name), props);
         }
     }
     said

@@ -53,7 +53,7 @@ mod report;
 pub use report::{ArenaReport, MemoryReport};
 
 use crate::codes;
-use crate::pass::{Changed, OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
+use crate::pass::{OptionInfo, Outcome, Pass, PassContext, PassInfo, Phase};
 use assign::{Assignment, Buffer};
 use optc_check::check_memory;
 use optc_ir::entity::SideTable;
@@ -98,11 +98,7 @@ impl Pass for PlanMemory {
             report.funcs.push(planned.report);
         }
         State::Planned.set(module);
-        let changed = match changed {
-            true => Changed::Yes,
-            false => Changed::No,
-        };
-        Ok(Outcome::with(changed, report))
+        Ok(Outcome::with(changed.into(), report))
     }
 }
 

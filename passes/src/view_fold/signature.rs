@@ -361,6 +361,12 @@ impl Signature {
         at.map_or(&[], Vec::as_slice)
     }
 
+    /// The elements at a port; 2^64 - 1 where there are more.
+    pub(crate) fn elements(&self, port: usize) -> u64 {
+        let sizes = self.shapes[port].iter();
+        sizes.fold(1, |n: u64, &size| n.saturating_mul(size))
+    }
+
     /// The number of ports.
     #[must_use]
     pub fn n_ports(&self) -> usize {
@@ -616,9 +622,7 @@ fn hub(sig: &Signature) -> Option<usize> {
     if sig.n_ports() <= MANY_PORTS || !sig.is_common_order() {
         return None;
     }
-    let elements = |port: &usize| {
-        let sizes = sig.shapes[*port].iter();
-        sizes.fold(1u64, |n, &d| n.saturating_mul(d))
-    };
-    (0..sig.n_ports()).rev().max_by_key(elements)
+    (0..sig.n_ports())
+        .rev()
+        .max_by_key(|&port| sig.elements(port))
 }

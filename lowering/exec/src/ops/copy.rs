@@ -5,10 +5,11 @@ use crate::convert::{ConversionOptions, ConversionPlan};
 use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::nest::Nest;
-use crate::ops::kernel::{Kernel, Site, picked, renamed, shape};
+use crate::ops::kernel::{Kernel, Site, part, renamed};
+use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
 use optc_ir::types::TensorType;
-use optc_ir::{Func, Operation, Structure, Value};
-use optc_ops::{Broadcast, Concat, Slice, Split};
+use optc_ir::{Func, Structure, Value};
 
 /// Elements of one operand to where they go.
 #[derive(Debug)]
@@ -51,45 +52,8 @@ impl Copy {
             || data.operands.len() == 1 && registry.get(name)?.rearrangement(&of).is_ok()
         {
             one(&renamed(func, op, registry, &operand.access)?)?
-        } else if name == Slice::NAME {
-            let parts = Slice::of(&of).ok()?.parts(&of).ok()?;
-            one(&picked(
-                &parts,
-                &shape(of.result(0).ok()?)?,
-                &operand.access,
-            )?)?
-        } else if name == Broadcast::NAME {
-            one(&operand.access.broadcast(&shape(of.result(0).ok()?)?))?
-        } else if name == Split::NAME {
-            let axis = Split::of(&of).ok()?.along(&of).ok()?;
-            let mut from = 0;
-            let mut results = Vec::new();
-            for &result in &data.results {
-                let target = slots(result)?;
-                let n = *target.access.shape().get(axis)?;
-                let source = along(&operand.access, axis, from, n)?;
-                results.push(vec![piece(0, &source, &target.access)?]);
-                from += n;
-            }
-            results
-        } else if name == Concat::NAME {
-            let axis = Concat::of(&of).ok()?.along(&of).ok()?;
-            let target = slots(data.results[0])?;
-            let mut from = 0;
-            let mut pieces = Vec::new();
-            for (i, &value) in data.operands.iter().enumerate() {
-                let source = slots(value)?;
-                let n = *source.access.shape().get(axis)?;
-                pieces.push(piece(
-                    i,
-                    &source.access,
-                    &along(&target.access, axis, from, n)?,
-                )?);
-                from += n;
-            }
-            vec![pieces]
         } else {
-            return None;
+            pieces(site)?
         };
         let converts = registry.structure(name) == Structure::Convert;
         let plan = match converts {
@@ -124,21 +88,34 @@ fn piece(operand: usize, source: &Access, target: &Access) -> Option<Piece> {
     Some(Piece { operand, nest })
 }
 
-/// The elements from one on along a dimension.
-fn along(access: &Access, axis: usize, from: usize, n: usize) -> Option<Access> {
-    let shape = access.shape();
-    if *shape.get(axis)? < from + n {
-        return None;
+/// The copies that an operation makes of parts: of its operand to its results, or of its operands to parts of its result,
+/// which they fill.
+fn pieces(site: &Site<'_>) -> Option<Vec<Vec<Piece>>> {
+    let data = site.data();
+    let slot = |port: Port| site.slot(port.value(data)?);
+    let known = |i: usize| in_place::constant(site.func, *data.operands.get(i)?);
+    let of = site.func.op_ref(site.op);
+    let parts = site.registry.get(&data.name)?.parts(&of, &known);
+    let mut results: Vec<Vec<Piece>> = data.results.iter().map(|_| Vec::new()).collect();
+    let mut filled = vec![0; results.len()];
+    for one in &parts {
+        let (small, large) = (slot(one.part)?, slot(one.whole)?);
+        let there = part(one, &small.access.shape(), &large.access)?;
+        let (result, piece) = match (one.part, one.whole) {
+            (Port::Operand(i), Port::Result(r)) => (r, piece(i, &small.access, &there)?),
+            (Port::Result(r), Port::Operand(i)) => (r, piece(i, &there, &small.access)?),
+            _ => return None,
+        };
+        filled[result] += small.access.count();
+        results[result].push(piece);
     }
-    let pick: Vec<Vec<usize>> = shape
+    let whole =
+        |(result, n): (&Value, usize)| site.slot(*result).map(|s| s.access.count()) == Some(n);
+    data.results
         .iter()
-        .enumerate()
-        .map(|(dim, &size)| match dim == axis {
-            true => (from..from + n).collect(),
-            false => (0..size).collect(),
-        })
-        .collect();
-    Some(access.picked(&pick))
+        .zip(filled)
+        .all(whole)
+        .then_some(results)
 }
 
 impl Kernel for Copy {

@@ -4,8 +4,7 @@ use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::memory::{In, Slot, Storage};
 use optc_ir::entity::SideTable;
-use optc_ir::{Func, Op, OpData, Operation, Part, Registry, Structure, Value};
-use optc_ops::{SlicePart, Subview};
+use optc_ir::{Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
 
 /// Computes the results of an operation in its buffers.
@@ -88,47 +87,23 @@ pub(crate) fn floats_mut(bytes: &mut [u8]) -> Result<&mut [f32], String> {
     bytemuck::try_cast_slice_mut(bytes).map_err(|e| e.to_string())
 }
 
-/// Where the elements of a part or a repetition of an operand lie.
-pub(crate) fn part(func: &Func, op: Op, access: &Access) -> Option<Access> {
-    let op = func.op_ref(op);
-    let subview = Subview::of(&op).ok()?;
-    let shape = shape(op.result(0).ok()?)?;
-    if subview.broadcast {
-        return Some(access.broadcast(&shape));
-    }
-    picked(&subview.parts(&op).ok()?, &shape, access)
-}
-
-/// Where the elements of a part lie whose dimensions are those of its whole.
-pub(crate) fn part_in_place(
-    func: &Func,
-    result: Value,
-    part: &Part,
-    access: &Access,
-) -> Option<Access> {
-    let shape = shape(func.ty(result).as_tensor()?)?;
-    let mut pick = Vec::with_capacity(shape.len());
-    for (along, &n) in part.dims.iter().zip(&shape) {
+/// Where the elements of a part of these extents lie, given where those of its whole do; what no dimension of the whole
+/// comes from is repeated.
+pub(crate) fn part(part: &Part, shape: &[usize], whole: &Access) -> Option<Access> {
+    let mut pick = Vec::with_capacity(part.dims.len());
+    let mut own = vec![1; shape.len()];
+    for along in &part.dims {
         let start = along.start.eval(&|_| None)?;
+        let n = along.from.map_or(Some(1), |d| shape.get(d).copied())?;
+        if let Some(d) = along.from {
+            own[d] = n;
+        }
         let index = |i: usize| usize::try_from(start + i as i128 * i128::from(along.step)).ok();
         pick.push((0..n).map(index).collect::<Option<Vec<usize>>>()?);
     }
-    let mut inside = pick.iter().zip(access.shape());
+    let mut inside = pick.iter().zip(whole.shape());
     let inside = inside.all(|(pick, n)| pick.iter().all(|&i| i < n));
-    inside.then(|| access.picked(&pick))
-}
-
-/// Where the elements of parts of all dimensions lie.
-pub(crate) fn picked(parts: &[SlicePart], shape: &[usize], access: &Access) -> Option<Access> {
-    let mut pick = Vec::with_capacity(parts.len());
-    for (part, &n) in parts.iter().zip(shape) {
-        let start = part.start.eval(&|_| None)?;
-        let index = |i: usize| usize::try_from(start + i as i128 * i128::from(part.stride)).ok();
-        pick.push((0..n).map(index).collect::<Option<Vec<usize>>>()?);
-    }
-    let mut inside = pick.iter().zip(access.shape());
-    let inside = inside.all(|(pick, n)| pick.iter().all(|&i| i < n));
-    inside.then(|| access.picked(&pick))
+    inside.then(|| whole.picked(&pick).reshaped(&own).broadcast(shape))
 }
 
 /// Where the elements lie that an operation only renames.

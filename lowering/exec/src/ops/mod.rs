@@ -18,7 +18,7 @@ mod window;
 
 pub(crate) use chain::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS};
 pub(crate) use elementwise::code;
-pub(crate) use kernel::{Kernel, Site, part, part_in_place, renamed};
+pub(crate) use kernel::{Kernel, Site, part, renamed, shape};
 
 use contract::Contract;
 use conv::Convolution;

@@ -132,9 +132,7 @@ pub(crate) fn least_line_padding(
     port: usize,
     innermost: Option<usize>,
 ) -> u64 {
-    let elements = sig.shapes[port]
-        .iter()
-        .fold(1u64, |n, &size| n.saturating_mul(size));
+    let elements = sig.elements(port);
     if elements == 0 {
         return 0;
     }
@@ -155,7 +153,7 @@ pub(super) fn least_run(sig: &Signature, port: usize, innermost: Option<usize>) 
         .map(|rule| rule.shares_all.then_some(rule.run));
     let run = runs.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
     let shape = &sig.shapes[port];
-    let elements = shape.iter().fold(1u64, |n, &size| n.saturating_mul(size));
+    let elements = sig.elements(port);
     let dims = sig.labels(port).iter().zip(shape);
     let ends = dims.filter(|(label, n)| 1 < **n && innermost.is_none_or(|l| **label == Some(l)));
     let padded = |&n: &u64| (elements / n).saturating_mul(n.max(run));
@@ -171,7 +169,7 @@ pub(super) fn least_line(
     innermost: Option<usize>,
 ) -> u64 {
     let (shape, bits) = (&sig.shapes[port], sig.bits[port]);
-    let elements = shape.iter().fold(1u64, |n, &size| n.saturating_mul(size));
+    let elements = sig.elements(port);
     let Some(listed) = &rule.ports[port][0] else {
         return elements;
     };

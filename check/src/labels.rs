@@ -3,7 +3,7 @@
 use optc_ir::{Freedom, FreedomClass, Func, Role, TensorType, Value};
 use optc_target::PortRole;
 
-pub(super) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
+pub(crate) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
     let n = freedom.operands.len();
     let at = match port < n {
         true => freedom.operands.get(port),
@@ -13,7 +13,7 @@ pub(super) fn labels_of(freedom: &Freedom, port: usize) -> &[Option<usize>] {
 }
 
 /// The extent of a label at a port; 1 where it has none.
-pub(super) fn extent(
+pub(crate) fn extent(
     func: &Func,
     values: &[Value],
     freedom: &Freedom,
@@ -33,7 +33,7 @@ pub(super) fn extent(
     }
 }
 
-pub(super) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>> {
+pub(crate) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Option<usize>> {
     let labels = labels_of(freedom, port);
     dims.iter()
         .map(|&d| labels.get(d).copied().flatten())
@@ -41,7 +41,7 @@ pub(super) fn labelled(freedom: &Freedom, port: usize, dims: &[usize]) -> Vec<Op
 }
 
 /// What a label is, as rows speak of it.
-pub(super) fn role(freedom: &Freedom, label: usize, n_operands: usize) -> PortRole {
+pub(crate) fn role(freedom: &Freedom, label: usize, n_operands: usize) -> PortRole {
     let has = |port: usize| labels_of(freedom, port).contains(&Some(label));
     let (left, right, result) = (has(0), 1 < n_operands && has(1), has(n_operands));
     match freedom.class {
