@@ -3,7 +3,8 @@
 
 usage: python contrib_models.py FOLDER
 
-Run them with `onnxruntime_peer.py OPTC FOLDER/*.onnx`.  Needs numpy and onnx.
+Run them with `onnxruntime_peer.py OPTC FOLDER/*.onnx`; FOLDER/branches has models with branches, which are opaque to
+optc's interpreters and go out as they came: `onnx_out.py OPTC FOLDER/branches/*.onnx`.  Needs numpy and onnx.
 """
 import itertools
 import pathlib
@@ -116,12 +117,12 @@ def with_functions():
     then = helper.make_graph([helper.make_node("Twice", ["x0"], ["z"], domain="local")], "then", [], result)
     other = helper.make_graph([helper.make_node("Neg", ["x0"], ["z"])], "else", [], result)
     branch = helper.make_node("If", ["x1"], ["y"], then_branch=then, else_branch=other)
-    yield "functions_in_branch", made([branch], [("x0", FLOAT, (2, 3)), ("x1", TensorProto.BOOL, ())], (2, 3))
+    yield "branches/functions", made([branch], [("x0", FLOAT, (2, 3)), ("x1", TensorProto.BOOL, ())], (2, 3))
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "branches").mkdir(parents=True, exist_ok=True)
     for name, made in itertools.chain(models(), with_functions()):
         onnx.save(made, str(folder / f"{name}.onnx"))
 
