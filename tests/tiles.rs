@@ -40,7 +40,7 @@ take = [{ share = "all" }]
 [[rows]]
 families = ["slice"]
 unit = "all"
-take = [{ share = "all", left = { lanes = ["parallel"] }, subview = true }, { share = "all" }]
+take = [{ share = "all", left = { lanes = ["parallel"], rows = ["parallel"] }, subview = true, aligned = true }, { share = "all" }]
 [[rows]]
 families = ["matmul"]
 unit = "all"

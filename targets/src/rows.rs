@@ -346,6 +346,9 @@ pub struct Alternative {
     /// Whether the result of a slice is a part of its operand that stays where it is: nothing is copied.
     #[serde(default)]
     pub subview: bool,
+    /// Of a `subview`: whether what is cut may fill lanes and rows besides, where it is cut between whole tiles.
+    #[serde(default)]
+    pub aligned: bool,
     /// What it costs; nothing where left out.
     #[serde(default)]
     pub price: Option<Price>,
@@ -511,6 +514,9 @@ impl Alternative {
         if self.subview {
             said.push("the result is a part of the operand, which is not copied".to_owned());
         }
+        if self.aligned {
+            said.push("what is cut between whole tiles may fill them".to_owned());
+        }
         said.extend(self.price.map(Price::describe));
         let mut text = said.join("; ");
         match self.when {
@@ -550,6 +556,9 @@ impl Alternative {
         }
         if self.subview && (priced || any || self.refused.is_some()) {
             return Some("has a `subview`, and is refused or has a price or `writes`");
+        }
+        if self.aligned && !self.subview {
+            return Some("has `aligned`, which is about cuts, and no `subview`");
         }
         if priced && self.order.is_some() {
             return Some(
@@ -837,6 +846,7 @@ impl Row {
         let layouts = |a: &Alternative| Alternative {
             name: None,
             subview: false,
+            aligned: false,
             price: None,
             refused: None,
             ..a.clone()

@@ -28,6 +28,17 @@ pub(super) struct Port {
     pub(super) sizes: Vec<u64>,
 }
 
+impl Port {
+    /// Positions of a place of the tile, padding counted.
+    pub(super) fn width(&self, place: usize) -> u64 {
+        match (self.sizes.split_last(), place) {
+            (Some((&lanes, _)), 0) => lanes,
+            (Some((_, rows)), _) => rows.iter().product(),
+            (None, _) => 1,
+        }
+    }
+}
+
 /// The tile of a value; nothing where it lies in none.
 pub(super) fn port_of(ty: &TensorType, target: &Target) -> Option<Port> {
     let layout = ty.layout()?.ok()?;

@@ -8,7 +8,8 @@ use optc_target::{Alternative, PortRole};
 /// Ports of an operation up to which all readings of tiles that no text says are tried together.
 pub(super) const MOST_READ: usize = 8;
 
-/// Whether lanes and rows of a port hold roles that an alternative of one order at all ports lists for them.
+/// Whether lanes and rows of a port hold roles that an alternative of one order at all ports lists for them, or what is
+/// cut between whole tiles, where it takes that.
 pub(super) fn listed(
     freedom: &Freedom,
     (i, port): (usize, &Port),
@@ -17,19 +18,39 @@ pub(super) fn listed(
 ) -> Result<(), String> {
     let rule = alternative.port(i, n_operands);
     let names = [("lanes", &rule.lanes), ("rows", &rule.rows)];
-    for (dims, (name, all)) in port.places.iter().zip(names) {
+    for (place, (dims, (name, all))) in port.places.iter().zip(names).enumerate() {
         let Some(all) = all else { continue };
-        let labels = labelled(freedom, i, dims);
-        let mut roles = labels
-            .into_iter()
-            .flatten()
-            .map(|l| role(freedom, l, n_operands));
-        let other = roles.find(|role| !all.iter().any(|r| r.covers(*role)));
-        if let Some(role) = other {
-            return Err(format!("port {i} has `{}` in the {name}", role.name()));
+        let tile = port.width(place);
+        let mut labels = labelled(freedom, i, dims).into_iter().flatten();
+        let other = labels.find(|&label| {
+            let role = role(freedom, label, n_operands);
+            let granule = freedom.labels[label].granule;
+            let between_tiles = granule != 0 && granule.is_multiple_of(tile);
+            let aligned =
+                alternative.aligned && between_tiles && steps(port, place, i, freedom, label);
+            !aligned && !all.iter().any(|r| r.covers(role))
+        });
+        if let Some(label) = other {
+            let name_of = role(freedom, label, n_operands).name();
+            return Err(match alternative.aligned {
+                true => format!("port {i} has `{name_of}` in the {name}, cut within a tile"),
+                false => format!("port {i} has `{name_of}` in the {name}"),
+            });
         }
     }
     Ok(())
+}
+
+/// Whether a place of the first tile is full of one label, element by element.
+fn steps(port: &Port, place: usize, i: usize, freedom: &Freedom, label: usize) -> bool {
+    let dim = labels_of(freedom, i).iter().position(|l| *l == Some(label));
+    let mut all = port.elements[place].iter().zip(0u64..);
+    dim.is_some_and(|dim| {
+        all.all(|(element, n)| {
+            let mut others = element.iter().enumerate().filter(|(d, _)| *d != dim);
+            element[dim] == n && others.all(|(_, index)| *index == 0)
+        })
+    })
 }
 
 /// Whether lanes and rows of a port are of the roles that the alternative lists.

@@ -17,7 +17,7 @@ use optc_ir::{
 };
 use optc_layout::Notation;
 use optc_ops::{LayoutConvert, Reshape, Subview, View};
-use optc_target::Target;
+use optc_target::{Row, Target};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -211,6 +211,10 @@ impl Output<'_, '_> {
         }
         let (name, props) = match self.choice_is_part(node) {
             true => (Arc::from(Subview::NAME), data.props.clone()),
+            false if self.is_refused_part(node, op) => {
+                let (name, props) = Subview::as_copy(data.props.clone());
+                (Arc::from(name), props)
+            }
             false => self.written(op),
         };
         let new = self
@@ -227,6 +231,21 @@ impl Output<'_, '_> {
             self.copies.insert(key, value);
             self.explain_op(value, node, data.name.as_ref());
         }
+    }
+
+    /// Whether an operation is stated to give a part, and the target's row takes none there.
+    fn is_refused_part(&self, node: Node, op: Op) -> bool {
+        let data = &self.e.old.ops[op];
+        if &*data.name != Subview::NAME {
+            return false;
+        }
+        let copied = self.e.graph.nodes[node].signature;
+        let copied = copied.is_some_and(|id| self.e.signatures.get(id).copied != 0);
+        let family = self.e.registry.get(&data.name).map(|decl| decl.family());
+        let row = family.and_then(|family| self.e.target.row(family));
+        let group = |value: Value| &self.e.graph.groups[self.member(value).group];
+        let stays = data.results.iter().all(|&r| group(r).may_be_part);
+        row.is_some_and(Row::takes_subviews) && (copied || !stays)
     }
 
     /// Whether an operation gives a part of its operand that might have been a copy.

@@ -7,7 +7,7 @@
 use super::layouts::{LayoutId, Layouts, MapId};
 use super::maps::{FastMap, FastSet};
 use super::names::name_of;
-use super::parts::{kept_whole, part_of};
+use super::parts::{copied_by, kept_whole, part_of};
 use super::signature::{Part, Signature, SignatureId};
 use super::signatures::Signatures;
 use crate::codes;
@@ -18,11 +18,12 @@ use optc_ir::entity::{SideTable, Table};
 use optc_ir::entity_id;
 use optc_ir::size::SizeTable;
 use optc_ir::{
-    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, StandIns, Structure, TensorType,
-    Type, Value,
+    Diagnostic, Dim, Freedom, FreedomClass, Func, Module, Op, Operation, StandIns, Structure,
+    TensorType, Type, Value,
 };
 use optc_layout::{Notation, ViewMap};
-use optc_ops::loop_functions;
+use optc_ops::{Subview, loop_functions};
+use optc_target::Row;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -147,6 +148,8 @@ pub(crate) struct Graph {
     pub(crate) kept: Vec<String>,
     /// On a machine with tiles, the layouts that the text states with tiles of their own.
     pub(crate) stated: Vec<(Value, LayoutId)>,
+    /// Bytes that naive lowering copies for parts that the text states and the target may refuse.
+    pub(crate) stated_parts: u64,
 }
 
 /// The notations at the boundary of each function that a loop runs: arguments, then results.
@@ -271,6 +274,7 @@ pub(crate) fn build(
             numbers,
             kept: Vec::new(),
             stated: Vec::new(),
+            stated_parts: 0,
         },
     };
     builder.arguments()?;
@@ -676,10 +680,16 @@ impl Builder<'_> {
             || (!data.operands.is_empty()
                 && data.operands.iter().all(|&v| self.is_constant(v))
                 && self.cx.registry.effect(&op_ref).is_pure());
+        let (func, registry) = (self.func, &self.cx.registry);
+        let chosen = self.cx.target.row(family).is_some_and(Row::takes_subviews);
         let part = match constant {
             true => Part::Copied,
-            false => part_of(self.func, op, &self.cx.registry, &self.whole),
+            false => part_of(func, op, registry, &self.whole, chosen),
         };
+        if chosen && &*data.name == Subview::NAME {
+            let copied = copied_by(func, op, registry).unwrap_or(0);
+            self.graph.stated_parts = self.graph.stated_parts.saturating_add(copied);
+        }
         if self.layouts.is_tiled() {
             signature.read_tiles(&self.cx.target, part);
         }

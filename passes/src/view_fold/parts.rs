@@ -4,7 +4,7 @@ use super::signature::Part;
 use optc_check::stats::changes_space;
 use optc_ir::entity::SideTable;
 use optc_ir::op::Traffic;
-use optc_ir::{FreedomClass, Func, Op, Operation, Registry, Structure, Value};
+use optc_ir::{FreedomClass, Func, Op, OpRef, Operation, Registry, Structure, Value};
 use optc_ops::{Slice, Subview};
 
 /// The values that someone takes who wants them in a buffer of their own: the caller, functions that are run, an
@@ -36,26 +36,45 @@ pub(crate) fn kept_whole(func: &Func, registry: &Registry) -> SideTable<Value, b
     whole
 }
 
-/// Whether an operation may give, or gives, a part of its operand.
+/// Bytes that a slice, or the slice in the place of a subview, reads and writes; `None` of any other operation, and of one
+/// that copies nothing.
+pub(crate) fn copied_by(func: &Func, op: Op, registry: &Registry) -> Option<u64> {
+    let data = &func.ops[op];
+    let (name, props) = match &*data.name {
+        Subview::NAME => Subview::as_copy(data.props.clone()),
+        Slice::NAME => (Slice::NAME, data.props.clone()),
+        _ => return None,
+    };
+    let copy = OpRef {
+        name,
+        props: &props,
+        ..func.op_ref(op)
+    };
+    let decl = registry.get(name).filter(|_| name == Slice::NAME)?;
+    match decl.traffic(&copy) {
+        Traffic::Copy(read, write) => {
+            u64::try_from(read.as_constant()?.checked_add(write.as_constant()?)?).ok()
+        }
+        Traffic::None | Traffic::Movement | Traffic::Expand => None,
+    }
+}
+
+/// Whether an operation may give, or gives, a part of its operand. `chosen` says that the target's row for slices says
+/// which are parts: one that the text states is a copy where the row takes none.
 pub(crate) fn part_of(
     func: &Func,
     op: Op,
     registry: &Registry,
     whole: &SideTable<Value, bool>,
+    chosen: bool,
 ) -> Part {
     let data = &func.ops[op];
-    let free = data.results.iter().all(|&r| !whole[r]);
-    if &*data.name == Subview::NAME && free {
-        return Part::Stays;
+    let stated = &*data.name == Subview::NAME;
+    let bytes = copied_by(func, op, registry).filter(|_| !stated || chosen);
+    match bytes {
+        _ if data.results.iter().any(|&r| whole[r]) => Part::Copied,
+        Some(bytes) => Part::Either(bytes),
+        None if stated => Part::Stays,
+        None => Part::Copied,
     }
-    let decl = registry
-        .get(&data.name)
-        .filter(|_| &*data.name == Slice::NAME && free);
-    let bytes = decl.and_then(|decl| match decl.traffic(&func.op_ref(op)) {
-        Traffic::Copy(read, write) => {
-            u64::try_from(read.as_constant()?.checked_add(write.as_constant()?)?).ok()
-        }
-        Traffic::None | Traffic::Movement | Traffic::Expand => None,
-    });
-    bytes.map_or(Part::Copied, Part::Either)
 }

@@ -616,7 +616,7 @@ impl<'a> Search<'a> {
     /// pair of a value and a layout that is read of it and that it is not in.
     pub(crate) fn naive_bytes(&mut self, sizes: &SizeTable) -> [Amount; 2] {
         let graph = self.graph;
-        let mut total = Amount::default();
+        let mut total = Amount::from(Size::from(graph.stated_parts));
         let mut padded = Amount::default();
         for (_, data) in graph.groups.iter() {
             if data.is_known() {

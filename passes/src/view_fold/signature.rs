@@ -89,6 +89,8 @@ pub(crate) struct TileRule {
     pub(crate) writes_any: bool,
     /// The result is a part of the operand that stays where it is.
     pub(crate) subview: bool,
+    /// Of such a part: lanes and rows of a whole tile, which what is cut between whole tiles may fill.
+    pub(crate) aligned: Option<[u64; 2]>,
     /// What it costs.
     pub(crate) price: Option<Price>,
 }
@@ -97,6 +99,16 @@ impl TileRule {
     /// Whether it takes everything.
     pub(crate) fn is_any(&self) -> bool {
         !self.shares_all && !self.logical && self.independent
+    }
+}
+
+/// Lanes and rows of a tile that is full.
+fn whole_tile(target: &Target, bits: u32) -> [u64; 2] {
+    let tiles = target.tiles(bits, &[1 << 20, 1 << 20]);
+    match tiles.first().map(Vec::as_slice) {
+        Some(&[rows, lanes]) => [lanes, rows],
+        Some(&[lanes]) => [lanes, 1],
+        _ => [1, 1],
     }
 }
 
@@ -183,6 +195,7 @@ impl Signature {
             ports: Vec::new(),
             writes_any: false,
             subview: false,
+            aligned: None,
             price: None,
         };
         let barrier = self.freedom.class == FreedomClass::Barrier;
@@ -218,6 +231,7 @@ impl Signature {
                 },
                 writes_any: a.writes.is_some(),
                 subview: a.subview,
+                aligned: a.aligned.then(|| whole_tile(target, self.bits[0])),
                 price: a.price,
             }
         };

@@ -39,15 +39,19 @@ pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
         return true;
     };
     let listed = |digit: &LabelDigit| {
-        let roles = match digit.place {
-            Place::Lane => &places[0],
-            Place::Row => &places[1],
-            Place::Grid | Place::Short => &None,
+        let place = match digit.place {
+            Place::Lane => 0,
+            Place::Row => 1,
+            Place::Grid | Place::Short => return true,
         };
         let role = sig.port_role(digit.label);
-        roles
-            .as_ref()
-            .is_none_or(|all| all.iter().any(|r| r.covers(role)))
+        let listed = |all: &Vec<PortRole>| all.iter().any(|r| r.covers(role));
+        let between_tiles = || {
+            let granule = sig.freedom.labels[digit.label].granule;
+            let tile = rule.aligned.map(|tile| tile[place]);
+            digit.div == 1 && tile.is_some_and(|n| granule != 0 && granule.is_multiple_of(n))
+        };
+        places[place].as_ref().is_none_or(listed) || between_tiles()
     };
     // What numbers tiles beside empty rows may be read as rows.
     let stands = |place| order.iter().any(|digit| digit.place == place);
