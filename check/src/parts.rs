@@ -577,6 +577,9 @@ impl Judge<'_> {
 /// It does not.
 pub fn writes_pieces(site: &Site<'_>, target: &Target, op: Op) -> Result<(), String> {
     let data = &site.func.ops[op];
+    if site.registry.structure(&data.name) == Structure::Convert {
+        return Ok(());
+    }
     let row = site
         .registry
         .get(&data.name)

@@ -209,7 +209,6 @@ impl Decision<'_> {
         let port = Port::Result(number);
         let taken = match (spread, structure) {
             (Some(spread), _) => takes(&self.site, self.target, op, port, spread).is_ok(),
-            (None, Structure::Convert) => true,
             (None, _) => writes_pieces(&self.site, self.target, op).is_ok(),
         };
         match (taken, self.has_parts(op) || structure == Structure::Convert) {
