@@ -74,7 +74,7 @@ struct Reduction {
     tables: Vec<(*const Cost, Vec<usize>)>,
 }
 
-/// Reductions that were made. A program of blocks that are alike has the same ones again and again: tables of the same
+/// Reductions that were made, of all rounds of one problem. A program of blocks that are alike has the same ones again and again: tables of the same
 /// costs are one, and what is made of the same tables is looked up.
 #[derive(Default)]
 struct Known {
@@ -82,6 +82,22 @@ struct Known {
     reductions: FastMap<Reduction, (Reduced, Vec<Factor>)>,
     /// Entries of the tables that are kept.
     entries: usize,
+}
+
+impl Known {
+    /// The table of the same costs that is kept; this one, where there is none and no room left, and whether it is kept.
+    fn shared(&mut self, table: Rc<[Cost]>) -> (Rc<[Cost]>, bool) {
+        if let Some(same) = self.tables.get(&table) {
+            return (same.clone(), true);
+        }
+        let entries = self.entries.saturating_add(table.len());
+        if KNOWN < entries {
+            return (table, false);
+        }
+        self.entries = entries;
+        self.tables.insert(table.clone());
+        (table, true)
+    }
 }
 
 /// An assignment that is made when it is asked for.
@@ -129,7 +145,8 @@ fn solve_alone(problem: &Problem, limits: Limits) -> Solution {
 }
 
 fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution {
-    let mut state = State::new(problem);
+    let mut known = Known::default();
+    let mut state = State::new(problem, &mut known);
     let mut steps = Vec::new();
     let n = problem.domains.len();
     let mut states = vec![0usize; n];
@@ -143,7 +160,7 @@ fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution
             proven: true,
         };
     }
-    let mut state = State::new(problem);
+    let mut state = State::new(problem, &mut known);
     steps.clear();
     state.eliminate_within(limits.core, usize::MAX, &mut steps);
     let mut bound = state.constant;
@@ -153,7 +170,12 @@ fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution
             let all = all.as_ref();
             all.map(|s| part.vars.iter().map(|&v| s[v]).collect())
         };
-        let solution = solve_part(&part.problem, pick(&starts.near), pick(&safe), limits);
+        let solution = solve_part(
+            &part.problem,
+            [pick(&starts.near), pick(&safe)],
+            limits,
+            &mut known,
+        );
         bound = add(bound, solution.bound);
         for (&var, &s) in part.vars.iter().zip(&solution.states) {
             states[var] = s;
@@ -184,24 +206,24 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
 /// A part that elimination does not fit: fixing and improving for a start, then the programme.
 fn solve_part(
     problem: &Problem,
-    near: Option<Vec<usize>>,
-    safe: Option<Vec<usize>>,
+    [near, safe]: [Option<Vec<usize>>; 2],
     limits: Limits,
+    known: &mut Known,
 ) -> Solution {
     // So many tables of the guard are within the work that may be done.
     let n = problem.domains.len();
     let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
-    let mut states = fixed(problem, guard);
+    let mut states = fixed(problem, guard, known);
     improve(problem, &mut states);
-    around(problem, guard, limits.rounds, &mut states);
+    around(problem, guard, limits.rounds, &mut states, known);
     let mut cost = evaluate(problem, &states);
     if let Some(safe) = safe.filter(|s| evaluate(problem, s) < cost) {
         states = safe;
-        around(problem, guard, limits.rounds, &mut states);
+        around(problem, guard, limits.rounds, &mut states, known);
         cost = evaluate(problem, &states);
     }
     if let Some(mut other) = near {
-        around(problem, guard, limits.rounds, &mut other);
+        around(problem, guard, limits.rounds, &mut other, known);
         let now = evaluate(problem, &other);
         if now < cost {
             (states, cost) = (other, now);
@@ -209,11 +231,11 @@ fn solve_part(
     }
     let start = (cost < INFEASIBLE).then_some(states.as_slice());
     let programme = integer::minimise(problem, start, limits);
-    let mut bound = mini_buckets(problem, guard.min(limits.table >> 4));
+    let mut bound = mini_buckets(problem, guard.min(limits.table >> 4), known);
     if let Some(found) = programme {
         bound = bound.max(super::problem::cost(found.bound, 0));
         if let Some(mut better) = found.states {
-            around(problem, guard, limits.rounds, &mut better);
+            around(problem, guard, limits.rounds, &mut better, known);
             let now = evaluate(problem, &better);
             if now < cost {
                 (states, cost) = (better, now);
@@ -230,8 +252,8 @@ fn solve_part(
 }
 
 /// An assignment by elimination in which the widest variable is fixed where a table would not fit.
-fn fixed(problem: &Problem, guard: usize) -> Vec<usize> {
-    let mut state = State::new(problem);
+fn fixed(problem: &Problem, guard: usize, known: &mut Known) -> Vec<usize> {
+    let mut state = State::new(problem, known);
     let mut steps = Vec::new();
     while !state.eliminate_within(guard, usize::MAX, &mut steps) {
         match state.widest() {
@@ -246,14 +268,20 @@ fn fixed(problem: &Problem, guard: usize) -> Vec<usize> {
 
 /// Improves an assignment by elimination around it: where a table would not fit, a variable keeps its state, another one
 /// in each round; all others take the best states beside those.
-fn around(problem: &Problem, guard: usize, rounds: usize, states: &mut Vec<usize>) {
+fn around(
+    problem: &Problem,
+    guard: usize,
+    rounds: usize,
+    states: &mut Vec<usize>,
+    known: &mut Known,
+) {
     let mut cost = evaluate(problem, states);
     if movement(cost) == 0 {
         return;
     }
     let mut idle = 0;
     for round in 0..rounds {
-        let mut state = State::new(problem);
+        let mut state = State::new(problem, known);
         let mut steps = Vec::new();
         while !state.eliminate_within(guard, usize::MAX, &mut steps) {
             match state.wide(round) {
@@ -309,8 +337,8 @@ fn improve_one(problem: &Problem, of: &[&Factor], states: &mut [usize], var: usi
 
 /// A cost that no assignment goes below: elimination in which the tables of a variable are summed
 /// only as far as they fit, each sum with its own state of the variable.
-fn mini_buckets(problem: &Problem, guard: usize) -> Cost {
-    let mut state = State::new(problem);
+fn mini_buckets(problem: &Problem, guard: usize, known: &mut Known) -> Cost {
+    let mut state = State::new(problem, known);
     while let Some((var, _)) = state.next() {
         let scope = state.scope(var);
         let mut bins: Vec<(Vec<usize>, Vec<Factor>)> = Vec::new();
@@ -381,11 +409,11 @@ struct State<'a> {
     heap: BinaryHeap<Reverse<(usize, usize)>>,
     /// What the eliminated variables cost whatever the others are.
     constant: Cost,
-    known: Known,
+    known: &'a mut Known,
 }
 
 impl<'a> State<'a> {
-    fn new(problem: &'a Problem) -> State<'a> {
+    fn new(problem: &'a Problem, known: &'a mut Known) -> State<'a> {
         let n = problem.domains.len();
         let mut state = State {
             domains: &problem.domains,
@@ -396,7 +424,7 @@ impl<'a> State<'a> {
             done: vec![false; n],
             heap: BinaryHeap::new(),
             constant: 0,
-            known: Known::default(),
+            known,
         };
         for factor in &problem.factors {
             let factor = drop_single(factor, &problem.domains);
@@ -565,25 +593,16 @@ impl<'a> State<'a> {
             states: states.collect(),
             tables: tables.collect(),
         };
-        let known = &mut self.known;
+        let known = &mut *self.known;
         let found = known.reductions.get(&reduction);
         let reduced = match found {
             Some((reduced, _)) => reduced.clone(),
             None => {
                 let (table, best) = min_out(self.domains, var, scope, &factors);
                 let (table, common) = less_common(table);
-                let mut table: Rc<[Cost]> = table.into();
+                let (table, fits) = known.shared(table.into());
                 let best: Rc<[u32]> = best.into();
-                known.entries = known.entries.saturating_add(table.len());
-                let fits = known.entries <= KNOWN;
-                if fits {
-                    match known.tables.get(&table) {
-                        Some(same) => table = same.clone(),
-                        None => {
-                            known.tables.insert(table.clone());
-                        }
-                    }
-                }
+                let fits = fits && known.entries <= KNOWN;
                 let reduced = Reduced {
                     table,
                     best,
@@ -592,6 +611,7 @@ impl<'a> State<'a> {
                 if fits {
                     // The factors stay, and with them the places of their tables.
                     let made = (reduced.clone(), factors);
+                    known.entries = known.entries.saturating_add(reduced.best.len());
                     known.reductions.insert(reduction, made);
                 }
                 reduced
@@ -625,7 +645,8 @@ impl<'a> State<'a> {
         let scope = self.scope(var);
         for factor in self.take_factors(var) {
             let rest = slice(&factor, var, state, self.domains);
-            self.put(rest.vars, rest.table);
+            let (table, _) = self.known.shared(rest.table);
+            self.put(rest.vars, table);
         }
         self.finish(var, &scope);
         Step {
@@ -761,7 +782,8 @@ mod tests {
             for v in 1..n {
                 problem.push(vec![v - 1, v], table.clone());
             }
-            let mut state = State::new(&problem);
+            let mut known = Known::default();
+            let mut state = State::new(&problem, &mut known);
             assert!(state.eliminate_within(usize::MAX, usize::MAX, &mut Vec::new()));
             (state.known.reductions.len(), state.constant)
         };
