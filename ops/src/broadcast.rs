@@ -2,7 +2,7 @@
 //! symbol's name or -1, which keeps the operand's dimension; without `shape` it is the result type's.
 
 use crate::labels::broadcasting;
-use crate::lists::sizes;
+use crate::lists::{shape_attrs, sizes};
 use crate::shape::{broadcast, one, operand_bytes, result_bytes, shape_entry};
 use optc_ir::attr::Attr;
 use optc_ir::op::part::Port;
@@ -29,6 +29,14 @@ impl Broadcast {
     pub fn to<T: Copy + TryInto<i64>>(shape: &[T]) -> Broadcast {
         Broadcast {
             shape: Some(sizes(shape)),
+        }
+    }
+
+    /// The broadcast to these extents; one without a name keeps the operand's.
+    #[must_use]
+    pub fn of_dims(dims: &[Dim]) -> Broadcast {
+        Broadcast {
+            shape: Some(shape_attrs(dims)),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The result's shape where the text leaves it out.
 
 use crate::module::{Computation, Instruction};
+use optc_ir::size::Size;
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
+use std::sync::Arc;
 
 /// The shape of an instruction as its operands and attributes give it; `None` where they do not.
 ///
@@ -78,6 +80,17 @@ pub(crate) fn infer(
         name if is_elementwise(name) => operand(0).cloned(),
         _ => None,
     }
+}
+
+/// The shape of an instruction as its operands and attributes give it, as far as that is known for its opcode: the places of
+/// operands are those in `before`, those of computations in `computations`.
+#[must_use]
+pub fn inferred(
+    made: &Instruction,
+    before: &[Instruction],
+    computations: &[Computation],
+) -> Option<XlaShape> {
+    infer(made, before, computations)
 }
 
 /// Instructions whose result is shaped like their first operand.
@@ -157,7 +170,7 @@ fn complex_part(array: &XlaArray) -> Option<XlaShape> {
 }
 
 fn transpose(array: &XlaArray, perm: &[i64]) -> Option<XlaShape> {
-    let extent = |&p: &i64| array.dims.get(usize::try_from(p).ok()?).copied();
+    let extent = |&p: &i64| array.dims.get(usize::try_from(p).ok()?).cloned();
     let dims: Vec<XlaDim> = perm.iter().map(extent).collect::<Option<_>>()?;
     (dims.len() == array.dims.len()).then(|| plain(array.element, dims))
 }
@@ -169,7 +182,9 @@ fn reduce(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
     for &input in inputs {
         let array = known[input].shape.as_array()?;
         let kept = |d: &usize| !axes.iter().any(|&a| usize::try_from(a) == Ok(*d));
-        let dims = (0..array.dims.len()).filter(kept).map(|d| array.dims[d]);
+        let dims = (0..array.dims.len())
+            .filter(kept)
+            .map(|d| array.dims[d].clone());
         results.push(plain(array.element, dims.collect()));
     }
     match results.len() {
@@ -181,16 +196,31 @@ fn reduce(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
 fn concatenate(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
     let axis = usize::try_from(*made.attrs.ints("dimensions")?.first()?).ok()?;
     let first = known[*made.operands.first()?].shape.as_array()?;
-    let mut total = 0u64;
+    let mut total = Size::default();
     for &operand in &made.operands {
-        match known[operand].shape.as_array()?.dims.get(axis)? {
-            XlaDim::Size(n) => total = total.checked_add(*n)?,
-            XlaDim::Bounded(_) | XlaDim::Unbounded => return None,
-        }
+        let dim = known[operand].shape.as_array()?.dims.get(axis)?;
+        total = total.plus(&size(dim)?)?;
     }
     let mut dims = first.dims.clone();
-    *dims.get_mut(axis)? = XlaDim::Size(total);
+    *dims.get_mut(axis)? = dim(&total)?;
     Some(plain(first.element, dims))
+}
+
+/// A size as a polynomial of names; none of one without a name.
+fn size(dim: &XlaDim) -> Option<Size> {
+    match dim {
+        XlaDim::Size(n) => Some(Size::from(*n)),
+        XlaDim::Named(text) => Some(Size::of_text(text)),
+        XlaDim::Bounded(_) | XlaDim::Unbounded => None,
+    }
+}
+
+/// The dimension of a size that is no negative number.
+fn dim(size: &Size) -> Option<XlaDim> {
+    Some(match size.as_constant() {
+        Some(n) => XlaDim::Size(u64::try_from(n).ok()?),
+        None => XlaDim::Named(Arc::from(size.to_text())),
+    })
 }
 
 fn sized(array: &XlaArray, sizes: &[i64]) -> Option<XlaShape> {
@@ -253,8 +283,11 @@ fn pad(array: &XlaArray, text: &str) -> Option<XlaShape> {
     }
     let mut dims = Vec::with_capacity(amounts.len());
     for (extent, [low, high, interior]) in array.dims.iter().zip(amounts) {
-        let XlaDim::Size(n) = *extent else {
-            return None;
+        let &XlaDim::Size(n) = extent else {
+            let around = i128::from(low.checked_add(high)?);
+            let padded = size(extent)?.plus(&Size::constant(around))?;
+            dims.push(dim(&padded).filter(|_| interior == 0)?);
+            continue;
         };
         let n = i64::try_from(n).ok()?;
         let between = (n - 1).max(0).checked_mul(interior)?;
@@ -270,7 +303,7 @@ fn pad(array: &XlaArray, text: &str) -> Option<XlaShape> {
 fn dot(made: &Instruction, lhs: &XlaArray, rhs: &XlaArray) -> Option<XlaShape> {
     let list = |name: &str| made.attrs.ints(name).unwrap_or_default();
     let batch = list("lhs_batch_dims");
-    let extent = |&d: &i64| lhs.dims.get(usize::try_from(d).ok()?).copied();
+    let extent = |&d: &i64| lhs.dims.get(usize::try_from(d).ok()?).cloned();
     let mut dims: Vec<XlaDim> = batch.iter().map(extent).collect::<Option<_>>()?;
     for (array, batch, contracted) in [
         (lhs, batch, list("lhs_contracting_dims")),
@@ -285,7 +318,7 @@ fn dot(made: &Instruction, lhs: &XlaArray, rhs: &XlaArray) -> Option<XlaShape> {
         dims.extend(
             (0..array.dims.len())
                 .filter(|&d| !used(d))
-                .map(|d| array.dims[d]),
+                .map(|d| array.dims[d].clone()),
         );
     }
     Some(plain(lhs.element, dims))

@@ -91,6 +91,16 @@ impl<'a> Aliases<'a> {
         }
     }
 
+    /// Whether a type leaves a size open.
+    pub(crate) fn is_open(&self, ty: &'a str) -> bool {
+        let meant = if ty.starts_with('!') {
+            self.resolve(ty)
+        } else {
+            ty
+        };
+        meant.contains('?')
+    }
+
     /// What an alias stands for, an alias of an alias too.
     pub(crate) fn resolve(&self, name: &'a str) -> &'a str {
         let mut at = name;

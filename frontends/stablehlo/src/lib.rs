@@ -11,6 +11,7 @@ mod attrs;
 mod codes;
 mod cursor;
 mod dense;
+mod known;
 mod names;
 mod opcodes;
 mod parse;
@@ -18,6 +19,7 @@ mod ports;
 mod pretty;
 mod products;
 mod regions;
+mod sizes;
 mod translate;
 mod tree;
 mod types;
@@ -34,9 +36,10 @@ use optc_ir::Diagnostic;
 /// The text is refused; the diagnostics point into it.
 pub fn import(text: &str) -> Result<Import, Vec<Diagnostic>> {
     let (tree, aliases) = parse::parse(text).map_err(|diag| vec![*diag])?;
-    let names = names::Names::of(&tree);
+    let open = |func: &tree::Func<'_>| known::is_open(&func.body, &|ty| aliases.is_open(ty));
+    let names = names::Names::of(&tree, &open);
     let module = translate::module(&tree, &aliases, &names).map_err(|diag| vec![*diag])?;
     let mut import = optc_hlo::lower(&module)?;
-    ports::attach(&mut import.module, &tree, &aliases);
+    ports::attach(&mut import.module, &tree, &aliases, &names);
     Ok(import)
 }

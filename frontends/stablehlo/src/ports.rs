@@ -4,12 +4,13 @@
 
 use crate::aliases::Aliases;
 use crate::attrs::{field, int};
+use crate::names::Names;
 use crate::tree::Tree;
 use optc_ir::{Attr, Func, Module};
 use std::sync::Arc;
 
 /// Writes them to the module and to the functions that came from the text.
-pub(crate) fn attach(module: &mut Module, tree: &Tree<'_>, aliases: &Aliases<'_>) {
+pub(crate) fn attach(module: &mut Module, tree: &Tree<'_>, aliases: &Aliases<'_>, names: &Names) {
     if tree.name.is_none() {
         module.name = None;
     }
@@ -26,7 +27,7 @@ pub(crate) fn attach(module: &mut Module, tree: &Tree<'_>, aliases: &Aliases<'_>
         let stated = func.attrs.str("hlo.name").unwrap_or(&func.name).to_owned();
         let found = tree.funcs.iter().enumerate().find(|(i, made)| {
             let main = Some(*i) == entry && &*func.name == "main";
-            main || (Some(*i) != entry && made.name == stated)
+            main || (Some(*i) != entry && made.name == names.original(&stated))
         });
         if let Some((_, made)) = found {
             mark(func, made, aliases);

@@ -20,9 +20,7 @@ impl<'a> Translator<'a> {
     ) -> Step<Option<Vec<usize>>> {
         match (op.name, &op.regions[..]) {
             ("call" | "func.call", []) => Ok(Some(self.call(body, op, operands, shapes)?)),
-            ("stablehlo.while", [cond, step]) => {
-                self.looped(body, op, [cond, step], operands).map(Some)
-            }
+            ("stablehlo.while", [cond, step]) => self.looped(body, op, [cond, step], operands),
             ("stablehlo.case" | "stablehlo.if", [_, ..]) => {
                 self.branches(body, op, operands, shapes).map(Some)
             }
@@ -72,7 +70,7 @@ impl<'a> Translator<'a> {
     ) -> Step<Vec<usize>> {
         let callee = op.needs(&["callee"])?;
         let name = callee.trim_start_matches('@').trim_matches('"');
-        let Some(&index) = self.done.get(name) else {
+        let Some(index) = self.called(body, op, name, operands)? else {
             return Err(op.bad(&["callee"], callee));
         };
         let attrs = vec![("to_apply", Cow::Borrowed(""))];
@@ -115,7 +113,7 @@ impl<'a> Translator<'a> {
         op: &'a Op<'a>,
         regions: [&'a Region<'a>; 2],
         operands: &[usize],
-    ) -> Step<Vec<usize>> {
+    ) -> Step<Option<Vec<usize>>> {
         let outside = free(&regions);
         let captured = body.values(&outside)?;
         let all = [operands, &captured].concat();
@@ -129,10 +127,19 @@ impl<'a> Translator<'a> {
             let parts = inner.parts(parameter, &shapes);
             let (own, extra) = parts.split_at(operands.len().min(parts.len()));
             self.hand(&mut inner, region, own, &outside, extra, op)?;
+            inherit(body, &mut inner, &outside);
             let results = self.operations(&mut inner, region, op.span)?;
             let mut results = inner.values(&results)?;
             let name = self.region_name();
             let index = if key == "body" {
+                // What is carried has the sizes that it came with, in every turn.
+                let same = results
+                    .iter()
+                    .zip(&shapes)
+                    .all(|(&at, shape)| inner.shape(at) == *shape);
+                if self.open && !same {
+                    return Ok(None);
+                }
                 results.extend_from_slice(extra);
                 let root = inner.tuple(results);
                 self.finish(inner, vec![root], name, op.span)
@@ -147,7 +154,7 @@ impl<'a> Translator<'a> {
         ];
         let made = body.push("while", whole, vec![tuple], attrs);
         body.instructions[made].called = called;
-        Ok(body.parts(made, &shapes[..operands.len()]))
+        Ok(Some(body.parts(made, &shapes[..operands.len()])))
     }
 
     /// Names the arguments of a region and what it reads from outside.
@@ -196,6 +203,7 @@ impl<'a> Translator<'a> {
             let parameter = inner.parameter(0, "given", body.shape(tuple));
             let extra = inner.parts(parameter, &parts);
             self.hand(&mut inner, region, &[], &outside, &extra, op)?;
+            inherit(body, &mut inner, &outside);
             let results = self.operations(&mut inner, region, op.span)?;
             let results = inner.values(&results)?;
             let name = self.region_name();
@@ -341,6 +349,15 @@ impl<'a> Translator<'a> {
             }
         }
         Ok(attrs)
+    }
+}
+
+/// The integers that a region reads from outside are known in it too.
+fn inherit<'a>(outer: &Body<'a>, inner: &mut Body<'a>, outside: &[Use<'a>]) {
+    for used in outside {
+        if let Some(integers) = outer.known.get(used) {
+            inner.known.set(used.name, used.part, integers.clone());
+        }
     }
 }
 

@@ -5,12 +5,13 @@ use crate::attrs::{braces, ints, last_word};
 use crate::codes;
 use crate::cursor::{Step, wrong};
 use crate::dense::{Elements, elements};
+use crate::known::{Facts, Given, Known, globals};
 use crate::names::Names;
 use crate::opcodes::same;
 use crate::tree::{Func, Op, Region, Tree, Use};
 use crate::types::shape;
 use crate::verbatim::verbatim;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use optc_hlo::{Attrs, Computation, HloModule, Instruction};
 use optc_ir::{Dense, Span};
 use optc_layout::{XlaArray, XlaDim, XlaShape};
@@ -31,8 +32,20 @@ pub(crate) struct Translator<'a> {
     /// The computation of each function that is done.
     pub(crate) done: IndexMap<&'a str, usize>,
     pub(crate) computations: Vec<Computation<'a>>,
+    /// The computations of functions with unknown sizes, by what callers say of the arguments.
+    copies: IndexMap<(&'a str, Vec<Given>), usize>,
     shapes: IndexMap<&'a str, Arc<XlaShape>>,
     regions: usize,
+    /// Whether the module has values of unknown sizes.
+    pub(crate) open: bool,
+    /// Names of sizes that are taken, and how many have been given.
+    pub(crate) taken: IndexSet<&'a str>,
+    pub(crate) sizes: usize,
+    pub(crate) facts: Facts,
+    /// How many operations were looked at for sizes.
+    pub(crate) steps: usize,
+    /// How many functions with unknown sizes are being built.
+    depth: usize,
 }
 
 /// A computation that is being made.
@@ -43,6 +56,8 @@ pub(crate) struct Body<'a> {
     /// The name of the place that instructions come from.
     loc: Option<&'a str>,
     span: Span,
+    /// The integers that are known, by the names of the text.
+    pub(crate) known: Known<'a>,
 }
 
 /// The function that a module starts with: `@main`, else the first that is public.
@@ -68,17 +83,40 @@ pub(crate) fn module<'a>(
         let message = "found no function to start with, wanted `@main`";
         return Err(wrong(codes::STABLEHLO_FUNCTION, message, Span::default()));
     };
+    let open = tree
+        .funcs
+        .iter()
+        .any(|func| names.copy(func.name, 0).is_some());
     let mut translator = Translator {
         aliases,
         names,
         funcs,
         done: IndexMap::new(),
         computations: Vec::new(),
+        copies: IndexMap::new(),
         shapes: IndexMap::new(),
         regions: 0,
+        open,
+        taken: globals(&tree.funcs),
+        sizes: 0,
+        facts: Facts::default(),
+        steps: 0,
+        depth: 0,
     };
     let first = &tree.funcs[entry];
-    let entry = translator.function(first.name, first.span)?;
+    let mut entry = translator.function(first.name, first.span, &[])?;
+    if open {
+        // What the entry says of its arguments is known at its end.
+        let made = &translator.computations[entry].instructions;
+        let arguments = made.iter().filter(|made| made.opcode == "parameter");
+        let arguments: Vec<Arc<XlaShape>> = arguments.map(|made| made.shape.clone()).collect();
+        let given = translator.learned(&arguments);
+        translator.computations.clear();
+        translator.done.clear();
+        translator.copies.clear();
+        translator.regions = 0;
+        entry = translator.function(first.name, first.span, &given)?;
+    }
     Ok(HloModule {
         name: Cow::Borrowed(tree.name.unwrap_or("stablehlo")),
         attrs: Attrs::default(),
@@ -95,6 +133,7 @@ impl<'a> Body<'a> {
             names: IndexMap::new(),
             loc: None,
             span,
+            known: Known::default(),
         }
     }
 
@@ -192,8 +231,9 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Translator<'a> {
-    /// The computation of a function, and before it those that it calls.
-    fn function(&mut self, name: &'a str, place: Span) -> Step<usize> {
+    /// The computation of a function, and before it those that it calls; functions with unknown sizes follow where they are
+    /// called.
+    fn function(&mut self, name: &'a str, place: Span, given: &[Given]) -> Step<usize> {
         // Functions that are open, each with those that it still waits for.
         let mut open: IndexMap<&str, Vec<&'a str>> = IndexMap::new();
         open.insert(name, self.callees(name, place)?);
@@ -210,7 +250,11 @@ impl<'a> Translator<'a> {
                 }
                 None => {
                     open.pop();
-                    let made = self.build(current)?;
+                    if current != name && self.names.copy(current, 0).is_some() {
+                        continue;
+                    }
+                    let given = if current == name { given } else { &[] };
+                    let made = self.build(current, current, given)?;
                     self.done.insert(current, made);
                 }
             }
@@ -246,20 +290,77 @@ impl<'a> Translator<'a> {
         Ok(found)
     }
 
-    fn build(&mut self, name: &'a str) -> Step<usize> {
+    /// The computation of a function for what its caller says of the arguments.
+    fn build(&mut self, name: &'a str, called: &'a str, given: &[Given]) -> Step<usize> {
         let func = self.funcs[name];
         let mut body = Body::new(func.span);
         for (number, (arg, ty)) in func.body.args.iter().enumerate() {
+            let given = given.get(number);
             let shape = self.boundary(ty, func.span)?;
+            let shape = self.opened(shape, given.and_then(|given| given.shape.as_deref()));
             let at = body.parameter(number, arg, shape);
             body.named(arg, vec![at], func.span)?;
+            if let Some(integers) = given.and_then(|given| given.integers.clone()) {
+                body.known.set(arg, 0, integers);
+            }
         }
         for ty in &func.result_types {
             self.boundary(ty, func.span)?;
         }
         let root = self.operations(&mut body, &func.body, func.span)?;
         let root = body.values(&root)?;
-        Ok(self.finish(body, root, name, func.span))
+        Ok(self.finish(body, root, called, func.span))
+    }
+
+    /// The computation of a function as this call needs it.
+    pub(crate) fn called(
+        &mut self,
+        body: &Body<'a>,
+        op: &Op<'a>,
+        name: &'a str,
+        operands: &[usize],
+    ) -> Step<Option<usize>> {
+        if self.names.copy(name, 0).is_none() {
+            return Ok(self.done.get(name).copied());
+        }
+        let given = |(used, &at): (&Use<'a>, &usize)| {
+            let open = |array: &XlaArray| array.sizes().is_none();
+            let integers = body.known.get(used).cloned();
+            Given {
+                shape: body.array(at).is_some_and(open).then(|| body.shape(at)),
+                integers: integers.filter(|all| all.iter().any(|n| n.as_constant().is_none())),
+            }
+        };
+        let given: Vec<Given> = op.operands.iter().zip(operands).map(given).collect();
+        self.copy(name, given, op.span).map(Some)
+    }
+
+    /// The computation of a function with unknown sizes.
+    fn copy(&mut self, name: &'a str, given: Vec<Given>, place: Span) -> Step<usize> {
+        let key = (name, given);
+        if let Some(&made) = self.copies.get(&key) {
+            return Ok(made);
+        }
+        let count = self
+            .copies
+            .keys()
+            .filter(|(other, _)| *other == name)
+            .count();
+        let Some(called) = self
+            .names
+            .copy(name, count)
+            .filter(|_| self.depth < MOST_CALLS)
+        else {
+            let message = format!(
+                "`@{name}` is called with {count} different sizes, or calls nest too deeply"
+            );
+            return Err(wrong(codes::STABLEHLO_FUNCTION, message, place));
+        };
+        self.depth += 1;
+        let made = self.build(name, called, &key.1)?;
+        self.depth -= 1;
+        self.copies.insert(key, made);
+        Ok(made)
     }
 
     /// The shape of what functions hand over, which has to have one.
@@ -347,11 +448,16 @@ impl<'a> Translator<'a> {
         for ty in &op.result_types {
             shapes.push(self.shape(ty, op.span)?);
         }
+        self.stated(body, op, &mut shapes);
+        let before = body.instructions.len();
         let values = match self.understood(body, op, &operands, &shapes)? {
             Some(values) => values,
             None => self.kept(body, op, &shapes)?,
         };
-        body.define(op, &values)
+        self.settle(body, before);
+        body.define(op, &values)?;
+        self.learn(body, op);
+        Ok(())
     }
 
     /// An operation as instructions; none where there are none for it.
@@ -397,6 +503,29 @@ impl<'a> Translator<'a> {
             ("stablehlo.broadcast_in_dim", &[x]) => {
                 let dims = op.needs_ints(&["dims", "broadcast_dimensions"])?;
                 Ok(broadcast(body, x, &dims, shape).map(|at| vec![at]))
+            }
+            ("stablehlo.dynamic_reshape", &[x, _]) => {
+                let fits = self.is_sized(body, &[x], array) && self.keeps_volume(body, x, array);
+                let made =
+                    |body: &mut Body<'a>| body.push("reshape", shape.clone(), vec![x], Vec::new());
+                Ok(fits.then(|| vec![made(body)]))
+            }
+            ("stablehlo.dynamic_broadcast_in_dim", &[x, _]) => {
+                let dims = op.needs_ints(&["dims", "broadcast_dimensions"])?;
+                if !self.is_sized(body, &[x], array) {
+                    return Ok(None);
+                }
+                Ok(broadcast(body, x, &dims, shape).map(|at| vec![at]))
+            }
+            ("stablehlo.dynamic_iota", &[_]) if self.is_sized(body, &[], array) => {
+                let axis = op.needs_int(&["dim", "iota_dimension"])?;
+                let attrs = vec![("iota_dimension", Cow::Owned(axis.to_string()))];
+                Ok(Some(vec![body.push(
+                    "iota",
+                    shape.clone(),
+                    Vec::new(),
+                    attrs,
+                )]))
             }
             _ => match self.plain(body, op, operands, array)? {
                 Some((opcode, attrs)) => one(body, opcode, attrs),
@@ -541,6 +670,12 @@ impl<'a> Translator<'a> {
         shapes: &[Arc<XlaShape>],
     ) -> Step<Vec<usize>> {
         let made = verbatim(op, self.aliases, |name| self.funcs.contains_key(name));
+        for &name in &made.functions {
+            if !self.done.contains_key(name) {
+                let built = self.copy(name, Vec::new(), op.span)?;
+                self.done.insert(name, built);
+            }
+        }
         let operands = body.values(&made.operands)?;
         let whole = match shapes {
             [one] => one.clone(),
@@ -583,17 +718,17 @@ fn broadcast<'a>(
         return None;
     }
     let mut kept = Vec::new();
-    for (&dim, &size) in dims.iter().zip(&from.dims) {
-        let wide = *to.dims.get(usize::try_from(dim).ok()?)?;
+    for (&dim, size) in dims.iter().zip(&from.dims) {
+        let wide = to.dims.get(usize::try_from(dim).ok()?)?;
         if size == wide {
-            kept.push((dim, size));
-        } else if size != XlaDim::Size(1) {
+            kept.push((dim, size.clone()));
+        } else if *size != XlaDim::Size(1) {
             return None;
         }
     }
     let mut at = x;
     if kept.len() != dims.len() {
-        let sizes = kept.iter().map(|(_, size)| *size).collect();
+        let sizes = kept.iter().map(|(_, size)| size.clone()).collect();
         let mut narrow = XlaShape::Array(XlaArray {
             dims: sizes,
             notation: None,

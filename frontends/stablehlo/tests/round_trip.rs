@@ -265,6 +265,93 @@ fn unknown_sizes_and_resources_go_through() {
     );
 }
 
+/// The types of the arguments and results of `@main`.
+fn boundary(text: &str) -> String {
+    let module = import(text);
+    let func = module.funcs.iter().find(|f| &*f.name == "main").unwrap();
+    let values = func.args.iter().chain(&func.results);
+    let types = values.map(|&v| optc_ir::text::print_type(func.ty(v)));
+    types.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn integers_say_what_unknown_sizes_are() {
+    // A reshape whose sizes are computed from the argument's, and a product of two of them.
+    let text = "func.func @main(%x: tensor<?x?x4xf32>) -> tensor<4x?xf32> {\n\
+         %c = stablehlo.constant dense<4> : tensor<1xi32>\n\
+         %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?x4xf32>) -> tensor<i32>\n\
+         %1 = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?x4xf32>) -> tensor<i32>\n\
+         %2 = stablehlo.multiply %0, %1 : tensor<i32>\n\
+         %3 = stablehlo.reshape %2 : (tensor<i32>) -> tensor<1xi32>\n\
+         %4 = stablehlo.concatenate %c, %3, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+         %5 = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<?x?x4xf32>) -> tensor<4x?x?xf32>\n\
+         %6 = stablehlo.dynamic_reshape %5, %4 : (tensor<4x?x?xf32>, tensor<2xi32>) -> tensor<4x?xf32>\n\
+         return %6 : tensor<4x?xf32>\n}\n";
+    assert_eq!(
+        boundary(text),
+        "tensor<?x?x4xf32, {dims = [\"n0\", \"n1\", 4]}> tensor<4x?xf32, {dims = [4, \"n0*n1\"]}>"
+    );
+    let out = emit(&import(text));
+    assert_eq!(count(&out, "stablehlo.dynamic_reshape"), 1, "{out}");
+    assert_eq!(boundary(&out), boundary(text));
+}
+
+#[test]
+fn a_reshape_to_other_sizes_stays_what_it_is() {
+    // Nothing says that the two sizes are one.
+    let text = "func.func @main(%x: tensor<?xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {\n\
+                %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?xf32>, tensor<1xi32>) -> tensor<?xf32>\n\
+                return %0 : tensor<?xf32>\n}\n";
+    assert_eq!(
+        boundary(text),
+        "tensor<?xf32, {dims = [\"n0\"]}> tensor<1xsi32> tensor<?xf32, {dims = [\"n2\"]}>"
+    );
+    let out = emit(&import(text));
+    assert!(out.contains("stablehlo.dynamic_reshape %x, %n"), "{out}");
+}
+
+#[test]
+fn assertions_say_which_sizes_are_one() {
+    let compared = |direction: &str| {
+        format!(
+            "func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {{\n\
+             %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n\
+             %1 = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n\
+             %2 = stablehlo.compare {direction}, %1, %0, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n\
+             stablehlo.custom_call @shape_assertion(%2) {{has_side_effect = true}} : (tensor<i1>) -> ()\n\
+             return %y : tensor<?xf32>\n}}\n"
+        )
+    };
+    assert_eq!(
+        boundary(&compared("EQ")),
+        ["tensor<?xf32, {dims = [\"n0\"]}>"; 3].join(" ")
+    );
+    assert!(boundary(&compared("GE")).contains("n1"));
+}
+
+#[test]
+fn functions_are_read_for_the_sizes_that_they_are_called_with() {
+    let text = "func.func @main(%x: tensor<?x2xf32>, %y: tensor<?x2xf32>) -> (tensor<2x?xf32>, tensor<2x?xf32>) {\n\
+                %0 = call @turned(%x) : (tensor<?x2xf32>) -> tensor<2x?xf32>\n\
+                %1 = call @turned(%y) : (tensor<?x2xf32>) -> tensor<2x?xf32>\n\
+                return %0, %1 : tensor<2x?xf32>, tensor<2x?xf32>\n}\n\
+                func.func private @turned(%x: tensor<?x2xf32>) -> tensor<2x?xf32> {\n\
+                %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<?x2xf32>) -> tensor<2x?xf32>\n\
+                return %0 : tensor<2x?xf32>\n}\n";
+    let types = boundary(text);
+    assert!(
+        types.ends_with(
+            "tensor<2x?xf32, {dims = [2, \"n0\"]}> tensor<2x?xf32, {dims = [2, \"n1\"]}>"
+        ),
+        "{types}"
+    );
+    let out = emit(&import(text));
+    assert_eq!(count(&out, "stablehlo.transpose"), 2, "{out}");
+    // One that calls itself is refused all the same.
+    let circle = text.replace("stablehlo.transpose %x, dims = [1, 0]", "call @turned(%x)");
+    refused(&circle, "stablehlo-function");
+}
+
 #[test]
 fn what_is_left_out_stays_out_with_a_warning() {
     let text = "func.func @main() -> tensor<2xf32> {\n\

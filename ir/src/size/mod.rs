@@ -46,6 +46,19 @@ enum Atom {
     Max(Arc<Size>, Arc<Size>),
 }
 
+/// What a term of a [`Size`] is a product of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Factor<'s> {
+    /// A named size.
+    Name(&'s Arc<str>),
+    /// The first by the second, rounded down.
+    Quotient(&'s Size, &'s Size),
+    /// The smaller one.
+    Min(&'s Size, &'s Size),
+    /// The larger one.
+    Max(&'s Size, &'s Size),
+}
+
 /// A product of atoms, sorted, each once with its exponent.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Monomial(Vec<(Atom, u32)>);
@@ -62,6 +75,21 @@ impl Monomial {
         }
         let product = Monomial(all.into_iter().map(|(a, e)| (a.clone(), e)).collect());
         (product.degree() <= MAX_DEGREE).then_some(product)
+    }
+
+    /// What it is a product of, each as often as its exponent says.
+    fn factors(&self) -> Vec<Factor<'_>> {
+        let mut all = Vec::new();
+        for (atom, exponent) in &self.0 {
+            let factor = match atom {
+                Atom::Name(name) => Factor::Name(name),
+                Atom::Quotient(a, b) => Factor::Quotient(a, b),
+                Atom::Min(a, b) => Factor::Min(a, b),
+                Atom::Max(a, b) => Factor::Max(a, b),
+            };
+            all.extend((0..*exponent).map(|_| factor));
+        }
+        all
     }
 
     /// The product without the factors of `other`, which must all be in it.
@@ -170,6 +198,23 @@ impl Size {
             Atom::Quotient(a, b) => Some((a, b)),
             Atom::Name(_) | Atom::Min(..) | Atom::Max(..) => None,
         }
+    }
+
+    /// The name, its factor and what is added, if this is one name times a number and a number.
+    #[must_use]
+    pub fn as_linear(&self) -> Option<(&Arc<str>, i128, i128)> {
+        let (leading, &factor) = self.terms.last_key_value()?;
+        let [(Atom::Name(name), 1)] = &leading.0[..] else {
+            return None;
+        };
+        let rest = self.terms.get(&Monomial::default()).copied();
+        let count = 1 + usize::from(rest.is_some());
+        (self.terms.len() == count).then(|| (name, factor, rest.unwrap_or(0)))
+    }
+
+    /// The terms of the sum, the one of the highest degree first: its number and what that is multiplied by.
+    pub fn terms(&self) -> impl Iterator<Item = (i128, Vec<Factor<'_>>)> {
+        self.terms.iter().rev().map(|(m, &c)| (c, m.factors()))
     }
 
     fn as_atom(&self) -> Option<&Atom> {
@@ -363,6 +408,23 @@ impl Size {
         Some(sum)
     }
 
+    /// This size where each name is what `meant` says, and stays where it says nothing.
+    #[must_use]
+    pub fn substituted(&self, meant: &dyn Fn(&str) -> Option<Size>) -> Option<Size> {
+        let mut sum = Size::default();
+        for (monomial, &c) in &self.terms {
+            let mut product = Size::constant(c);
+            for (atom, exponent) in &monomial.0 {
+                let factor = atom.substituted(meant)?;
+                for _ in 0..*exponent {
+                    product = product.times(&factor)?;
+                }
+            }
+            sum = sum.plus(&product)?;
+        }
+        Some(sum)
+    }
+
     /// The size that the only name without one has, for `self` to be `total`; `None` if that is
     /// no whole number of at least 0, or `self` is not linear in one such name.
     #[must_use]
@@ -421,6 +483,16 @@ impl Atom {
             Atom::Quotient(a, b) => least <= 0 && a.is_at_least(0) && b.is_at_least(1),
             Atom::Min(a, b) => a.is_at_least(least) && b.is_at_least(least),
             Atom::Max(a, b) => a.is_at_least(least) || b.is_at_least(least),
+        }
+    }
+
+    fn substituted(&self, meant: &dyn Fn(&str) -> Option<Size>) -> Option<Size> {
+        let part = |size: &Size| size.substituted(meant);
+        match self {
+            Atom::Name(own) => Some(meant(own).unwrap_or_else(|| Size::atom(self.clone()))),
+            Atom::Quotient(a, b) => part(a)?.quotient(&part(b)?),
+            Atom::Min(a, b) => part(a)?.minimum(&part(b)?),
+            Atom::Max(a, b) => part(a)?.maximum(&part(b)?),
         }
     }
 

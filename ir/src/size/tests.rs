@@ -133,6 +133,53 @@ fn a_name_can_be_given_its_number() {
 }
 
 #[test]
+fn names_can_mean_other_sizes() {
+    let meant = |n: &str| (n == "B").then(|| read("4*H"));
+    let with = |text: &str| read(text).substituted(&meant).unwrap().to_string();
+    assert_eq!(with("B*S+1"), "4*H*S+1");
+    assert_eq!(with("B//4"), "H");
+    assert_eq!(with("min(B,4)"), "4");
+    assert_eq!(with("S"), "S");
+}
+
+#[test]
+fn a_size_is_linear_in_one_name_or_not() {
+    let linear = |text: &str| {
+        let size = read(text);
+        size.as_linear().map(|(n, c, d)| (n.to_string(), c, d))
+    };
+    assert_eq!(linear("S"), Some(("S".to_owned(), 1, 0)));
+    assert_eq!(linear("2*S-3"), Some(("S".to_owned(), 2, -3)));
+    for text in ["4", "S*S", "S+B", "S//2", "2*S+S*B"] {
+        assert_eq!(linear(text), None, "{text}");
+    }
+}
+
+#[test]
+fn terms_multiply_and_add_up_to_their_size() {
+    for text in ["3*B*B*S+S-7", "(B*S+1)//2+4", "2*min(B,S)*max(B,S)", "0"] {
+        let size = read(text);
+        let sum = size
+            .terms()
+            .fold(Size::default(), |sum, (number, factors)| {
+                let factors: Vec<Size> = factors
+                    .into_iter()
+                    .map(|factor| match factor {
+                        Factor::Name(name) => Size::name(name),
+                        Factor::Quotient(a, b) => a.quotient(b).unwrap(),
+                        Factor::Min(a, b) => a.minimum(b).unwrap(),
+                        Factor::Max(a, b) => a.maximum(b).unwrap(),
+                    })
+                    .collect();
+                let product = Size::product(&factors).unwrap();
+                sum.plus(&product.times(&Size::constant(number)).unwrap())
+                    .unwrap()
+            });
+        assert_eq!(sum, size, "{text}");
+    }
+}
+
+#[test]
 fn a_size_gives_its_only_open_name() {
     let none = |_: &str| None;
     assert_eq!(read("2*S+1").solve(7, &none), Some(("S".into(), 3)));

@@ -15,6 +15,7 @@
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{LayoutError, TextError, TextPart};
 use crate::layout::Layout;
@@ -138,7 +139,7 @@ impl fmt::Display for XlaType {
 }
 
 /// The size of one dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum XlaDim {
     /// `8`
     Size(u64),
@@ -146,15 +147,17 @@ pub enum XlaDim {
     Bounded(u64),
     /// `?`: a size without a bound.
     Unbounded,
+    /// A size without a bound that whoever made the shape has an expression for; XLA's text has no place for it and says `?`.
+    Named(Arc<str>),
 }
 
 impl XlaDim {
     /// The size, or its bound; memory is laid out for the bound.
     #[must_use]
-    pub fn bound(self) -> Option<u64> {
+    pub fn bound(&self) -> Option<u64> {
         match self {
-            XlaDim::Size(size) | XlaDim::Bounded(size) => Some(size),
-            XlaDim::Unbounded => None,
+            XlaDim::Size(size) | XlaDim::Bounded(size) => Some(*size),
+            XlaDim::Unbounded | XlaDim::Named(_) => None,
         }
     }
 }
@@ -164,7 +167,7 @@ impl fmt::Display for XlaDim {
         match self {
             XlaDim::Size(size) => write!(f, "{size}"),
             XlaDim::Bounded(size) => write!(f, "<={size}"),
-            XlaDim::Unbounded => f.write_str("?"),
+            XlaDim::Unbounded | XlaDim::Named(_) => f.write_str("?"),
         }
     }
 }
@@ -194,7 +197,7 @@ impl XlaArray {
     /// The sizes, a bound in the place of a bounded size; `None` where one has no bound.
     #[must_use]
     pub fn bounds(&self) -> Option<Vec<u64>> {
-        self.dims.iter().map(|dim| dim.bound()).collect()
+        self.dims.iter().map(XlaDim::bound).collect()
     }
 
     /// The sizes, if all are known before the program runs.
@@ -202,7 +205,7 @@ impl XlaArray {
     pub fn sizes(&self) -> Option<Vec<u64>> {
         let known = |dim: &XlaDim| match dim {
             XlaDim::Size(size) => Some(*size),
-            XlaDim::Bounded(_) | XlaDim::Unbounded => None,
+            XlaDim::Bounded(_) | XlaDim::Unbounded | XlaDim::Named(_) => None,
         };
         self.dims.iter().map(known).collect()
     }

@@ -474,7 +474,15 @@ impl FuncCx<'_, '_> {
         ty: &TensorType,
     ) -> Option<Value> {
         use optc_layout::{Notation, ViewMap, propagate};
-        let shape = ty.shape()?;
+        let Some(shape) = ty.shape() else {
+            let dims = places.iter().map(|&d| ty.dims[d].clone()).collect();
+            let value = self.emit_named(name, args, props, TensorType::new(dims, ty.dtype))?;
+            let mut back = vec![0; places.len()];
+            for (i, &d) in places.iter().enumerate() {
+                back[d] = i;
+            }
+            return self.permuted(value, &back);
+        };
         let own: Vec<u64> = places.iter().map(|&d| shape[d]).collect();
         let there = ViewMap::transpose(&shape, places).ok()?;
         let notation = match propagate(&ty.layout()?.ok()?, &there) {

@@ -324,19 +324,18 @@ impl FuncCx<'_, '_> {
         let mut order: Vec<usize> = (0..dims.len()).collect();
         order.sort_by_key(|&i| dims[i]);
         let x = self.permuted(x, &order)?;
-        let shape = self.tensor_of(x)?.shape()?;
-        if shape.len() != dims.len() || dims.iter().any(|&d| ty.rank() <= d) {
+        let from = self.tensor_of(x)?.dims;
+        if from.len() != dims.len() || dims.iter().any(|&d| ty.rank() <= d) {
             return None;
         }
         let first = order.first().map_or(ty.rank(), |&i| dims[i]);
-        let mut spread = vec![1u64; ty.rank() - first];
-        for (&n, &i) in shape.iter().zip(&order) {
+        let mut spread = vec![Dim::Fixed(1); ty.rank() - first];
+        for (n, &i) in from.into_iter().zip(&order) {
             spread[dims[i] - first] = n;
         }
-        let x = self.reshaped(x, &spread)?;
+        let x = self.reshaped_to(x, &spread)?;
         let own = retyped(ty, self.tensor_of(x)?.dtype);
-        let sizes = ty.shape()?;
-        let value = self.emit(&Broadcast::to(&sizes), &[x], own)?;
+        let value = self.emit(&Broadcast::of_dims(&ty.dims), &[x], own)?;
         self.cast(value, ty)
     }
 }

@@ -489,9 +489,41 @@ impl<'m, 'a> FuncCx<'m, 'a> {
         if perm.iter().enumerate().all(|(i, &p)| i == p) {
             return Some(value);
         }
-        let shape = self.tensor_of(value)?.shape()?;
+        let from = self.tensor_of(value)?;
+        let Some(shape) = from.shape() else {
+            return self.transposed(value, &from, perm);
+        };
         let map = ViewMap::transpose(&shape, perm).ok()?;
         self.view(value, &map)
+    }
+
+    /// A transpose of a value of unknown sizes, for which no layout is looked at.
+    fn transposed(&mut self, value: Value, from: &TensorType, perm: &[usize]) -> Option<Value> {
+        let dims = perm.iter().map(|&p| from.dims.get(p).cloned());
+        let ty = TensorType::new(dims.collect::<Option<_>>()?, from.dtype);
+        self.emit(&Transpose { perm: ints(perm) }, &[value], ty)
+    }
+
+    /// Whether a size of the value is not known.
+    pub(super) fn is_open(&self, value: Value) -> bool {
+        let ty = self.b.func.ty(value).as_tensor();
+        ty.is_some_and(|ty| ty.shape().is_none())
+    }
+
+    /// As [`FuncCx::reshaped`], to extents some of which may have names.
+    pub(super) fn reshaped_to(&mut self, value: Value, dims: &[Dim]) -> Option<Value> {
+        let from = self.tensor_of(value)?;
+        if from.dims == dims {
+            return Some(value);
+        }
+        let fixed: Option<Vec<u64>> = dims.iter().map(Dim::fixed).collect();
+        match fixed {
+            Some(shape) if !self.is_open(value) => self.reshaped(value, &shape),
+            _ => {
+                let ty = TensorType::new(dims.to_vec(), from.dtype);
+                self.emit(&Reshape::of_dims(dims), &[value], ty)
+            }
+        }
     }
 
     /// A view that reshapes, or a reshape where the layout has no such view.

@@ -44,15 +44,15 @@ impl FuncCx<'_, '_> {
             return None;
         }
         let vector = usize::try_from(made.attrs.int("index_vector_dim")?).ok()?;
-        let mut places = self.tensor_of(indices)?.shape()?;
+        let mut places = self.tensor_of(indices)?.dims;
         if vector < places.len() {
-            if places.remove(vector) != 1 {
+            if !places.remove(vector).is_one() {
                 return None;
             }
         } else if vector != places.len() {
             return None;
         }
-        let indices = self.reshaped(indices, &places)?;
+        let indices = self.reshaped_to(indices, &places)?;
         let indices = self.bounded(indices, last)?;
         let indices = self.run(indices, taken)?;
         // The operation gives the dimensions before the axis, those of the indices, those after.

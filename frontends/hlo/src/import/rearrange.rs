@@ -21,13 +21,20 @@ impl FuncCx<'_, '_> {
             .into_iter()
             .map(|p| usize::try_from(p).ok())
             .collect::<Option<_>>()?;
-        let shape = self.tensor_of(x)?.shape()?;
+        let Some(shape) = self.tensor_of(x)?.shape() else {
+            let value = self.permuted(x, &perm)?;
+            return self.cast(value, ty);
+        };
         let map = ViewMap::transpose(&shape, &perm).ok()?;
         let value = self.rearranged(x, &map, &self.own(x, ty)?)?;
         self.cast(value, ty)
     }
 
     pub(super) fn reshape_to(&mut self, x: Value, ty: &TensorType) -> Option<Value> {
+        if self.is_open(x) || ty.shape().is_none() {
+            let value = self.reshaped_to(x, &ty.dims)?;
+            return self.cast(value, ty);
+        }
         let value = self.rearranged(x, &ViewMap::reshape(&ty.shape()?), &self.own(x, ty)?)?;
         self.cast(value, ty)
     }
@@ -148,10 +155,13 @@ impl FuncCx<'_, '_> {
     /// dimension of its own, which is padded and merged again, and what follows the last is cut off.
     pub(super) fn spaced(&mut self, x: Value, gaps: &[i64], fill: f64) -> Option<Value> {
         let from = self.tensor_of(x)?;
-        let shape = from.shape()?;
-        if shape.len() != gaps.len() {
+        if from.rank() != gaps.len() {
             return None;
         }
+        if gaps.iter().all(|&gap| gap == 0) {
+            return Some(x);
+        }
+        let shape = from.shape()?;
         let (mut cut, mut widened, mut merged, mut kept) = (vec![], vec![], vec![], vec![]);
         let mut high = vec![];
         for (&n, &gap) in shape.iter().zip(gaps) {

@@ -1,7 +1,7 @@
 //! Shapes of HLO text as types of the IR, and back.
 
 use optc_ir::{DType, Dim, MiniFloat, Sign, TensorType, Type};
-use optc_layout::{Notation, XlaArray, XlaNotation, XlaShape, XlaType};
+use optc_layout::{Notation, XlaArray, XlaDim, XlaNotation, XlaShape, XlaType};
 use std::sync::Arc;
 
 /// The element type, if the IR has it.
@@ -30,18 +30,25 @@ pub(crate) fn dtype(element: XlaType) -> Option<DType> {
     }
 }
 
-/// The type of an array, if the IR has its element type and all extents are known.
+/// The type of an array, if the IR has its element type and all extents are known or have a name.
 pub(crate) fn tensor(array: &XlaArray) -> Option<TensorType> {
     let dtype = dtype(array.element)?;
-    let dims: Vec<Dim> = array.sizes()?.into_iter().map(Dim::Fixed).collect();
+    let dim = |dim: &XlaDim| match dim {
+        XlaDim::Size(size) => Some(Dim::Fixed(*size)),
+        XlaDim::Named(text) => Some(Dim::named(text)),
+        XlaDim::Bounded(_) | XlaDim::Unbounded => None,
+    };
+    let dims: Vec<Dim> = array.dims.iter().map(dim).collect::<Option<_>>()?;
     let notation = notation(array, dtype);
     let ty = TensorType {
         dims,
         dtype,
         notation,
     };
-    ty.layout()?.ok()?;
-    Some(ty)
+    match ty.layout() {
+        Some(layout) => layout.is_ok().then_some(ty),
+        None => (ty.notation == Notation::RowMajor).then_some(ty),
+    }
 }
 
 /// The layout; the default one is not written.

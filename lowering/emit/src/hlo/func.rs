@@ -7,7 +7,7 @@ use super::tuple::{Tree, boundary, parameters, result};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation, Structure, ViewDims};
-use optc_ir::{AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, TensorType, Value};
+use optc_ir::{AttrDict, DType, Diagnostic, Dim, Func, Loc, Op, OpData, Size, TensorType, Value};
 use std::fmt::Write;
 
 pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
@@ -28,6 +28,8 @@ pub(super) struct Writer<'a> {
     /// The tuple that an operation's results were taken from.
     tuples: IndexMap<Op, (Tree, String)>,
     taken: IndexSet<String>,
+    /// Sizes that are not known, as they are written.
+    pub(super) sizes: IndexMap<Size, String>,
     /// The attributes of the operation that is being written; its last instruction gets them.
     op: Option<Op>,
     /// Writes an operation, also one that waited until its result was asked for.
@@ -61,6 +63,7 @@ impl<'a> Writer<'a> {
             later: IndexMap::new(),
             tuples: IndexMap::new(),
             taken: IndexSet::new(),
+            sizes: IndexMap::new(),
             op: None,
             write_op,
         }
@@ -340,6 +343,11 @@ impl<'a> Writer<'a> {
             .unwrap_or_else(|| "undefined".to_owned()))
     }
 
+    /// Whether a value has been written.
+    pub(super) fn is_written(&self, value: Value) -> bool {
+        self.names[value].is_some()
+    }
+
     /// The operation that a value waits for.
     pub(super) fn defining(&self, value: Value) -> Option<&'a OpData> {
         let func = self.func;
@@ -494,6 +502,12 @@ impl<'a> Writer<'a> {
         attrs: &str,
     ) -> Outcome<String> {
         let shape = tensor_text(ty)?;
+        if matches!(opcode, "broadcast" | "iota" | "reshape")
+            && let Some(extents) = self.extents(ty)?
+        {
+            let operands = [operands, &[extents]].concat();
+            return Ok(self.raw(&shape, opcode, &operands, attrs));
+        }
         Ok(self.raw(&shape, opcode, operands, attrs))
     }
 

@@ -29,6 +29,7 @@ mod places;
 mod scaled;
 mod shape;
 mod shared;
+mod sizes;
 mod tuple;
 mod windows;
 

@@ -119,12 +119,12 @@ fn normalized(
     (axes, others): (&[usize], &[usize]),
     (epsilon, center): (f64, bool),
 ) -> Outcome<Option<String>> {
-    let Some(shape) = sizes(ty) else {
+    let count: Option<u64> = axes.iter().map(|&a| ty.dims[a].fixed()).product();
+    let Some(count) = count else {
         return Ok(None);
     };
-    let count: u64 = axes.iter().map(|&a| shape[a]).product();
-    let kept: Vec<u64> = others.iter().map(|&d| shape[d]).collect();
-    let flat = shaped(ty, &kept);
+    let kept = others.iter().map(|&d| ty.dims[d].clone()).collect();
+    let flat = TensorType::new(kept, ty.dtype);
     let back = format!(", dimensions={}", list(others));
     let mean = |w: &mut Writer<'_>, x: &str| -> Outcome<String> {
         let sum = reduced(w, x, ("add", "0"), axes, &flat)?;
@@ -161,7 +161,7 @@ fn norm(
     let axes: Vec<usize> = (about.axis..ty.rank()).collect();
     let others: Vec<usize> = (0..about.axis).collect();
     let wide = wide(ty);
-    if sizes(ty).is_none() {
+    if axes.iter().any(|&a| ty.dims[a].fixed().is_none()) {
         return Ok(None);
     }
     let x = w.one("convert", data.operands[0], &wide, "")?;

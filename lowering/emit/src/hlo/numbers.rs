@@ -138,7 +138,7 @@ fn seen_through(
         back[old] = new;
     }
     let mut array = parsed(&line.shape).as_array()?.clone();
-    array.dims = order.iter().map(|&d| array.dims[d]).collect();
+    array.dims = order.iter().map(|&d| array.dims[d].clone()).collect();
     array.notation = None;
     let line = Line {
         name: format!("{}.seen.{}", line.name, place),

@@ -173,7 +173,7 @@ fn iota(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
         return Ok(None);
     };
     let attrs = format!(", iota_dimension={axis}");
-    Ok(Some(w.payload(&tensor_text(ty)?, "iota", "", &attrs)))
+    w.put(ty, "iota", &[], &attrs).map(Some)
 }
 
 /// A bitcast, or before layout assignment the rearrangement; where HLO text cannot write the layout, the rearrangement by

@@ -2,7 +2,7 @@
 
 use super::func::{Outcome, Writer};
 use super::number::{float_text, limits};
-use super::shape::{dtype_name, shaped, sizes};
+use super::shape::{dtype_name, sizes};
 use optc_ir::op::Operation;
 use optc_ir::{DType, OpData, TensorType};
 use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};
@@ -56,6 +56,23 @@ fn int(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
+/// The extents of an operand and of the result of windows. One that is not known and stays what it is counts as 1: what
+/// windows reach over is the same then.
+fn extents(x: &TensorType, y: &TensorType, slides: &[Slide]) -> Option<(Vec<u64>, Vec<u64>)> {
+    let mut both = (Vec::with_capacity(x.rank()), Vec::with_capacity(y.rank()));
+    for (at, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
+        let slide = at.checked_sub(2).and_then(|d| slides.get(d));
+        let (n, m) = match (a.fixed(), b.fixed()) {
+            (Some(n), Some(m)) => (n, m),
+            _ if a.same(b) && slide.is_none_or(|slide| slide.stride == 1) => (1, 1),
+            _ => return None,
+        };
+        both.0.push(n);
+        both.1.push(m);
+    }
+    Some(both)
+}
+
 /// The window of a convolution from operands of `xs` to results of `ys`.
 fn conv_window(slides: &[Slide], transposed: bool, xs: &[u64], ys: &[u64]) -> String {
     let padding = slides.iter().zip(xs.iter().zip(ys).skip(2));
@@ -89,7 +106,7 @@ fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     let (Ok(slides), Ok(groups)) = (conv.slides(&op), conv.groups()) else {
         return Ok(None);
     };
-    let (Some(xs), Some(ys)) = (sizes(w.tensor(data.operands[0])?), sizes(ty)) else {
+    let Some((xs, ys)) = extents(w.tensor(data.operands[0])?, ty, &slides) else {
         return Ok(None);
     };
     let transposed = conv.transposed;
@@ -158,8 +175,11 @@ impl PoolWindow {
 fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<String>> {
     let pool = w.typed::<MaxPool>(data);
     let slides = pool.and_then(|pool| pool.slides(&w.op_ref(data)).ok());
-    let xs = sizes(w.tensor(data.operands[0])?);
-    let (Some(slides), Some(xs), Some(ys)) = (slides, xs, sizes(ty)) else {
+    let x = w.tensor(data.operands[0])?;
+    let Some(slides) = slides else {
+        return Ok(None);
+    };
+    let Some((xs, ys)) = extents(x, ty, &slides) else {
         return Ok(None);
     };
     let window = PoolWindow::new(&slides, &xs, &ys);
@@ -174,7 +194,10 @@ fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Optio
     };
     let slides = pool.slides(&w.op_ref(data)).ok();
     let x = w.tensor(data.operands[0])?.clone();
-    let (Some(slides), Some(xs), Some(ys)) = (slides, sizes(&x), sizes(ty)) else {
+    let Some(slides) = slides else {
+        return Ok(None);
+    };
+    let Some((xs, ys)) = extents(&x, ty, &slides) else {
         return Ok(None);
     };
     let window = PoolWindow::new(&slides, &xs, &ys);
@@ -185,7 +208,7 @@ fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Optio
     let name = w.name(data.operands[0])?;
     let sum = windowed(w, &name, ("add", "0"), &window.text, ty)?;
     let divisor = if window.padded && !include {
-        let ones = w.filled("1", &shaped(&x, &xs))?;
+        let ones = w.filled("1", &x.without_layout())?;
         windowed(w, &ones, ("add", "0"), &window.text, ty)?
     } else {
         let volume: usize = slides.iter().map(|s| s.kernel).product();

@@ -225,6 +225,20 @@ impl Writer<'_> {
         let opcode = &*line.opcode;
         let get = |name: &str| attr(&line.attrs, name);
         let stable = |name: &str| format!("stablehlo.{name}");
+        if let Some(name) = sized(opcode, operands.len(), shape)? {
+            let attrs = match opcode {
+                "broadcast" => {
+                    let dimensions = array(&ints(get("dimensions")));
+                    format!("broadcast_dimensions = {dimensions}")
+                }
+                "iota" => {
+                    let dim = get("iota_dimension").unwrap_or("0");
+                    format!("iota_dimension = {dim} : i64")
+                }
+                _ => String::new(),
+            };
+            return Ok((stable(name), attrs));
+        }
         if SAME.contains(&opcode) {
             return Ok((stable(&opcode.replace('-', "_")), String::new()));
         }
@@ -309,6 +323,24 @@ impl Writer<'_> {
             }
             _ => return Err(refuse(&format!("the instruction `{opcode}`"))),
         })
+    }
+}
+
+/// The operation that is handed the sizes of its result, where they are not known.
+fn sized(opcode: &str, operands: usize, shape: &XlaShape) -> Outcome<Option<&'static str>> {
+    let (name, own) = match opcode {
+        "reshape" => ("dynamic_reshape", 1),
+        "broadcast" => ("dynamic_broadcast_in_dim", 1),
+        "iota" => ("dynamic_iota", 0),
+        _ => return Ok(None),
+    };
+    let open = shape
+        .as_array()
+        .is_some_and(|array| array.bounds().is_none());
+    match (open, operands) {
+        (false, _) => Ok(None),
+        (true, n) if n == own + 1 => Ok(Some(name)),
+        (true, _) => Err(refuse(&format!("`{opcode}` into sizes that nothing gives"))),
     }
 }
 

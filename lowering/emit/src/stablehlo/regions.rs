@@ -3,7 +3,7 @@
 use super::attrs::{array, comma};
 use super::windows::window;
 use super::writer::{Leaf, Outcome, Writer};
-use crate::hlo::{Line, attr, ints};
+use crate::hlo::{Inside, Line, attr, ints};
 use optc_layout::XlaShape;
 
 impl Writer<'_> {
@@ -19,17 +19,8 @@ impl Writer<'_> {
         let applied = get("to_apply").unwrap_or("");
         let (name, attrs) = match &*line.opcode {
             "while" => {
-                let cond = self.region(get("condition").unwrap_or(""), None)?;
-                let body = self.region(get("body").unwrap_or(""), None)?;
-                let regions = format!("{cond}, {body}");
-                return Ok(Some(self.generic(
-                    line,
-                    "stablehlo.while",
-                    &all,
-                    "",
-                    &regions,
-                    shape,
-                )));
+                let computations = [get("condition").unwrap_or(""), get("body").unwrap_or("")];
+                return self.looped(line, computations, &all, shape).map(Some);
             }
             "conditional" => return self.conditional(line, operands, shape).map(Some),
             "reduce" => {
@@ -57,6 +48,60 @@ impl Writer<'_> {
         };
         let region = self.region(applied, None)?;
         Ok(Some(self.generic(line, name, &all, &attrs, &region, shape)))
+    }
+
+    /// A loop. What every turn hands on as it is its regions read from outside.
+    fn looped(
+        &mut self,
+        line: &Line,
+        [condition, body]: [&str; 2],
+        all: &[Leaf],
+        shape: &XlaShape,
+    ) -> Outcome<Vec<Leaf>> {
+        let handed_on = self.handed_on(body, all.len());
+        let fixed: Vec<Option<Leaf>> = (all.iter().enumerate())
+            .map(|(i, leaf)| Some(leaf.clone()).filter(|_| handed_on.contains(&i)))
+            .collect();
+        let (kept, parts): (Vec<Leaf>, Vec<XlaShape>) = (all.iter().zip(shape.parts()))
+            .zip(&fixed)
+            .filter(|(_, fixed)| fixed.is_none())
+            .map(|((leaf, part), _)| (leaf.clone(), part.clone()))
+            .unzip();
+        let cond = self.turn(condition, &fixed, false)?;
+        let body = self.turn(body, &fixed, true)?;
+        let regions = format!("{cond}, {body}");
+        let shape = XlaShape::Tuple(parts);
+        let given = self.generic(line, "stablehlo.while", &kept, "", &regions, &shape);
+        let mut given = given.into_iter();
+        let each = fixed
+            .into_iter()
+            .map(|fixed| fixed.or_else(|| given.next()));
+        Ok(each.flatten().collect())
+    }
+
+    /// Which of the values that a loop carries its body hands on as they are; at least one is none of them.
+    fn handed_on(&self, body: &str, count: usize) -> Vec<usize> {
+        let Some(made) = self.computations.get(body.trim_start_matches('%')) else {
+            return Vec::new();
+        };
+        let line = |name: &str| made.lines.iter().find(|line| line.name == name);
+        let operands = |line: &Line| match &line.inside {
+            Inside::Operands(names) => names.clone(),
+            Inside::Payload(_) | Inside::Elements(_) | Inside::Verbatim { .. } => Vec::new(),
+        };
+        let results = line(&made.root).filter(|root| root.opcode == "tuple");
+        let results = results.map(operands).unwrap_or_default();
+        let [(parameter, _)] = &made.parameters[..] else {
+            return Vec::new();
+        };
+        let same = |(i, name): (usize, &String)| {
+            let part = line(name).filter(|part| part.opcode == "get-tuple-element")?;
+            let index = attr(&part.attrs, "index")?.parse::<usize>().ok()?;
+            (index == i && operands(part) == [parameter.as_str()]).then_some(i)
+        };
+        let found: Vec<usize> = results.iter().enumerate().filter_map(same).collect();
+        let plain = results.len() == count && found.len() < count;
+        if plain { found } else { Vec::new() }
     }
 
     /// Branches read what they are handed from outside.

@@ -27,7 +27,7 @@ pub(super) fn tensor(array: &XlaArray) -> String {
     for dim in &array.dims {
         let _ = match dim {
             XlaDim::Size(size) => write!(out, "{size}x"),
-            XlaDim::Bounded(_) | XlaDim::Unbounded => write!(out, "?x"),
+            XlaDim::Bounded(_) | XlaDim::Unbounded | XlaDim::Named(_) => write!(out, "?x"),
         };
     }
     out.push_str(&element(array.element));
@@ -38,7 +38,7 @@ pub(super) fn tensor(array: &XlaArray) -> String {
             .iter()
             .map(|dim| match dim {
                 XlaDim::Bounded(size) => size.to_string(),
-                XlaDim::Size(_) | XlaDim::Unbounded => "?".to_owned(),
+                XlaDim::Size(_) | XlaDim::Unbounded | XlaDim::Named(_) => "?".to_owned(),
             })
             .collect();
         let _ = write!(out, ", #stablehlo.bounds<{}>", bounds.join(", "));

@@ -199,6 +199,26 @@ impl<'a> Writer<'a> {
 
     /// The body of a region; its parameters are known or become arguments of the block.
     pub(super) fn region(&mut self, name: &str, given: Option<&[Vec<Leaf>]>) -> Outcome<String> {
+        self.region_of(name, given, &[], false)
+    }
+
+    /// A region of a loop: the values that are fixed are read from outside and, with `drop`, are no results.
+    pub(super) fn turn(
+        &mut self,
+        name: &str,
+        fixed: &[Option<Leaf>],
+        drop: bool,
+    ) -> Outcome<String> {
+        self.region_of(name, None, fixed, drop)
+    }
+
+    fn region_of(
+        &mut self,
+        name: &str,
+        given: Option<&[Vec<Leaf>]>,
+        fixed: &[Option<Leaf>],
+        drop: bool,
+    ) -> Outcome<String> {
         let name = name.trim_start_matches('%');
         let Some(&made) = self.computations.get(name) else {
             return Err(refuse(&format!("the computation `{name}` is missing")));
@@ -213,9 +233,12 @@ impl<'a> Writer<'a> {
                 Some(given) => given.get(number).cloned().unwrap_or_default(),
                 None => {
                     let shape = parsed(shape);
-                    let parts = shape.parts().into_iter();
+                    let parts = shape.parts().into_iter().enumerate();
                     parts
-                        .map(|part| {
+                        .map(|(i, part)| {
+                            if let Some(Some(leaf)) = fixed.get(i) {
+                                return leaf.clone();
+                            }
                             let name = self.fresh();
                             args.push(format!("{name}: {}", ty(part)));
                             Leaf {
@@ -233,7 +256,11 @@ impl<'a> Writer<'a> {
         let waiting = std::mem::take(&mut self.waiting);
         self.depth += 1;
         self.lines(made, &mut names)?;
-        let leaves = self.leaves(&names, &made.root)?;
+        let mut leaves = self.leaves(&names, &made.root)?;
+        if drop {
+            let mut stays = fixed.iter().map(Option::is_none);
+            leaves.retain(|_| stays.next().unwrap_or(true));
+        }
         let given: Vec<&str> = leaves.iter().map(|leaf| leaf.name.as_str()).collect();
         let types: Vec<String> = leaves.iter().map(|leaf| ty(&leaf.shape)).collect();
         let indent = self.indent();

@@ -1,0 +1,145 @@
+//! What is known of the sizes of a program: integers that are polynomials of named sizes, and which of them are equal.
+
+use crate::attrs::last_word;
+use crate::tree::{Func, Op, Region, Use};
+use indexmap::{IndexMap, IndexSet};
+use optc_ir::Size;
+use optc_layout::XlaShape;
+use std::sync::Arc;
+
+/// How many integers a value that is followed has at most.
+pub(crate) const MOST_INTEGERS: usize = 64;
+
+/// The integers of a value, in order.
+pub(crate) type Integers = Vec<Size>;
+
+/// What is known of the integers of one function or region.
+#[derive(Default)]
+pub(crate) struct Known<'a> {
+    pub(crate) values: IndexMap<(&'a str, usize), Integers>,
+    /// Equalities that are not decided.
+    pub(crate) equalities: IndexMap<(&'a str, usize), [Size; 2]>,
+}
+
+/// What a caller says of an argument.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) shape: Option<Arc<XlaShape>>,
+    pub(crate) integers: Option<Integers>,
+}
+
+/// What the sizes of the arguments of the entry turned out to be.
+#[derive(Default)]
+pub(crate) struct Facts {
+    /// Pairs of sizes that are equal.
+    pub(crate) equal: Vec<[Size; 2]>,
+    /// What each remainder is of: the dividend and the divisor.
+    pub(crate) remainders: Vec<(Size, [Size; 2])>,
+    /// What callees call a size.
+    pub(crate) named: Vec<(Size, Arc<str>)>,
+}
+
+impl<'a> Known<'a> {
+    pub(crate) fn get(&self, used: &Use<'a>) -> Option<&Integers> {
+        self.values.get(&(used.name, used.part))
+    }
+
+    pub(crate) fn set(&mut self, name: &'a str, part: usize, integers: Integers) {
+        self.values.insert((name, part), integers);
+    }
+}
+
+impl<'a> Known<'a> {
+    /// Keeps what an operation gives.
+    pub(crate) fn note(&mut self, op: &'a Op<'a>, found: Vec<Option<Integers>>) {
+        let mut found = found.into_iter();
+        for &(name, count) in &op.results {
+            for part in 0..count.min(MOST_INTEGERS) {
+                if let Some(integers) = found.next().flatten() {
+                    self.set(name, part, integers);
+                } else if op.name == "stablehlo.compare" {
+                    self.undecided(op, name);
+                }
+            }
+        }
+    }
+
+    fn undecided(&mut self, op: &Op<'a>, name: &'a str) {
+        let words = op.attrs.iter().find(|(key, _)| *key == "word");
+        let direction = op
+            .attr("comparison_direction")
+            .or(words.map(|(_, text)| *text));
+        let side = |at: usize| match self.get(op.operands.get(at)?).map(Vec::as_slice) {
+            Some([one]) => Some(one.clone()),
+            _ => None,
+        };
+        if let (Some("EQ"), Some(a), Some(b)) = (direction.map(last_word), side(0), side(1)) {
+            self.equalities.insert((name, 0), [a, b]);
+        }
+    }
+}
+
+impl Facts {
+    /// Whether a size is known to be no negative number.
+    pub(crate) fn is_positive(&self, size: &Size) -> bool {
+        size.is_at_least(0) || self.remainders.iter().any(|(rest, _)| rest == size)
+    }
+
+    /// Whether a comparison holds; none where that depends on sizes.
+    pub(crate) fn compare(&self, direction: &str, a: &Size, b: &Size) -> Option<bool> {
+        let below = |a: &Size, b: &Size, by: i128| b.minus(a).is_some_and(|d| d.is_at_least(by));
+        let less = |a: &Size, b: &Size| {
+            let not = below(b, a, 0) || b.as_constant() == Some(0) && self.is_positive(a);
+            if below(a, b, 1) {
+                Some(true)
+            } else if not {
+                Some(false)
+            } else {
+                None
+            }
+        };
+        let equal = |a: &Size, b: &Size| {
+            if a == b {
+                return Some(true);
+            }
+            let differ = a.minus(b).is_some_and(|d| d.is_nonzero());
+            differ.then_some(false)
+        };
+        match direction {
+            "EQ" => equal(a, b),
+            "NE" => equal(a, b).map(|same| !same),
+            "LT" => less(a, b),
+            "GE" => less(a, b).map(|less| !less),
+            "GT" => less(b, a),
+            "LE" => less(b, a).map(|less| !less),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a region or one inside of it has values of unknown sizes.
+pub(crate) fn is_open(region: &Region<'_>, resolve: &dyn Fn(&str) -> bool) -> bool {
+    region.args.iter().any(|(_, ty)| resolve(ty))
+        || region.ops.iter().any(|op| {
+            op.result_types.iter().any(|ty| resolve(ty))
+                || op.regions.iter().any(|inner| is_open(inner, resolve))
+        })
+}
+
+/// The size variable of JAX that an argument is.
+pub(crate) fn global(attrs: &str) -> Option<&str> {
+    let (_, rest) = attrs.split_once("jax.global_constant")?;
+    let (_, rest) = rest.split_once('"')?;
+    rest.split_once('"').map(|(name, _)| name)
+}
+
+/// The names that size variables have.
+pub(crate) fn globals<'a>(funcs: impl IntoIterator<Item = &'a Func<'a>>) -> IndexSet<&'a str> {
+    let attrs = funcs.into_iter().flat_map(|func| &func.arg_attrs);
+    attrs.filter_map(|text| global(text)).collect()
+}
+
+/// A truth value as a number.
+pub(crate) fn truth(yes: bool) -> Size {
+    Size::constant(i128::from(yes))
+}

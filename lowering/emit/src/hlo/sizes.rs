@@ -1,0 +1,155 @@
+//! Sizes that are not known, as instructions: what MLIR's text hands to an operation whose result has them.
+
+use super::func::{Outcome, Writer};
+use crate::codes;
+use optc_ir::size::Factor;
+use optc_ir::{Diagnostic, Dim, Size, TensorType, Type, Value};
+use std::sync::Arc;
+
+/// The shape of a number that is a size.
+const SCALAR: &str = "s32[]";
+
+impl Writer<'_> {
+    /// The sizes of a type as a value; none where all are known, or where the text has no use for it.
+    pub(super) fn extents(&mut self, ty: &TensorType) -> Outcome<Option<String>> {
+        if !self.shared.mlir || ty.shape().is_some() {
+            return Ok(None);
+        }
+        let mut parts = Vec::with_capacity(ty.rank());
+        for dim in &ty.dims {
+            let Some(size) = dim.size() else {
+                return Err(unknown("?"));
+            };
+            let one = self.size(&size)?;
+            parts.push(self.raw("s32[1]{0}", "reshape", &[one], ""));
+        }
+        if let [one] = &parts[..] {
+            return Ok(Some(one.clone()));
+        }
+        let shape = format!("s32[{}]{{0}}", ty.rank());
+        Ok(Some(self.raw(
+            &shape,
+            "concatenate",
+            &parts,
+            ", dimensions={0}",
+        )))
+    }
+
+    /// The number that a size is when the program runs.
+    fn size(&mut self, size: &Size) -> Outcome<String> {
+        if let Some(known) = self.sizes.get(size) {
+            return Ok(known.clone());
+        }
+        let mut sum = None;
+        for (number, factors) in size.terms() {
+            let mut product = None;
+            for factor in factors {
+                let factor = self.factor(factor)?;
+                product = Some(match product {
+                    None => factor,
+                    Some(before) => self.number("multiply", &[before, factor]),
+                });
+            }
+            let term = match product {
+                Some(product) if number == 1 => product,
+                Some(product) => {
+                    let number = self.integer(number);
+                    self.number("multiply", &[product, number])
+                }
+                None => self.integer(number),
+            };
+            sum = Some(match sum {
+                None => term,
+                Some(before) => self.number("add", &[before, term]),
+            });
+        }
+        let made = match sum {
+            Some(sum) => sum,
+            None => self.integer(0),
+        };
+        self.sizes.insert(size.clone(), made.clone());
+        Ok(made)
+    }
+
+    fn factor(&mut self, factor: Factor<'_>) -> Outcome<String> {
+        Ok(match factor {
+            Factor::Name(name) => self.named_size(name)?,
+            Factor::Min(a, b) => {
+                let both = [self.size(a)?, self.size(b)?];
+                self.number("minimum", &both)
+            }
+            Factor::Max(a, b) => {
+                let both = [self.size(a)?, self.size(b)?];
+                self.number("maximum", &both)
+            }
+            Factor::Quotient(a, b) => {
+                let both = [self.size(a)?, self.size(b)?];
+                let towards_zero = self.number("divide", &both);
+                if a.is_at_least(0) {
+                    return Ok(towards_zero);
+                }
+                // One less where something negative is left over.
+                let rest = self.number("remainder", &both);
+                let zero = self.integer(0);
+                let below = self.raw("pred[]", "compare", &[rest, zero], ", direction=LT");
+                let below = self.raw(SCALAR, "convert", &[below], "");
+                self.number("subtract", &[towards_zero, below])
+            }
+        })
+    }
+
+    /// The size of this name, read from a value that has it: an argument, else what is written before.
+    fn named_size(&mut self, name: &Arc<str>) -> Outcome<String> {
+        let func = self.func;
+        let has = |value: Value| {
+            let Type::Tensor(ty) = func.ty(value) else {
+                return None;
+            };
+            let meant = |(at, dim): (usize, &Dim)| {
+                let size = dim.size()?;
+                let (own, factor, rest) = size.as_linear()?;
+                (own == name && 0 < factor).then_some((value, at, factor, rest))
+            };
+            let all = ty.dims.iter().enumerate().filter_map(meant);
+            all.min_by_key(|&(_, at, factor, rest)| (factor, rest, at))
+        };
+        let args = func.args.iter().copied().filter_map(has);
+        let found = args.min_by_key(|&(_, _, factor, rest)| (factor, rest));
+        let found = found.or_else(|| {
+            let mut written = func.values.ids().filter(|&value| self.is_written(value));
+            written.find_map(has)
+        });
+        let Some((value, at, factor, rest)) = found else {
+            return Err(unknown(name));
+        };
+        let operand = self.name(value)?;
+        let attrs = format!(", dimensions={{{at}}}");
+        let mut made = self.raw(SCALAR, "get-dimension-size", &[operand], &attrs);
+        if rest != 0 {
+            let rest = self.integer(rest);
+            made = self.number("subtract", &[made, rest]);
+        }
+        if factor != 1 {
+            let factor = self.integer(factor);
+            made = self.number("divide", &[made, factor]);
+        }
+        self.sizes.insert(Size::name(name), made.clone());
+        Ok(made)
+    }
+
+    fn number(&mut self, opcode: &str, operands: &[String]) -> String {
+        self.raw(SCALAR, opcode, operands, "")
+    }
+
+    fn integer(&mut self, number: i128) -> String {
+        self.payload(SCALAR, "constant", &number.to_string(), "")
+    }
+}
+
+fn unknown(name: &str) -> Box<Diagnostic> {
+    let message = format!(
+        "StableHLO cannot write a shape with the size `{name}`: no argument and no value before has it"
+    );
+    let diag = Diagnostic::error(codes::STABLEHLO_OP, message);
+    Box::new(diag.hint("hand over an argument with a dimension of that size"))
+}
