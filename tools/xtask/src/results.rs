@@ -30,6 +30,11 @@ struct Row {
     laid: Vec<Laid>,
 }
 
+/// Bytes of copies and expansions, read plus written.
+fn copied(stats: &Stats) -> u64 {
+    stats.copy_bytes.saturating_add(stats.expand_bytes)
+}
+
 /// The targets whose plans of tiles are compared.
 const TILED: [&str; 2] = ["tpu", "triton"];
 
@@ -327,10 +332,13 @@ fn page(rows: &[Row], target: &str) -> String {
     let _ = writeln!(
         text,
         "\nIn all {} MB are left of {}, {} without rules. {stay} models keep conversions; of {tight} of them the bound says that no \
-         layouts do with less.",
+         layouts do with less. Copies and expansions are {} MB of {}; of {} models all bytes are proved least.",
         mb(total(&|r| r.after.movement_bytes)),
         mb(total(&|r| r.before.movement_bytes)),
         mb(total(&|r| r.no_rules)),
+        mb(total(&|r| copied(&r.after))),
+        mb(total(&|r| copied(&r.before))),
+        rows.iter().filter(|r| r.proof == "optimal").count(),
     );
     rule_table(&mut text, rows);
     laid_tables(&mut text, rows);
