@@ -2,7 +2,7 @@
 //! several sizes.
 
 use crate::tree::{Func, Region, Tree};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 /// How many computations a function with unknown sizes may become.
 const MOST_COPIES: usize = 64;
@@ -12,13 +12,16 @@ pub(crate) struct Names {
     regions: Vec<String>,
     /// For a function the names of its copies, the first its own.
     copies: IndexMap<String, Vec<String>>,
+    /// The function of each copy that has another name.
+    originals: IndexMap<String, String>,
 }
 
 impl Names {
     /// As many names as the module has regions, and names for the copies of the functions that `open` says.
     pub(crate) fn of(tree: &Tree<'_>, open: &dyn Fn(&Func<'_>) -> bool) -> Names {
         let count: usize = tree.funcs.iter().map(|func| regions(&func.body)).sum();
-        let taken = |name: &String| tree.funcs.iter().any(|func| func.name == name);
+        let own: IndexSet<&str> = tree.funcs.iter().map(|func| func.name).collect();
+        let taken = |name: &String| own.contains(name.as_str());
         let mut names = Vec::with_capacity(count);
         for number in 0..count {
             let mut name = format!("region.{number}");
@@ -37,14 +40,19 @@ impl Names {
             }
             name
         };
-        let own = tree.funcs.iter().filter(|func| open(func));
-        let copies = own.map(|func| {
-            let all = (0..MOST_COPIES).map(|number| copy(func, number));
-            (func.name.to_owned(), all.collect())
-        });
+        let mut copies = IndexMap::new();
+        let mut originals = IndexMap::new();
+        for func in tree.funcs.iter().filter(|func| open(func)) {
+            let all: Vec<String> = (0..MOST_COPIES).map(|number| copy(func, number)).collect();
+            for name in &all[1..] {
+                originals.insert(name.clone(), func.name.to_owned());
+            }
+            copies.insert(func.name.to_owned(), all);
+        }
         Names {
-            copies: copies.collect(),
             regions: names,
+            copies,
+            originals,
         }
     }
 
@@ -55,8 +63,7 @@ impl Names {
 
     /// The function that a name is a copy of, else the name itself.
     pub(crate) fn original<'n>(&'n self, name: &'n str) -> &'n str {
-        let of = |(_, copies): &(&String, &Vec<String>)| copies.iter().any(|copy| copy == name);
-        self.copies.iter().find(of).map_or(name, |(func, _)| func)
+        self.originals.get(name).map_or(name, String::as_str)
     }
 
     /// The name of a number.

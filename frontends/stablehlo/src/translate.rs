@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// How deep functions may call each other.
 const MOST_CALLS: usize = 256;
 
+/// How deep functions with unknown sizes may call each other: they are read where they are called.
+const MOST_OPEN_CALLS: usize = 32;
+
 /// Attributes of an instruction.
 pub(crate) type Texts<'a> = Vec<(&'a str, Cow<'a, str>)>;
 
@@ -346,14 +349,14 @@ impl<'a> Translator<'a> {
             .keys()
             .filter(|(other, _)| *other == name)
             .count();
-        let Some(called) = self
-            .names
-            .copy(name, count)
-            .filter(|_| self.depth < MOST_CALLS)
-        else {
+        if MOST_OPEN_CALLS <= self.depth {
             let message = format!(
-                "`@{name}` is called with {count} different sizes, or calls nest too deeply"
+                "calls of functions with unknown sizes nest more than {MOST_OPEN_CALLS} deep at `@{name}`"
             );
+            return Err(wrong(codes::STABLEHLO_FUNCTION, message, place));
+        }
+        let Some(called) = self.names.copy(name, count) else {
+            let message = format!("found calls of `@{name}` with more than {count} lists of sizes");
             return Err(wrong(codes::STABLEHLO_FUNCTION, message, place));
         };
         self.depth += 1;

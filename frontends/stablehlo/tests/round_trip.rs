@@ -347,6 +347,24 @@ fn functions_are_read_for_the_sizes_that_they_are_called_with() {
     );
     let out = emit(&import(text));
     assert_eq!(count(&out, "stablehlo.transpose"), 2, "{out}");
+    // Calls that nest deeply are refused.
+    let nested = |count: usize| {
+        let mut text = String::new();
+        for n in 0..count {
+            let (name, next) = (format!("f{n}"), format!("f{}", n + 1));
+            let name = if n == 0 { "main" } else { &name };
+            text.push_str(&format!(
+                "func.func @{name}(%x: tensor<?xf32>) -> tensor<?xf32> {{\n\
+                 %0 = call @{next}(%x) : (tensor<?xf32>) -> tensor<?xf32>\n\
+                 return %0 : tensor<?xf32>\n}}\n"
+            ));
+        }
+        text + &format!(
+            "func.func @f{count}(%x: tensor<?xf32>) -> tensor<?xf32> {{\nreturn %x : tensor<?xf32>\n}}\n"
+        )
+    };
+    import(&nested(20));
+    refused(&nested(100), "stablehlo-function");
     // One that calls itself is refused all the same.
     let circle = text.replace("stablehlo.transpose %x, dims = [1, 0]", "call @turned(%x)");
     refused(&circle, "stablehlo-function");
