@@ -3,7 +3,7 @@
 
 use optc_check::Stats;
 use optc_ir::tensor::Tensor;
-use optc_ir::{DType, FuncBuilder, Module, Registry, TensorType, Value};
+use optc_ir::{Attr, DType, FuncBuilder, Module, NewOp, Registry, TensorType, Value};
 use optc_ops::{
     ArgMax, Concat, Constant, Cumprod, Cumsum, Gather, GatherElements, LogSoftmax, Pad, PadMode,
     PadValue, Reduce, ReduceKind, ScatterElements, ScatterReduction, Slice, Softmax, Split, Tile,
@@ -217,6 +217,43 @@ fn scatter_elements(s: &mut Sandwich<'_>) -> Vec<Value> {
     vec![s.back(y, 1)]
 }
 
+/// An operator of ONNX that is told what to do when the program runs, by vectors of these types, with results of these
+/// extents along the axis.
+fn operator(
+    s: &mut Sandwich<'_>,
+    kind: &str,
+    stated: &[(&str, i64)],
+    told: &[(u64, DType)],
+    extents: &[u64],
+) -> Vec<Value> {
+    let mut operands = vec![s.x()];
+    for (i, &(n, dtype)) in told.iter().enumerate() {
+        let vector = TensorType::fixed(&[n], dtype);
+        operands.push(s.b.arg(&format!("p{i}"), vector));
+    }
+    let text = [("kind", kind), ("domain", ""), ("effect", "pure")];
+    let text = text.map(|(name, text)| (name, Attr::str(text)));
+    let numbers = stated.iter().map(|&(name, n)| (name, Attr::int(n)));
+    let props = text.into_iter().chain(numbers).collect();
+    let result = |&extent: &u64| TensorType::fixed(&s.shape_with(extent), DType::F32).into();
+    let results = Some(extents.iter().map(result).collect());
+    let op = NewOp::new("hbir.opaque", &operands, props);
+    let made = s.b.add(NewOp { results, ..op });
+    let made = made.expect("what it gives is stated");
+    made.into_iter().map(|y| s.back(y, 1)).collect()
+}
+
+/// The same with the axis stated.
+fn operator_along(
+    s: &mut Sandwich<'_>,
+    kind: &str,
+    told: &[(u64, DType)],
+    extents: &[u64],
+) -> Vec<Value> {
+    let axis = s.along();
+    operator(s, kind, &[("onnx.axis", axis)], told, extents)
+}
+
 /// What is put between a transpose and its inverse.
 const FILLINGS: &[(&str, Filling)] = &[
     (
@@ -254,6 +291,31 @@ const FILLINGS: &[(&str, Filling)] = &[
     ("top_k", top_k),
     ("gather_elements", gather_elements),
     ("scatter_elements", scatter_elements),
+    ("Pad at run time", |s| {
+        operator(s, "Pad", &[], &[(8, DType::SI64)], &[11])
+    }),
+    ("Slice at run time", |s| {
+        let bounds = [(4, DType::SI64); 4];
+        operator(s, "Slice", &[], &bounds, &[1])
+    }),
+    ("Tile at run time", |s| {
+        operator(s, "Tile", &[], &[(4, DType::SI64)], &[210])
+    }),
+    ("Resize at run time", |s| {
+        operator(s, "Resize", &[], &[(4, DType::F32)], &[13])
+    }),
+    ("ReduceSum at run time", |s| {
+        operator(s, "ReduceSum", &[], &[(1, DType::SI64)], &[1])
+    }),
+    ("Split at run time", |s| {
+        operator_along(s, "Split", &[(2, DType::SI64)], &[11, 13])
+    }),
+    ("TopK at run time", |s| {
+        operator_along(s, "TopK", &[(1, DType::SI64)], &[2, 2])
+    }),
+    ("Compress at run time", |s| {
+        operator_along(s, "Compress", &[(2, DType::BOOL)], &[1])
+    }),
 ];
 
 fn sandwich(filling: Filling, perm: &[usize], axis: usize, registry: &Registry) -> Module {

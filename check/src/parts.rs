@@ -276,7 +276,7 @@ pub fn takes(
     if site.registry.structure(&data.name) == Structure::Convert {
         return Ok(());
     }
-    let row = target.row(decl.family());
+    let row = target.row(decl.family_of(&site.func.op_ref(op)));
     let parts = row.and_then(|row| row.parts);
     let (Some(row), Some(parts)) = (row, parts) else {
         return Err("its row takes no parts of larger values".to_owned());

@@ -171,7 +171,7 @@ fn wanted(func: &Func, op: Op, registry: &Registry, target: &Target, tiled: bool
     let Some(decl) = decl.filter(|d| !barrier(*d)) else {
         return "wanted: row-major everywhere, as nothing is known of the operation".to_owned();
     };
-    let family = decl.family();
+    let family = decl.family_of(&func.op_ref(op));
     let row = target.row(family);
     let parameter = row.map_or(1, Row::parameter);
     if let Some(row) = row.filter(|_| tiled) {
@@ -246,7 +246,7 @@ impl<'a> Verdicts<'a> {
         let types = values.into_iter().map(|v| func.ty(v).clone()).collect();
         let name = func.ops[op].name.clone();
         let row = self.registry.get(&name);
-        let row = row.and_then(|decl| self.target.row(decl.family()));
+        let row = row.and_then(|decl| self.target.row(decl.family_of(&func.op_ref(op))));
         let key = (name, freedom, types);
         if let Some(known) = self.in_tiles.get(&key) {
             return known.clone();
@@ -263,7 +263,7 @@ impl<'a> Verdicts<'a> {
         let Some(decl) = decl.filter(|_| !runs_functions(func, op)) else {
             return 0;
         };
-        let row = self.target.row(decl.family());
+        let row = self.target.row(decl.family_of(&func.op_ref(op)));
         let priced = |row: &Row| row.take.iter().any(|a| a.price.is_some());
         if !row.is_some_and(priced) {
             return 0;
@@ -300,22 +300,21 @@ impl<'a> Verdicts<'a> {
                 _ => self.in_tiles(func, op, freedom).map(drop),
             };
         }
-        let parameter = self.target.row(decl.family()).map_or(1, Row::parameter);
+        let family = decl.family_of(&op_ref);
+        let row = self.target.row(family);
+        let parameter = row.map_or(1, Row::parameter);
         let two_sides = 2 <= freedom.operands.len() && !freedom.results.is_empty();
-        match (freedom.class, self.target.accept(decl.family())) {
+        match (freedom.class, self.target.accept(family)) {
             (FreedomClass::Source, _) | (_, Accept::Any) => Ok(()),
             (FreedomClass::Barrier, _) | (_, Accept::RowMajor) => all_row_major(func, op),
             (_, Accept::CommonOrder) => {
                 common_order(func, op, &freedom, None)?;
-                ends::common(func, op, &freedom, self.target.row(decl.family()))
+                ends::common(func, op, &freedom, row)
             }
-            (_, Accept::Matrices) => {
-                ends::matrices(func, op, &freedom, self.target.row(decl.family()))
-            }
+            (_, Accept::Matrices) => ends::matrices(func, op, &freedom, row),
             (_, Accept::MinRun) => common_order(func, op, &freedom, Some(parameter)),
             (class, Accept::ContractRuns) if two_sides => {
                 contract_runs(func, op, &freedom)?;
-                let row = self.target.row(decl.family());
                 let row = row.filter(|_| class == FreedomClass::Contract);
                 row.map_or(Ok(()), |row| runs::check(func, op, &freedom, row))
             }
@@ -341,6 +340,11 @@ fn common_order(func: &Func, op: Op, freedom: &Freedom, run: Option<u64>) -> Res
         };
         let is_default = layout.is_row_major_order();
         let modes = digits(&layout)?;
+        if !is_default && labels.get(port).is_some_and(|l| labels_of(l) == 0) {
+            return Err(format!(
+                "port {port} shares no dimension, and is not row-major"
+            ));
+        }
         if let Some(run) = run {
             let long = modes.last().is_none_or(|p| p.div == 1 && run <= p.extent);
             let scalar = layout.shape().iter().all(|&n| n == 1);

@@ -7,8 +7,11 @@
 //! `padding_mode` says what lies outside: zeros, the border's elements, or the operand reflected at its
 //! border. Everything is computed in `f64` and rounded once.
 
+use crate::labels::{marks, or_barrier};
 use crate::shape::{one, show, wants_float};
-use optc_ir::op::{Call, Effect, Inferred, OpError, OpRef, Operation, unify};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
+};
 use optc_ir::tensor::{EvalError, Tensor};
 use optc_ir::{Code, attributes, codes, words};
 
@@ -109,6 +112,29 @@ impl Operation for GridSample {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         Effect::Pure
+    }
+
+    /// Batch and channels anywhere; along the others it looks up whole planes. A place is one index of the grid's
+    /// last dimension.
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Window, |f| {
+            let (batch, channel) = (f.fresh(Role::Batch), f.fresh(Role::Channel));
+            let mut labels = vec![batch, channel];
+            for _ in 2..op.operand(0)?.rank() {
+                let spatial = f.fresh(Role::Spatial);
+                f.uncut(spatial);
+                labels.push(spatial);
+            }
+            let coordinate = f.fresh(Role::Axis);
+            f.uncut(coordinate);
+            let mut places = vec![Some(batch)];
+            places.extend(marks(&labels[2..]));
+            places.push(Some(coordinate));
+            f.operand(marks(&labels));
+            f.operand(places);
+            f.result(marks(&labels));
+            Ok(())
+        })
     }
 }
 

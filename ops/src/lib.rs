@@ -58,12 +58,14 @@ mod modulo;
 mod norm;
 mod one_hot;
 mod opaque;
+mod operator_freedom;
 mod pad;
 mod pool;
 mod prelu;
 mod quantization;
 mod quantize;
 mod rearrange;
+mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
@@ -146,6 +148,7 @@ pub use pad::{Pad, PadAmounts, PadMode, PadValue};
 pub use prelu::Prelu;
 pub use quantize::Quantize;
 pub use rearrange::may_reshape;
+pub use recurrent::{Cell, Reading, Recurrent};
 pub use reduce::{Reduce, ReduceKind};
 pub use reshape::Reshape;
 pub use resize::{Coordinates, Interpolation, NearestMode, Resize, ResizeMode};
@@ -236,6 +239,7 @@ operations! {
     Pad,
     Prelu,
     Quantize,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,

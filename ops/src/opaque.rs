@@ -1,10 +1,13 @@
 //! `hbir.opaque`: an operation that the dialect does not know. `kind` is its name in the format it came
 //! from, `domain` that name's namespace; other attributes are kept. It has no semantics here: it cannot be
-//! evaluated, and no pass looks inside. What it moves is counted where the kind is known to copy.
+//! evaluated, and no pass looks inside. What it moves is counted where the kind is known to copy, and orders go through
+//! it where the kind is known to work dimension by dimension, whatever it is told when the program runs.
 
+use crate::operator_freedom;
 use optc_ir::attr::Attr;
 use optc_ir::op::{
-    AttrValue, Call, Control, Effect, Inferred, OpError, OpRef, Operation, Structure, Traffic,
+    AttrValue, Call, Control, Effect, Freedom, Inferred, OpError, OpRef, Operation, Structure,
+    Traffic,
 };
 use optc_ir::size::Size;
 use optc_ir::tensor::{EvalError, Tensor};
@@ -42,6 +45,7 @@ impl Operation for Opaque {
     const NAME: &'static str = "hbir.opaque";
     const SUMMARY: &'static str = "an operation of another format, unknown here";
     const FAMILY: &'static str = "barrier";
+    const FAMILY_IF_FREE: Option<&'static str> = Some("operator");
     const OPERANDS: (usize, usize) = (0, usize::MAX);
     const MOVES_ONLY: bool = true;
     const STRUCTURE: Structure = Structure::Opaque;
@@ -68,6 +72,13 @@ impl Operation for Opaque {
 
     fn effect(&self, _: &OpRef<'_>) -> Effect {
         self.effect.map_or(Effect::Write, |stated| stated.0)
+    }
+
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        match self.domain.as_deref().unwrap_or_default() {
+            "" | "ai.onnx" => operator_freedom::freedom(&self.kind, op),
+            _ => Freedom::barrier(op),
+        }
     }
 
     /// Loops and branches of HLO.

@@ -2244,3 +2244,94 @@ fn every_operation_is_tested() {
     }
     assert_eq!(type_of(&count(&[2])), ty("2", F32));
 }
+
+/// Numbers that go up and down, in eighths.
+fn sequence(shape: &[usize], step: usize) -> Tensor {
+    let n: usize = shape.iter().product();
+    let values: Vec<f64> = (0..n)
+        .map(|i| (i * step % 11) as f64 / 8.0 - 0.625)
+        .collect();
+    f32s(shape, &values)
+}
+
+/// The operands of a recurrent network: sequence, batch, inputs, states, directions, gates, initial states.
+fn network([s, b, i, h, d, g]: [usize; 6], initial: &[usize]) -> Vec<Tensor> {
+    let mut all = vec![
+        sequence(&[s, b, i], 3),
+        sequence(&[d, g * h, i], 5),
+        sequence(&[d, g * h, h], 7),
+        sequence(&[d, 2 * g * h], 2),
+    ];
+    all.extend(initial.iter().map(|&step| sequence(&[d, b, h], step)));
+    all
+}
+
+/// The numbers are those of onnxruntime.
+#[test]
+fn recurrent() {
+    let name = "hbir.recurrent";
+    let last = [-0.265_592, 0.022_930];
+    check(
+        name,
+        &network([2, 1, 1, 2, 1, 4], &[4, 6]),
+        &props! { cell: "lstm" },
+        &[
+            f32s(&[2, 1, 1, 2], &[-0.275_023, 0.020_629, last[0], last[1]]),
+            f32s(&[1, 1, 2], &last),
+            f32s(&[1, 1, 2], &[-0.533_670, 0.065_064]),
+        ],
+    );
+    check(
+        name,
+        &network([2, 1, 1, 1, 2, 4], &[]),
+        &props! { cell: "lstm", direction: "bidirectional" },
+        &[
+            f32s(
+                &[2, 2, 1, 1],
+                &[-0.014_088, -0.022_836, -0.031_859, -0.031_956],
+            ),
+            f32s(&[2, 1, 1], &[-0.031_859, -0.022_836]),
+            f32s(&[2, 1, 1], &[-0.056_820, -0.039_889]),
+        ],
+    );
+    check(
+        name,
+        &network([2, 2, 1, 1, 1, 3], &[4]),
+        &props! { cell: "gru", direction: "reverse" },
+        &[
+            f32s(&[2, 1, 2, 1], &[0.069_736, 0.329_528, 0.029_324, 0.418_542]),
+            f32s(&[1, 2, 1], &[0.069_736, 0.329_528]),
+        ],
+    );
+    check(
+        name,
+        &network([2, 1, 1, 2, 1, 3], &[4]),
+        &props! { cell: "gru", linear_before_reset: true },
+        &[
+            f32s(
+                &[2, 1, 1, 2],
+                &[-0.058_823, 0.261_826, 0.310_062, 0.236_582],
+            ),
+            f32s(&[1, 1, 2], &[0.310_062, 0.236_582]),
+        ],
+    );
+    check(
+        name,
+        &network([2, 1, 2, 2, 1, 1], &[]),
+        &props! { cell: "plain" },
+        &[
+            f32s(
+                &[2, 1, 1, 2],
+                &[-0.344_663, -0.543_687, -0.634_332, -0.452_638],
+            ),
+            f32s(&[1, 1, 2], &[-0.634_332, -0.452_638]),
+        ],
+    );
+    let given: Vec<Type> = network([2, 1, 1, 1, 1, 4], &[4])
+        .iter()
+        .map(type_of)
+        .collect();
+    refuse(name, &given, &props! { cell: "lstm" }, "recurrent-c3");
+    refuse(name, &given[..4], &props! { cell: "gru" }, "recurrent-c3");
+    refuse(name, &given[..4], &props! { cell: "rnn" }, "recurrent-c1");
+}

@@ -107,6 +107,7 @@ pub fn same_meaning(before: &Module, after: &Module, registry: &Registry) -> Res
         seeds: vec![1],
         edges: vec![Fill::Unique(0)],
         bindings: small_bindings(before),
+        uninterpreted: true,
         ..EquivalenceOptions::default()
     };
     let made_up = RandomSource;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::input::read_text;
 use crate::program::Program;
-use optc_ir::{Diagnostic, Registry, Span, TensorType};
+use optc_ir::{Diagnostic, OpDecl, Registry, Span, TensorType};
 use optc_layout::Notation;
 use optc_target::{Target, TargetError};
 use std::path::Path;
@@ -31,7 +31,8 @@ pub(crate) fn find_with(name: &str, registry: &Registry) -> Result<Target, Error
         });
     }
     let text = read_text(path)?;
-    let mut families: Vec<&str> = registry.all().iter().map(|decl| decl.family()).collect();
+    let of_decl = |decl: &&dyn OpDecl| [Some(decl.family()), decl.family_if_free()];
+    let mut families: Vec<&str> = registry.all().iter().flat_map(of_decl).flatten().collect();
     families.sort_unstable();
     families.dedup();
     Target::parse_with(&text, &families).map_err(|e| refused(name, text, &e, &families))

@@ -150,6 +150,10 @@ const REMARKS: &[(&str, &str)] = &[
         "HannWindow",
         "a constant; opaque when the size is computed at run time",
     ),
+    (
+        "GRU",
+        "like LSTM and RNN opaque with lengths, activations of its own, clipping, or the batch first",
+    ),
     ("Hardmax", "opaque when the extent is unknown"),
     ("If", "the branch taken when the condition is a constant"),
     ("LRN", "opaque at other ranks than 3 and 4"),

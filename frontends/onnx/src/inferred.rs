@@ -35,6 +35,10 @@ pub(crate) fn result(cx: &NodeCx<'_, '_>, i: usize) -> Option<TensorType> {
         ("If", _) => branches(cx, i),
         ("Loop", _) => loop_result(cx, i),
         ("GRU" | "LSTM" | "RNN", 0..=2) => recurrent(i, cx, &operand(cx, 0)?, &operand(cx, 2)?),
+        (op, 0) if op.starts_with("Reduce") && cx.flag("keepdims", true) => {
+            let ty = operand(cx, 0)?;
+            Some(TensorType::new(vec![Dim::Unknown; ty.rank()], ty.dtype))
+        }
         ("NonZero", 0) => {
             let rank = operand(cx, 0)?.rank() as u64;
             Some(indices(vec![Dim::Fixed(rank), Dim::Unknown]))

@@ -886,6 +886,7 @@ fn types_of_opaque_results_follow_from_the_standard() {
     type Case<'a> = (&'a str, &'a [&'a str], Vec<Msg>, i64, &'a str);
     let cases: Vec<Case<'_>> = vec![
         ("NonZero", &["x"], vec![], 17, "tensor<3x?xsi64>"),
+        ("ReduceSum", &["x", "n"], vec![], 17, "tensor<?x?x?xf32>"),
         ("Unique", &["x"], vec![], 17, "tensor<?xf32>"),
         (
             "Unique",
@@ -973,6 +974,39 @@ fn old_softmax_flattens() {
         names(main_of(&imported(&old))),
         ["flatten", "softmax", "reshape"]
     );
+}
+
+#[test]
+fn recurrent_networks_are_one_operation_unless_they_are_told_more() {
+    let network = |op: &str, inputs: &[&str], attrs: Vec<Msg>| {
+        let graph = Graph::new()
+            .input(fixed("x", F32, &[5, 3, 2]))
+            .input(fixed("w", F32, &[1, 12, 2]))
+            .input(fixed("r", F32, &[1, 12, 3]))
+            .input(fixed("h", F32, &[1, 3, 3]))
+            .input(fixed("n", 6, &[3]))
+            .node(node(op, inputs, &["y"], attrs))
+            .output(value("y", F32, &[D::Open, D::Open, D::Open, D::Open]));
+        let import = imported(&graph);
+        let all = names(main_of(&import));
+        all.last().map(|name| (*name).to_owned())
+    };
+    let known = |op, inputs: &[&str], attrs| {
+        assert_eq!(network(op, inputs, attrs).as_deref(), Some("recurrent"));
+    };
+    let kept = |op, inputs: &[&str], attrs| {
+        assert_eq!(network(op, inputs, attrs).as_deref(), Some("opaque"));
+    };
+    let plain = &["x", "w", "r"];
+    known("LSTM", plain, vec![attr_int("hidden_size", 3)]);
+    known("LSTM", &["x", "w", "r", "", "", "h", "h"], vec![]);
+    known("LSTM", plain, vec![attr_str("direction", "reverse")]);
+    kept("LSTM", plain, vec![attr_str("direction", "sideways")]);
+    kept("LSTM", plain, vec![attr_float("clip", 0.5)]);
+    kept("LSTM", plain, vec![attr_int("input_forget", 1)]);
+    kept("LSTM", plain, vec![attr_int("layout", 1)]);
+    kept("LSTM", &["x", "w", "r", "", "n"], vec![]);
+    kept("LSTM", &["x", "w", "r", "", "", "h"], vec![]);
 }
 
 #[test]

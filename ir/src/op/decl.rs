@@ -7,7 +7,7 @@ use crate::op::control::Control;
 use crate::op::effect::Effect;
 use crate::op::error::OpError;
 use crate::op::eval::EvalContext;
-use crate::op::freedom::Freedom;
+use crate::op::freedom::{Freedom, FreedomClass};
 use crate::op::iteration_domain::IterationDomain;
 use crate::op::iteration_domain::Partial;
 use crate::op::op_ref::{Inferred, OpRef};
@@ -28,6 +28,16 @@ pub trait OpDecl: Send + Sync {
 
     /// The row of a target's table this operation is looked up in; see [`Operation::FAMILY`](crate::Operation::FAMILY).
     fn family(&self) -> &'static str;
+
+    /// The row in which it is looked up where it is no barrier, if that is another one.
+    fn family_if_free(&self) -> Option<&'static str>;
+
+    /// The row in which this operation is looked up.
+    fn family_of(&self, op: &OpRef<'_>) -> &'static str {
+        let free = |_: &&'static str| self.freedom(op).class != FreedomClass::Barrier;
+        let other = self.family_if_free().filter(free);
+        other.unwrap_or_else(|| self.family())
+    }
 
     /// What the compiler itself makes of it.
     fn structure(&self) -> Structure;

@@ -63,6 +63,9 @@ impl<T: Operation> OpDecl for Declared<T> {
     fn family(&self) -> &'static str {
         T::FAMILY
     }
+    fn family_if_free(&self) -> Option<&'static str> {
+        T::FAMILY_IF_FREE
+    }
     fn structure(&self) -> Structure {
         T::STRUCTURE
     }

@@ -51,6 +51,8 @@ pub trait Operation: Attributes + Send + Sync + 'static {
     /// `norm`, `reduce`, `concat`, `slice`, `broadcast`, `gather`, `matmul`, `conv`, `pool`,
     /// `resize`, `rearrange`, `source`, `barrier`.
     const FAMILY: &'static str;
+    /// The row in which it is looked up where it is no barrier, if that is another one than [`Operation::FAMILY`].
+    const FAMILY_IF_FREE: Option<&'static str> = None;
     /// The least and the greatest number of operands.
     const OPERANDS: (usize, usize);
     /// Whether it takes and gives every element type, also those that nothing computes with: it moves

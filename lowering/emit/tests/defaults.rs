@@ -28,12 +28,22 @@ const EMITTERS: &[Emitter] = &[
     Emitter {
         name: "pallas",
         emit: kernels,
-        refused: &["hbir.grid_sample", "hbir.max_pool_indices", "hbir.opaque"],
+        refused: &[
+            "hbir.grid_sample",
+            "hbir.max_pool_indices",
+            "hbir.opaque",
+            "hbir.recurrent",
+        ],
     },
     Emitter {
         name: "hlo",
         emit: instructions,
-        refused: &["hbir.grid_sample", "hbir.max_pool_indices", "hbir.opaque"],
+        refused: &[
+            "hbir.grid_sample",
+            "hbir.max_pool_indices",
+            "hbir.opaque",
+            "hbir.recurrent",
+        ],
     },
 ];
 
@@ -252,6 +262,12 @@ const PROGRAMS: &[[&str; 4]] = &[
         "",
         "to = ui8",
         "(tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xui8>",
+    ],
+    [
+        "hbir.recurrent",
+        "cell = \"gru\"",
+        "",
+        "(tensor<2x1x1xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>, tensor<1x6xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)",
     ],
     [
         "hbir.reduce",

@@ -344,7 +344,7 @@ fn over_axes(
     };
     let freedom = decl.freedom(op);
     let made = match freedom.class {
-        FreedomClass::Ordered => ordered::write(memory, op, decl.family(), &freedom, operands),
+        FreedomClass::Ordered => ordered::write(memory, op, decl.family_of(op), &freedom, operands),
         FreedomClass::Contract => {
             let made = contract::write(memory, op, &freedom, operands);
             made.map(|made| made.map(|value| vec![value]))

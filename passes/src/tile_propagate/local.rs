@@ -100,7 +100,7 @@ fn kind_of(func: &Func, op: Op, registry: &Registry, id: u32) -> Kind {
     let shapes =
         |types: &[&Type]| -> Option<Vec<Shape>> { types.iter().map(|t| Shape::of(t)).collect() };
     let (operands, results) = (shapes(&op_ref.operands), shapes(&op_ref.results));
-    let family = decl.map_or("barrier", |d| d.family());
+    let family = decl.map_or("barrier", |d| d.family_of(&op_ref));
     let structure = registry.structure(&data.name);
     let computes = family != "source" && structure != Structure::Call;
     let fits = computes

@@ -162,6 +162,8 @@ pub(crate) fn accepts_layout(
     match sig.accept {
         Accept::RowMajor => false,
         Accept::Any => true,
+        // What shares no dimension lies as it does by default.
+        Accept::CommonOrder if sig.labels(port).iter().all(Option::is_none) => false,
         Accept::CommonOrder | Accept::Matrices => {
             is_unpadded(&modes) && ends::accepts(sig, port, &modes)
         }

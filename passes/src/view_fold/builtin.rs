@@ -57,7 +57,10 @@ pub(super) const BUILTIN: &[Builtin] = &[
         name: "elementwise-any-order",
         equation: "convert(ew(x, y), o) = ew(convert(x, o), convert(y, o))",
         summary: "element-wise work is done in any order that all operands share",
-        concerns: |sig, port| common(sig, port) && !FAMILIES.contains(&sig.family),
+        concerns: |sig, port| {
+            let own = FAMILIES.contains(&sig.family) || WINDOWS.contains(&sig.family);
+            common(sig, port) && !own
+        },
         apply: common_order,
     },
     Builtin {
@@ -107,6 +110,20 @@ pub(super) const BUILTIN: &[Builtin] = &[
         equation: "convert(gather(x, i), o) = gather(convert(x, o), convert(i, o))",
         summary: "a gather leaves the order of what it does not index",
         concerns: |sig, port| common(sig, port) && sig.family == GATHER,
+        apply: common_order,
+    },
+    Builtin {
+        name: "window-any-order",
+        equation: "convert(window(x), o) = window(convert(x, o))",
+        summary: "a window without weights slides along its dimensions wherever they lie",
+        concerns: |sig, port| common(sig, port) && WINDOWS.contains(&sig.family),
+        apply: common_order,
+    },
+    Builtin {
+        name: "operator-any-order",
+        equation: "convert(operator(x, p), o) = operator(convert(x, o), p)",
+        summary: "an operator that stays opaque has the order of what it works on; what it is told to do has none",
+        concerns: |sig, port| common(sig, port) && sig.family == OPERATOR,
         apply: common_order,
     },
     Builtin {
@@ -182,9 +199,15 @@ const CONCAT: &str = "concat";
 const SLICE: &str = "slice";
 const BROADCAST: &str = "broadcast";
 const GATHER: &str = "gather";
+const OPERATOR: &str = "operator";
+
+/// Families of windows that have no weights.
+const WINDOWS: &[&str] = &["pool", "resize"];
 
 /// The families that a rule about common orders of their own speaks of.
-const FAMILIES: &[&str] = &[SOFTMAX, NORM, REDUCE, CONCAT, SLICE, BROADCAST, GATHER];
+const FAMILIES: &[&str] = &[
+    SOFTMAX, NORM, REDUCE, CONCAT, SLICE, BROADCAST, GATHER, OPERATOR,
+];
 
 /// The built-in rules, in the order in which they are tried.
 #[must_use]

@@ -204,7 +204,7 @@ fn too_large(func: &Func, cx: &PassContext) -> Option<Diagnostic> {
     };
     func.body.iter().find_map(|&op| {
         let data = &func.ops[op];
-        let family = cx.registry.get(&data.name)?.family();
+        let family = cx.registry.get(&data.name)?.family_of(&func.op_ref(op));
         let row = cx.target.row(family)?;
         let run = Some(row.parameter()).filter(|n| 1 < *n)?;
         let mut values = data.operands.iter().chain(&data.results);

@@ -660,7 +660,7 @@ impl Builder<'_> {
         }
         let values: Vec<Value> = data.operands.iter().chain(&data.results).copied().collect();
         let bits: Vec<u32> = values.iter().map(|&v| self.bits(v)).collect();
-        let family = decl.map_or("barrier", |d| d.family());
+        let family = decl.map_or("barrier", |d| d.family_of(&op_ref));
         let freedom = if all_tensors {
             freedom
         } else {

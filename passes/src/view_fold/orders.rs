@@ -1,13 +1,13 @@
 //! Which orders fit together at the ports of an operation, in terms of labels.
 
-use super::accepts::channel_orders;
+use super::accepts::{channel_orders, default_layout};
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
 use super::matrices;
 use super::physical::Place;
 use super::restrict::restrict;
-use super::signature::{LabelDigit, LabelOrder, Signature};
+use super::signature::{ContractRole, LabelDigit, LabelOrder, Signature};
 use super::tiled;
 use optc_target::Accept;
 
@@ -258,7 +258,7 @@ fn channel_transfers(
 ) -> Vec<(usize, LayoutId)> {
     let mine = channel_orders(sig, layouts, port);
     let Some(style) = mine.iter().position(|&l| l == layout) else {
-        return Vec::new();
+        return pixel_transfers(sig, layouts, port, layout);
     };
     let mut out = Vec::new();
     for other in (0..sig.n_ports()).filter(|&o| o != port) {
@@ -267,4 +267,40 @@ fn channel_transfers(
         }
     }
     out
+}
+
+/// The order in which a pointwise convolution sums at one of its two operands, at the other one.
+fn pixel_transfers(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    layout: LayoutId,
+) -> Vec<(usize, LayoutId)> {
+    if !sig.is_pointwise_conv() || 1 < port {
+        return Vec::new();
+    }
+    let Some(order) = label_order(sig, layouts, port, layout) else {
+        return Vec::new();
+    };
+    let k = sig.k_digits(port, &order);
+    let other = 1 - port;
+    let there = default_layout(sig, layouts, other);
+    let there = label_order(sig, layouts, other, there);
+    let there = there.and_then(|there| with_k(sig, layouts, other, &there, &k));
+    there.map(|layout| (other, layout)).into_iter().collect()
+}
+
+/// The default layout of a port with the digits of K in another order.
+pub(super) fn with_k(
+    sig: &Signature,
+    layouts: &mut Layouts,
+    port: usize,
+    order: &[LabelDigit],
+    key: &[LabelDigit],
+) -> Option<LayoutId> {
+    let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
+    let at = order.iter().position(is_k)?;
+    let mut full: Vec<LabelDigit> = order.iter().filter(|d| !is_k(d)).copied().collect();
+    full.splice(at..at, key.iter().copied());
+    restrict(sig, layouts, port, &full, port)
 }

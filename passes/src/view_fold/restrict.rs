@@ -17,6 +17,10 @@ pub(crate) fn restrict(
         return restrict_tiled(sig, layouts, port, order, source);
     }
     let (labels, shape) = (sig.labels(port), &sig.shapes[port]);
+    // What shares no dimension lies as it does by default.
+    if labels.iter().all(Option::is_none) {
+        return Some(layouts.row_major(shape, sig.bits[port]));
+    }
     let mut modes: Vec<Mode> = Vec::with_capacity(order.len());
     let mut covered = vec![false; shape.len()];
     for (at, digit) in order.iter().enumerate() {

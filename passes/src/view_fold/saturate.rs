@@ -17,10 +17,10 @@ use super::builtin::{BUILTIN, CONSTANT_ANY_LAYOUT, builtin_rules, contracts_pixe
 use super::label_order::label_order;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::FastMap;
+use super::orders::with_k;
 use super::price as prices;
-use super::restrict::restrict;
 use super::rule::{Form, RuleContext, SearchRule};
-use super::signature::{ContractRole, LabelDigit, Signature, SignatureId, TileRule};
+use super::signature::{LabelDigit, Signature, SignatureId, TileRule};
 use super::signatures::Signatures;
 use super::tiled::{self, Part, PortParts};
 use egg::{
@@ -329,21 +329,6 @@ fn add_port(
         egraph.union(any, one);
     }
     any
-}
-
-/// The default layout of a port with the digits of K in another order.
-fn with_k(
-    sig: &Signature,
-    layouts: &mut Layouts,
-    port: usize,
-    order: &[LabelDigit],
-    key: &[LabelDigit],
-) -> Option<LayoutId> {
-    let is_k = |d: &LabelDigit| sig.contract_role(d.label) == ContractRole::K;
-    let at = order.iter().position(is_k)?;
-    let mut full: Vec<LabelDigit> = order.iter().filter(|d| !is_k(d)).copied().collect();
-    full.splice(at..at, key.iter().copied());
-    restrict(sig, layouts, port, &full, port)
 }
 
 /// Nodes one signature's e-graph may grow to; the graphs of the corpus stay below 400.

@@ -410,7 +410,12 @@ impl Signature {
             true => self.tiles.iter().any(|rule| rule.shares_all),
             false => matches!(self.accept, Accept::CommonOrder | Accept::MinRun),
         };
-        self.freedom.class == FreedomClass::Ordered && shared
+        let whole = match self.freedom.class {
+            FreedomClass::Ordered => true,
+            FreedomClass::Window => !self.is_tiled(),
+            _ => false,
+        };
+        whole && shared
     }
 
     /// The groups of a convolution that only mixes channels, those of one group each: every kernel

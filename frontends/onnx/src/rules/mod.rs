@@ -8,6 +8,7 @@ mod index;
 mod loss;
 mod norm;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod shape;
 mod window;
@@ -61,6 +62,7 @@ fn standard() -> impl Iterator<Item = &'static Rule> {
         loss::RULES,
         norm::RULES,
         quantize::RULES,
+        recurrent::RULES,
         reduce::RULES,
         shape::RULES,
         window::RULES,

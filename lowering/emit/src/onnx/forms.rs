@@ -9,10 +9,10 @@ use optc_ops::{
     GroupNorm, HardSigmoid, HardSwish, Identity, InstanceNorm, Iota, IsInf, IsNan, LayerNorm,
     LayoutConvert, LeakyRelu, Linear, Log, Log1p, LogSoftmax, Matmul, Max, MaxPool, MaxPoolIndices,
     Min, Mish, Mod, Mul, Neg, Not, OneHot, Opaque, Or, Pad, Pow, Prelu, Quantize, Reciprocal,
-    Reduce, Relu, Reshape, Resize, RmsNorm, RotaryEmbedding, Round, Rsqrt, ScatterElements,
-    ScatterNd, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin, Sinh, Slice, Softmax,
-    Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Subview, Tan, Tanh,
-    ThresholdedRelu, Tile, TopK, Transpose, Trilu, Unsqueeze, View, Xor,
+    Recurrent, Reduce, Relu, Reshape, Resize, RmsNorm, RotaryEmbedding, Round, Rsqrt,
+    ScatterElements, ScatterNd, Select, Selu, ShiftLeft, ShiftRight, Sigmoid, Sign, Silu, Sin,
+    Sinh, Slice, Softmax, Softplus, Softsign, SpaceToDepth, Split, Sqrt, Squeeze, Sub, Subview,
+    Tan, Tanh, ThresholdedRelu, Tile, TopK, Transpose, Trilu, Unsqueeze, View, Xor,
 };
 
 /// The operations that can be written as ONNX operators, sorted by name; some uses of these cannot all the same.
@@ -97,6 +97,7 @@ pub const FORMS: &[&str] = &[
     Prelu::NAME,
     Quantize::NAME,
     Reciprocal::NAME,
+    Recurrent::NAME,
     Reduce::NAME,
     Relu::NAME,
     Reshape::NAME,

@@ -17,6 +17,7 @@ mod forms;
 mod functions;
 mod opaque;
 mod products;
+mod recurrent;
 mod reductions;
 mod shapes;
 mod turned;
@@ -431,7 +432,7 @@ fn plain(w: &mut Writer<'_>, data: &OpData) -> Outcome<Vec<String>> {
             return Ok(vec![name]);
         }
     }
-    for family in [shapes::write, products::write] {
+    for family in [shapes::write, products::write, recurrent::write] {
         if let Some(names) = family(w, data)? {
             return Ok(names);
         }

@@ -1,0 +1,46 @@
+//! Recurrent networks of one layer.
+
+use super::attrs::{int, text};
+use super::writer::{Outcome, Writer};
+use optc_ir::{OpData, Operation};
+use optc_onnx_proto::NodeProto;
+use optc_ops::{Cell, Recurrent};
+
+/// The names of the results; nothing where the operation is none of these.
+pub(super) fn write(w: &mut Writer<'_>, data: &OpData) -> Outcome<Option<Vec<String>>> {
+    if &*data.name != Recurrent::NAME {
+        return Ok(None);
+    }
+    let made = w.typed::<Recurrent>(data)?;
+    let hidden = w
+        .tensor(data.operands[2])?
+        .dims
+        .last()
+        .and_then(|d| d.fixed());
+    let hidden = hidden.and_then(|n| i64::try_from(n).ok());
+    let hidden = hidden.ok_or_else(|| w.refused("its states have no known size".to_owned()))?;
+    let mut input = w.operands(data)?;
+    if 4 < input.len() {
+        // All sequences are as long as the longest.
+        input.insert(4, String::new());
+    }
+    let mut attribute = vec![
+        text("direction", made.direction.word()),
+        int("hidden_size", hidden),
+    ];
+    if made.linear_before_reset {
+        attribute.push(int("linear_before_reset", 1));
+    }
+    let op_type = match made.cell {
+        Cell::Lstm => "LSTM",
+        Cell::Gru => "GRU",
+        Cell::Plain => "RNN",
+    };
+    let node = NodeProto {
+        input,
+        op_type: op_type.to_owned(),
+        attribute,
+        ..NodeProto::default()
+    };
+    Ok(Some(w.add(node, data.results.len())))
+}

@@ -1,0 +1,159 @@
+//! What operators of ONNX that stay opaque leave free: what they are told to do is known when the program runs, but
+//! they work dimension by dimension, whatever they are told.
+//!
+//! Inputs that say what to do (amounts, bounds, axes) are read as they are: they share no dimension with what is worked
+//! on. So are the weights of recurrent networks.
+
+use crate::labels::{Labels, marks, or_barrier};
+use optc_ir::op::{Freedom, FreedomClass, OpError, OpRef, Role};
+use optc_ir::shared_codes::OPERAND_KIND;
+
+/// Operators whose result has the dimensions of their first input, each longer or shorter than there.
+const EACH_DIMENSION: &[&str] = &[
+    "CumProd", "CumSum", "Pad", "Resize", "Slice", "Tile", "Trilu", "Upsample",
+];
+
+/// Reductions, as far as they keep the dimensions that they reduce.
+const REDUCTIONS: &[&str] = &[
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+];
+
+/// The freedom of an operator of the ONNX standard; a barrier where nothing is known of it.
+pub(crate) fn freedom(kind: &str, op: &OpRef<'_>) -> Freedom {
+    let stated = |name: &str| op.props.int(name);
+    match kind {
+        _ if op.props.int("captures").is_some() => Freedom::barrier(op),
+        _ if EACH_DIMENSION.contains(&kind) => dimensions(op, None),
+        _ if REDUCTIONS.contains(&kind) && stated("onnx.keepdims") != Some(0) => {
+            dimensions(op, None)
+        }
+        "Expand" => expanded(op),
+        "Compress" => match stated("onnx.axis") {
+            Some(axis) => dimensions(op, Some(axis)),
+            None => Freedom::barrier(op),
+        },
+        "Split" => dimensions(op, Some(stated("onnx.axis").unwrap_or(0))),
+        "TopK" => dimensions(op, Some(stated("onnx.axis").unwrap_or(-1))),
+        "GRU" | "LSTM" | "RNN" => recurrent(op),
+        _ => Freedom::barrier(op),
+    }
+}
+
+fn unfit(reason: &'static str) -> OpError {
+    OpError::new(OPERAND_KIND, reason)
+}
+
+/// All results have the dimensions of the first operand, and the operator works along one or along all of them.
+fn dimensions(op: &OpRef<'_>, axis: Option<i64>) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let rank = op.operand(0)?.rank();
+        let axis = match axis {
+            None => None,
+            Some(axis) => {
+                let counted = if axis < 0 { axis + rank as i64 } else { axis };
+                let found = usize::try_from(counted).ok().filter(|&a| a < rank);
+                Some(found.ok_or_else(|| unfit("the axis is none of the dimensions"))?)
+            }
+        };
+        let labels = f.fresh_for(rank);
+        for (d, &label) in labels.iter().enumerate() {
+            if axis.is_none_or(|axis| axis == d) {
+                f.role(label, Role::Axis);
+                f.uncut(label);
+            }
+        }
+        f.operand(marks(&labels));
+        told(f, op, 1)?;
+        for i in 0..op.results.len() {
+            if op.result(i)?.rank() != rank {
+                return Err(unfit("a result has another rank"));
+            }
+            f.result(marks(&labels));
+        }
+        Ok(())
+    })
+}
+
+/// The first operand repeated along dimensions of one element and along new ones before its own.
+fn expanded(op: &OpRef<'_>) -> Freedom {
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let (x, y) = (op.operand(0)?, op.result(0)?);
+        let Some(lead) = y.rank().checked_sub(x.rank()) else {
+            return Err(unfit("the operand has a higher rank than the result"));
+        };
+        let labels = f.fresh_for(y.rank());
+        for &label in &labels {
+            f.role(label, Role::Axis);
+            f.uncut(label);
+        }
+        f.operand(marks(&labels[lead..]));
+        told(f, op, 1)?;
+        f.result(marks(&labels));
+        Ok(())
+    })
+}
+
+/// The operands from `first` on are read as they are.
+fn told(f: &mut Labels, op: &OpRef<'_>, first: usize) -> Result<(), OpError> {
+    for i in first..op.operands.len() {
+        f.operand(vec![None; op.operand(i)?.rank()]);
+    }
+    Ok(())
+}
+
+/// Inputs of a recurrent network: data, weights of inputs and of states, biases, lengths, initial states, and (of an
+/// LSTM) initial cells and peepholes.
+const INITIAL_STATE: usize = 5;
+const INITIAL_CELL: usize = 6;
+
+/// Batch and sequence, and what is read and remembered: weights are read as they are.
+fn recurrent(op: &OpRef<'_>) -> Freedom {
+    let batch_first = op.props.int("onnx.layout").unwrap_or(0) == 1;
+    or_barrier(op, FreedomClass::Ordered, |f| {
+        let [sequence, batch, read, direction, kept] = [
+            Role::Axis,
+            Role::Parallel,
+            Role::Axis,
+            Role::Parallel,
+            Role::Axis,
+        ]
+        .map(|role| f.fresh(role));
+        [sequence, read, direction, kept]
+            .iter()
+            .for_each(|&label| f.uncut(label));
+        let state = match batch_first {
+            true => [batch, direction, kept],
+            false => [direction, batch, kept],
+        };
+        let stated = op.props.ints("input_positions");
+        for i in 0..op.operands.len() {
+            let position = match &stated {
+                Some(positions) => positions.get(i).and_then(|&n| usize::try_from(n).ok()),
+                None => Some(i),
+            };
+            match position {
+                Some(0) if batch_first => f.operand(marks(&[batch, sequence, read])),
+                Some(0) => f.operand(marks(&[sequence, batch, read])),
+                Some(INITIAL_STATE | INITIAL_CELL) => f.operand(marks(&state)),
+                _ => f.operand(vec![None; op.operand(i)?.rank()]),
+            }
+        }
+        for i in 0..op.results.len() {
+            match (i, batch_first) {
+                (0, true) => f.result(marks(&[batch, sequence, direction, kept])),
+                (0, false) => f.result(marks(&[sequence, direction, batch, kept])),
+                _ => f.result(marks(&state)),
+            }
+        }
+        Ok(())
+    })
+}

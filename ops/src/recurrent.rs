@@ -1,0 +1,347 @@
+//! `hbir.recurrent`: a recurrent network of one layer (ONNX `LSTM`, `GRU` and `RNN` with their own activations).
+//!
+//! Operands: the sequence `[S, B, I]`, weights of inputs `[D, g·H, I]` and of states `[D, g·H, H]`, biases of both
+//! `[D, 2·g·H]`, and perhaps the initial state `[D, B, H]` and, of an LSTM, the initial cells; both are zeros when
+//! absent. `g` is the number of gates, in the order of ONNX: 4 (i, o, f, c) of an LSTM, 3 (z, r, h) of a GRU, 1 of a
+//! plain one. `D` is 2 in both directions, otherwise 1.
+//!
+//! Results: the states of all steps `[S, D, B, H]`, the last state `[D, B, H]` and, of an LSTM, the last cells.
+//! Everything is computed in `f64` and rounded once.
+
+use crate::labels::{marks, or_barrier};
+use crate::shape::{show, wants_float};
+use optc_ir::op::{
+    Call, Effect, Freedom, FreedomClass, Inferred, OpError, OpRef, Operation, Role, unify,
+};
+use optc_ir::tensor::{EvalError, Tensor};
+use optc_ir::types::Dim;
+use optc_ir::{Code, attributes, codes, words};
+
+words! {
+    /// What a [`Recurrent`] does in a step.
+    pub enum Cell {
+        /// Keeps a state and a cell, by four gates.
+        Lstm = "lstm",
+        /// Keeps a state, by three gates.
+        Gru = "gru",
+        /// Keeps the hyperbolic tangent of a sum.
+        Plain = "plain",
+    }
+}
+
+words! {
+    /// In which order a [`Recurrent`] reads its sequence.
+    pub enum Reading {
+        /// From the first element to the last.
+        Forward = "forward",
+        /// From the last element to the first.
+        Reverse = "reverse",
+        /// Both, beside each other.
+        Bidirectional = "bidirectional",
+    }
+}
+
+attributes! {
+    /// A recurrent network of one layer.
+    pub struct Recurrent {
+        /// What it does in a step.
+        cell: Cell [RECURRENT_C1],
+        /// In which order it reads.
+        direction: Reading [RECURRENT_C1] = Reading::Forward,
+        /// Of a GRU, whether the state is multiplied by its weights before it is reset.
+        linear_before_reset: bool = false,
+    }
+}
+
+impl Cell {
+    /// The number of gates.
+    #[must_use]
+    pub fn gates(self) -> u64 {
+        match self {
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+            Cell::Plain => 1,
+        }
+    }
+
+    /// The number of tensors that are kept from a step to the next.
+    #[must_use]
+    pub fn kept(self) -> usize {
+        match self {
+            Cell::Lstm => 2,
+            Cell::Gru | Cell::Plain => 1,
+        }
+    }
+}
+
+impl Recurrent {
+    fn directions(&self) -> u64 {
+        match self.direction {
+            Reading::Forward | Reading::Reverse => 1,
+            Reading::Bidirectional => 2,
+        }
+    }
+}
+
+impl Operation for Recurrent {
+    const NAME: &'static str = "hbir.recurrent";
+    const SUMMARY: &'static str = "a recurrent network of one layer";
+    const FAMILY: &'static str = "operator";
+    const OPERANDS: (usize, usize) = (4, 6);
+    const CODES: &'static [Code] = CODES;
+
+    /// C2: floats. C3: sequence, weights, biases and initial states of shapes that fit, as many states as the cell keeps.
+    fn infer(&self, op: &OpRef<'_>) -> Result<Vec<Inferred>, OpError> {
+        let dtype = wants_float(op, RECURRENT_C2, 0)?;
+        let (x, r) = (op.operand(0)?, op.operand(2)?);
+        let unfit = |i: usize, wanted: &[Dim]| {
+            let found = op.operand(i).map(|ty| show(&ty.dims)).unwrap_or_default();
+            let message = format!(
+                "{} of {found} in operand {i}, wanted {}",
+                op.name,
+                show(wanted)
+            );
+            OpError::new(RECURRENT_C3, message)
+        };
+        let ([sequence, batch, read], Some(kept)) = (&x.dims[..], r.dims.get(2)) else {
+            let any = vec![Dim::Unknown; 3];
+            return Err(unfit(usize::from(x.rank() == 3) * 2, &any));
+        };
+        let (directions, gates) = (Dim::Fixed(self.directions()), self.cell.gates());
+        let rows = |n: u64| {
+            let rows = kept.fixed().and_then(|hidden| hidden.checked_mul(n));
+            rows.map_or(Dim::Unknown, Dim::Fixed)
+        };
+        let kept = kept.clone();
+        let states = op.operands.len() - 4;
+        let mut batch = batch.clone();
+        let mut wanted = vec![
+            vec![sequence.clone(), batch.clone(), read.clone()],
+            vec![directions.clone(), rows(gates), read.clone()],
+            vec![directions.clone(), rows(gates), kept.clone()],
+            vec![directions.clone(), rows(2 * gates)],
+        ];
+        wanted.resize(
+            op.operands.len(),
+            vec![directions.clone(), batch.clone(), kept.clone()],
+        );
+        for (i, wanted) in wanted.iter().enumerate() {
+            wants_float(op, RECURRENT_C2, i)?;
+            let found = &op.operand(i)?.dims;
+            let pairs = found.iter().zip(wanted);
+            let fits =
+                found.len() == wanted.len() && pairs.clone().all(|(a, b)| unify(a, b).is_some());
+            if !fits {
+                return Err(unfit(i, wanted));
+            }
+            if 4 <= i
+                && let Some(known) = unify(&batch, &found[1])
+            {
+                batch = known;
+            }
+        }
+        if states != 0 && states != self.cell.kept() {
+            let message = format!(
+                "{} has {states} initial states, wanted none or {}",
+                op.name,
+                self.cell.kept()
+            );
+            return Err(OpError::new(RECURRENT_C3, message));
+        }
+        let result = |dims: Vec<Dim>| Inferred { dims, dtype };
+        let all = vec![
+            sequence.clone(),
+            directions.clone(),
+            batch.clone(),
+            kept.clone(),
+        ];
+        let last = result(vec![directions, batch, kept]);
+        let mut results = vec![result(all)];
+        results.resize(1 + self.cell.kept(), last);
+        Ok(results)
+    }
+
+    fn eval(&self, call: &Call<'_>) -> Result<Vec<Tensor>, EvalError> {
+        let given: Vec<Vec<f64>> = call.inputs.iter().map(|t| t.to_f64()).collect();
+        let shape = call.shape();
+        let [sequence, directions, batch, hidden] = shape[..] else {
+            return Err(EvalError::new("a recurrent network gives four dimensions"));
+        };
+        let read = call.input(0).shape[2];
+        let n_gates = usize::try_from(self.cell.gates()).unwrap_or(1);
+        let plane = batch * hidden;
+        let mut all = vec![0.0; sequence * directions * plane];
+        let mut last = vec![vec![0.0; directions * plane]; self.cell.kept()];
+        for d in 0..directions {
+            let layer = Layer {
+                cell: self.cell,
+                linear_before_reset: self.linear_before_reset,
+                inputs: part(&given[1], directions, d),
+                states: part(&given[2], directions, d),
+                biases: part(&given[3], directions, d),
+                hidden,
+                n_gates,
+            };
+            let mut kept: Vec<Vec<f64>> = (0..self.cell.kept())
+                .map(|i| match given.get(4 + i) {
+                    Some(initial) => part(initial, directions, d).to_vec(),
+                    None => vec![0.0; plane],
+                })
+                .collect();
+            let backwards = self.direction == Reading::Reverse || d == 1;
+            for step in 0..sequence {
+                let at = match backwards {
+                    true => sequence - 1 - step,
+                    false => step,
+                };
+                for b in 0..batch {
+                    let x = &given[0][(at * batch + b) * read..][..read];
+                    layer.step(x, b, &mut kept);
+                }
+                all[(at * directions + d) * plane..][..plane].copy_from_slice(&kept[0]);
+            }
+            for (last, kept) in last.iter_mut().zip(&kept) {
+                last[d * plane..][..plane].copy_from_slice(kept);
+            }
+        }
+        let mut results = call.floats(all);
+        for (values, target) in last.into_iter().zip(&call.results[1..]) {
+            results.push(Tensor::from_f64(target.dtype, target.shape.clone(), values));
+        }
+        Ok(results)
+    }
+
+    fn effect(&self, _: &OpRef<'_>) -> Effect {
+        Effect::Pure
+    }
+
+    /// Batch, sequence, directions and states in any order; weights as they are.
+    fn freedom(&self, op: &OpRef<'_>) -> Freedom {
+        or_barrier(op, FreedomClass::Ordered, |f| {
+            let [sequence, batch, read, direction, kept] = [
+                Role::Axis,
+                Role::Parallel,
+                Role::Axis,
+                Role::Axis,
+                Role::Axis,
+            ]
+            .map(|role| f.fresh(role));
+            for label in [sequence, read, direction, kept] {
+                f.uncut(label);
+            }
+            let state = [direction, batch, kept];
+            f.operand(marks(&[sequence, batch, read]));
+            for i in 1..op.operands.len() {
+                f.operand(match i {
+                    1..=3 => vec![None; op.operand(i)?.rank()],
+                    _ => marks(&state),
+                });
+            }
+            f.result(marks(&[sequence, direction, batch, kept]));
+            for _ in 1..op.results.len() {
+                f.result(marks(&state));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// One of as many equal parts.
+fn part(all: &[f64], n: usize, at: usize) -> &[f64] {
+    let size = all.len() / n.max(1);
+    &all[at * size..][..size]
+}
+
+/// The weights of one direction.
+struct Layer<'a> {
+    cell: Cell,
+    linear_before_reset: bool,
+    inputs: &'a [f64],
+    states: &'a [f64],
+    biases: &'a [f64],
+    hidden: usize,
+    n_gates: usize,
+}
+
+impl Layer<'_> {
+    /// What row `row` makes of an input.
+    fn of_input(&self, row: usize, x: &[f64]) -> f64 {
+        dot(&self.inputs[row * x.len()..], x) + self.biases[row]
+    }
+
+    /// What row `row` makes of a state.
+    fn of_state(&self, row: usize, h: &[f64]) -> f64 {
+        let bias = self.biases[self.n_gates * self.hidden + row];
+        dot(&self.states[row * h.len()..], h) + bias
+    }
+
+    /// The next state of one element of the batch.
+    fn step(&self, x: &[f64], b: usize, kept: &mut [Vec<f64>]) {
+        let n = self.hidden;
+        let own = b * n..(b + 1) * n;
+        let h = kept[0][own.clone()].to_vec();
+        let sum = |gate: usize, j: usize| {
+            self.of_input(gate * n + j, x) + self.of_state(gate * n + j, &h)
+        };
+        match self.cell {
+            Cell::Plain => {
+                for j in 0..n {
+                    kept[0][own.start + j] = sum(0, j).tanh();
+                }
+            }
+            Cell::Lstm => {
+                for j in 0..n {
+                    let [input, output, forget] = [0, 1, 2].map(|gate| sigmoid(sum(gate, j)));
+                    let cell = forget * kept[1][own.start + j] + input * sum(3, j).tanh();
+                    kept[1][own.start + j] = cell;
+                    kept[0][own.start + j] = output * cell.tanh();
+                }
+            }
+            Cell::Gru => {
+                let reset: Vec<f64> = (0..n).map(|j| sigmoid(sum(1, j))).collect();
+                let cleared: Vec<f64> = h.iter().zip(&reset).map(|(h, r)| h * r).collect();
+                for j in 0..n {
+                    let update = sigmoid(sum(0, j));
+                    let row = 2 * n + j;
+                    let remembered = match self.linear_before_reset {
+                        true => reset[j] * self.of_state(row, &h),
+                        false => self.of_state(row, &cleared),
+                    };
+                    let new = (self.of_input(row, x) + remembered).tanh();
+                    kept[0][own.start + j] = (1.0 - update) * new + update * h[j];
+                }
+            }
+        }
+    }
+}
+
+fn dot(row: &[f64], x: &[f64]) -> f64 {
+    row.iter().zip(x).map(|(a, b)| a * b).sum()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+codes! {
+    const CODES;
+
+    RECURRENT_C1 = Code::program(
+        "recurrent-c1",
+        "`cell` or `direction` of `hbir.recurrent` is no known word",
+        r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "rnn"}> : (tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x2xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)"#,
+        "use one of the words that the message lists",
+    );
+    RECURRENT_C2 = Code::program(
+        "recurrent-c2",
+        "`hbir.recurrent` of integers or booleans, wanted floats",
+        r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "plain"}> : (tensor<2x1x1xsi32>, tensor<1x1x1xsi32>, tensor<1x1x1xsi32>, tensor<1x2xsi32>) -> (tensor<2x1x1x1xsi32>, tensor<1x1x1xsi32>)"#,
+        "cast the operands to a float type",
+    );
+    RECURRENT_C3 = Code::program(
+        "recurrent-c3",
+        "sequence, weights, biases or initial states of `hbir.recurrent` do not fit each other",
+        r#"%0, %1 = "hbir.recurrent"(%x, %w, %r, %b) <{cell = "plain"}> : (tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)"#,
+        "give `[S, B, I]`, `[D, g·H, I]`, `[D, g·H, H]`, `[D, 2·g·H]` and initial states `[D, B, H]`",
+    );
+}
