@@ -14,7 +14,11 @@ use optc_ir::{Bindings, Module, Tensor, Value};
 use std::collections::BTreeMap;
 
 /// Operations that go out as custom calls, which come back opaque.
-const WITHOUT_FORM: &[&str] = &["hbir.grid_sample", "hbir.max_pool_indices"];
+const WITHOUT_FORM: &[&str] = &[
+    "hbir.grid_sample",
+    "hbir.max_pool_indices",
+    "hbir.recurrent",
+];
 
 /// Operations some of whose cases do, and how many of them.
 const PARTLY: &[(&str, usize)] = &[
