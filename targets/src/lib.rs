@@ -353,6 +353,12 @@ impl Target {
         formats::tiles(&self.formats, &self.generation, bits, physical)
     }
 
+    /// The tiles of a value that fills them, of `bits` wide elements: the largest of the machine.
+    #[must_use]
+    pub fn full_tiles(&self, bits: u32) -> Vec<Vec<u64>> {
+        self.tiles(bits, &[1 << 20, 1 << 20])
+    }
+
     /// Where values of this width may lie without tiles too: how many elements an innermost run has at least where
     /// nothing is chosen.
     #[must_use]

@@ -162,7 +162,7 @@ pub(super) fn same_digits(
 /// Lanes of the target's lines for a value.
 pub(super) fn lanes_of(func: &Func, value: Value, target: &Target) -> u64 {
     let bits = func.ty(value).as_tensor().map(|ty| ty.dtype.bits());
-    let tiles = target.tiles(bits.unwrap_or(32), &[1 << 20, 1 << 20]);
+    let tiles = target.full_tiles(bits.unwrap_or(32));
     tiles.first().and_then(|t| t.last().copied()).unwrap_or(1)
 }
 
@@ -267,7 +267,7 @@ pub(super) fn lines_by_roles(
             lanes_of.push(None);
             continue;
         }
-        let tiles = target.tiles(layout.elem_bits(), &[1 << 20, 1 << 20]);
+        let tiles = target.full_tiles(layout.elem_bits());
         let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
         if !layout.positions().is_multiple_of(lanes) {
             return Err(format!("port {i} lies in no lines of {lanes}"));

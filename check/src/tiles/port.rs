@@ -148,7 +148,7 @@ pub(super) fn changing(elements: &[Vec<u64>]) -> Vec<usize> {
 /// tiles; those of the target's format where an order without tiles is the same function; else whole tiles of the
 /// target, which digits fill that no text of one order says.
 pub(super) fn tiles_of(layout: &Layout, target: &Target) -> (Vec<Vec<u64>>, bool) {
-    let whole = target.tiles(layout.elem_bits(), &[1 << 20, 1 << 20]);
+    let whole = target.full_tiles(layout.elem_bits());
     let stated = match layout.notation() {
         Notation::Xla(xla) => sizes_of(xla),
         _ => Some(Vec::new()),

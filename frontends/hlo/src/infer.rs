@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The shape of an instruction as its operands and attributes give it; `None` where they do not.
 ///
 /// Operands are places in `known`, called computations in `computations`.
-pub(crate) fn infer(
+#[must_use]
+pub fn infer(
     made: &Instruction,
     known: &[Instruction],
     computations: &[Computation],
@@ -80,17 +81,6 @@ pub(crate) fn infer(
         name if is_elementwise(name) => operand(0).cloned(),
         _ => None,
     }
-}
-
-/// The shape of an instruction as its operands and attributes give it, as far as that is known for its opcode: the places of
-/// operands are those in `before`, those of computations in `computations`.
-#[must_use]
-pub fn inferred(
-    made: &Instruction,
-    before: &[Instruction],
-    computations: &[Computation],
-) -> Option<XlaShape> {
-    infer(made, before, computations)
 }
 
 /// Instructions whose result is shaped like their first operand.
@@ -207,7 +197,8 @@ fn concatenate(made: &Instruction, known: &[Instruction]) -> Option<XlaShape> {
 }
 
 /// A size as a polynomial of names; none of one without a name.
-fn size(dim: &XlaDim) -> Option<Size> {
+#[must_use]
+pub fn size(dim: &XlaDim) -> Option<Size> {
     match dim {
         XlaDim::Size(n) => Some(Size::from(*n)),
         XlaDim::Named(text) => Some(Size::of_text(text)),

@@ -23,7 +23,7 @@ mod values;
 pub use codes::CODES;
 pub use error::HloError;
 pub use import::{Import, import, in_space_of, lower, tensor_type};
-pub use infer::inferred;
+pub use infer::{infer, size};
 pub use module::{Attrs, Computation, HloModule, Instruction};
 pub use parse::parse;
 pub use print::{PrintedComputation, PrintedInstruction, print, printed};

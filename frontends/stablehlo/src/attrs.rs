@@ -7,7 +7,23 @@ use crate::tree::Op;
 /// Numbers that one splat may stand for.
 const MOST: usize = 256;
 
+/// The name of a function as operations write it, `@f` or `@"f"`.
+pub(crate) fn symbol(text: &str) -> &str {
+    text.trim_start_matches('@').trim_matches('"')
+}
+
 impl<'a> Op<'a> {
+    /// The name of the function that it calls.
+    pub(crate) fn callee(&self) -> Option<&'a str> {
+        self.attr("callee").map(symbol)
+    }
+
+    /// In which direction it compares.
+    pub(crate) fn direction(&self) -> Option<&'a str> {
+        let stated = self.attr("comparison_direction");
+        stated.or_else(|| self.attr("word")).map(last_word)
+    }
+
     /// An attribute that must be there.
     pub(crate) fn needs(&self, names: &[&str]) -> Step<&'a str> {
         let found = names.iter().find_map(|name| self.attr(name));

@@ -1,6 +1,5 @@
 //! What is known of the sizes of a program: integers that are polynomials of named sizes, and which of them are equal.
 
-use crate::attrs::last_word;
 use crate::tree::{Func, Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Size;
@@ -47,9 +46,7 @@ impl<'a> Known<'a> {
     pub(crate) fn set(&mut self, name: &'a str, part: usize, integers: Integers) {
         self.values.insert((name, part), integers);
     }
-}
 
-impl<'a> Known<'a> {
     /// Keeps what an operation gives.
     pub(crate) fn note(&mut self, op: &'a Op<'a>, found: Vec<Option<Integers>>) {
         let mut found = found.into_iter();
@@ -65,15 +62,11 @@ impl<'a> Known<'a> {
     }
 
     fn undecided(&mut self, op: &Op<'a>, name: &'a str) {
-        let words = op.attrs.iter().find(|(key, _)| *key == "word");
-        let direction = op
-            .attr("comparison_direction")
-            .or(words.map(|(_, text)| *text));
         let side = |at: usize| match self.get(op.operands.get(at)?).map(Vec::as_slice) {
             Some([one]) => Some(one.clone()),
             _ => None,
         };
-        if let (Some("EQ"), Some(a), Some(b)) = (direction.map(last_word), side(0), side(1)) {
+        if let (Some("EQ"), Some(a), Some(b)) = (op.direction(), side(0), side(1)) {
             self.equalities.insert((name, 0), [a, b]);
         }
     }

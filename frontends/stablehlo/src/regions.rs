@@ -1,6 +1,6 @@
 //! Operations with regions, and calls: a region is a computation, and what it reads from outside is handed to it.
 
-use crate::attrs::{braces, field, field_ints, int, times};
+use crate::attrs::{braces, field, field_ints, int, symbol, times};
 use crate::cursor::Step;
 use crate::opcodes::same;
 use crate::translate::{Body, Texts, Translator};
@@ -69,8 +69,7 @@ impl<'a> Translator<'a> {
         shapes: &[Arc<XlaShape>],
     ) -> Step<Vec<usize>> {
         let callee = op.needs(&["callee"])?;
-        let name = callee.trim_start_matches('@').trim_matches('"');
-        let Some(index) = self.called(body, op, name, operands)? else {
+        let Some(index) = self.called(body, op, symbol(callee), operands)? else {
             return Err(op.bad(&["callee"], callee));
         };
         let attrs = vec![("to_apply", Cow::Borrowed(""))];

@@ -11,6 +11,7 @@ use crate::known::{Facts, Given, Integers, Known, MOST_INTEGERS, global, truth};
 use crate::translate::{Body, Translator};
 use crate::tree::{Op, Use};
 use indexmap::{IndexMap, IndexSet};
+use optc_hlo::size;
 use optc_ir::{Size, Tensor};
 use optc_layout::{XlaArray, XlaDim, XlaShape, XlaType};
 use std::sync::Arc;
@@ -25,15 +26,6 @@ const MOST_STEPS: usize = 1 << 18;
 fn leaves_open(shape: &XlaShape) -> bool {
     let open = |array: &&XlaArray| array.dims.contains(&XlaDim::Unbounded);
     shape.leaves().iter().any(open)
-}
-
-/// A size as a polynomial.
-fn size(dim: &XlaDim) -> Option<Size> {
-    match dim {
-        XlaDim::Size(n) => Some(Size::from(*n)),
-        XlaDim::Named(text) => Some(Size::of_text(text)),
-        XlaDim::Bounded(_) | XlaDim::Unbounded => None,
-    }
 }
 
 /// The dimension of a size that no number is known of.
@@ -56,11 +48,8 @@ impl<'a> Body<'a> {
 
     /// The names of sizes that the parameters have.
     pub(crate) fn bound(&self) -> IndexSet<Arc<str>> {
-        let parameters = self
-            .instructions
-            .iter()
-            .filter(|made| made.opcode == "parameter");
-        let arrays = parameters.flat_map(|made| made.shape.leaves());
+        let parameters = self.parameters.iter();
+        let arrays = parameters.flat_map(|&at| self.instructions[at].shape.leaves());
         let sizes = arrays.flat_map(|array| &array.dims).filter_map(size);
         sizes
             .filter(|size| size.as_linear().is_some())
@@ -143,7 +132,7 @@ impl<'a> Translator<'a> {
                 "gather" => gathered(made, before),
                 "reduce-window" => windowed(made, before),
                 "convolution" => convolved(made, before),
-                _ => optc_hlo::inferred(made, before, &self.computations),
+                _ => optc_hlo::infer(made, before, &self.computations),
             };
             let mut shape = (*made.shape).clone();
             self.name_sizes(&mut shape, found.as_ref());
@@ -214,9 +203,8 @@ impl<'a> Translator<'a> {
             self.facts.equal.extend(both.cloned());
         }
         let callee = op
-            .attr("callee")
-            .map(|name| name.trim_start_matches('@').trim_matches('"'));
-        let callee = callee.filter(|_| matches!(op.name, "call" | "func.call"));
+            .callee()
+            .filter(|_| matches!(op.name, "call" | "func.call"));
         if let Some(func) = callee.and_then(|name| self.funcs.get(name)) {
             for (used, text) in op.operands.iter().zip(&func.arg_attrs) {
                 let name = global(text).filter(|name| !name.is_empty());
@@ -312,11 +300,7 @@ impl<'a> Translator<'a> {
                 operand(0)?.iter().map(sign).collect()
             }
             "stablehlo.compare" => {
-                let words = op.attrs.iter().find(|(key, _)| *key == "word");
-                let direction = op
-                    .attr("comparison_direction")
-                    .or(words.map(|(_, text)| *text))?;
-                let direction = crate::attrs::last_word(direction);
+                let direction = op.direction()?;
                 each(&mut |a, b| facts.compare(direction, a, b).map(truth))
             }
             "stablehlo.and" | "stablehlo.or" => {
@@ -377,9 +361,7 @@ impl<'a> Translator<'a> {
         depth: usize,
     ) -> Vec<Option<Integers>> {
         let none = vec![None; op.count()];
-        let callee = op.attr("callee").unwrap_or("");
-        let name = callee.trim_start_matches('@').trim_matches('"');
-        let Some(&func) = self.funcs.get(name) else {
+        let Some(&func) = op.callee().and_then(|name| self.funcs.get(name)) else {
             return none;
         };
         let given: Vec<Option<&Integers>> =

@@ -59,6 +59,8 @@ pub(crate) struct Body<'a> {
     /// The name of the place that instructions come from.
     loc: Option<&'a str>,
     span: Span,
+    /// Where the parameters are.
+    pub(crate) parameters: Vec<usize>,
     /// The integers that are known, by the names of the text.
     pub(crate) known: Known<'a>,
 }
@@ -136,6 +138,7 @@ impl<'a> Body<'a> {
             names: IndexMap::new(),
             loc: None,
             span,
+            parameters: Vec::new(),
             known: Known::default(),
         }
     }
@@ -170,6 +173,7 @@ impl<'a> Body<'a> {
         let at = self.push("parameter", shape, Vec::new(), Vec::new());
         self.instructions[at].name = Cow::Owned(name.to_owned());
         self.instructions[at].payload = Some(Cow::Owned(number.to_string()));
+        self.parameters.push(at);
         at
     }
 
@@ -277,8 +281,7 @@ impl<'a> Translator<'a> {
             for op in &region.ops {
                 regions.extend(&op.regions);
                 let call = matches!(op.name, "call" | "func.call");
-                if let Some(callee) = op.attr("callee").filter(|_| call) {
-                    let callee = callee.trim_start_matches('@').trim_matches('"');
+                if let Some(callee) = op.callee().filter(|_| call) {
                     if !self.funcs.contains_key(callee) {
                         let message = format!("found no function `@{callee}`");
                         return Err(wrong(codes::STABLEHLO_FUNCTION, message, op.span));

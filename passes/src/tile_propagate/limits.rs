@@ -38,7 +38,7 @@ impl Limits {
             Blocks::MosaicGpu => Backend::MosaicGpu,
             Blocks::Triton => Backend::Triton,
         });
-        let tiles = target.tiles(32, &[1 << 20, 1 << 20]);
+        let tiles = target.full_tiles(32);
         let padding = match tiles.first().map(Vec::as_slice) {
             Some(&[.., rows, lanes]) => (rows, lanes),
             _ => (1, 1),

@@ -275,12 +275,8 @@ impl Layouts {
 
     /// The rows of the machine's largest tile for elements of this width.
     pub(crate) fn most_rows(&self, bits: u32) -> u64 {
-        let machine = self.machine.as_ref();
-        let tiles = machine.map(|m| m.tiles(bits, &[1 << 20, 1 << 20]));
-        match tiles.as_deref().and_then(|t| t.first()).map(Vec::as_slice) {
-            Some(&[rows, _]) => rows,
-            _ => 1,
-        }
+        let tiles = self.machine.as_ref().map(|m| m.full_tiles(bits));
+        rows_and_lanes(tiles.as_deref())[0]
     }
 
     /// Rows and lanes of the tile of a layout; 1 where it has none.
@@ -290,11 +286,7 @@ impl Layouts {
         let tiles = form
             .zip(machine)
             .and_then(|(form, machine)| form.tiles_of(layout.rank(), layout.elem_bits(), &machine));
-        match tiles.as_deref().and_then(|t| t.first()).map(Vec::as_slice) {
-            Some(&[rows, lanes]) => [rows, lanes],
-            Some(&[lanes]) => [1, lanes],
-            _ => [1, 1],
-        }
+        rows_and_lanes(tiles.as_deref())
     }
 
     /// Whether the rows of a layout's tile number tiles as well: no row is padded, one tile is as wide as the value, and
@@ -564,6 +556,15 @@ impl Layouts {
 }
 
 /// The map that undoes `map` on a value of shape `operand`.
+/// Rows and lanes of the outermost of these tiles; 1 where it has none.
+pub(crate) fn rows_and_lanes(tiles: Option<&[Vec<u64>]>) -> [u64; 2] {
+    match tiles.and_then(|t| t.first()).map(Vec::as_slice) {
+        Some(&[rows, lanes]) => [rows, lanes],
+        Some(&[lanes]) => [1, lanes],
+        _ => [1, 1],
+    }
+}
+
 fn invert(operand: &[u64], map: &ViewMap) -> ViewMap {
     let shape = map.shape.clone().unwrap_or_else(|| operand.to_vec());
     let Some(perm) = &map.perm else {

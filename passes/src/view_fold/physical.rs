@@ -102,7 +102,7 @@ impl Physical {
     /// to a run.
     pub(crate) fn of_modes(modes: &[Mode], bits: u32, target: &Target) -> Option<Physical> {
         let run = target.plain(bits)?;
-        let tiles = target.tiles(bits, &[1 << 20, 1 << 20]);
+        let tiles = target.full_tiles(bits);
         let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(1);
         let real: Vec<&Mode> = modes.iter().filter(|m| 1 < m.extent).collect();
         let mut digits = Vec::with_capacity(real.len());
@@ -282,7 +282,7 @@ impl Physical {
         if self.at(Place::Short).next().is_some() {
             return self;
         }
-        let tiles = target.tiles(bits, &[1 << 20, 1 << 20]);
+        let tiles = target.full_tiles(bits);
         let lanes = tiles.first().and_then(|t| t.last().copied()).unwrap_or(0);
         let mut innermost = 1u64;
         for i in (0..self.digits.len()).rev() {

@@ -3,7 +3,7 @@
 //! A signature is the layout freedom an operation declares, the rule of the target for its family,
 //! and the shapes at its ports.
 
-use super::layouts::{LayoutId, Layouts};
+use super::layouts::{LayoutId, Layouts, rows_and_lanes};
 use super::maps::FastSet;
 use super::physical::Place;
 use optc_ir::entity_id;
@@ -89,7 +89,7 @@ pub(crate) struct TileRule {
     pub(crate) writes_any: bool,
     /// The result is a part of the operand that stays where it is.
     pub(crate) subview: bool,
-    /// Of such a part: lanes and rows of a whole tile, which what is cut between whole tiles may fill.
+    /// Of such a part: rows and lanes of a whole tile, which what is cut between whole tiles may fill.
     pub(crate) aligned: Option<[u64; 2]>,
     /// What it costs.
     pub(crate) price: Option<Price>,
@@ -99,16 +99,6 @@ impl TileRule {
     /// Whether it takes everything.
     pub(crate) fn is_any(&self) -> bool {
         !self.shares_all && !self.logical && self.independent
-    }
-}
-
-/// Lanes and rows of a tile that is full.
-fn whole_tile(target: &Target, bits: u32) -> [u64; 2] {
-    let tiles = target.tiles(bits, &[1 << 20, 1 << 20]);
-    match tiles.first().map(Vec::as_slice) {
-        Some(&[rows, lanes]) => [lanes, rows],
-        Some(&[lanes]) => [lanes, 1],
-        _ => [1, 1],
     }
 }
 
@@ -231,7 +221,9 @@ impl Signature {
                 },
                 writes_any: a.writes.is_some(),
                 subview: a.subview,
-                aligned: a.aligned.then(|| whole_tile(target, self.bits[0])),
+                aligned: a
+                    .aligned
+                    .then(|| rows_and_lanes(Some(&target.full_tiles(self.bits[0])))),
                 price: a.price,
             }
         };

@@ -74,8 +74,8 @@ struct Reduction {
     tables: Vec<(*const Cost, Vec<usize>)>,
 }
 
-/// Reductions that were made, of all rounds of one problem. A program of blocks that are alike has the same ones again and again: tables of the same
-/// costs are one, and what is made of the same tables is looked up.
+/// Reductions that were made, in all rounds of one problem. Rounds, and blocks that are alike, have the same ones again
+/// and again: tables of the same costs are one, and what is made of the same tables is looked up.
 #[derive(Default)]
 struct Known {
     tables: FastSet<Rc<[Cost]>>,

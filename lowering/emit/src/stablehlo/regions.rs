@@ -4,6 +4,7 @@ use super::attrs::{array, comma};
 use super::windows::window;
 use super::writer::{Leaf, Outcome, Writer};
 use crate::hlo::{Inside, Line, attr, ints};
+use indexmap::IndexMap;
 use optc_layout::XlaShape;
 
 impl Writer<'_> {
@@ -84,7 +85,9 @@ impl Writer<'_> {
         let Some(made) = self.computations.get(body.trim_start_matches('%')) else {
             return Vec::new();
         };
-        let line = |name: &str| made.lines.iter().find(|line| line.name == name);
+        let lines = made.lines.iter().map(|line| (line.name.as_str(), line));
+        let lines: IndexMap<&str, &Line> = lines.collect();
+        let line = |name: &str| lines.get(name).copied();
         let operands = |line: &Line| match &line.inside {
             Inside::Operands(names) => names.clone(),
             Inside::Payload(_) | Inside::Elements(_) | Inside::Verbatim { .. } => Vec::new(),

@@ -48,7 +48,7 @@ pub(crate) fn lists(sig: &Signature, rule: &TileRule, port: usize, order: &[Labe
         let listed = |all: &Vec<PortRole>| all.iter().any(|r| r.covers(role));
         let between_tiles = || {
             let granule = sig.freedom.labels[digit.label].granule;
-            let tile = rule.aligned.map(|tile| tile[place]);
+            let tile = rule.aligned.map(|[rows, lanes]| [lanes, rows][place]);
             digit.div == 1 && tile.is_some_and(|n| granule != 0 && granule.is_multiple_of(n))
         };
         places[place].as_ref().is_none_or(listed) || between_tiles()
