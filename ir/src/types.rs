@@ -338,12 +338,21 @@ impl TensorType {
     /// counts as the largest number.
     #[must_use]
     pub fn logical_bytes(&self) -> Size {
+        if let Some(bytes) = self.known_bytes() {
+            return bytes.into();
+        }
         let sizes: Vec<Size> = self.dims.iter().map(Dim::cost).collect();
         let bits = Size::from(u64::from(self.dtype.bits()));
         let total = Size::product(&sizes).and_then(|n| n.times(&bits));
         total
             .and_then(|n| n.quotient_up(&Size::constant(8)))
             .unwrap_or_else(|| Size::constant(i128::MAX))
+    }
+
+    /// [`TensorType::logical_bytes`] where every size is known, without the arithmetic of polynomials.
+    fn known_bytes(&self) -> Option<u64> {
+        let bits = self.elements()?.checked_mul(u64::from(self.dtype.bits()))?;
+        Some(bits.div_ceil(8))
     }
 
     /// The same type without a layout.

@@ -53,6 +53,9 @@ impl Size {
         if !by.is_at_least(1) {
             return None;
         }
+        if let (Some(a), Some(b)) = (self.as_constant(), by.as_constant()) {
+            return floor(a, b).map(Size::constant);
+        }
         if let Some(exact) = self.exact_quotient(by) {
             return Some(exact);
         }

@@ -169,11 +169,15 @@ impl Size {
     /// The number, if no name is in it.
     #[must_use]
     pub fn as_constant(&self) -> Option<i128> {
-        match self.terms.len() {
-            0 => Some(0),
-            1 => self.terms.get(&Monomial::default()).copied(),
-            _ => None,
-        }
+        let Some((monomial, &c)) = self.terms.last_key_value() else {
+            return Some(0);
+        };
+        monomial.0.is_empty().then_some(c)
+    }
+
+    /// Both numbers, if no name is in either: what most sizes are, and cheaper than polynomials.
+    fn constants(&self, other: &Size) -> Option<(i128, i128)> {
+        Some((self.as_constant()?, other.as_constant()?))
     }
 
     /// The number as an extent, if it is one.
@@ -260,6 +264,9 @@ impl Size {
     /// The sum.
     #[must_use]
     pub fn plus(&self, other: &Size) -> Option<Size> {
+        if let Some((a, b)) = self.constants(other) {
+            return a.checked_add(b).map(Size::constant);
+        }
         let mut sum = self.clone();
         for (monomial, &c) in &other.terms {
             sum.add_term(monomial.clone(), c)?;
@@ -283,12 +290,18 @@ impl Size {
     /// The difference.
     #[must_use]
     pub fn minus(&self, other: &Size) -> Option<Size> {
+        if let Some((a, b)) = self.constants(other) {
+            return a.checked_sub(b).map(Size::constant);
+        }
         self.plus(&other.times(&Size::constant(-1))?)
     }
 
     /// The product.
     #[must_use]
     pub fn times(&self, other: &Size) -> Option<Size> {
+        if let Some((a, b)) = self.constants(other) {
+            return a.checked_mul(b).map(Size::constant);
+        }
         if MAX_PRODUCT < self.terms.len() * other.terms.len() {
             return None;
         }

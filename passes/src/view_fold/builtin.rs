@@ -8,7 +8,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::matrices;
 use super::orders::common_orders;
 use super::physical::{Physical, Place};
-use super::restrict::restrict;
+use super::restrict::Restricted;
 use super::rule::{Form, RuleContext, SearchRule};
 use super::signature::{ContractRole, LabelDigit, Signature};
 use super::tiled;
@@ -263,8 +263,9 @@ fn follow(
     let full = sig.fullest;
     let n_full = sig.labels(full).iter().flatten().count();
     let mut forms = vec![Vec::with_capacity(sig.n_ports())];
+    let mut restricted = Restricted::new(order, source);
     for port in 0..sig.n_ports() {
-        let layout = restrict(sig, layouts, port, order, source);
+        let layout = restricted.at(sig, layouts, port);
         let accepted = layout.filter(|&l| accepts_layout(sig, layouts, port, l));
         let broadcast = port < sig.n_operands && sig.labels(port).iter().flatten().count() < n_full;
         let mut wanted = long(sig, full).into_iter();

@@ -6,7 +6,7 @@ use super::layouts::{LayoutId, Layouts};
 use super::maps::FastSet;
 use super::matrices;
 use super::physical::Place;
-use super::restrict::restrict;
+use super::restrict::{Restricted, restrict};
 use super::signature::{ContractRole, LabelDigit, LabelOrder, Signature};
 use super::tiled;
 use optc_target::Accept;
@@ -184,8 +184,9 @@ fn ordered_transfers(
     };
     let mut out = FastSet::default();
     for order in common_orders(sig, layouts, port, layout) {
+        let mut restricted = Restricted::new(&order, port);
         for other in others.clone().filter(|&o| o != port) {
-            if let Some(l) = restrict(sig, layouts, other, &order, port) {
+            if let Some(l) = restricted.at(sig, layouts, other) {
                 out.insert((other, l));
             }
         }

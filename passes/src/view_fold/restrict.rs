@@ -5,6 +5,44 @@ use super::physical::{Digit, Physical, Place, joined};
 use super::signature::{LabelDigit, Signature};
 use optc_layout::{Layout, Mode};
 
+/// [`restrict`] at port after port: one that looks like the port asked before it has its answer.
+pub(crate) struct Restricted<'a> {
+    order: &'a [LabelDigit],
+    source: usize,
+    last: Option<(usize, Option<LayoutId>)>,
+}
+
+impl<'a> Restricted<'a> {
+    pub(crate) fn new(order: &'a [LabelDigit], source: usize) -> Restricted<'a> {
+        Restricted {
+            order,
+            source,
+            last: None,
+        }
+    }
+
+    pub(crate) fn at(
+        &mut self,
+        sig: &Signature,
+        layouts: &mut Layouts,
+        port: usize,
+    ) -> Option<LayoutId> {
+        let alike = |other: usize| {
+            sig.bits[other] == sig.bits[port]
+                && sig.shapes[other] == sig.shapes[port]
+                && sig.labels(other) == sig.labels(port)
+        };
+        if let Some((other, known)) = self.last
+            && alike(other)
+        {
+            return known;
+        }
+        let found = restrict(sig, layouts, port, self.order, self.source);
+        self.last = Some((port, found));
+        found
+    }
+}
+
 /// The layout at a port that follows an order of labels: what the port lacks drops out.
 pub(crate) fn restrict(
     sig: &Signature,

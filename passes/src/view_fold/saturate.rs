@@ -341,7 +341,8 @@ const ITERATION_LIMIT: usize = 8;
 /// The rules that are on, and how often each fired.
 #[derive(Clone)]
 pub(crate) struct RuleSet {
-    rewrites: Vec<Rewrite<Alt, Knowledge>>,
+    /// Each with what an e-graph runs of it.
+    rules: Vec<(Arc<dyn SearchRule>, Rewrite<Alt, Knowledge>)>,
     /// Whether all of them are on.
     pub(crate) all: bool,
     pub(crate) constants: bool,
@@ -382,14 +383,15 @@ impl RuleSet {
         let rules = builtin
             .chain(extra.iter().cloned())
             .filter(|r| on(r.name()));
-        let mut rewrites = Vec::new();
+        let mut searched = Vec::new();
         for rule in rules {
             let name = rule.name().to_owned();
-            rewrites.push(Rewrite::new(name, At(rule.clone()), Apply(rule))?);
+            let rewrite = Rewrite::new(name, At(rule.clone()), Apply(rule.clone()))?;
+            searched.push((rule, rewrite));
         }
         let constants = on(CONSTANT_ANY_LAYOUT.name);
         Ok(RuleSet {
-            rewrites,
+            rules: searched,
             all,
             constants,
             fired: IndexMap::new(),
@@ -434,13 +436,16 @@ impl RuleSet {
     ) -> Forms {
         let n_ports = signature.n_ports();
         let tiled = signature.clone();
+        // A rule that concerns no port has nothing to look for, however many values there are.
+        let concerned = |rule: &dyn SearchRule| (0..n_ports).any(|port| rule.concerns(&tiled, port));
+        let concerned = self.rules.iter().filter(|(rule, _)| concerned(rule.as_ref()));
         let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
             .with_egraph(seeded(signature, std::mem::take(layouts), demands))
             .with_scheduler(egg::SimpleScheduler)
             .with_node_limit(NODE_LIMIT.max(NODES_A_PORT.saturating_mul(n_ports)))
             .with_iter_limit(ITERATION_LIMIT)
             .with_time_limit(Duration::MAX)
-            .run(&self.rewrites);
+            .run(concerned.map(|(_, rewrite)| rewrite));
         let saturated = matches!(runner.stop_reason, Some(egg::StopReason::Saturated));
         let mut egraph = runner.egraph;
         let mut modes = read_modes(&mut egraph);
@@ -712,7 +717,7 @@ mod tests {
             RuleSet::new("nonsense", &[]).err(),
             Some("nonsense".to_owned())
         );
-        assert!(RuleSet::new("none", &[]).is_ok_and(|r| r.rewrites.is_empty() && !r.constants));
+        assert!(RuleSet::new("none", &[]).is_ok_and(|r| r.rules.is_empty() && !r.constants));
         assert!(RuleSet::new("all", &[]).is_ok_and(|r| r.constants));
     }
 
@@ -736,7 +741,7 @@ mod tests {
 
     /// The matches that a pass of these rules over the graph holds at once.
     fn held(rules: &RuleSet, egraph: &EGraph<Alt, Knowledge>) -> usize {
-        let found = rules.rewrites.iter().map(|rule| rule.search(egraph));
+        let found = rules.rules.iter().map(|(_, rewrite)| rewrite.search(egraph));
         found.flatten().map(|class| class.substs.len()).sum()
     }
 
