@@ -3,6 +3,7 @@
 use optc_check::{MemoryUse, check_memory};
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place};
+use optc_ir::op::in_place;
 use optc_ir::{Func, Module, Op, Registry, Value, text};
 use optc_passes::plan_memory::MemoryReport;
 use optc_passes::{Boundary, PassList};
@@ -23,15 +24,14 @@ fn plan(module: &Module, passes: &str, target: &str, registry: &Arc<Registry>) -
 
 /// Bytes of the arena and when they are needed, read from the attributes by another way than the checker's: from every
 /// reader back to the operation that wrote first.
-fn ranges(func: &Func) -> Vec<(u64, u64, usize, usize)> {
+fn ranges(func: &Func, registry: &Registry) -> Vec<(u64, u64, usize, usize)> {
     let mut made: SideTable<Value, Option<(Op, usize)>> = SideTable::new(None);
-    let mut first: SideTable<Op, usize> = SideTable::new(0);
-    for (at, &op) in func.body.iter().enumerate() {
-        first[op] = at;
+    for &op in &func.body {
         for (i, &result) in func.ops[op].results.iter().enumerate() {
             made[result] = Some((op, i));
         }
     }
+    let wholes = in_place::wholes(func, registry);
     let source = |value: Value| {
         let mut at = value;
         loop {
@@ -41,6 +41,7 @@ fn ranges(func: &Func) -> Vec<(u64, u64, usize, usize)> {
             match place {
                 Place::Alias(operand) | Place::Over(operand) => at = data.operands[operand],
                 Place::Arena(offset) => return Some((at, offset)),
+                Place::Inside => at = wholes[&at],
                 Place::Own | Place::Constant | Place::Result(_) => return None,
             }
         }
@@ -51,32 +52,32 @@ fn ranges(func: &Func) -> Vec<(u64, u64, usize, usize)> {
         let data = &func.ops[op];
         uses.extend(data.operands.iter().chain(&data.results).map(|&v| (v, at)));
     }
-    let mut last: SideTable<Value, Option<(u64, usize)>> = SideTable::new(None);
+    let mut lives: SideTable<Value, Option<(u64, usize, usize)>> = SideTable::new(None);
     for (value, at) in uses {
         if let Some((owner, offset)) = source(value) {
-            let until = last[owner].map_or(at, |(_, until)| until.max(at));
-            last[owner] = Some((offset, until));
+            let (_, from, until) = lives[owner].unwrap_or((offset, at, at));
+            lives[owner] = Some((offset, from.min(at), until.max(at)));
         }
     }
     let mut all = Vec::new();
     for value in func.values.ids() {
-        if let (Some((offset, until)), Some((op, _))) = (last[value], made[value]) {
+        if let Some((offset, from, until)) = lives[value] {
             let ty = func.ty(value).as_tensor().expect("a tensor");
             let bytes = ty
                 .layout()
                 .expect("of known size")
                 .expect("it fits")
                 .bytes();
-            all.push((offset, bytes, first[op], until));
+            all.push((offset, bytes, from, until));
         }
     }
     all
 }
 
 #[track_caller]
-fn is_sound(module: &Module, what: &str) {
+fn is_sound(module: &Module, what: &str, registry: &Registry) {
     for func in &module.funcs {
-        let all = ranges(func);
+        let all = ranges(func, registry);
         for (i, &(x, a, from, to)) in all.iter().enumerate() {
             assert!(x + a <= memory::arena(func), "{what}");
             for &(y, b, other_from, other_to) in &all[i + 1..] {
@@ -101,7 +102,7 @@ fn random_programs_are_placed_without_overlap() {
             let module = program(seed, Profile::Mixed, &registry);
             let what = format!("{target} {passes} seed {seed}");
             let ran = plan(&module, passes, target, &registry);
-            is_sound(&ran.module, &what);
+            is_sound(&ran.module, &what, &registry);
             round_trip(&ran.module, &registry).expect("it is read as it is written");
             same_meaning(&module, &ran.module, &registry).expect("attributes change no meaning");
             let used = MemoryUse::of(&ran.module, &registry).expect("it is planned");
@@ -146,7 +147,7 @@ fn the_checker_refuses_what_overlaps() {
             }
             memory::set_places(&mut func.ops[op], &places);
         }
-        let all = ranges(&module.funcs[0]);
+        let all = ranges(&module.funcs[0], &registry);
         let overlap = all.iter().enumerate().any(|(i, &(x, a, from, to))| {
             all[i + 1..].iter().any(|&(y, b, other_from, other_to)| {
                 let apart = a == 0 || b == 0 || x + a <= y || y + b <= x;
@@ -260,7 +261,7 @@ fn arenas_of_models_are_close_to_what_is_alive() {
             ("tpu", FOLDED),
         ] {
             let ran = plan(&module, passes, target, &registry);
-            is_sound(&ran.module, &path.display().to_string());
+            is_sound(&ran.module, &path.display().to_string(), &registry);
             let used = MemoryUse::of(&ran.module, &registry).expect("it is planned");
             let most = (used.live_bytes + used.live_bytes / 10).max(4096);
             assert!(used.arena_bytes <= most, "{}: {used:?}", path.display());

@@ -1,12 +1,13 @@
 //! The physical executor: the numbers of the reference interpreter, in buffers that were poisoned before.
 
 use indexmap::IndexMap;
+use optc_check::Stats;
 use optc_exec::{ExecOptions, Executable};
 use optc_interp::{
     DataSource, Fill, NoData, RandomSource, compare, compare_exact, random_inputs, run_naive,
     run_reference,
 };
-use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor, text};
+use optc_ir::{Bindings, DType, Diagnostic, Func, Module, Registry, SizeTable, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};
 use optc_target::Target;
@@ -144,6 +145,70 @@ fn small_models_give_the_numbers_of_the_reference() {
             same.unwrap_or_else(|e| panic!("{} on {}: {e}", path.display(), target.name));
         }
     }
+}
+
+/// The steps of a program that move without computing, with the bytes, and what the fold says that it moves.
+fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, u64)>, u64) {
+    let bindings = small_bindings(module);
+    let main = &module.funcs[0].name;
+    let inputs = random_inputs(module, main, Fill::Normal, 1, &bindings, registry);
+    let inputs = inputs.expect("inputs of known sizes");
+    let options = poisoned(false);
+    let made = Executable::new(
+        after,
+        registry,
+        main,
+        &inputs,
+        &RandomSource,
+        &bindings,
+        &options,
+    );
+    let made = made.unwrap_or_else(|d| panic!("{}", words(&[*d])));
+    let (_, profile) = made.profile(&inputs).expect("it runs");
+    let stats = Stats::at(after, registry, &SizeTable::new(&IndexMap::new()));
+    let said = stats.movement_bytes + stats.copy_bytes + stats.expand_bytes;
+    let steps = profile.steps.iter().filter(|s| s.moved + s.staged != 0);
+    let steps = steps.map(|s| (format!("{} by {}", s.op, s.kernel), s.moved + s.staged));
+    (steps.collect(), said)
+}
+
+#[test]
+fn what_the_fold_calls_free_moves_nothing() {
+    let registry = Arc::new(optc_ops::registry());
+    let (mut free, mut all) = (0, 0);
+    let blocks = files(&root().join("tests/blocks"), "ir");
+    for path in files(&root().join("tests/models"), "onnx")
+        .into_iter()
+        .chain(blocks)
+    {
+        let module = match path.extension().is_some_and(|e| e == "onnx") {
+            true => {
+                let bytes = std::fs::read(&path).expect("a model can be read");
+                let import = optc_onnx::import(&bytes, &optc_onnx::Options::default());
+                import.expect("it imports").module
+            }
+            false => parse(&std::fs::read_to_string(&path).expect("it can be read")),
+        };
+        // A call hands over copies.
+        let passes = format!("inline,{FOLD}");
+        let Ok(after) = planned(&module, &passes, &target("cpu"), &registry) else {
+            continue;
+        };
+        // Sums of products, softmax and norms have kernels for `f32` alone.
+        let narrow = |func: &Func| {
+            let mut types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());
+            types.any(|ty| matches!(ty.dtype, DType::F16 | DType::BF16))
+        };
+        if after.funcs.iter().any(narrow) {
+            continue;
+        }
+        let (steps, said) = moved(&module, &after, &registry);
+        let found: u64 = steps.iter().map(|(_, bytes)| bytes).sum();
+        assert!(found <= said, "{}: {steps:?}, said {said}", path.display());
+        all += 1;
+        free += usize::from(found == 0);
+    }
+    assert!(10 <= all && all < 2 * free, "{free} of {all} move nothing");
 }
 
 const SUM: &str = r#"module attributes {hbir.memory = "planned"} {

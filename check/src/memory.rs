@@ -3,14 +3,18 @@
 //! The body is followed operation by operation. Each value has a storage (an argument's, a constant's, a result's of the
 //! function, or one that is made for it) and the number of the write that gave it its elements; a value whose storage was
 //! written since then is lost, and reading it is refused. Storages in the arena occupy their bytes from the first write to
-//! the last read.
+//! the last read. What lies inside another value has the storage of that, which is there from the first of them on.
 
 use crate::codes;
+use crate::parts::homes;
+use indexmap::IndexMap;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, ARENA, Place, State};
 use optc_ir::op::in_place;
-use optc_ir::{Code, Diagnostic, FreedomClass, Func, Module, Op, Registry, Role, Structure, Value};
+use optc_ir::{
+    Code, Diagnostic, FreedomClass, Func, Module, Op, Registry, Role, Structure, Value, ValueDef,
+};
 use optc_layout::{Layout, Notation, ViewMap, is_view};
 use std::collections::BTreeMap;
 
@@ -177,6 +181,12 @@ struct Walk<'a> {
     held: SideTable<Value, Option<Held>>,
     /// Values that are known before the program runs.
     constant: SideTable<Value, bool>,
+    /// The value whose bytes one has that lies inside it.
+    wholes: IndexMap<Value, Value>,
+    /// The operation that wants a value inside its result.
+    homes: IndexMap<Value, Op>,
+    /// The storages of wholes that something was written inside of.
+    begun: IndexMap<Value, usize>,
     /// The storages that are written for results of the function, by their numbers.
     results: BTreeMap<usize, usize>,
     /// Values that are read for the last time at an operation.
@@ -215,6 +225,9 @@ impl<'a> Walk<'a> {
             storages: Vec::new(),
             held: SideTable::new(None),
             constant: SideTable::new(false),
+            wholes: in_place::wholes(func, registry),
+            homes: homes(func, registry, effects),
+            begun: IndexMap::new(),
             results: BTreeMap::new(),
             dying,
             needed: Vec::new(),
@@ -305,22 +318,26 @@ impl<'a> Walk<'a> {
             }
             Err(fault) => return self.refuse(op, codes::MEMORY_SYNTAX, fault),
         };
-        let part = in_place::copies_nothing(self.func, op, self.registry);
-        for (&result, place) in data.results.iter().zip(places) {
+        let parts = in_place::lies_in_operand(self.func, op, self.registry);
+        for ((&result, place), part) in data.results.iter().zip(places).zip(parts) {
             let held = self.place(op, result, place, part)?;
             self.hold(result, held);
         }
         Ok(())
     }
 
-    /// Where a result lies; `part` says whether all results of the operation are parts of its operand.
+    /// Where a result lies; `part` says whether it is a part of the operand.
     fn place(&mut self, op: Op, result: Value, place: Place, part: bool) -> Outcome<Held> {
         let bytes = bytes(self.func, result);
         let counted = &mut self.counted;
         if !matches!(place, Place::Constant | Place::Alias(_)) {
             counted.unshared_bytes = counted.unshared_bytes.saturating_add(bytes.unwrap_or(0));
         }
+        if let Some(&storage) = self.begun.get(&result) {
+            return Ok(first(storage));
+        }
         match place {
+            Place::Inside => self.inside(op, result),
             Place::Own if self.state == State::Planned && bytes.is_some() => self.refuse(
                 op,
                 codes::MEMORY_PLACE,
@@ -334,6 +351,63 @@ impl<'a> Walk<'a> {
             Place::Alias(operand) => self.alias(op, operand, part),
             Place::Over(operand) => self.over(op, operand),
         }
+    }
+
+    /// In the storage of the whole, which is made where nothing was written inside of it before.
+    fn inside(&mut self, op: Op, result: Value) -> Outcome<Held> {
+        let whole = self.wholes.get(&result).copied();
+        let listed = self.homes.contains_key(&result);
+        let made = whole
+            .filter(|_| listed)
+            .and_then(|whole| match self.func.values[whole].def {
+                ValueDef::Result(maker, number) => Some((whole, maker, number)),
+                ValueDef::Arg(_) => None,
+            });
+        let Some((whole, maker, number)) = made else {
+            let message = "the value lies inside no later one: no operation lists it in `in_place`, or it cannot lie there";
+            return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
+        };
+        let storage = match self.begun.get(&whole) {
+            Some(&storage) => storage,
+            None => {
+                let places = memory::places(&self.func.ops[maker]).ok().flatten();
+                let place = places.and_then(|places| places.get(number).copied());
+                match place {
+                    Some(place @ (Place::Own | Place::Arena(_) | Place::Result(_))) => {
+                        let held = self.place(maker, whole, place, false)?;
+                        self.begun.insert(whole, held.storage);
+                        held.storage
+                    }
+                    _ => {
+                        let message = "the value lies inside one that has no memory to begin with";
+                        return self.refuse(op, codes::MEMORY_PLACE, message.to_owned());
+                    }
+                }
+            }
+        };
+        let data = &self.func.ops[op];
+        let same = |v: &Value| self.held[*v].is_some_and(|held| held.storage == storage);
+        let home = data
+            .operands
+            .iter()
+            .filter(|v| same(v))
+            .all(|&v| self.is_home(v, op));
+        let decl = self.registry.get(&data.name);
+        if !home && decl.is_none_or(|decl| decl.family() != "elementwise") {
+            let message = "the operation reads another value in the memory that it writes";
+            return self.refuse(op, codes::MEMORY_ALIAS, message.to_owned());
+        }
+        self.counted.aliases += 1;
+        Ok(Held {
+            part: true,
+            ..first(storage)
+        })
+    }
+
+    /// Whether an operation wants the memory of a value inside its result.
+    fn is_home(&self, value: Value, op: Op) -> bool {
+        let path = in_place::path(self.func, value);
+        path.last().and_then(|v| self.homes.get(v)) == Some(&op)
     }
 
     fn in_arena(&mut self, op: Op, bytes: Option<u64>, offset: u64) -> Outcome<Held> {

@@ -326,7 +326,8 @@ fn one_run<'s>(digits: impl Iterator<Item = &'s Stride>) -> bool {
 /// Where the buffers of a function lie that says of its parts where they are, and whether all may.
 struct Judge<'a> {
     site: Site<'a>,
-    target: &'a Target,
+    /// Whose rows decide who takes what; `None` where only the places are asked for.
+    target: Option<&'a Target>,
     /// Where each root's buffer lies; `None` in pieces.
     spread: SideTable<Value, Option<Spread>>,
     /// The operation in whose result the root lies.
@@ -352,18 +353,7 @@ pub fn check_parts(module: &Module, registry: &Registry, target: &Target) -> Vec
         if !func.body.iter().any(says) {
             continue;
         }
-        let site = Site::new(func, registry, &effects);
-        let mut judge = Judge {
-            spread: SideTable::new(None),
-            home: SideTable::new(None),
-            inside: SideTable::new(false),
-            pieces: SideTable::new(false),
-            site,
-            target,
-        };
-        for value in func.values.ids() {
-            judge.spread[value] = judge.site.own(value);
-        }
+        let mut judge = Judge::new(Site::new(func, registry, &effects), Some(target));
         if let Err((op, reason)) = judge.run() {
             let data = &func.ops[op];
             let message = format!("what `{}` says lies in place does not", data.name);
@@ -377,6 +367,45 @@ pub fn check_parts(module: &Module, registry: &Registry, target: &Target) -> Vec
 }
 
 type Refused = (Op, String);
+
+/// The values that lie where another one wants them, as a function says, each with the operation that wants it there;
+/// what lies in several pieces too. Views of them are not among them. Nothing where what the function says of its parts
+/// cannot be, whatever machine it is.
+#[must_use]
+pub fn homes(func: &Func, registry: &Registry, effects: &Effects<'_>) -> IndexMap<Value, Op> {
+    let mut homes = IndexMap::new();
+    let says = |op: &Op| func.ops[*op].attrs.get(in_place::IN_PLACE).is_some();
+    if !func.body.iter().any(says) {
+        return homes;
+    }
+    let mut judge = Judge::new(Site::new(func, registry, effects), None);
+    if judge.run().is_err() {
+        return homes;
+    }
+    for value in func.values.ids() {
+        if let Some(op) = judge.home[value] {
+            homes.insert(judge.site.parent(value).unwrap_or(value), op);
+        }
+    }
+    homes
+}
+
+impl<'a> Judge<'a> {
+    fn new(site: Site<'a>, target: Option<&'a Target>) -> Self {
+        let mut judge = Judge {
+            spread: SideTable::new(None),
+            home: SideTable::new(None),
+            inside: SideTable::new(false),
+            pieces: SideTable::new(false),
+            site,
+            target,
+        };
+        for value in judge.site.func.values.ids() {
+            judge.spread[value] = judge.site.own(value);
+        }
+        judge
+    }
+}
 
 impl Judge<'_> {
     fn run(&mut self) -> Result<(), Refused> {
@@ -458,9 +487,12 @@ impl Judge<'_> {
         if self.site.wants_whole(op) {
             return Err(format!("`{}` writes a buffer of its own", data.name));
         }
-        match spread {
-            Some(spread) => takes(&self.site, self.target, op, Port::Result(number), spread),
-            None => writes_pieces(&self.site, self.target, op),
+        match (self.target, spread) {
+            (None, _) => Ok(()),
+            (Some(target), Some(spread)) => {
+                takes(&self.site, target, op, Port::Result(number), spread)
+            }
+            (Some(target), None) => writes_pieces(&self.site, target, op),
         }
     }
 
@@ -494,7 +526,9 @@ impl Judge<'_> {
                 .site
                 .writer(root)
                 .ok_or((op, "an argument is written in pieces".to_owned()))?;
-            writes_pieces(&self.site, self.target, writer).map_err(|e| (op, e))?;
+            if let Some(target) = self.target {
+                writes_pieces(&self.site, target, writer).map_err(|e| (op, e))?;
+            }
             if self.site.is_wanted_whole(root)
                 || self.site.is_known(root)
                 || self.site.parent(root).is_some()
@@ -518,7 +552,8 @@ impl Judge<'_> {
                     "its elements do not lie evenly, and it has other readers".to_owned(),
                 ));
             };
-            takes(&self.site, self.target, reader, Port::Operand(port), spread).map_err(|e| {
+            let Some(target) = self.target else { continue };
+            takes(&self.site, target, reader, Port::Operand(port), spread).map_err(|e| {
                 (
                     op,
                     format!("for `{}`, {e}", self.site.func.ops[reader].name),

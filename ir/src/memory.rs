@@ -41,6 +41,8 @@ pub enum Place {
     Alias(usize),
     /// `over N`: in the bytes of the operand of this number, which nothing reads afterwards.
     Over(usize),
+    /// `inside`: in the result of the operation that lists it, or all parts of it, in `in_place`, where these want it.
+    Inside,
 }
 
 impl fmt::Display for Place {
@@ -52,6 +54,7 @@ impl fmt::Display for Place {
             Place::Constant => f.write_str("constant"),
             Place::Alias(operand) => write!(f, "alias {operand}"),
             Place::Over(operand) => write!(f, "over {operand}"),
+            Place::Inside => f.write_str("inside"),
         }
     }
 }
@@ -59,7 +62,7 @@ impl fmt::Display for Place {
 /// A text that is no [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "found the place `{0}`, wanted own, constant, or arena, result, alias or over and a number"
+    "found the place `{0}`, wanted own, constant, inside, or arena, result, alias or over and a number"
 )]
 pub struct PlaceError(String);
 
@@ -71,6 +74,7 @@ impl FromStr for Place {
         match text {
             "own" => return Ok(Place::Own),
             "constant" => return Ok(Place::Constant),
+            "inside" => return Ok(Place::Inside),
             _ => {}
         }
         let (word, number) = text.split_once(' ').ok_or_else(error)?;
@@ -183,6 +187,7 @@ mod tests {
             Place::Constant,
             Place::Alias(0),
             Place::Over(2),
+            Place::Inside,
         ];
         for place in all {
             assert_eq!(place.to_string().parse(), Ok(place));

@@ -273,11 +273,14 @@ impl Operation for Pad {
     }
 
     fn traffic(&self, op: &OpRef<'_>) -> Traffic {
-        let (r, w) = (operand_bytes(op, 0), result_bytes(op));
-        if r == w {
-            Traffic::None
-        } else {
-            Traffic::Copy(r, w)
+        let w = result_bytes(op);
+        let amounts = self.amounts(op).ok();
+        let nothing = |a: &PadAmounts| a.low.iter().chain(&a.high).all(|&n| n == 0);
+        match self.mode {
+            _ if amounts.is_some_and(|a| nothing(&a)) => Traffic::None,
+            PadMode::Constant => Traffic::Copy(operand_bytes(op, 0), w),
+            // What is mirrored or repeated is read again.
+            PadMode::Reflect | PadMode::Edge | PadMode::Wrap => Traffic::Copy(w.clone(), w),
         }
     }
 }

@@ -558,9 +558,24 @@ fn traffic_is_counted_in_its_class() {
         traffic("hbir.subview", &f("5"), &f("2"), &none),
         Traffic::None
     );
+    assert_eq!(traffic("hbir.pad", &f("5"), &f("5"), &none), Traffic::None);
     assert_eq!(
-        traffic("hbir.pad", &f("5"), &f("7"), &none),
+        traffic("hbir.pad", &f("5"), &f("7"), &props! { low: [2] }),
         Traffic::Copy(Size::from(20), Size::from(28))
+    );
+    assert_eq!(
+        traffic(
+            "hbir.pad",
+            &f("5"),
+            &f("5"),
+            &props! { low: [1], high: [-1] }
+        ),
+        Traffic::Copy(Size::from(20), Size::from(20))
+    );
+    let mirrored = props! { low: [2], mode: "reflect" };
+    assert_eq!(
+        traffic("hbir.pad", &f("5"), &f("7"), &mirrored),
+        Traffic::Copy(Size::from(28), Size::from(28))
     );
     let indexed = [ty("5", DType::F32), ty("2", DType::SI64)];
     assert_eq!(

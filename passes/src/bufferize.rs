@@ -27,8 +27,10 @@
 //!    nothing) or is a part or a repetition of them: a `subview`, or a result that is `in_place`;
 //! 3. `over`, if it is element-wise, an operand of the same bytes is read for the last time there, and nobody else needs
 //!    that memory; of several such operands the one whose memory is the oldest;
-//! 4. `result`, if it, or what lies in its bytes, is what the function returns;
-//! 5. `own` memory otherwise, which `plan-memory` places.
+//! 4. `inside`, if an operation that runs later wants it in its own result, as `elide-copies` found: it is written there, in
+//!    the steps that this takes, and what lies in it by `alias` with it;
+//! 5. `result`, if it, or what lies in its bytes, is what the function returns;
+//! 6. `own` memory otherwise, which `plan-memory` places.
 //!
 //! # Soundness
 //! 1. An alias is written nowhere but where its parent is: an operation that writes `over` memory is the last to read
@@ -37,10 +39,12 @@
 //!    for the same loops, the layouts are one function, and what else it reads of this memory is the same value.
 //! 3. Arguments and constants are not the function's own, and never written.
 //! 4. A part lies among other elements and is not written over. One that is returned is copied to the caller.
+//! 5. What is written inside another value is what the checker of parts accepts: one writer a byte. The whole lives from the
+//!    first of these writes on. An operation that is not element-wise and reads something in that memory writes nothing else
+//!    into it; the operand is copied then.
 //!
 //! # Not done
-//! A producer does not write into its place in a `concat` or `pad`, though that lists the operand in `in_place`. Operations that are not element-wise never write over
-//! an operand. Tiles keep no memory here: values inside a group have places as all others.
+//! Operations that are not element-wise never write over an operand. Tiles keep no memory here: values inside a group have places as all others.
 //!
 //! # Cost
 //! Linear in operations and operands.
@@ -52,6 +56,7 @@
 //! MLIR's One-Shot Bufferize; XLA's `HloAliasAnalysis` and `BufferAssignment`.
 
 use crate::pass::{Changed, Outcome, Pass, PassContext, PassInfo, Phase};
+use optc_check::parts;
 use optc_check::stats::known_values;
 use optc_ir::effects::Effects;
 use optc_ir::entity::SideTable;
@@ -128,6 +133,8 @@ struct Sharing<'a> {
     shared: SideTable<Value, Shared>,
     over: SideTable<Op, Option<usize>>,
     alias: SideTable<Value, bool>,
+    /// Whether a value is written in the result of a later operation.
+    inside: SideTable<Value, bool>,
 }
 
 impl<'a> Sharing<'a> {
@@ -142,8 +149,10 @@ impl<'a> Sharing<'a> {
             shared: SideTable::new(Shared::default()),
             over: SideTable::new(None),
             alias: SideTable::new(false),
+            inside: SideTable::new(false),
         };
         sharing.aliases();
+        sharing.insides();
         sharing.lifetimes();
         sharing.in_place();
         sharing
@@ -178,14 +187,79 @@ impl<'a> Sharing<'a> {
                 continue;
             };
             let renames = data.results.len() == 1 && renames(self.func, op, self.registry);
-            // An operation that copies some of its results runs.
-            let part = in_place::copies_nothing(self.func, op, self.registry);
-            for &result in &data.results {
+            let parts = in_place::lies_in_operand(self.func, op, self.registry);
+            for (&result, part) in data.results.iter().zip(parts) {
                 if part || renames {
                     self.alias[result] = true;
                     self.parent[result] = Some(self.root(operand));
                     self.is_part[result] = part || self.is_part[operand];
                 }
+            }
+        }
+    }
+
+    /// Joins values with the later ones that want them in their bytes, the outermost first.
+    fn insides(&mut self) {
+        let func = self.func;
+        let homes = parts::homes(func, self.registry, self.effects);
+        if homes.is_empty() {
+            return;
+        }
+        let mut readers: SideTable<Value, Vec<Op>> = SideTable::new(Vec::new());
+        let mut order: SideTable<Op, usize> = SideTable::new(0);
+        for (place, &op) in func.body.iter().enumerate() {
+            order[op] = place;
+            for &operand in &func.ops[op].operands {
+                // What an alias is read by reads this memory.
+                let root = self.root(operand);
+                let results = &func.ops[op].results;
+                let own = !results.is_empty() && results.iter().all(|&r| self.alias[r]);
+                if !own && readers[root].last() != Some(&op) {
+                    readers[root].push(op);
+                }
+            }
+        }
+        let mut homes: Vec<(Value, Op)> = homes.into_iter().collect();
+        homes.sort_by_key(|&(_, home)| std::cmp::Reverse(order[home]));
+        for (value, home) in homes {
+            let [whole] = func.ops[home].results[..] else {
+                continue;
+            };
+            let Some(writer) = func.def_op(value) else {
+                continue;
+            };
+            let memory = self.root(whole);
+            if self.alias[value] || self.shared[value].fixed || self.parent[value].is_some() {
+                continue;
+            }
+            let by_element = |sharing: &Self, op: Op| {
+                let decl = sharing.registry.get(&func.ops[op].name);
+                decl.is_some_and(|decl| decl.family() == IN_PLACE)
+            };
+            let reads = |sharing: &mut Self, op: Op| {
+                let operands = &func.ops[op].operands;
+                !by_element(sharing, op) && operands.iter().any(|&v| sharing.root(v) == memory)
+            };
+            let writes = |sharing: &mut Self, op: Op| {
+                let results = &func.ops[op].results;
+                let beside = op == home || by_element(sharing, op);
+                !beside && results.iter().any(|&v| sharing.root(v) == memory)
+            };
+            if reads(self, writer) || readers[value].iter().any(|&op| writes(self, op)) {
+                continue;
+            }
+            self.parent[value] = Some(memory);
+            (self.inside[value], self.is_part[value]) = (true, true);
+            let mut gained = std::mem::take(&mut readers[value]);
+            readers[memory].append(&mut gained);
+        }
+        for &op in &func.body {
+            let data = &func.ops[op];
+            let Some(&operand) = data.operands.first() else {
+                continue;
+            };
+            for &result in &data.results {
+                self.is_part[result] |= self.alias[result] && self.is_part[operand];
             }
         }
     }
@@ -200,6 +274,13 @@ impl<'a> Sharing<'a> {
             for &value in data.operands.iter().chain(&data.results) {
                 let root = self.root(value);
                 self.shared[root].last = place;
+            }
+        }
+        for value in self.func.values.ids() {
+            if self.inside[value] {
+                let (root, first) = (self.root(value), self.shared[value].first);
+                let memory = &mut self.shared[root];
+                memory.first = memory.first.min(first);
             }
         }
         for (number, &value) in self.func.results.iter().enumerate() {
@@ -217,7 +298,7 @@ impl<'a> Sharing<'a> {
         for (place, &op) in self.func.body.iter().enumerate() {
             let data = &self.func.ops[op];
             let [result] = data.results[..] else { continue };
-            if self.alias[result] || self.known[result] {
+            if self.alias[result] || self.known[result] || self.inside[result] {
                 continue;
             }
             // The oldest memory: what goes along a residual network stays in one place.
@@ -284,6 +365,9 @@ impl<'a> Sharing<'a> {
         }
         if self.alias[result] {
             return Place::Alias(0);
+        }
+        if self.inside[result] {
+            return Place::Inside;
         }
         if let Some(operand) = self.over[op] {
             return Place::Over(operand);

@@ -3,9 +3,10 @@
 use super::part::{Part, Port};
 use super::registry::Registry;
 use crate::attr::Attr;
-use crate::module::{Func, Op, OpData, Value};
+use crate::memory::{self, Place};
+use crate::module::{Func, Op, OpData, Value, ValueDef};
 use crate::tensor::Tensor;
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
 /// The attribute of an operation with the numbers of its parts that lie in their wholes.
 pub const IN_PLACE: &str = "in_place";
@@ -66,21 +67,69 @@ pub fn settled(func: &Func, op: Op, registry: &Registry) -> Vec<Part> {
     parts
 }
 
-/// The parts that the results of an operation are, one a result, if all of them lie in operands: it copies nothing.
+/// Whether each result of an operation is a part that lies in its operand.
 #[must_use]
-pub fn results(func: &Func, op: Op, registry: &Registry) -> Option<Vec<Part>> {
-    let parts = settled(func, op, registry);
-    let results = 0..func.ops[op].results.len();
-    let in_order = parts
-        .iter()
-        .map(|part| part.part)
-        .eq(results.map(Port::Result));
-    (in_order && !parts.is_empty()).then_some(parts)
+pub fn lies_in_operand(func: &Func, op: Op, registry: &Registry) -> Vec<bool> {
+    let mut lies = vec![false; func.ops[op].results.len()];
+    for part in settled(func, op, registry) {
+        if let (Port::Result(number), Port::Operand(0)) = (part.part, part.whole)
+            && let Some(lies) = lies.get_mut(number)
+        {
+            *lies = true;
+        }
+    }
+    lies
 }
 
-/// Whether all results of an operation lie in its operand, so that it copies nothing and need not run.
+/// The values that lie inside others ([`Place::Inside`]), of a function whose memory is decided: each with the value whose
+/// bytes it has, which lies inside no other one.
+///
+/// Nothing is said of a value that no operation lists, or only under several names.
 #[must_use]
-pub fn copies_nothing(func: &Func, op: Op, registry: &Registry) -> bool {
-    let decl = registry.get(&func.ops[op].name);
-    decl.is_some_and(|decl| decl.is_part()) || results(func, op, registry).is_some()
+pub fn wholes(func: &Func, registry: &Registry) -> IndexMap<Value, Value> {
+    let mut wholes: IndexMap<Value, Value> = IndexMap::new();
+    for &op in func.body.iter().rev() {
+        if func.ops[op].attrs.get(IN_PLACE).is_none() {
+            continue;
+        }
+        let data = &func.ops[op];
+        for part in settled(func, op, registry) {
+            let (Port::Operand(_), Port::Result(_)) = (part.part, part.whole) else {
+                continue;
+            };
+            let ends = part.part.value(data).zip(part.whole.value(data));
+            if let Some((small, whole)) = ends
+                && let Some(&value) = path(func, small).last()
+                && place(func, value) == Some(Place::Inside)
+            {
+                let outer = wholes.get(&whole).copied().unwrap_or(whole);
+                wholes.insert(value, outer);
+            }
+        }
+    }
+    wholes
+}
+
+/// The values in whose bytes a value lies by `alias`, from itself to the one that is written.
+#[must_use]
+pub fn path(func: &Func, value: Value) -> Vec<Value> {
+    let mut path = vec![value];
+    let mut at = value;
+    while let Some(Place::Alias(operand)) = place(func, at)
+        && let Some(op) = func.def_op(at)
+        && let Some(&up) = func.ops[op].operands.get(operand)
+    {
+        path.push(up);
+        at = up;
+    }
+    path
+}
+
+/// Where a value lies; `None` for an argument, and where nothing is decided.
+fn place(func: &Func, value: Value) -> Option<Place> {
+    let ValueDef::Result(op, number) = func.values[value].def else {
+        return None;
+    };
+    let places = memory::places(&func.ops[op]).ok()??;
+    places.get(number).copied()
 }

@@ -79,7 +79,7 @@ impl Access {
     }
 
     /// The same as a sum, if it is one.
-    fn summed(self) -> Access {
+    pub(crate) fn summed(self) -> Access {
         let Access::Every { shape, offsets } = &self else {
             return self;
         };
@@ -102,6 +102,44 @@ impl Access {
         match same {
             true => sum,
             false => self,
+        }
+    }
+
+    /// The offsets at which the elements begin that share all indices but those from dimension `from` on, in row-major
+    /// order, and what each index of those adds, if that is the same everywhere.
+    pub(crate) fn split(&self, from: usize) -> Option<(Vec<i64>, Vec<Vec<i64>>)> {
+        match self {
+            Access::Sum { base, tables } => {
+                let head = tables.get(..from)?.to_vec();
+                let mut heads = Vec::new();
+                let outer = Access::Sum {
+                    base: *base,
+                    tables: head,
+                };
+                outer.each(|offset| heads.push(offset));
+                Some((heads, tables[from..].to_vec()))
+            }
+            Access::Every { shape, offsets } => {
+                let inner: usize = shape.get(from..)?.iter().product();
+                let blocks = offsets.chunks_exact(inner.max(1));
+                let heads = blocks.clone().filter_map(|block| block.first().copied());
+                let heads: Vec<i64> = heads.collect();
+                let first = Access::Every {
+                    shape: shape[from..].to_vec(),
+                    offsets: offsets.get(..inner)?.to_vec(),
+                };
+                let (_, tables) = first.summed().into_sum()?;
+                let tail = Access::Sum { base: 0, tables };
+                let mut alike = true;
+                for (block, head) in blocks.zip(&heads) {
+                    let mut own = block.iter();
+                    tail.each(|offset| alike &= own.next() == Some(&(head + offset)));
+                }
+                let Access::Sum { tables, .. } = tail else {
+                    return None;
+                };
+                alike.then_some((heads, tables))
+            }
         }
     }
 
@@ -311,8 +349,14 @@ fn strides_of(shape: &[usize]) -> Vec<usize> {
 }
 
 /// The places of the elements whose numbers in row-major order are the sums of these tables.
-fn numbered(offsets: &[i64], tables: Vec<Vec<i64>>) -> Access {
-    let numbers = Access::Sum { base: 0, tables };
+fn numbered(offsets: &[i64], mut tables: Vec<Vec<i64>>) -> Access {
+    let mut base = 0;
+    for table in &mut tables {
+        let first = table.first().copied().unwrap_or(0);
+        base += first;
+        table.iter_mut().for_each(|number| *number -= first);
+    }
+    let numbers = Access::Sum { base, tables };
     let mut found = Vec::with_capacity(numbers.count());
     numbers.each(|number| found.push(offsets[number as usize]));
     Access::Every {
@@ -365,6 +409,31 @@ mod tests {
             });
             assert_eq!(at, layout.elements(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_no_sum_is_one_from_some_dimension_on() {
+        // Four rows that begin anywhere, of two by three elements.
+        let heads = [0, 50, 7, 100];
+        let tail = [0, 1, 2, 20, 21, 22];
+        let listed = heads.iter().flat_map(|h| tail.iter().map(move |t| h + t));
+        let every = Access::Every {
+            shape: vec![2, 2, 2, 3],
+            offsets: listed.collect(),
+        };
+        assert_eq!(every.clone().summed(), every);
+        let part = every.picked(&[vec![1], vec![1], vec![1], vec![2, 0]]);
+        assert_eq!(offsets(&part), [122, 120]);
+        assert_eq!(every.split(1), None);
+        let found = every.split(2).expect("rows are alike");
+        assert_eq!(found.0, heads);
+        assert_eq!(found.1, [vec![0, 20], vec![0, 1, 2]]);
+        let rows = Access::Sum {
+            base: 3,
+            tables: vec![vec![0, 10], vec![0, 1]],
+        };
+        let (heads, tables) = rows.split(1).expect("it is a sum");
+        assert_eq!((heads, tables), (vec![3, 13], vec![vec![0, 1]]));
     }
 
     #[test]

@@ -13,9 +13,10 @@ use optc_interp::{
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place, State};
 use optc_ir::op::in_place;
+use optc_ir::op::part::Port;
 use optc_ir::{
     Bindings, Diagnostic, Dim, EvalContext, Func, Loc, Module, Op, Part, Registry, Structure,
-    Tensor, TensorType, Type, Value, named_sizes,
+    Tensor, TensorType, Type, Value, ValueDef, named_sizes,
 };
 use optc_layout::Layout;
 use std::rc::Rc;
@@ -185,6 +186,7 @@ impl Compiler<'_> {
             own: Vec::new(),
             constants: Vec::new(),
             slots: SideTable::new(None),
+            inside: IndexMap::new(),
             func: &func,
             registry: self.registry,
             data: self.data,
@@ -192,6 +194,7 @@ impl Compiler<'_> {
         };
         let mut steps = Vec::new();
         let mut count = func.body.len() as u64;
+        builder.insides()?;
         for &arg in &func.args {
             let storage = Storage::Argument(builder.arguments.len());
             let slot = builder.whole(arg, storage, 0)?;
@@ -203,8 +206,10 @@ impl Compiler<'_> {
                 continue;
             }
             let work = self.work(&builder, op)?;
-            if let Work::Call(callee) = &work {
-                count = count.saturating_add(callee.count);
+            match &work {
+                Work::Call(callee) => count = count.saturating_add(callee.count),
+                Work::Kernel(kernel) if kernel.is_idle() => continue,
+                Work::Kernel(_) | Work::Generic => {}
             }
             steps.push(Step {
                 op,
@@ -381,6 +386,8 @@ struct Builder<'a> {
     data: &'a dyn DataSource,
     bindings: &'a Bindings,
     slots: SideTable<Value, Option<Slot>>,
+    /// The places of values that lie inside others, and of these others.
+    inside: IndexMap<Value, Slot>,
     constants: Vec<Buffer>,
     arguments: Vec<usize>,
     results: Vec<usize>,
@@ -413,37 +420,177 @@ impl Builder<'_> {
         let places = memory::places(data).ok().flatten();
         let places = places.unwrap_or_else(|| vec![Place::Own; data.results.len()]);
         let mut runs = data.results.is_empty();
-        let parts = in_place::results(self.func, op, self.registry).unwrap_or_default();
+        let parts = in_place::settled(self.func, op, self.registry);
+        let part_of = |number: usize| parts.iter().find(|p| p.part == Port::Result(number));
         for (number, (&result, place)) in data.results.iter().zip(places).enumerate() {
+            if let Some(slot) = self.inside.get(&result) {
+                runs = true;
+                self.slots[result] = Some(slot.clone());
+                continue;
+            }
             let slot = match place {
+                Place::Inside => {
+                    let message = format!("result {number} of {} lies inside no value", data.name);
+                    let error = Diagnostic::error(codes::EXECUTION_UNPLANNED, message);
+                    return Err(Box::new(error.at(data.span, "this operation")));
+                }
                 Place::Constant => {
                     return self.constants(op).map(|()| false);
                 }
-                Place::Alias(operand) => self.alias(op, result, operand, parts.get(number))?,
+                Place::Alias(operand) => self.alias(op, result, operand, part_of(number))?,
                 Place::Over(operand) => {
                     runs = true;
                     let operand = self.operand(op, operand)?;
                     let (storage, offset) = (operand.storage, operand.offset);
                     self.whole(result, storage, offset as u64)?
                 }
-                Place::Arena(offset) => {
+                Place::Arena(_) | Place::Result(_) | Place::Own => {
                     runs = true;
-                    self.whole(result, Storage::Arena, offset)?
-                }
-                Place::Result(number) => {
-                    runs = true;
-                    self.whole(result, Storage::Result(number), 0)?
-                }
-                Place::Own => {
-                    runs = true;
-                    let slot = self.whole(result, Storage::Own(self.own.len()), 0)?;
-                    self.own.push(slot.bytes);
-                    slot
+                    self.first(result, place)?
                 }
             };
             self.slots[result] = Some(slot);
         }
         Ok(runs)
+    }
+
+    /// A value in memory that nothing was written to before.
+    fn first(&mut self, value: Value, place: Place) -> Outcome<Slot> {
+        match place {
+            Place::Arena(offset) => self.whole(value, Storage::Arena, offset),
+            Place::Result(number) => self.whole(value, Storage::Result(number), 0),
+            _ => {
+                let slot = self.whole(value, Storage::Own(self.own.len()), 0)?;
+                self.own.push(slot.bytes);
+                Ok(slot)
+            }
+        }
+    }
+
+    /// Gives the values that lie inside others their places, with those of the others.
+    fn insides(&mut self) -> Outcome<()> {
+        let func = self.func;
+        let wholes = in_place::wholes(func, self.registry);
+        if wholes.is_empty() {
+            return Ok(());
+        }
+        for &op in func.body.iter().rev() {
+            let data = &func.ops[op];
+            if data.attrs.get(in_place::IN_PLACE).is_none() {
+                continue;
+            }
+            // The parts that lie in values which themselves lie in pieces.
+            let mut pieces: IndexMap<Value, Vec<(Part, Access)>> = IndexMap::new();
+            for part in in_place::settled(func, op, self.registry) {
+                let ends = (part.part.value(data), part.whole.value(data));
+                let (Port::Operand(_), (Some(small), Some(whole))) = (part.part, ends) else {
+                    continue;
+                };
+                let inner = in_place::path(func, small).last().copied();
+                if !inner.is_some_and(|v| wholes.contains_key(&v)) {
+                    continue;
+                }
+                let slot = self.whole_of(whole)?;
+                let shape = func.ty(small).as_tensor().and_then(ops::shape);
+                let access = shape.and_then(|shape| ops::part(&part, &shape, &slot.access));
+                let access = access.ok_or_else(|| self.nowhere(op))?;
+                self.inward(small, access, &slot, &mut pieces)?;
+            }
+            for (value, pieces) in pieces {
+                let slot = self.whole_of(data.results[0])?;
+                let access = self.assembled(value, &pieces);
+                let access = access.ok_or_else(|| self.nowhere(op))?;
+                let mut more = IndexMap::new();
+                self.inward(value, access, &slot, &mut more)?;
+                if !more.is_empty() {
+                    return Err(self.nowhere(op));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn nowhere(&self, op: Op) -> Box<Diagnostic> {
+        let data = &self.func.ops[op];
+        let message = format!("an operand of {} has no place in its result", data.name);
+        let error = Diagnostic::error(codes::EXECUTION_UNSUPPORTED, message);
+        Box::new(error.at(data.span, "this operation"))
+    }
+
+    /// The place of a value that others lie inside of.
+    fn whole_of(&mut self, value: Value) -> Outcome<Slot> {
+        if let Some(known) = self.inside.get(&value) {
+            return Ok(known.clone());
+        }
+        let ValueDef::Result(op, number) = self.func.values[value].def else {
+            let message = "values lie inside an argument";
+            return Err(Box::new(Diagnostic::error(
+                codes::EXECUTION_UNPLANNED,
+                message,
+            )));
+        };
+        let places = memory::places(&self.func.ops[op]).ok().flatten();
+        let place = places.and_then(|places| places.get(number).copied());
+        let slot = match place {
+            Some(place @ (Place::Arena(_) | Place::Result(_) | Place::Own)) => {
+                self.first(value, place)?
+            }
+            _ => return Err(self.nowhere(op)),
+        };
+        self.inside.insert(value, slot.clone());
+        Ok(slot)
+    }
+
+    /// From a value whose elements have their places to the one that is written, through all that only renames or cuts.
+    fn inward(
+        &mut self,
+        value: Value,
+        access: Access,
+        slot: &Slot,
+        pieces: &mut IndexMap<Value, Vec<(Part, Access)>>,
+    ) -> Outcome<()> {
+        let func = self.func;
+        let mut access = access;
+        let path = in_place::path(func, value);
+        for (&at, &up) in path.iter().zip(path.iter().skip(1)) {
+            let Some(op) = func.def_op(at) else { continue };
+            let parts = in_place::settled(func, op, self.registry);
+            let cut = parts.into_iter().find(|p| {
+                matches!(p.part, Port::Result(_)) && p.part.value(&func.ops[op]) == Some(at)
+            });
+            if let Some(cut) = cut {
+                pieces.entry(up).or_default().push((cut, access));
+                return Ok(());
+            }
+            let back = ops::named_back(func, op, self.registry, &access);
+            access = back.ok_or_else(|| self.nowhere(op))?;
+        }
+        if let Some(&value) = path.last() {
+            let slot = Slot {
+                access: Rc::new(access),
+                part: true,
+                ..slot.clone()
+            };
+            self.inside.insert(value, slot);
+        }
+        Ok(())
+    }
+
+    /// Where the elements of a value lie, given where those of all its parts do.
+    fn assembled(&self, value: Value, pieces: &[(Part, Access)]) -> Option<Access> {
+        let shape = self.func.ty(value).as_tensor().and_then(ops::shape)?;
+        let own: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+        let numbers = Access::of(&Layout::row_major(&own, 8))?;
+        let mut offsets = vec![None; numbers.count()];
+        for (part, access) in pieces {
+            let picked = ops::part(part, &access.shape(), &numbers)?;
+            let mut places = Vec::with_capacity(access.count());
+            access.each(|offset| places.push(offset));
+            let mut places = places.into_iter();
+            picked.each(|number| offsets[number as usize] = places.next());
+        }
+        let offsets = offsets.into_iter().collect::<Option<Vec<i64>>>()?;
+        Some(Access::Every { shape, offsets }.summed())
     }
 
     fn operand(&self, op: Op, number: usize) -> Outcome<Slot> {

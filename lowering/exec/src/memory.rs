@@ -55,8 +55,10 @@ impl Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum In<'a> {
     Bytes(&'a [u8]),
-    /// The bytes that it writes.
+    /// The bytes that it writes, element by element those of the result.
     Same,
+    /// Bytes that the result lies among.
+    Among,
 }
 
 /// The memory of one run.
@@ -104,8 +106,8 @@ impl Memory {
             .unwrap_or_default()
     }
 
-    /// Runs `work` with the bytes of the operands and those of the result. Operands lie beside the result or, where the
-    /// plan writes in place, exactly in its bytes.
+    /// Runs `work` with the bytes of the operands and those of the buffer that the result is, or lies in. Operands lie
+    /// beside that or, where the plan writes in place, in it.
     pub(crate) fn with<T>(
         &mut self,
         operands: &[&Slot],
@@ -132,7 +134,10 @@ impl Memory {
                         return In::Bytes(self.bytes(slot, constants));
                     }
                     if own == range {
-                        return In::Same;
+                        return match slot.access == result.access {
+                            true => In::Same,
+                            false => In::Among,
+                        };
                     }
                     let shifted =
                         || after.get(own.start.checked_sub(end)?..own.end.checked_sub(end)?);

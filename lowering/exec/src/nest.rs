@@ -111,8 +111,12 @@ pub(crate) struct Nest<const K: usize> {
 }
 
 impl<const K: usize> Nest<K> {
-    /// The loops over values of one shape whose offsets are sums; the first decides their order.
+    /// The loops over values of one shape; the first decides their order. Where the offsets of one are no sum, the outer
+    /// dimensions are one loop, whose offsets are listed.
     pub(crate) fn of(values: [&Access; K]) -> Option<Nest<K>> {
+        if values.iter().any(|a| matches!(a, Access::Every { .. })) {
+            return Nest::listed(values);
+        }
         let mut base = [0; K];
         let mut all: Vec<&Vec<Vec<i64>>> = Vec::with_capacity(K);
         for (k, access) in values.iter().enumerate() {
@@ -171,10 +175,69 @@ impl<const K: usize> Nest<K> {
         })
     }
 
+    fn listed(values: [&Access; K]) -> Option<Nest<K>> {
+        let shape = values.first()?.shape();
+        if values.iter().any(|a| a.shape() != shape) || shape.contains(&0) {
+            return None;
+        }
+        let from =
+            (1..=shape.len()).find(|&from| values.iter().all(|a| a.split(from).is_some()))?;
+        let mut split = Vec::with_capacity(K);
+        for access in values {
+            split.push(access.split(from)?);
+        }
+        let base: [i64; K] = std::array::from_fn(|k| split[k].0[0]);
+        let begins = 0..split[0].0.len();
+        let steps: Vec<[i64; K]> = begins
+            .map(|i| std::array::from_fn(|k| split[k].0[i] - base[k]))
+            .collect();
+        let mut reach = base.map(|_| (0, 0));
+        for (reach, (heads, tables)) in reach.iter_mut().zip(&split) {
+            let ends = |table: &[i64]| Some((*table.iter().min()?, *table.iter().max()?));
+            *reach = ends(heads)?;
+            for table in tables {
+                let (low, high) = ends(table)?;
+                *reach = (reach.0 + low, reach.1 + high);
+            }
+        }
+        let mut inner = Vec::new();
+        for dim in 0..shape.len() - from {
+            let tables: [&[i64]; K] = std::array::from_fn(|k| &split[k].1[dim][..]);
+            inner.extend(dimension(tables));
+        }
+        let mut outer = ordered(inner, 0);
+        let last = match outer.last().map(|l| (l.extent, &l.steps)) {
+            Some((extent, &Steps::Strides(strides))) => Some((extent, strides)),
+            _ => None,
+        };
+        if last.is_some() {
+            outer.pop();
+        }
+        outer.insert(
+            0,
+            Loop {
+                extent: steps.len(),
+                steps: Steps::Listed(steps),
+            },
+        );
+        Some(Nest {
+            base,
+            outer,
+            inner: last.unwrap_or((1, [0; K])),
+            reach,
+        })
+    }
+
     /// Whether every offset of a value is below `n`.
     pub(crate) fn fits(&self, k: usize, n: usize) -> bool {
         let (low, high) = self.reach[k];
         high < low || 0 <= low && high < n as i64
+    }
+
+    /// The number of elements.
+    pub(crate) fn count(&self) -> u64 {
+        let outer = self.outer.iter().map(|l| l.extent as u64);
+        outer.fold(self.inner.0 as u64, u64::saturating_mul)
     }
 
     /// Calls with the offsets at which the innermost loop begins, each time that it does.
@@ -217,6 +280,27 @@ mod tests {
         let mut found = Vec::new();
         walk(&loops, [0], &mut |[at]| found.push(at));
         assert_eq!(found, ragged);
+    }
+
+    #[test]
+    fn outer_dimensions_without_a_sum_are_listed() {
+        let heads = [0i64, 50, 7, 100];
+        let offsets = heads.iter().flat_map(|h| (0..3).map(move |t| h + t));
+        let every = Access::Every {
+            shape: vec![2, 2, 3],
+            offsets: offsets.collect(),
+        };
+        let plain = Access::Sum {
+            base: 1,
+            tables: vec![vec![0, 6], vec![0, 3], vec![0, 1, 2]],
+        };
+        let nest = Nest::of([&every, &plain]).expect("the last dimension is a sum");
+        assert_eq!((nest.inner, nest.count()), ((3, [1, 1]), 12));
+        let mut begins = Vec::new();
+        nest.each(|at| begins.push(at));
+        assert_eq!(begins, [[0, 1], [50, 4], [7, 7], [100, 10]]);
+        assert!(nest.fits(0, 103) && !nest.fits(0, 102));
+        assert!(nest.fits(1, 13) && !nest.fits(1, 12));
     }
 
     #[test]

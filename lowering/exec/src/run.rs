@@ -4,6 +4,7 @@ use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
 use crate::compile::{Executable, Outcome, Step, Work, source, too_little};
 use crate::memory::{Memory, Slot, Storage};
+use crate::moved::Moved;
 use crate::profile::{Profile, StepProfile};
 use cpu_time::ThreadTime;
 use indexmap::IndexMap;
@@ -125,15 +126,16 @@ impl Executable {
             let operands: Outcome<Vec<&Slot>> =
                 step.operands.iter().map(|&v| self.slot(v)).collect();
             let operands = operands?;
+            let mut moved = Moved::default();
             for (number, &result) in data.results.iter().enumerate() {
                 let result = self.slot(result)?;
                 let done = memory.with(&operands, result, &self.constants, |ins, out| {
-                    kernel.run(number, ins, out)
+                    kernel.run(number, ins, out, &mut moved)
                 });
                 done.map_err(&failed)?;
             }
             entry.kernel = kernel.name();
-            entry.moved = if kernel.moves() { step.bytes } else { 0 };
+            entry.moved = moved.bytes();
             return Ok(());
         }
         let inputs: Outcome<Vec<Tensor>> = data

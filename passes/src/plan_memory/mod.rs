@@ -23,7 +23,7 @@
 //! }
 //! ```
 //!
-//! 1. A buffer lives from the operation that writes it first to the last one that reads it or anything in it.
+//! 1. A buffer lives from the operation that writes it, or something inside it, first to the last one that reads it or anything in it.
 //! 2. Offsets are assigned in several orders (`assign.rs`): as the program runs, then by size, by size times life and by
 //!    life. The arena is the smallest that one of them needs; where that is more than is alive at once, buffers around the
 //!    highest point go first and the order is tried again.
@@ -58,7 +58,8 @@ use assign::{Assignment, Buffer};
 use optc_check::check_memory;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, ALIGNMENT, Place, State};
-use optc_ir::{Attr, Diagnostic, Func, Module, Op, Value};
+use optc_ir::op::in_place;
+use optc_ir::{Attr, Diagnostic, Func, Module, Op, Registry, Value};
 
 static INFO: PassInfo = PassInfo {
     name: "plan-memory",
@@ -90,7 +91,7 @@ impl Pass for PlanMemory {
         let mut changed = State::of(module) != Some(State::Planned);
         let mut report = MemoryReport::default();
         for func in &mut module.funcs {
-            let planned = Planned::of(func, effort);
+            let planned = Planned::of(func, &cx.registry, effort);
             if 0 < planned.unknown {
                 cx.remarks.push(unplanned(func, planned.unknown));
             }
@@ -122,27 +123,15 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(func: &Func, effort: u64) -> Planned {
+    fn of(func: &Func, registry: &Registry, effort: u64) -> Planned {
         let (mut owners, mut buffers) = (Vec::new(), Vec::new());
         let mut buffer_of: SideTable<Value, Option<usize>> = SideTable::new(None);
         let mut unknown = 0;
         for (place, &op) in func.body.iter().enumerate() {
-            let data = &func.ops[op];
-            for &operand in &data.operands {
-                if let Some(buffer) = buffer_of[operand] {
-                    let buffer: &mut Buffer = &mut buffers[buffer];
-                    buffer.last = place;
-                }
-            }
-            for (number, (&result, at)) in data.results.iter().zip(places(func, op)).enumerate() {
-                match at {
-                    Place::Own | Place::Arena(_) => {}
-                    Place::Alias(operand) | Place::Over(operand) => {
-                        let operand = data.operands.get(operand).copied();
-                        buffer_of[result] = operand.and_then(|v| buffer_of[v]);
-                        continue;
-                    }
-                    Place::Result(_) | Place::Constant => continue,
+            let results = &func.ops[op].results;
+            for (number, (&result, at)) in results.iter().zip(places(func, op)).enumerate() {
+                if !matches!(at, Place::Own | Place::Arena(_)) {
+                    continue;
                 }
                 let Some(bytes) = bytes(func, result) else {
                     unknown += 1;
@@ -155,6 +144,33 @@ impl Planned {
                     first: place,
                     last: place,
                 });
+            }
+        }
+        let wholes = in_place::wholes(func, registry);
+        for (place, &op) in func.body.iter().enumerate() {
+            let data = &func.ops[op];
+            for &operand in &data.operands {
+                if let Some(buffer) = buffer_of[operand] {
+                    let buffer: &mut Buffer = &mut buffers[buffer];
+                    buffer.last = buffer.last.max(place);
+                }
+            }
+            for (&result, at) in data.results.iter().zip(places(func, op)) {
+                match at {
+                    Place::Alias(operand) | Place::Over(operand) => {
+                        let operand = data.operands.get(operand).copied();
+                        buffer_of[result] = operand.and_then(|v| buffer_of[v]);
+                    }
+                    Place::Inside => {
+                        let buffer = wholes.get(&result).and_then(|&whole| buffer_of[whole]);
+                        buffer_of[result] = buffer;
+                        if let Some(buffer) = buffer {
+                            let buffer: &mut Buffer = &mut buffers[buffer];
+                            buffer.first = buffer.first.min(place);
+                        }
+                    }
+                    Place::Own | Place::Arena(_) | Place::Result(_) | Place::Constant => {}
+                }
             }
         }
         for &result in &func.results {

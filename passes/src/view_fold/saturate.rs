@@ -437,8 +437,12 @@ impl RuleSet {
         let n_ports = signature.n_ports();
         let tiled = signature.clone();
         // A rule that concerns no port has nothing to look for, however many values there are.
-        let concerned = |rule: &dyn SearchRule| (0..n_ports).any(|port| rule.concerns(&tiled, port));
-        let concerned = self.rules.iter().filter(|(rule, _)| concerned(rule.as_ref()));
+        let concerned =
+            |rule: &dyn SearchRule| (0..n_ports).any(|port| rule.concerns(&tiled, port));
+        let concerned = self
+            .rules
+            .iter()
+            .filter(|(rule, _)| concerned(rule.as_ref()));
         let runner = Runner::<Alt, Knowledge>::new(Knowledge::default())
             .with_egraph(seeded(signature, std::mem::take(layouts), demands))
             .with_scheduler(egg::SimpleScheduler)
@@ -741,7 +745,10 @@ mod tests {
 
     /// The matches that a pass of these rules over the graph holds at once.
     fn held(rules: &RuleSet, egraph: &EGraph<Alt, Knowledge>) -> usize {
-        let found = rules.rules.iter().map(|(_, rewrite)| rewrite.search(egraph));
+        let found = rules
+            .rules
+            .iter()
+            .map(|(_, rewrite)| rewrite.search(egraph));
         found.flatten().map(|class| class.substs.len()).sum()
     }
 

@@ -12,7 +12,8 @@ use indexmap::IndexMap;
 use optc_ir::analysis::Order;
 use optc_ir::entity::SideTable;
 use optc_ir::memory::{self, Place};
-use optc_ir::{Func, Op, Value};
+use optc_ir::op::in_place;
+use optc_ir::{Func, Op, Registry, Value};
 use std::fmt::Write as _;
 use svg::Node;
 use svg::node::element::{Group, Path};
@@ -48,10 +49,11 @@ pub fn write(picture: &Picture<'_>) -> String {
     let mut y = MARGIN + 24.0;
     let mut right = MARGIN + SCALE + PLOT.0;
     right = right.max(MARGIN + width(&picture.title, HEADING));
-    let funcs = picture.panels.last().map(|panel| &panel.module.funcs);
+    let panel = picture.panels.last();
+    let funcs = panel.map(|panel| panel.module.funcs.iter().map(move |f| (f, panel.registry)));
     let mut drawn = false;
-    for func in funcs.into_iter().flatten() {
-        let arena = Arena::of(func);
+    for (func, registry) in funcs.into_iter().flatten() {
+        let arena = Arena::of(func, registry);
         if arena.buffers.is_empty() {
             continue;
         }
@@ -93,14 +95,33 @@ struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
-    fn of(func: &'a Func) -> Arena<'a> {
+    fn of(func: &'a Func, registry: &Registry) -> Arena<'a> {
         let mut buffers: Vec<Buffer<'a>> = Vec::new();
         let mut buffer_of: SideTable<Value, Option<usize>> = SideTable::new(None);
         for (place, &op) in func.body.iter().enumerate() {
             let data = &func.ops[op];
+            let places = memory::places(data).ok().flatten().unwrap_or_default();
+            for (&result, at) in data.results.iter().zip(places) {
+                let Place::Arena(offset) = at else { continue };
+                let layout = func.ty(result).as_tensor().and_then(|ty| ty.layout()?.ok());
+                buffer_of[result] = Some(buffers.len());
+                buffers.push(Buffer {
+                    op,
+                    kind: words::op_name(&data.name),
+                    offset,
+                    bytes: layout.map_or(0, |layout| layout.bytes()),
+                    first: place,
+                    last: place,
+                    over: Vec::new(),
+                });
+            }
+        }
+        let wholes = in_place::wholes(func, registry);
+        for (place, &op) in func.body.iter().enumerate() {
+            let data = &func.ops[op];
             for &operand in &data.operands {
                 if let Some(buffer) = buffer_of[operand] {
-                    buffers[buffer].last = place;
+                    buffers[buffer].last = buffers[buffer].last.max(place);
                 }
             }
             let places = memory::places(data).ok().flatten().unwrap_or_default();
@@ -113,20 +134,14 @@ impl<'a> Arena<'a> {
                             buffers[buffer].over.push(op);
                         }
                     }
-                    Place::Arena(offset) => {
-                        let layout = func.ty(result).as_tensor().and_then(|ty| ty.layout()?.ok());
-                        buffer_of[result] = Some(buffers.len());
-                        buffers.push(Buffer {
-                            op,
-                            kind: words::op_name(&data.name),
-                            offset,
-                            bytes: layout.map_or(0, |layout| layout.bytes()),
-                            first: place,
-                            last: place,
-                            over: Vec::new(),
-                        });
+                    Place::Inside => {
+                        let buffer = wholes.get(&result).and_then(|&whole| buffer_of[whole]);
+                        buffer_of[result] = buffer;
+                        if let Some(buffer) = buffer {
+                            buffers[buffer].first = buffers[buffer].first.min(place);
+                        }
                     }
-                    Place::Own | Place::Constant | Place::Result(_) => {}
+                    Place::Arena(_) | Place::Own | Place::Constant | Place::Result(_) => {}
                 }
             }
         }

@@ -4,6 +4,7 @@
 use crate::access::Access;
 use crate::kernels::vectorized;
 use crate::memory::In;
+use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::kernel::{Kernel, floats, floats_mut};
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
@@ -96,9 +97,19 @@ impl Chain {
     }
 }
 
+/// Where an operand is read.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Beside(&'a [f32]),
+    /// In the bytes of the result, where that has the same element.
+    Same,
+    /// Elsewhere in the buffer that the result lies in, which it does not write.
+    Among,
+}
+
 /// One run's memory.
 struct Work<'a> {
-    sources: Vec<Option<&'a [f32]>>,
+    sources: Vec<Source<'a>>,
     /// Elements of operands that do not lie side by side, then of results.
     parts: Vec<[f32; PART]>,
 }
@@ -112,21 +123,23 @@ impl Kernel for Chain {
         }
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
         let out = floats_mut(out)?;
         let mut sources = Vec::with_capacity(ins.len());
         for operand in ins {
             sources.push(match operand {
-                In::Bytes(bytes) => Some(floats(bytes)?),
-                In::Same => None,
+                In::Bytes(bytes) => Source::Beside(floats(bytes)?),
+                In::Same => Source::Same,
+                In::Among => Source::Among,
             });
         }
         if sources.len() != self.operands {
             return Err("it has another number of operands".to_owned());
         }
         let inside = |k: usize| match sources[k] {
-            Some(source) => self.nest.fits(k + 1, source.len()),
-            None => true,
+            Source::Beside(source) => self.nest.fits(k + 1, source.len()),
+            Source::Among => self.nest.fits(k + 1, out.len()),
+            Source::Same => true,
         };
         if !self.nest.fits(0, out.len()) || !(0..self.operands).all(inside) {
             return Err("an element lies outside of its buffer".to_owned());
@@ -152,12 +165,11 @@ impl Chain {
             for k in 0..self.operands {
                 // What is written over has the elements of the result.
                 let (source, from, step) = match work.sources[k] {
-                    Some(source) => (source, begin(k + 1), steps[k + 1]),
-                    None => (&*out, begin(0), steps[0]),
+                    Source::Beside(_) if steps[k + 1] == 1 => continue,
+                    Source::Beside(source) => (source, begin(k + 1), steps[k + 1]),
+                    Source::Among => (&*out, begin(k + 1), steps[k + 1]),
+                    Source::Same => (&*out, begin(0), steps[0]),
                 };
-                if step == 1 && work.sources[k].is_some() {
-                    continue;
-                }
                 fetch(source, from, step, &mut work.parts[k][..count]);
             }
             for (number, link) in self.links.iter().enumerate() {
@@ -166,7 +178,7 @@ impl Chain {
                     match from {
                         From::Code(i) => &before[self.operands + i][..count],
                         From::Operand(k) => match work.sources[k] {
-                            Some(source) if steps[k + 1] == 1 => {
+                            Source::Beside(source) if steps[k + 1] == 1 => {
                                 let from = begin(k + 1) as usize;
                                 &source[from..from + count]
                             }

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::memory::In;
+use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::products::{Along, Operands, Products, Start};
 use optc_ir::{DType, FreedomClass, Operation};
@@ -91,7 +92,7 @@ impl Kernel for Contract {
         self.products.packed_bytes()
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
         let [In::Bytes(left), In::Bytes(right), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };

@@ -3,6 +3,7 @@
 
 use crate::access::Access;
 use crate::memory::In;
+use crate::moved::Moved;
 use crate::nest::dimension;
 use crate::ops::depthwise::Depthwise;
 use crate::ops::elementwise::Fill;
@@ -367,7 +368,7 @@ impl Kernel for Convolution {
         }
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
         let [In::Bytes(x), In::Bytes(w), rest @ ..] = ins else {
             return Err("an operand is written over".to_owned());
         };

@@ -9,7 +9,8 @@ use crate::ops::kernel::{Kernel, Site, part, renamed};
 use optc_ir::op::in_place;
 use optc_ir::op::part::Port;
 use optc_ir::types::TensorType;
-use optc_ir::{Func, Structure, Value};
+use optc_ir::{Func, Operation, Structure, Value};
+use optc_ops::{Pad, PadMode};
 
 /// Elements of one operand to where they go.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ struct Piece {
 pub(crate) struct Copy {
     /// The pieces of each result.
     results: Vec<Vec<Piece>>,
+    /// What no operand is a part of.
+    padding: Padding,
     /// The conversion that it is, if it is one between layouts.
     plan: Option<ConversionPlan>,
     /// Bytes of an element.
@@ -30,7 +33,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// The copies that an operation is, if it is some.
+    /// The copies that an operation is, if it is some; what lies already where it goes is none.
     pub(crate) fn of(site: &Site<'_>) -> Option<Copy> {
         let (func, op, registry) = (site.func, site.op, site.registry);
         let data = site.data();
@@ -43,25 +46,31 @@ impl Copy {
         }
         let one = |source: &Access| {
             let target = slots(data.results[0])?;
-            let piece = piece(0, source, &target.access)?;
-            Some(vec![vec![piece]])
+            let piece = piece(0, (operand, source), (target, &target.access))?;
+            Some(vec![piece.into_iter().collect()])
         };
         let name = &*data.name;
         let of = func.op_ref(op);
+        let padding = match name {
+            Pad::NAME => Padding::of(site)?,
+            _ => Padding::default(),
+        };
         let results = if registry.structure(name) == Structure::Convert
             || data.operands.len() == 1 && registry.get(name)?.rearrangement(&of).is_ok()
         {
             one(&renamed(func, op, registry, &operand.access)?)?
         } else {
-            pieces(site)?
+            pieces(site, &padding)?
         };
         let converts = registry.structure(name) == Structure::Convert;
-        let plan = match converts {
+        let part = operand.part || slots(data.results[0])?.part;
+        let plan = match converts && !part {
             true => conversion(func, data.operands[0], data.results[0]),
             false => None,
         };
         Some(Copy {
             results,
+            padding,
             plan,
             size,
         })
@@ -83,31 +92,122 @@ fn bytes_of_element(slot: &Slot) -> Option<usize> {
     matches!(bits, 8 | 16 | 32 | 64 | 128).then_some(bits / 8)
 }
 
-fn piece(operand: usize, source: &Access, target: &Access) -> Option<Piece> {
-    let nest = Nest::of([target, source])?;
-    Some(Piece { operand, nest })
+/// Elements of the buffer of one value, and those of another one where they go; none where they are the same.
+fn piece(
+    operand: usize,
+    (source, from): (&Slot, &Access),
+    (target, to): (&Slot, &Access),
+) -> Option<Option<Piece>> {
+    if source.storage == target.storage && source.range() == target.range() && from == to {
+        return Some(None);
+    }
+    let nest = Nest::of([to, from])?;
+    Some(Some(Piece { operand, nest }))
+}
+
+/// What a pad adds around its operand.
+#[derive(Debug, Default)]
+struct Padding {
+    /// Boxes of the result that hold one number.
+    boxes: Vec<Nest<1>>,
+    /// The bytes of the number.
+    value: Vec<u8>,
+    /// Boxes of the result that hold elements of the operand over again.
+    pieces: Vec<Piece>,
+}
+
+impl Padding {
+    fn of(site: &Site<'_>) -> Option<Padding> {
+        let of = site.func.op_ref(site.op);
+        let data = site.data();
+        let pad = Pad::of(&of).ok()?;
+        let amounts = pad.amounts(&of).ok()?;
+        if amounts.low.iter().chain(&amounts.high).any(|&n| n < 0) {
+            return None;
+        }
+        let operand = site.slot(*data.operands.first()?)?;
+        let result = site.slot(*data.results.first()?)?;
+        let (own, shape) = (operand.access.shape(), result.access.shape());
+        let mut padding = Padding {
+            value: pad.value.element(result.dtype).to_bytes(),
+            ..Padding::default()
+        };
+        let mut inner: Vec<Vec<usize>> = shape.iter().map(|&n| (0..n).collect()).collect();
+        for (d, &n) in shape.iter().enumerate() {
+            let low = usize::try_from(amounts.low[d]).ok()?.min(n);
+            let high = usize::try_from(amounts.high[d]).ok()?.min(n - low);
+            for range in [0..low, n - high..n] {
+                if range.is_empty() {
+                    continue;
+                }
+                let mut pick = inner.clone();
+                pick[d] = range.collect();
+                let target = result.access.picked(&pick);
+                if pad.mode == PadMode::Constant {
+                    padding.boxes.push(Nest::of([&target])?);
+                    continue;
+                }
+                let mut sources = Vec::with_capacity(pick.len());
+                for (d, pick) in pick.iter().enumerate() {
+                    let source = |&at: &usize| source(at, amounts.low[d], own[d], pad.mode);
+                    sources.push(pick.iter().map(source).collect::<Option<Vec<usize>>>()?);
+                }
+                let nest = Nest::of([&target, &operand.access.picked(&sources)])?;
+                padding.pieces.push(Piece { operand: 0, nest });
+            }
+            inner[d] = (low..n - high).collect();
+        }
+        Some(padding)
+    }
+
+    /// The elements that it adds.
+    fn count(&self) -> u64 {
+        let boxes: u64 = self.boxes.iter().map(Nest::count).sum();
+        let pieces: u64 = self.pieces.iter().map(|piece| piece.nest.count()).sum();
+        boxes.saturating_add(pieces)
+    }
+}
+
+/// The index of the element that a pad of this mode has at one of its own, `low` elements before `n` others.
+fn source(at: usize, low: i64, n: usize, mode: PadMode) -> Option<usize> {
+    let (at, n) = (i64::try_from(at).ok()? - low, i64::try_from(n).ok()?);
+    let place = match mode {
+        PadMode::Constant => at,
+        PadMode::Edge => at.clamp(0, (n - 1).max(0)),
+        PadMode::Wrap => at.checked_rem_euclid(n)?,
+        PadMode::Reflect if at < 0 => -at,
+        PadMode::Reflect if n <= at => 2 * (n - 1) - at,
+        PadMode::Reflect => at,
+    };
+    usize::try_from(place)
+        .ok()
+        .filter(|&place| place < n as usize)
 }
 
 /// The copies that an operation makes of parts: of its operand to its results, or of its operands to parts of its result,
 /// which they fill.
-fn pieces(site: &Site<'_>) -> Option<Vec<Vec<Piece>>> {
+fn pieces(site: &Site<'_>, padding: &Padding) -> Option<Vec<Vec<Piece>>> {
     let data = site.data();
     let slot = |port: Port| site.slot(port.value(data)?);
     let known = |i: usize| in_place::constant(site.func, *data.operands.get(i)?);
     let of = site.func.op_ref(site.op);
     let parts = site.registry.get(&data.name)?.parts(&of, &known);
     let mut results: Vec<Vec<Piece>> = data.results.iter().map(|_| Vec::new()).collect();
-    let mut filled = vec![0; results.len()];
+    let mut filled = vec![usize::try_from(padding.count()).ok()?; results.len()];
     for one in &parts {
         let (small, large) = (slot(one.part)?, slot(one.whole)?);
         let there = part(one, &small.access.shape(), &large.access)?;
         let (result, piece) = match (one.part, one.whole) {
-            (Port::Operand(i), Port::Result(r)) => (r, piece(i, &small.access, &there)?),
-            (Port::Result(r), Port::Operand(i)) => (r, piece(i, &there, &small.access)?),
+            (Port::Operand(i), Port::Result(r)) => {
+                (r, piece(i, (small, &small.access), (large, &there))?)
+            }
+            (Port::Result(r), Port::Operand(i)) => {
+                (r, piece(i, (large, &there), (small, &small.access))?)
+            }
             _ => return None,
         };
         filled[result] += small.access.count();
-        results[result].push(piece);
+        results[result].extend(piece);
     }
     let whole =
         |(result, n): (&Value, usize)| site.slot(*result).map(|s| s.access.count()) == Some(n);
@@ -123,28 +223,47 @@ impl Kernel for Copy {
         "copy"
     }
 
-    fn moves(&self) -> bool {
-        true
+    fn is_idle(&self) -> bool {
+        self.plan.is_none() && self.padding.count() == 0 && self.results.iter().all(Vec::is_empty)
     }
 
-    fn run(&self, result: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(
+        &self,
+        result: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        moved: &mut Moved,
+    ) -> Result<(), String> {
         if let (Some(plan), [In::Bytes(source)]) = (&self.plan, ins) {
             let fits = |bytes: &[u8], wanted: u64| bytes.len() as u64 == wanted;
             if fits(source, plan.source_bytes()) && fits(out, plan.target_bytes()) {
-                let done = plan.execute(source, out, &mut Moved::default());
+                let done = plan.execute(source, out, moved);
                 return done.map_err(|e| e.to_string());
             }
         }
-        for Piece { operand, nest } in self.results.get(result).into_iter().flatten() {
-            let Some(In::Bytes(source)) = ins.get(*operand) else {
-                return Err("an operand is written over as it is copied".to_owned());
-            };
-            let fits =
-                nest.fits(0, out.len() / self.size) && nest.fits(1, source.len() / self.size);
-            if !fits {
+        for nest in &self.padding.boxes {
+            if !nest.fits(0, out.len() / self.size) {
                 return Err("an element lies outside of its buffer".to_owned());
             }
-            copy_at(nest, self.size, [0, 0], source, out);
+            fill(nest, &self.padding.value, out, moved);
+        }
+        let pieces = self.results.get(result).into_iter().flatten();
+        for Piece { operand, nest } in pieces.chain(&self.padding.pieces) {
+            let source = match ins.get(*operand) {
+                Some(In::Bytes(source)) => Some(*source),
+                Some(In::Among) => None,
+                Some(In::Same) | None => {
+                    return Err("an operand is written over as it is copied".to_owned());
+                }
+            };
+            let elements = source.map_or(out.len(), <[u8]>::len) / self.size;
+            if !nest.fits(0, out.len() / self.size) || !nest.fits(1, elements) {
+                return Err("an element lies outside of its buffer".to_owned());
+            }
+            match source {
+                Some(source) => copy_at(nest, self.size, [0, 0], source, out, moved),
+                None => copy_among(nest, self.size, out, moved),
+            }
         }
         Ok(())
     }
@@ -154,7 +273,16 @@ impl Kernel for Copy {
 ///
 /// # Panics
 /// One of them lies outside of its buffer.
-pub(crate) fn copy_at(nest: &Nest<2>, size: usize, by: [i64; 2], source: &[u8], out: &mut [u8]) {
+pub(crate) fn copy_at(
+    nest: &Nest<2>,
+    size: usize,
+    by: [i64; 2],
+    source: &[u8],
+    out: &mut [u8],
+    moved: &mut Moved,
+) {
+    let bytes = nest.count().saturating_mul(size as u64);
+    moved.add(bytes, bytes);
     match size {
         1 => copy::<1>(nest, by, source, out),
         2 => copy::<2>(nest, by, source, out),
@@ -162,6 +290,36 @@ pub(crate) fn copy_at(nest: &Nest<2>, size: usize, by: [i64; 2], source: &[u8], 
         8 => copy::<8>(nest, by, source, out),
         _ => copy::<16>(nest, by, source, out),
     }
+}
+
+/// Writes one element everywhere.
+fn fill(nest: &Nest<1>, value: &[u8], out: &mut [u8], moved: &mut Moved) {
+    let size = value.len();
+    moved.add(0, nest.count().saturating_mul(size as u64));
+    let (n, [step]) = nest.inner;
+    nest.each(|[at]| {
+        for i in 0..n as i64 {
+            let at = (at + step * i) as usize * size;
+            out[at..at + size].copy_from_slice(value);
+        }
+    });
+}
+
+/// Copies elements of so many bytes to other places of one buffer.
+fn copy_among(nest: &Nest<2>, size: usize, out: &mut [u8], moved: &mut Moved) {
+    let bytes = nest.count().saturating_mul(size as u64);
+    moved.add(bytes, bytes);
+    let (n, [to, from]) = nest.inner;
+    nest.each(|[at, read]| {
+        let (run, times) = if (to, from) == (1, 1) { (n, 1) } else { (1, n) };
+        for i in 0..times as i64 {
+            let (at, read) = (
+                (at + to * i) as usize * size,
+                (read + from * i) as usize * size,
+            );
+            out.copy_within(read..read + run * size, at);
+        }
+    });
 }
 
 fn copy<const N: usize>(nest: &Nest<2>, by: [i64; 2], source: &[u8], out: &mut [u8]) {

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::buffer::gather;
 use crate::memory::In;
+use crate::moved::Moved;
 use crate::nest::Nest;
 use crate::ops::copy::copy_at;
 use crate::ops::kernel::{Kernel, Site};
@@ -90,11 +91,13 @@ impl Kernel for Gather {
         "gather"
     }
 
-    fn moves(&self) -> bool {
-        true
-    }
-
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(
+        &self,
+        _: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        moved: &mut Moved,
+    ) -> Result<(), String> {
         let [In::Bytes(source), In::Bytes(indices)] = ins else {
             return Err("an operand is written over".to_owned());
         };
@@ -118,7 +121,7 @@ impl Kernel for Gather {
                     "index {index} is out of bounds, the axis has {n} elements"
                 ));
             };
-            copy_at(&self.nest, self.size, [*to, from], source, out);
+            copy_at(&self.nest, self.size, [*to, from], source, out, moved);
         }
         Ok(())
     }

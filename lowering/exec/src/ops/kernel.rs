@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::buffer::Buffer;
 use crate::memory::{In, Slot, Storage};
+use crate::moved::Moved;
 use optc_ir::entity::SideTable;
 use optc_ir::{Func, Op, OpData, Part, Registry, Structure, Value};
 use std::fmt::Debug;
@@ -12,8 +13,8 @@ pub(crate) trait Kernel: Debug {
     /// The name in a profile.
     fn name(&self) -> &'static str;
 
-    /// Whether it only moves.
-    fn moves(&self) -> bool {
+    /// Whether there is nothing to do: all elements lie where they go.
+    fn is_idle(&self) -> bool {
         false
     }
 
@@ -22,11 +23,17 @@ pub(crate) trait Kernel: Debug {
         0
     }
 
-    /// Writes the result of this number.
+    /// Writes the result of this number, and counts what is moved without computing.
     ///
     /// # Errors
     /// What is wrong with the operands.
-    fn run(&self, result: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String>;
+    fn run(
+        &self,
+        result: usize,
+        ins: &[In<'_>],
+        out: &mut [u8],
+        moved: &mut Moved,
+    ) -> Result<(), String>;
 }
 
 /// An operation, with the places of its operands and results and with constants.
@@ -123,6 +130,34 @@ pub(crate) fn renamed(func: &Func, op: Op, registry: &Registry, access: &Access)
             .transposed(&dims.perm)
             .reshaped(&shape),
     )
+}
+
+/// Where the elements of its operand lie, given where those of an operation do that only renames them.
+pub(crate) fn named_back(
+    func: &Func,
+    op: Op,
+    registry: &Registry,
+    access: &Access,
+) -> Option<Access> {
+    let data = &func.ops[op];
+    if registry.structure(&data.name) == Structure::Convert {
+        return Some(access.clone());
+    }
+    let op = func.op_ref(op);
+    let dims = registry.get(&data.name)?.rearrangement(&op).ok()?;
+    let middle = dims.shape.iter().map(|d| usize::try_from(d.fixed()?).ok());
+    let middle: Vec<usize> = middle.collect::<Option<_>>()?;
+    let turned: Vec<usize> = dims
+        .perm
+        .iter()
+        .map(|&p| middle.get(p).copied())
+        .collect::<Option<_>>()?;
+    let mut back = vec![0; turned.len()];
+    for (place, &dim) in dims.perm.iter().enumerate() {
+        *back.get_mut(dim)? = place;
+    }
+    let shape = shape(op.operand(0).ok()?)?;
+    Some(access.reshaped(&turned).transposed(&back).reshaped(&shape))
 }
 
 /// The extents of a type, all of which are known.

@@ -1,10 +1,12 @@
 //! Kernels, by the family of the operation.
 
 mod chain;
+mod channels;
 mod contract;
 mod conv;
 mod copy;
 mod depthwise;
+mod each;
 mod elementwise;
 mod gather;
 mod kernel;
@@ -18,11 +20,13 @@ mod window;
 
 pub(crate) use chain::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS};
 pub(crate) use elementwise::code;
-pub(crate) use kernel::{Kernel, Site, part, renamed, shape};
+pub(crate) use kernel::{Kernel, Site, named_back, part, renamed, shape};
 
+use channels::Channels;
 use contract::Contract;
 use conv::Convolution;
 use copy::Copy;
+use each::Each;
 use gather::Gather;
 use pool::Pool;
 use rows::Rows;
@@ -33,10 +37,13 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
         Box::new(kernel)
     }
     match site.registry.get(&site.data().name)?.family() {
-        "elementwise" => elementwise::kernel(site),
+        "elementwise" => elementwise::kernel(site).or_else(|| Each::of(site).map(boxed)),
         "matmul" => Contract::of(site).map(boxed),
         "conv" => Convolution::of(site).map(boxed),
-        "softmax" | "norm" | "reduce" => Rows::of(site).map(boxed),
+        "softmax" | "norm" | "reduce" => {
+            let rows = Rows::of(site).map(boxed);
+            rows.or_else(|| Channels::of(site).map(boxed))
+        }
         "pool" => Pool::of(site).map(boxed),
         "gather" => Gather::of(site).map(boxed),
         _ => Copy::of(site).map(boxed),

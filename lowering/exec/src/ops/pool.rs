@@ -2,6 +2,7 @@
 
 use crate::kernels::vectorized;
 use crate::memory::In;
+use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::math::greater;
 use crate::ops::slide::step;
@@ -158,7 +159,7 @@ impl Kernel for Pool {
         "pool"
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
         let [In::Bytes(x)] = ins else {
             return Err("an operand is written over".to_owned());
         };

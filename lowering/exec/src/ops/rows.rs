@@ -6,6 +6,7 @@
 use crate::access::Access;
 use crate::kernels::vectorized;
 use crate::memory::In;
+use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::lanes::{self, Along, LANES, Work};
 use optc_ir::{DType, Operation};
@@ -73,7 +74,37 @@ impl Rows {
             }
             _ => return None,
         };
-        let kept: Vec<usize> = (0..rank).filter(|d| !axes.contains(d)).collect();
+        let target = &*all[all.len() - 1].access;
+        let mut rows = Rows::along(work, source, target, &axes)?;
+        let along = |i: usize| -> Option<Vec<i64>> {
+            let shape: Vec<usize> = axes.iter().map(|&d| source.shape()[d]).collect();
+            let access = all[i].access.broadcast(&shape);
+            let mut offsets = Vec::with_capacity(access.count());
+            access.each(|offset| offsets.push(offset));
+            (offsets.len() == rows.reads.len()).then_some(offsets)
+        };
+        let norm = matches!(rows.work, Work::Norm { .. });
+        let scale = match norm && 1 < data.operands.len() {
+            true => Some(along(1)?),
+            false => None,
+        };
+        let bias = match norm && 2 < data.operands.len() {
+            true => Some(along(2)?),
+            false => None,
+        };
+        (rows.scale, rows.bias) = (scale, bias);
+        Some(rows)
+    }
+
+    /// The rows along some dimensions of an operand; a reduction leaves them out of its result, or as 1.
+    pub(crate) fn along(
+        work: Work,
+        source: &Access,
+        target: &Access,
+        axes: &[usize],
+    ) -> Option<Rows> {
+        let shape = source.shape();
+        let kept: Vec<usize> = (0..shape.len()).filter(|d| !axes.contains(d)).collect();
         let Access::Sum { base, tables } = source else {
             return None;
         };
@@ -86,12 +117,11 @@ impl Rows {
         let pick = |tables: &[Vec<i64>], dims: &[usize]| -> Vec<Vec<i64>> {
             dims.iter().map(|&d| tables[d].clone()).collect()
         };
-        let reads = sum(0, pick(tables, &axes));
+        let reads = sum(0, pick(tables, axes));
         let from = sum(*base, pick(tables, &kept));
-        let target = &*all[all.len() - 1].access;
         let (to, writes) = match work {
             Work::Reduce(_) => {
-                let shape: Vec<usize> = kept.iter().map(|&d| source.shape()[d]).collect();
+                let shape: Vec<usize> = kept.iter().map(|&d| shape[d]).collect();
                 let flat = target.reshaped(&shape);
                 let mut to = Vec::with_capacity(flat.count());
                 flat.each(|offset| to.push(offset));
@@ -101,28 +131,12 @@ impl Rows {
                 let Access::Sum { base, tables } = target else {
                     return None;
                 };
-                (sum(*base, pick(tables, &kept)), sum(0, pick(tables, &axes)))
+                (sum(*base, pick(tables, &kept)), sum(0, pick(tables, axes)))
             }
         };
         if to.len() != from.len() || reads.is_empty() {
             return None;
         }
-        let along = |i: usize| -> Option<Vec<i64>> {
-            let shape: Vec<usize> = axes.iter().map(|&d| source.shape()[d]).collect();
-            let access = all[i].access.broadcast(&shape);
-            let mut offsets = Vec::with_capacity(access.count());
-            access.each(|offset| offsets.push(offset));
-            (offsets.len() == reads.len()).then_some(offsets)
-        };
-        let norm = matches!(work, Work::Norm { .. });
-        let scale = match norm && 1 < data.operands.len() {
-            true => Some(along(1)?),
-            false => None,
-        };
-        let bias = match norm && 2 < data.operands.len() {
-            true => Some(along(2)?),
-            false => None,
-        };
         let span = |begins: &[i64], along: &[i64]| {
             let low = begins.iter().min().copied().unwrap_or(0)
                 + along.iter().min().copied().unwrap_or(0);
@@ -136,8 +150,8 @@ impl Rows {
             begins: to.into_iter().zip(from).map(|(a, b)| [a, b]).collect(),
             reads,
             writes,
-            scale,
-            bias,
+            scale: None,
+            bias: None,
             reach,
         })
     }
@@ -148,7 +162,7 @@ impl Kernel for Rows {
         "rows"
     }
 
-    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
         let Some(In::Bytes(source)) = ins.first() else {
             return Err("an operand is written over".to_owned());
         };
@@ -156,6 +170,7 @@ impl Kernel for Rows {
         let more = |i: usize| match ins.get(i) {
             Some(In::Bytes(bytes)) => floats(bytes).map(Some),
             Some(In::Same) | None => Ok(None),
+            Some(In::Among) => Err("an operand lies among what is written".to_owned()),
         };
         let (scale, bias) = (more(1)?, more(2)?);
         for ((low, high), n) in self.reach.into_iter().zip([out.len(), source.len()]) {
