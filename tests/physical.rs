@@ -62,6 +62,7 @@ fn poisoned(generic: bool) -> ExecOptions {
         memory_limit: None,
         poison: true,
         generic,
+        skip_moves: false,
     }
 }
 

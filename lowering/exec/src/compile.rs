@@ -34,6 +34,8 @@ pub struct ExecOptions {
     pub poison: bool,
     /// Run every operation the way that is there for all, without kernels.
     pub generic: bool,
+    /// Leave out the steps that only move elements: results are wrong, and what is left is what no layout saves.
+    pub skip_moves: bool,
 }
 
 /// One operation to run.
@@ -209,6 +211,7 @@ impl Compiler<'_> {
             match &work {
                 Work::Call(callee) => count = count.saturating_add(callee.count),
                 Work::Kernel(kernel) if kernel.is_idle() => continue,
+                Work::Kernel(kernel) if self.options.skip_moves && kernel.only_moves() => continue,
                 Work::Kernel(_) | Work::Generic => {}
             }
             steps.push(Step {

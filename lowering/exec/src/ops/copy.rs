@@ -223,6 +223,10 @@ impl Kernel for Copy {
         "copy"
     }
 
+    fn only_moves(&self) -> bool {
+        true
+    }
+
     fn is_idle(&self) -> bool {
         self.plan.is_none() && self.padding.count() == 0 && self.results.iter().all(Vec::is_empty)
     }

@@ -18,6 +18,11 @@ pub(crate) trait Kernel: Debug {
         false
     }
 
+    /// Whether it moves elements from where they lie to where they go, and looks at none of them.
+    fn only_moves(&self) -> bool {
+        false
+    }
+
     /// Bytes that it keeps between runs.
     fn own_bytes(&self) -> usize {
         0

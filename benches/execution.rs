@@ -1,0 +1,270 @@
+//! What the fold gains when programs run: unfolded, folded, and unfolded with every move left out, in turns.
+//!
+//! ```sh
+//! cargo bench -p optc-bench --bench execution                        # the models and blocks in tests
+//! cargo bench -p optc-bench --bench execution -- a.onnx b.onnx --rounds=20
+//! ```
+//!
+//! One thread, processor time of the steps. `A` is the program as it is read, every transpose, copy and reshape that is no
+//! view executed; `B` is folded for `cpu`; `C` is `A` without the steps that only move, whose values are wrong and whose
+//! sizes are right: what could be gained. A round is A-B-C-C-B-A, each the mean of its two. A copy of 32 MB is timed
+//! around each of the six; rounds in which one of these is a quarter above the least count for nobody. `gain` is by how much `B`
+//! and `C` are below `A`, the median of the rounds; `share` is the part of the ceiling that the fold has, with the lower end of
+//! a 95 % interval of a bootstrap over rounds.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use indexmap::IndexMap;
+use optc_exec::{ExecOptions, Executable};
+use optc_interp::{Fill, RandomSource, random_inputs};
+use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor, text};
+use optc_passes::manager::{Hooks, run};
+use optc_passes::{PassContext, PassList};
+use optc_target::Target;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 12;
+const FOLD: &str = "inline,canonicalize,view-fold,bufferize,plan-memory";
+const PLAN: &str = "inline,bufferize,plan-memory";
+/// Bytes of the copy that shows whether the machine is disturbed, and how much slower than the least it may be.
+const CANARY: usize = 32 << 20;
+const DISTURBED: f64 = 1.25;
+/// Samples of the bootstrap.
+const SAMPLES: usize = 4000;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let registry = Arc::new(optc_ops::registry());
+    let rounds = args
+        .iter()
+        .find_map(|a| a.strip_prefix("--rounds=")?.parse().ok());
+    let mut paths: Vec<PathBuf> = args
+        .iter()
+        .filter(|a| !a.starts_with('-'))
+        .map(PathBuf::from)
+        .collect();
+    if paths.is_empty() {
+        let root = optc_tests::paths::root();
+        paths = optc_tests::paths::files(&root.join("tests/models"), "onnx");
+        paths.extend(optc_tests::paths::files(&root.join("tests/blocks"), "ir"));
+    }
+    println!(
+        "| program | A ms | B ms | C ms | rounds | gain B % | gain C % | share % | at least % | moved A MB | moved B MB |"
+    );
+    println!("|---|{}", "---|".repeat(10));
+    let mut canary = Canary::new();
+    for path in paths {
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        match Trial::of(&path, &registry) {
+            Ok(trial) => trial.row(&name, rounds.unwrap_or(ROUNDS), &mut canary),
+            Err(why) => println!("| {name} | {why} |"),
+        }
+    }
+}
+
+/// A copy that takes as long whenever it is made, if nobody else works.
+struct Canary {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    least: f64,
+}
+
+impl Canary {
+    fn new() -> Canary {
+        let mut canary = Canary {
+            from: vec![1; CANARY],
+            to: vec![0; CANARY],
+            least: f64::INFINITY,
+        };
+        for _ in 0..10 {
+            canary.time();
+        }
+        canary
+    }
+
+    fn time(&mut self) -> f64 {
+        let start = Instant::now();
+        self.to.copy_from_slice(black_box(&self.from));
+        black_box(&mut self.to);
+        let time = start.elapsed().as_secs_f64();
+        self.least = self.least.min(time);
+        time
+    }
+}
+
+/// The three programs and what they are given.
+struct Trial {
+    programs: [Executable; 3],
+    inputs: IndexMap<String, Tensor>,
+}
+
+/// Processor time of each program in a round, in seconds, and the slowest canary.
+type Round = ([f64; 3], f64);
+
+impl Trial {
+    fn of(path: &Path, registry: &Arc<Registry>) -> Result<Trial, String> {
+        let module = read(path)?;
+        let main = module.funcs.first().ok_or("no function")?.name.to_string();
+        let bindings = Bindings::default();
+        let inputs = random_inputs(&module, &main, Fill::Normal, 1, &bindings, registry);
+        let inputs = inputs.map_err(|e| e.to_string())?;
+        let unfolded = planned(&module, PLAN, registry)?;
+        let folded = planned(&module, FOLD, registry)?;
+        let made = |module: &Module, skip_moves: bool| {
+            let options = ExecOptions {
+                skip_moves,
+                ..ExecOptions::default()
+            };
+            let made = Executable::new(
+                module,
+                registry,
+                &main,
+                &inputs,
+                &RandomSource,
+                &bindings,
+                &options,
+            );
+            made.map_err(|d| d.message)
+        };
+        let programs = [
+            made(&unfolded, false)?,
+            made(&folded, false)?,
+            made(&unfolded, true)?,
+        ];
+        Ok(Trial { programs, inputs })
+    }
+
+    /// The processor time of all steps, in seconds, and the bytes that only move.
+    fn once(&self, program: usize) -> Result<(f64, u64), String> {
+        let (_, profile) = self.programs[program]
+            .profile(&self.inputs)
+            .map_err(|d| d.message)?;
+        let cpu: Duration = profile.steps.iter().map(|step| step.cpu).sum();
+        Ok((cpu.as_secs_f64(), profile.moved()))
+    }
+
+    fn round(&self, canary: &mut Canary) -> Result<Round, String> {
+        let (mut times, mut slowest) = ([0.0; 3], canary.time());
+        for program in [0, 1, 2, 2, 1, 0] {
+            times[program] += self.once(program)?.0 / 2.0;
+            slowest = slowest.max(canary.time());
+        }
+        Ok((times, slowest))
+    }
+
+    fn row(&self, name: &str, count: usize, canary: &mut Canary) {
+        let measured = || {
+            let moved = [self.once(0)?.1, self.once(1)?.1];
+            self.round(canary)?;
+            let rounds: Result<Vec<Round>, String> =
+                (0..count).map(|_| self.round(canary)).collect();
+            Ok::<_, String>((moved, rounds?, canary.least))
+        };
+        let (moved, rounds, least) = match { measured }() {
+            Ok(found) => found,
+            Err(why) => return println!("| {name} | {why} |"),
+        };
+        let kept: Vec<[f64; 3]> = rounds
+            .iter()
+            .filter(|(_, slowest)| *slowest <= least * DISTURBED)
+            .map(|(times, _)| *times)
+            .collect();
+        if kept.is_empty() {
+            return println!("| {name} | the machine is disturbed in all of {count} rounds |");
+        }
+        let all: Vec<usize> = (0..kept.len()).collect();
+        let [b, c] = gains(&kept, &all);
+        let mut shares: Vec<f64> = samples(kept.len())
+            .map(|sample| {
+                let [b, c] = gains(&kept, &sample);
+                b / c
+            })
+            .collect();
+        shares.sort_by(f64::total_cmp);
+        let low = shares.get(shares.len() / 40).copied().unwrap_or(f64::NAN);
+        let ms = |k: usize| median(kept.iter().map(|t| t[k] * 1e3).collect());
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        println!(
+            "| {name} | {:.3} | {:.3} | {:.3} | {} of {count} | {:.1} | {:.1} | {:.0} | {:.0} | {:.2} | {:.2} |",
+            ms(0),
+            ms(1),
+            ms(2),
+            kept.len(),
+            b * 100.0,
+            c * 100.0,
+            b / c * 100.0,
+            low * 100.0,
+            mb(moved[0]),
+            mb(moved[1]),
+        );
+    }
+}
+
+/// By how much the folded program and the ceiling are below the unfolded one, medians over some rounds.
+fn gains(rounds: &[[f64; 3]], sample: &[usize]) -> [f64; 2] {
+    [1, 2].map(|k| {
+        median(
+            sample
+                .iter()
+                .map(|&i| 1.0 - rounds[i][k] / rounds[i][0])
+                .collect(),
+        )
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (n, half) = (values.len(), values.len() / 2);
+    match n % 2 {
+        _ if n == 0 => f64::NAN,
+        1 => values[half],
+        _ => f64::midpoint(values[half - 1], values[half]),
+    }
+}
+
+/// Rounds drawn again, as many as there are, the same ones whenever this is run.
+fn samples(n: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % n as u64) as usize
+    };
+    (0..SAMPLES).map(move |_| (0..n).map(|_| next()).collect())
+}
+
+fn read(path: &Path) -> Result<Module, String> {
+    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    if path.extension().is_some_and(|e| e == "onnx") {
+        let import = optc_onnx::import(&bytes, &optc_onnx::Options::default());
+        return Ok(import.map_err(first)?.module);
+    }
+    let source = String::from_utf8(bytes).map_err(|e| e.to_string())?;
+    text::parse(&source).map_err(first)
+}
+
+/// The message of the first of some errors.
+fn first(diags: Vec<Diagnostic>) -> String {
+    diags
+        .into_iter()
+        .next()
+        .map(|d| d.message)
+        .unwrap_or_default()
+}
+
+fn planned(module: &Module, passes: &str, registry: &Arc<Registry>) -> Result<Module, String> {
+    let stages = PassList::builtin().parse(passes).expect("built-in passes");
+    let target = Target::builtin("cpu").expect("a built-in target");
+    let mut cx = PassContext::new(registry.clone(), Arc::new(target));
+    let mut module = module.clone();
+    let ran = run(&mut module, &stages, &mut cx, &mut Hooks::default());
+    ran.map_err(first)?;
+    Ok(module)
+}
