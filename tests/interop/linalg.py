@@ -3,7 +3,9 @@
 
 usage: python linalg.py OPTC [--verify] [FILE ...]
 
-Without files: the models of tests/models, the plans of tests/plans, blocks cut out of models, and single operations.
+Without files: the models of tests/models, the plans of tests/plans, blocks cut out of models, and single operations; then
+the models with a batch and a sequence of named sizes, those of symbolic.py, and single operations on named sizes, each
+written once and run at two sizes.
 Each program is written as it is read and folded for the cpu.  mlir-opt verifies the text, bufferizes it and lowers it to
 LLVM, and mlir-cpu-runner runs it on random inputs, to the numbers of `optc run`.  A folded program has no more
 `linalg.transpose` than the conversions that `optc stats` counts.  With --verify files are folded and verified alone, and
@@ -24,6 +26,7 @@ import numpy as np
 import onnx
 
 import onnxruntime_peer as peer
+import symbolic
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MLIR_OPT = os.environ.get("MLIR_OPT", "mlir-opt-19")
@@ -114,6 +117,62 @@ PROGRAMS = [
     ("trilu", "k = -1, upper = false", "(tensor<3x4xsi32>) -> tensor<3x4xsi32>"),
 ]
 
+# The same on named sizes, types as HLO writes them; a result that is left out is the first operand's.
+SIZES = [{"B": 3, "S": 7, "T": 4, "H": 9, "W": 6}, {"B": 1, "S": 5, "T": 5, "H": 12, "W": 7}]
+SIZED = [
+    ("arg_max", "axis = 1", "f32[B,S,3] -> si64[B,3]"),
+    ("avg_pool", "kernel = [3, 2], strides = [2, 2]", "f32[B,4,H,W] -> f32[B,4,(H-3)//2+1,W//2]"),
+    ("batch_norm", "epsilon = 0.01", "f32[B,4,S] f32[4] f32[4] f32[4] f32[4]"),
+    ("broadcast", 'shape = ["B", 4, "S"]', "f32[4,1] f32[B,S] -> f32[B,4,S]"),
+    ("concat", "axis = 1", "f32[B,S,3] f32[B,2,3] f32[B,T,3] -> f32[B,S+T+2,3]"),
+    ("conv", "pads = [1, 1, 1, 1]", "f32[B,3,H,W] f32[4,3,3,3] f32[4] -> f32[B,4,H,W]"),
+    ("conv", "strides = [2, 1], dilations = [1, 2], group = 2, pads = [1, 0, 1, 0]",
+     "f32[B,4,H,W] f32[6,2,3,2] -> f32[B,6,(H+1)//2,W-2]"),
+    ("conv", "", "f32[B,4,H,W] f32[3,4,1,1] f32[3] -> f32[B,3,H,W]"),
+    ("conv", "transposed = true, strides = [2, 2], pads = [1, 1, 0, 0], group = 2, output_padding = [0, 1]",
+     "f32[B,4,H,W] f32[4,3,3,3] f32[6] -> f32[B,6,2*H,2*W+1]"),
+    ("cumsum", "axis = 1", "f32[B,S,3]"),
+    ("cumsum", "axis = 0, exclusive = true, reverse = true", "si32[S,3]"),
+    ("dynamic_update_slice", "", "f32[5,S] f32[2,3] si32[] si32[] -> f32[5,S]"),
+    ("einsum", 'equation = "bij,kj->ikb"', "f32[B,S,4] f32[T,4] -> f32[S,T,B]"),
+    ("gather", "axis = 1", "f32[B,5,S] si64[T,2] -> f32[B,T,2,S]"),
+    ("gather_elements", "axis = 1", "f32[3,S] si64[3,T] -> f32[3,T]"),
+    ("gather_nd", "batch_dims = 1", "f32[B,S,4] si64[B,2,1] -> f32[B,2,4]"),
+    ("group_norm", "num_groups = 2", "f32[B,4,S] f32[4] f32[4]"),
+    ("layer_norm", "axis = 1", "f32[B,S,3] f32[S,3] f32[S,3]"),
+    ("log_softmax", "axis = 2", "f32[B,4,S]"),
+    ("matmul", "", "f32[B,1,S,5] f32[2,5,T] -> f32[B,2,S,T]"),
+    ("matmul", "", "f16[B,S] f16[S,6] -> f16[B,6]"),
+    ("max_pool", "kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]",
+     "f32[B,4,H,W] -> f32[B,4,(H-1)//2+1,(W-1)//2+1]"),
+    ("one_hot", "depth = 5, axis = 0", "si64[B,S] f32[2] -> f32[5,B,S]"),
+    ("pad", 'low = [1, 0], high = [2, 1], mode = "reflect"', "f32[S,T] -> f32[S+3,T+1]"),
+    ("pad", 'low = [1, 5], high = [2, 7], mode = "wrap"', "f32[S,3] -> f32[S+3,15]"),
+    ("pad", 'low = [1, 0], high = [0, 1], mode = "edge"', "f32[S,B] -> f32[S+1,B+1]"),
+    ("pad", "low = [0, 2], high = [3, 0], value = 2.5", "f32[S,B] -> f32[S+3,B+2]"),
+    ("pad", "low = [-1, 2], high = [1, 0], value = 2.5", "f32[S,B] -> f32[S,B+2]"),
+    ("quantize", "axis = 0, to = si8", "f32[4,S] f32[4] si8[4] -> si8[4,S]"),
+    ("reduce", 'kind = "log_sum_exp", axes = [1]', "f32[B,S,3] -> f32[B,3]"),
+    ("reduce", 'kind = "mean", axes = [0, 2], keepdims = true', "f32[B,4,S] -> f32[1,4,1]"),
+    ("reduce", 'kind = "mean", axes = [1]', "f32[2*B,S] -> f32[2*B]"),
+    ("reshape", 'shape = ["2*B*S", 3]', "f32[B,S,6] -> f32[2*B*S,3]"),
+    ("reshape", 'shape = ["B", "S", 6]', "f32[B*S,6] f32[B] -> f32[B,S,6]"),
+    ("reshape", 'shape = ["S*B", 6]', "f32[S*B,2,3] f32[B+1] f32[B*S+2*S+1] -> f32[B*S,6]"),
+    ("resize", "scales = [1.0, 1.0, 2.0, 1.5]", "f32[B,2,3,4] -> f32[B,2,6,6]"),
+    ("rms_norm", "axis = 2", "f32[B,4,S] f32[S]"),
+    ("rotary_embedding", "", "f32[B,3,S,4] f32[B,S,2] f32[B,S,2]"),
+    ("scatter_elements", 'axis = 0, reduction = "add"', "f32[S,3] si64[T,2] f32[T,2] -> f32[S,3]"),
+    ("scatter_nd", 'reduction = "min"', "f32[S,T] si32[2,3,1] f32[2,3,T] -> f32[S,T]"),
+    ("slice", 'starts = [1, 0], limits = ["S-1", 2], strides = [1, 1]', "f32[S,4] -> f32[S-2,2]"),
+    ("slice", 'starts = ["S-1", 0], limits = ["S", 4], strides = [1, 2]', "f32[S,4] -> f32[1,2]"),
+    ("softmax", "axis = 1", "f32[B,S,3]"),
+    ("split", "axis = 1, sizes = [1, 3]", "f32[B,4,S] -> f32[B,1,S] f32[B,3,S]"),
+    ("tile", "repeats = [2, 3]", "f32[B,S] -> f32[2*B,3*S]"),
+    ("top_k", "k = 3", "f32[B,S] -> f32[B,3] si64[B,3]"),
+    ("transpose", "perm = [2, 0, 1]", "f32[B,S,3] -> f32[3,B,S]"),
+    ("trilu", "k = -1, upper = false", "si32[S,T]"),
+]
+
 
 def run(command, **kwargs):
     return subprocess.run([str(c) for c in command], capture_output=True, **kwargs)
@@ -160,6 +219,15 @@ def memref(element, shape):
 def harness(text, inputs, results):
     """The module with an entry that reads the inputs from standard input and writes the results to standard output."""
     lines, args = [], []
+    # Arguments and results of sizes that are not known are cast.
+    declared = re.search(r"func\.func @main\((.*)\) -> \((.*)\) \{", text)
+    takes, gives = (re.findall(r"tensor<[^>]*>", part) for part in declared.groups())
+
+    def cast(value, source, target):
+        if source == target:
+            return value
+        lines.append(f"{value.replace('#', '_')}_c = tensor.cast {value} : {source} to {target}")
+        return f"{value.replace('#', '_')}_c"
 
     def pointer(buffer, ty):
         lines.append(f"%{buffer}_i = memref.extract_aligned_pointer_as_index %{buffer} : memref<{ty}> -> index")
@@ -176,13 +244,12 @@ def harness(text, inputs, results):
         lines.append(f"%a{i}_n = arith.constant {bytes_of(element, shape)} : i64")
         lines.append(f"%a{i}_r = func.call @read(%fd0, {pointer(f'a{i}', ty)}, %a{i}_n) : (i32, i64, i64) -> i64")
         lines.append(f"%a{i}_t = bufferization.to_tensor %a{i} restrict : memref<{ty}>")
-        args.append((f"%a{i}_t", f"tensor<{ty}>"))
-    types = [f"tensor<{memref(*r)}>" for r in results]
-    lines.append(f"%r:{len(results)} = func.call @main({', '.join(a for a, _ in args)}) : "
-                 f"({', '.join(t for _, t in args)}) -> ({', '.join(types)})")
+        args.append(cast(f"%a{i}_t", f"tensor<{ty}>", takes[i]))
+    lines.append(f"%r:{len(results)} = func.call @main({', '.join(args)}) : ({', '.join(takes)}) -> ({', '.join(gives)})")
     for i, (element, shape) in enumerate(results):
         ty = memref(element, shape)
-        lines.append(f"%b{i} = bufferization.to_memref %r#{i} : memref<{ty}>")
+        result = cast(f"%r#{i}", gives[i], f"tensor<{ty}>")
+        lines.append(f"%b{i} = bufferization.to_memref {result} : memref<{ty}>")
         lines.append(f"%b{i}_n = arith.constant {bytes_of(element, shape)} : i64")
         lines.append(f"%b{i}_r = func.call @write(%fd1, {pointer(f'b{i}', ty)}, %b{i}_n) : (i32, i64, i64) -> i64")
     body = "\n".join("    " + line for line in lines)
@@ -230,6 +297,84 @@ def written(optc, passes, path, folder):
     need([optc, *passes, "--emit=linalg", path, "-o", here])
     need([MLIR_OPT, here, "-verify-each", "-o", os.devnull])
     return here.read_text()
+
+
+def at_sizes(optc, path, text, sizes, name, folder):
+    """Compares what MLIR's tools compute from one text with what optc computes, at these sizes."""
+    number = lambda size: size if isinstance(size, int) else eval(size, {"__builtins__": {}}, dict(sizes))
+    args, results = signature(optc, path)
+    rng = np.random.default_rng(7)
+    inputs = []
+    for i, (_, element, shape) in enumerate(args):
+        inputs.append((element, drawn(rng, element, [number(n) for n in shape], i, name)))
+    np.savez(folder / "in.npz", **{key: x for (key, *_), (_, x) in zip(args, inputs)})
+    need([optc, "run", "--pass=", path, "--inputs", folder / "in.npz", "--output", folder / "out.npz"])
+    with np.load(folder / "out.npz") as file:
+        wanted = [file[key] for key in file]
+    results = [(element, [number(n) for n in shape]) for element, shape in results]
+    for a, b in zip(executed(text, inputs, results, folder), wanted, strict=True):
+        agree(a, b)
+
+
+def check_sized(optc, path, sizes, name=""):
+    """What is wrong with one program of named sizes; None if nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for what, passes in PASSES.items():
+            try:
+                text = written(optc, passes, path, folder)
+                head = text[text.index("func.func @main"):].split("{", 1)[0]
+                assert "?" in head, "no size is open"
+                if what == "folded":
+                    stats = json.loads(need([optc, "stats", *FOLD, "--json", path]))
+                    count = len(re.findall(r"linalg\.transpose ", text))
+                    assert count <= stats["layout_convert"], f"{count} transposes, {stats['layout_convert']} conversions"
+            except AssertionError as error:
+                return f"{what}: {error}"
+            for own in sizes:
+                try:
+                    at_sizes(optc, path, text, own, name, folder)
+                except AssertionError as error:
+                    return f"{what}, at {own}: {error}"
+    return None
+
+
+def twins(folder):
+    """Models of named sizes, each with two assignments to its names."""
+    models = [(p.stem, lambda p=p: peer.load(p, np.random.default_rng(3))) for p in sorted((ROOT / "tests/models").glob("*.onnx"))]
+    models += [(make.__name__, make) for make in [symbolic.encoder, symbolic.decoder, symbolic.patches, symbolic.windows]]
+    for name, load in models:
+        rewriter = symbolic.Rewriter(load(), True)
+        path = folder / f"{name}.symbolic.onnx"
+        onnx.save(rewriter.run(), str(path))
+        first = {n: rewriter.sizes[n] for n in rewriter.origin}
+        # Positions and masks are cut from constants, which are no longer than the model's own sequence.
+        other = {n: max(2, v - 1) if n == "S" else v + 1 for n, v in first.items()}
+        yield name, path, [first, other]
+
+
+def sized_source(name, attributes, types):
+    def tensor(word):
+        element, inside = word.rstrip("]").split("[")
+        dims = [d for d in inside.split(",") if d]
+        if all(d.isdigit() for d in dims):
+            return f"tensor<{''.join(d + 'x' for d in dims)}{element}>"
+        shown = "".join(f"{d if d.isdigit() else '?'}x" for d in dims)
+        names = ", ".join(d if d.isdigit() else f'"{d}"' for d in dims)
+        return f"tensor<{shown}{element}, {{dims = [{names}]}}>"
+
+    takes, _, gives = types.partition(" -> ")
+    takes = [tensor(t) for t in takes.split()]
+    gives = [tensor(t) for t in gives.split()] or takes[:1]
+    args = ", ".join(f"%a{i}: {t}" for i, t in enumerate(takes))
+    # Some arguments of reshapes and broadcasts say sizes alone.
+    used = takes[:1] if name in ("reshape", "broadcast") else takes
+    results = ", ".join(f"%0#{i}" for i in range(len(gives))) if 1 < len(gives) else "%0"
+    left = f"%0:{len(gives)}" if 1 < len(gives) else "%0"
+    names = ", ".join(f"%a{i}" for i in range(len(used)))
+    return (f"func.func @main({args}) -> ({', '.join(gives)}) {{\n"
+            f'  {left} = "hbir.{name}"({names}) <{{{attributes}}}> : ({", ".join(used)}) -> ({", ".join(gives)})\n'
+            f"  return {results} : {', '.join(gives)}\n}}\n")
 
 
 def check(optc, path, name=""):
@@ -323,6 +468,21 @@ def main():
                     programs.append((" ".join(program), path, program[0]))
             done = pool.map(lambda p: check(optc, p[1], p[2]), programs)
             jobs = [(what, why) for (what, *_), why in zip(programs, done)]
+        sized = []
+        if not files:
+            sized = [(name, path, sizes, "") for name, path, sizes in twins(pathlib.Path(folder))]
+            models = len(sized)
+            for i, program in enumerate(SIZED):
+                path = pathlib.Path(folder) / f"sized_{i}.ir"
+                path.write_text(sized_source(*program))
+                sized.append((" ".join(program), path, SIZES, program[0]))
+            done = pool.map(lambda p: check_sized(optc, *p[1:]), sized)
+            found = [(f"named sizes: {what}", why) for (what, *_), why in zip(sized, done)]
+            good = sum(not why for _, why in found[:models])
+            print(f"{good} models of named sizes and {sum(not why for _, why in found[models:])} operations on them, at two sizes each")
+            if not good:
+                found.append(("named sizes", "no model was run"))
+            jobs += found
         for what, why in jobs:
             tried += 1
             if why:

@@ -88,7 +88,7 @@ ROOT c = f32[64] constant({...})
     );
     LINALG_SIZE = Code::command(
         "linalg-size",
-        "a program that is to be tensors of MLIR has a size that is not known",
+        "a program that is to be tensors of MLIR has a size that is no number and that no dimension of an argument gives",
         &[(
             "in.ir",
             r#"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
@@ -97,7 +97,7 @@ ROOT c = f32[64] constant({...})
 }"#,
         )],
         "optc --emit=linalg in.ir",
-        "give the sizes that are not known",
+        "name the size, and hand over an argument with a dimension of that name",
     );
     ONNX_CONSTANT_DATA = Code::command(
         "onnx-constant-data",

@@ -1,6 +1,7 @@
 //! The block of numbers that a loop nest runs for each element.
 
 use super::mem::Mem;
+use super::sizes::Sizes;
 use super::types::{dtype_name, is_unsigned, number_text, wide};
 use optc_ir::DType;
 use optc_layout::Digit;
@@ -29,6 +30,8 @@ pub(super) struct Body {
     next: usize,
     /// How far lines are indented.
     pub(super) indent: usize,
+    /// The sizes of the function.
+    pub(super) sizes: Sizes,
 }
 
 /// How two numbers compare.
@@ -44,9 +47,10 @@ pub(super) enum Rel {
 
 impl Body {
     /// A block after so many spaces.
-    pub(super) fn new(indent: usize) -> Body {
+    pub(super) fn new(indent: usize, sizes: &Sizes) -> Body {
         Body {
             indent,
+            sizes: sizes.clone(),
             ..Body::default()
         }
     }
@@ -388,6 +392,22 @@ impl Body {
         }
     }
 
+    /// An extent, or the index that stands for it.
+    pub(super) fn extent(&mut self, n: u64) -> Idx {
+        match self.sizes.index(n) {
+            Some(name) => Idx::Name(name),
+            None => Idx::Const(i64::try_from(n).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// How many elements there are, as a number.
+    pub(super) fn count(&mut self, n: u64, ty: DType) -> Scalar {
+        match self.extent(n) {
+            Idx::Const(_) => self.number(n as f64, ty),
+            open @ Idx::Name(_) => self.of_index(&open, ty),
+        }
+    }
+
     /// The step of a loop.
     pub(super) fn step(&mut self, id: usize) -> Idx {
         Idx::Name(self.put(&format!("linalg.index {id} : index")))
@@ -423,30 +443,37 @@ impl Body {
         }
     }
 
+    /// The index times an extent.
+    pub(super) fn scaled(&mut self, a: &Idx, by: u64) -> Idx {
+        match (a, self.extent(by)) {
+            (_, Idx::Const(by)) => self.times(a, by),
+            (Idx::Const(0), _) => Idx::Const(0),
+            (_, by) => self.indices("arith.muli", a, &by),
+        }
+    }
+
     /// The quotient of an index of 0 or more.
     pub(super) fn over(&mut self, a: &Idx, by: u64) -> Idx {
-        let by = i64::try_from(by).unwrap_or(i64::MAX).max(1);
-        match (a, by) {
-            (Idx::Const(x), _) => Idx::Const(x / by),
-            (_, 1) => a.clone(),
-            _ => self.indices("arith.divui", a, &Idx::Const(by)),
+        match (a, self.extent(by.max(1))) {
+            (Idx::Const(x), Idx::Const(by)) => Idx::Const(x / by),
+            (Idx::Const(0), _) | (_, Idx::Const(1)) => a.clone(),
+            (_, by) => self.indices("arith.divui", a, &by),
         }
     }
 
     /// The remainder of an index of 0 or more.
     pub(super) fn modulo(&mut self, a: &Idx, by: u64) -> Idx {
-        let by = i64::try_from(by).unwrap_or(i64::MAX).max(1);
-        match (a, by) {
-            (Idx::Const(x), _) => Idx::Const(x % by),
-            (_, 1) => Idx::Const(0),
-            _ => self.indices("arith.remui", a, &Idx::Const(by)),
+        match (a, self.extent(by.max(1))) {
+            (Idx::Const(x), Idx::Const(by)) => Idx::Const(x % by),
+            (Idx::Const(0), _) | (_, Idx::Const(1)) => Idx::Const(0),
+            (_, by) => self.indices("arith.remui", a, &by),
         }
     }
 
     /// The index kept from `low` to `high`.
-    pub(super) fn clamped(&mut self, a: &Idx, low: i64, high: i64) -> Idx {
+    pub(super) fn clamped(&mut self, a: &Idx, low: i64, high: &Idx) -> Idx {
         let low = self.indices("arith.maxsi", a, &Idx::Const(low));
-        self.indices("arith.minsi", &low, &Idx::Const(high))
+        self.indices("arith.minsi", &low, high)
     }
 
     /// How two indices compare.
@@ -484,7 +511,7 @@ impl Body {
 
     /// An index that counts from the end where it is below 0.
     pub(super) fn counted_back(&mut self, at: &Idx, size: u64) -> Idx {
-        let size = Idx::Const(i64::try_from(size).unwrap_or(i64::MAX));
+        let size = self.extent(size);
         let below = self.index_compare("slt", at, &Idx::Const(0));
         let moved = self.plus(at, &size);
         self.index_select(&below, &moved, at)
@@ -512,7 +539,7 @@ impl Body {
             "tensor.extract {}[{}] : {}",
             mem.name,
             names.join(", "),
-            mem.ty()
+            self.sizes.ty(mem)
         );
         let raw = self.put(&text);
         self.widened(&raw, mem.dtype)

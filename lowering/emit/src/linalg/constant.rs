@@ -3,7 +3,6 @@
 use super::digits::{extents, row_major};
 use super::mem::{Mem, Outcome};
 use super::resources::{Resource, Source, hex};
-use super::types::tensor_text;
 use super::writer::Writer;
 use optc_ir::{Attr, DType, OpData};
 use optc_layout::Digit;
@@ -42,6 +41,9 @@ pub(super) fn constant(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
         ) => Source::File(file.to_string(), *offset, *length),
         _ => return Err(w.refuse("it has neither a value nor data")),
     };
+    if shape.iter().any(|&n| w.sizes.stands(n)) {
+        return Err(w.refuse("nothing says how many elements it has"));
+    }
     let resource = Resource {
         order: order(&digits, &shape),
         source,
@@ -67,7 +69,7 @@ fn order(digits: &[Digit], shape: &[u64]) -> Vec<(u64, u64)> {
 /// The constant in the text, or its name there.
 fn written(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Outcome<Mem> {
     let dtype = resource.dtype;
-    let ty = tensor_text(shape, dtype);
+    let ty = w.sizes.tensor(shape, dtype);
     let inline = |w: &mut Writer<'_>, bytes: &[u8]| {
         let mut text = "arith.constant dense<\"0x".to_owned();
         hex(bytes, &mut text);
@@ -123,7 +125,7 @@ fn truths(w: &mut Writer<'_>, resource: Resource, shape: &[u64]) -> Mem {
         ..resource
     };
     let name = w.shared.named(resource);
-    let ty = tensor_text(shape, bytes);
+    let ty = w.sizes.tensor(shape, bytes);
     let text = format!("arith.constant dense_resource<{name}> : {ty}");
     let mem = w.put(&text, shape, bytes);
     w.narrowed(&mem, DType::BOOL)
@@ -136,7 +138,7 @@ pub(super) fn numbers(w: &mut Writer<'_>, values: &[f64], dtype: DType) -> Mem {
         .iter()
         .map(|&x| super::types::number_text(x, dtype))
         .collect();
-    let ty = tensor_text(&[n], dtype);
+    let ty = w.sizes.tensor(&[n], dtype);
     let text = format!("arith.constant dense<[{}]> : {ty}", texts.join(", "));
     w.put(&text, &[n], dtype)
 }

@@ -1,6 +1,5 @@
 //! The digits of values in memory: the dimensions that a tensor of the text has.
 
-use optc_ir::TensorType;
 use optc_layout::{Digit, Layout};
 
 /// The extents of digits.
@@ -19,15 +18,8 @@ pub(super) fn row_major(shape: &[u64]) -> Vec<Digit> {
     all.map(|(d, &n)| Digit::new(d, 1, n)).collect()
 }
 
-/// The digits of a type in memory, major to minor, by dimension; nothing where positions hold no element, or the
-/// layout is no order of digits.
-pub(super) fn of_type(ty: &TensorType) -> Option<Vec<Digit>> {
-    let shape = ty.shape()?;
-    let layout = Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok()?;
-    of_layout(&shape, &layout)
-}
-
-/// As [`of_type`], of a layout of this shape.
+/// The digits of a layout of this shape in memory, major to minor, by dimension; nothing where positions hold no element,
+/// or the layout is no order of digits.
 pub(super) fn of_layout(shape: &[u64], layout: &Layout) -> Option<Vec<Digit>> {
     if shape.contains(&0) {
         return Some(row_major(shape));

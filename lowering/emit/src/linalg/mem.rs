@@ -1,6 +1,5 @@
 //! A tensor of the text.
 
-use super::types::tensor_text;
 use optc_ir::{DType, Diagnostic};
 use optc_layout::Digit;
 
@@ -10,15 +9,9 @@ pub(super) type Outcome<T> = Result<T, Box<Diagnostic>>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mem {
     pub(super) name: String,
-    /// The extents; any row-major shape of as many elements is the same memory.
+    /// The extents, or the numbers that stand for them; any row-major shape of as many elements is the same memory.
     pub(super) shape: Vec<u64>,
     pub(super) dtype: DType,
-}
-
-impl Mem {
-    pub(super) fn ty(&self) -> String {
-        tensor_text(&self.shape, self.dtype)
-    }
 }
 
 /// A tensor and the loops that its digits are of.

@@ -11,6 +11,9 @@
 //! - Constants of more than 64 bytes stand behind the program, as `dense_resource`, in the order of their memory.
 //! - What is written for an operation has its location.
 //! - Integers lose their sign, which is in the operations.
+//! - A size that is not known is `?` in types, and an index that the head of the function computes from dimensions of
+//!   its arguments. Inside, a number of its own stands for it (`StandIns`), so that shapes are cut and joined as known
+//!   ones are.
 
 mod body;
 mod constant;
@@ -26,6 +29,7 @@ mod products;
 mod reduce;
 mod resources;
 mod scalars;
+mod sizes;
 mod types;
 mod windows;
 mod writer;
@@ -43,7 +47,7 @@ use writer::Writer;
 /// The module as MLIR text; `data` reads the files of constants.
 ///
 /// # Errors
-/// A size that is not known, a layout that is no order of digits, an operation without a form, a constant whose file
+/// A size that no argument gives, a layout that is no order of digits, an operation without a form, a constant whose file
 /// cannot be read, or no function.
 pub fn emit(module: &Module, data: &ReadData<'_>) -> Result<String, Box<Diagnostic>> {
     crate::entry(module)?;
@@ -106,13 +110,19 @@ fn function(
 ) -> Outcome<()> {
     let mut w = Writer::new(func, registry, resources);
     let mut args = Vec::with_capacity(func.args.len());
+    let mut mems = Vec::with_capacity(func.args.len());
     for (i, &arg) in func.args.iter().enumerate() {
         let shape = ops::boundary(&w, arg)?;
         let dtype = w.tensor(arg)?.dtype;
-        let name = w.argument(&func.arg_key(i));
+        let name = w.sizes.name(&func.arg_key(i));
         let mem = Mem { name, shape, dtype };
-        args.push(format!("{}: {}", mem.name, mem.ty()));
-        w.set(arg, mem);
+        args.push(format!("{}: {}", mem.name, w.sizes.ty(&mem)));
+        w.set(arg, mem.clone());
+        mems.push(mem);
+    }
+    w.sizes.give(&mems);
+    for &arg in &func.args {
+        w.tensor(arg)?;
     }
     let uses = Uses::of(func);
     for &op in &func.body {
@@ -133,7 +143,7 @@ fn function(
         let shape = ops::boundary(&w, value)?;
         let mem = w.mem(value)?;
         let mem = w.reshape(&mem, &shape);
-        types.push(mem.ty());
+        types.push(w.sizes.ty(&mem));
         names.push(mem.name);
     }
     let last = match names.is_empty() {
@@ -142,10 +152,11 @@ fn function(
     };
     w.line(&last);
     out.push_str(&format!(
-        "  func.func @{}({}) -> ({}) {{\n{}  }}\n",
+        "  func.func @{}({}) -> ({}) {{\n{}{}  }}\n",
         symbol(&func.name),
         args.join(", "),
         types.join(", "),
+        w.sizes.head(),
         w.text
     ));
     Ok(())

@@ -82,8 +82,7 @@ impl Nest {
         for (id, digit) in self.loops.iter().enumerate() {
             if digit.of == of {
                 let step = b.step(id);
-                let by = i64::try_from(digit.div).unwrap_or(i64::MAX);
-                let part = b.times(&step, by);
+                let part = b.scaled(&step, digit.div);
                 sum = b.plus(&sum, &part);
             }
         }

@@ -2,13 +2,13 @@
 
 use super::constant::constant;
 use super::digits::{of_layout, row_major};
-use super::mem::Outcome;
+use super::mem::{Mem, Outcome};
 use super::nest::Nest;
 use super::ports::{freedom, ports};
 use super::writer::{Init, Writer};
 use super::{parts, places, products, reduce, scalars, windows};
 use optc_ir::op::{Operation, Structure};
-use optc_ir::{Dim, Op, OpData, Value};
+use optc_ir::{Op, OpData, Value};
 use optc_layout::{Digit, ViewMap, propagate};
 use optc_ops::{CallOp, Constant, LayoutConvert, MlirCall};
 
@@ -68,15 +68,16 @@ fn rearranged(w: &mut Writer<'_>, data: &OpData) -> Outcome<()> {
     let to = w.shape(y)?;
     let view = w.registry.rearrangement(&w.op_ref(data));
     let view = view.map_err(|e| w.refuse(&e.to_string()))?;
-    let shape: Option<Vec<u64>> = view.shape.iter().map(Dim::fixed).collect();
+    let shape = w.sizes.complete(&view.shape, &w.shape(x)?);
     let shape = shape.ok_or_else(|| w.refuse("a size is not known"))?;
     let map = ViewMap {
         shape: Some(shape.clone()),
         perm: Some(view.perm.clone()),
         result: to.clone(),
     };
-    let layout = w.tensor(x)?.layout().and_then(Result::ok);
-    let seen = layout.and_then(|layout| propagate(&layout, &map).ok());
+    let seen = w
+        .layout(x)?
+        .and_then(|layout| propagate(&layout, &map).ok());
     if let Some(digits) = seen.and_then(|seen| of_layout(&to, &seen)) {
         let mem = w.mem(x)?;
         w.digits(x)?;
@@ -107,7 +108,7 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
         let shape = boundary(w, value)?;
         let mem = w.mem(value)?;
         let mem = w.reshape(&mem, &shape);
-        types.push(mem.ty());
+        types.push(w.sizes.ty(&mem));
         args.push(mem.name);
     }
     let name = w.fresh();
@@ -120,8 +121,8 @@ fn call(w: &mut Writer<'_>, op: Op) -> Outcome<()> {
             1 => name.clone(),
             _ => format!("{name}#{i}"),
         };
-        let mem = super::mem::Mem { name, shape, dtype };
-        results.push(mem.ty());
+        let mem = Mem { name, shape, dtype };
+        results.push(w.sizes.ty(&mem));
         w.set(value, mem);
     }
     let left = match n {

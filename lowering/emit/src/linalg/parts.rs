@@ -8,7 +8,7 @@ use super::nest::Nest;
 use super::types::number_text;
 use super::writer::{Init, Writer};
 use optc_ir::op::{OpRef, Operation};
-use optc_ir::{OpData, Value};
+use optc_ir::{OpData, Size, Value};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{Concat, Pad, PadMode, PadValue, Slice, SlicePart, Split, Subview};
 
@@ -50,20 +50,25 @@ struct Range {
 fn ranges(w: &Writer<'_>, x: Value, parts: &[SlicePart]) -> Outcome<Vec<Range>> {
     let shape = w.shape(x)?;
     let range = |(part, &n): (&SlicePart, &u64)| {
-        let start = u64::try_from(part.start.as_constant()?).ok()?;
-        let size = part.size.fixed()?;
+        let unknown = || w.refuse("its part is not known");
+        let start = w.number(&part.start)?;
+        let size = w.number(&part.size.size().ok_or_else(unknown)?)?;
         let steps = i128::from(part.stride) * (i128::from(size.max(1)) - 1);
         let last = i128::from(start) + steps;
         let inside = size == 0 || (start < n && 0 <= last && last < i128::from(n));
+        // The shape rule has looked at what is not known.
+        let open = [start, size, n].iter().any(|&n| w.sizes.stands(n));
         let stride = part.stride;
-        inside.then_some(Range {
-            start,
-            size,
-            stride,
-        })
+        match inside || open {
+            true => Ok(Range {
+                start,
+                size,
+                stride,
+            }),
+            false => Err(unknown()),
+        }
     };
-    let all = parts.iter().zip(&shape).map(range).collect::<Option<_>>();
-    all.ok_or_else(|| w.refuse("its part is not known"))
+    parts.iter().zip(&shape).map(range).collect()
 }
 
 /// A part of a value: a slice of its digits where these hold it, else its elements one by one.
@@ -85,10 +90,12 @@ fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()>
             dtype: mem.dtype,
         };
         let text = format!(
-            "tensor.extract_slice {}{offsets:?} {sizes:?} {strides:?} : {} to {}",
+            "tensor.extract_slice {}{} {} {strides:?} : {} to {}",
             mem.name,
-            mem.ty(),
-            out.ty()
+            w.sizes.list(&offsets),
+            w.sizes.list(&sizes),
+            w.sizes.ty(&mem),
+            w.sizes.ty(&out)
         );
         let made = w.put(&text, &sizes, mem.dtype);
         return w.settle(y, &made, &kept);
@@ -103,8 +110,8 @@ fn part(w: &mut Writer<'_>, x: Value, y: Value, ranges: &[Range]) -> Outcome<()>
             .map(|(d, range)| {
                 let at = nest.index(b, d);
                 let step = b.times(&at, range.stride);
-                let start = i64::try_from(range.start).unwrap_or(i64::MAX);
-                b.plus(&step, &Idx::Const(start))
+                let start = b.extent(range.start);
+                b.plus(&step, &start)
             })
             .collect();
         b.read(&mem, &from, &index)
@@ -217,7 +224,7 @@ fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcom
     }
     let shape = extents(&digits);
     let mut into = w.empty(&shape, dtype);
-    let mut start = 0;
+    let mut start = Size::default();
     for (port, n) in ins {
         if n == 0 {
             continue;
@@ -228,18 +235,24 @@ fn joined(w: &mut Writer<'_>, data: &OpData, axis: usize, plain: bool) -> Outcom
         own.retain(|d| d.extent != 1);
         let mem = w.arrange(&port.mem, &port.digits, &own);
         let mem = w.reshape(&mem, &sizes);
-        let mut offsets = vec![0; shape.len()];
-        offsets[first] = start;
+        let mut offsets = vec!["0".to_owned(); shape.len()];
+        offsets[first] = match start.as_constant() {
+            Some(n) => n.to_string(),
+            None => w.sizes.written(&start),
+        };
         let strides = vec![1; shape.len()];
         let text = format!(
-            "tensor.insert_slice {} into {}{offsets:?} {sizes:?} {strides:?} : {} into {}",
+            "tensor.insert_slice {} into {}[{}] {} {strides:?} : {} into {}",
             mem.name,
             into.name,
-            mem.ty(),
-            into.ty()
+            offsets.join(", "),
+            w.sizes.list(&sizes),
+            w.sizes.ty(&mem),
+            w.sizes.ty(&into)
         );
         into = w.put(&text, &shape, dtype);
-        start += n / low;
+        let next = start.plus(&w.sizes.size(n / low));
+        start = next.ok_or_else(|| w.refuse("a size is not known"))?;
     }
     let digits = w.wanted(result, plain)?;
     w.settle(result, &into, &digits)?;
@@ -306,34 +319,41 @@ fn pad(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
 
 /// The element that a place of a padded dimension has, and whether there is one.
 fn source(b: &mut Body, from: &Idx, n: u64, mode: PadMode) -> (Idx, Option<Scalar>) {
-    let n = i64::try_from(n).unwrap_or(i64::MAX);
-    let last = (n - 1).max(0);
+    let extent = b.extent(n);
+    let last = match &extent {
+        Idx::Const(n) => Idx::Const((n - 1).max(0)),
+        Idx::Name(_) => b.minus(&extent, &Idx::Const(1)),
+    };
     match mode {
         PadMode::Constant => {
             let (low, high) = (
                 b.index_compare("sge", from, &Idx::Const(0)),
-                b.index_compare("slt", from, &Idx::Const(n)),
+                b.index_compare("slt", from, &extent),
             );
             let inside = b.op("arith.andi", &[&low, &high]);
-            (b.clamped(from, 0, last), Some(inside))
+            (b.clamped(from, 0, &last), Some(inside))
         }
-        PadMode::Edge => (b.clamped(from, 0, last), None),
+        PadMode::Edge => (b.clamped(from, 0, &last), None),
         PadMode::Reflect => {
             // Below 0 the distance from it, behind the end that from the last element.
             let below = b.minus(&Idx::Const(0), from);
             let low = b.index_compare("slt", from, &Idx::Const(0));
             let from = b.index_select(&low, &below, from);
-            let mirrored = b.minus(&Idx::Const(last.saturating_mul(2)), &from);
-            let high = b.index_compare("sgt", &from, &Idx::Const(last));
+            let twice = b.times(&last, 2);
+            let mirrored = b.minus(&twice, &from);
+            let high = b.index_compare("sgt", &from, &last);
             let place = b.index_select(&high, &mirrored, &from);
-            (b.clamped(&place, 0, last), None)
+            (b.clamped(&place, 0, &last), None)
         }
         PadMode::Wrap => {
             let rest = b.index(from);
-            let by = b.index(&Idx::Const(n.max(1)));
+            let by = match &extent {
+                Idx::Const(n) => b.index(&Idx::Const((*n).max(1))),
+                Idx::Name(name) => name.clone(),
+            };
             let rest = Idx::Name(b.put(&format!("arith.remsi {rest}, {by} : index")));
-            let place = b.counted_back(&rest, n.max(1).unsigned_abs());
-            (b.clamped(&place, 0, last), None)
+            let place = b.counted_back(&rest, n.max(1));
+            (b.clamped(&place, 0, &last), None)
         }
     }
 }
@@ -375,7 +395,7 @@ fn around(
         (before[first], behind[first]) = (l / by, h / by);
     }
     let mem = w.reshape(&x.mem, &shape);
-    let mem = w.padded(&mem, &before, &behind, number);
+    let mem = w.padded(&mem, &before, &behind, number)?;
     for (digit, &n) in digits.iter_mut().zip(&mem.shape) {
         digit.extent = n;
     }

@@ -178,11 +178,14 @@ impl Writer<'_> {
             [] => &[1],
             all => all,
         };
-        let ty = init.ty();
+        let ty = self.sizes.ty(init);
         let numbers: Vec<String> = [0, 1]
             .into_iter()
             .chain(extents.iter().copied())
             .map(|n| {
+                if let Some(open) = self.sizes.index(n) {
+                    return open;
+                }
                 let name = self.fresh();
                 self.line(&format!("{name} = arith.constant {n} : index"));
                 name
@@ -201,7 +204,7 @@ impl Writer<'_> {
             ));
             from = format!("%it_t{d}");
         }
-        let mut b = Body::new(6);
+        let mut b = Body::new(6, &self.sizes);
         let index: Vec<Idx> = (0..extents.len())
             .map(|d| Idx::Name(format!("%it_{d}")))
             .collect();
@@ -268,6 +271,9 @@ fn scatter(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         (s.reduction, Some(axis), 0)
     } else if let Some(s) = w.typed::<ScatterNd>(data) {
         let depth = w.shape(data.operands[1])?.last().copied();
+        if depth.is_some_and(|n| w.sizes.stands(n)) {
+            return Err(w.refuse("the length of an index is not known"));
+        }
         (s.reduction, None, depth.unwrap_or(0))
     } else {
         return Ok(false);
@@ -311,7 +317,7 @@ fn element(b: &mut Body, mem: &Mem, places: &[Idx]) -> Scalar {
         "tensor.extract {}[{}] : {}",
         mem.name,
         names.join(", "),
-        mem.ty()
+        b.sizes.ty(mem)
     );
     let raw = b.put(&text);
     b.widened(&raw, mem.dtype)
@@ -336,8 +342,9 @@ fn boxed(
         for (d, start) in starts.iter().enumerate() {
             let first = b.read(&start.mem, &start.digits, &[]);
             let first = b.as_index(&first);
-            let room = i64::try_from(shape[d].saturating_sub(over[d])).unwrap_or(i64::MAX);
-            let first = b.clamped(&first, 0, room);
+            let (whole, part) = (b.extent(shape[d]), b.extent(over[d]));
+            let room = b.minus(&whole, &part);
+            let first = b.clamped(&first, 0, &room);
             index.push(b.plus(&first, &at[d]));
         }
         let new = b.read(&update.mem, &update.digits, at);
@@ -375,20 +382,21 @@ fn running(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         return Ok(true);
     }
     let init = w.empty(&extents(&to), sums);
-    let last = i64::try_from(shape[axis]).unwrap_or(i64::MAX) - 1;
     let made = w.sequential(&init, &shape, |b, at, into| {
+        let extent = b.extent(shape[axis]);
+        let last = b.minus(&extent, &Idx::Const(1));
         let mut own = at.to_vec();
         if reverse {
-            own[axis] = b.minus(&Idx::Const(last), &at[axis]);
+            own[axis] = b.minus(&last, &at[axis]);
         }
         let one = Idx::Const(1);
         let (toward, back) = match reverse {
-            true => (b.plus(&own[axis], &one), Idx::Const(last)),
+            true => (b.plus(&own[axis], &one), last.clone()),
             false => (b.minus(&own[axis], &one), Idx::Const(0)),
         };
         let first = b.index_compare("eq", &own[axis], &back);
         let mut before = own.clone();
-        before[axis] = b.clamped(&toward, 0, last);
+        before[axis] = b.clamped(&toward, 0, &last);
         let places = b.places(&to, &before);
         let old = element(b, into, &places);
         let none = b.number(if sum { 0.0 } else { 1.0 }, sums);
@@ -439,7 +447,7 @@ fn rotated(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
         let kept = b.index_compare("sge", own, &Idx::Const(end));
         let near = match size == last {
             true => own.clone(),
-            false => b.clamped(own, 0, end - 1),
+            false => b.clamped(own, 0, &Idx::Const(end - 1)),
         };
         let (pair, number) = match about.interleaved {
             true => (b.over(&near, 2), b.modulo(&near, 2)),

@@ -100,11 +100,11 @@ pub(super) fn contracted(
             "linalg.{name} ins({}, {} : {}, {}) outs({} : {}) -> {}",
             a.name,
             b.name,
-            a.ty(),
-            b.ty(),
+            w.sizes.ty(&a),
+            w.sizes.ty(&b),
             into.name,
-            into.ty(),
-            into.ty()
+            w.sizes.ty(&into),
+            w.sizes.ty(&into)
         );
         return w.put(&text, &into.shape, into.dtype);
     }

@@ -105,7 +105,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let sums = Writer::sum_type(dtype);
     let all: Vec<u64> = nest.loops.iter().map(|l| l.extent).collect();
     let own: Vec<u64> = kept.kept.iter().map(|l| l.extent).collect();
-    let count = volume(&all).checked_div(volume(&own)).unwrap_or(0) as f64;
+    let count = volume(&all).checked_div(volume(&own)).unwrap_or(0);
     let made = match kind {
         ReduceKind::Max => kept.extreme(w, x, true),
         ReduceKind::Min => kept.extreme(w, x, false),
@@ -135,7 +135,7 @@ fn reduce(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     };
     let made = match kind {
         ReduceKind::Mean => finished(w, &made, |b, x| {
-            let n = b.number(count, x.ty);
+            let n = b.count(count, x.ty);
             b.div(x, &n)
         }),
         ReduceKind::L2 => finished(w, &made, Body::sqrt),
@@ -298,7 +298,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     };
     let own: Vec<Digit> = nest.loops.iter().filter(kept).copied().collect();
     let sizes = nest.loops.iter().filter(|d| !kept(d));
-    let count = sizes.fold(1.0, |n, d| n * d.extent as f64);
+    let count = volume(&sizes.map(|d| d.extent).collect::<Vec<_>>());
     let kept = Kept {
         nest: &nest,
         kept: own,
@@ -310,7 +310,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     if about.centred {
         let sum = kept.sum(w, &first, sums, |_, xs| xs[0].clone());
         let mem = finished(w, &sum, |b, x| {
-            let n = b.number(count, x.ty);
+            let n = b.count(count, x.ty);
             b.div(x, &n)
         });
         first.push(Port { mem, ..sum });
@@ -324,7 +324,7 @@ fn norm(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         b.mul(&off, &off)
     });
     let mem = finished(w, &squares, |b, x| {
-        let (n, epsilon) = (b.number(count, x.ty), b.number(about.epsilon, x.ty));
+        let (n, epsilon) = (b.count(count, x.ty), b.number(about.epsilon, x.ty));
         let mean = b.div(x, &n);
         let sum = b.add(&mean, &epsilon);
         let (one, root) = (b.number(1.0, x.ty), b.sqrt(&sum));

@@ -1,6 +1,7 @@
 //! Element-wise operations, as numbers of one element.
 
 use super::body::{Body, Idx, Rel, Scalar};
+use super::sizes::Sizes;
 use super::types::is_unsigned;
 use optc_ir::DType;
 use optc_ir::op::{OpRef, Operation};
@@ -60,7 +61,7 @@ pub(super) fn knows(op: &OpRef<'_>) -> bool {
     let (Some(xs), Ok(to)) = (xs, op.result(0)) else {
         return false;
     };
-    apply(op, &mut Body::new(0), &xs, to.dtype).is_some()
+    apply(op, &mut Body::new(0, &Sizes::default()), &xs, to.dtype).is_some()
 }
 
 fn typed<T: Operation>(op: &OpRef<'_>) -> Option<T> {

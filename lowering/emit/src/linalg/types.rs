@@ -11,11 +11,14 @@ pub(super) fn dtype_name(dtype: DType) -> Option<String> {
     })
 }
 
-/// The type of a tensor.
-pub(super) fn tensor_text(shape: &[u64], dtype: DType) -> String {
+/// The type of a tensor; nothing for an extent that is not known.
+pub(super) fn tensor_text(shape: impl Iterator<Item = Option<u64>>, dtype: DType) -> String {
     let mut text = "tensor<".to_owned();
     for n in shape {
-        text.push_str(&n.to_string());
+        match n {
+            Some(n) => text.push_str(&n.to_string()),
+            None => text.push('?'),
+        }
         text.push('x');
     }
     text.push_str(&dtype_name(dtype).unwrap_or_default());

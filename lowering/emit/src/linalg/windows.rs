@@ -8,8 +8,8 @@ use super::nest::{Nest, map_text};
 use super::products::{contracted, start};
 use super::types::{limit_text, number_text};
 use super::writer::{Init, Writer};
-use optc_ir::op::Operation;
-use optc_ir::{DType, OpData};
+use optc_ir::op::{OpRef, Operation};
+use optc_ir::{DType, OpData, Size, Type, Value};
 use optc_layout::{Cuts, Digit};
 use optc_ops::{AvgPool, Conv, MaxPool, Resize, Slide};
 use std::fmt::Write as _;
@@ -91,19 +91,50 @@ fn operand(
     Some(Port { mem, digits })
 }
 
-/// How many elements a window reads beyond the operand and its padding before it.
-fn after(slide: &Slide, n: u64, count: u64) -> u64 {
-    let steps = (count.max(1) - 1).saturating_mul(slide.stride as u64);
-    let reach = steps.saturating_add(slide.span() as u64);
-    reach.saturating_sub(n.saturating_add(slide.low as u64))
+/// How many elements a window reads beyond the operand and its padding before it; where `ceil`, the last window may
+/// reach beyond the padding too.
+fn after(w: &Writer<'_>, slide: &Slide, n: u64, count: u64, ceil: bool) -> Outcome<u64> {
+    if !w.sizes.stands(n) && !w.sizes.stands(count) {
+        let steps = (count.max(1) - 1).saturating_mul(slide.stride as u64);
+        let reach = steps.saturating_add(slide.span() as u64);
+        return Ok(reach.saturating_sub(n.saturating_add(slide.low as u64)));
+    }
+    if slide.high == 0 && !ceil {
+        return Ok(0);
+    }
+    let number = |n: usize| Size::from(n as u64);
+    let (n, count) = (w.sizes.size(n), w.sizes.size(count));
+    let steps = count.minus(&number(1));
+    let steps = steps.and_then(|s| s.times(&number(slide.stride)));
+    let reach = steps.and_then(|s| s.plus(&number(slide.span())));
+    let own = n.plus(&number(slide.low));
+    let rest = reach.and_then(|r| r.minus(&own?)?.maximum(&Size::default()));
+    w.number(&rest.ok_or_else(|| w.refuse("its windows are not known"))?)
 }
 
 impl Writer<'_> {
     /// A tensor with elements of this number around it.
-    pub(super) fn padded(&mut self, mem: &Mem, low: &[u64], high: &[u64], number: &str) -> Mem {
+    pub(super) fn padded(
+        &mut self,
+        mem: &Mem,
+        low: &[u64],
+        high: &[u64],
+        number: &str,
+    ) -> Outcome<Mem> {
         if low.iter().chain(high).all(|n| *n == 0) {
-            return mem.clone();
+            return Ok(mem.clone());
         }
+        let sum = |(&n, (&low, &high)): (&u64, (&u64, &u64))| {
+            let more = self.sizes.size(low).plus(&self.sizes.size(high))?;
+            self.sizes.plus(n, &more)
+        };
+        let shape: Option<Vec<u64>> = mem
+            .shape
+            .iter()
+            .zip(low.iter().zip(high))
+            .map(sum)
+            .collect();
+        let shape = shape.ok_or_else(|| self.refuse("its windows are not known"))?;
         let name = self.fresh();
         let element = super::types::dtype_name(mem.dtype).unwrap_or_default();
         let typed = match mem.dtype.is_bool() {
@@ -111,12 +142,6 @@ impl Writer<'_> {
             false => format!(" : {element}"),
         };
         self.line(&format!("{name} = arith.constant {number}{typed}"));
-        let shape: Vec<u64> = mem
-            .shape
-            .iter()
-            .zip(low.iter().zip(high))
-            .map(|(n, (a, b))| n.saturating_add(*a).saturating_add(*b))
-            .collect();
         let index: Vec<String> = (0..shape.len())
             .map(|i| format!("%it_{i}: index"))
             .collect();
@@ -126,32 +151,51 @@ impl Writer<'_> {
             dtype: mem.dtype,
         };
         self.line(&format!(
-            "{} = tensor.pad {} low{low:?} high{high:?} {{",
-            out.name, mem.name
+            "{} = tensor.pad {} low{} high{} {{",
+            out.name,
+            mem.name,
+            self.sizes.list(low),
+            self.sizes.list(high)
         ));
         self.line(&format!("^bb0({}):", index.join(", ")));
         self.line(&format!("  tensor.yield {name} : {element}"));
-        self.line(&format!("}} : {} to {}", mem.ty(), out.ty()));
-        out
+        self.line(&format!(
+            "}} : {} to {}",
+            self.sizes.ty(mem),
+            self.sizes.ty(&out)
+        ));
+        Ok(out)
     }
 }
 
 /// The operand with what windows read around it.
-fn surrounded(w: &mut Writer<'_>, x: &Port, slides: &[Slide], y: &[u64], number: &str) -> Port {
+fn surrounded(
+    w: &mut Writer<'_>,
+    x: &Port,
+    (slides, ceil): (&[Slide], bool),
+    y: &[u64],
+    number: &str,
+) -> Outcome<Port> {
     let mem = w.reshape(&x.mem, &extents(&x.digits));
     let (mut low, mut high) = (vec![0; mem.shape.len()], vec![0; mem.shape.len()]);
     for (i, digit) in x.digits.iter().enumerate() {
         if let Some(s) = digit.of.checked_sub(FROM) {
             low[i] = slides[s].low as u64;
-            high[i] = after(&slides[s], digit.extent, y[2 + s]);
+            high[i] = after(w, &slides[s], digit.extent, y[2 + s], ceil)?;
         }
     }
-    let mem = w.padded(&mem, &low, &high, number);
+    let mem = w.padded(&mem, &low, &high, number)?;
     let mut digits = x.digits.clone();
     for (digit, &n) in digits.iter_mut().zip(&mem.shape) {
         digit.extent = n;
     }
-    Port { mem, digits }
+    Ok(Port { mem, digits })
+}
+
+/// Whether positions of windows are cut by a size that is not known, of which no indexing map can be made.
+fn uneven(w: &Writer<'_>, nest: &Nest) -> bool {
+    let moves = nest.loops.iter().filter(|l| (AT..FROM).contains(&l.of));
+    moves.into_iter().any(|l| w.sizes.stands(l.div))
 }
 
 /// The indexing map of an operand of windows.
@@ -232,12 +276,15 @@ fn conv(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let Some(nest) = Nest::of(&all) else {
         return Ok(false);
     };
+    if uneven(w, &nest) || x_shape[1] % groups != 0 {
+        return Ok(false);
+    }
     let init = start(w, &nest, bias.as_ref(), &out, dtype);
     let mem = if slides.iter().all(|s| *s == Slide::POINT) {
         contracted(w, &nest, &[x, weights], &out, init)
     } else {
         let zero = number_text(0.0, x.mem.dtype);
-        let x = surrounded(w, &x, &slides, &y_shape, &zero);
+        let x = surrounded(w, &x, (&slides, false), &y_shape, &zero)?;
         match named(w, &nest, [&x, &weights], (&out, &init), &slides) {
             Some(mem) => mem,
             None => slid(w, &nest, [&x, &weights], (&out, init), &slides),
@@ -356,11 +403,11 @@ fn named(
         list(|s| s.stride),
         x.name,
         weights.name,
-        x.ty(),
-        weights.ty(),
+        w.sizes.ty(&x),
+        w.sizes.ty(&weights),
         into.name,
-        into.ty(),
-        into.ty()
+        w.sizes.ty(&into),
+        w.sizes.ty(&into)
     );
     Some(w.put(&text, &into.shape, into.dtype))
 }
@@ -426,7 +473,7 @@ fn transposed_conv(
     };
     let body = |b: &mut Body, nest: &Nest, xs: &[Scalar], acc: &Scalar| {
         let (group, inner) = (nest.index(b, GROUP), nest.index(b, IN));
-        let outer = b.times(&group, i64::try_from(ins).unwrap_or(0));
+        let outer = b.scaled(&group, ins);
         let channel = b.plus(&outer, &inner);
         let mut index = vec![nest.index(b, BATCH), channel];
         let mut inside: Option<Scalar> = None;
@@ -467,14 +514,18 @@ fn source(b: &mut Body, at: &Idx, tap: &Idx, slide: &Slide, n: u64) -> (Idx, Sca
     let moved = b.plus(at, &Idx::Const(number(slide.low)));
     let reach = b.times(tap, number(slide.dilation));
     let from = b.minus(&moved, &reach);
-    let last = i64::try_from(n).unwrap_or(i64::MAX);
-    let last = last.saturating_mul(number(slide.stride));
+    let extent = b.extent(n);
+    let end = b.times(&extent, number(slide.stride));
     let (low, high) = (
         b.index_compare("sge", &from, &Idx::Const(0)),
-        b.index_compare("slt", &from, &Idx::Const(last)),
+        b.index_compare("slt", &from, &end),
     );
     let within = b.op("arith.andi", &[&low, &high]);
-    let kept = b.clamped(&from, 0, (last - 1).max(0));
+    let last = match end {
+        Idx::Const(end) => Idx::Const((end - 1).max(0)),
+        open @ Idx::Name(_) => b.minus(&open, &Idx::Const(1)),
+    };
+    let kept = b.clamped(&from, 0, &last);
     let rest = b.modulo(&kept, slide.stride as u64);
     let whole = b.index_compare("eq", &rest, &Idx::Const(0));
     let fits = b.op("arith.andi", &[&within, &whole]);
@@ -490,13 +541,16 @@ fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         _ => return Ok(false),
     };
     let Ok(slides) = slides else { return Ok(false) };
+    let ceil =
+        max.as_ref().is_some_and(|p| p.ceil_mode) || mean.as_ref().is_some_and(|p| p.ceil_mode);
     let dtype = w.tensor(data.results[0])?.dtype;
     let (x_shape, y_shape) = (w.shape(data.operands[0])?, w.shape(data.results[0])?);
     let port = w.operand(data.operands[0], plain)?;
     let Some(x) = operand(port, x_shape.len(), &slides, (OUT, None)) else {
         return Ok(false);
     };
-    if y_shape.iter().any(|n| MAX_TABLE < *n) {
+    let counted = |n: &&u64| !w.sizes.stands(**n);
+    if y_shape.iter().filter(counted).any(|n| MAX_TABLE < *n) {
         return Err(w.refuse("it has too many windows"));
     }
     let at = (0..slides.len()).map(|s| (AT + s, None));
@@ -513,12 +567,15 @@ fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
     let Some(nest) = Nest::of(&[&out, &own, &taps]) else {
         return Ok(false);
     };
+    if uneven(w, &nest) {
+        return Ok(false);
+    }
     let sums = Writer::sum_type(dtype);
     let (fill, init) = match &max {
         Some(_) => (limit_text(x.mem.dtype, false), limit_text(sums, false)),
         None => (number_text(0.0, x.mem.dtype), number_text(0.0, sums)),
     };
-    let x = surrounded(w, &x, &slides, &y_shape, &fill);
+    let x = surrounded(w, &x, (&slides, ceil), &y_shape, &fill)?;
     let refined = nest.refined(&x.digits);
     let window = w.empty(&extents(&taps), DType::F32);
     let ins = [w.reshape(&x.mem, &extents(&refined)), window];
@@ -540,7 +597,7 @@ fn pool(w: &mut Writer<'_>, data: &OpData, plain: bool) -> Outcome<bool> {
         },
     );
     let mem = match &mean {
-        Some(pool) => divided(w, mem, &done, pool, (&slides, &x_shape, &y_shape)),
+        Some(pool) => divided(w, mem, &done, pool, (&slides, &x_shape, &y_shape))?,
         None => mem,
     };
     let mem = w.narrowed(&mem, dtype);
@@ -556,7 +613,7 @@ fn divided(
     done: &[Digit],
     pool: &AvgPool,
     (slides, x, y): (&[Slide], &[u64], &[u64]),
-) -> Mem {
+) -> Outcome<Mem> {
     let dtype = mem.dtype;
     let mut ports = vec![Port {
         mem,
@@ -564,6 +621,14 @@ fn divided(
     }];
     let mut constant = 1.0;
     for (s, slide) in slides.iter().enumerate() {
+        if [x[2 + s], y[2 + s]].iter().any(|&n| w.sizes.stands(n)) {
+            let inside = (slide.low, slide.high) == (0, 0) || pool.count_include_pad;
+            if pool.ceil_mode || !inside {
+                return Err(w.refuse("the elements that its windows count are not known"));
+            }
+            constant *= slide.kernel as f64;
+            continue;
+        }
         let (n, low) = (x[2 + s], slide.low as u64);
         let (first, end) = match pool.count_include_pad {
             true => (0, n + low + slide.high as u64),
@@ -586,24 +651,36 @@ fn divided(
     }
     let all: Vec<&[Digit]> = ports.iter().map(|p| &*p.digits).collect();
     let nest = Nest::of(&all).unwrap_or_else(|| Nest::plain(done));
-    w.generic(&nest, &ports, (done, dtype), Init::Empty, |b, _, xs, _| {
+    let out = (done, dtype);
+    let mem = w.generic(&nest, &ports, out, Init::Empty, |b, _, xs, _| {
         let mut count = b.number(constant, dtype);
         for other in &xs[1..] {
             count = b.mul(&count, other);
         }
         b.div(&xs[0], &count)
-    })
+    });
+    Ok(mem)
 }
 
 /// Interpolation, one dimension after the other: each place adds up the elements that it reads times their weights.
 fn resize(w: &mut Writer<'_>, data: &OpData) -> Outcome<bool> {
-    let op = w.op_ref(data);
+    let dtype = w.tensor(data.results[0])?.dtype;
+    let of = |&v: &Value| Ok(Type::tensor(&w.shape(v)?, w.tensor(v)?.dtype));
+    let types: Vec<Type> = data.operands.iter().map(of).collect::<Outcome<_>>()?;
+    let op = OpRef {
+        operands: types.iter().collect(),
+        ..w.op_ref(data)
+    };
     let steps = w.typed::<Resize>(data).and_then(|r| r.interpolations(&op));
     let Some(steps) = steps else { return Ok(false) };
-    let dtype = w.tensor(data.results[0])?.dtype;
+    let open = |n: u64| w.sizes.stands(n);
+    let (from, to) = (w.shape(data.operands[0])?, w.shape(data.results[0])?);
+    if steps.iter().any(|s| open(from[s.axis]) || open(to[s.axis])) {
+        return Err(w.refuse("the size that it interpolates is not known"));
+    }
     let single = |taps: &Vec<(usize, f64)>| matches!(taps[..], [(_, 1.0)]);
     let moves = steps.iter().all(|step| step.taps.iter().all(single));
-    let mut shape = w.shape(data.operands[0])?;
+    let mut shape = from;
     if shape.contains(&0) || !(moves || dtype.is_float()) {
         return Ok(false);
     }

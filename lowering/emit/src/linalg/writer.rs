@@ -5,13 +5,14 @@ use super::digits::{self, extents, groups, row_major, volume};
 use super::mem::{Mem, Outcome, Port};
 use super::nest::Nest;
 use super::resources::Resources;
-use super::types::{dtype_name, tensor_text, wide};
+use super::sizes::Sizes;
+use super::types::{dtype_name, wide};
 use crate::codes;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use optc_ir::entity::SideTable;
 use optc_ir::op::{OpRef, Operation};
-use optc_ir::{DType, Diagnostic, Func, OpData, Registry, TensorType, Value};
-use optc_layout::{Cuts, Digit, runs};
+use optc_ir::{DType, Diagnostic, Dim, Func, OpData, Registry, Size, StandIns, TensorType, Value};
+use optc_layout::{Cuts, Digit, Layout, runs};
 use std::fmt::Write as _;
 
 /// What a result holds before the loops run.
@@ -32,11 +33,13 @@ pub(super) struct Writer<'a> {
     pub(super) text: String,
     /// The operation that is being written.
     pub(super) now: Option<&'a OpData>,
+    pub(super) sizes: Sizes,
+    /// The extents of values that have some that are not known.
+    shapes: SideTable<Value, Option<Vec<u64>>>,
     mems: SideTable<Value, Option<Mem>>,
     /// What a tensor was reshaped from.
     sources: IndexMap<String, Mem>,
     reshaped: IndexMap<(String, Vec<u64>), Mem>,
-    taken: IndexSet<String>,
     next: usize,
 }
 
@@ -46,7 +49,10 @@ impl<'a> Writer<'a> {
         registry: &'a Registry,
         shared: &'a mut Resources,
     ) -> Writer<'a> {
+        let (sizes, shapes) = numbered(func, registry);
         Writer {
+            sizes,
+            shapes,
             func,
             registry,
             shared,
@@ -55,7 +61,6 @@ impl<'a> Writer<'a> {
             mems: SideTable::new(None),
             sources: IndexMap::new(),
             reshaped: IndexMap::new(),
-            taken: IndexSet::new(),
             next: 0,
         }
     }
@@ -87,20 +92,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The type of a value that is a tensor of known sizes.
+    /// The type of a value that is a tensor of sizes that are known or given.
     pub(super) fn tensor(&self, value: Value) -> Outcome<&'a TensorType> {
         let ty = self.func.ty(value).as_tensor();
         let ty = ty.ok_or_else(|| self.refuse("a value is no tensor"))?;
-        if ty.shape().is_none() {
-            let diag = Diagnostic::error(
-                codes::LINALG_SIZE,
-                format!(
-                    "a tensor has a size that is not known: {}",
-                    optc_ir::text::print_type(&ty.clone().into())
-                ),
-            );
-            let span = self.now.map_or(self.func.span, |op| op.span);
-            return Err(Box::new(diag.at(span, "here")));
+        for dim in &ty.dims {
+            self.given(dim, ty)?;
+        }
+        if ty.shape().is_none() && self.shapes[value].is_none() {
+            return Err(self.unsized_("sizes that are too many and too large to tell apart", ty));
         }
         if dtype_name(ty.dtype).is_none() {
             return Err(self.refuse(&format!("MLIR has no type {}", ty.dtype)));
@@ -108,15 +108,56 @@ impl<'a> Writer<'a> {
         Ok(ty)
     }
 
+    /// A size of a type is known, or follows from the dimensions of the arguments.
+    fn given(&self, dim: &Dim, ty: &TensorType) -> Outcome<()> {
+        let Some(size) = dim.size() else {
+            return Err(self.unsized_("a size that is not known", ty));
+        };
+        match self.sizes.missing(&size) {
+            None => Ok(()),
+            Some(name) => {
+                let problem = format!("the size `{name}`, which no argument gives");
+                Err(self.unsized_(&problem, ty))
+            }
+        }
+    }
+
+    fn unsized_(&self, problem: &str, ty: &TensorType) -> Box<Diagnostic> {
+        let text = optc_ir::text::print_type(&ty.clone().into());
+        let message = format!("a tensor has {problem}: {text}");
+        let diag = Diagnostic::error(codes::LINALG_SIZE, message);
+        let span = self.now.map_or(self.func.span, |op| op.span);
+        Box::new(diag.at(span, "here"))
+    }
+
+    /// The number of a size; a refusal where it does not follow from the dimensions of the arguments.
+    pub(super) fn number(&self, size: &Size) -> Outcome<u64> {
+        if let Some(name) = self.sizes.missing(size) {
+            return Err(self.refuse(&format!("no argument gives the size `{name}`")));
+        }
+        let number = self.sizes.number(&Dim::of_size(size));
+        number.ok_or_else(|| self.refuse("a size is not known"))
+    }
+
     /// The extents of a value.
     pub(super) fn shape(&self, value: Value) -> Outcome<Vec<u64>> {
-        Ok(self.tensor(value)?.shape().unwrap_or_default())
+        let ty = self.tensor(value)?;
+        let shape = ty.shape().or_else(|| self.shapes[value].clone());
+        Ok(shape.unwrap_or_default())
+    }
+
+    /// The layout of a value.
+    pub(super) fn layout(&self, value: Value) -> Outcome<Option<Layout>> {
+        let (ty, shape) = (self.tensor(value)?, self.shape(value)?);
+        Ok(Layout::new(ty.notation.clone(), &shape, ty.dtype.bits()).ok())
     }
 
     /// The digits of a value in memory.
     pub(super) fn digits(&self, value: Value) -> Outcome<Vec<Digit>> {
-        let ty = self.tensor(value)?;
-        digits::of_type(ty).ok_or_else(|| {
+        let (ty, shape) = (self.tensor(value)?, self.shape(value)?);
+        let layout = self.layout(value)?;
+        let found = layout.and_then(|layout| digits::of_layout(&shape, &layout));
+        found.ok_or_else(|| {
             let text = optc_ir::text::print_type(&ty.clone().into());
             let message = format!("the layout of {text} is no order of digits");
             let diag = Diagnostic::error(codes::LINALG_LAYOUT, message);
@@ -142,23 +183,6 @@ impl<'a> Writer<'a> {
         name
     }
 
-    /// A name for an argument, like the one it has.
-    pub(super) fn argument(&mut self, wanted: &str) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let mut base: String = wanted.chars().map(plain).collect();
-        let own = |b: &str| b.starts_with("s_") || b.starts_with("in_") || b.starts_with("it_");
-        if !base.starts_with(|c: char| c.is_ascii_alphabetic()) || own(&base) {
-            base.insert_str(0, "arg_");
-        }
-        let mut name = base.clone();
-        let mut n = 0;
-        while !self.taken.insert(name.clone()) {
-            n += 1;
-            name = format!("{base}_{n}");
-        }
-        format!("%{name}")
-    }
-
     pub(super) fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "    {text}");
     }
@@ -176,7 +200,9 @@ impl<'a> Writer<'a> {
 
     /// A tensor that holds nothing yet.
     pub(super) fn empty(&mut self, shape: &[u64], dtype: DType) -> Mem {
-        let text = format!("tensor.empty() : {}", tensor_text(shape, dtype));
+        let ty = self.sizes.tensor(shape, dtype);
+        let open = self.sizes.open(shape).join(", ");
+        let text = format!("tensor.empty({open}) : {ty}");
         self.put(&text, shape, dtype)
     }
 
@@ -196,8 +222,8 @@ impl<'a> Writer<'a> {
         let text = format!(
             "linalg.fill ins({name} : {element}) outs({} : {}) -> {}",
             out.name,
-            out.ty(),
-            out.ty()
+            self.sizes.ty(&out),
+            self.sizes.ty(&out)
         );
         self.put(&text, shape, dtype)
     }
@@ -226,6 +252,10 @@ impl<'a> Writer<'a> {
 
     fn reshaped(&mut self, mem: &Mem, shape: &[u64]) -> Mem {
         let groups = groups(&mem.shape, shape);
+        let open = |to: &[usize]| to.iter().filter(|&&d| self.sizes.stands(shape[d])).count();
+        if groups.iter().any(|(_, to)| 1 < to.len() && 1 < open(to)) {
+            return self.restated(mem, shape);
+        }
         if groups.iter().all(|(_, to)| to.len() == 1) || shape.is_empty() {
             let parts = groups.iter().map(|(from, _)| from.clone());
             return self.collapsed(mem, shape, parts.collect());
@@ -248,8 +278,8 @@ impl<'a> Writer<'a> {
             "tensor.collapse_shape {} {} : {} into {}",
             mem.name,
             lists(&parts),
-            mem.ty(),
-            tensor_text(shape, mem.dtype)
+            self.sizes.ty(mem),
+            self.sizes.tensor(shape, mem.dtype)
         );
         self.put(&text, shape, mem.dtype)
     }
@@ -257,11 +287,30 @@ impl<'a> Writer<'a> {
     fn expanded(&mut self, mem: &Mem, shape: &[u64], parts: &[Vec<usize>]) -> Mem {
         let parts = if mem.shape.is_empty() { &[] } else { parts };
         let text = format!(
-            "tensor.expand_shape {} {} output_shape {shape:?} : {} into {}",
+            "tensor.expand_shape {} {} output_shape {} : {} into {}",
             mem.name,
             lists(parts),
-            mem.ty(),
-            tensor_text(shape, mem.dtype)
+            self.sizes.list(shape),
+            self.sizes.ty(mem),
+            self.sizes.tensor(shape, mem.dtype)
+        );
+        self.put(&text, shape, mem.dtype)
+    }
+
+    /// A shape in which one dimension becomes several of sizes that are not known: MLIR's `expand_shape` infers but one.
+    fn restated(&mut self, mem: &Mem, shape: &[u64]) -> Mem {
+        let of = |&n: &u64| self.sizes.written(&self.sizes.size(n));
+        let extents: Vec<String> = shape.iter().map(of).collect();
+        let (name, rank) = (self.fresh(), shape.len());
+        let extents = extents.join(", ");
+        self.line(&format!(
+            "{name} = tensor.from_elements {extents} : tensor<{rank}xindex>"
+        ));
+        let text = format!(
+            "tensor.reshape {}({name}) : ({}, tensor<{rank}xindex>) -> {}",
+            mem.name,
+            self.sizes.ty(mem),
+            self.sizes.tensor(shape, mem.dtype)
         );
         self.put(&text, shape, mem.dtype)
     }
@@ -294,9 +343,9 @@ impl<'a> Writer<'a> {
         let text = format!(
             "linalg.transpose ins({} : {}) outs({} : {}) permutation = {perm:?}",
             split.name,
-            split.ty(),
+            self.sizes.ty(&split),
             out.name,
-            out.ty()
+            self.sizes.ty(&out)
         );
         self.put(&text, &target, mem.dtype)
     }
@@ -391,7 +440,7 @@ impl<'a> Writer<'a> {
     ) -> Mem {
         let name = self.fresh();
         let args: Vec<&str> = ins.iter().map(|m| &*m.name).collect();
-        let types: Vec<String> = ins.iter().map(Mem::ty).collect();
+        let types: Vec<String> = ins.iter().map(|m| self.sizes.ty(m)).collect();
         let read = match ins.is_empty() {
             true => String::new(),
             false => format!(" ins({} : {})", args.join(", "), types.join(", ")),
@@ -402,7 +451,7 @@ impl<'a> Writer<'a> {
             maps.join(", "),
             kinds.join(", "),
             into.name,
-            into.ty()
+            self.sizes.ty(into)
         ));
         let element = |dtype: DType| dtype_name(dtype).unwrap_or_default();
         let mut params: Vec<String> = ins
@@ -412,7 +461,7 @@ impl<'a> Writer<'a> {
             .collect();
         params.push(format!("%in_out: {}", element(into.dtype)));
         self.line(&format!("^bb0({}):", params.join(", ")));
-        let mut b = Body::new(6);
+        let mut b = Body::new(6, &self.sizes);
         let xs: Vec<Scalar> = ins
             .iter()
             .enumerate()
@@ -430,7 +479,7 @@ impl<'a> Writer<'a> {
             element(into.dtype)
         ));
         self.text.push_str(&b.text);
-        self.line(&format!("}} -> {}", into.ty()));
+        self.line(&format!("}} -> {}", self.sizes.ty(into)));
         Mem {
             name,
             shape: into.shape.clone(),
@@ -464,6 +513,23 @@ impl<'a> Writer<'a> {
     pub(super) fn sum_type(dtype: DType) -> DType {
         wide(dtype)
     }
+}
+
+/// Numbers for the sizes of a function, and the extents of the values that have some that are not known.
+fn numbered(func: &Func, registry: &Registry) -> (Sizes, SideTable<Value, Option<Vec<u64>>>) {
+    let mut shapes = SideTable::new(None);
+    let open = |&v: &Value| func.ty(v).as_tensor().is_some_and(|t| t.shape().is_none());
+    let open: Vec<Value> = func.values.ids().filter(open).collect();
+    if open.is_empty() {
+        return (Sizes::default(), shapes);
+    }
+    let sizes = Sizes::new(StandIns::for_func(func, registry));
+    for value in open {
+        let dims = func.ty(value).as_tensor().map_or(&[][..], |ty| &ty.dims);
+        let numbers = dims.iter().map(|dim| sizes.number(dim));
+        shapes[value] = numbers.collect();
+    }
+    (sizes, shapes)
 }
 
 /// Lists of dimensions, as reshapes have them.
