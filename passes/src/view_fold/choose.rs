@@ -224,12 +224,18 @@ impl Search<'_> {
         least.saturating_add(stored)
     }
 
-    /// Bytes that no lowering goes below.
-    pub(crate) fn bound(&mut self) -> u64 {
+    /// Bytes that no lowering goes below; `enough` is what one of them moves.
+    pub(crate) fn bound(&mut self, enough: u64) -> u64 {
         if let Some(known) = self.bound {
             return known;
         }
-        let found = bound::bytes(self.graph, self.layouts, self.signatures, &self.candidates);
+        let found = bound::bytes(
+            self.graph,
+            self.layouts,
+            self.signatures,
+            &self.candidates,
+            enough,
+        );
         self.bound = Some(found);
         found
     }
@@ -257,7 +263,7 @@ impl Search<'_> {
             return Some(plain);
         }
         // On a machine with tiles a choice seldom costs nothing; one that no lowering goes below needs none either.
-        if self.layouts.is_tiled() && movement(plain.cost) == self.bound() {
+        if self.layouts.is_tiled() && movement(plain.cost) == self.bound(movement(plain.cost)) {
             return Some(plain);
         }
         let shared = self.choose_with_copies(&modes, &plain)?;

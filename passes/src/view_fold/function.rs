@@ -144,7 +144,7 @@ fn bound_of(search: &mut Search<'_>, choice: &Choice) -> u64 {
     if moved == 0 {
         return 0;
     }
-    let found = search.bound();
+    let found = search.bound(moved);
     debug_assert!(found <= moved, "a bound of {found} bytes above {moved}");
     found
 }

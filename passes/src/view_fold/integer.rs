@@ -24,40 +24,8 @@ pub(crate) struct Found {
     pub(crate) bound: u64,
 }
 
-/// Minimises the movement bytes; nothing if the programme would be larger than the limits or has no
-/// solution.
-pub(crate) fn minimise(
-    problem: &Problem,
-    start: Option<&[usize]>,
-    limits: Limits,
-) -> Option<Found> {
-    let mut programme = Programme::new(problem, limits.columns)?;
-    for factor in problem.factors.iter().filter(|f| 1 < f.vars.len()) {
-        programme.table(factor)?;
-    }
-    let mut options = SolveOptions::default();
-    options.node_limit = Some(limits.nodes);
-    options.warm_start = start.map(|s| programme.hint(s));
-    match programme.lp.solve_with(options).ok()? {
-        SolveOutcome::Solution(solution) => {
-            let bound = if solution.status() == microlp::SolutionStatus::Optimal {
-                solution.objective()
-            } else {
-                solution.stats().best_bound.unwrap_or(0.0)
-            };
-            Some(Found {
-                states: programme.states(|column| solution.var_value(column)),
-                bound: programme.bytes(bound),
-            })
-        }
-        SolveOutcome::Interrupted(stopped) => Some(Found {
-            states: None,
-            bound: programme.bytes(stopped.stats().best_bound.unwrap_or(0.0)),
-        }),
-    }
-}
-
-struct Programme<'a> {
+/// The programme of a problem.
+pub(crate) struct Programme<'a> {
     problem: &'a Problem,
     lp: microlp::Problem,
     /// Per variable and state: its column, if the state is allowed.
@@ -77,6 +45,39 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 impl<'a> Programme<'a> {
+    /// The programme of a problem; nothing if it would be larger than the limits.
+    pub(crate) fn of(problem: &'a Problem, limits: Limits) -> Option<Programme<'a>> {
+        let mut programme = Programme::new(problem, limits.columns)?;
+        for factor in problem.factors.iter().filter(|f| 1 < f.vars.len()) {
+            programme.table(factor)?;
+        }
+        Some(programme)
+    }
+
+    /// Minimises the movement bytes; nothing if it has no solution.
+    pub(crate) fn minimise(&self, start: Option<&[usize]>, limits: Limits) -> Option<Found> {
+        let mut options = SolveOptions::default();
+        options.node_limit = Some(limits.nodes);
+        options.warm_start = start.map(|s| self.hint(s));
+        match self.lp.solve_with(options).ok()? {
+            SolveOutcome::Solution(solution) => {
+                let bound = if solution.status() == microlp::SolutionStatus::Optimal {
+                    solution.objective()
+                } else {
+                    solution.stats().best_bound.unwrap_or(0.0)
+                };
+                Some(Found {
+                    states: self.states(|column| solution.var_value(column)),
+                    bound: self.bytes(bound),
+                })
+            }
+            SolveOutcome::Interrupted(stopped) => Some(Found {
+                states: None,
+                bound: self.bytes(stopped.stats().best_bound.unwrap_or(0.0)),
+            }),
+        }
+    }
+
     fn new(problem: &'a Problem, limit: usize) -> Option<Programme<'a>> {
         let all = problem.factors.iter().flat_map(|f| f.table.iter());
         let unit = all.filter_map(|&c| bytes(c)).fold(0, gcd).max(1);

@@ -1,13 +1,15 @@
 //! Exact choice: variable elimination over a sum of small cost tables, then an integer programme.
 //!
 //! Variables are eliminated in the order of the table that each elimination makes; the result is a
-//! minimum over all assignments. Where a table would pass the guard, everything that fits in small
-//! tables is eliminated and what is left, one connected part at a time, is an integer programme
-//! (`integer`). A part that passes its limits too is decided by fixing variables and then improving
-//! one at a time; what it cannot go below is then the larger of the programme's bound and that of
-//! mini-buckets: elimination in which a variable may take another state in each of several tables.
+//! minimum over all assignments. The order depends on no cost, so whether all tables fit is known before
+//! one is made. Everything that fits in small tables is eliminated, and what is left, one connected part
+//! at a time, in large tables. Where these would pass the guard, the part is an integer programme
+//! (`integer`). A part that passes its limits too is decided, in the kernels that elimination leaves of it,
+//! by fixing variables and then improving one at a time; what it cannot go below is then the larger of the
+//! programme's bound and that of mini-buckets: elimination in which a variable may take another state in
+//! each of several tables.
 
-use super::integer;
+use super::integer::Programme;
 use super::maps::{FastMap, FastSet};
 use super::min_out::min_out;
 use super::problem::{Cost, Factor, INFEASIBLE, Limits, Problem, add, movement};
@@ -144,42 +146,23 @@ fn solve_alone(problem: &Problem, limits: Limits) -> Solution {
     solve_with(problem, starts, limits)
 }
 
+/// Eliminates what fits small tables, and solves each part of the rest.
 fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution {
     let mut known = Known::default();
+    let mut work = limits.work_of(problem.domains.len());
     let mut state = State::new(problem, &mut known);
     let mut steps = Vec::new();
-    let n = problem.domains.len();
-    let mut states = vec![0usize; n];
-    if state.eliminate_within(limits.table, limits.work_of(n), &mut steps) {
-        back_substitute(&problem.domains, &steps, &mut states);
-        let cost = evaluate(problem, &states);
-        return Solution {
-            states,
-            cost,
-            bound: cost,
-            proven: true,
-        };
+    let mut states = vec![0usize; problem.domains.len()];
+    if state.eliminate_within(limits.core, usize::MAX, &mut steps) {
+        return exact(problem, &steps, states);
     }
-    let mut state = State::new(problem, &mut known);
-    steps.clear();
-    state.eliminate_within(limits.core, usize::MAX, &mut steps);
-    let mut bound = state.constant;
-    let safe = (starts.safe)();
-    for part in state.parts() {
-        let pick = |all: &Option<Vec<usize>>| {
-            let all = all.as_ref();
-            all.map(|s| part.vars.iter().map(|&v| s[v]).collect())
-        };
-        let solution = solve_part(
-            &part.problem,
-            [pick(&starts.near), pick(&safe)],
-            limits,
-            &mut known,
-        );
+    let (mut bound, parts) = (state.constant, state.parts());
+    let starts = [starts.near, (starts.safe)()];
+    for part in parts {
+        let starts = [0, 1].map(|i| starts[i].as_ref().map(|s| part.pick(s)));
+        let solution = solve_part(&part.problem, starts, limits, &mut work, &mut known);
         bound = add(bound, solution.bound);
-        for (&var, &s) in part.vars.iter().zip(&solution.states) {
-            states[var] = s;
-        }
+        part.put(&solution.states, &mut states);
     }
     back_substitute(&problem.domains, &steps, &mut states);
     let cost = evaluate(problem, &states);
@@ -189,6 +172,18 @@ fn solve_with(problem: &Problem, starts: Starts<'_>, limits: Limits) -> Solution
         cost,
         bound,
         proven: movement(bound) == movement(cost),
+    }
+}
+
+/// What eliminating every variable comes to.
+fn exact(problem: &Problem, steps: &[Step], mut states: Vec<usize>) -> Solution {
+    back_substitute(&problem.domains, steps, &mut states);
+    let cost = evaluate(problem, &states);
+    Solution {
+        states,
+        cost,
+        bound: cost,
+        proven: true,
     }
 }
 
@@ -203,8 +198,30 @@ fn back_substitute(domains: &[usize], steps: &[Step], states: &mut [usize]) {
     }
 }
 
-/// A part that elimination does not fit: fixing and improving for a start, then the programme.
+/// A part that is left, by elimination in large tables where these fit.
 fn solve_part(
+    problem: &Problem,
+    starts: [Option<Vec<usize>>; 2],
+    limits: Limits,
+    work: &mut usize,
+    known: &mut Known,
+) -> Solution {
+    let mut state = State::new(problem, known);
+    if state.fits(limits.table) {
+        let mut steps = Vec::new();
+        let fits = state.eliminate_within(limits.table, *work, &mut steps);
+        *work = work.saturating_sub(state.made);
+        if fits {
+            return exact(problem, &steps, vec![0; problem.domains.len()]);
+        }
+    }
+    drop(state);
+    solve_kernels(problem, starts, limits, known)
+}
+
+/// A part that does not fit large tables: elimination of all that fits, and for what does not, the kernels, fixing and
+/// improving for a start, then the programme.
+fn solve_kernels(
     problem: &Problem,
     [near, safe]: [Option<Vec<usize>>; 2],
     limits: Limits,
@@ -213,34 +230,48 @@ fn solve_part(
     // So many tables of the guard are within the work that may be done.
     let n = problem.domains.len();
     let guard = (limits.work_of(n) / n.max(1)).clamp(limits.core, limits.table);
-    let mut states = fixed(problem, guard, known);
-    improve(problem, &mut states);
-    around(problem, guard, limits.rounds, &mut states, known);
-    let mut cost = evaluate(problem, &states);
-    if let Some(safe) = safe.filter(|s| evaluate(problem, s) < cost) {
-        states = safe;
-        around(problem, guard, limits.rounds, &mut states, known);
-        cost = evaluate(problem, &states);
+    let mut states = vec![0usize; n];
+    let mut steps = Vec::new();
+    let mut state = State::new(problem, known);
+    if state.eliminate_within(guard, usize::MAX, &mut steps) {
+        return exact(problem, &steps, states);
     }
-    if let Some(mut other) = near {
-        around(problem, guard, limits.rounds, &mut other, known);
-        let now = evaluate(problem, &other);
-        if now < cost {
-            (states, cost) = (other, now);
+    let (floor, kernels) = (state.constant, state.parts());
+    let programme = Programme::of(problem, limits);
+    // A bound alone needs no assignment, but a programme begins with one.
+    if 0 < limits.rounds || programme.is_some() {
+        for kernel in &kernels {
+            let starts = [&near, &safe].map(|s| s.as_ref().map(|s| kernel.pick(s)));
+            let found = assigned(&kernel.problem, guard, limits.rounds, starts, known);
+            kernel.put(&found, &mut states);
         }
     }
+    back_substitute(&problem.domains, &steps, &mut states);
+    let mut cost = evaluate(problem, &states);
+    let mut bound = floor;
     let start = (cost < INFEASIBLE).then_some(states.as_slice());
-    let programme = integer::minimise(problem, start, limits);
-    let mut bound = mini_buckets(problem, guard.min(limits.table >> 4), known);
-    if let Some(found) = programme {
+    if let Some(found) = programme.and_then(|p| p.minimise(start, limits)) {
         bound = bound.max(super::problem::cost(found.bound, 0));
         if let Some(mut better) = found.states {
-            around(problem, guard, limits.rounds, &mut better, known);
+            for kernel in &kernels {
+                let mut own = kernel.pick(&better);
+                let inside = &kernel.problem;
+                around(inside, guard, limits.rounds, &mut own, None, known);
+                kernel.put(&own, &mut better);
+            }
+            back_substitute(&problem.domains, &steps, &mut better);
             let now = evaluate(problem, &better);
             if now < cost {
                 (states, cost) = (better, now);
             }
         }
+    }
+    if movement(bound) < movement(cost) {
+        let guard = guard.min(limits.table >> 4);
+        let sums = kernels
+            .iter()
+            .map(|k| mini_buckets(&k.problem, guard, known));
+        bound = bound.max(sums.fold(floor, add));
     }
     let bound = bound.min(cost);
     Solution {
@@ -248,6 +279,34 @@ fn solve_part(
         cost,
         bound,
         proven: movement(bound) == movement(cost),
+    }
+}
+
+/// An assignment by fixing variables, by improving a start, or the safe one, whichever costs least.
+fn assigned(
+    problem: &Problem,
+    guard: usize,
+    rounds: usize,
+    [near, safe]: [Option<Vec<usize>>; 2],
+    known: &mut Known,
+) -> Vec<usize> {
+    let near = near.map(|mut near| {
+        around(problem, guard, rounds, &mut near, None, known);
+        (evaluate(problem, &near), near)
+    });
+    let other = near.as_ref().map(|(cost, _)| *cost);
+    let mut states = fixed(problem, guard, known);
+    improve(problem, &mut states);
+    around(problem, guard, rounds, &mut states, other, known);
+    let mut cost = evaluate(problem, &states);
+    if let Some(safe) = safe.filter(|s| evaluate(problem, s) < cost) {
+        states = safe;
+        around(problem, guard, rounds, &mut states, other, known);
+        cost = evaluate(problem, &states);
+    }
+    match near {
+        Some((now, near)) if now < cost => near,
+        _ => states,
     }
 }
 
@@ -267,15 +326,18 @@ fn fixed(problem: &Problem, guard: usize, known: &mut Known) -> Vec<usize> {
 }
 
 /// Improves an assignment by elimination around it: where a table would not fit, a variable keeps its state, another one
-/// in each round; all others take the best states beside those.
+/// in each round; all others take the best states beside those. Ends early where it would not come to cost less than another
+/// assignment if it went on as in the last rounds.
 fn around(
     problem: &Problem,
     guard: usize,
     rounds: usize,
     states: &mut Vec<usize>,
+    other: Option<Cost>,
     known: &mut Known,
 ) {
     let mut cost = evaluate(problem, states);
+    let mut costs = vec![cost];
     if movement(cost) == 0 {
         return;
     }
@@ -298,6 +360,13 @@ fn around(
             (*states, cost) = (found, now);
         }
         if idle == IDLE {
+            return;
+        }
+        costs.push(cost);
+        let left = Cost::try_from(rounds - round - 1).unwrap_or(0);
+        if let (Some(other), [.., before, _, _, _]) = (other, &costs[..])
+            && other.saturating_add((before - cost) / (IDLE as Cost) * left) < cost
+        {
             return;
         }
     }
@@ -396,6 +465,20 @@ struct Part {
     problem: Problem,
 }
 
+impl Part {
+    /// The states of its variables in an assignment of all.
+    fn pick(&self, states: &[usize]) -> Vec<usize> {
+        self.vars.iter().map(|&v| states[v]).collect()
+    }
+
+    /// Puts the states of its variables into an assignment of all.
+    fn put(&self, own: &[usize], states: &mut [usize]) {
+        for (&var, &state) in self.vars.iter().zip(own) {
+            states[var] = state;
+        }
+    }
+}
+
 struct State<'a> {
     domains: &'a [usize],
     factors: Vec<Option<Factor>>,
@@ -409,6 +492,8 @@ struct State<'a> {
     heap: BinaryHeap<Reverse<(usize, usize)>>,
     /// What the eliminated variables cost whatever the others are.
     constant: Cost,
+    /// Entries of the tables that were made and not known.
+    made: usize,
     known: &'a mut Known,
 }
 
@@ -424,6 +509,7 @@ impl<'a> State<'a> {
             done: vec![false; n],
             heap: BinaryHeap::new(),
             constant: 0,
+            made: 0,
             known,
         };
         for factor in &problem.factors {
@@ -437,17 +523,47 @@ impl<'a> State<'a> {
         state
     }
 
-    /// Eliminates while the tables fit, each in `guard` and all in `work` entries; says whether
+    /// Eliminates while the tables fit, each in `guard` and all that are not known already in `work` entries; says whether
     /// nothing is left.
     fn eliminate_within(&mut self, guard: usize, work: usize, steps: &mut Vec<Step>) -> bool {
-        let mut left = work;
+        let most = self.made.saturating_add(work);
         while let Some((var, size)) = self.next() {
-            if guard.min(left) < size {
+            if guard < size || most <= self.made {
                 self.heap.push(Reverse((size, var)));
                 return false;
             }
-            left -= size;
             steps.push(self.eliminate(var));
+        }
+        true
+    }
+
+    /// Whether eliminating all that is left makes no table of more entries: the order depends on no cost.
+    fn fits(&self, guard: usize) -> bool {
+        let sets = self
+            .beside
+            .iter()
+            .map(|near| near.keys().copied().collect());
+        let mut beside: Vec<FastSet<usize>> = sets.collect();
+        let (mut sizes, mut done, mut heap) =
+            (self.sizes.clone(), self.done.clone(), self.heap.clone());
+        while let Some(Reverse((size, var))) = heap.pop() {
+            if done[var] || sizes[var] != size {
+                continue;
+            }
+            if guard < size {
+                return false;
+            }
+            done[var] = true;
+            let scope: Vec<usize> = std::mem::take(&mut beside[var]).into_iter().collect();
+            for &v in &scope {
+                beside[v].swap_remove(&var);
+                beside[v].extend(scope.iter().copied().filter(|&w| w != v));
+                let size = size_beside(self.domains, v, beside[v].iter());
+                if sizes[v] != size {
+                    sizes[v] = size;
+                    heap.push(Reverse((size, v)));
+                }
+            }
         }
         true
     }
@@ -517,13 +633,7 @@ impl<'a> State<'a> {
 
     /// Entries of the table that eliminating the variable makes, its own states included.
     fn size(&self, var: usize) -> usize {
-        let beside = &self.beside[var];
-        // Variables of one state are in no factor: so many others pass every number.
-        if usize::BITS as usize <= beside.len() {
-            return usize::MAX;
-        }
-        let scope = beside.keys().map(|&v| self.domains[v]);
-        scope.fold(self.domains[var], usize::saturating_mul)
+        size_beside(self.domains, var, self.beside[var].keys())
     }
 
     /// The variable whose elimination makes the smallest table.
@@ -598,6 +708,9 @@ impl<'a> State<'a> {
         let reduced = match found {
             Some((reduced, _)) => reduced.clone(),
             None => {
+                let size = reduction.states.iter();
+                let size = size.fold(1usize, |n, &s| n.saturating_mul(s));
+                self.made = self.made.saturating_add(size);
                 let (table, best) = min_out(self.domains, var, scope, &factors);
                 let (table, common) = less_common(table);
                 let (table, fits) = known.shared(table.into());
@@ -673,6 +786,20 @@ impl<'a> State<'a> {
             .unwrap_or(0);
         self.fix_to(var, state)
     }
+}
+
+/// Entries of a table over a variable and those beside it.
+fn size_beside<'a>(
+    domains: &[usize],
+    var: usize,
+    beside: impl ExactSizeIterator<Item = &'a usize>,
+) -> usize {
+    // Variables of one state are in no factor: so many others pass every number.
+    if usize::BITS as usize <= beside.len() {
+        return usize::MAX;
+    }
+    let scope = beside.map(|&v| domains[v]);
+    scope.fold(domains[var], usize::saturating_mul)
 }
 
 /// A number that a round and a variable give, without order.

@@ -39,19 +39,21 @@ use optc_ir::entity::SideTable;
 use relaxation::{Detail, Relaxation};
 use std::cell::RefCell;
 
-/// Bytes that every lowering of the function converts at least.
+/// Bytes that every lowering of the function converts at least; where it shows that these are `enough`, which is what some
+/// lowering converts, nothing more is tried.
 pub(crate) fn bytes(
     graph: &Graph,
     layouts: &mut Layouts,
     signatures: &Signatures,
     candidates: &SideTable<Group, Vec<LayoutId>>,
+    enough: u64,
 ) -> u64 {
     let fine = match graph.groups.len() <= MOST_GROUPS {
         true => minimum(graph, layouts, signatures, candidates, Detail::FINE),
         false => (0, false),
     };
     let (fine, exact) = fine;
-    if exact {
+    if exact || enough <= fine {
         return fine;
     }
     // With fewer states the solver may prove more.
