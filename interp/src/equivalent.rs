@@ -14,7 +14,7 @@ use crate::uninterpreted::{Opaque, named_functions};
 use crate::walk::{reachable, run};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::text::print;
-use optc_ir::{Bindings, Func, Module, Registry, Structure, Tensor};
+use optc_ir::{Bindings, Dim, Func, Module, Registry, Structure, Tensor, Type};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -288,7 +288,8 @@ impl Matching {
         Ok(matching)
     }
 
-    /// The arguments' types must agree but for their layouts.
+    /// The arguments' types must agree but for their layouts; where the first has a `?`, the second may have a name that no
+    /// other size of its arguments has.
     fn check_types(
         &self,
         a: &Func,
@@ -296,12 +297,34 @@ impl Matching {
         [name_a, name_b]: &[String; 2],
     ) -> Result<(), NotEquivalent> {
         let keys_b = argument_keys(b);
+        let mut named: IndexMap<Arc<str>, usize> = IndexMap::new();
+        let types = b.args.iter().filter_map(|&v| b.ty(v).as_tensor());
+        for size in types.flat_map(|ty| &ty.dims).filter_map(Dim::size) {
+            for name in size.names() {
+                *named.entry(name).or_default() += 1;
+            }
+        }
+        let once = |dim: &Dim| {
+            let size = dim.size();
+            let name = size.as_ref().and_then(|size| size.as_name());
+            name.is_some_and(|name| named.get(name) == Some(&1))
+        };
+        let agree = |left: &Type, right: &Type| {
+            let (Some(left), Some(right)) = (left.as_tensor(), right.as_tensor()) else {
+                return false;
+            };
+            let mut dims = left.dims.iter().zip(&right.dims);
+            left.dtype == right.dtype
+                && left.rank() == right.rank()
+                && dims.all(|(l, r)| l == r || *l == Dim::Unknown && once(r))
+        };
         for ((key_a, key_b), &value) in self.args.iter().zip(&a.args) {
             let Some(at) = keys_b.iter().position(|k| k == key_b) else {
                 continue;
             };
-            let (left, right) = (type_text(a.ty(value)), type_text(b.ty(b.args[at])));
-            if left != right {
+            let (own, other) = (a.ty(value), b.ty(b.args[at]));
+            let (left, right) = (type_text(own), type_text(other));
+            if left != right && !agree(own, other) {
                 return Err(NotEquivalent::Boundary(format!(
                     "argument `{key_a}` is {left} in {name_a} and {right} in {name_b}"
                 )));

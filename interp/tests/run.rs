@@ -634,6 +634,21 @@ fn programs_are_compared_on_the_same_inputs() {
 }
 
 #[test]
+fn a_name_may_stand_for_a_size_that_has_none() {
+    let typed = |dims: [Dim; 2]| tripled(&TensorType::new(dims.to_vec(), DType::F32).into());
+    let named = |text: &str| Dim::named(text);
+    let open = typed([Dim::Unknown, Dim::Unknown]);
+    let check = |b: &Module| {
+        let options = EquivalenceOptions::default();
+        equivalent(&open, b, &registry(), &NoData, &NoData, &options)
+    };
+    check(&typed([named("a"), named("b")])).expect("each name stands for one size");
+    // Equal sizes are asked for, where the first takes any.
+    let equal = check(&typed([named("a"), named("a")]));
+    assert!(matches!(equal, Err(NotEquivalent::Boundary(_))));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_inputs() {
     let module = tripled(&f32s(&[64]));
     let make = |fill, seed| {

@@ -36,7 +36,7 @@ pub use op::{
 };
 pub use render::render;
 pub use size::{Size, SizeTable};
-pub use size_flow::{name_sizes, named_sizes};
+pub use size_flow::{name_arguments, name_sizes, named_sizes};
 pub use span::Span;
 pub use stand_in::StandIns;
 pub use tensor::{Data, EvalError, Tensor};

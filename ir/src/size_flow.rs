@@ -43,6 +43,56 @@ pub fn named_sizes<'m>(module: &'m Module, registry: &Registry) -> Cow<'m, Modul
     Cow::Owned(named)
 }
 
+/// [`name_sizes`], and then a name, `dim_0` and so on, for every `?` that is left in the arguments of a module's only
+/// function, if the type of some value has two, which nothing tells apart. Each name stands for one `?`, and says nothing
+/// that the types did not.
+pub fn name_arguments(module: &mut Module, registry: &Registry) {
+    name_sizes(module, registry);
+    let [open] = &mut module.funcs[..] else {
+        return;
+    };
+    let unknown = |v: Value| {
+        let dims = open.ty(v).as_tensor().map_or(&[][..], |ty| &ty.dims);
+        dims.iter().filter(|d| **d == Dim::Unknown).count()
+    };
+    if !open.values.ids().any(|v| 1 < unknown(v)) {
+        return;
+    }
+    let mut taken: IndexSet<Arc<str>> = IndexSet::new();
+    for value in open.values.ids() {
+        for dim in open
+            .ty(value)
+            .as_tensor()
+            .into_iter()
+            .flat_map(|ty| &ty.dims)
+        {
+            taken.extend(dim.size().into_iter().flat_map(|size| size.names()));
+        }
+    }
+    let mut next = 0u32;
+    let mut fresh = || loop {
+        let name: Arc<str> = Arc::from(format!("dim_{next}"));
+        next += 1;
+        if taken.insert(name.clone()) {
+            return Dim::of_size(&Size::name(&name));
+        }
+    };
+    for arg in open.args.clone() {
+        let Some(ty) = open.ty(arg).as_tensor() else {
+            continue;
+        };
+        if !ty.dims.contains(&Dim::Unknown) {
+            continue;
+        }
+        let mut ty = ty.clone();
+        for dim in ty.dims.iter_mut().filter(|dim| **dim == Dim::Unknown) {
+            *dim = fresh();
+        }
+        open.values[arg].ty = ty.into();
+    }
+    name_sizes(module, registry);
+}
+
 /// Whether the type of some value leaves a size open.
 fn is_open(func: &Func) -> bool {
     let types = func.values.ids().filter_map(|v| func.ty(v).as_tensor());

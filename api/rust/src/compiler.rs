@@ -230,6 +230,12 @@ impl Compiler {
         })
     }
 
+    /// Gives sizes names that have none, where a value has two of these: a program without layouts tells them apart in no
+    /// reshape. Run before passes that end with `normalize-layouts`.
+    pub fn name_sizes(&self, program: &mut Program) {
+        optc_ir::name_arguments(&mut program.module, &self.registry);
+    }
+
     /// Runs passes on a program in a context of its own, with hooks around each pass. The program
     /// stays as it was when a pass refuses it.
     ///

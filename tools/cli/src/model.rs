@@ -73,10 +73,16 @@ pub(crate) fn finish(
     stages: &mut Vec<Stage>,
 ) -> Result<(), Failure> {
     let without_layouts = matches!(emit, Emit::Onnx | Emit::StableHlo);
-    if without_layouts && stages.last().is_none_or(|s| s.pass.info().name != LAST) {
+    if without_layouts && !ends_without_layouts(stages) {
         stages.extend(compiler.pipeline(LAST)?);
     }
     Ok(())
+}
+
+/// Whether the last pass makes a program one without layouts.
+pub(crate) fn ends_without_layouts(stages: &[Stage]) -> bool {
+    let last = stages.last().map(|stage| stage.pass.info().name);
+    last == Some(LAST)
 }
 
 /// What a command that names no pass runs last on HLO text without tiles. XLA assigns the layouts of that by itself, so that

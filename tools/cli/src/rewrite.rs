@@ -247,6 +247,9 @@ fn transform(
     let mut canonical = None;
     let (first, last) = stages.split_at(stages.len().saturating_sub(1));
     dump.input(&before.module);
+    if 1 < stages.len() && model::ends_without_layouts(stages) {
+        compiler.name_sizes(&mut after);
+    }
     let done = catch_unwind(AssertUnwindSafe(|| {
         let mut hooks = dump.hooks();
         let mut timings = Vec::new();
