@@ -36,6 +36,11 @@ impl Slot {
         self.offset..self.offset + self.bytes
     }
 
+    /// Whether its elements are those that most kernels compute with.
+    pub(crate) fn is_f32(&self) -> bool {
+        self.dtype == DType::F32 && self.width == 32
+    }
+
     /// Whether some bytes are those of another value as well.
     pub(crate) fn overlaps(&self, other: &Slot) -> bool {
         let (a, b) = (self.range(), other.range());

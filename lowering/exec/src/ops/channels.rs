@@ -7,7 +7,7 @@ use crate::ops::chain::{Chain, Code, From, Link};
 use crate::ops::kernel::{Kernel, Site, floats};
 use crate::ops::lanes::Work;
 use crate::ops::rows::Rows;
-use optc_ir::{DType, Operation};
+use optc_ir::Operation;
 use optc_ops::{BatchNorm, GroupNorm, InstanceNorm};
 
 /// The dimension of channels.
@@ -31,7 +31,7 @@ impl Channels {
     pub(crate) fn of(site: &Site<'_>) -> Option<Channels> {
         let data = site.data();
         let all = site.all()?;
-        if data.results.len() != 1 || all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
+        if data.results.len() != 1 || !all.iter().all(|s| s.is_f32()) {
             return None;
         }
         let of = site.func.op_ref(site.op);

@@ -5,7 +5,7 @@ use crate::memory::In;
 use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::products::{Along, Operands, Products, Start};
-use optc_ir::{DType, FreedomClass, Operation};
+use optc_ir::{FreedomClass, Operation};
 use optc_ops::Linear;
 
 /// A contraction, with a bias.
@@ -19,7 +19,7 @@ impl Contract {
     pub(crate) fn of(site: &Site<'_>) -> Option<Contract> {
         let data = site.data();
         let all = site.all()?;
-        if all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
+        if !all.iter().all(|s| s.is_f32()) {
             return None;
         }
         let freedom = site

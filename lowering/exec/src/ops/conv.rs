@@ -11,7 +11,7 @@ use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
 use crate::ops::slide::{Places, Slide, step};
 use crate::ops::window::{DIMS, Window};
-use optc_ir::{DType, Operation};
+use optc_ir::Operation;
 use optc_ops::Conv;
 
 /// A convolution with groups, strides, dilations and padding.
@@ -40,7 +40,7 @@ impl Convolution {
             return None;
         }
         let all = site.all()?;
-        if all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
+        if !all.iter().all(|s| s.is_f32()) {
             return None;
         }
         let biased = data.operands.len() == 3;

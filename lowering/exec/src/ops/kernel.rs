@@ -124,17 +124,17 @@ pub(crate) fn renamed(func: &Func, op: Op, registry: &Registry, access: &Access)
     if registry.structure(&data.name) == Structure::Convert {
         return Some(access.clone());
     }
-    let op = func.op_ref(op);
-    let dims = registry.get(&data.name)?.rearrangement(&op).ok()?;
+    let (middle, perm) = rearrangement(func, op, registry)?;
+    let shape = shape(func.op_ref(op).result(0).ok()?)?;
+    Some(access.reshaped(&middle).transposed(&perm).reshaped(&shape))
+}
+
+/// The shape that an operation gives its operand, and the order that it puts these dimensions into.
+fn rearrangement(func: &Func, op: Op, registry: &Registry) -> Option<(Vec<usize>, Vec<usize>)> {
+    let decl = registry.get(&func.ops[op].name)?;
+    let dims = decl.rearrangement(&func.op_ref(op)).ok()?;
     let middle = dims.shape.iter().map(|d| usize::try_from(d.fixed()?).ok());
-    let middle: Vec<usize> = middle.collect::<Option<_>>()?;
-    let shape = shape(op.result(0).ok()?)?;
-    Some(
-        access
-            .reshaped(&middle)
-            .transposed(&dims.perm)
-            .reshaped(&shape),
-    )
+    Some((middle.collect::<Option<_>>()?, dims.perm))
 }
 
 /// Where the elements of its operand lie, given where those of an operation do that only renames them.
@@ -148,20 +148,16 @@ pub(crate) fn named_back(
     if registry.structure(&data.name) == Structure::Convert {
         return Some(access.clone());
     }
-    let op = func.op_ref(op);
-    let dims = registry.get(&data.name)?.rearrangement(&op).ok()?;
-    let middle = dims.shape.iter().map(|d| usize::try_from(d.fixed()?).ok());
-    let middle: Vec<usize> = middle.collect::<Option<_>>()?;
-    let turned: Vec<usize> = dims
-        .perm
+    let (middle, perm) = rearrangement(func, op, registry)?;
+    let turned: Vec<usize> = perm
         .iter()
         .map(|&p| middle.get(p).copied())
         .collect::<Option<_>>()?;
     let mut back = vec![0; turned.len()];
-    for (place, &dim) in dims.perm.iter().enumerate() {
+    for (place, &dim) in perm.iter().enumerate() {
         *back.get_mut(dim)? = place;
     }
-    let shape = shape(op.operand(0).ok()?)?;
+    let shape = shape(func.op_ref(op).operand(0).ok()?)?;
     Some(access.reshaped(&turned).transposed(&back).reshaped(&shape))
 }
 

@@ -6,7 +6,7 @@ use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::math::greater;
 use crate::ops::slide::step;
-use optc_ir::{DType, Operation};
+use optc_ir::Operation;
 use optc_ops::{AvgPool, MaxPool};
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ impl Pool {
     pub(crate) fn of(site: &Site<'_>) -> Option<Pool> {
         let all = site.all()?;
         let [x, y] = all[..] else { return None };
-        if all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
+        if !all.iter().all(|s| s.is_f32()) {
             return None;
         }
         let of = site.func.op_ref(site.op);

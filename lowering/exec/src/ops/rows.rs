@@ -9,7 +9,7 @@ use crate::memory::In;
 use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::lanes::{self, Along, LANES, Work};
-use optc_ir::{DType, Operation};
+use optc_ir::Operation;
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 
 /// Rows of elements that are worked on one after another.
@@ -31,7 +31,7 @@ impl Rows {
     pub(crate) fn of(site: &Site<'_>) -> Option<Rows> {
         let data = site.data();
         let all = site.all()?;
-        if data.results.len() != 1 || all.iter().any(|s| s.dtype != DType::F32 || s.width != 32) {
+        if data.results.len() != 1 || !all.iter().all(|s| s.is_f32()) {
             return None;
         }
         let of = site.func.op_ref(site.op);
