@@ -3,12 +3,13 @@
 //! ```sh
 //! cargo bench -p optc-bench --bench execution                        # the models and blocks in tests
 //! cargo bench -p optc-bench --bench execution -- a.onnx b.onnx --rounds=20
+//! cargo bench -p optc-bench --bench execution -- a.onnx --steps          # where the time goes, by operation and kernel
 //! ```
 //!
 //! One thread, processor time of the steps. `A` is the program as it is read, every transpose, copy and reshape that is no
 //! view executed; `B` is folded for `cpu`; `C` is `A` without the steps that only move, whose values are wrong and whose
 //! sizes are right: what could be gained. A round is A-B-C-C-B-A, each the mean of its two. A copy of 32 MB is timed
-//! around each of the six; rounds in which one of these is a quarter above the least count for nobody. `gain` is by how much `B`
+//! around each of the six; rounds whose slowest is a quarter above that of the usual round count for nobody. `gain` is by how much `B`
 //! and `C` are below `A`, the median of the rounds; `share` is the part of the ceiling that the fold has, with the lower end of
 //! a 95 % interval of a bootstrap over rounds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 12;
 const FOLD: &str = "inline,canonicalize,view-fold,bufferize,plan-memory";
 const PLAN: &str = "inline,bufferize,plan-memory";
-/// Bytes of the copy that shows whether the machine is disturbed, and how much slower than the least it may be.
+/// Bytes of the copy that shows whether the machine is disturbed, and how much slower than usual it may be.
 const CANARY: usize = 32 << 20;
 const DISTURBED: f64 = 1.25;
 /// Samples of the bootstrap.
@@ -50,10 +51,13 @@ fn main() {
         paths = optc_tests::paths::files(&root.join("tests/models"), "onnx");
         paths.extend(optc_tests::paths::files(&root.join("tests/blocks"), "ir"));
     }
-    println!(
-        "| program | A ms | B ms | C ms | rounds | gain B % | gain C % | share % | at least % | moved A MB | moved B MB |"
-    );
-    println!("|---|{}", "---|".repeat(10));
+    let by_step = args.iter().any(|a| a == "--steps");
+    if by_step {
+        println!("| program | operation | kernel | steps A | A ms | steps B | B ms | C ms |");
+        println!("|---|{}", "---|".repeat(7));
+    } else {
+        heading();
+    }
     let mut canary = Canary::new();
     for path in paths {
         let name = path
@@ -62,39 +66,45 @@ fn main() {
             .to_string_lossy()
             .into_owned();
         match Trial::of(&path, &registry) {
+            Ok(trial) if by_step => trial.steps(&name, rounds.unwrap_or(ROUNDS)),
             Ok(trial) => trial.row(&name, rounds.unwrap_or(ROUNDS), &mut canary),
             Err(why) => println!("| {name} | {why} |"),
         }
     }
 }
 
+fn heading() {
+    println!(
+        "| program | A ms | B ms | C ms | rounds | gain B % | gain C % | share % | at least % | moved A MB | moved B MB |"
+    );
+    println!("|---|{}", "---|".repeat(10));
+}
+
 /// A copy that takes as long whenever it is made, if nobody else works.
 struct Canary {
     from: Vec<u8>,
     to: Vec<u8>,
-    least: f64,
 }
 
 impl Canary {
     fn new() -> Canary {
-        let mut canary = Canary {
+        Canary {
             from: vec![1; CANARY],
             to: vec![0; CANARY],
-            least: f64::INFINITY,
-        };
-        for _ in 0..10 {
-            canary.time();
         }
-        canary
     }
 
+    /// The time of a copy, in seconds, after one that brings its pages back.
     fn time(&mut self) -> f64 {
+        self.copy();
+        self.copy().min(self.copy())
+    }
+
+    fn copy(&mut self) -> f64 {
         let start = Instant::now();
         self.to.copy_from_slice(black_box(&self.from));
         black_box(&mut self.to);
-        let time = start.elapsed().as_secs_f64();
-        self.least = self.least.min(time);
-        time
+        start.elapsed().as_secs_f64()
     }
 }
 
@@ -106,6 +116,9 @@ struct Trial {
 
 /// Processor time of each program in a round, in seconds, and the slowest canary.
 type Round = ([f64; 3], f64);
+
+/// A program that takes less than this many seconds runs several times in its turn.
+const TURN: f64 = 0.01;
 
 impl Trial {
     fn of(path: &Path, registry: &Arc<Registry>) -> Result<Trial, String> {
@@ -149,10 +162,49 @@ impl Trial {
         Ok((cpu.as_secs_f64(), profile.moved()))
     }
 
-    fn round(&self, canary: &mut Canary) -> Result<Round, String> {
+    /// Where the time goes: medians of each operation and kernel over rounds of the three.
+    fn steps(&self, name: &str, count: usize) {
+        let mut found: IndexMap<(String, &'static str), [Vec<(usize, f64)>; 3]> = IndexMap::new();
+        for _ in 0..count {
+            for program in [0, 1, 2] {
+                let profile = match self.programs[program].profile(&self.inputs) {
+                    Ok((_, profile)) => profile,
+                    Err(why) => return println!("| {name} | {} |", why.message),
+                };
+                let mut sums: IndexMap<(String, &'static str), (usize, f64)> = IndexMap::new();
+                for step in profile.steps {
+                    let sum = sums.entry((step.op, step.kernel)).or_default();
+                    *sum = (sum.0 + 1, sum.1 + step.cpu.as_secs_f64() * 1e3);
+                }
+                for (key, sum) in sums {
+                    found.entry(key).or_default()[program].push(sum);
+                }
+            }
+        }
+        let ms = |runs: &[(usize, f64)]| match runs {
+            [] => 0.0,
+            _ => median(runs.iter().map(|(_, ms)| *ms).collect()),
+        };
+        let steps = |runs: &[(usize, f64)]| runs.first().map_or(0, |(n, _)| *n);
+        found.sort_by(|_, a, _, b| ms(&b[0]).total_cmp(&ms(&a[0])));
+        for ((op, kernel), [a, b, c]) in &found {
+            println!(
+                "| {name} | {op} | {kernel} | {} | {:.3} | {} | {:.3} | {:.3} |",
+                steps(a),
+                ms(a),
+                steps(b),
+                ms(b),
+                ms(c),
+            );
+        }
+    }
+
+    fn round(&self, turns: usize, canary: &mut Canary) -> Result<Round, String> {
         let (mut times, mut slowest) = ([0.0; 3], canary.time());
         for program in [0, 1, 2, 2, 1, 0] {
-            times[program] += self.once(program)?.0 / 2.0;
+            for _ in 0..turns {
+                times[program] += self.once(program)?.0 / (2 * turns) as f64;
+            }
             slowest = slowest.max(canary.time());
         }
         Ok((times, slowest))
@@ -161,23 +213,22 @@ impl Trial {
     fn row(&self, name: &str, count: usize, canary: &mut Canary) {
         let measured = || {
             let moved = [self.once(0)?.1, self.once(1)?.1];
-            self.round(canary)?;
+            let (once, _) = self.round(1, canary)?;
+            let turns = (TURN / once[0]).ceil().clamp(1.0, 1000.0) as usize;
             let rounds: Result<Vec<Round>, String> =
-                (0..count).map(|_| self.round(canary)).collect();
-            Ok::<_, String>((moved, rounds?, canary.least))
+                (0..count).map(|_| self.round(turns, canary)).collect();
+            Ok::<_, String>((moved, rounds?))
         };
-        let (moved, rounds, least) = match { measured }() {
+        let (moved, rounds) = match { measured }() {
             Ok(found) => found,
             Err(why) => return println!("| {name} | {why} |"),
         };
+        let usual = median(rounds.iter().map(|(_, slowest)| *slowest).collect());
         let kept: Vec<[f64; 3]> = rounds
             .iter()
-            .filter(|(_, slowest)| *slowest <= least * DISTURBED)
+            .filter(|(_, slowest)| *slowest <= usual * DISTURBED)
             .map(|(times, _)| *times)
             .collect();
-        if kept.is_empty() {
-            return println!("| {name} | the machine is disturbed in all of {count} rounds |");
-        }
         let all: Vec<usize> = (0..kept.len()).collect();
         let [b, c] = gains(&kept, &all);
         let mut shares: Vec<f64> = samples(kept.len())
