@@ -228,6 +228,32 @@ impl<const K: usize> Nest<K> {
         })
     }
 
+    /// Takes the innermost loop whose strides are like this out of the ones around the innermost, if there is one.
+    pub(crate) fn take(&mut self, like: impl Fn(&[i64; K]) -> bool) -> Option<(usize, [i64; K])> {
+        let strides = |l: &Loop<K>| match l.steps {
+            Steps::Strides(strides) => Some((l.extent, strides)),
+            Steps::Listed(_) => None,
+        };
+        let at = self
+            .outer
+            .iter()
+            .rposition(|l| strides(l).is_some_and(|(_, steps)| like(&steps)))?;
+        strides(&self.outer.remove(at))
+    }
+
+    /// Takes the loop right around the innermost one, if it has strides.
+    pub(crate) fn take_last(&mut self) -> Option<(usize, [i64; K])> {
+        let last = self.outer.last()?;
+        match last.steps {
+            Steps::Strides(strides) => {
+                let taken = (last.extent, strides);
+                self.outer.pop();
+                Some(taken)
+            }
+            Steps::Listed(_) => None,
+        }
+    }
+
     /// Whether every offset of a value is below `n`.
     pub(crate) fn fits(&self, k: usize, n: usize) -> bool {
         let (low, high) = self.reach[k];

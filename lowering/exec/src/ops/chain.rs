@@ -2,7 +2,7 @@
 //! broadcast, what lies between operations in a few lines of the cache.
 
 use crate::access::Access;
-use crate::kernels::vectorized;
+use crate::kernels::{product, vectorized};
 use crate::memory::In;
 use crate::moved::Moved;
 use crate::nest::Nest;
@@ -10,7 +10,9 @@ use crate::ops::kernel::{Kernel, floats, floats_mut};
 use crate::ops::math::{erf, exp, greater, lesser, sigmoid, tanh};
 
 /// Elements that an operation is done on at once.
-const PART: usize = 256;
+const PART: usize = 512;
+/// Lines of an operand that lies across the result: so many are turned at once, a line of the cache from each.
+const ACROSS: usize = 16;
 /// The most operands of a chain.
 pub(crate) const MOST_OPERANDS: usize = 7;
 /// The most operations of a chain.
@@ -76,6 +78,47 @@ pub(crate) struct Chain {
     links: Vec<Link>,
     operands: usize,
     nest: Nest<{ MOST_OPERANDS + 1 }>,
+    block: Block,
+}
+
+/// What is done at once: some steps of a loop around the innermost one, each with some of its elements.
+#[derive(Debug)]
+struct Block {
+    /// The loop around: its extent, and what each step adds.
+    around: (usize, [i64; MOST_OPERANDS + 1]),
+    lines: usize,
+    along: usize,
+}
+
+impl Block {
+    /// Takes a loop out of a nest: the one along which an operand lies that lies across the result, or, where the innermost
+    /// loop is short, the next one.
+    fn of(nest: &mut Nest<{ MOST_OPERANDS + 1 }>) -> Block {
+        let (n, inner) = nest.inner;
+        let across = nest.take(|steps| {
+            let mut pairs = steps.iter().zip(&inner).skip(1);
+            pairs.any(|(&around, &along)| around == 1 && 1 < along.abs())
+        });
+        if let Some(around) = across {
+            let lines = ACROSS.min(around.0);
+            let along = (PART / lines).min(n);
+            return Block {
+                around,
+                lines,
+                along,
+            };
+        }
+        let next = match n <= PART / 2 {
+            true => nest.take_last(),
+            false => None,
+        };
+        let around = next.unwrap_or((1, [0; MOST_OPERANDS + 1]));
+        Block {
+            lines: (PART / n.clamp(1, PART)).min(around.0),
+            along: PART.min(n),
+            around,
+        }
+    }
 }
 
 impl Chain {
@@ -88,11 +131,13 @@ impl Chain {
             0 => target,
             _ => operands.get(k - 1).unwrap_or(&none),
         });
-        let nest = Nest::of(all)?;
+        let mut nest = Nest::of(all)?;
+        let block = Block::of(&mut nest);
         Some(Chain {
             links,
             operands: operands.len(),
             nest,
+            block,
         })
     }
 }
@@ -155,65 +200,140 @@ impl Kernel for Chain {
 }
 
 impl Chain {
-    /// The innermost loop.
+    /// The two innermost loops, block by block.
     #[inline(always)]
     fn inner(&self, work: &mut Work<'_>, out: &mut [f32], at: [i64; MOST_OPERANDS + 1]) {
         let (n, steps) = self.nest.inner;
-        for first in (0..n).step_by(PART) {
-            let count = PART.min(n - first);
-            let begin = |k: usize| at[k] + steps[k] * first as i64;
-            for k in 0..self.operands {
-                // What is written over has the elements of the result.
-                let (source, from, step) = match work.sources[k] {
-                    Source::Beside(_) if steps[k + 1] == 1 => continue,
-                    Source::Beside(source) => (source, begin(k + 1), steps[k + 1]),
-                    Source::Among => (&*out, begin(k + 1), steps[k + 1]),
-                    Source::Same => (&*out, begin(0), steps[0]),
+        let (m, around) = self.block.around;
+        for line in (0..m).step_by(self.block.lines) {
+            let lines = self.block.lines.min(m - line);
+            for first in (0..n).step_by(self.block.along) {
+                let count = self.block.along.min(n - first);
+                let lattice = |k: usize| Lattice {
+                    from: at[k] + around[k] * line as i64 + steps[k] * first as i64,
+                    lines: (lines, around[k]),
+                    along: (count, steps[k]),
                 };
-                fetch(source, from, step, &mut work.parts[k][..count]);
+                self.part(work, out, lattice);
             }
-            for (number, link) in self.links.iter().enumerate() {
-                let (before, rest) = work.parts.split_at_mut(self.operands + number);
-                let part = |from: From| -> &[f32] {
-                    match from {
-                        From::Code(i) => &before[self.operands + i][..count],
-                        From::Operand(k) => match work.sources[k] {
-                            Source::Beside(source) if steps[k + 1] == 1 => {
-                                let from = begin(k + 1) as usize;
-                                &source[from..from + count]
-                            }
-                            _ => &before[k][..count],
-                        },
-                    }
-                };
-                let (a, b) = (part(link.from[0]), part(link.from[1]));
-                let last = number + 1 == self.links.len();
-                if last && steps[0] == 1 {
-                    let to = begin(0) as usize;
-                    apply(link.code, a, b, &mut out[to..to + count]);
-                } else {
-                    apply(link.code, a, b, &mut rest[0][..count]);
+        }
+    }
+
+    /// One block, of which `lattice` says where each value has it: the result, then the operands.
+    #[inline(always)]
+    fn part(&self, work: &mut Work<'_>, out: &mut [f32], lattice: impl Fn(usize) -> Lattice) {
+        let target = lattice(0);
+        let count = target.lines.0 * target.along.0;
+        for k in 0..self.operands {
+            let own = lattice(k + 1);
+            // What is written over has the elements of the result.
+            let (source, own) = match work.sources[k] {
+                Source::Beside(_) if own.is_line() => continue,
+                Source::Beside(source) => (source, own),
+                Source::Among => (&*out, own),
+                Source::Same => (&*out, lattice(0)),
+            };
+            own.fetch(source, &mut work.parts[k][..count]);
+        }
+        for (number, link) in self.links.iter().enumerate() {
+            let (before, rest) = work.parts.split_at_mut(self.operands + number);
+            let part = |from: From| -> &[f32] {
+                match from {
+                    From::Code(i) => &before[self.operands + i][..count],
+                    From::Operand(k) => match work.sources[k] {
+                        Source::Beside(source) if lattice(k + 1).is_line() => {
+                            let from = lattice(k + 1).from as usize;
+                            &source[from..from + count]
+                        }
+                        _ => &before[k][..count],
+                    },
                 }
+            };
+            let (a, b) = (part(link.from[0]), part(link.from[1]));
+            let last = number + 1 == self.links.len();
+            if last && target.is_line() {
+                let to = target.from as usize;
+                apply(link.code, a, b, &mut out[to..to + count]);
+            } else {
+                apply(link.code, a, b, &mut rest[0][..count]);
             }
-            if steps[0] != 1 {
-                let found = work.parts.last().map_or(&[][..], |part| &part[..count]);
-                for (i, x) in found.iter().enumerate() {
-                    out[(begin(0) + steps[0] * i as i64) as usize] = *x;
-                }
-            }
+        }
+        if !target.is_line() {
+            let found = work.parts.last().map_or(&[][..], |part| &part[..count]);
+            target.store(found, out);
         }
     }
 }
 
-/// Elements a step apart.
-#[inline(always)]
-fn fetch(source: &[f32], from: i64, step: i64, to: &mut [f32]) {
-    match step {
-        0 => to.fill(source[from as usize]),
-        1 => to.copy_from_slice(&source[from as usize..from as usize + to.len()]),
-        _ => {
-            for (i, to) in to.iter_mut().enumerate() {
-                *to = source[(from + step * i as i64) as usize];
+/// Where a block of a value lies: lines and elements, how many there are and how far apart.
+#[derive(Clone, Copy, Debug)]
+struct Lattice {
+    from: i64,
+    lines: (usize, i64),
+    along: (usize, i64),
+}
+
+impl Lattice {
+    /// Whether all elements lie side by side, in order.
+    #[inline(always)]
+    fn is_line(&self) -> bool {
+        let (lines, around) = self.lines;
+        let (count, step) = self.along;
+        step == 1 && (lines == 1 || around == count as i64)
+    }
+
+    #[inline(always)]
+    fn line(&self, line: usize) -> i64 {
+        self.from + self.lines.1 * line as i64
+    }
+
+    /// Brings the elements side by side.
+    #[inline(always)]
+    fn fetch(&self, source: &[f32], to: &mut [f32]) {
+        let ((lines, around), (count, step)) = (self.lines, self.along);
+        if around == 1 && lines % 8 == 0 && 1 < step {
+            let mut starts = [0; PART / 8];
+            for (i, start) in starts.iter_mut().enumerate() {
+                *start = self.from + step * i as i64;
+            }
+            product::turn_in(source, &starts[..count], to);
+            return;
+        }
+        for (line, to) in to.chunks_exact_mut(count).enumerate() {
+            if 0 < line && around == 0 {
+                break;
+            }
+            let from = self.line(line);
+            match step {
+                0 => to.fill(source[from as usize]),
+                1 => to.copy_from_slice(&source[from as usize..from as usize + count]),
+                _ => {
+                    for (i, to) in to.iter_mut().enumerate() {
+                        *to = source[(from + step * i as i64) as usize];
+                    }
+                }
+            }
+        }
+        if around == 0 {
+            let (first, rest) = to.split_at_mut(count);
+            for to in rest.chunks_exact_mut(count) {
+                to.copy_from_slice(first);
+            }
+        }
+    }
+
+    /// Brings the elements to their places.
+    #[inline(always)]
+    fn store(&self, found: &[f32], out: &mut [f32]) {
+        let (count, step) = self.along;
+        for (line, found) in found.chunks_exact(count).enumerate() {
+            let to = self.line(line);
+            if step == 1 {
+                out[to as usize..to as usize + count].copy_from_slice(found);
+                continue;
+            }
+            for (i, x) in found.iter().enumerate() {
+                out[(to + step * i as i64) as usize] = *x;
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::memory::In;
 use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
-use crate::ops::products::{Along, Operands, Products, Start};
+use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
 use optc_ir::{FreedomClass, Operation};
 use optc_ops::Linear;
 
@@ -75,9 +75,12 @@ impl Contract {
             }
         }
         along.retain(|a| !a[0].is_empty());
-        let mut products = Products::of(base, &along)?;
-        if let Some(constant) = site.constant(products.column_side() - 1) {
-            products.pack(floats(constant).ok()?);
+        let constants = [site.constant(0), site.constant(1)];
+        let mut products = Products::of(base, &along, constants.map(|c| c.is_some()))?;
+        for (side, constant) in [(LEFT, constants[0]), (RIGHT, constants[1])] {
+            if let Some(constant) = constant {
+                products.pack(side, floats(constant).ok()?);
+            }
         }
         Some(Contract { products, biased })
     }

@@ -51,17 +51,19 @@ impl Convolution {
             return Some(Convolution { work, biased });
         }
         let constants = [site.constant(0), site.constant(1)];
+        let known = constants.map(|c| c.is_some());
         let packed = |mut products: Products| {
-            let constant = constants[products.column_side() - 1];
-            if let Some(constant) = constant.and_then(|bytes| floats(bytes).ok()) {
-                products.pack(constant);
+            for (side, constant) in [(LEFT, constants[0]), (RIGHT, constants[1])] {
+                if let Some(constant) = constant.and_then(|bytes| floats(bytes).ok()) {
+                    products.pack(side, constant);
+                }
             }
             products
         };
-        let work = match whole(&places) {
+        let work = match whole(&places, known) {
             Some(products) => Work::Whole(packed(products)),
             None => Work::Taps {
-                taps: taps(&places)?,
+                taps: taps(&places, known)?,
                 fill: fill(site)?,
             },
         };
@@ -148,7 +150,7 @@ fn still(places: &Places) -> [Along; 4] {
 }
 
 /// All positions of the kernel as terms; the operand's offsets go on evenly along spatial dimensions.
-fn whole(places: &Places) -> Option<Products> {
+fn whole(places: &Places, known: [bool; 2]) -> Option<Products> {
     let [y, x, w, b] = &places.tables;
     let rank = places.slides.len();
     if DIMS < rank {
@@ -189,7 +191,7 @@ fn whole(places: &Places) -> Option<Products> {
     if inside {
         loops.extend(positions);
         loops.extend(kernels);
-        return Products::of(base, &loops);
+        return Products::of(base, &loops, known);
     }
     sliding(base, &loops, &positions, &kernels, &extents, places)
 }
@@ -216,7 +218,7 @@ fn sliding(
         all
     };
     // As if there were one position and one place of the kernel, then both are put in.
-    let mut products = Products::of(base, &still[1..3])?;
+    let mut products = Products::of(base, &still[1..3], [false; 2])?;
     let images = dimension(std::array::from_fn(|k| &still[0][k][..]));
     products.batch.splice(0..0, images);
     let channels = sum(&still[3..]);
@@ -312,7 +314,7 @@ fn sliding(
 }
 
 /// A contraction for each position of the kernel that meets the operand.
-fn taps(places: &Places) -> Option<Vec<Products>> {
+fn taps(places: &Places, known: [bool; 2]) -> Option<Vec<Products>> {
     let [y, x, w, b] = &places.tables;
     let zero = |n: usize| vec![0i64; n];
     let count: usize = places.slides.iter().map(|s| s.kernel).product();
@@ -346,7 +348,7 @@ fn taps(places: &Places) -> Option<Vec<Products>> {
             ]);
         }
         if !along.is_empty() {
-            taps.push(Products::of(base, &along)?);
+            taps.push(Products::of(base, &along, known)?);
         }
     }
     Some(taps)

@@ -28,6 +28,10 @@ const TERMS: usize = 256;
 const ROWS_BYTES: usize = 256 << 10;
 /// The most rows of a block.
 const MOST_ROWS: usize = 1024;
+/// Elements of results that are summed beside their place, of terms that are summed in several blocks.
+const BESIDE: usize = 1 << 17;
+/// With so few rows, columns are read where they lie.
+const FEW_ROWS: usize = 48;
 
 /// What the elements of a slice are read by.
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +69,15 @@ pub(crate) struct Products {
     pub(crate) window: Option<Window>,
     /// Panels of a constant, by the offset that the loops around give it.
     packed: IndexMap<i64, Vec<f32>>,
+    /// The rows of a constant, in groups of as many as a kernel has at once.
+    packed_rows: IndexMap<i64, Vec<f32>>,
     micro: Micro,
 }
 
 impl Products {
-    /// The products over loops with these offsets. A loop is summed over if the result stays where it is.
-    pub(crate) fn of(base: [i64; 4], loops: &[Along]) -> Option<Products> {
+    /// The products over loops with these offsets; which operands are constants. A loop is summed over if the result stays
+    /// where it is.
+    pub(crate) fn of(base: [i64; 4], loops: &[Along], known: [bool; 2]) -> Option<Products> {
         let (mut batch, mut rows, mut columns, mut terms) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut reach = base.map(|b| (b, b));
@@ -93,7 +100,13 @@ impl Products {
             list.extend(dimension(std::array::from_fn(|k| &along[k][..])));
         }
         let (rows, columns) = (ordered(rows, RESULT), ordered(columns, RESULT));
-        let swapped = prefers(&rows, &columns);
+        let micro = Micro::of(Isa::detect());
+        let costs = Costs {
+            terms: &terms,
+            known,
+            micro,
+        };
+        let swapped = costs.of(&columns, &rows, RIGHT) < costs.of(&rows, &columns, LEFT);
         let side = if swapped { RIGHT } else { LEFT };
         let (rows, columns) = if swapped {
             (columns, rows)
@@ -110,7 +123,8 @@ impl Products {
             reach,
             window: None,
             packed: IndexMap::new(),
-            micro: Micro::of(Isa::detect()),
+            packed_rows: IndexMap::new(),
+            micro,
         })
     }
 
@@ -123,49 +137,51 @@ impl Products {
         }
     }
 
-    /// Whether the columns are those of the right operand.
-    pub(crate) fn column_side(&self) -> usize {
-        self.sides().1
-    }
-
-    /// Elements of panels that were made of a constant.
+    /// Bytes of panels that were made of constants.
     pub(crate) fn packed_bytes(&self) -> usize {
-        self.packed
-            .values()
-            .map(|panels| panels.len() * size_of::<f32>())
-            .sum()
+        let all = self.packed.values().chain(self.packed_rows.values());
+        all.map(|panels| panels.len() * size_of::<f32>()).sum()
     }
 
-    /// Brings the columns, which are those of a constant, into panels.
-    pub(crate) fn pack(&mut self, constant: &[f32]) {
-        let (_, side) = self.sides();
+    /// Brings an operand that is a constant into panels, or into groups of rows where they are not read where they lie.
+    pub(crate) fn pack(&mut self, side: usize, constant: &[f32]) {
+        let as_rows = side == self.sides().0;
         let (low, high) = self.reach[side];
-        if self.window.is_some() || low < 0 || constant.len() as i64 <= high {
+        let read = as_rows && self.reads_rows();
+        let slides = self.window.as_ref().is_some_and(|w| w.side == side);
+        if slides || low < 0 || constant.len() as i64 <= high || read {
             return;
         }
         let mut offsets = Vec::new();
         walk(&self.batch, self.base, &mut |at| offsets.push(at[side]));
         offsets.sort_unstable();
         offsets.dedup();
-        let width = self.micro.columns;
-        let panels = self.columns.len().div_ceil(width);
-        let whole = panels * width * self.terms.len();
+        let (lanes, width) = match as_rows {
+            true => (&self.rows, self.micro.rows),
+            false => (&self.columns, self.micro.columns),
+        };
+        let whole = lanes.len().next_multiple_of(width) * self.terms.len();
         if 2 * constant.len().max(1 << 12) < whole * offsets.len() {
             return;
         }
+        let mut made = IndexMap::new();
         for offset in offsets {
             let mut all = vec![0f32; whole];
             let mut at = 0;
             for block in self.blocks() {
                 let terms: Vec<i64> = self.terms[block].iter().map(|t| t[side]).collect();
-                for columns in self.columns.chunks(width) {
-                    let columns: Vec<i64> = columns.iter().map(|c| c[side] + offset).collect();
+                for lanes in lanes.chunks(width) {
+                    let lanes: Vec<i64> = lanes.iter().map(|c| c[side] + offset).collect();
                     let size = terms.len() * width;
-                    product::pack(constant, &columns, &terms, &mut all[at..at + size], width);
+                    product::pack(constant, &lanes, &terms, &mut all[at..at + size], width);
                     at += size;
                 }
             }
-            self.packed.insert(offset, all);
+            made.insert(offset, all);
+        }
+        match as_rows {
+            true => self.packed_rows = made,
+            false => self.packed = made,
         }
     }
 
@@ -215,17 +231,62 @@ impl Products {
     }
 }
 
-/// Whether the rows are better columns.
-fn prefers(rows: &[Loop<4>], columns: &[Loop<4>]) -> bool {
-    let count = |loops: &[Loop<4>]| loops.iter().map(|l| l.extent).product::<usize>();
-    let neighbours = |loops: &[Loop<4>]| match loops.last() {
-        Some(last) => last.at(1)[RESULT] == 1 && 4 <= last.extent,
-        None => false,
-    };
-    match (neighbours(rows), neighbours(columns)) {
-        (true, false) => true,
-        (false, true) => false,
-        _ => count(columns) < count(rows) && count(columns) < 8,
+/// What it costs to take one operand as rows and the other one as columns.
+struct Costs<'a> {
+    terms: &'a [Loop<4>],
+    /// Whether the left and the right operand are constants, which are packed once.
+    known: [bool; 2],
+    micro: Micro,
+}
+
+/// How elements are brought from one place to another, as multiplications of vectors that take as long for each. A panel
+/// of the right operand or of the result is moved in lines, in squares that are turned, or one by one.
+const LINES: f64 = 0.35;
+const TURNED: f64 = 0.6;
+const SINGLE: f64 = 2.0;
+
+impl Costs<'_> {
+    /// In multiplications of vectors; `side` is the operand of the rows.
+    fn of(&self, rows: &[Loop<4>], columns: &[Loop<4>], side: usize) -> f64 {
+        let other = LEFT + RIGHT - side;
+        let count = |loops: &[Loop<4>]| loops.iter().map(|l| l.extent as f64).product::<f64>();
+        let (m, n, k) = (count(rows), count(columns), count(self.terms));
+        let lanes = self.micro.columns as f64 / 2.0;
+        let at_once = self.micro.rows as f64;
+        // What few rows leave idle: sums wait for one another.
+        let rest = m % at_once;
+        let busy = m - rest + if rest == 0.0 { 0.0 } else { rest.max(5.0) };
+        let multiplied = busy * (n / lanes).ceil() * k;
+        let neighbours = |loops: &[Loop<4>], k: usize| {
+            loops
+                .last()
+                .is_some_and(|l| l.at(1)[k] == 1 && 8 <= l.extent)
+        };
+        let terms = ordered(self.terms.to_vec(), side);
+        let even = terms.len() < 2 && terms.iter().all(|l| l.at(1)[side] == 1);
+        let brought = |lanes: &[Loop<4>], k: usize| {
+            let own = ordered(self.terms.to_vec(), k);
+            match (neighbours(lanes, k), neighbours(&own, k)) {
+                (true, _) => LINES,
+                (_, true) => TURNED,
+                _ => SINGLE,
+            }
+        };
+        let left = match even || self.known[side - LEFT] {
+            true => 0.0,
+            false => m * k * brought(rows, side),
+        };
+        let blocks = (m * k.min(TERMS as f64) * 4.0 / ROWS_BYTES as f64).ceil();
+        let right = match self.known[other - LEFT] {
+            true => 0.0,
+            false => n * k * blocks * brought(columns, other),
+        };
+        let written = match (neighbours(columns, RESULT), neighbours(rows, RESULT)) {
+            (true, _) => 0.0,
+            (_, true) => m * n * TURNED,
+            _ => m * n * SINGLE,
+        };
+        multiplied + left + right + written
     }
 }
 
@@ -293,7 +354,13 @@ impl<'a> Work<'a> {
         let of = self.of;
         let terms = self.blocks.iter().map(Range::len).max().unwrap_or(0).max(1);
         let most = (ROWS_BYTES / size_of::<f32>() / terms).clamp(of.micro.rows, MOST_ROWS);
-        let most = most / of.micro.rows * of.micro.rows;
+        let beside = self.blocks.len() < 2 || even(of.columns.iter().map(|c| c[RESULT]), 1);
+        let most = match beside {
+            true => most,
+            // The sums of all columns are kept beside.
+            false => most.min(BESIDE / of.columns.len().next_multiple_of(MOST_COLUMNS).max(1)),
+        };
+        let most = (most / of.micro.rows).max(1) * of.micro.rows;
         for first in (0..of.rows.len()).step_by(most) {
             let rows = first..(first + most).min(of.rows.len());
             self.rows(out, at, rows);
@@ -310,33 +377,42 @@ impl<'a> Work<'a> {
             self.begin_all(out, at, rows);
             return;
         }
+        let last = self.blocks.len() - 1;
         for number in 0..self.blocks.len() {
             let block = self.blocks[number].clone();
             let left_step = self.bring(at[side], rows.clone(), block.clone());
             for first in (0..of.columns.len()).step_by(width) {
                 let columns = first..(first + width).min(of.columns.len());
                 let size = block.len() * width;
-                let right = match constant {
-                    Some(all) => {
+                let lies = self.lies(rows.len(), at[other], &columns, &block);
+                let (right, right_step) = match (constant, lies) {
+                    (Some(all), _) => {
                         packed += size;
-                        all[packed - size..packed].as_ptr()
+                        (all[packed - size..packed].as_ptr(), width)
                     }
-                    None => {
+                    (None, Some(found)) => found,
+                    (None, None) => {
                         self.columns(at[other], columns.clone(), block.clone());
-                        self.panel.as_ptr()
+                        (self.panel.as_ptr(), width)
                     }
                 };
                 let half = columns.len() <= width / 2;
                 let used = if half { width / 2 } else { width };
-                let beside = self.places(out, at, rows.clone(), columns.clone(), used);
+                // Of several blocks each panel of sums has a place of its own.
+                let own = if last == 0 { 0 } else { first / width };
+                let panel = Panels {
+                    at,
+                    rows: rows.clone(),
+                    columns: columns.clone(),
+                    beside: own * rows.len() * MOST_COLUMNS,
+                };
+                let beside = self.places(out, &panel, used);
                 let adds = 0 < number || !matches!(self.given.start, Start::Zero);
                 match self.given.start {
                     Start::Values(start) if number == 0 => {
                         self.begin(start, at, rows.clone(), columns.clone());
                     }
-                    _ if beside && adds => {
-                        self.exchange(out, at, rows.clone(), columns.clone(), true);
-                    }
+                    _ if beside && adds && number == 0 => self.exchange(out, &panel, true),
                     _ => {}
                 }
                 // SAFETY: `bring` has made a pointer for each row to as many terms, which are inside of the left operand as
@@ -350,7 +426,7 @@ impl<'a> Work<'a> {
                             left: &self.left,
                             left_step,
                             right,
-                            right_step: width,
+                            right_step,
                             terms: block.len(),
                             out: &self.out,
                             adds,
@@ -358,11 +434,34 @@ impl<'a> Work<'a> {
                         },
                     );
                 }
-                if beside {
-                    self.exchange(out, at, rows.clone(), columns, false);
+                if beside && number == last {
+                    self.exchange(out, &panel, false);
                 }
             }
         }
+    }
+
+    /// Where a panel of columns begins that is read where it lies, and from one term to the next.
+    fn lies(
+        &self,
+        rows: usize,
+        base: i64,
+        columns: &Range<usize>,
+        block: &Range<usize>,
+    ) -> Option<(*const f32, usize)> {
+        let of = self.of;
+        let (_, side) = of.sides();
+        let whole = columns.len() == of.micro.columns && rows <= FEW_ROWS && of.window.is_none();
+        if !whole || !even(of.columns[columns.clone()].iter().map(|c| c[side]), 1) {
+            return None;
+        }
+        let terms = &of.terms[block.clone()];
+        let first = terms.first()?[side];
+        let step = terms.get(1).map_or(1, |t| t[side] - first);
+        let even = even(terms.iter().map(|t| t[side]), step);
+        let from = usize::try_from(base + of.columns[columns.start][side] + first).ok()?;
+        let step = usize::try_from(step).ok().filter(|_| even)?;
+        Some((self.operand(side).get(from..)?.as_ptr(), step))
     }
 
     /// Results of no terms.
@@ -401,23 +500,34 @@ impl<'a> Work<'a> {
         }
         let width = of.micro.rows;
         let size = block.len() * width;
+        if let Some(packed) = of.packed_rows.get(&base) {
+            // Blocks of rows begin with a group.
+            let all = of.rows.len().next_multiple_of(width);
+            let from = &packed[all * block.start + rows.start / width * size..];
+            for i in 0..rows.len() {
+                self.left
+                    .push(from[i / width * size + i % width..].as_ptr());
+            }
+            return width;
+        }
         self.slab.resize(rows.len().div_ceil(width) * size, 0.0);
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
         let groups = rows
             .clone()
             .step_by(width)
             .zip(self.slab.chunks_exact_mut(size));
-        for (first, group) in groups {
-            let some = first..(first + width).min(rows.end);
-            match window {
-                Some(window) => {
+        match window {
+            Some(window) => {
+                for (first, group) in groups {
+                    let some = first..(first + width).min(rows.end);
                     let offsets = [&of.rows[..], &of.terms[..]];
                     window.pack(source, base, (some, block.clone()), offsets, group, width)
                 }
-                None => {
-                    let starts: Vec<i64> = of.rows[some].iter().map(|r| r[side] + base).collect();
-                    product::pack(source, &starts, &terms, group, width);
-                }
+            }
+            None => {
+                let rows = of.rows[rows.clone()].iter();
+                let starts: Vec<i64> = rows.map(|r| r[side] + base).collect();
+                product::pack_groups(source, &starts, &terms, &mut self.slab, width);
             }
         }
         for i in 0..rows.len() {
@@ -459,31 +569,25 @@ impl<'a> Work<'a> {
     }
 
     /// Where the rows of a panel of the result are written; whether that is beside it.
-    fn places(
-        &mut self,
-        out: &mut [f32],
-        at: [i64; 4],
-        rows: Range<usize>,
-        columns: Range<usize>,
-        used: usize,
-    ) -> bool {
+    fn places(&mut self, out: &mut [f32], panel: &Panels, used: usize) -> bool {
         let of = self.of;
-        let list = &of.columns[columns.clone()];
-        let beside = columns.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
+        let list = &of.columns[panel.columns.clone()];
+        let beside = list.len() != used || !even(list.iter().map(|c| c[RESULT]), 1);
         self.out.clear();
         if beside {
-            self.beside.resize(rows.len() * MOST_COLUMNS, 0.0);
-            self.out.extend(
-                self.beside
-                    .chunks_exact_mut(MOST_COLUMNS)
-                    .map(<[f32]>::as_mut_ptr),
-            );
-            self.out.truncate(rows.len());
+            let size = panel.rows.len() * MOST_COLUMNS;
+            let needed = panel.beside + size;
+            if self.beside.len() < needed {
+                self.beside.resize(needed, 0.0);
+            }
+            let own = &mut self.beside[panel.beside..needed];
+            let rows = own.chunks_exact_mut(MOST_COLUMNS);
+            self.out.extend(rows.map(<[f32]>::as_mut_ptr));
             return true;
         }
-        let first = at[RESULT] + list[0][RESULT];
+        let first = panel.at[RESULT] + list[0][RESULT];
         let (len, start) = (out.len(), out.as_mut_ptr());
-        for row in &of.rows[rows] {
+        for row in &of.rows[panel.rows.clone()] {
             let place = (first + row[RESULT]) as usize;
             assert!(place + used <= len, "a row of the result lies inside of it");
             self.out.push(start.wrapping_add(place));
@@ -514,30 +618,33 @@ impl<'a> Work<'a> {
     }
 
     /// Brings a panel from the result to its place beside, or back.
-    fn exchange(
-        &mut self,
-        out: &mut [f32],
-        at: [i64; 4],
-        rows: Range<usize>,
-        columns: Range<usize>,
-        reads: bool,
-    ) {
-        let columns = &self.of.columns[columns];
-        let run = even(columns.iter().map(|c| c[RESULT]), 1);
-        let rows = self.of.rows[rows].iter();
-        for (row, beside) in rows.zip(self.beside.chunks_exact_mut(MOST_COLUMNS)) {
-            let base = at[RESULT] + row[RESULT];
-            if run {
-                let first = (base + columns[0][RESULT]) as usize;
-                let place = &mut out[first..first + columns.len()];
-                match reads {
-                    true => beside[..columns.len()].copy_from_slice(place),
-                    false => place.copy_from_slice(&beside[..columns.len()]),
+    fn exchange(&mut self, out: &mut [f32], panel: &Panels, reads: bool) {
+        let columns = &self.of.columns[panel.columns.clone()];
+        let rows = &self.of.rows[panel.rows.clone()];
+        let beside = &mut self.beside[panel.beside..][..rows.len() * MOST_COLUMNS];
+        let at = |row: &[i64; 4]| panel.at[RESULT] + row[RESULT];
+        let lines: Vec<Range<usize>> = lines(columns);
+        if lines.len() * 4 <= columns.len() {
+            for (row, beside) in rows.iter().zip(beside.chunks_exact_mut(MOST_COLUMNS)) {
+                for line in &lines {
+                    let first = (at(row) + columns[line.start][RESULT]) as usize;
+                    let place = &mut out[first..first + line.len()];
+                    match reads {
+                        true => beside[line.clone()].copy_from_slice(place),
+                        false => place.copy_from_slice(&beside[line.clone()]),
+                    }
                 }
-                continue;
             }
+            return;
+        }
+        let turned = match reads {
+            true => 0,
+            false => turned(out, beside, panel.at[RESULT], rows, columns),
+        };
+        let rest = beside.chunks_exact_mut(MOST_COLUMNS).zip(rows);
+        for (beside, row) in rest.skip(turned) {
             for (beside, column) in beside.iter_mut().zip(columns) {
-                let place = &mut out[(base + column[RESULT]) as usize];
+                let place = &mut out[(at(row) + column[RESULT]) as usize];
                 match reads {
                     true => *beside = *place,
                     false => *place = *beside,
@@ -545,4 +652,53 @@ impl<'a> Work<'a> {
             }
         }
     }
+}
+
+/// A panel of the result.
+#[derive(Debug)]
+struct Panels {
+    at: [i64; 4],
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Where its sums lie that are not summed in their place.
+    beside: usize,
+}
+
+/// Columns that lie side by side in the result.
+fn lines(columns: &[[i64; 4]]) -> Vec<Range<usize>> {
+    let mut lines: Vec<Range<usize>> = Vec::new();
+    for (i, column) in columns.iter().enumerate() {
+        match lines.last_mut() {
+            Some(line) if columns[i - 1][RESULT] + 1 == column[RESULT] => line.end += 1,
+            _ => lines.push(i..i + 1),
+        }
+    }
+    lines
+}
+
+/// Writes the first rows of a panel, eight that are neighbours in the result at a time; gives how many.
+fn turned(
+    out: &mut [f32],
+    beside: &[f32],
+    base: i64,
+    rows: &[[i64; 4]],
+    columns: &[[i64; 4]],
+) -> usize {
+    let groups = rows.chunks_exact(8);
+    let whole = groups
+        .take_while(|rows| even(rows.iter().map(|r| r[RESULT]), 1))
+        .count();
+    for (first, columns) in columns.chunks(8).enumerate().map(|(i, c)| (i * 8, c)) {
+        let places: [usize; 8] = std::array::from_fn(|j| {
+            let column = columns.get(j).unwrap_or(&columns[0]);
+            (base + column[RESULT]) as usize
+        });
+        for group in 0..whole {
+            let begin = rows[group * 8][RESULT];
+            let from = &beside[group * 8 * MOST_COLUMNS + first..];
+            let places = places.map(|place| place.wrapping_add_signed(begin as isize));
+            product::turn_out(from, MOST_COLUMNS, out, &places[..columns.len()]);
+        }
+    }
+    whole * 8
 }

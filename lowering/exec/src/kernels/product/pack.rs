@@ -16,6 +16,7 @@ pub(crate) fn pack(from: &[f32], columns: &[i64], terms: &[i64], to: &mut [f32],
         return match (n, width) {
             (32, 32) => runs::<32>(from, first, terms, to),
             (16, 16) => runs::<16>(from, first, terms, to),
+            (12, 12) => runs::<12>(from, first, terms, to),
             (8, 8) => runs::<8>(from, first, terms, to),
             (6, 6) => runs::<6>(from, first, terms, to),
             _ => {
@@ -40,6 +41,76 @@ pub(crate) fn pack(from: &[f32], columns: &[i64], terms: &[i64], to: &mut [f32],
     }
 }
 
+/// Lanes in groups of `width`, each group as [`pack`] has it, of as many terms.
+///
+/// # Panics
+/// As [`pack`].
+pub(crate) fn pack_groups(
+    from: &[f32],
+    lanes: &[i64],
+    terms: &[i64],
+    to: &mut [f32],
+    width: usize,
+) {
+    let size = terms.len() * width;
+    if size == 0 {
+        return;
+    }
+    // Some groups at once use whole lines of what is read.
+    for (lanes, to) in lanes
+        .chunks(GROUPS * width)
+        .zip(to.chunks_mut(GROUPS * size))
+    {
+        let even = lanes.windows(2).all(|w| w[1] == w[0] + 1);
+        if even && lanes.len() == GROUPS * width && width == 12 {
+            for (t, term) in terms.iter().enumerate() {
+                let from = &from[(lanes[0] + term) as usize..][..GROUPS * 12];
+                let (from, _) = from.as_chunks::<12>();
+                for (group, from) in from.iter().enumerate() {
+                    let at = group * size + t * 12;
+                    to[at..at + 12].copy_from_slice(from);
+                }
+            }
+            continue;
+        }
+        for (lanes, to) in lanes.chunks(width).zip(to.chunks_mut(size)) {
+            pack(from, lanes, terms, to, width);
+        }
+    }
+}
+
+/// Groups that are packed at once.
+const GROUPS: usize = 4;
+
+/// Eight rows, `step` apart, of one element for each place: the elements of a column go side by side, from its place on.
+///
+/// # Panics
+/// There are less than eight rows, more than eight places, or a place is outside of what is written.
+pub(crate) fn turn_out(from: &[f32], step: usize, out: &mut [f32], places: &[usize]) {
+    assert!(
+        places
+            .iter()
+            .all(|&place| place.checked_add(8).is_some_and(|end| end <= out.len())),
+        "all columns have a place"
+    );
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let (Ok(places), true) = (
+        <&[usize; 8]>::try_from(places),
+        is_x86_feature_detected!("avx2"),
+    ) {
+        assert!(7 * step + 8 <= from.len(), "there are eight rows");
+        let places = places.map(|place| out.as_mut_ptr().wrapping_add(place));
+        // SAFETY: rows and places were compared just now, and the machine has the vectors.
+        unsafe { super::vectors::turn_out(from.as_ptr(), step, places) };
+        return;
+    }
+    for (i, &place) in places.iter().enumerate() {
+        for (j, to) in out[place..place + 8].iter_mut().enumerate() {
+            *to = from[j * step + i];
+        }
+    }
+}
+
 /// Runs of `N` columns.
 fn runs<const N: usize>(from: &[f32], first: i64, terms: &[i64], to: &mut [f32]) {
     let (to, _) = to.as_chunks_mut::<N>();
@@ -47,6 +118,14 @@ fn runs<const N: usize>(from: &[f32], first: i64, terms: &[i64], to: &mut [f32])
         let at = (first + term) as usize;
         to.copy_from_slice(&from[at..at + N]);
     }
+}
+
+/// Columns that begin at these places go side by side: element `i` of each to `i` times as many as there are columns.
+///
+/// # Panics
+/// A column ends outside of `from`.
+pub(crate) fn turn_in(from: &[f32], columns: &[i64], to: &mut [f32]) {
+    turned(from, columns, 0, to, columns.len());
 }
 
 /// Columns whose terms lie one after another: squares of 8 by 8 are turned.

@@ -3,6 +3,34 @@
 use super::Panel;
 use std::arch::x86_64::*;
 
+/// Eight rows of eight elements, turned.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn square(row: [__m256; 8]) -> [__m256; 8] {
+    let pairs: [__m256; 8] = std::array::from_fn(|j| {
+        let (a, b) = (row[j / 2 * 2], row[j / 2 * 2 + 1]);
+        match j % 2 {
+            0 => _mm256_unpacklo_ps(a, b),
+            _ => _mm256_unpackhi_ps(a, b),
+        }
+    });
+    // Of rows `0..4` and `4..8`, terms 0 and 4, 1 and 5, 2 and 6, 3 and 7.
+    let fours: [__m256; 8] = std::array::from_fn(|j| {
+        let (a, b) = (
+            pairs[j / 4 * 4 + j % 4 / 2],
+            pairs[j / 4 * 4 + 2 + j % 4 / 2],
+        );
+        match j % 2 {
+            0 => _mm256_shuffle_ps::<0x44>(a, b),
+            _ => _mm256_shuffle_ps::<0xEE>(a, b),
+        }
+    });
+    std::array::from_fn(|i| match i / 4 {
+        0 => _mm256_permute2f128_ps::<0x20>(fours[i], fours[4 + i]),
+        _ => _mm256_permute2f128_ps::<0x31>(fours[i - 4], fours[i]),
+    })
+}
+
 /// Turns 8 rows of as many elements as `count`, a multiple of 8: element `i` of row `j` goes to `i * width + j`.
 ///
 /// # Safety
@@ -13,30 +41,24 @@ pub(super) unsafe fn turn(rows: [*const f32; 8], count: usize, to: *mut f32, wid
         // SAFETY: the caller's promises: 8 elements from `at` on.
         unsafe {
             let row: [__m256; 8] = std::array::from_fn(|j| _mm256_loadu_ps(rows[j].add(at)));
-            let pairs: [__m256; 8] = std::array::from_fn(|j| {
-                let (a, b) = (row[j / 2 * 2], row[j / 2 * 2 + 1]);
-                match j % 2 {
-                    0 => _mm256_unpacklo_ps(a, b),
-                    _ => _mm256_unpackhi_ps(a, b),
-                }
-            });
-            // Of rows `0..4` and `4..8`, terms 0 and 4, 1 and 5, 2 and 6, 3 and 7.
-            let fours: [__m256; 8] = std::array::from_fn(|j| {
-                let (a, b) = (
-                    pairs[j / 4 * 4 + j % 4 / 2],
-                    pairs[j / 4 * 4 + 2 + j % 4 / 2],
-                );
-                match j % 2 {
-                    0 => _mm256_shuffle_ps::<0x44>(a, b),
-                    _ => _mm256_shuffle_ps::<0xEE>(a, b),
-                }
-            });
-            for i in 0..4 {
-                let low = _mm256_permute2f128_ps::<0x20>(fours[i], fours[4 + i]);
-                let high = _mm256_permute2f128_ps::<0x31>(fours[i], fours[4 + i]);
-                _mm256_storeu_ps(to.add((at + i) * width), low);
-                _mm256_storeu_ps(to.add((at + 4 + i) * width), high);
+            for (i, line) in square(row).into_iter().enumerate() {
+                _mm256_storeu_ps(to.add((at + i) * width), line);
             }
+        }
+    }
+}
+
+/// Turns 8 rows of 8 elements, `step` apart: element `i` of row `j` goes to `places[i] + j`.
+///
+/// # Safety
+/// All elements are there, and 8 from each place on, which nobody else has, on a machine that has these vectors.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn turn_out(from: *const f32, step: usize, places: [*mut f32; 8]) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let row: [__m256; 8] = std::array::from_fn(|j| _mm256_loadu_ps(from.add(j * step)));
+        for (line, place) in square(row).into_iter().zip(places) {
+            _mm256_storeu_ps(place, line);
         }
     }
 }
