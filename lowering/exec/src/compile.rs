@@ -1,6 +1,7 @@
 //! A function as steps: where each operand and result lies, and which kernel runs it.
 
 use crate::access::Access;
+use crate::begin::begin;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
 use crate::fuse::{Fused, fuse};
@@ -309,11 +310,12 @@ impl Compiler<'_> {
     }
 }
 
-/// The steps, element-wise ones that follow one another as one.
+/// The steps, a contraction and what is added to it as one, and element-wise ones that follow one another.
 fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
+    let (steps, begun) = begin(steps, site);
     let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
-    let kernel = |step: &Step| matches!(step.work, Work::Kernel(_));
-    let kernels: Vec<bool> = steps.iter().map(kernel).collect();
+    let kernel = |(step, begun): (&Step, bool)| !begun && matches!(step.work, Work::Kernel(_));
+    let kernels: Vec<bool> = steps.iter().zip(begun).map(kernel).collect();
     let mut made = Vec::with_capacity(steps.len());
     for (mut step, fused) in steps.into_iter().zip(fuse(&ops, &kernels, site)) {
         match fused {

@@ -37,6 +37,7 @@
 //! `cargo +nightly miri test -p optc-exec --test miri`.
 
 mod access;
+mod begin;
 mod buffer;
 mod cache;
 mod codes;

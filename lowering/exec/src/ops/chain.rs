@@ -191,10 +191,13 @@ impl Kernel for Chain {
         }
         let parts = vec![[0f32; PART]; self.operands + self.links.len()];
         let mut work = Work { sources, parts };
-        vectorized(
-            #[inline(always)]
-            || self.nest.each(|at| self.inner(&mut work, out, at)),
-        );
+        // Inside of the walk, which is a function of its own.
+        self.nest.each(|at| {
+            vectorized(
+                #[inline(always)]
+                || self.inner(&mut work, out, at),
+            );
+        });
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Contractions: sums of products over the loops that both operands have and the result has not, with a bias.
 
 use crate::access::Access;
-use crate::memory::In;
+use crate::memory::{In, Slot};
 use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
 use crate::ops::products::{Along, LEFT, Operands, Products, RIGHT, Start};
@@ -18,24 +18,37 @@ pub(crate) struct Contract {
 impl Contract {
     pub(crate) fn of(site: &Site<'_>) -> Option<Contract> {
         let data = site.data();
+        let result = site.slot(*data.results.first()?)?;
+        let biased = data.operands.len() == 3 && &*data.name == Linear::NAME;
+        if !biased && data.operands.len() != 2 {
+            return None;
+        }
+        let start = data.operands.get(2).map(|&v| site.slot(v));
+        match start {
+            Some(start) => Contract::to(site, result, Some(start?)),
+            None => Contract::to(site, result, None),
+        }
+    }
+
+    /// The contraction at a site with its sums at another place, added to a value that broadcasts to them.
+    pub(crate) fn to(site: &Site<'_>, result: &Slot, start: Option<&Slot>) -> Option<Contract> {
         let all = site.all()?;
-        if !all.iter().all(|s| s.is_f32()) {
+        let mut used = all.iter().copied().chain([result]).chain(start);
+        if !used.all(Slot::is_f32) {
             return None;
         }
         let freedom = site
             .registry
-            .get(&data.name)?
+            .get(&site.data().name)?
             .freedom(&site.func.op_ref(site.op));
-        let biased = data.operands.len() == 3 && &*data.name == Linear::NAME;
-        if freedom.class != FreedomClass::Contract || !(biased || data.operands.len() == 2) {
+        if freedom.class != FreedomClass::Contract {
             return None;
         }
-        let result = all[all.len() - 1];
         let labels = freedom.results.first()?;
-        let none = Access::none(&result.access.shape());
-        let bias = match biased {
-            true => all[2].access.broadcast(&result.access.shape()),
-            false => none,
+        let shape = result.access.shape();
+        let bias = match start {
+            Some(start) => start.access.broadcast(&shape),
+            None => Access::none(&shape),
         };
         let ports = [
             (&*result.access, labels),
@@ -82,6 +95,7 @@ impl Contract {
                 products.pack(side, floats(constant).ok()?);
             }
         }
+        let biased = start.is_some();
         Some(Contract { products, biased })
     }
 }
@@ -101,6 +115,8 @@ impl Kernel for Contract {
         };
         let start = match (self.biased, rest) {
             (true, [In::Bytes(values)]) => Start::Values(floats(values)?),
+            // A residual at the place of the sum.
+            (true, [In::Same]) => Start::Result,
             (true, _) => return Err("the bias is written over".to_owned()),
             (false, _) => Start::Zero,
         };

@@ -19,11 +19,11 @@ mod slide;
 mod window;
 
 pub(crate) use chain::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS};
+pub(crate) use contract::Contract;
 pub(crate) use elementwise::code;
 pub(crate) use kernel::{Kernel, Site, named_back, part, renamed, shape};
 
 use channels::Channels;
-use contract::Contract;
 use conv::Convolution;
 use copy::Copy;
 use each::Each;
