@@ -5,7 +5,7 @@ use crate::begin::begin;
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
 use crate::fuse::{Fused, fuse};
-use crate::memory::{Slot, Storage};
+use crate::memory::{Memory, Slot, Storage};
 use crate::ops::{self, Kernel, Site};
 use indexmap::IndexMap;
 use optc_interp::{
@@ -20,6 +20,7 @@ use optc_ir::{
     Tensor, TensorType, Type, Value, ValueDef, named_sizes,
 };
 use optc_layout::Layout;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -79,6 +80,8 @@ pub struct Executable {
     pub(crate) result_keys: Vec<String>,
     /// Operations that a run executes, those of called functions included.
     count: u64,
+    /// The memory of the run before.
+    pub(crate) spare: RefCell<Option<Memory>>,
 }
 
 impl Executable {
@@ -260,6 +263,7 @@ impl Compiler<'_> {
             results,
             own,
             count,
+            spare: RefCell::default(),
         })
     }
 

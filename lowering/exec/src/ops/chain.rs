@@ -392,10 +392,14 @@ fn apply(code: Code, a: &[f32], b: &[f32], to: &mut [f32]) {
         Code::Sub => two(a, b, to, |a, b| a - b),
         Code::Mul => two(a, b, to, |a, b| a * b),
         Code::Div => two(a, b, to, |a, b| a / b),
-        Code::Pow => match b.iter().all(|&b| b == 2.0) {
-            true => one(a, to, |x| x * x),
-            false => two(a, b, to, f32::powf),
-        },
+        Code::Pow => {
+            let all = |power: f32| b.iter().all(|&b| b == power);
+            match () {
+                () if all(2.0) => one(a, to, |x| x * x),
+                () if all(3.0) => one(a, to, |x| x * x * x),
+                () => two(a, b, to, f32::powf),
+            }
+        }
         Code::Max => two(a, b, to, greater),
         Code::Min => two(a, b, to, lesser),
         Code::Prelu => two(a, b, to, |x, slope| if x < 0.0 { slope * x } else { x }),

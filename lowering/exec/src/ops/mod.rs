@@ -15,6 +15,7 @@ mod math;
 mod pool;
 mod products;
 mod rows;
+mod select;
 mod slide;
 mod window;
 
@@ -30,6 +31,7 @@ use each::Each;
 use gather::Gather;
 use pool::Pool;
 use rows::Rows;
+use select::Choice;
 
 /// The kernel of an operation, if it has one of its own.
 pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
@@ -37,7 +39,9 @@ pub(crate) fn kernel(site: &Site<'_>) -> Option<Box<dyn Kernel>> {
         Box::new(kernel)
     }
     match site.registry.get(&site.data().name)?.family() {
-        "elementwise" => elementwise::kernel(site).or_else(|| Each::of(site).map(boxed)),
+        "elementwise" => elementwise::kernel(site)
+            .or_else(|| Choice::of(site).map(boxed))
+            .or_else(|| Each::of(site).map(boxed)),
         "matmul" => Contract::of(site).map(boxed),
         "conv" => Convolution::of(site).map(boxed),
         "softmax" | "norm" | "reduce" => {

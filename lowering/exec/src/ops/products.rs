@@ -11,6 +11,7 @@ use crate::kernels::product::{self, MOST_COLUMNS, Micro, Panel};
 use crate::nest::{Loop, dimension, ordered, walk};
 use crate::ops::window::Window;
 use indexmap::IndexMap;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// The offsets of the result, the left and the right operand, and of what the result begins with, along one loop.
@@ -307,6 +308,26 @@ fn even(offsets: impl Iterator<Item = i64>, step: i64) -> bool {
     })
 }
 
+/// Memory that products need besides, which the next ones find again: what is mapped anew costs more than what is done with it.
+#[derive(Debug, Default)]
+struct Spare {
+    /// The rows of a block side by side, by as many as a kernel has at once.
+    slab: Vec<f32>,
+    panel: Vec<f32>,
+    /// Panels of the result whose columns do not lie side by side in it.
+    beside: Vec<f32>,
+}
+
+thread_local! {
+    static SPARE: Cell<Spare> = const { Cell::new(Spare { slab: Vec::new(), panel: Vec::new(), beside: Vec::new() }) };
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        SPARE.set(std::mem::take(&mut self.spare));
+    }
+}
+
 /// One run, with the memory that it needs besides.
 struct Work<'a> {
     of: &'a Products,
@@ -314,11 +335,7 @@ struct Work<'a> {
     blocks: Vec<Range<usize>>,
     /// Whether rows are read where they lie.
     direct: bool,
-    /// The rows of a block side by side, by as many as a kernel has at once.
-    slab: Vec<f32>,
-    panel: Vec<f32>,
-    /// A panel of the result whose columns do not lie side by side in it.
-    beside: Vec<f32>,
+    spare: Spare,
     /// As many zeros as a row has terms outside of its operand.
     zeros: Vec<f32>,
     left: Vec<*const f32>,
@@ -327,14 +344,14 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(of: &'a Products, given: Operands<'a>) -> Work<'a> {
+        let mut spare = SPARE.take();
+        spare.panel.resize(TERMS * MOST_COLUMNS, 0.0);
         Work {
             of,
             given,
             blocks: of.blocks(),
             direct: of.reads_rows(),
-            slab: Vec::new(),
-            panel: vec![0.0; TERMS * MOST_COLUMNS],
-            beside: Vec::new(),
+            spare,
             zeros: vec![0.0; of.window.as_ref().map_or(0, |w| w.neighbours)],
             left: Vec::new(),
             out: Vec::new(),
@@ -393,7 +410,7 @@ impl<'a> Work<'a> {
                     (None, Some(found)) => found,
                     (None, None) => {
                         self.columns(at[other], columns.clone(), block.clone());
-                        (self.panel.as_ptr(), width)
+                        (self.spare.panel.as_ptr(), width)
                     }
                 };
                 let half = columns.len() <= width / 2;
@@ -510,12 +527,23 @@ impl<'a> Work<'a> {
             }
             return width;
         }
-        self.slab.resize(rows.len().div_ceil(width) * size, 0.0);
+        if let Some(window) = window.filter(|w| w.even) {
+            let lines = window.lines(block.clone(), &of.terms);
+            self.spare.slab.resize(rows.len() * block.len(), 0.0);
+            for (row, to) in rows.zip(self.spare.slab.chunks_exact_mut(block.len())) {
+                window.row(source, base + of.rows[row][side], row, &lines, to);
+                self.left.push(to.as_ptr());
+            }
+            return 1;
+        }
+        self.spare
+            .slab
+            .resize(rows.len().div_ceil(width) * size, 0.0);
         let terms: Vec<i64> = of.terms[block.clone()].iter().map(|t| t[side]).collect();
         let groups = rows
             .clone()
             .step_by(width)
-            .zip(self.slab.chunks_exact_mut(size));
+            .zip(self.spare.slab.chunks_exact_mut(size));
         match window {
             Some(window) => {
                 for (first, group) in groups {
@@ -527,12 +555,12 @@ impl<'a> Work<'a> {
             None => {
                 let rows = of.rows[rows.clone()].iter();
                 let starts: Vec<i64> = rows.map(|r| r[side] + base).collect();
-                product::pack_groups(source, &starts, &terms, &mut self.slab, width);
+                product::pack_groups(source, &starts, &terms, &mut self.spare.slab, width);
             }
         }
         for i in 0..rows.len() {
             self.left
-                .push(self.slab[i / width * size + i % width..].as_ptr());
+                .push(self.spare.slab[i / width * size + i % width..].as_ptr());
         }
         width
     }
@@ -543,7 +571,7 @@ impl<'a> Work<'a> {
         let (_, side) = of.sides();
         let source = self.operand(side);
         let width = of.micro.columns;
-        let panel = &mut self.panel[..block.len() * width];
+        let panel = &mut self.spare.panel[..block.len() * width];
         match of.window.as_ref().filter(|w| w.side == side) {
             Some(window) => window.pack(
                 source,
@@ -577,10 +605,10 @@ impl<'a> Work<'a> {
         if beside {
             let size = panel.rows.len() * MOST_COLUMNS;
             let needed = panel.beside + size;
-            if self.beside.len() < needed {
-                self.beside.resize(needed, 0.0);
+            if self.spare.beside.len() < needed {
+                self.spare.beside.resize(needed, 0.0);
             }
-            let own = &mut self.beside[panel.beside..needed];
+            let own = &mut self.spare.beside[panel.beside..needed];
             let rows = own.chunks_exact_mut(MOST_COLUMNS);
             self.out.extend(rows.map(<[f32]>::as_mut_ptr));
             return true;
@@ -621,7 +649,7 @@ impl<'a> Work<'a> {
     fn exchange(&mut self, out: &mut [f32], panel: &Panels, reads: bool) {
         let columns = &self.of.columns[panel.columns.clone()];
         let rows = &self.of.rows[panel.rows.clone()];
-        let beside = &mut self.beside[panel.beside..][..rows.len() * MOST_COLUMNS];
+        let beside = &mut self.spare.beside[panel.beside..][..rows.len() * MOST_COLUMNS];
         let at = |row: &[i64; 4]| panel.at[RESULT] + row[RESULT];
         let lines: Vec<Range<usize>> = lines(columns);
         if lines.len() * 4 <= columns.len() {

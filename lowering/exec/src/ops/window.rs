@@ -26,7 +26,20 @@ pub(crate) struct Window {
 }
 
 /// The fewest neighbours that are read where they lie.
-const FEWEST: usize = 16;
+const FEWEST: usize = 32;
+
+/// Terms of a block that lie one after another in the buffer as well, tap by tap along the last dimension.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// The first of them in the block.
+    first: usize,
+    taps: usize,
+    /// Terms of each tap.
+    width: usize,
+    /// What the first tap adds to a place, and to an offset.
+    by: [i32; DIMS],
+    offset: i64,
+}
 
 /// Positions along the last dimension.
 struct Run {
@@ -93,6 +106,68 @@ impl Window {
             for run in &runs {
                 let to = &mut to[run.first..run.first + run.count];
                 self.run(source, run, by, offset + run.offset, to);
+            }
+        }
+    }
+
+    /// The lines of a block of terms whose neighbours lie one after another.
+    pub(crate) fn lines(&self, block: Range<usize>, terms: &[[i64; 4]]) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut at = block.start;
+        while at < block.end {
+            let end = (at / self.neighbours + 1) * self.neighbours;
+            let width = end.min(block.end) - at;
+            let (by, offset) = (self.terms[at], terms[at][self.side]);
+            let goes_on = lines.last_mut().filter(|line| {
+                let taps = line.taps as i32;
+                let mut next = line.by;
+                next[DIMS - 1] += taps;
+                line.width == width
+                    && next == by
+                    && line.offset + (line.taps * line.width) as i64 == offset
+            });
+            match goes_on {
+                Some(line) => line.taps += 1,
+                None => lines.push(Line {
+                    first: at - block.start,
+                    taps: 1,
+                    width,
+                    by,
+                    offset,
+                }),
+            }
+            at += width;
+        }
+        lines
+    }
+
+    /// Brings the terms of a position side by side, 0 where there is nothing; `base` is its offset.
+    pub(crate) fn row(
+        &self,
+        source: &[f32],
+        base: i64,
+        position: usize,
+        lines: &[Line],
+        to: &mut [f32],
+    ) {
+        let place = &self.positions[position];
+        let size = self.sizes[DIMS - 1];
+        for line in lines {
+            let to = &mut to[line.first..line.first + line.taps * line.width];
+            let outside = |d: usize| !(0..self.sizes[d]).contains(&(place[d] + line.by[d]));
+            if (0..DIMS - 1).any(outside) {
+                to.fill(0.0);
+                continue;
+            }
+            let first = place[DIMS - 1] + line.by[DIMS - 1];
+            let low = ((-first).max(0) as usize).min(line.taps);
+            let high = ((size - first).max(0) as usize).clamp(low, line.taps);
+            let at = base + line.offset + (low * line.width) as i64;
+            to[..low * line.width].fill(0.0);
+            to[high * line.width..].fill(0.0);
+            let to = &mut to[low * line.width..high * line.width];
+            if !to.is_empty() {
+                to.copy_from_slice(&source[at as usize..at as usize + to.len()]);
             }
         }
     }

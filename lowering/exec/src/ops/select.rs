@@ -1,0 +1,100 @@
+//! One of two elements by a condition, where all lie: no element is looked at.
+
+use crate::memory::In;
+use crate::moved::Moved;
+use crate::nest::Nest;
+use crate::ops::kernel::{Kernel, Site};
+use bytemuck::Pod;
+use optc_ir::Operation;
+use optc_ops::Select;
+
+/// A choice of elements of 1, 2, 4 or 8 bytes.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// Bytes of an element.
+    size: usize,
+    /// The result, the condition and the branches.
+    nest: Nest<4>,
+}
+
+impl Choice {
+    pub(crate) fn of(site: &Site<'_>) -> Option<Choice> {
+        let all = site.all()?;
+        let [condition, a, b, target] = all[..] else {
+            return None;
+        };
+        let sizes = matches!(target.width, 8 | 16 | 32 | 64) && condition.width == 8;
+        let same = a.width == target.width && b.width == target.width;
+        if &*site.data().name != Select::NAME || !sizes || !same {
+            return None;
+        }
+        let shape = target.access.shape();
+        let [condition, a, b] = [condition, a, b].map(|slot| slot.access.broadcast(&shape));
+        Some(Choice {
+            size: target.width as usize / 8,
+            nest: Nest::of([&*target.access, &condition, &a, &b])?,
+        })
+    }
+
+    fn all<T: Pod>(&self, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
+        let cast = |e: bytemuck::PodCastError| e.to_string();
+        let [In::Bytes(condition), a, b] = ins else {
+            return Err("the condition is written over".to_owned());
+        };
+        let out: &mut [T] = bytemuck::try_cast_slice_mut(out).map_err(cast)?;
+        // What is written over has the elements of the result, or lies among them.
+        let own = |operand: &In<'_>, k: usize| match operand {
+            In::Same => 0,
+            In::Bytes(_) | In::Among => k,
+        };
+        let (places, branches) = ([own(a, 2), own(b, 3)], [branch::<T>(a)?, branch::<T>(b)?]);
+        let lengths = branches.map(|branch| branch.map_or(out.len(), <[T]>::len));
+        let fits = self.nest.fits(0, out.len())
+            && self.nest.fits(1, condition.len())
+            && places
+                .iter()
+                .zip(lengths)
+                .all(|(&k, n)| self.nest.fits(k, n));
+        if !fits {
+            return Err("an element lies outside of its buffer".to_owned());
+        }
+        let (n, steps) = self.nest.inner;
+        self.nest.each(|at| {
+            let element = |k: usize, i: usize| (at[k] + steps[k] * i as i64) as usize;
+            for i in 0..n {
+                let branch = usize::from(condition[element(1, i)] == 0);
+                let place = element(places[branch], i);
+                out[element(0, i)] = match branches[branch] {
+                    Some(values) => values[place],
+                    None => out[place],
+                };
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The elements of a branch; none where they lie among those of the result.
+fn branch<'a, T: Pod>(operand: &In<'a>) -> Result<Option<&'a [T]>, String> {
+    match *operand {
+        In::Bytes(bytes) => bytemuck::try_cast_slice(bytes)
+            .map(Some)
+            .map_err(|e| e.to_string()),
+        In::Same | In::Among => Ok(None),
+    }
+}
+
+impl Kernel for Choice {
+    fn name(&self) -> &'static str {
+        "choice"
+    }
+
+    fn run(&self, _: usize, ins: &[In<'_>], out: &mut [u8], _: &mut Moved) -> Result<(), String> {
+        match self.size {
+            1 => self.all::<u8>(ins, out),
+            2 => self.all::<u16>(ins, out),
+            4 => self.all::<u32>(ins, out),
+            _ => self.all::<u64>(ins, out),
+        }
+    }
+}
