@@ -7,6 +7,9 @@ use optc_ops::ReduceKind;
 /// Rows that are worked on side by side: a line of the cache.
 pub(crate) const LANES: usize = 16;
 
+/// Rows that are worked on where they lie, if so many lie side by side: some lines of the cache, one after another.
+pub(crate) const WIDE: usize = 64;
+
 /// Numbers that are summed side by side.
 const SUMS: usize = 8;
 
@@ -99,6 +102,121 @@ pub(crate) fn row(row: &mut [f32], with: &Along<'_>) -> f32 {
         Work::Reduce(ReduceKind::L2) => sum(row, |x| x * x).sqrt() as f32,
         Work::Reduce(ReduceKind::SumSquare) => sum(row, |x| x * x) as f32,
         Work::Reduce(_) => sum(row, |x| x) as f32,
+    }
+}
+
+/// Where [`WIDE`] rows lie: the first element of the first one, what it is written to, and what each element adds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) reads: &'a [i64],
+    pub(crate) writes: &'a [i64],
+}
+
+impl Places<'_> {
+    /// One element of each row, from the first on.
+    #[inline(always)]
+    fn lines<'a>(&self, source: &'a [f32]) -> impl Iterator<Item = &'a [f32; WIDE]> {
+        let from = self.from;
+        self.reads
+            .iter()
+            .filter_map(move |read| source.get((from + read) as usize..)?.first_chunk())
+    }
+
+    /// Where one element of each row is written.
+    #[inline(always)]
+    fn line<'a>(&self, out: &'a mut [f32], element: usize) -> Option<&'a mut [f32; WIDE]> {
+        let at = (self.to + self.writes[element]) as usize;
+        out.get_mut(at..)?.first_chunk_mut()
+    }
+}
+
+#[inline(always)]
+fn wide_sums(source: &[f32], at: &Places<'_>, f: impl Fn(usize, f64) -> f64) -> [f64; WIDE] {
+    let mut sums = [0f64; WIDE];
+    for line in at.lines(source) {
+        for (i, (sum, &x)) in sums.iter_mut().zip(line).enumerate() {
+            *sum += f(i, f64::from(x));
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn wide_mosts(
+    source: &[f32],
+    at: &Places<'_>,
+    start: f32,
+    f: impl Fn(f32, f32) -> f32,
+) -> [f32; WIDE] {
+    let mut all = [start; WIDE];
+    for line in at.lines(source) {
+        for (most, &x) in all.iter_mut().zip(line) {
+            *most = f(*most, x);
+        }
+    }
+    all
+}
+
+/// Works on rows that lie side by side, where they lie, in the order in which [`side_by_side`] does.
+#[inline(always)]
+pub(crate) fn wide(source: &[f32], out: &mut [f32], at: &Places<'_>, with: &Along<'_>) {
+    let n = at.reads.len() as f64;
+    let reduced = match with.work {
+        Work::Softmax => {
+            let most = wide_mosts(source, at, f32::NEG_INFINITY, greater);
+            let mut sums = [0f64; WIDE];
+            for (j, line) in at.lines(source).enumerate() {
+                let Some(to) = at.line(out, j) else { continue };
+                let mut own = [0f32; WIDE];
+                for i in 0..WIDE {
+                    own[i] = exp(line[i] - most[i]);
+                }
+                for i in 0..WIDE {
+                    sums[i] += f64::from(own[i]);
+                }
+                *to = own;
+            }
+            let whole = sums.map(|sum| (1.0 / sum) as f32);
+            for j in 0..at.reads.len() {
+                let Some(to) = at.line(out, j) else { continue };
+                for i in 0..WIDE {
+                    to[i] *= whole[i];
+                }
+            }
+            return;
+        }
+        Work::Norm { epsilon, centred } => {
+            let mean = match centred {
+                true => wide_sums(source, at, |_, x| x).map(|sum| sum / n),
+                false => [0.0; WIDE],
+            };
+            let squares = wide_sums(source, at, |i, x| (x - mean[i]) * (x - mean[i]));
+            let factor = squares.map(|sum| 1.0 / (sum / n + epsilon).sqrt());
+            let of = |list: Option<&[f32]>, j: usize, other: f32| list.map_or(other, |l| l[j]);
+            for (j, line) in at.lines(source).enumerate() {
+                let (scale, bias) = (of(with.scale, j, 1.0), of(with.bias, j, 0.0));
+                let Some(to) = at.line(out, j) else { continue };
+                for i in 0..WIDE {
+                    let normal = ((f64::from(line[i]) - mean[i]) * factor[i]) as f32;
+                    to[i] = normal * scale + bias;
+                }
+            }
+            return;
+        }
+        Work::Reduce(kind) => match kind {
+            ReduceKind::Max => wide_mosts(source, at, f32::NEG_INFINITY, greater),
+            ReduceKind::Min => wide_mosts(source, at, f32::INFINITY, lesser),
+            ReduceKind::Mean => wide_sums(source, at, |_, x| x).map(|sum| (sum / n) as f32),
+            ReduceKind::L1 => wide_sums(source, at, |_, x| x.abs()).map(|sum| sum as f32),
+            ReduceKind::L2 => wide_sums(source, at, |_, x| x * x).map(|sum| sum.sqrt() as f32),
+            ReduceKind::SumSquare => wide_sums(source, at, |_, x| x * x).map(|sum| sum as f32),
+            _ => wide_sums(source, at, |_, x| x).map(|sum| sum as f32),
+        },
+    };
+    if let Some(to) = at.line(out, 0) {
+        *to = reduced;
     }
 }
 

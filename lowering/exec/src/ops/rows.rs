@@ -8,7 +8,7 @@ use crate::kernels::vectorized;
 use crate::memory::In;
 use crate::moved::Moved;
 use crate::ops::kernel::{Kernel, Site, floats, floats_mut};
-use crate::ops::lanes::{self, Along, LANES, Work};
+use crate::ops::lanes::{self, Along, LANES, Places, WIDE, Work};
 use optc_ir::Operation;
 use optc_ops::{LayerNorm, Reduce, ReduceKind, RmsNorm, Softmax};
 
@@ -145,9 +145,14 @@ impl Rows {
             (low, high)
         };
         let reach = [span(&to, &writes), span(&from, &reads)];
+        let mut begins: Vec<[i64; 2]> = to.into_iter().zip(from).map(|(a, b)| [a, b]).collect();
+        if reads.windows(2).any(|w| w[1] != w[0] + 1) {
+            // Rows that lie side by side are worked on together, whatever their order is.
+            begins.sort_by_key(|&[_, from]| from);
+        }
         Some(Rows {
             work,
-            begins: to.into_iter().zip(from).map(|(a, b)| [a, b]).collect(),
+            begins,
             reads,
             writes,
             scale: None,
@@ -213,6 +218,22 @@ impl Rows {
         let mut first = 0;
         while first < self.begins.len() {
             let [to, from] = self.begins[first];
+            let run = if together { 0 } else { self.run(first) };
+            if WIDE <= run {
+                // The last ones begin before the end of the others: some rows are worked on twice.
+                for at in (0..run).step_by(WIDE) {
+                    let [to, from] = self.begins[first + at.min(run - WIDE)];
+                    let places = Places {
+                        from,
+                        to,
+                        reads: &self.reads,
+                        writes: &self.writes,
+                    };
+                    lanes::wide(source, out, &places, with);
+                }
+                first += run;
+                continue;
+            }
             let block = self.begins.get(first..first + LANES);
             let beside = |k: usize, at: i64| {
                 let follows = |(i, b): (usize, &[i64; 2])| b[k] == at + i as i64;
@@ -251,6 +272,13 @@ impl Rows {
             }
             first += 1;
         }
+    }
+
+    /// How many rows from this one on lie side by side, in what is read and in what is written.
+    fn run(&self, first: usize) -> usize {
+        let rows = &self.begins[first..];
+        let follows = |w: &&[[i64; 2]]| w[0].map(|at| at + 1) == w[1];
+        1 + rows.windows(2).take_while(follows).count()
     }
 
     /// Writes the results of rows side by side.
