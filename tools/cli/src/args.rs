@@ -623,8 +623,8 @@ pub(crate) struct ExplainArgs {
 )]
 pub(crate) struct BenchArgs {
     /// The program: a file, or - for standard input
-    #[arg(value_name = "IN")]
-    pub(crate) input: PathBuf,
+    #[arg(value_name = "IN", required_unless_present = "calibrate")]
+    pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
     /// Inputs from an .npz file; random ones when left out
@@ -633,6 +633,9 @@ pub(crate) struct BenchArgs {
     /// What to time besides: the program without its passes, or the reference interpreter
     #[arg(long, value_name = "before|reference", value_enum)]
     pub(crate) vs: Option<Versus>,
+    /// Measure what the orders that `cpu` calls free cost its kernels, and write its rows with that
+    #[arg(long, value_name = "OUT.toml", conflicts_with = "input")]
+    pub(crate) calibrate: Option<PathBuf>,
     /// How often to run each
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,

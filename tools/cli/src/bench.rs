@@ -1,5 +1,7 @@
 //! `optc bench`: how long a program takes in the physical executor, and where.
 
+mod calibrate;
+
 use crate::args::{BenchArgs, Versus};
 use crate::failure::{Failure, Status};
 use crate::inputs::{self, Input};
@@ -27,9 +29,15 @@ struct Timed {
 }
 
 pub(crate) fn command(args: &BenchArgs, streams: &mut Streams<'_>) -> Result<Status, Failure> {
+    if let Some(to) = &args.calibrate {
+        return calibrate::command(args, to, streams);
+    }
+    let Some(input) = &args.input else {
+        return Err(Failure::usage("there is no program\n".to_owned()));
+    };
     let compiler = inputs::compiler(&args.compile)?;
     let stages = inputs::stages(&compiler, &args.compile, "")?;
-    let input = Input::read(&args.input, streams)?;
+    let input = Input::read(input, streams)?;
     let mut program = input.program(&compiler, args.compile.from.as_deref())?;
     inputs::set_data(&mut program, args.compile.data.as_deref())?;
     inputs::check_bindings(&compiler, &[&program])?;

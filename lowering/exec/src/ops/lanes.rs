@@ -169,14 +169,15 @@ pub(crate) fn wide(source: &[f32], out: &mut [f32], at: &Places<'_>, with: &Alon
             let mut sums = [0f64; WIDE];
             for (j, line) in at.lines(source).enumerate() {
                 let Some(to) = at.line(out, j) else { continue };
-                let mut own = [0f32; WIDE];
+                let mut powers = [0f32; WIDE];
                 for i in 0..WIDE {
-                    own[i] = exp(line[i] - most[i]);
+                    powers[i] = exp(line[i] - most[i]);
                 }
+                // In one loop: a copy alone would wait for what was just written.
                 for i in 0..WIDE {
-                    sums[i] += f64::from(own[i]);
+                    to[i] = powers[i];
+                    sums[i] += f64::from(powers[i]);
                 }
-                *to = own;
             }
             let whole = sums.map(|sum| (1.0 / sum) as f32);
             for j in 0..at.reads.len() {

@@ -23,6 +23,44 @@ struct Position {
     factor: f32,
 }
 
+/// Positions that are worked on side by side.
+const LINE: usize = 16;
+
+/// Positions whose windows are as large, a step apart.
+#[derive(Debug)]
+struct Line {
+    first: usize,
+    /// How far each window's elements are from those of the one before; none for one position alone.
+    step: Option<i64>,
+}
+
+/// Positions as lines of [`LINE`], and those that are left.
+fn lines(positions: &[Position], reads: &[i64]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut first = 0;
+    while first < positions.len() {
+        let step = positions.get(first..first + LINE).and_then(|line| {
+            let of = |p: &Position| &reads[p.reads.clone()];
+            let start = &line[0];
+            let step = of(&line[1]).first()? - of(start).first()?;
+            let follows = |(i, p): (usize, &Position)| {
+                let by = i as i64;
+                p.to == start.to + by
+                    && p.factor.to_bits() == start.factor.to_bits()
+                    && of(p).len() == of(start).len()
+                    && of(p)
+                        .iter()
+                        .zip(of(start))
+                        .all(|(a, b)| *a == b + by * step)
+            };
+            (matches!(step, 1 | 2) && line.iter().enumerate().all(follows)).then_some(step)
+        });
+        lines.push(Line { first, step });
+        first += if step.is_some() { LINE } else { 1 };
+    }
+    lines
+}
+
 /// Windows over spatial dimensions.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -33,6 +71,8 @@ pub(crate) struct Pool {
     /// Whether channels are neighbours in both.
     neighbours: bool,
     positions: Vec<Position>,
+    /// Positions that are neighbours in the result, [`LINE`] or one.
+    lines: Vec<Line>,
     reads: Vec<i64>,
     reach: [(i64, i64); 2],
 }
@@ -89,7 +129,7 @@ impl Pool {
                 factor,
             }
         });
-        let positions = positions.collect();
+        let positions: Vec<Position> = positions.collect();
         let pairs = |d: usize| yt[d].iter().zip(&xt[d]).map(|(&y, &x)| [y, x]).collect();
         let reach = |base: i64, tables: &[Vec<i64>]| {
             tables.iter().fold((base, base), |at, t| {
@@ -107,6 +147,7 @@ impl Pool {
             images,
             channels: pairs(1),
             neighbours: step(&xt[1]) == Some(1) && step(&yt[1]) == Some(1),
+            lines: lines(&positions, &reads),
             positions,
             reads,
             reach: [reach(yb, &yt), reach(xb, &xt)],
@@ -142,12 +183,52 @@ impl Pool {
                 }
             }
             for [to, from] in &self.channels[side..] {
-                for position in &self.positions {
+                for line in &self.lines {
+                    let position = &self.positions[line.first];
                     let reads = &self.reads[position.reads.clone()];
-                    let elements = reads.iter().map(|r| x[(image[1] + from + r) as usize]);
                     let factor = if self.greatest { 1.0 } else { position.factor };
-                    let one = elements.fold(start, &combine) * factor;
-                    out[(image[0] + to + position.to) as usize] = one;
+                    let (from, to) = (image[1] + from, image[0] + to + position.to);
+                    let mut all = [start; LINE];
+                    match line.step {
+                        Some(1) => windows::<1>(&mut all, x, from, reads, &combine),
+                        Some(_) => windows::<2>(&mut all, x, from, reads, &combine),
+                        None => {
+                            let elements = reads.iter().map(|r| x[(from + r) as usize]);
+                            out[to as usize] = elements.fold(start, &combine) * factor;
+                            continue;
+                        }
+                    }
+                    let out = &mut out[to as usize..to as usize + LINE];
+                    out.iter_mut()
+                        .zip(all)
+                        .for_each(|(out, x)| *out = x * factor);
+                }
+            }
+        }
+    }
+}
+
+/// Combines the elements of windows that are `STEP` apart, of which `reads` are those of the first.
+#[inline(always)]
+fn windows<const STEP: usize>(
+    all: &mut [f32; LINE],
+    x: &[f32],
+    from: i64,
+    reads: &[i64],
+    combine: impl Fn(f32, f32) -> f32,
+) {
+    for read in reads {
+        let at = (from + read) as usize;
+        // As if there were one more, so that vectors are read, of which some elements are picked.
+        match x.get(at..).and_then(|x| x.first_chunk::<{ 2 * LINE }>()) {
+            Some(x) => {
+                for i in 0..LINE {
+                    all[i] = combine(all[i], x[i * STEP]);
+                }
+            }
+            None => {
+                for (all, x) in all.iter_mut().zip(x[at..].iter().step_by(STEP)) {
+                    *all = combine(*all, *x);
                 }
             }
         }

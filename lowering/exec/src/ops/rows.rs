@@ -219,10 +219,10 @@ impl Rows {
         while first < self.begins.len() {
             let [to, from] = self.begins[first];
             let run = if together { 0 } else { self.run(first) };
-            if WIDE <= run {
-                // The last ones begin before the end of the others: some rows are worked on twice.
-                for at in (0..run).step_by(WIDE) {
-                    let [to, from] = self.begins[first + at.min(run - WIDE)];
+            if LANES <= run {
+                let whole = run / WIDE * WIDE;
+                for at in (0..whole).step_by(WIDE) {
+                    let [to, from] = self.begins[first + at];
                     let places = Places {
                         from,
                         to,
@@ -231,21 +231,18 @@ impl Rows {
                     };
                     lanes::wide(source, out, &places, with);
                 }
+                // The last ones begin before the end of the others: some rows are worked on twice.
+                for at in (whole..run).step_by(LANES) {
+                    let at = first + at.min(run - LANES);
+                    self.narrow(out, source, &mut tile, at, with);
+                }
                 first += run;
                 continue;
             }
             let block = self.begins.get(first..first + LANES);
-            let beside = |k: usize, at: i64| {
-                let follows = |(i, b): (usize, &[i64; 2])| b[k] == at + i as i64;
-                block.is_some_and(|block| block.iter().enumerate().all(follows))
-            };
-            if !together && beside(1, from) {
-                for (lanes, read) in tile.iter_mut().zip(&self.reads) {
-                    let at = (from + read) as usize;
-                    lanes.copy_from_slice(&source[at..at + LANES]);
-                }
-                let one = lanes::side_by_side(&mut tile, with);
-                self.give(out, first, beside(0, to), &one, &tile);
+            let follows = |(i, b): (usize, &[i64; 2])| b[1] == from + i as i64;
+            if !together && block.is_some_and(|block| block.iter().enumerate().all(follows)) {
+                self.narrow(out, source, &mut tile, first, with);
                 first += LANES;
                 continue;
             }
@@ -272,6 +269,28 @@ impl Rows {
             }
             first += 1;
         }
+    }
+
+    /// Works on rows from this one on that are read side by side.
+    #[inline(always)]
+    fn narrow(
+        &self,
+        out: &mut [f32],
+        source: &[f32],
+        tile: &mut [[f32; LANES]],
+        first: usize,
+        with: &Along<'_>,
+    ) {
+        let [to, from] = self.begins[first];
+        for (lanes, read) in tile.iter_mut().zip(&self.reads) {
+            let at = (from + read) as usize;
+            lanes.copy_from_slice(&source[at..at + LANES]);
+        }
+        let one = lanes::side_by_side(tile, with);
+        let block = &self.begins[first..first + LANES];
+        let follows = |(i, b): (usize, &[i64; 2])| b[0] == to + i as i64;
+        let beside = block.iter().enumerate().all(follows);
+        self.give(out, first, beside, &one, tile);
     }
 
     /// How many rows from this one on lie side by side, in what is read and in what is written.

@@ -38,8 +38,8 @@ impl Choice {
 
     fn all<T: Pod>(&self, ins: &[In<'_>], out: &mut [u8]) -> Result<(), String> {
         let cast = |e: bytemuck::PodCastError| e.to_string();
-        let [In::Bytes(condition), a, b] = ins else {
-            return Err("the condition is written over".to_owned());
+        let [condition, a, b] = ins else {
+            return Err("it has another number of operands".to_owned());
         };
         let out: &mut [T] = bytemuck::try_cast_slice_mut(out).map_err(cast)?;
         // What is written over has the elements of the result, or lies among them.
@@ -48,9 +48,14 @@ impl Choice {
             In::Bytes(_) | In::Among => k,
         };
         let (places, branches) = ([own(a, 2), own(b, 3)], [branch::<T>(a)?, branch::<T>(b)?]);
+        // A condition has as many bytes as the result where it is written over.
+        let (given, truths) = (own(condition, 1), branch::<u8>(condition)?);
+        if truths.is_none() && self.size != 1 {
+            return Err("the condition is written over".to_owned());
+        }
         let lengths = branches.map(|branch| branch.map_or(out.len(), <[T]>::len));
         let fits = self.nest.fits(0, out.len())
-            && self.nest.fits(1, condition.len())
+            && self.nest.fits(given, truths.map_or(out.len(), <[u8]>::len))
             && places
                 .iter()
                 .zip(lengths)
@@ -62,7 +67,12 @@ impl Choice {
         self.nest.each(|at| {
             let element = |k: usize, i: usize| (at[k] + steps[k] * i as i64) as usize;
             for i in 0..n {
-                let branch = usize::from(condition[element(1, i)] == 0);
+                let place = element(given, i);
+                let truth = match truths {
+                    Some(truths) => truths[place],
+                    None => bytemuck::bytes_of(&out[place])[0],
+                };
+                let branch = usize::from(truth == 0);
                 let place = element(places[branch], i);
                 out[element(0, i)] = match branches[branch] {
                     Some(values) => values[place],
