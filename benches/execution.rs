@@ -16,7 +16,7 @@
 
 use indexmap::IndexMap;
 use optc_exec::{ExecOptions, Executable};
-use optc_interp::{Fill, RandomSource, random_inputs};
+use optc_interp::{FallbackSource, Fill, FolderSource, RandomSource, random_inputs};
 use optc_ir::{Bindings, Diagnostic, Module, Registry, Tensor, text};
 use optc_passes::manager::{Hooks, run};
 use optc_passes::{PassContext, PassList};
@@ -117,6 +117,9 @@ struct Trial {
 /// Processor time of each program in a round, in seconds, and the slowest canary.
 type Round = ([f64; 3], f64);
 
+/// An operation and its kernel.
+type Kind = (String, &'static str);
+
 /// A program that takes less than this many seconds runs several times in its turn.
 const TURN: f64 = 0.01;
 
@@ -129,20 +132,18 @@ impl Trial {
         let inputs = inputs.map_err(|e| e.to_string())?;
         let unfolded = planned(&module, PLAN, registry)?;
         let folded = planned(&module, FOLD, registry)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let data = FallbackSource {
+            first: FolderSource::new(folder.to_owned()),
+            second: RandomSource,
+        };
         let made = |module: &Module, skip_moves: bool| {
             let options = ExecOptions {
                 skip_moves,
                 ..ExecOptions::default()
             };
-            let made = Executable::new(
-                module,
-                registry,
-                &main,
-                &inputs,
-                &RandomSource,
-                &bindings,
-                &options,
-            );
+            let made =
+                Executable::new(module, registry, &main, &inputs, &data, &bindings, &options);
             made.map_err(|d| d.message)
         };
         let programs = [
@@ -164,14 +165,14 @@ impl Trial {
 
     /// Where the time goes: medians of each operation and kernel over rounds of the three.
     fn steps(&self, name: &str, count: usize) {
-        let mut found: IndexMap<(String, &'static str), [Vec<(usize, f64)>; 3]> = IndexMap::new();
+        let mut found: IndexMap<Kind, [Vec<(usize, f64)>; 3]> = IndexMap::new();
         for _ in 0..count {
             for program in [0, 1, 2] {
                 let profile = match self.programs[program].profile(&self.inputs) {
                     Ok((_, profile)) => profile,
                     Err(why) => return println!("| {name} | {} |", why.message),
                 };
-                let mut sums: IndexMap<(String, &'static str), (usize, f64)> = IndexMap::new();
+                let mut sums: IndexMap<Kind, (usize, f64)> = IndexMap::new();
                 for step in profile.steps {
                     let sum = sums.entry((step.op, step.kernel)).or_default();
                     *sum = (sum.0 + 1, sum.1 + step.cpu.as_secs_f64() * 1e3);
@@ -294,7 +295,12 @@ fn samples(n: usize) -> impl Iterator<Item = Vec<usize>> {
 fn read(path: &Path) -> Result<Module, String> {
     let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
     if path.extension().is_some_and(|e| e == "onnx") {
-        let import = optc_onnx::import(&bytes, &optc_onnx::Options::default());
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let options = optc_onnx::Options {
+            name,
+            ..optc_onnx::Options::default()
+        };
+        let import = optc_onnx::import(&bytes, &options);
         return Ok(import.map_err(first)?.module);
     }
     let source = String::from_utf8(bytes).map_err(|e| e.to_string())?;

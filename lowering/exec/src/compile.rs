@@ -36,7 +36,8 @@ pub struct ExecOptions {
     pub poison: bool,
     /// Run every operation the way that is there for all, without kernels.
     pub generic: bool,
-    /// Leave out the steps that only move elements: results are wrong, and what is left is what no layout saves.
+    /// Leave out the steps that only move elements, but for integers of 32 bits and more, which may be places of others:
+    /// results are wrong, and what is left is what no layout saves.
     pub skip_moves: bool,
 }
 
@@ -215,7 +216,11 @@ impl Compiler<'_> {
             match &work {
                 Work::Call(callee) => count = count.saturating_add(callee.count),
                 Work::Kernel(kernel) if kernel.is_idle() => continue,
-                Work::Kernel(kernel) if self.options.skip_moves && kernel.only_moves() => continue,
+                Work::Kernel(kernel)
+                    if self.options.skip_moves && kernel.only_moves() && !builder.counts(op) =>
+                {
+                    continue;
+                }
                 Work::Kernel(_) | Work::Generic => {}
             }
             steps.push(Step {
@@ -421,6 +426,13 @@ impl Builder<'_> {
             width: layout.elem_bits(),
             part: false,
         })
+    }
+
+    /// Whether a result is of numbers that may be places of others: what is read there must be inside.
+    fn counts(&self, op: Op) -> bool {
+        let results = &self.func.ops[op].results;
+        let mut types = results.iter().filter_map(|&v| self.func.ty(v).as_tensor());
+        types.any(|ty| !ty.dtype.is_float() && 32 <= ty.dtype.bits())
     }
 
     /// Gives the results of an operation their places; whether it is to be run.

@@ -174,9 +174,9 @@ pub(crate) fn wide(source: &[f32], out: &mut [f32], at: &Places<'_>, with: &Alon
                     powers[i] = exp(line[i] - most[i]);
                 }
                 // In one loop: a copy alone would wait for what was just written.
-                for i in 0..WIDE {
-                    to[i] = powers[i];
-                    sums[i] += f64::from(powers[i]);
+                for ((to, sum), &power) in to.iter_mut().zip(&mut sums).zip(&powers) {
+                    *to = power;
+                    *sum += f64::from(power);
                 }
             }
             let whole = sums.map(|sum| (1.0 / sum) as f32);
