@@ -42,12 +42,15 @@ pub(crate) fn dimension<const K: usize>(tables: [&[i64]; K]) -> Vec<Loop<K>> {
         let steps = Steps::Strides(first);
         return vec![Loop { extent: n, steps }];
     }
-    let period = divisor(run, n);
-    let sum = |j: usize| {
-        let (outer, inner) = (get(j / period * period), get(j % period));
-        std::array::from_fn(|k| outer[k] + inner[k]) == get(j)
+    let sums = |period: usize| {
+        (0..n).all(|j| {
+            let (outer, inner) = (get(j / period * period), get(j % period));
+            std::array::from_fn(|k| outer[k] + inner[k]) == get(j)
+        })
     };
-    if 1 < period && (0..n).all(sum) {
+    // The longest run that all others are as well.
+    let mut periods = (2..=run).rev().filter(|&d| n.is_multiple_of(d));
+    if let Some(period) = periods.find(|&period| sums(period)) {
         let outer: [Vec<i64>; K] = tables.map(|t| t.iter().step_by(period).copied().collect());
         let mut loops = dimension(std::array::from_fn(|k| &outer[k][..]));
         let steps = Steps::Strides(first);
@@ -59,11 +62,6 @@ pub(crate) fn dimension<const K: usize>(tables: [&[i64]; K]) -> Vec<Loop<K>> {
     }
     let steps = Steps::Listed((0..n).map(get).collect());
     vec![Loop { extent: n, steps }]
-}
-
-/// The greatest divisor of `n` that is at most `run`.
-fn divisor(run: usize, n: usize) -> usize {
-    (1..=run).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
 }
 
 /// Sorts loops by the stride of the values in the order of `by`, the largest outermost, and joins those that are one.
@@ -200,12 +198,13 @@ impl<const K: usize> Nest<K> {
                 *reach = (reach.0 + low, reach.1 + high);
             }
         }
-        let mut inner = Vec::new();
+        let heads: [Vec<i64>; K] = std::array::from_fn(|k| steps.iter().map(|s| s[k]).collect());
+        let mut loops = dimension(std::array::from_fn(|k| &heads[k][..]));
         for dim in 0..shape.len() - from {
             let tables: [&[i64]; K] = std::array::from_fn(|k| &split[k].1[dim][..]);
-            inner.extend(dimension(tables));
+            loops.extend(dimension(tables));
         }
-        let mut outer = ordered(inner, 0);
+        let mut outer = ordered(loops, 0);
         let last = match outer.last().map(|l| (l.extent, &l.steps)) {
             Some((extent, &Steps::Strides(strides))) => Some((extent, strides)),
             _ => None,
@@ -213,13 +212,6 @@ impl<const K: usize> Nest<K> {
         if last.is_some() {
             outer.pop();
         }
-        outer.insert(
-            0,
-            Loop {
-                extent: steps.len(),
-                steps: Steps::Listed(steps),
-            },
-        );
         Some(Nest {
             base,
             outer,

@@ -207,6 +207,9 @@ impl Kernel for Rows {
     }
 }
 
+/// Elements of as many bytes as lines of the first cache are apart that have one place in it.
+const PAGE: i64 = 1024;
+
 impl Rows {
     #[inline(always)]
     fn all(&self, out: &mut [f32], source: &[f32], with: &Along<'_>) {
@@ -215,6 +218,11 @@ impl Rows {
         let (together, written) = (even(&self.reads), even(&self.writes));
         let mut row = vec![0f32; n];
         let mut tile = vec![[0f32; LANES]; n];
+        // Lines whole pages apart take the same place in the cache: they are brought side by side before they are read again.
+        let step = |w: &[i64]| (w[1] - w[0]) % PAGE == 0;
+        let aliases = !together && 1 < n && self.reads.windows(2).take(8).all(step);
+        let dense: Vec<i64> = (0..n as i64).map(|i| i * WIDE as i64).collect();
+        let mut beside = vec![0f32; if aliases { n * WIDE } else { 0 }];
         let mut first = 0;
         while first < self.begins.len() {
             let [to, from] = self.begins[first];
@@ -223,13 +231,22 @@ impl Rows {
                 let whole = run / WIDE * WIDE;
                 for at in (0..whole).step_by(WIDE) {
                     let [to, from] = self.begins[first + at];
-                    let places = Places {
+                    let mut places = Places {
                         from,
                         to,
                         reads: &self.reads,
                         writes: &self.writes,
                     };
-                    lanes::wide(source, out, &places, with);
+                    if aliases {
+                        for (line, read) in beside.chunks_exact_mut(WIDE).zip(&self.reads) {
+                            let at = (from + read) as usize;
+                            line.copy_from_slice(&source[at..at + WIDE]);
+                        }
+                        (places.from, places.reads) = (0, &dense);
+                        lanes::wide(&beside, out, &places, with);
+                    } else {
+                        lanes::wide(source, out, &places, with);
+                    }
                 }
                 // The last ones begin before the end of the others: some rows are worked on twice.
                 for at in (whole..run).step_by(LANES) {
