@@ -658,8 +658,8 @@ impl<'a> Work<'a> {
                     let first = (at(row) + columns[line.start][RESULT]) as usize;
                     let place = &mut out[first..first + line.len()];
                     match reads {
-                        true => beside[line.clone()].copy_from_slice(place),
-                        false => place.copy_from_slice(&beside[line.clone()]),
+                        true => product::copy_line(place, &mut beside[line.clone()]),
+                        false => product::copy_line(&beside[line.clone()], place),
                     }
                 }
             }

@@ -11,7 +11,7 @@ mod vectors;
 
 use crate::isa::Isa;
 
-pub(crate) use pack::{pack, pack_groups, turn_in, turn_out};
+pub(crate) use pack::{copy_line, pack, pack_groups, turn_in, turn_out};
 
 /// The most columns of a panel.
 pub(crate) const MOST_COLUMNS: usize = 32;

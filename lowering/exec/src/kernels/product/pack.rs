@@ -1,5 +1,7 @@
 //! Brings columns of an operand side by side, term by term.
 
+use std::ops::Range;
+
 /// Element `(term, column)` goes from `columns[column] + terms[term]` to `term * width + column`; columns up to `width` become 0.
 ///
 /// # Panics
@@ -61,8 +63,7 @@ pub(crate) fn pack_groups(
         .chunks(GROUPS * width)
         .zip(to.chunks_mut(GROUPS * size))
     {
-        let even = lanes.windows(2).all(|w| w[1] == w[0] + 1);
-        if even && lanes.len() == GROUPS * width && width == 12 {
+        if consecutive(lanes) && lanes.len() == GROUPS * width && width == 12 {
             for (t, term) in terms.iter().enumerate() {
                 let from = &from[(lanes[0] + term) as usize..][..GROUPS * 12];
                 let (from, _) = from.as_chunks::<12>();
@@ -73,9 +74,57 @@ pub(crate) fn pack_groups(
             }
             continue;
         }
+        let pieces = pieces(lanes, width);
+        if pieces.len() * 3 <= lanes.len() && lanes.len() % width == 0 && !consecutive(terms) {
+            for (t, term) in terms.iter().enumerate() {
+                for piece in &pieces {
+                    let from = &from[(lanes[piece.start] + term) as usize..][..piece.len()];
+                    let at = piece.start / width * size + t * width + piece.start % width;
+                    copy_line(from, &mut to[at..at + piece.len()]);
+                }
+            }
+            continue;
+        }
         for (lanes, to) in lanes.chunks(width).zip(to.chunks_mut(size)) {
             pack(from, lanes, terms, to, width);
         }
+    }
+}
+
+/// Whether each is one more than the one before.
+fn consecutive(list: &[i64]) -> bool {
+    list.windows(2).all(|w| w[1] == w[0] + 1)
+}
+
+/// Lanes of one group that lie one after another.
+fn pieces(lanes: &[i64], width: usize) -> Vec<Range<usize>> {
+    let mut pieces: Vec<Range<usize>> = Vec::new();
+    for (i, lane) in lanes.iter().enumerate() {
+        match pieces.last_mut() {
+            Some(piece) if i % width != 0 && lanes[i - 1] + 1 == *lane => piece.end += 1,
+            _ => pieces.push(i..i + 1),
+        }
+    }
+    pieces
+}
+
+/// Copies a few elements, for which a call takes longer than the work.
+///
+/// # Panics
+/// There is another number of places.
+#[inline(always)]
+pub(crate) fn copy_line(from: &[f32], to: &mut [f32]) {
+    assert_eq!(from.len(), to.len(), "every element has a place");
+    if 16 < from.len() {
+        return to.copy_from_slice(from);
+    }
+    let (fours, rest) = from.as_chunks::<4>();
+    let (places, left) = to.as_chunks_mut::<4>();
+    for (to, from) in places.iter_mut().zip(fours) {
+        *to = *from;
+    }
+    for (to, from) in left.iter_mut().zip(rest) {
+        *to = *from;
     }
 }
 
@@ -207,6 +256,41 @@ mod tests {
                             }
                         }
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_what_each_is_alone() {
+        let from: Vec<f32> = (0..40_000u16).map(f32::from).collect();
+        let runs = |n: i64| -> Vec<i64> { (0..120).map(|i| i / n * 37 + i % n).collect() };
+        let terms: Vec<i64> = (0..9).map(|t| t * 500 + t % 2).collect();
+        for lanes in [runs(1), runs(3), runs(8), runs(120)] {
+            for (n, width) in [(120, 12), (96, 12), (50, 12), (120, 6), (35, 6), (64, 4)] {
+                let lanes = &lanes[..n];
+                let mut to = vec![f32::NAN; n.next_multiple_of(width) * terms.len()];
+                pack_groups(&from, lanes, &terms, &mut to, width);
+                let size = width * terms.len();
+                for (lanes, to) in lanes.chunks(width).zip(to.chunks(size)) {
+                    let mut alone = vec![f32::NAN; size];
+                    pack(&from, lanes, &terms, &mut alone, width);
+                    assert_eq!(to, alone);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_turned_out_of_rows() {
+        let from: Vec<f32> = (0..400u16).map(f32::from).collect();
+        for n in [1, 5, 8] {
+            let places: Vec<usize> = (0..n).map(|i| i * 9 + i % 2).collect();
+            let mut out = vec![-1.0; 80];
+            turn_out(&from, 32, &mut out, &places);
+            for (i, place) in places.iter().enumerate() {
+                for j in 0..8 {
+                    assert_eq!(out[place + j], from[j * 32 + i]);
                 }
             }
         }
