@@ -67,7 +67,8 @@ impl Slide {
 
     /// As [`Slide::count`], of a size that is not known; `None` where its rounding is not the one of a
     /// quotient.
-    pub(crate) fn symbolic_count(&self, n: &Size, ceil: bool) -> Option<Size> {
+    #[must_use]
+    pub fn symbolic_count(&self, n: &Size, ceil: bool) -> Option<Size> {
         let number = |n: usize| Size::from(n as u64);
         let padded = n.plus(&number(self.low))?.plus(&number(self.high))?;
         let free = padded.minus(&number(self.span()))?;

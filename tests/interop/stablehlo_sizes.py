@@ -66,6 +66,40 @@ def branches(x):
     return jax.lax.cond(x.sum() > 0, lambda x: x.T + 1.0, lambda x: (x * 2.0).T, x)
 
 
+def stages(x, w1, w2):
+    """Convolutions and a pooling of images of any number, and of any size."""
+    def conv(x, w, stride):
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), [(1, 1), (1, 1)], dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    y = jax.nn.relu(conv(x, w1, 2))
+    y = jax.lax.reduce_window(y, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    return (conv(y, w2, 1) + y).mean((2, 3))
+
+
+def causal(x, w):
+    q, k, v = (x @ w).reshape(x.shape[0], x.shape[1], 3, 4, 8).transpose(2, 0, 3, 1, 4)
+    mask = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
+    s = jax.nn.softmax(jnp.where(mask, q @ k.transpose(0, 1, 3, 2) / 3, -1e9), -1)
+    return (s @ v).transpose(0, 2, 1, 3).reshape(x.shape)
+
+
+def rotary(x, angles):
+    turned = jnp.concatenate([-x[..., 4:], x[..., :4]], -1)
+    return x * jnp.cos(angles)[None, :, None] + turned * jnp.sin(angles)[None, :, None]
+
+
+def averages(x):
+    x = jax.lax.reduce_window(x.transpose(0, 2, 3, 1), 0.0, jax.lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return x.transpose(0, 3, 1, 2) / 4
+
+
+def same(x, w):
+    """Strides over an image of any size, padded as its size wants it: that convolution stays what it is."""
+    return jax.lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+IMAGES = [dict(b=1, h=9, w=7), dict(b=3, h=6, w=12)]
+ROWS = [dict(b=2, s=5, t=3, n=4), dict(b=3, s=16, t=1, n=2)]
+
 # The function, its arguments with their shapes, sizes to call it at, and the most transposes that a fold may leave.
 PROGRAMS = {
     "two_arguments": (lambda x, y: x @ y.T + 1, [("b, 16", F), ("b, 16", F)], [dict(b=1), dict(b=7)], 1),
@@ -81,6 +115,39 @@ PROGRAMS = {
     "windows": (windows, [("b, 4*h, 4*w, 8", F), ((8, 8), F)], [dict(b=1, h=1, w=2), dict(b=2, h=3, w=1)], 2),
     "recurrent": (recurrent, [("b, 6, 8", F), ((8, 8), F)], [dict(b=1), dict(b=4)], None),
     "branches": (branches, [("b, s", F)], [dict(b=2, s=3), dict(b=4, s=1)], None),
+    "prefix": (lambda x, y: x[:, :y.shape[1]] * y, [("b, s+t", F), ("b, s", F)], ROWS, None),
+    "last": (lambda x: x[:, -1], [("b, s, 8", F)], ROWS, None),
+    "backward": (lambda x: x[:, ::-1].transpose(0, 2, 1)[:, :, ::-1], [("b, s, 8", F)], ROWS, None),
+    "parts": (lambda x: jnp.concatenate(jnp.split(x.T, 2, axis=0)[::-1], 0).T, [("b, 2*s", F)], ROWS, 0),
+    "start": (lambda x, i: jax.lax.dynamic_slice(x.T, (i, 0), (1, x.shape[0])).T, [("b, s", F), ((), I)], ROWS, 0),
+    "part": (lambda x, i: jax.lax.dynamic_slice(x, (0, i, 0), (x.shape[0], 2, 8)), [("b, 7, 8", F), ((), I)], ROWS, None),
+    "half": (lambda x, i: jax.lax.dynamic_slice(x, (i, 0), (x.shape[0] // 2, 8)), [("b, 8", F), ((), I)], ROWS, None),
+    "every_second": (lambda x: x[:, ::2], [("b, s", F)], ROWS, None),
+    "places": (lambda x, i: jnp.take(x.transpose(0, 2, 1), i, axis=2).transpose(0, 2, 1), [("b, s, 8", F), ("n", I)], ROWS, None),
+    "places_along": (lambda x, i: jnp.take_along_axis(x, i[..., None], axis=1), [("b, s, 8", F), ("b, n", I)], ROWS, None),
+    "pairs_of_places": (lambda x, i: x[jnp.arange(x.shape[0]), i], [("b, s, 8", F), ("b", I)], ROWS, None),
+    "diagonal": (lambda x: jnp.diagonal(x, axis1=1, axis2=2), [("b, s, s", F)], ROWS, None),
+    "pad": (lambda x: jnp.pad(x.transpose(0, 2, 1), ((0, 0), (0, 0), (1, 2))).transpose(0, 2, 1), [("b, s, 8", F)], ROWS, 0),
+    "pad_by_size": (lambda x, y: jnp.pad(x, ((0, 0), (0, y.shape[0]))), [("b, s", F), ("t", F)], ROWS, None),
+    "pad_inside": (lambda x: jax.lax.pad(x, 0.0, ((0, 0, 0), (1, 0, 2))), [("b, 7", F)], ROWS, None),
+    "pad_to_eight": (lambda x: jnp.pad(x, ((0, 0), (0, -x.shape[1] % 8))), [("b, s", F)], ROWS, None),
+    "shift": (lambda x: jnp.pad(x, ((0, 0), (1, 0), (0, 0)))[:, :-1], [("b, s, 8", F)], ROWS, None),
+    "edges": (lambda x: jnp.pad(x, ((0, 0), (2, 2)), mode="edge"), [("b, s", F)], ROWS, None),
+    "roll": (lambda x: jnp.roll(x, 1, axis=1), [("b, s", F)], ROWS, None),
+    "running": (lambda x: jnp.cumsum(x.transpose(0, 2, 1), 2).transpose(0, 2, 1), [("b, s, 8", F)], ROWS, 0),
+    "running_images": (lambda x: jnp.cumsum(x, 1)[:, ::-1], [("b, 7", F)], ROWS, None),
+    "cache": (lambda k, n, i: jax.lax.dynamic_update_slice(k, n, (0, 0, i, 0)), [("b, 4, s, 8", F), ("b, 4, 1, 8", F), ((), I)], ROWS, None),
+    "overwrite": (lambda x, y: x.at[:, :y.shape[1]].set(y), [("b, s+t", F), ("b, s", F)], ROWS, None),
+    "causal": (causal, [("b, s, 32", F), ((32, 96), F)], ROWS, 4),
+    "rotary": (rotary, [("b, s, 4, 8", F), ("s, 8", F)], ROWS, None),
+    "images": (stages, [("b, 3, 32, 32", F), ((8, 3, 3, 3), F), ((8, 8, 3, 3), F)], IMAGES, None),
+    "images_of_sizes": (stages, [("b, 3, h+8, w+8", F), ((8, 3, 3, 3), F), ((8, 8, 3, 3), F)], IMAGES, None),
+    "averages": (averages, [("b, 3, h, w", F)], IMAGES, 0),
+    "same": (same, [("b, h, w, 3", F), ((3, 3, 3, 8), F)], IMAGES, None),
+    "transposed_convolution": (lambda x, w: jax.lax.conv_transpose(x, w, (2, 2), "SAME"), [("b, h, 7, 3", F), ((4, 4, 3, 8), F)], IMAGES, None),
+    "samples": (lambda x, w: jax.lax.conv_general_dilated(x, w, (2,), [(2, 0)], dimension_numbers=("NTC", "TIO", "NTC")).transpose(0, 2, 1),
+                [("b, 2*s, 4", F), ((3, 4, 6), F)], ROWS, None),
+    "resize": (lambda x: jax.image.resize(x, (x.shape[0], 2 * x.shape[1], 16, 3), "nearest"), [("b, h, 8, 3", F)], IMAGES, None),
     "encoder": (encoder, [("b, s, 32", F), ((32, 96), F), ((32,), F)], [dict(b=1, s=4), dict(b=3, s=7)], 4),
 }
 
@@ -129,7 +196,7 @@ def check(command, name, folder):
             for size in sizes:
                 given = [draw(rng, d, extents(s, size)) for s, d in arguments]
                 wanted, found = np.asarray(jax.jit(exported.call)(*given)), np.asarray(jax.jit(other.call)(*given))
-                if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-4, atol=1e-4):
+                if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-4, atol=1e-4, equal_nan=True):
                     return f"{how}: other numbers at {size}"
         except Exception as error:  # XLA's errors and MLIR's have no class of their own
             return f"{how}: {str(error)[:1200]}"

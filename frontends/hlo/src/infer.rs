@@ -222,6 +222,15 @@ fn sized(array: &XlaArray, sizes: &[i64]) -> Option<XlaShape> {
 
 /// Start, limit and stride of every dimension of `{[0:4], [1:9:2]}`.
 pub(crate) fn slice_bounds(text: &str) -> Option<Vec<[i64; 3]>> {
+    let number = |size: &Size| i64::try_from(size.as_constant()?).ok();
+    let ranges = slice_ranges(text)?.into_iter();
+    ranges
+        .map(|([start, limit], stride)| Some([number(&start)?, number(&limit)?, stride]))
+        .collect()
+}
+
+/// As [`slice_bounds`], starts and limits being sizes: `{[0:s], [1:9:2]}`.
+pub(crate) fn slice_ranges(text: &str) -> Option<Vec<([Size; 2], i64)>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let mut bounds = Vec::new();
     for part in inner.split(']') {
@@ -229,18 +238,37 @@ pub(crate) fn slice_bounds(text: &str) -> Option<Vec<[i64; 3]>> {
         if part.is_empty() {
             continue;
         }
-        let numbers = part
-            .strip_prefix('[')?
-            .split(':')
-            .map(|n| n.trim().parse().ok());
-        let numbers: Vec<i64> = numbers.collect::<Option<_>>()?;
-        match numbers[..] {
-            [start, limit] => bounds.push([start, limit, 1]),
-            [start, limit, stride] => bounds.push([start, limit, stride]),
+        let fields: Vec<&str> = part.strip_prefix('[')?.split(':').collect();
+        let (start, limit, stride) = match fields[..] {
+            [start, limit] => (start, limit, 1),
+            [start, limit, stride] => (start, limit, stride.trim().parse().ok()?),
             _ => return None,
-        }
+        };
+        bounds.push(([Size::parse(start)?, Size::parse(limit)?], stride));
     }
     Some(bounds)
+}
+
+/// The sizes of `{b,1,max(s, 4)}`.
+pub(crate) fn size_list(text: &str) -> Option<Vec<Size>> {
+    match text.trim().strip_prefix('{')?.strip_suffix('}')? {
+        "" => Some(Vec::new()),
+        inner => outside(inner, ',').into_iter().map(Size::parse).collect(),
+    }
+}
+
+/// The parts of a text between the separators that no parentheses are around.
+pub(crate) fn outside(text: &str, separator: char) -> Vec<&str> {
+    let mut depth = 0usize;
+    let ends = |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == separator && depth == 0
+    };
+    text.split(ends).collect()
 }
 
 fn slice_sizes(text: &str) -> Option<Vec<i64>> {

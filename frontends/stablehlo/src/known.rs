@@ -12,10 +12,15 @@ pub(crate) const MOST_INTEGERS: usize = 64;
 /// The integers of a value, in order.
 pub(crate) type Integers = Vec<Size>;
 
+/// A value and the integers that are added to it.
+pub(crate) type Sum<'a> = ((&'a str, usize), Integers);
+
 /// What is known of the integers of one function or region.
 #[derive(Default)]
 pub(crate) struct Known<'a> {
     pub(crate) values: IndexMap<(&'a str, usize), Integers>,
+    /// Sums of a value that is not known and integers that are: the value, and the integers.
+    pub(crate) sums: IndexMap<(&'a str, usize), Sum<'a>>,
     /// Equalities that are not decided.
     pub(crate) equalities: IndexMap<(&'a str, usize), [Size; 2]>,
 }
@@ -56,7 +61,19 @@ impl<'a> Known<'a> {
                     self.set(name, part, integers);
                 } else if op.name == "stablehlo.compare" {
                     self.undecided(op, name);
+                } else if op.name == "stablehlo.add" {
+                    self.summed(op, name);
                 }
+            }
+        }
+    }
+
+    fn summed(&mut self, op: &'a Op<'a>, name: &'a str) {
+        let [a, b] = op.operands[..] else { return };
+        for (value, known) in [(a, b), (b, a)] {
+            if let Some(integers) = self.get(&known) {
+                let value = (value.name, value.part);
+                self.sums.insert((name, 0), (value, integers.clone()));
             }
         }
     }

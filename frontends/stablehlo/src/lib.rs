@@ -11,6 +11,7 @@ mod attrs;
 mod codes;
 mod cursor;
 mod dense;
+mod dynamic;
 mod known;
 mod names;
 mod opcodes;

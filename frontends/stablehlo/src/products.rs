@@ -28,8 +28,11 @@ impl<'a> Translator<'a> {
                 attrs.extend(precision(op));
                 Ok(Some(("dot", attrs)))
             }
-            ("stablehlo.convolution", &[_, w]) => self.convolution(body, op, w),
-            ("stablehlo.gather", &[_, _]) => self.gather(op),
+            ("stablehlo.convolution", &[_, w]) => self.convolution(body, op, w, None),
+            ("stablehlo.gather", &[_, _]) => {
+                let sizes = op.needs_ints(&["slice_sizes"])?;
+                Ok(Some(("gather", self.gather(op, braces(&sizes))?)))
+            }
             _ => Ok(None),
         }
     }
@@ -70,7 +73,14 @@ impl<'a> Translator<'a> {
         Ok(Some(("dot", attrs)))
     }
 
-    fn convolution(&mut self, body: &Body<'a>, op: &Op<'a>, w: usize) -> Step<Plain<'a>> {
+    /// A convolution; `pads` are what an operand says, else they are attributes.
+    pub(crate) fn convolution(
+        &mut self,
+        body: &Body<'a>,
+        op: &Op<'a>,
+        w: usize,
+        pads: Option<Vec<i64>>,
+    ) -> Step<Plain<'a>> {
         let text = op.needs(&["dim_numbers", "dimension_numbers"])?;
         let text = self.aliases.resolve(text);
         let inner = text
@@ -94,9 +104,10 @@ impl<'a> Translator<'a> {
             let found = ints(self.aliases.resolve(text)).filter(|list| list.len() == rank);
             found.ok_or_else(|| op.bad(&[generic], text))
         };
-        let pads = match op.attr("padding") {
-            Some(text) => ints(self.aliases.resolve(text)),
-            None => nested(window, "pad").map_or(Some(vec![0; 2 * rank]), ints),
+        let pads = match (pads, op.attr("padding")) {
+            (Some(pads), _) => Some(pads),
+            (None, Some(text)) => ints(self.aliases.resolve(text)),
+            (None, None) => nested(window, "pad").map_or(Some(vec![0; 2 * rank]), ints),
         };
         let Some(pads) = pads.filter(|pads| pads.len() == 2 * rank) else {
             return Err(op.bad(&["padding"], window));
@@ -128,7 +139,8 @@ impl<'a> Translator<'a> {
         Ok(Some(("convolution", attrs)))
     }
 
-    fn gather(&mut self, op: &Op<'a>) -> Step<Plain<'a>> {
+    /// The attributes of a gather of slices of these sizes.
+    pub(crate) fn gather(&mut self, op: &Op<'a>, sizes: String) -> Step<Texts<'a>> {
         let text = op.needs(&["dimension_numbers"])?;
         let text = self.aliases.resolve(text);
         let mut attrs = Vec::new();
@@ -146,12 +158,11 @@ impl<'a> Translator<'a> {
         }
         let vector = field(text, "index_vector_dim").and_then(int).unwrap_or(0);
         attrs.push(("index_vector_dim", Cow::Owned(vector.to_string())));
-        let sizes = op.needs_ints(&["slice_sizes"])?;
-        attrs.push(("slice_sizes", Cow::Owned(braces(&sizes))));
+        attrs.push(("slice_sizes", Cow::Owned(sizes)));
         if op.attr("indices_are_sorted") == Some("true") {
             attrs.push(("indices_are_sorted", Cow::Borrowed("true")));
         }
-        Ok(Some(("gather", attrs)))
+        Ok(attrs)
     }
 }
 

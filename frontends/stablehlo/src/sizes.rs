@@ -58,6 +58,22 @@ impl<'a> Body<'a> {
     }
 }
 
+impl Body<'_> {
+    /// Whether whoever writes these sizes again finds every name at a parameter or at one of these operands.
+    pub(crate) fn has_sizes<'s>(
+        &self,
+        operands: &[usize],
+        sizes: impl IntoIterator<Item = &'s Size>,
+    ) -> bool {
+        let mut bound = self.bound();
+        let own = operands.iter().filter_map(|&at| self.array(at));
+        let own = own.flat_map(|array| &array.dims).filter_map(size);
+        bound.extend(own.filter_map(|size| size.as_name().map(Arc::from)));
+        let mut names = sizes.into_iter().flat_map(Size::names);
+        names.all(|name| bound.contains(&name))
+    }
+}
+
 impl<'a> Translator<'a> {
     /// A name that no size has.
     fn fresh(&mut self) -> XlaDim {
@@ -173,14 +189,8 @@ impl<'a> Translator<'a> {
         {
             return false;
         }
-        let mut bound = body.bound();
-        let own = operands.iter().filter_map(|&at| body.array(at));
-        let own = own.flat_map(|array| &array.dims).filter_map(size);
-        bound.extend(own.filter_map(|size| size.as_name().map(Arc::from)));
-        let names = array.dims.iter().filter_map(size);
-        names
-            .flat_map(|size| size.names())
-            .all(|name| bound.contains(&name))
+        let sizes: Vec<Size> = array.dims.iter().filter_map(size).collect();
+        body.has_sizes(operands, &sizes)
     }
 
     /// Whether a reshape keeps the number of elements, whatever the sizes are.
@@ -274,8 +284,11 @@ impl<'a> Translator<'a> {
                 fits.then(|| vec![one.clone(); count])
             }
             "stablehlo.concatenate" => {
+                // Along another dimension than the first the parts are woven.
+                let dim = op.attr("dim").or_else(|| op.attr("dimension"));
                 let parts = (0..op.operands.len()).map(operand);
-                Some(parts.collect::<Option<Vec<Integers>>>()?.concat())
+                let all = parts.collect::<Option<Vec<Integers>>>()?.concat();
+                (dim.and_then(int) == Some(0)).then_some(all)
             }
             "stablehlo.add" => each(&mut |a, b| a.plus(b)),
             "stablehlo.subtract" => each(&mut |a, b| a.minus(b)),
@@ -335,7 +348,7 @@ impl<'a> Translator<'a> {
         let array = shape.as_array()?;
         let (ty, sizes) = (optc_hlo::tensor_type(array)?, array.sizes()?);
         let count = sizes.iter().try_fold(1u64, |n, &d| n.checked_mul(d))?;
-        let fits = sizes.len() <= 1 && usize::try_from(count).ok()? <= MOST_INTEGERS;
+        let fits = usize::try_from(count).ok()? <= MOST_INTEGERS;
         if !fits || !(ty.dtype.is_int() || ty.dtype.is_bool()) {
             return None;
         }
@@ -494,6 +507,13 @@ fn is_assertion(op: &Op<'_>) -> bool {
         && (op.text.contains("@shape_assertion") || op.text.contains("\"shape_assertion\""))
 }
 
+/// Whether an operation is a reduction over windows that is handed their sizes.
+pub(crate) fn is_reduce_window(op: &Op<'_>) -> bool {
+    let target = op.attr("@").or_else(|| op.attr("call_target_name"));
+    let target = target.map(crate::attrs::symbol);
+    op.operands.len() == 7 && target == Some("stablehlo.dynamic_reduce_window")
+}
+
 /// The sizes that integers give a result.
 fn stated<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<Size>> {
     let integers = |at: usize| body.known.get(op.operands.get(at)?);
@@ -504,6 +524,19 @@ fn stated<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<Size>> {
     match op.name {
         "stablehlo.dynamic_reshape" | "stablehlo.dynamic_broadcast_in_dim" => integers(1).cloned(),
         "stablehlo.dynamic_iota" => integers(0).cloned(),
+        "stablehlo.custom_call" if is_reduce_window(op) => {
+            let lists = [integers(2)?, integers(3)?, integers(4)?, integers(5)?];
+            let (pads, one) = (integers(6)?, Size::constant(1));
+            let count = |(d, n): (usize, &Size)| {
+                let [size, step, base, dilation] = lists.map(|list| list.get(d));
+                let stretched = |n: &Size, by: &Size| n.minus(&one)?.times(by)?.plus(&one);
+                let around = pads.get(2 * d)?.plus(pads.get(2 * d + 1)?)?;
+                let whole = stretched(n, base?)?.plus(&around)?;
+                let span = stretched(size?, dilation?)?;
+                whole.minus(&span)?.quotient(step?)?.plus(&one)
+            };
+            dims()?.iter().enumerate().map(count).collect()
+        }
         "stablehlo.dynamic_pad" => {
             let lists = [integers(2)?, integers(3)?, integers(4)?];
             let mut all = Vec::new();
@@ -514,6 +547,7 @@ fn stated<'a>(body: &Body<'a>, op: &Op<'a>) -> Option<Vec<Size>> {
             }
             Some(all)
         }
+        "stablehlo.real_dynamic_slice" if integers(1).is_none() => body.taken(op).cloned(),
         "stablehlo.real_dynamic_slice" => {
             let (starts, limits, steps) = (integers(1)?, integers(2)?, integers(3)?);
             let three = starts.iter().zip(limits).zip(steps);
@@ -624,26 +658,37 @@ fn shaped(
     Some(XlaShape::Array(array))
 }
 
-/// A window of one element leaves a dimension as it is.
+/// How many windows of this dimension, as the text of a window has it, fit into `n` elements; what fits is taken to be
+/// at least one.
+fn windows(text: &str, d: usize, n: &Size) -> Option<Size> {
+    let window = text.trim_matches(['{', '}']);
+    let field = |name: &str| {
+        let mut fields = window.split(' ').filter_map(|part| part.split_once('='));
+        let list = fields.find(|(key, _)| *key == name)?.1;
+        list.split('x').nth(d)
+    };
+    let number = |name: &str, usual: i128| match field(name) {
+        Some(text) => text.parse().ok().map(Size::constant),
+        None => Some(Size::constant(usual)),
+    };
+    let (low, high) = field("pad").unwrap_or("0_0").split_once('_')?;
+    let around = low.parse::<i128>().ok()?.checked_add(high.parse().ok()?)?;
+    let one = Size::constant(1);
+    let stretched = |n: &Size, step: &Size| n.minus(&one)?.times(step)?.plus(&one);
+    let whole = stretched(n, &number("lhs_dilate", 1)?)?.plus(&Size::constant(around))?;
+    let span = stretched(&number("size", 1)?, &number("rhs_dilate", 1)?)?;
+    let steps = whole.minus(&span)?.quotient(&number("stride", 1)?)?;
+    steps.plus(&one)
+}
+
 fn windowed(
     made: &optc_hlo::Instruction<'_>,
     before: &[optc_hlo::Instruction<'_>],
 ) -> Option<XlaShape> {
-    let window = made.attrs.get("window")?.trim_matches(['{', '}']);
+    let window = made.attrs.get("window")?;
     let dims = &operand(made, before, 0)?.dims;
-    let same = |d: usize| {
-        window.split(' ').all(|part| {
-            let (name, list) = part.split_once('=').unwrap_or((part, ""));
-            let own = list.split('x').nth(d).unwrap_or("");
-            own == if name == "pad" { "0_0" } else { "1" }
-        })
-    };
-    shaped(
-        made,
-        dims.iter()
-            .enumerate()
-            .map(|(d, dim)| Some(dim.clone()).filter(|_| same(d))),
-    )
+    let count = |(d, dim): (usize, &XlaDim)| named(&windows(window, d, &size(dim)?)?);
+    shaped(made, dims.iter().enumerate().map(count))
 }
 
 /// A convolution has as many images as its operand.
@@ -653,12 +698,15 @@ fn convolved(
 ) -> Option<XlaShape> {
     let (left, rest) = made.attrs.get("dim_labels")?.split_once('_')?;
     let (_, result) = rest.split_once("->")?;
-    let images = operand(made, before, 0)?.dims.get(left.find('b')?)?.clone();
     let one = made.attrs.get("batch_group_count").is_none_or(|n| n == "1");
-    let place = result.find('b')?;
-    let rank = result.len();
-    shaped(
-        made,
-        (0..rank).map(|d| Some(images.clone()).filter(|_| one && d == place)),
-    )
+    let window = made.attrs.get("window").unwrap_or("{}");
+    let dims = &operand(made, before, 0)?.dims;
+    let place = |label: char| {
+        let own = dims.get(left.find(label)?)?;
+        match label.to_digit(10) {
+            Some(d) => named(&windows(window, usize::try_from(d).ok()?, &size(own)?)?),
+            None => (label == 'b' && one).then(|| own.clone()),
+        }
+    };
+    shaped(made, result.chars().map(place))
 }

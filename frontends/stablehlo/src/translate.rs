@@ -342,7 +342,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The computation of a function with unknown sizes.
-    fn copy(&mut self, name: &'a str, given: Vec<Given>, place: Span) -> Step<usize> {
+    pub(crate) fn copy(&mut self, name: &'a str, given: Vec<Given>, place: Span) -> Step<usize> {
         let key = (name, given);
         if let Some(&made) = self.copies.get(&key) {
             return Ok(made);
@@ -533,10 +533,15 @@ impl<'a> Translator<'a> {
                     attrs,
                 )]))
             }
-            _ => match self.plain(body, op, operands, array)? {
-                Some((opcode, attrs)) => one(body, opcode, attrs),
-                None => Ok(None),
-            },
+            _ => {
+                if let Some(values) = self.dynamic(body, op, operands, shape)? {
+                    return Ok(Some(values));
+                }
+                match self.plain(body, op, operands, array)? {
+                    Some((opcode, attrs)) => one(body, opcode, attrs),
+                    None => Ok(None),
+                }
+            }
         }
     }
 

@@ -310,6 +310,169 @@ fn a_reshape_to_other_sizes_stays_what_it_is() {
     assert!(out.contains("stablehlo.dynamic_reshape %x, %n"), "{out}");
 }
 
+/// A function of `@main` on `%x: tensor<?x8xf32>`, whose first size is `%n` and as one element `%s`.
+fn sized(arguments: &str, result: &str, inside: &str) -> String {
+    format!(
+        "func.func @main(%x: tensor<?x8xf32>{arguments}) -> {result} {{\n\
+         %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x8xf32>) -> tensor<i32>\n\
+         %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n\
+         %zero = stablehlo.constant dense<0> : tensor<1xi32>\n\
+         %one = stablehlo.constant dense<1> : tensor<1xi32>\n\
+         %eight = stablehlo.constant dense<8> : tensor<1xi32>\n\
+         %fill = stablehlo.constant dense<0.0> : tensor<f32>\n\
+         %0 = stablehlo.concatenate %zero, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+         %1 = stablehlo.concatenate %one, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+         %whole = stablehlo.concatenate %s, %eight, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+         {inside}\n  return %y : {result}\n}}\n\
+         func.func @add(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{\n\
+         %0 = stablehlo.add %a, %b : tensor<f32>\n  return %0 : tensor<f32>\n}}\n"
+    )
+}
+
+const SLICE: &str = "%y = stablehlo.real_dynamic_slice %x, %from, %to, %1 : (tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x8xf32>";
+
+/// The names of the operations of `@main` that are no part of the arithmetic of sizes.
+fn kinds(module: &Module) -> Vec<String> {
+    let func = module.funcs.iter().find(|f| &*f.name == "main").unwrap();
+    let named = |op: &optc_ir::OpData| match op.props.str("kind") {
+        Some(kind) => kind.to_owned(),
+        None => op.name.to_string(),
+    };
+    let all = func.body.iter().map(|&op| named(&func.ops[op]));
+    let sizes = [
+        "hbir.constant",
+        "hbir.view",
+        "hbir.concat",
+        "stablehlo.get_dimension_size",
+    ];
+    all.filter(|name| !sizes.contains(&name.as_str())).collect()
+}
+
+#[test]
+fn operations_that_are_handed_sizes_are_ordinary_ones() {
+    let from = "%from = stablehlo.concatenate %zero, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+                %less = stablehlo.subtract %s, %one : tensor<1xi32>\n\
+                %to = stablehlo.concatenate %less, %eight, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n";
+    let last = "%less = stablehlo.subtract %s, %one : tensor<1xi32>\n\
+                %sizes = stablehlo.concatenate %one, %eight, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+                %y = \"stablehlo.dynamic_gather\"(%x, %less, %sizes) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [0], start_index_map = [0]>}> : (tensor<?x8xf32>, tensor<1xi32>, tensor<2xi32>) -> tensor<8xf32>";
+    let columns = "%sizes = stablehlo.concatenate %s, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+                   %y = \"stablehlo.dynamic_gather\"(%x, %i, %sizes) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>}> : (tensor<?x8xf32>, tensor<3x1xi32>, tensor<2xi32>) -> tensor<?x3xf32>";
+    let rows = columns
+        .replace("%s, %one", "%one, %eight")
+        .replace("offset_dims = [0]", "offset_dims = [1]")
+        .replace("[1], start_index_map = [1]", "[0], start_index_map = [0]")
+        .replace("tensor<?x3xf32>", "tensor<3x8xf32>");
+    let pad = "%y = stablehlo.dynamic_pad %x, %fill, %1, %0, %0 : (tensor<?x8xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x9xf32>";
+    let pad_by_size = "%high = stablehlo.concatenate %s, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n".to_owned()
+        + &pad.replace("%1, %0, %0", "%0, %high, %0").replace("?x9", "?x8");
+    let sums = "%less = stablehlo.subtract %s, %one : tensor<1xi32>\n\
+                %w = stablehlo.concatenate %s, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+                %p = stablehlo.concatenate %less, %zero, %zero, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi32>\n\
+                %q = stablehlo.reshape %p : (tensor<4xi32>) -> tensor<2x2xi32>\n\
+                %y = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %fill, %w, %1, %1, %1, %q) {called_computations = [@add]} : (tensor<?x8xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<?x8xf32>";
+    let placed = "%sizes = stablehlo.concatenate %s, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n\
+                  %to = stablehlo.add %from, %sizes : tensor<2xi32>\n".to_owned()
+        + &SLICE.replace("-> tensor<?x8", "-> tensor<?x1");
+    let open = "tensor<?x8xf32>";
+    let cases: [(&str, &str, &str, &[&str]); 8] = [
+        (
+            "",
+            open,
+            &(from.to_owned() + SLICE),
+            &["hbir.sub", "hbir.slice"],
+        ),
+        ("", "tensor<8xf32>", last, &["hbir.sub", "hbir.slice"]),
+        (
+            ", %i: tensor<3x1xi32>",
+            "tensor<?x3xf32>",
+            columns,
+            &["hbir.clamp", "hbir.gather"],
+        ),
+        (
+            ", %i: tensor<3x1xi32>",
+            "tensor<3x8xf32>",
+            &rows,
+            // The place of the last row, and what moves places to it.
+            &[
+                "hbir.iota",
+                "hbir.slice",
+                "hbir.min",
+                "hbir.max",
+                "hbir.gather",
+            ],
+        ),
+        ("", "tensor<?x9xf32>", pad, &["hbir.pad"]),
+        ("", open, &pad_by_size, &["hbir.broadcast"]),
+        ("", open, sums, &["hbir.sub", "hbir.cumsum"]),
+        (
+            ", %from: tensor<2xi32>",
+            "tensor<?x1xf32>",
+            &placed,
+            &[
+                "hbir.add",
+                "hbir.slice",
+                "hbir.slice",
+                "hbir.clamp",
+                "hbir.gather",
+            ],
+        ),
+    ];
+    for (arguments, result, inside, wanted) in cases {
+        let text = sized(arguments, result, inside);
+        let module = import(&text);
+        assert_eq!(kinds(&module), wanted, "{}", print(&module));
+        let out = emit(&module);
+        // What is written is handed sizes again, and is read as the same.
+        assert_eq!(boundary(&out), boundary(&text), "{out}");
+        assert!(!out.contains("hbir."), "{out}");
+    }
+}
+
+#[test]
+fn operations_that_are_handed_other_values_stay_what_they_are() {
+    let arguments = ", %from: tensor<2xi32>, %to: tensor<2xi32>";
+    let out = emit(&import(&sized(arguments, "tensor<?x8xf32>", SLICE)));
+    assert!(
+        out.contains("stablehlo.real_dynamic_slice %x, %from, %to,"),
+        "{out}"
+    );
+    // Lists that are too short, and a start behind the end.
+    for (from, to) in [("%zero", "%s"), ("%whole", "%1")] {
+        let of = if from == "%zero" { 1 } else { 2 };
+        let slice = SLICE.replace("%from", from).replace("%to", to).replacen(
+            "tensor<2xi32>, tensor<2xi32>",
+            &format!("tensor<{of}xi32>, tensor<{of}xi32>"),
+            1,
+        );
+        let out = emit(&import(&sized("", "tensor<?x8xf32>", &slice)));
+        assert_eq!(count(&out, "stablehlo.real_dynamic_slice"), 1, "{out}");
+    }
+    // Rows that are woven are no list: the padding is 0, 1, 0, 1, and not 0, 0, 1, 1.
+    let text = "func.func @main(%x: tensor<?x8x8x3xf32>, %w: tensor<3x3x3x4xf32>) -> tensor<?x7x7x4xf32> {\n\
+        %0 = stablehlo.constant dense<0> : tensor<2x1xi32>\n\
+        %1 = stablehlo.constant dense<1> : tensor<2x1xi32>\n\
+        %p = stablehlo.concatenate %0, %1, dim = 1 : (tensor<2x1xi32>, tensor<2x1xi32>) -> tensor<2x2xi32>\n\
+        %y = \"stablehlo.dynamic_conv\"(%x, %w, %p) <{batch_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>, feature_group_count = 1 : i64}> : (tensor<?x8x8x3xf32>, tensor<3x3x3x4xf32>, tensor<2x2xi32>) -> tensor<?x7x7x4xf32>\n\
+        return %y : tensor<?x7x7x4xf32>\n}\n";
+    assert_eq!(count(&emit(&import(text)), "stablehlo.dynamic_conv"), 1);
+    // In rows the same padding is a list, and the convolution one of known padding.
+    let rows = text
+        .replace("2x1xi32", "1x2xi32")
+        .replace(
+            "dense<1> : tensor<1x2xi32>",
+            "dense<[[0, 1]]> : tensor<1x2xi32>",
+        )
+        .replace(
+            "dense<0> : tensor<1x2xi32>",
+            "dense<[[0, 1]]> : tensor<1x2xi32>",
+        )
+        .replace("dim = 1 :", "dim = 0 :");
+    let out = emit(&import(&rows));
+    assert_eq!(count(&out, "stablehlo.convolution"), 1, "{out}");
+    assert!(out.contains("padding = dense<[[0, 1], [0, 1]]>"), "{out}");
+}
+
 #[test]
 fn assertions_say_which_sizes_are_one() {
     let compared = |direction: &str| {

@@ -4,7 +4,7 @@
 use super::elementwise::{fixed, retyped};
 use super::func::FuncCx;
 use crate::module::Instruction;
-use optc_ir::{Attr, AttrDict, TensorType, Type, Value};
+use optc_ir::{Attr, AttrDict, Dim, Size, TensorType, Type, Value};
 
 /// One spatial dimension of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -453,12 +453,12 @@ impl FuncCx<'_, '_> {
         let mut x = self.spaced(x, &gaps, fill)?;
         if low.iter().chain(&high).any(|&n| n != 0) {
             let from = self.tensor_of(x)?;
-            let mut sizes = Vec::with_capacity(rank);
-            for ((&n, &low), &high) in from.shape()?.iter().zip(&low).zip(&high) {
-                let size = n.checked_add_signed(low)?.checked_add_signed(high)?;
-                sizes.push(size);
+            let mut dims = Vec::with_capacity(rank);
+            for ((dim, &low), &high) in from.dims.iter().zip(&low).zip(&high) {
+                let around = i128::from(low.checked_add(high)?);
+                dims.push(Dim::of_size(&dim.size()?.plus(&Size::constant(around))?));
             }
-            x = self.padded(x, &low, &high, fill, TensorType::fixed(&sizes, from.dtype))?;
+            x = self.padded(x, &low, &high, fill, TensorType::new(dims, from.dtype))?;
         }
         Some((x, plain))
     }

@@ -82,6 +82,7 @@ impl FuncCx<'_, '_> {
             self.tensor_of(value)?;
             args.push(value);
         }
+        // The front end of StableHLO leaves operands that say sizes.
         match (made.opcode, &args[..]) {
             ("constant", []) => self.constant(made, &ty),
             ("iota", []) => self.iota(made, &ty),
@@ -98,13 +99,15 @@ impl FuncCx<'_, '_> {
             ("transpose", &[x]) => self.transpose(made, x, &ty),
             ("reshape", &[x]) => self.reshape_to(x, &ty),
             ("dot", &[a, b]) => self.dot(made, a, b, &ty),
-            ("convolution", &[x, w]) => self.convolution(made, x, w, &ty),
-            ("reduce-window", &[x, init]) => self.reduce_window(made, x, init, &ty),
-            ("slice", &[x]) => self.slice(made, x, &ty),
+            ("convolution", &[x, w] | &[x, w, _]) => self.convolution(made, x, w, &ty),
+            ("reduce-window", &[x, init] | &[x, init, _, _, _, _, _]) => {
+                self.reduce_window(made, x, init, &ty)
+            }
+            ("slice", &[x] | &[x, _, _, _]) => self.slice(made, x, &ty),
             ("reverse", &[x]) => self.reverse(made, x, &ty),
-            ("pad", &[x, value]) => self.pad(made, x, value, &ty),
+            ("pad", &[x, value] | &[x, value, _, _, _]) => self.pad(made, x, value, &ty),
             ("concatenate", parts) => self.concatenate(made, parts, &ty),
-            ("gather", &[x, indices]) => self.gather(made, x, indices, &ty),
+            ("gather", &[x, indices] | &[x, indices, _]) => self.gather(made, x, indices, &ty),
             ("custom-call", parts) => self.custom_call(made, parts, &ty),
             ("dynamic-update-slice", &[_, _, ..]) => self.update_slice(&args, &ty),
             ("dynamic-slice", &[x, ..]) => self.dynamic_slice(made, x, &args[1..], &ty),

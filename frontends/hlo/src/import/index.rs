@@ -2,10 +2,11 @@
 
 use super::elementwise::retyped;
 use super::func::FuncCx;
+use crate::infer::size_list;
 use crate::module::Instruction;
 use optc_ir::op::Attributes;
-use optc_ir::{Attr, AttrDict, DType, TensorType, Value};
-use optc_ops::{Add, DynamicUpdateSlice, Gather, Identity, Iota, Max, Min};
+use optc_ir::{Attr, AttrDict, DType, Dim, Size, TensorType, Value};
+use optc_ops::{Add, Bound, Bounds, DynamicUpdateSlice, Gather, Identity, Iota, Max, Min, Slice};
 
 impl FuncCx<'_, '_> {
     /// A gather that takes slices along one dimension, whole in the others. HLO moves indices that are out of
@@ -29,16 +30,15 @@ impl FuncCx<'_, '_> {
         let &[axis] = &mapped[..] else {
             return self.gather_places(made, [x, indices], &mapped, [&offsets, &collapsed], ty);
         };
-        let shape = self.tensor_of(x)?.shape()?;
-        let sizes = list("slice_sizes")?;
-        if sizes.len() != shape.len() || shape.len() <= axis {
+        let dims = self.tensor_of(x)?.dims;
+        let sizes = size_list(made.attrs.get("slice_sizes")?)?;
+        if sizes.len() != dims.len() || dims.len() <= axis {
             return None;
         }
-        let whole = |d: usize| u64::try_from(sizes[d]) == Ok(shape[d]);
-        let others = (0..shape.len()).filter(|&d| d != axis);
+        let whole = |d: usize| dims[d].size().as_ref() == Some(&sizes[d]);
+        let others = (0..dims.len()).filter(|&d| d != axis);
         let only_axis = collapsed.is_empty() || collapsed == [axis];
-        let taken = u64::try_from(sizes[axis]).ok().filter(|&n| 0 < n)?;
-        let last = shape[axis].checked_sub(taken)?;
+        let taken = sizes[axis].as_extent().filter(|&n| 0 < n)?;
         let fits = others.clone().all(whole) && only_axis;
         if !fits || (taken != 1 && !collapsed.is_empty()) {
             return None;
@@ -53,7 +53,7 @@ impl FuncCx<'_, '_> {
             return None;
         }
         let indices = self.reshaped_to(indices, &places)?;
-        let indices = self.bounded(indices, last)?;
+        let indices = self.bounded(indices, &dims[axis], taken)?;
         let indices = self.run(indices, taken)?;
         // The operation gives the dimensions before the axis, those of the indices, those after.
         let batch: Vec<usize> = (0..ty.rank()).filter(|d| !offsets.contains(d)).collect();
@@ -150,26 +150,64 @@ impl FuncCx<'_, '_> {
     fn spread(&mut self, value: Value, order: &[usize], ty: &TensorType) -> Option<Value> {
         let mut perm: Vec<usize> = (0..order.len()).collect();
         perm.sort_by_key(|&i| order[i]);
+        let Some(result) = ty.shape() else {
+            let value = self.permuted(value, &perm)?;
+            return self.reshaped_to(value, &ty.dims);
+        };
         let map = optc_layout::ViewMap {
             shape: None,
             perm: Some(perm),
-            result: ty.shape()?,
+            result,
         };
         self.rearranged(value, &map, ty)
     }
 
-    /// Indices from 0 to `last`.
-    fn bounded(&mut self, indices: Value, last: u64) -> Option<Value> {
+    /// Starts of `taken` elements, moved so that these lie within a dimension.
+    fn bounded(&mut self, indices: Value, dim: &Dim, taken: u64) -> Option<Value> {
         let ty = self.tensor_of(indices)?;
-        if let Some(known) = self.known_scalar(indices)
-            && (0.0..=last as f64).contains(&known)
-        {
+        let known = self.known_scalar(indices);
+        let Some(n) = dim.fixed() else {
+            // The least that a size may be is 1.
+            let fits = known == Some(0.0) && taken == 1;
+            return match fits {
+                true => Some(indices),
+                false => self.bounded_by_size(indices, dim, taken, ty),
+            };
+        };
+        let last = n.checked_sub(taken)?;
+        if known.is_some_and(|known| (0.0..=last as f64).contains(&known)) {
             return Some(indices);
         }
         let props = AttrDict::new()
             .with("min", Attr::int(0))
             .with("max", Attr::int(i64::try_from(last).ok()?));
         self.emit_named("hbir.clamp", &[indices], props, ty)
+    }
+
+    /// As [`FuncCx::bounded`] in a dimension of unknown size, whose last number is that of its last element.
+    fn bounded_by_size(
+        &mut self,
+        indices: Value,
+        dim: &Dim,
+        taken: u64,
+        ty: TensorType,
+    ) -> Option<Value> {
+        let wide = matches!(ty.dtype, DType::Int { bits, .. } if 32 <= bits);
+        let n = dim.size().filter(|_| wide)?;
+        let start = n.minus(&Size::from(taken))?;
+        let places = TensorType::new(vec![dim.clone()], ty.dtype);
+        let places = self.emit(&Iota { axis: 0 }, &[], places)?;
+        let slice = Slice {
+            limits: Bounds(vec![Bound::At(start.plus(&Size::constant(1))?)]),
+            starts: Bounds(vec![Bound::At(start)]),
+            strides: None,
+        };
+        let last = self.emit(&slice, &[places], TensorType::fixed(&[1], ty.dtype))?;
+        let last = self.reshaped(last, &[])?;
+        let width = usize::try_from(ty.dtype.bits() / 8).ok()?;
+        let zero = self.numbers(vec![0; width], TensorType::fixed(&[], ty.dtype))?;
+        let below = self.emit(&Min {}, &[indices, last], ty.clone())?;
+        self.emit(&Max {}, &[below, zero], ty)
     }
 
     /// A slice of given sizes: along each dimension that is not taken whole, a gather of as many
@@ -181,26 +219,25 @@ impl FuncCx<'_, '_> {
         starts: &[Value],
         ty: &TensorType,
     ) -> Option<Value> {
-        let sizes = made.attrs.ints("dynamic_slice_sizes")?;
-        let shape = self.tensor_of(x)?.shape()?;
-        if starts.len() != shape.len() || sizes.len() != shape.len() {
+        let sizes = size_list(made.attrs.get("dynamic_slice_sizes")?)?;
+        let dims = self.tensor_of(x)?.dims;
+        if starts.len() != dims.len() || sizes.len() != dims.len() {
             return None;
         }
         let mut at = x;
-        for (axis, (&n, &size)) in shape.iter().zip(&sizes).enumerate() {
-            let size = u64::try_from(size).ok()?;
-            let last = n.checked_sub(size)?;
-            if last == 0 {
+        for (axis, (dim, size)) in dims.iter().zip(&sizes).enumerate() {
+            if dim.size().as_ref() == Some(size) {
                 continue;
             }
-            let start = self.bounded(starts[axis], last)?;
+            let size = size.as_extent()?;
+            let start = self.bounded(starts[axis], dim, size)?;
             let start = self.reshaped(start, &[])?;
             let index = match size {
                 1 => self.reshaped(start, &[1])?,
                 _ => self.run(start, size)?,
             };
             let mut own = self.tensor_of(at)?;
-            own.dims[axis] = optc_ir::Dim::Fixed(size);
+            own.dims[axis] = Dim::Fixed(size);
             let axis = i64::try_from(axis).ok()?;
             at = self.emit(&Gather { axis }, &[at, index], retyped(&own, own.dtype))?;
         }
@@ -239,15 +276,15 @@ impl FuncCx<'_, '_> {
         if from.dtype == DType::BOOL {
             return None;
         }
-        let mut shape = from.shape()?;
-        shape.push(1);
-        let starts = self.reshaped(starts, &shape)?;
+        let mut dims = from.dims;
+        dims.push(Dim::Fixed(1));
+        let starts = self.reshaped_to(starts, &dims)?;
         let steps = TensorType::fixed(&[size], from.dtype);
         let steps = self.emit(&Iota { axis: 0 }, &[], steps)?;
-        if let Some(last) = shape.last_mut() {
-            *last = size;
+        if let Some(last) = dims.last_mut() {
+            *last = Dim::Fixed(size);
         }
-        let ty = TensorType::fixed(&shape, from.dtype);
+        let ty = TensorType::new(dims, from.dtype);
         self.emit(&Add {}, &[starts, steps], ty)
     }
 }

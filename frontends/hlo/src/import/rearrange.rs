@@ -3,11 +3,11 @@
 use super::elementwise::retyped;
 use super::func::{FuncCx, view_of};
 use super::types::{in_space, space};
-use crate::infer::{padding, slice_bounds};
+use crate::infer::{padding, slice_ranges};
 use crate::module::Instruction;
-use optc_ir::{Attr, AttrDict, TensorType, Value};
+use optc_ir::{Attr, AttrDict, Dim, Size, TensorType, Value};
 use optc_layout::{Layout, ViewMap, deduce};
-use optc_ops::{Bounds, Concat, Identity, Slice, ints};
+use optc_ops::{Bound, Bounds, Concat, Identity, Slice};
 
 impl FuncCx<'_, '_> {
     pub(super) fn transpose(
@@ -72,13 +72,13 @@ impl FuncCx<'_, '_> {
     }
 
     pub(super) fn slice(&mut self, made: &Instruction, x: Value, ty: &TensorType) -> Option<Value> {
-        let bounds = slice_bounds(made.attrs.get("slice")?)?;
-        let list = |i: usize| bounds.iter().map(|b| b[i]).collect::<Vec<i64>>();
-        let strided = bounds.iter().any(|b| b[2] != 1);
+        let ranges = slice_ranges(made.attrs.get("slice")?)?;
+        let bounds = |i: usize| Bounds(ranges.iter().map(|r| Bound::At(r.0[i].clone())).collect());
+        let strided = ranges.iter().any(|(_, stride)| *stride != 1);
         let slice = Slice {
-            starts: Bounds::of_ints(&list(0)),
-            limits: Bounds::of_ints(&list(1)),
-            strides: strided.then(|| list(2)),
+            starts: bounds(0),
+            limits: bounds(1),
+            strides: strided.then(|| ranges.iter().map(|(_, stride)| *stride).collect()),
         };
         let own = self.own(x, ty)?;
         let value = self.emit(&slice, &[x], own)?;
@@ -101,12 +101,17 @@ impl FuncCx<'_, '_> {
 
     /// The elements in backward order along `axes`.
     pub(super) fn reversed(&mut self, x: Value, axes: &[usize], ty: &TensorType) -> Option<Value> {
-        let shape = self.tensor_of(x)?.shape()?;
-        let mut bounds = Vec::with_capacity(shape.len());
-        for (d, &n) in shape.iter().enumerate() {
-            let n = i64::try_from(n).ok()?;
+        let dims = self.tensor_of(x)?.dims;
+        let mut bounds = Vec::with_capacity(dims.len());
+        for (d, dim) in dims.iter().enumerate() {
+            // The end of a dimension has no other name where its size is not known.
+            let n = match dim.fixed() {
+                Some(n) => i64::try_from(n).ok()?,
+                None => i64::MAX,
+            };
+            let last = if n == i64::MAX { n } else { n - 1 };
             let back = axes.contains(&d) && 0 < n;
-            bounds.push(if back { [n - 1, -1, -1] } else { [0, n, 1] });
+            bounds.push(if back { [last, -1, -1] } else { [0, n, 1] });
         }
         let list = |i: usize| bounds.iter().map(|b| b[i]).collect::<Vec<i64>>();
         let slice = Slice {
@@ -161,38 +166,40 @@ impl FuncCx<'_, '_> {
         if gaps.iter().all(|&gap| gap == 0) {
             return Some(x);
         }
-        let shape = from.shape()?;
         let (mut cut, mut widened, mut merged, mut kept) = (vec![], vec![], vec![], vec![]);
         let mut high = vec![];
-        for (&n, &gap) in shape.iter().zip(gaps) {
+        for (dim, &gap) in from.dims.iter().zip(gaps) {
             let between = u64::try_from(gap).ok()?;
             let step = between.checked_add(1)?;
-            let whole = n.checked_mul(step)?;
-            cut.push(n);
-            widened.push(n);
+            let whole = dim.size()?.times(&Size::from(step))?;
+            cut.push(dim.clone());
+            widened.push(dim.clone());
             high.push(0);
             if between != 0 {
-                cut.push(1);
-                widened.push(step);
+                cut.push(Dim::Fixed(1));
+                widened.push(Dim::Fixed(step));
                 high.push(gap);
             }
-            merged.push(whole);
-            kept.push(whole.saturating_sub(between));
+            let none = whole.as_constant() == Some(0);
+            let last = whole.minus(&Size::from(if none { 0 } else { between }))?;
+            merged.push(Dim::of_size(&whole));
+            kept.push(Dim::of_size(&last));
         }
-        if kept == shape {
+        if kept == from.dims {
             return Some(x);
         }
-        let alone = self.reshaped(x, &cut)?;
+        let alone = self.reshaped_to(x, &cut)?;
         let none = vec![0; high.len()];
-        let wide = TensorType::fixed(&widened, from.dtype);
+        let wide = TensorType::new(widened, from.dtype);
         let padded = self.padded(alone, &none, &high, fill, wide)?;
-        let joined = self.reshaped(padded, &merged)?;
+        let joined = self.reshaped_to(padded, &merged)?;
+        let limits = kept.iter().map(|dim| Some(Bound::At(dim.size()?)));
         let slice = Slice {
             starts: Bounds::of_ints(&vec![0; kept.len()]),
-            limits: Bounds::of_ints(&ints(&kept)),
+            limits: Bounds(limits.collect::<Option<_>>()?),
             strides: None,
         };
-        self.emit(&slice, &[joined], TensorType::fixed(&kept, from.dtype))
+        self.emit(&slice, &[joined], TensorType::new(kept, from.dtype))
     }
 
     pub(super) fn concatenate(

@@ -3,8 +3,9 @@
 use super::contract::{WindowDim, window};
 use super::elementwise::{Reducer, retyped};
 use super::func::FuncCx;
+use crate::infer::outside;
 use crate::module::Instruction;
-use optc_ir::{Attr, AttrDict, DType, Dense, Dim, TensorType, Value};
+use optc_ir::{Attr, AttrDict, DType, Dense, Dim, Size, TensorType, Value};
 use optc_ops::{Bounds, Broadcast, Constant, Mul, Slice, Sub};
 
 impl FuncCx<'_, '_> {
@@ -15,13 +16,28 @@ impl FuncCx<'_, '_> {
         init: Value,
         ty: &TensorType,
     ) -> Option<Value> {
-        let window = window(made.attrs.get("window"))?;
         let kind = self.reducer(made)?;
-        let shape = self.tensor_of(x)?.shape()?;
-        if window.len() != shape.len() || ty.rank() != shape.len() {
+        let text = made.attrs.get("window");
+        if self.is_open(x)
+            && let Some(value) = self.running_by_size(kind, text?, x, init, ty)
+        {
+            return Some(value);
+        }
+        let window = window(text)?;
+        let rank = self.tensor_of(x)?.rank();
+        if window.len() != rank || ty.rank() != rank {
             return None;
         }
         let before = self.b.func.body.len();
+        if self.is_open(x) || ty.shape().is_none() {
+            for way in [Self::running, Self::pool] {
+                if let Some(value) = way(self, kind, &window, x, init, ty) {
+                    return Some(value);
+                }
+                self.b.func.body.truncate(before);
+            }
+            return None;
+        }
         for way in [Self::blocks, Self::whole, Self::running, Self::pool] {
             if let Some(value) = way(self, kind, &window, x, init, ty) {
                 return Some(value);
@@ -134,20 +150,11 @@ impl FuncCx<'_, '_> {
         ty: &TensorType,
     ) -> Option<Value> {
         let from = self.tensor_of(x)?;
-        let start = self.known_scalar(init)?;
-        let name = match kind {
-            Reducer::Sum => "hbir.cumsum",
-            Reducer::Product => "hbir.cumprod",
-            Reducer::Max | Reducer::Min | Reducer::And | Reducer::Or => return None,
-        };
-        if from.dtype.is_bool() || !kind.starts_from(start, from.dtype) {
-            return None;
-        }
         let mut long = (0..window.len()).filter(|&d| window[d] != WindowDim::ONE);
         let (Some(axis), None) = (long.next(), long.next()) else {
             return None;
         };
-        let (n, dim) = (i64::try_from(from.shape()?[axis]).ok()?, window[axis]);
+        let (n, dim) = (i64::try_from(from.dims[axis].fixed()?).ok()?, window[axis]);
         let reverse = dim.low == 0 && n != 1;
         let pads = if reverse { (0, n - 1) } else { (n - 1, 0) };
         let whole = WindowDim {
@@ -156,7 +163,78 @@ impl FuncCx<'_, '_> {
             high: pads.1,
             ..WindowDim::ONE
         };
-        if dim != whole || from.dims != ty.dims {
+        if dim != whole {
+            return None;
+        }
+        self.accumulated(kind, x, init, (axis, reverse), ty)
+    }
+
+    /// As [`FuncCx::running`], where the window is as long as a dimension of unknown size.
+    fn running_by_size(
+        &mut self,
+        kind: Reducer,
+        window: &str,
+        x: Value,
+        init: Value,
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let inner = window.trim().strip_prefix('{')?.strip_suffix('}')?;
+        let (zero, one) = (Size::default(), Size::constant(1));
+        let (mut sizes, mut pads) = (Vec::new(), Vec::new());
+        for field in inner.split_whitespace() {
+            let (name, list) = field.split_once('=')?;
+            let list = outside(list, 'x').into_iter();
+            match name {
+                "size" => sizes = list.map(Size::parse).collect::<Option<Vec<Size>>>()?,
+                "pad" => {
+                    for both in list {
+                        let both = outside(both, '_').into_iter().map(Size::parse);
+                        pads.push(both.collect::<Option<Vec<Size>>>()?);
+                    }
+                }
+                _ if list.clone().all(|n| n == "1") => {}
+                _ => return None,
+            }
+        }
+        let dims = self.tensor_of(x)?.dims;
+        if sizes.len() != dims.len() || pads.len() != dims.len() {
+            return None;
+        }
+        let mut found = None;
+        for (d, ((size, pad), dim)) in sizes.iter().zip(&pads).zip(&dims).enumerate() {
+            let [low, high] = &pad[..] else { return None };
+            if *size == one && *low == zero && *high == zero {
+                continue;
+            }
+            let before = size.minus(&one)?;
+            let reverse = *low == zero && *high == before;
+            let forward = *low == before && *high == zero;
+            let whole = dim.size().as_ref() == Some(size) && (forward || reverse);
+            if !whole || found.is_some() {
+                return None;
+            }
+            found = Some((d, reverse));
+        }
+        self.accumulated(kind, x, init, found?, ty)
+    }
+
+    /// All elements so far along a dimension, or, in reverse, from there on.
+    fn accumulated(
+        &mut self,
+        kind: Reducer,
+        x: Value,
+        init: Value,
+        (axis, reverse): (usize, bool),
+        ty: &TensorType,
+    ) -> Option<Value> {
+        let from = self.tensor_of(x)?;
+        let start = self.known_scalar(init)?;
+        let name = match kind {
+            Reducer::Sum => "hbir.cumsum",
+            Reducer::Product => "hbir.cumprod",
+            Reducer::Max | Reducer::Min | Reducer::And | Reducer::Or => return None,
+        };
+        if from.dtype.is_bool() || !kind.starts_from(start, from.dtype) || from.dims != ty.dims {
             return None;
         }
         let mut props = AttrDict::new().with("axis", Attr::int(i64::try_from(axis).ok()?));

@@ -5,10 +5,10 @@ use super::func::{Outcome, Writer, list};
 use super::number::element_text;
 use super::shape::{shaped, sizes, tensor_text};
 use optc_ir::op::{Operation, Structure};
-use optc_ir::{Attr, DType, Op, OpData, TensorType, Value};
+use optc_ir::{Attr, DType, Dim, Op, OpData, Size, TensorType, Value};
 use optc_ops::{
-    Clamp, Constant, DynamicUpdateSlice, Gather, Pad, PadMode, Slice, SlicePart, Split, Subview,
-    Tile,
+    Clamp, Constant, DynamicUpdateSlice, Gather, Max, Pad, PadMode, Slice, SlicePart, Split,
+    Subview, Tile,
 };
 
 /// The name of the result; nothing where the operation is none of these.
@@ -77,7 +77,7 @@ fn part(
     let from = w.tensor(data.operands[0])?.clone();
     let ranges: Option<Vec<(String, bool)>> = parts.iter().map(range).collect();
     let Some(ranges) = ranges else {
-        return Ok(None);
+        return sized_part(w, data, ty, parts);
     };
     let backward: Vec<usize> = (0..ranges.len()).filter(|&d| ranges[d].1).collect();
     let texts: Vec<String> = ranges.into_iter().map(|(text, _)| text).collect();
@@ -95,6 +95,58 @@ fn part(
     }
     let attrs = format!(", dimensions={}", list(&backward));
     w.put(ty, "reverse", &[name], &attrs).map(Some)
+}
+
+/// As [`part`], of sizes that are not known: the operation of StableHLO that is handed them.
+fn sized_part(
+    w: &mut Writer<'_>,
+    data: &OpData,
+    ty: &TensorType,
+    parts: &[SlicePart],
+) -> Outcome<Option<String>> {
+    let from = w.tensor(data.operands[0])?.clone();
+    let (mut starts, mut limits, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut backward, mut whole) = (Vec::new(), true);
+    for (d, (part, dim)) in parts.iter().zip(&from.dims).enumerate() {
+        let (one, stride) = (Size::constant(1), Size::constant(i128::from(part.stride)));
+        let ends = || {
+            let reach = part.size.size()?.minus(&one)?.times(&stride)?;
+            let last = part.start.plus(&reach)?;
+            // Backward, the part starts where the walk ends.
+            let (first, last) = match part.stride < 0 {
+                true => (last, part.start.clone()),
+                false => (part.start.clone(), last),
+            };
+            Some((first, last.plus(&one)?))
+        };
+        let Some((start, limit)) = ends() else {
+            return Ok(None);
+        };
+        if part.stride < 0 {
+            backward.push(d);
+        }
+        let all = start == Size::default() && Some(&limit) == dim.size().as_ref();
+        whole &= all && part.stride.abs() == 1;
+        starts.push(start);
+        limits.push(limit);
+        steps.push(Size::from(part.stride.unsigned_abs()));
+    }
+    if !w.shared.mlir {
+        return Ok(None);
+    }
+    let mut name = w.name(data.operands[0])?;
+    if !whole {
+        let mut operands = vec![name];
+        for list in [&starts, &limits, &steps] {
+            operands.push(w.size_list(list)?);
+        }
+        name = w.put(ty, "slice", &operands, "")?;
+    }
+    if !backward.is_empty() {
+        let attrs = format!(", dimensions={}", list(&backward));
+        name = w.put(ty, "reverse", &[name], &attrs)?;
+    }
+    Ok(Some(name))
 }
 
 /// HLO wants starts of one element type.
@@ -180,6 +232,15 @@ pub(super) fn is_bounded(w: &Writer<'_>, indices: Value) -> bool {
     if let Some(Clamp { min, .. }) = w.typed(data) {
         return min.is_some_and(|min| 0.0 <= min);
     }
+    if w.typed::<Max>(data).is_some() {
+        // One of the two is a number, and no other maximum.
+        let plain = |one: &Value| {
+            w.defining(*one)
+                .is_some_and(|d| w.typed::<Max>(d).is_none())
+        };
+        let mut plain = data.operands.iter().filter(|one| plain(one));
+        return plain.next_back().is_some_and(|&one| is_bounded(w, one));
+    }
     if let Some(Constant { value, .. }) = w.typed(data) {
         let Some(Attr::Dense(dense)) = &value else {
             return false;
@@ -196,10 +257,14 @@ fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     let places = w.tensor(data.operands[1])?.clone();
     let gather = w.typed::<Gather>(data);
     let axis = gather.and_then(|gather| gather.along(&w.op_ref(data)).ok());
-    let (Some(mut slices), Some(axis)) = (sizes(&from), axis) else {
+    let slices: Option<Vec<Size>> = from.dims.iter().map(Dim::size).collect();
+    let (Some(mut slices), Some(axis)) = (slices, axis) else {
         return Ok(None);
     };
-    let n = slices[axis];
+    if from.shape().is_none() && !w.shared.mlir {
+        return Ok(None);
+    }
+    let n = slices[axis].clone();
     let x = w.name(data.operands[0])?;
     let mut indices = w.name(data.operands[1])?;
     let unsigned = matches!(
@@ -215,7 +280,7 @@ fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
             dtype: DType::BOOL,
             ..own.clone()
         };
-        let (zero, size) = (w.filled("0", &own)?, w.filled(&n.to_string(), &own)?);
+        let (zero, size) = (w.filled("0", &own)?, w.filled_with(&n, &own)?);
         let below = w.put(&test, "compare", &[indices.clone(), zero], ", direction=LT")?;
         let moved = w.put(&own, "add", &[indices.clone(), size], "")?;
         indices = w.put(&own, "select", &[below, moved, indices], "")?;
@@ -223,13 +288,20 @@ fn gather(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<
     let offsets: Vec<usize> = (0..ty.rank())
         .filter(|d| *d < axis || axis + places.rank() <= *d)
         .collect();
-    slices[axis] = 1;
+    slices[axis] = Size::constant(1);
+    let mut operands = vec![x, indices];
+    let stated = match slices.iter().all(|n| n.as_constant().is_some()) {
+        true => format!(", slice_sizes={}", list(&slices)),
+        false => {
+            operands.push(w.size_list(&slices)?);
+            String::new()
+        }
+    };
     let attrs = format!(
         ", offset_dims={}, collapsed_slice_dims={{{axis}}}, start_index_map={{{axis}}}, \
-         index_vector_dim={}, slice_sizes={}",
+         index_vector_dim={}{stated}",
         list(&offsets),
         places.rank(),
-        list(&slices)
     );
-    w.put(ty, "gather", &[x, indices], &attrs).map(Some)
+    w.put(ty, "gather", &operands, &attrs).map(Some)
 }

@@ -1,9 +1,10 @@
 //! Sizes that are not known, as instructions: what MLIR's text hands to an operation whose result has them.
 
 use super::func::{Outcome, Writer};
+use super::shape::dtype_name;
 use crate::codes;
 use optc_ir::size::Factor;
-use optc_ir::{Diagnostic, Dim, Size, TensorType, Type, Value};
+use optc_ir::{DType, Diagnostic, Dim, Size, TensorType, Type, Value};
 use std::sync::Arc;
 
 /// The shape of a number that is a size.
@@ -15,24 +16,46 @@ impl Writer<'_> {
         if !self.shared.mlir || ty.shape().is_some() {
             return Ok(None);
         }
-        let mut parts = Vec::with_capacity(ty.rank());
+        let mut sizes = Vec::with_capacity(ty.rank());
         for dim in &ty.dims {
-            let Some(size) = dim.size() else {
-                return Err(unknown("?"));
-            };
-            let one = self.size(&size)?;
+            sizes.push(dim.size().ok_or_else(|| unknown("?"))?);
+        }
+        self.size_list(&sizes).map(Some)
+    }
+
+    /// Sizes as one value.
+    pub(super) fn size_list(&mut self, sizes: &[Size]) -> Outcome<String> {
+        let known: Option<Vec<String>> = sizes
+            .iter()
+            .map(|size| Some(size.as_constant()?.to_string()))
+            .collect();
+        let shape = format!("s32[{}]{{0}}", sizes.len());
+        if let Some(known) = known {
+            let text = format!("{{{}}}", known.join(", "));
+            return Ok(self.payload(&shape, "constant", &text, ""));
+        }
+        let mut parts = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            let one = self.size(size)?;
             parts.push(self.raw("s32[1]{0}", "reshape", &[one], ""));
         }
         if let [one] = &parts[..] {
-            return Ok(Some(one.clone()));
+            return Ok(one.clone());
         }
-        let shape = format!("s32[{}]{{0}}", ty.rank());
-        Ok(Some(self.raw(
-            &shape,
-            "concatenate",
-            &parts,
-            ", dimensions={0}",
-        )))
+        Ok(self.raw(&shape, "concatenate", &parts, ", dimensions={0}"))
+    }
+
+    /// A size in every element of a type of integers.
+    pub(super) fn filled_with(&mut self, size: &Size, ty: &TensorType) -> Outcome<String> {
+        if let Some(number) = size.as_constant() {
+            return self.filled(&number.to_string(), ty);
+        }
+        let mut one = self.size(size)?;
+        if ty.dtype != DType::SI32 {
+            let shape = format!("{}[]", dtype_name(ty.dtype));
+            one = self.raw(&shape, "convert", &[one], "");
+        }
+        self.put(ty, "broadcast", &[one], ", dimensions={}")
     }
 
     /// The number that a size is when the program runs.

@@ -2,9 +2,9 @@
 
 use super::func::{Outcome, Writer};
 use super::number::{float_text, limits};
-use super::shape::{dtype_name, sizes};
+use super::shape::dtype_name;
 use optc_ir::op::Operation;
-use optc_ir::{DType, OpData, TensorType};
+use optc_ir::{DType, Dim, OpData, Size, TensorType};
 use optc_ops::{AvgPool, Conv, Cumprod, Cumsum, MaxPool, Slide};
 
 /// The name of the result; nothing where the operation is none of these.
@@ -56,16 +56,34 @@ fn int(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The extents of an operand and of the result of windows. One that is not known and stays what it is counts as 1: what
-/// windows reach over is the same then.
-fn extents(x: &TensorType, y: &TensorType, slides: &[Slide]) -> Option<(Vec<u64>, Vec<u64>)> {
+/// The extents of an operand and of the result of windows. One that is not known and stays what it is counts as 1, and one
+/// of as many windows as fit as one in which the last of some windows ends at the end: what windows reach over is the
+/// same then.
+fn extents(
+    x: &TensorType,
+    y: &TensorType,
+    slides: &[Slide],
+    transposed: bool,
+) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut both = (Vec::with_capacity(x.rank()), Vec::with_capacity(y.rank()));
     for (at, (a, b)) in x.dims.iter().zip(&y.dims).enumerate() {
         let slide = at.checked_sub(2).and_then(|d| slides.get(d));
         let (n, m) = match (a.fixed(), b.fixed()) {
             (Some(n), Some(m)) => (n, m),
             _ if a.same(b) && slide.is_none_or(|slide| slide.stride == 1) => (1, 1),
-            _ => return None,
+            _ => {
+                let slide = slide.filter(|_| !transposed)?;
+                let fitting = slide.symbolic_count(&a.size()?, false)?;
+                if b.size()? != fitting {
+                    return None;
+                }
+                let around = (slide.low as u64).checked_add(slide.high as u64)?;
+                let reach = around.checked_mul(slide.stride as u64)?;
+                let n = reach
+                    .checked_add(slide.span() as u64)?
+                    .checked_sub(around)?;
+                (n, around.checked_add(1)?)
+            }
         };
         both.0.push(n);
         both.1.push(m);
@@ -106,7 +124,7 @@ fn conv(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Option<St
     let (Ok(slides), Ok(groups)) = (conv.slides(&op), conv.groups()) else {
         return Ok(None);
     };
-    let Some((xs, ys)) = extents(w.tensor(data.operands[0])?, ty, &slides) else {
+    let Some((xs, ys)) = extents(w.tensor(data.operands[0])?, ty, &slides, conv.transposed) else {
         return Ok(None);
     };
     let transposed = conv.transposed;
@@ -179,7 +197,7 @@ fn max_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Optio
     let Some(slides) = slides else {
         return Ok(None);
     };
-    let Some((xs, ys)) = extents(x, ty, &slides) else {
+    let Some((xs, ys)) = extents(x, ty, &slides, false) else {
         return Ok(None);
     };
     let window = PoolWindow::new(&slides, &xs, &ys);
@@ -197,7 +215,7 @@ fn avg_pool(w: &mut Writer<'_>, data: &OpData, ty: &TensorType) -> Outcome<Optio
     let Some(slides) = slides else {
         return Ok(None);
     };
-    let Some((xs, ys)) = extents(&x, ty, &slides) else {
+    let Some((xs, ys)) = extents(&x, ty, &slides, false) else {
         return Ok(None);
     };
     let window = PoolWindow::new(&slides, &xs, &ys);
@@ -270,34 +288,69 @@ fn running(
     run: Option<Run>,
     (opcode, init): (&str, &str),
 ) -> Outcome<Option<String>> {
-    let (Some(shape), Some(run)) = (sizes(ty), run) else {
+    let Some(run) = run else {
         return Ok(None);
     };
-    let axis = run.axis;
-    if shape.get(axis).is_none_or(|&n| n == 0) {
+    let (axis, rank) = (run.axis, ty.rank());
+    let Some(size) = ty.dims.get(axis).and_then(Dim::size) else {
         return Ok(None);
-    }
-    let n = shape[axis];
-    let mut size = vec![1u64; shape.len()];
-    size[axis] = n;
-    let mut pads = vec!["0_0".to_owned(); shape.len()];
+    };
+    let open = size.as_constant().is_none();
+    let before = size.minus(&Size::constant(1));
+    let Some(before) = before.filter(|n| n.is_at_least(0) && (w.shared.mlir || !open)) else {
+        return Ok(None);
+    };
     let back = run.reverse;
-    pads[axis] = if back {
-        format!("0_{}", n - 1)
-    } else {
-        format!("{}_0", n - 1)
-    };
-    let window = format!(", window={{size={} pad={}}}", times(&size), pads.join("x"));
+    let mut sizes = vec![Size::constant(1); rank];
+    let mut pads = vec![Size::default(); 2 * rank];
+    sizes[axis] = size;
+    pads[2 * axis + usize::from(back)] = before;
     let mut name = w.name(data.operands[0])?;
     if run.exclusive {
         // All elements one further, the last one out.
-        let mut moved = vec!["0_0"; shape.len()];
+        let mut moved = vec!["0_0"; rank];
         moved[axis] = if back { "-1_1" } else { "1_-1" };
         let fill = w.scalar(init, ty.dtype);
         let attrs = format!(", padding={}", moved.join("x"));
         name = w.put(&ty.without_layout(), "pad", &[name, fill], &attrs)?;
     }
+    if open {
+        return windowed_by_size(w, &name, (opcode, init), [&sizes, &pads], ty).map(Some);
+    }
+    let pads: Vec<String> = pads
+        .chunks(2)
+        .map(|pair| format!("{}_{}", pair[0], pair[1]))
+        .collect();
+    let window = format!(", window={{size={} pad={}}}", times(&sizes), pads.join("x"));
     windowed(w, &name, (opcode, init), &window, ty).map(Some)
+}
+
+/// A reduction over windows that is handed their sizes and the padding, two numbers a dimension.
+fn windowed_by_size(
+    w: &mut Writer<'_>,
+    x: &str,
+    (opcode, init): (&str, &str),
+    [sizes, pads]: [&[Size]; 2],
+    ty: &TensorType,
+) -> Outcome<String> {
+    let init = w.scalar(init, ty.dtype);
+    let reducer = w.shared.reducer(opcode, &dtype_name(ty.dtype));
+    let sizes_of = w.size_list(sizes)?;
+    let ones = w.size_list(&vec![Size::constant(1); sizes.len()])?;
+    let pads = w.size_list(pads)?;
+    let shape = format!("s32[{},2]{{1,0}}", sizes.len());
+    let pads = w.raw(&shape, "reshape", &[pads], "");
+    let operands = [
+        x.to_owned(),
+        init,
+        sizes_of,
+        ones.clone(),
+        ones.clone(),
+        ones,
+        pads,
+    ];
+    let attrs = format!(", to_apply=%{reducer}");
+    w.put(ty, "reduce-window", &operands, &attrs)
 }
 
 fn zero(dtype: DType) -> &'static str {

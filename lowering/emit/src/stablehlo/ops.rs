@@ -235,6 +235,8 @@ impl Writer<'_> {
                     let dim = get("iota_dimension").unwrap_or("0");
                     format!("iota_dimension = {dim} : i64")
                 }
+                "gather" => gather(line, false),
+                "convolution" => convolution(line, shape, false),
                 _ => String::new(),
             };
             return Ok((stable(name), attrs));
@@ -287,8 +289,8 @@ impl Writer<'_> {
                 (stable("dynamic_slice"), format!("slice_sizes = {sizes}"))
             }
             "dot" => (stable("dot_general"), dot(line)),
-            "convolution" => (stable("convolution"), convolution(line, shape)),
-            "gather" => (stable("gather"), gather(line)),
+            "convolution" => (stable("convolution"), convolution(line, shape, true)),
+            "gather" => (stable("gather"), gather(line, true)),
             "call" | "fusion" => {
                 let callee = get("to_apply").or_else(|| get("calls")).unwrap_or("");
                 (
@@ -326,12 +328,16 @@ impl Writer<'_> {
     }
 }
 
-/// The operation that is handed the sizes of its result, where they are not known.
+/// The operation that is handed sizes that are not known: those of its result, or those of its attributes.
 fn sized(opcode: &str, operands: usize, shape: &XlaShape) -> Outcome<Option<&'static str>> {
-    let (name, own) = match opcode {
-        "reshape" => ("dynamic_reshape", 1),
-        "broadcast" => ("dynamic_broadcast_in_dim", 1),
-        "iota" => ("dynamic_iota", 0),
+    let (name, own) = match (opcode, operands) {
+        ("reshape", _) => ("dynamic_reshape", 1),
+        ("broadcast", _) => ("dynamic_broadcast_in_dim", 1),
+        ("iota", _) => ("dynamic_iota", 0),
+        ("slice", 4) => return Ok(Some("real_dynamic_slice")),
+        ("gather", 3) => return Ok(Some("dynamic_gather")),
+        ("pad", 5) => return Ok(Some("dynamic_pad")),
+        ("convolution", 3) => return Ok(Some("dynamic_conv")),
         _ => return Ok(None),
     };
     let open = shape
@@ -436,12 +442,19 @@ fn dot(line: &Line) -> String {
     attrs
 }
 
-fn gather(line: &Line) -> String {
+/// The attributes of a gather; the sizes of its slices are `stated`, or an operand.
+fn gather(line: &Line, stated: bool) -> String {
     let list = |name: &str| comma(&ints(attr(&line.attrs, name)));
+    let sizes = match stated {
+        true => {
+            let sizes = array(&ints(attr(&line.attrs, "slice_sizes")));
+            format!(", slice_sizes = {sizes}")
+        }
+        false => String::new(),
+    };
     format!(
         "dimension_numbers = #stablehlo.gather<offset_dims = [{}], collapsed_slice_dims = [{}], operand_batching_dims = [{}], \
-         start_indices_batching_dims = [{}], start_index_map = [{}], index_vector_dim = {}>, indices_are_sorted = {}, \
-         slice_sizes = {}",
+         start_indices_batching_dims = [{}], start_index_map = [{}], index_vector_dim = {}>, indices_are_sorted = {}{sizes}",
         list("offset_dims"),
         list("collapsed_slice_dims"),
         list("operand_batching_dims"),
@@ -449,7 +462,6 @@ fn gather(line: &Line) -> String {
         list("start_index_map"),
         attr(&line.attrs, "index_vector_dim").unwrap_or("0"),
         attr(&line.attrs, "indices_are_sorted").unwrap_or("false"),
-        array(&ints(attr(&line.attrs, "slice_sizes")))
     )
 }
 

@@ -1,7 +1,7 @@
 //! Instructions with computations, as operations with regions; windows.
 
 use super::attrs::{array, comma};
-use super::windows::window;
+use super::windows::{HANDED_WINDOWS, window};
 use super::writer::{Leaf, Outcome, Writer};
 use crate::hlo::{Inside, Line, attr, ints};
 use indexmap::IndexMap;
@@ -27,6 +27,15 @@ impl Writer<'_> {
             "reduce" => {
                 let dims = array(&ints(get("dimensions")));
                 ("stablehlo.reduce", format!("dimensions = {dims}"))
+            }
+            "reduce-window" if all.len() == HANDED_WINDOWS => {
+                let attrs = format!(
+                    "api_version = 2 : i32, call_target_name = \"stablehlo.dynamic_reduce_window\", \
+                     called_computations = [@{}]",
+                    self.symbol(applied)
+                );
+                let made = self.generic(line, "stablehlo.custom_call", &all, &attrs, "", shape);
+                return Ok(Some(made));
             }
             "reduce-window" => (
                 "stablehlo.reduce_window",

@@ -4,6 +4,9 @@ use super::attrs::{array, comma, precision};
 use crate::hlo::{Line, attr};
 use optc_layout::XlaShape;
 
+/// Operands of a reduction over windows that is handed their sizes: StableHLO has it as a call that names the function.
+pub(super) const HANDED_WINDOWS: usize = 7;
+
 /// The fields of `{size=2x2 stride=1x1 pad=0_0x1_1}`.
 fn fields(text: &str, name: &str) -> Option<Vec<i64>> {
     let inner = text.trim_matches(['{', '}', ' ']);
@@ -48,8 +51,8 @@ pub(super) fn window(text: &str) -> String {
     )
 }
 
-/// The attributes of a convolution.
-pub(super) fn convolution(line: &Line, shape: &XlaShape) -> String {
+/// The attributes of a convolution; its padding is `stated`, or an operand.
+pub(super) fn convolution(line: &Line, shape: &XlaShape, stated: bool) -> String {
     let get = |name: &str| attr(&line.attrs, name);
     let labels = get("dim_labels").unwrap_or("");
     let side = |text: &str| -> String {
@@ -76,14 +79,18 @@ pub(super) fn convolution(line: &Line, shape: &XlaShape) -> String {
     };
     format!(
         "batch_group_count = {} : i64, dimension_numbers = #stablehlo.conv<{}x{}->{}>, feature_group_count = {} : i64, \
-         lhs_dilation = {}, padding = {}, rhs_dilation = {}, window_reversal = {reversed}, window_strides = {}{}",
+         lhs_dilation = {}{}, rhs_dilation = {}, window_reversal = {reversed}, window_strides = {}{}",
         get("batch_group_count").unwrap_or("1"),
         side(left),
         side(right),
         side(out),
         get("feature_group_count").unwrap_or("1"),
         list("lhs_dilate"),
-        padding(&pads),
+        if stated {
+            format!(", padding = {}", padding(&pads))
+        } else {
+            String::new()
+        },
         list("rhs_dilate"),
         list("stride"),
         precision(line)

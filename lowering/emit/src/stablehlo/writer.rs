@@ -2,6 +2,7 @@
 
 use super::literal;
 use super::types::{symbol, ty};
+use super::windows::HANDED_WINDOWS;
 use crate::codes;
 use crate::hlo::{Inside, Line, Written, attr, parsed};
 use indexmap::{IndexMap, IndexSet};
@@ -41,6 +42,12 @@ pub(super) type Names = IndexMap<String, Vec<Leaf>>;
 pub(super) fn callees(line: &Line) -> Vec<&str> {
     match &line.inside {
         Inside::Verbatim { computations, .. } => computations.iter().map(String::as_str).collect(),
+        Inside::Operands(operands)
+            if line.opcode == "reduce-window" && operands.len() == HANDED_WINDOWS =>
+        {
+            let applied = attr(&line.attrs, "to_apply").map(|name| name.trim_start_matches('%'));
+            applied.into_iter().collect()
+        }
         _ if matches!(&*line.opcode, "call" | "fusion") => {
             let called = attr(&line.attrs, "to_apply").or_else(|| attr(&line.attrs, "calls"));
             called
