@@ -6,6 +6,7 @@
 
 use crate::attrs::{braces, field, field_ints, int, symbol};
 use crate::cursor::Step;
+use crate::grids::Growth;
 use crate::sizes::is_reduce_window;
 use crate::translate::{Body, Translator};
 use crate::tree::{Op, Use};
@@ -54,6 +55,19 @@ struct Range {
 }
 
 impl Range {
+    /// `count` elements from a place on, moved so that they lie within `n`.
+    fn near(place: Option<&Size>, count: &Size, n: &Size) -> Option<Range> {
+        let start = match place {
+            Some(place) => place.minimum(&n.minus(count)?)?.maximum(&Size::default())?,
+            None => Size::default(),
+        };
+        Some(Range {
+            limit: start.plus(count)?,
+            start,
+            step: Size::constant(1),
+        })
+    }
+
     /// The number of elements, if the range may lie within `n` of them.
     fn count(&self, n: &Size) -> Option<Size> {
         let step = self.step.as_constant().filter(|&step| 1 <= step)?;
@@ -63,6 +77,27 @@ impl Range {
         let length = self.limit.minus(&self.start)?;
         length.quotient_up(&Size::constant(step)).filter(|_| inside)
     }
+}
+
+/// Evenly spaced places, `count` of them, which provably lie within `n` elements.
+fn spaced(number: &Growth, count: &Size, n: &Size) -> Option<Range> {
+    let to = |limit: Size| Range {
+        start: number.start.clone(),
+        limit,
+        step: number.step.clone(),
+    };
+    if !number.start.is_at_least(0) || !number.step.is_at_least(1) {
+        return None;
+    }
+    // As many as there are up to the end.
+    let all = to(n.clone());
+    if all.count(n).as_ref() == Some(count) {
+        return Some(all);
+    }
+    let one = Size::constant(1);
+    let reach = count.minus(&one)?.times(&number.step)?;
+    let limit = number.start.plus(&reach)?.plus(&one)?;
+    n.minus(&limit)?.is_at_least(0).then(|| to(limit))
 }
 
 fn bounds(ranges: &[Range]) -> impl Iterator<Item = &Size> {
@@ -107,7 +142,7 @@ impl<'a> Translator<'a> {
                 let Some(taken) = body.integers(op, 2) else {
                     return Ok(None);
                 };
-                if let Some(made) = self.one_place(body, op, x, &taken, shape) {
+                if let Some(made) = self.known_places(body, op, x, &taken, shape) {
                     return Ok(Some(made));
                 }
                 if !body.has_sizes(&[x], &taken) {
@@ -130,7 +165,7 @@ impl<'a> Translator<'a> {
                     .map(|&n| Size::constant(i128::from(n)))
                     .collect();
                 Ok(match open {
-                    true => self.one_place(body, op, x, &taken, shape),
+                    true => self.known_places(body, op, x, &taken, shape),
                     false => None,
                 })
             }
@@ -192,9 +227,9 @@ impl<'a> Translator<'a> {
         Ok(Some(vec![at]))
     }
 
-    /// A gather of one place that is known: a slice, without the dimensions that are dropped. A place too near to the end
-    /// is moved, as every place of a gather is.
-    fn one_place(
+    /// A gather of places that are known: a slice, without the dimensions that are dropped. Along dimensions of the indices
+    /// places are evenly spaced; any other too near to the end is moved, as every place of a gather is.
+    fn known_places(
         &self,
         body: &mut Body<'a>,
         op: &Op<'a>,
@@ -204,55 +239,105 @@ impl<'a> Translator<'a> {
     ) -> Option<Vec<usize>> {
         let text = self.aliases.resolve(op.attr("dimension_numbers")?);
         let vector = field(text, "index_vector_dim").and_then(int).unwrap_or(0);
-        let indices = body.array(body.value(op.operands.get(1)?).ok()?)?;
-        if 1 < indices.dims.len() || vector != 0 {
+        let used = op.operands.get(1)?;
+        let indices = sizes(body.array(body.value(used).ok()?)?)?;
+        let batch = match indices.split_last() {
+            // What follows the last dimension is one number.
+            _ if usize::try_from(vector) == Ok(indices.len()) => &indices[..],
+            Some((_, batch)) if usize::try_from(vector) == Ok(batch.len()) => batch,
+            _ => return None,
+        };
+        let numbers = match body.integers(op, 1) {
+            Some(numbers) if batch.is_empty() => numbers.into_iter().map(Growth::same).collect(),
+            _ => body.grid(used)?,
+        };
+        let list = |name: &str| -> Option<Vec<usize>> {
+            let list = field_ints(text, name)?.into_iter();
+            list.map(|n| usize::try_from(n).ok()).collect()
+        };
+        let (mapped, dropped) = (list("start_index_map")?, list("collapsed_slice_dims")?);
+        let offsets = list("offset_dims")?;
+        if !list("operand_batching_dims")?.is_empty() {
             return None;
         }
-        let places = body.integers(op, 1)?;
-        let mapped = field_ints(text, "start_index_map")?;
-        let (from, array) = (body.array(x)?.clone(), shape.as_array()?);
+        let from = body.array(x)?.clone();
         let whole = sizes(&from)?;
-        if places.len() != mapped.len() || taken.len() != whole.len() || MOST_DIMS < whole.len() {
+        if numbers.len() != mapped.len() || taken.len() != whole.len() || MOST_DIMS < whole.len() {
             return None;
         }
-        let mut ranges = Vec::with_capacity(whole.len());
+        let (mut ranges, mut counts) = (Vec::new(), Vec::new());
+        // The dimensions that stay, each with the dimension of the indices along which its places grow.
+        let mut kept: Vec<(usize, Option<usize>)> = Vec::new();
         for (d, (n, count)) in whole.iter().zip(taken).enumerate() {
-            let at = mapped.iter().position(|&m| usize::try_from(m) == Ok(d));
-            let start = match at {
-                Some(at) => {
-                    let last = n.minus(count)?;
-                    places[at].minimum(&last)?.maximum(&Size::default())?
+            let number = mapped.iter().position(|&m| m == d).map(|at| &numbers[at]);
+            let (range, own) = match number {
+                Some(number) if number.step != Size::default() => {
+                    let (own, alone) = (batch.get(number.axis)?, dropped.contains(&d));
+                    if count.as_constant() != Some(1) || !alone {
+                        return None;
+                    }
+                    kept.push((d, Some(number.axis)));
+                    (spaced(number, own, n)?, own.clone())
                 }
-                None => Size::default(),
+                number => {
+                    if !dropped.contains(&d) {
+                        kept.push((d, None));
+                    } else if count.as_constant() != Some(1) {
+                        return None;
+                    }
+                    (
+                        Range::near(number.map(|n| &n.start), count, n)?,
+                        count.clone(),
+                    )
+                }
             };
-            ranges.push(Range {
-                limit: start.plus(count)?,
-                start,
-                step: Size::constant(1),
+            if range.count(n)? != own {
+                return None;
+            }
+            ranges.push(range);
+            counts.push(own);
+        }
+        // Each dimension of the result: the next of the operand, or the one that grows along the next of the indices.
+        let rank = shape.as_array()?.dims.len();
+        let mut others = kept.iter().filter(|(_, axis)| axis.is_none());
+        let mut axes = 0..batch.len();
+        let mut order = Vec::with_capacity(rank);
+        for place in 0..rank {
+            order.push(if offsets.contains(&place) {
+                others.next()?.0
+            } else {
+                let axis = axes.next();
+                kept.iter()
+                    .find(|(_, own)| axis.is_some() && *own == axis)?
+                    .0
             });
         }
-        let counts = ranges.iter().zip(&whole).map(|(r, n)| r.count(n));
-        let counts: Vec<Size> = counts.collect::<Option<_>>()?;
-        let dropped = field_ints(text, "collapsed_slice_dims")?;
-        let stays =
-            |(d, _): &(usize, &Size)| !dropped.iter().any(|&m| usize::try_from(m) == Ok(*d));
-        let kept: Vec<Size> = counts
-            .iter()
-            .enumerate()
-            .filter(stays)
-            .map(|(_, n)| n.clone())
-            .collect();
-        if counts != taken || kept != sizes(array)? || !body.has_sizes(&[x], bounds(&ranges)) {
+        let result: Vec<Size> = order.iter().map(|&d| counts[d].clone()).collect();
+        let all = order.len() == kept.len() && result == sizes(shape.as_array()?)?;
+        if !all || !body.has_sizes(&[x], bounds(&ranges)) {
             return None;
         }
         let part = resized(&from, &counts)?;
+        let short: Vec<Size> = kept.iter().map(|&(d, _)| counts[d].clone()).collect();
+        let short = resized(&from, &short)?;
         let attrs = vec![("slice", Cow::Owned(texts(&ranges)))];
-        let at = body.push("slice", part, vec![x], attrs);
-        let made = match kept.len() == counts.len() {
-            true => at,
-            false => body.push("reshape", shape.clone(), vec![at], Vec::new()),
-        };
-        Some(vec![made])
+        let mut at = body.push("slice", part, vec![x], attrs);
+        if kept.len() != counts.len() {
+            at = body.push("reshape", short, vec![at], Vec::new());
+        }
+        let place = |d: &usize| kept.iter().position(|(own, _)| own == d);
+        let perm: Vec<usize> = order.iter().filter_map(place).collect();
+        if !perm.iter().copied().eq(0..perm.len()) {
+            let perm: Vec<String> = perm.iter().map(usize::to_string).collect();
+            let dims = Cow::Owned(format!("{{{}}}", perm.join(",")));
+            at = body.push(
+                "transpose",
+                shape.clone(),
+                vec![at],
+                vec![("dimensions", dims)],
+            );
+        }
+        Some(vec![at])
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is known of the sizes of a program: integers that are polynomials of named sizes, and which of them are equal.
 
+use crate::grids::Grid;
 use crate::tree::{Func, Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Size;
@@ -19,6 +20,8 @@ pub(crate) type Sum<'a> = ((&'a str, usize), Integers);
 #[derive(Default)]
 pub(crate) struct Known<'a> {
     pub(crate) values: IndexMap<(&'a str, usize), Integers>,
+    /// Integers that grow evenly along a dimension.
+    pub(crate) grids: IndexMap<(&'a str, usize), Grid>,
     /// Sums of a value that is not known and integers that are: the value, and the integers.
     pub(crate) sums: IndexMap<(&'a str, usize), Sum<'a>>,
     /// Equalities that are not decided.

@@ -12,6 +12,7 @@ mod codes;
 mod cursor;
 mod dense;
 mod dynamic;
+mod grids;
 mod known;
 mod names;
 mod opcodes;

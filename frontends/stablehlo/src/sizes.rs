@@ -207,6 +207,7 @@ impl<'a> Translator<'a> {
         let dims = |used: &Use<'a>, dim: usize| body.size_of(used, dim);
         let found = self.integers(&body.known, op, &dims, 0);
         body.known.note(op, found);
+        body.follow(op);
         if self.open && is_assertion(op) {
             let condition = op.operands.first();
             let both = condition.and_then(|c| body.known.equalities.get(&(c.name, c.part)));

@@ -430,6 +430,60 @@ fn operations_that_are_handed_sizes_are_ordinary_ones() {
 }
 
 #[test]
+fn a_gather_of_evenly_spaced_places_is_a_slice() {
+    // `x[:, 1:, ::2]` as JAX has it where the first size has no number: columns 0, 2, 4 and 6, each from element 1 on, last.
+    let text = "func.func @main(%x: tensor<?x7x8xf32>) -> tensor<?x6x4xf32> {\n\
+        %c = stablehlo.constant dense<6> : tensor<1xi32>\n\
+        %one = stablehlo.constant dense<1> : tensor<1xi32>\n\
+        %two = stablehlo.constant dense<2> : tensor<4xi32>\n\
+        %first = stablehlo.constant dense<1> : tensor<4x1xi32>\n\
+        %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x7x8xf32>) -> tensor<i32>\n\
+        %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n\
+        %0 = stablehlo.iota dim = 0 : tensor<4xi32>\n\
+        %1 = stablehlo.multiply %two, %0 : tensor<4xi32>\n\
+        %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<4xi32>) -> tensor<4x1xi32>\n\
+        %3 = stablehlo.concatenate %first, %2, dim = 1 : (tensor<4x1xi32>, tensor<4x1xi32>) -> tensor<4x2xi32>\n\
+        %4 = stablehlo.concatenate %s, %c, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>\n\
+        %y = \"stablehlo.dynamic_gather\"(%x, %3, %4) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1], collapsed_slice_dims = [2], start_index_map = [1, 2], index_vector_dim = 1>}> : (tensor<?x7x8xf32>, tensor<4x2xi32>, tensor<3xi32>) -> tensor<?x6x4xf32>\n\
+        return %y : tensor<?x6x4xf32>\n}\n";
+    let module = import(text);
+    let slice =
+        "\"hbir.slice\"(%x) <{limits = [\"n0\", 7, 8], starts = [0, 1, 0], strides = [1, 1, 2]}>";
+    assert!(print(&module).contains(slice), "{}", print(&module));
+    let out = emit(&module);
+    assert_eq!(count(&out, "stablehlo.dynamic_gather"), 0, "{out}");
+    assert_eq!(boundary(&out), boundary(text), "{out}");
+    // The places of one row after another are a transpose, those that leave the operand and those of a diagonal no slice.
+    let first = text
+        .replace("offset_dims = [0, 1]", "offset_dims = [1, 2]")
+        .replace("tensor<?x6x4xf32>", "tensor<4x?x6xf32>");
+    let module = import(&first);
+    assert!(
+        print(&module).contains("hbir.transpose"),
+        "{}",
+        print(&module)
+    );
+    let beyond = text
+        .replace("tensor<4xi32>", "tensor<5xi32>")
+        .replace("4x1xi32", "5x1xi32");
+    let beyond = beyond
+        .replace("4x2xi32", "5x2xi32")
+        .replace("?x6x4", "?x6x5");
+    let diagonal = text
+        .replace("%first, %2, dim", "%2, %2, dim")
+        .replace("%s, %c, %one", "%s, %one, %one")
+        .replace(
+            "offset_dims = [0, 1], collapsed_slice_dims = [2]",
+            "offset_dims = [0], collapsed_slice_dims = [1, 2]",
+        )
+        .replace("?x6x4", "?x4");
+    for text in [beyond, diagonal] {
+        let out = emit(&import(&text));
+        assert_eq!(count(&out, "stablehlo.dynamic_gather"), 1, "{out}");
+    }
+}
+
+#[test]
 fn operations_that_are_handed_other_values_stay_what_they_are() {
     let arguments = ", %from: tensor<2xi32>, %to: tensor<2xi32>";
     let out = emit(&import(&sized(arguments, "tensor<?x8xf32>", SLICE)));
