@@ -6,7 +6,7 @@
 
 use crate::attrs::{braces, field, field_ints, int, symbol};
 use crate::cursor::Step;
-use crate::grids::Growth;
+use crate::known::Growth;
 use crate::sizes::is_reduce_window;
 use crate::translate::{Body, Translator};
 use crate::tree::{Op, Use};

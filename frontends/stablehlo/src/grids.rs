@@ -1,6 +1,7 @@
 //! Integers that grow evenly: what JAX computes of an `iota` to name the elements of a slice with steps.
 
 use crate::attrs::{int, ints};
+use crate::known::{Grid, Growth};
 use crate::translate::Body;
 use crate::tree::{Op, Use};
 use optc_ir::Size;
@@ -9,27 +10,7 @@ use optc_layout::{XlaArray, XlaDim, XlaType};
 /// How many numbers a place in an array has at most.
 const MOST_NUMBERS: usize = 16;
 
-/// A number that is `start` and grows by `step` along a dimension.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Growth {
-    pub(crate) start: Size,
-    pub(crate) step: Size,
-    pub(crate) axis: usize,
-}
-
-/// The integers of an array: one number, or, of each element of the last dimension, one.
-pub(crate) type Grid = Vec<Growth>;
-
 impl Growth {
-    /// The same number everywhere.
-    pub(crate) fn same(number: Size) -> Growth {
-        Growth {
-            start: number,
-            step: Size::default(),
-            axis: 0,
-        }
-    }
-
     fn is_same(&self) -> bool {
         self.step == Size::default()
     }

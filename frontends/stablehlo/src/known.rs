@@ -1,6 +1,5 @@
 //! What is known of the sizes of a program: integers that are polynomials of named sizes, and which of them are equal.
 
-use crate::grids::Grid;
 use crate::tree::{Func, Op, Region, Use};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::Size;
@@ -12,6 +11,28 @@ pub(crate) const MOST_INTEGERS: usize = 64;
 
 /// The integers of a value, in order.
 pub(crate) type Integers = Vec<Size>;
+
+/// A number that is `start` and grows by `step` along a dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Growth {
+    pub(crate) start: Size,
+    pub(crate) step: Size,
+    pub(crate) axis: usize,
+}
+
+/// The integers of an array: one number, or, of each element of the last dimension, one.
+pub(crate) type Grid = Vec<Growth>;
+
+impl Growth {
+    /// The same number everywhere.
+    pub(crate) fn same(number: Size) -> Growth {
+        Growth {
+            start: number,
+            step: Size::default(),
+            axis: 0,
+        }
+    }
+}
 
 /// A value and the integers that are added to it.
 pub(crate) type Sum<'a> = ((&'a str, usize), Integers);
