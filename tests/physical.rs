@@ -212,6 +212,61 @@ fn what_the_fold_calls_free_moves_nothing() {
     assert!(10 <= all && all < 2 * free, "{free} of {all} move nothing");
 }
 
+/// Additions that contractions can become a part of: of two products, of one to itself, of a value that is read again, of one
+/// that broadcasts, of a residual that dies there, and of a product that others read.
+const ADDED: &str = r#"
+func.func @main(%x: tensor<5x7xf32>, %w: tensor<7x6xf32>, %v: tensor<7x6xf32>, %b: tensor<6xf32>, %r: tensor<5x6xf32>)
+    -> (tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>) {
+  %0 = "hbir.matmul"(%x, %w) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
+  %1 = "hbir.matmul"(%x, %v) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
+  %2 = "hbir.add"(%0, %1) : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %3 = "hbir.matmul"(%x, %w) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
+  %4 = "hbir.add"(%3, %3) : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %5 = "hbir.matmul"(%x, %v) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
+  %6 = "hbir.add"(%b, %5) : (tensor<6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %7 = "hbir.neg"(%r) : (tensor<5x6xf32>) -> tensor<5x6xf32>
+  %8 = "hbir.matmul"(%x, %w) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
+  %9 = "hbir.add"(%7, %8) : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %10 = "hbir.add"(%9, %6) : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %11 = "hbir.matmul"(%x, %v) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
+  %12 = "hbir.add"(%11, %r) : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %13 = "hbir.mul"(%11, %12) : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  return %2, %4, %6, %10, %13 : tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x6xf32>
+}
+"#;
+
+#[test]
+fn what_is_added_to_a_contraction_begins_its_sums() {
+    let registry = Arc::new(optc_ops::registry());
+    let module = parse(ADDED);
+    for passes in [PLAN, FOLD] {
+        let after = planned(&module, passes, &target("cpu"), &registry);
+        let after = after.unwrap_or_else(|d| panic!("{d}"));
+        for seed in 0..4 {
+            agrees(&module, &after, seed).unwrap_or_else(|why| panic!("{passes}: {why}"));
+        }
+    }
+    // Two sums of products, one of them of two products, one residual and one bias are no steps of their own.
+    let plan = planned(&module, PLAN, &target("cpu"), &registry).unwrap_or_else(|d| panic!("{d}"));
+    let (main, bindings) = (&module.funcs[0].name, small_bindings(&module));
+    let inputs = random_inputs(&module, main, Fill::Normal, 1, &bindings, &registry);
+    let inputs = inputs.expect("inputs of known sizes");
+    let options = poisoned(false);
+    let made = Executable::new(
+        &plan,
+        &registry,
+        main,
+        &inputs,
+        &RandomSource,
+        &bindings,
+        &options,
+    );
+    let made = made.unwrap_or_else(|d| panic!("{}", words(&[*d])));
+    let (_, profile) = made.profile(&inputs).expect("it runs");
+    let by_sums = |s: &&optc_exec::StepProfile| s.kernel == "contract" && s.op == "add";
+    assert_eq!(profile.steps.iter().filter(by_sums).count(), 3);
+}
+
 const SUM: &str = r#"module attributes {hbir.memory = "planned"} {
   func.func @main(%x: tensor<3x5xf32>, %y: tensor<?x5xf32, {dims = ["B", 5]}>) -> (tensor<3x5xf32>, tensor<?x5xf32, {dims = ["B", 5]}>) attributes {hbir.arena = 64} {
     %0 = "hbir.softmax"(%x) <{axis = 1}> {memory = ["arena 0"]} : (tensor<3x5xf32>) -> tensor<3x5xf32>

@@ -1,7 +1,7 @@
 //! A function as steps: where each operand and result lies, and which kernel runs it.
 
 use crate::access::Access;
-use crate::begin::begin;
+use crate::begin::{Begun, begin};
 use crate::buffer::{Buffer, gather, scatter};
 use crate::codes;
 use crate::fuse::{Fused, fuse};
@@ -321,25 +321,51 @@ impl Compiler<'_> {
 
 /// The steps, a contraction and what is added to it as one, and element-wise ones that follow one another.
 fn joined(steps: Vec<Step>, site: Site<'_>) -> Vec<Step> {
-    let (steps, begun) = begin(steps, site);
-    let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
-    let kernel = |(step, begun): (&Step, bool)| !begun && matches!(step.work, Work::Kernel(_));
-    let kernels: Vec<bool> = steps.iter().zip(begun).map(kernel).collect();
     let mut made = Vec::with_capacity(steps.len());
-    for (mut step, fused) in steps.into_iter().zip(fuse(&ops, &kernels, site)) {
-        match fused {
-            Fused::Gone => continue,
-            Fused::Stays => {}
-            Fused::Chain(chain, operands) => {
-                let all = operands.iter().chain(&site.func.ops[step.op].results);
-                step.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
-                step.work = Work::Kernel(chain);
-                step.operands = operands;
+    let mut kernels = Vec::with_capacity(steps.len());
+    let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
+    let names: Vec<Option<&str>> = steps
+        .iter()
+        .map(|step| match &step.work {
+            Work::Kernel(kernel) => Some(kernel.name()),
+            Work::Generic | Work::Call(_) => None,
+        })
+        .collect();
+    let begun = begin(&ops, &names, site);
+    for ((step, name), begun) in steps.into_iter().zip(&names).zip(begun) {
+        match begun {
+            Begun::Gone => continue,
+            Begun::Stays => {
+                kernels.push(name.is_some());
+                made.push(step);
+            }
+            Begun::Contract(contract, operands) => {
+                kernels.push(false);
+                made.push(step.with(contract, operands, site));
             }
         }
-        made.push(step);
+    }
+    let steps = std::mem::take(&mut made);
+    let ops: Vec<Op> = steps.iter().map(|step| step.op).collect();
+    for (step, fused) in steps.into_iter().zip(fuse(&ops, &kernels, site)) {
+        made.push(match fused {
+            Fused::Gone => continue,
+            Fused::Stays => step,
+            Fused::Chain(chain, operands) => step.with(chain, operands, site),
+        });
     }
     made
+}
+
+impl Step {
+    /// The step with the work of several.
+    fn with(mut self, kernel: Box<dyn Kernel>, operands: Vec<Value>, site: Site<'_>) -> Step {
+        let all = operands.iter().chain(&site.func.ops[self.op].results);
+        self.bytes = all.filter_map(|&v| site.slot(v)).map(Slot::touched).sum();
+        self.work = Work::Kernel(kernel);
+        self.operands = operands;
+        self
+    }
 }
 
 /// The function with numbers for its sizes.

@@ -9,6 +9,7 @@ use crate::terminal;
 use indexmap::IndexMap;
 use optc::exec::{ExecOptions, Executable};
 use optc::{Compiler, Program, Target, Tensor, write_aside};
+use serde::Deserialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -16,131 +17,26 @@ use std::path::Path;
 const TARGET: &str = "cpu";
 
 /// A kernel with values in another order: `@` is where a type names it.
+#[derive(Deserialize)]
 struct Case {
-    family: &'static str,
+    family: String,
     /// What lies otherwise.
-    name: &'static str,
-    text: &'static str,
-    orders: &'static [&'static str],
+    name: String,
+    text: String,
+    orders: Vec<String>,
 }
 
-const CASES: &[Case] = &[
-    Case {
-        family: "elementwise",
-        name: "the last dimension outside",
-        text: r#"%r = "hbir.add"(%x, %y) : (tensor<8x196x768xf32@>, tensor<8x196x768xf32@>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "softmax",
-        name: "across lines",
-        text: r#"%r = "hbir.softmax"(%x) <{axis = 2}> : (tensor<8x196x768xf32@>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[2, 0, 1]"],
-    },
-    Case {
-        family: "softmax",
-        name: "across lines of 784 bytes",
-        text: r#"%r = "hbir.softmax"(%x) <{axis = 2}> : (tensor<8x196x768xf32@>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "norm",
-        name: "across lines",
-        text: r#"%r = "hbir.layer_norm"(%x, %s, %b) <{axis = 2, epsilon = 1.0e-05}> : (tensor<8x196x768xf32@>, tensor<768xf32>, tensor<768xf32>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[2, 0, 1]"],
-    },
-    Case {
-        family: "norm",
-        name: "across lines of 784 bytes",
-        text: r#"%r = "hbir.layer_norm"(%x, %s, %b) <{axis = 2, epsilon = 1.0e-05}> : (tensor<8x196x768xf32@>, tensor<768xf32>, tensor<768xf32>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "reduce",
-        name: "across lines",
-        text: r#"%r = "hbir.reduce"(%x) <{axes = [2], kind = "mean"}> : (tensor<8x196x768xf32@>) -> tensor<8x196xf32>"#,
-        orders: &["[2, 0, 1]"],
-    },
-    Case {
-        family: "concat",
-        name: "the joined dimension innermost",
-        text: r#"%r = "hbir.concat"(%x, %y) <{axis = 1}> : (tensor<8x98x768xf32@>, tensor<8x98x768xf32@>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "slice",
-        name: "the cut dimension innermost",
-        text: r#"%r = "hbir.slice"(%x) <{limits = [8, 147, 768], starts = [0, 49, 0]}> : (tensor<8x196x768xf32@>) -> tensor<8x98x768xf32@>"#,
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "broadcast",
-        name: "the repeated dimension innermost",
-        text: r#"%r = "hbir.broadcast"(%x) <{shape = [8, 196, 768]}> : (tensor<8x1x768xf32@>) -> tensor<8x196x768xf32@>"#,
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "gather",
-        name: "the gathered dimension innermost",
-        text: "%i = \"hbir.constant\"() <{value = dense<5> : tensor<64xsi64>}> : () -> tensor<64xsi64>\n  \
-               %r = \"hbir.gather\"(%x, %i) <{axis = 1}> : (tensor<8x196x768xf32@>, tensor<64xsi64>) -> tensor<8x64x768xf32@>",
-        orders: &["[0, 2, 1]"],
-    },
-    Case {
-        family: "matmul",
-        name: "K outside in the left operand",
-        text: r#"%r = "hbir.matmul"(%x, %y) : (tensor<392x768xf32@>, tensor<768x768xf32>) -> tensor<392x768xf32>"#,
-        orders: &["[1, 0]"],
-    },
-    Case {
-        family: "matmul",
-        name: "K innermost in the right operand",
-        text: r#"%r = "hbir.matmul"(%x, %y) : (tensor<392x768xf32>, tensor<768x768xf32@>) -> tensor<392x768xf32>"#,
-        orders: &["[1, 0]"],
-    },
-    Case {
-        family: "matmul",
-        name: "N outside in the result",
-        text: r#"%r = "hbir.matmul"(%x, %y) : (tensor<392x768xf32>, tensor<768x768xf32>) -> tensor<392x768xf32@>"#,
-        orders: &["[1, 0]"],
-    },
-    Case {
-        family: "matmul",
-        name: "heads inside of tokens",
-        text: r#"%r = "hbir.matmul"(%x, %y) : (tensor<12x197x64xf32@>, tensor<12x64x197xf32@>) -> tensor<12x197x197xf32>"#,
-        orders: &["[1, 0, 2]", "[2, 0, 1]"],
-    },
-    Case {
-        family: "conv",
-        name: "channels last",
-        text: r#"%r = "hbir.conv"(%x, %y) <{dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1]}> : (tensor<1x64x56x56xf32@>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32@>"#,
-        orders: &["[0, 2, 3, 1]"],
-    },
-    Case {
-        family: "conv",
-        name: "each channel for itself, channels last",
-        text: r#"%r = "hbir.conv"(%x, %y) <{dilations = [1, 1], group = 96, pads = [1, 1, 1, 1], strides = [1, 1]}> : (tensor<1x96x56x56xf32@>, tensor<96x1x3x3xf32>) -> tensor<1x96x56x56xf32@>"#,
-        orders: &["[0, 2, 3, 1]"],
-    },
-    Case {
-        family: "conv",
-        name: "one pixel, channels last",
-        text: r#"%r = "hbir.conv"(%x, %y) <{dilations = [1, 1], group = 1, pads = [0, 0, 0, 0], strides = [1, 1]}> : (tensor<1x96x56x56xf32@>, tensor<384x96x1x1xf32>) -> tensor<1x384x56x56xf32@>"#,
-        orders: &["[0, 2, 3, 1]"],
-    },
-    Case {
-        family: "pool",
-        name: "channels last",
-        text: r#"%r = "hbir.max_pool"(%x) <{kernel = [3, 3], strides = [2, 2]}> : (tensor<1x64x113x113xf32@>) -> tensor<1x64x56x56xf32@>"#,
-        orders: &["[0, 2, 3, 1]"],
-    },
-    Case {
-        family: "resize",
-        name: "channels last",
-        text: r#"%r = "hbir.resize"(%x) <{scales = [1.0, 1.0, 2.0, 2.0]}> : (tensor<1x64x28x28xf32@>) -> tensor<1x64x56x56xf32@>"#,
-        orders: &["[0, 2, 3, 1]"],
-    },
-];
+/// The cases, as a table of texts.
+const CASES: &str = include_str!("cases.toml");
+
+#[derive(Deserialize)]
+struct Cases {
+    case: Vec<Case>,
+}
+
+fn cases() -> Vec<Case> {
+    toml::from_str::<Cases>(CASES).map_or_else(|_| Vec::new(), |cases| cases.case)
+}
 
 /// What was found of a family.
 #[derive(Default)]
@@ -161,7 +57,8 @@ pub(super) fn command(
         "family", "what lies otherwise", "kernel", "ms", "row-major", "ratio"
     );
     let mut families: IndexMap<&str, Found> = IndexMap::new();
-    for case in CASES {
+    let cases = cases();
+    for case in &cases {
         terminal::doing(|| format!("{}: {}", case.family, case.name));
         let mut both = [
             Timed::of(&compiler, case, false)?,
@@ -189,7 +86,7 @@ pub(super) fn command(
             least[1] * 1e3,
             least[0] * 1e3
         );
-        let found = families.entry(case.family).or_insert_with(|| Found {
+        let found = families.entry(&case.family).or_insert_with(|| Found {
             kernel: true,
             ..Found::default()
         });
@@ -216,7 +113,7 @@ struct Timed {
 
 impl Timed {
     fn of(compiler: &Compiler, case: &Case, other: bool) -> Result<Timed, Failure> {
-        let mut program = compiler.parse(case.family, &case.program(other))?;
+        let mut program = compiler.parse(&case.family, &case.program(other))?;
         let values = super::made_up(compiler, &program, "main")?;
         let executable = prepare(
             compiler,
@@ -248,9 +145,9 @@ impl Case {
     /// The function, row-major or with the other orders.
     fn program(&self, other: bool) -> String {
         let mut body = String::new();
-        for (i, part) in self.text.split('@').enumerate() {
+        for (i, part) in self.text.trim_end().split('@').enumerate() {
             if 0 < i && other {
-                let order = self.orders[(i - 1) % self.orders.len()];
+                let order = &self.orders[(i - 1) % self.orders.len().max(1)];
                 let _ = write!(body, ", {{order = {order}}}");
             }
             body.push_str(part);
@@ -328,9 +225,11 @@ mod tests {
     #[test]
     fn every_case_runs_in_both_orders() {
         let compiler = Compiler::default();
-        for case in CASES {
+        let cases = cases();
+        assert!(10 < cases.len());
+        for case in &cases {
             for other in [false, true] {
-                let program = compiler.parse(case.family, &case.program(other));
+                let program = compiler.parse(&case.family, &case.program(other));
                 let program = program.unwrap_or_else(|e| panic!("{}: {e:?}", case.program(other)));
                 assert_eq!(program.module.funcs.len(), 1);
             }
