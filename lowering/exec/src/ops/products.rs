@@ -30,7 +30,7 @@ const ROWS_BYTES: usize = 256 << 10;
 /// The most rows of a block.
 const MOST_ROWS: usize = 1024;
 /// Elements of results that are summed beside their place, of terms that are summed in several blocks.
-const BESIDE: usize = 1 << 17;
+const BESIDE: usize = 1 << 18;
 /// With so few rows, columns are read where they lie.
 const FEW_ROWS: usize = 48;
 

@@ -207,6 +207,8 @@ impl Kernel for Rows {
     }
 }
 
+/// The longest rows of which several are brought side by side: alone they fill no vectors.
+const SHORT: usize = 24;
 /// Elements of as many bytes as lines of the first cache are apart that have one place in it.
 const PAGE: i64 = 1024;
 
@@ -260,6 +262,17 @@ impl Rows {
             let follows = |(i, b): (usize, &[i64; 2])| b[1] == from + i as i64;
             if !together && block.is_some_and(|block| block.iter().enumerate().all(follows)) {
                 self.narrow(out, source, &mut tile, first, with);
+                first += LANES;
+                continue;
+            }
+            if n <= SHORT && first + LANES <= self.begins.len() {
+                for (lanes, read) in tile.iter_mut().zip(&self.reads) {
+                    for (x, [_, from]) in lanes.iter_mut().zip(&self.begins[first..]) {
+                        *x = source[(from + read) as usize];
+                    }
+                }
+                let one = lanes::side_by_side(&mut tile, with);
+                self.give(out, first, false, &one, &tile);
                 first += LANES;
                 continue;
             }
