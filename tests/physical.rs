@@ -212,6 +212,142 @@ fn what_the_fold_calls_free_moves_nothing() {
     assert!(10 <= all && all < 2 * free, "{free} of {all} move nothing");
 }
 
+/// Operations of sizes at which kernels take other ways: `{…}` is an order, the last type is the result's.
+const LARGER: &[(&str, &[&str], &str)] = &[
+    // Rows side by side: 64 and 16 at once, the last ones twice; whole pages apart; short ones.
+    (
+        r#""hbir.softmax"(%0) <{axis = 2}>"#,
+        &["3x75x20xf32, {order = [0, 2, 1]}"],
+        "3x75x20xf32, {order = [0, 2, 1]}",
+    ),
+    (
+        r#""hbir.softmax"(%0) <{axis = 2}>"#,
+        &["2x1024x5xf32, {order = [2, 0, 1]}"],
+        "2x1024x5xf32",
+    ),
+    (
+        r#""hbir.softmax"(%0) <{axis = 1}>"#,
+        &["43x5xf32"],
+        "43x5xf32",
+    ),
+    (
+        r#""hbir.layer_norm"(%0, %1, %2) <{axis = 1, epsilon = 1.0e-05}>"#,
+        &["90x33xf32, {order = [1, 0]}", "33xf32", "33xf32"],
+        "90x33xf32, {order = [1, 0]}",
+    ),
+    (
+        r#""hbir.layer_norm"(%0, %1, %2) <{axis = 1, epsilon = 1.0e-05}>"#,
+        &["1024x9xf32, {order = [1, 0]}", "9xf32", "9xf32"],
+        "1024x9xf32, {order = [1, 0]}",
+    ),
+    (
+        r#""hbir.reduce"(%0) <{axes = [2], keepdims = false, kind = "l2"}>"#,
+        &["2x70x9xf32, {order = [0, 2, 1]}"],
+        "2x70xf32",
+    ),
+    (
+        r#""hbir.reduce"(%0) <{axes = [1], keepdims = true, kind = "max"}>"#,
+        &["150x11xf32, {order = [1, 0]}"],
+        "150x1xf32",
+    ),
+    // Element-wise operations across lines, and in short loops.
+    (
+        r#""hbir.add"(%0, %1)"#,
+        &["70x50xf32", "70x50xf32, {order = [1, 0]}"],
+        "70x50xf32",
+    ),
+    (
+        r#""hbir.mul"(%0, %1)"#,
+        &["3x40x7xf32, {order = [2, 0, 1]}", "7xf32"],
+        "3x40x7xf32",
+    ),
+    (
+        r#""hbir.sub"(%0, %1)"#,
+        &["5x33x18xf32, {order = [1, 2, 0]}", "5x33x18xf32"],
+        "5x33x18xf32, {order = [0, 2, 1]}",
+    ),
+    (
+        r#""hbir.select"(%0, %1, %2)"#,
+        &["40x1xi1", "40x30xf32, {order = [1, 0]}", "f32"],
+        "40x30xf32",
+    ),
+    // Sums of products: several blocks of terms, results beside their place, rows in runs, few rows.
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &["61x600xf32", "600x50xf32"],
+        "61x50xf32, {order = [1, 0]}",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &[
+            "61x300xf32, {order = [1, 0]}",
+            "300x70xf32, {order = [1, 0]}",
+        ],
+        "61x70xf32",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &["4x6x8x20xf32, {order = [3, 1, 0, 2]}", "20x40xf32"],
+        "4x6x8x40xf32",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &["3x500xf32", "500x96xf32"],
+        "3x96xf32",
+    ),
+    (
+        r#""hbir.matmul"(%0, %1)"#,
+        &[
+            "5x13x20xf32, {order = [1, 0, 2]}",
+            "5x20x30xf32, {order = [2, 0, 1]}",
+        ],
+        "5x13x30xf32, {order = [1, 2, 0]}",
+    ),
+    // Windows over few channels that are innermost, and pools along lines.
+    (
+        r#""hbir.conv"(%0, %1) <{dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1]}>"#,
+        &["2x6x11x13xf32, {order = [0, 2, 3, 1]}", "9x6x3x3xf32"],
+        "2x9x11x13xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.conv"(%0, %1) <{dilations = [2, 2], group = 1, pads = [2, 2, 2, 2], strides = [2, 2]}>"#,
+        &["1x5x12x14xf32, {order = [0, 2, 3, 1]}", "4x5x3x3xf32"],
+        "1x4x6x7xf32, {order = [0, 2, 3, 1]}",
+    ),
+    (
+        r#""hbir.max_pool"(%0) <{kernel = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]}>"#,
+        &["1x3x80x81xf32"],
+        "1x3x40x41xf32",
+    ),
+    (
+        r#""hbir.avg_pool"(%0) <{kernel = [3, 3], pads = [1, 1, 1, 1], strides = [1, 1]}>"#,
+        &["1x2x9x50xf32"],
+        "1x2x9x50xf32",
+    ),
+];
+
+#[test]
+fn kernels_of_larger_sizes_give_the_numbers_of_the_reference() {
+    let registry = Arc::new(optc_ops::registry());
+    for (operation, operands, result) in LARGER {
+        let list = |each: &dyn Fn(usize, &str) -> String| {
+            let all = operands.iter().enumerate().map(|(i, ty)| each(i, ty));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let operation = operation.replace('%', "%x");
+        let arguments = list(&|i, ty| format!("%x{i}: tensor<{ty}>"));
+        let types = list(&|_, ty| format!("tensor<{ty}>"));
+        let text = format!(
+            "func.func @main({arguments}) -> tensor<{result}> {{\n  %y = {operation} : ({types}) -> tensor<{result}>\n  \
+             return %y : tensor<{result}>\n}}\n"
+        );
+        let module = parse(&text);
+        let after = planned(&module, PLAN, &target("cpu"), &registry);
+        let after = after.unwrap_or_else(|d| panic!("{text}{d}"));
+        agrees(&module, &after, 5).unwrap_or_else(|why| panic!("{text}{why}"));
+    }
+}
+
 /// Additions that contractions can become a part of: of two products, of one to itself, of a value that is read again, of one
 /// that broadcasts, of a residual that dies there, and of a product that others read.
 const ADDED: &str = r#"
