@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use optc_check::Stats;
-use optc_exec::{ExecOptions, Executable};
+use optc_exec::{ExecOptions, Executable, StepProfile};
 use optc_interp::{
     DataSource, Fill, NoData, RandomSource, compare, compare_exact, random_inputs, run_naive,
     run_reference,
@@ -148,8 +148,8 @@ fn small_models_give_the_numbers_of_the_reference() {
     }
 }
 
-/// The steps of a program that move without computing, with the bytes, and what the fold says that it moves.
-fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, u64)>, u64) {
+/// What a run of a planned program does, on inputs and poisoned memory.
+fn profiled(module: &Module, after: &Module, registry: &Registry) -> optc_exec::Profile {
     let bindings = small_bindings(module);
     let main = &module.funcs[0].name;
     let inputs = random_inputs(module, main, Fill::Normal, 1, &bindings, registry);
@@ -165,7 +165,12 @@ fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, 
         &options,
     );
     let made = made.unwrap_or_else(|d| panic!("{}", words(&[*d])));
-    let (_, profile) = made.profile(&inputs).expect("it runs");
+    made.profile(&inputs).expect("it runs").1
+}
+
+/// The steps of a program that move without computing, with the bytes, and what the fold says that it moves.
+fn moved(module: &Module, after: &Module, registry: &Registry) -> (Vec<(String, u64)>, u64) {
+    let profile = profiled(module, after, registry);
     let stats = Stats::at(after, registry, &SizeTable::new(&IndexMap::new()));
     let said = stats.movement_bytes + stats.copy_bytes + stats.expand_bytes;
     let steps = profile.steps.iter().filter(|s| s.moved + s.staged != 0);
@@ -384,22 +389,8 @@ fn what_is_added_to_a_contraction_begins_its_sums() {
     }
     // Two sums of products, one of them of two products, one residual and one bias are no steps of their own.
     let plan = planned(&module, PLAN, &target("cpu"), &registry).unwrap_or_else(|d| panic!("{d}"));
-    let (main, bindings) = (&module.funcs[0].name, small_bindings(&module));
-    let inputs = random_inputs(&module, main, Fill::Normal, 1, &bindings, &registry);
-    let inputs = inputs.expect("inputs of known sizes");
-    let options = poisoned(false);
-    let made = Executable::new(
-        &plan,
-        &registry,
-        main,
-        &inputs,
-        &RandomSource,
-        &bindings,
-        &options,
-    );
-    let made = made.unwrap_or_else(|d| panic!("{}", words(&[*d])));
-    let (_, profile) = made.profile(&inputs).expect("it runs");
-    let by_sums = |s: &&optc_exec::StepProfile| s.kernel == "contract" && s.op == "add";
+    let profile = profiled(&module, &plan, &registry);
+    let by_sums = |s: &&StepProfile| s.kernel == "contract" && s.op == "add";
     assert_eq!(profile.steps.iter().filter(by_sums).count(), 3);
 }
 

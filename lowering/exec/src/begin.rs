@@ -87,12 +87,7 @@ fn joined(
     }
     for &operand in &own.operands {
         let slot = site.slot(operand)?;
-        let written = |i: usize| {
-            let results = &func.ops[steps[i]].results;
-            let mut places = results.iter().map(|&v| site.slot(v));
-            let gone = matches!(begun[i], Begun::Gone);
-            !gone && places.any(|place| place.is_none_or(|place| place.overlaps(slot)))
-        };
+        let written = |i: usize| !matches!(begun[i], Begun::Gone) && site.writes(steps[i], slot);
         if slot.overlaps(result) || (at + 1..to).any(written) {
             return None;
         }

@@ -4,7 +4,6 @@
 //! operation does: whatever an operation before has read must be as it was then, so no step between may have written there, and the
 //! result lies beside it, or exactly on it in the same order.
 
-use crate::memory::Slot;
 use crate::ops::{Chain, Code, From, Link, MOST_CODES, MOST_OPERANDS, Site, code};
 use indexmap::{IndexMap, IndexSet};
 use optc_ir::{Op, Value};
@@ -165,17 +164,11 @@ impl Fusion<'_> {
             let Some(slot) = self.site.slot(value) else {
                 return false;
             };
-            let kept = (step + 1..root).all(|i| self.roots[i] != i || !self.writes(i, slot));
+            let kept = (step + 1..root)
+                .all(|i| self.roots[i] != i || !self.site.writes(self.steps[i], slot));
             let exact = slot.range() == target.range() && slot.access == target.access;
             kept && (exact || !slot.overlaps(target))
         };
         (fits && data.operands.iter().all(stays)).then_some(root)
-    }
-
-    /// Whether a step writes bytes of a place.
-    fn writes(&self, step: usize, slot: &Slot) -> bool {
-        let results = &self.site.func.ops[self.steps[step]].results;
-        let mut places = results.iter().map(|&v| self.site.slot(v));
-        places.any(|place| place.is_none_or(|place| place.overlaps(slot)))
     }
 }

@@ -233,19 +233,6 @@ impl<const K: usize> Nest<K> {
         strides(&self.outer.remove(at))
     }
 
-    /// Takes the loop right around the innermost one, if it has strides.
-    pub(crate) fn take_last(&mut self) -> Option<(usize, [i64; K])> {
-        let last = self.outer.last()?;
-        match last.steps {
-            Steps::Strides(strides) => {
-                let taken = (last.extent, strides);
-                self.outer.pop();
-                Some(taken)
-            }
-            Steps::Listed(_) => None,
-        }
-    }
-
     /// Whether every offset of a value is below `n`.
     pub(crate) fn fits(&self, k: usize, n: usize) -> bool {
         let (low, high) = self.reach[k];

@@ -109,7 +109,7 @@ impl Block {
             };
         }
         let next = match n <= PART / 2 {
-            true => nest.take_last(),
+            true => nest.take(|_| true),
             false => None,
         };
         let around = next.unwrap_or((1, [0; MOST_OPERANDS + 1]));

@@ -60,6 +60,13 @@ impl<'a> Site<'a> {
         self.slots[value].as_ref()
     }
 
+    /// Whether an operation writes bytes of a place.
+    pub(crate) fn writes(&self, op: Op, slot: &Slot) -> bool {
+        let results = &self.func.ops[op].results;
+        let mut places = results.iter().map(|&v| self.slot(v));
+        places.any(|place| place.is_none_or(|place| place.overlaps(slot)))
+    }
+
     /// The places of all operands, then of all results.
     pub(crate) fn all(&self) -> Option<Vec<&'a Slot>> {
         let data = self.data();

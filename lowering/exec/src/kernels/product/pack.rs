@@ -9,11 +9,10 @@ use std::ops::Range;
 pub(crate) fn pack(from: &[f32], columns: &[i64], terms: &[i64], to: &mut [f32], width: usize) {
     assert!(columns.len() <= width, "columns fit a panel");
     let to = &mut to[..terms.len() * width];
-    let even = |list: &[i64]| list.windows(2).all(|w| w[1] == w[0] + 1);
     let Some(&first) = columns.first() else {
         return to.fill(0.0);
     };
-    if even(columns) {
+    if consecutive(columns) {
         let n = columns.len();
         return match (n, width) {
             (32, 32) => runs::<32>(from, first, terms, to),
@@ -33,7 +32,7 @@ pub(crate) fn pack(from: &[f32], columns: &[i64], terms: &[i64], to: &mut [f32],
     if columns.len() < width {
         to.fill(0.0);
     }
-    if let Some(&start) = terms.first().filter(|_| even(terms)) {
+    if let Some(&start) = terms.first().filter(|_| consecutive(terms)) {
         return turned(from, columns, start, to, width);
     }
     for (to, term) in to.chunks_exact_mut(width).zip(terms) {
