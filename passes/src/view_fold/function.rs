@@ -88,7 +88,7 @@ pub(crate) fn fold(
     writable(&emitted.func, func, &graph.numbers)?;
     let mut conversions = emitted.conversions;
     let moves = conversions.iter().any(|c| !c.constant);
-    if moves || (movement(choice.cost) != 0 && !shared.layouts.is_tiled()) {
+    if (moves || movement(choice.cost) != 0) && !shared.layouts.is_tiled() {
         count_freed(&graph, shared);
     }
     let mut reasons = Reasons::new(func, &graph, cx, shared, &conversions);

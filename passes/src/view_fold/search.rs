@@ -9,7 +9,6 @@ use super::saturate::{Forms, Mode, ModeKey, RuleSet};
 use super::signature::SignatureId;
 use super::signatures::Signatures;
 use super::ties;
-use super::tiled;
 use optc_check::amount::Amount;
 use optc_ir::entity::SideTable;
 use optc_ir::size::{Size, SizeTable};
@@ -17,9 +16,6 @@ use optc_ir::{FreedomClass, Value};
 use optc_target::Accept;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// Layouts of a port that takes tiles by roles which are offered because they waste least.
-const CHEAPEST: usize = 2;
 
 /// Layouts a mask can tell apart: a larger `max-layouts` is this one.
 pub(crate) const MASK_BITS: usize = 64;
@@ -182,8 +178,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             if sig.copied != 0 {
-                let sig = self.signatures.shared(id);
-                for layout in tiled::uncut(&sig, self.layouts, CHEAPEST) {
+                for &layout in self.signatures.uncut(self.layouts, id).iter() {
                     self.offer_at(node.ports[0].value, layout, false);
                 }
                 continue;
@@ -223,9 +218,8 @@ impl<'a> Search<'a> {
                 (sig.is_common_order() && sig.fullest == port).then_some((node, port, id))
             });
             if let Some((node, port, id)) = common {
-                let sig = self.signatures.shared(id);
                 let value = graph.nodes[node].ports[port].value;
-                for layout in tiled::cheapest(&sig, self.layouts, port, CHEAPEST) {
+                for &layout in self.signatures.cheapest(self.layouts, id, port).iter() {
                     self.offer_at(value, layout, false);
                 }
             }
@@ -235,8 +229,7 @@ impl<'a> Search<'a> {
     /// Offers the layouts of an operation's ports that waste least in the tiles that its row takes.
     fn seed_roles(&mut self, node: &super::groups::NodeData, id: SignatureId) {
         for (port, data) in node.ports.iter().enumerate() {
-            let sig = self.signatures.shared(id);
-            for layout in tiled::cheapest(&sig, self.layouts, port, CHEAPEST) {
+            for &layout in self.signatures.cheapest(self.layouts, id, port).iter() {
                 self.offer_at(data.value, layout, false);
             }
         }

@@ -1,6 +1,7 @@
 //! Interned signatures, and what was asked of them.
 
 use super::accepts::{accepts_layout, default_layout};
+use super::bound;
 use super::layouts::{LayoutId, Layouts};
 use super::maps::{FastMap, FastSet};
 use super::orders::transfers;
@@ -10,6 +11,8 @@ use optc_ir::entity::EntityId;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// Layouts of a port that takes tiles by roles which are offered because they waste least.
+const CHEAPEST: usize = 2;
 /// A signature, a port, and the label that ends there.
 type LeastKey = (SignatureId, usize, Option<usize>);
 
@@ -17,10 +20,13 @@ type LeastKey = (SignatureId, usize, Option<usize>);
 #[derive(Clone, Default)]
 pub(crate) struct Signatures {
     known: FastSet<Arc<Signature>>,
-    defaults: Vec<Vec<Option<LayoutId>>>,
+    defaults: RefCell<FastMap<(SignatureId, usize), LayoutId>>,
     transfers: FastMap<(SignatureId, usize, LayoutId), Vec<(usize, LayoutId)>>,
     accepts: FastMap<(SignatureId, usize, LayoutId), bool>,
     least: RefCell<FastMap<LeastKey, u64>>,
+    admitted: RefCell<FastMap<(SignatureId, usize, LayoutId), bool>>,
+    cheapest: FastMap<(SignatureId, usize), Arc<[LayoutId]>>,
+    uncut: FastMap<SignatureId, Arc<[LayoutId]>>,
 }
 
 impl Signatures {
@@ -29,6 +35,9 @@ impl Signatures {
         self.transfers.clear();
         self.accepts.clear();
         self.least.borrow_mut().clear();
+        self.admitted.borrow_mut().clear();
+        self.cheapest.clear();
+        self.uncut.clear();
     }
 
     pub(crate) fn intern(&mut self, signature: Signature) -> SignatureId {
@@ -66,20 +75,59 @@ impl Signatures {
 
     /// [`default_layout`], asked once a signature and port.
     pub(crate) fn default_at(
-        &mut self,
+        &self,
         layouts: &mut Layouts,
         id: SignatureId,
         port: usize,
     ) -> LayoutId {
-        if self.defaults.len() <= id.index() {
-            self.defaults.resize(id.index() + 1, Vec::new());
+        if let Some(&known) = self.defaults.borrow().get(&(id, port)) {
+            return known;
         }
-        let known = &mut self.defaults[id.index()];
-        if known.len() <= port {
-            known.resize(port + 1, None);
+        let default = default_layout(self.get(id), layouts, port);
+        self.defaults.borrow_mut().insert((id, port), default);
+        default
+    }
+
+    /// [`bound::admits`], asked once a signature, port and layout.
+    pub(crate) fn admits(
+        &self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+        layout: LayoutId,
+    ) -> bool {
+        if let Some(&known) = self.admitted.borrow().get(&(id, port, layout)) {
+            return known;
         }
+        let default = self.default_at(layouts, id, port);
+        let answer = layout == default || bound::admits(self.get(id), layouts, port, layout);
+        self.admitted
+            .borrow_mut()
+            .insert((id, port, layout), answer);
+        answer
+    }
+
+    /// [`tiled::cheapest`], asked once a signature and port.
+    pub(crate) fn cheapest(
+        &mut self,
+        layouts: &mut Layouts,
+        id: SignatureId,
+        port: usize,
+    ) -> Arc<[LayoutId]> {
         let sig = &self.known[id.index()];
-        *known[port].get_or_insert_with(|| default_layout(sig, layouts, port))
+        let known = self.cheapest.entry((id, port));
+        known
+            .or_insert_with(|| tiled::cheapest(sig, layouts, port, CHEAPEST).into())
+            .clone()
+    }
+
+    /// [`tiled::uncut`], asked once a signature.
+    pub(crate) fn uncut(&mut self, layouts: &mut Layouts, id: SignatureId) -> Arc<[LayoutId]> {
+        let sig = &self.known[id.index()];
+        let known = self.uncut.entry(id);
+        known
+            .or_insert_with(|| tiled::uncut(sig, layouts, CHEAPEST).into())
+            .clone()
     }
 
     /// Whether the target lets the operation read or write this layout at this port, the other

@@ -77,7 +77,8 @@ struct Reduction {
 }
 
 /// Reductions that were made, in all rounds of one problem. Rounds, and blocks that are alike, have the same ones again
-/// and again: tables of the same costs are one, and what is made of the same tables is looked up.
+/// and again: tables of the same costs are one, and what is made of the same tables is looked up. What is not alike fills the
+/// room, and is all forgotten then: what is met again is soon known again.
 #[derive(Default)]
 struct Known {
     tables: FastSet<Rc<[Cost]>>,
@@ -87,18 +88,28 @@ struct Known {
 }
 
 impl Known {
-    /// The table of the same costs that is kept; this one, where there is none and no room left, and whether it is kept.
-    fn shared(&mut self, table: Rc<[Cost]>) -> (Rc<[Cost]>, bool) {
+    /// The table of the same costs that is kept; this one, where there is none.
+    fn shared(&mut self, table: Rc<[Cost]>) -> Rc<[Cost]> {
         if let Some(same) = self.tables.get(&table) {
-            return (same.clone(), true);
+            return same.clone();
         }
-        let entries = self.entries.saturating_add(table.len());
-        if KNOWN < entries {
-            return (table, false);
-        }
-        self.entries = entries;
+        self.make_room(table.len());
         self.tables.insert(table.clone());
-        (table, true)
+        table
+    }
+
+    /// Keeps what a reduction with these factors, which it keeps with it, comes to.
+    fn keep(&mut self, reduction: Reduction, reduced: Reduced, factors: Vec<Factor>) {
+        self.make_room(reduced.best.len());
+        self.reductions.insert(reduction, (reduced, factors));
+    }
+
+    /// Room for so many entries more.
+    fn make_room(&mut self, entries: usize) {
+        if KNOWN < self.entries.saturating_add(entries) {
+            *self = Known::default();
+        }
+        self.entries = self.entries.saturating_add(entries);
     }
 }
 
@@ -713,20 +724,13 @@ impl<'a> State<'a> {
                 self.made = self.made.saturating_add(size);
                 let (table, best) = min_out(self.domains, var, scope, &factors);
                 let (table, common) = less_common(table);
-                let (table, fits) = known.shared(table.into());
-                let best: Rc<[u32]> = best.into();
-                let fits = fits && known.entries <= KNOWN;
                 let reduced = Reduced {
-                    table,
-                    best,
+                    table: known.shared(table.into()),
+                    best: best.into(),
                     common,
                 };
-                if fits {
-                    // The factors stay, and with them the places of their tables.
-                    let made = (reduced.clone(), factors);
-                    known.entries = known.entries.saturating_add(reduced.best.len());
-                    known.reductions.insert(reduction, made);
-                }
+                // The factors stay, and with them the places of their tables.
+                known.keep(reduction, reduced.clone(), factors);
                 reduced
             }
         };
@@ -758,7 +762,7 @@ impl<'a> State<'a> {
         let scope = self.scope(var);
         for factor in self.take_factors(var) {
             let rest = slice(&factor, var, state, self.domains);
-            let (table, _) = self.known.shared(rest.table);
+            let table = self.known.shared(rest.table);
             self.put(rest.vars, table);
         }
         self.finish(var, &scope);

@@ -5,7 +5,6 @@ use super::order::{extent, whole_and_part};
 use super::padding::padding_of_runs;
 use super::ports::ports_of;
 use super::relaxation::{Class, Lanes, Relaxation, Slot, Spread, State};
-use crate::view_fold::accepts::default_layout;
 use crate::view_fold::groups::Node;
 use crate::view_fold::problem::{Cost, INFEASIBLE, cost};
 use crate::view_fold::signature::{SignatureId, TileRule};
@@ -95,7 +94,7 @@ impl Relaxation<'_> {
         self.problem.domains.push(n + 1);
         for (&port, &slot) in slots {
             let at = self.ports[&(node, port)].at.clone();
-            let default = default_layout(sig, self.layouts, port);
+            let default = self.signatures.default_at(self.layouts, id, port);
             let mut table = Vec::new();
             for index in self.indices(node, (port, slot)) {
                 for rule in &sig.tiles {

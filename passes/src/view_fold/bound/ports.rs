@@ -42,17 +42,14 @@ pub(super) fn ports_of(data: &GroupData) -> Vec<(Node, usize)> {
     data.producer.into_iter().chain(uses).collect()
 }
 
-/// Whether the target's row takes a layout at a port in some form. What the checker of certificates
-/// takes is taken here.
-pub(super) fn admits(
+/// Whether the target's row takes a layout at a port in some form, which is not the one by default. What the checker of
+/// certificates takes is taken here.
+pub(crate) fn admits(
     sig: &Signature,
     layouts: &mut Layouts,
     port: usize,
     layout: LayoutId,
 ) -> bool {
-    if layout == default_layout(sig, layouts, port) {
-        return true;
-    }
     if sig.is_tiled() {
         return tiled::accepts(sig, layouts, port, layout);
     }
@@ -159,7 +156,7 @@ impl Relaxation<'_> {
             return layout == pinned;
         }
         match node.signature {
-            Some(id) => admits(self.signatures.get(id), self.layouts, port, layout),
+            Some(id) => self.signatures.admits(self.layouts, id, port, layout),
             None => true,
         }
     }
@@ -191,7 +188,7 @@ impl Relaxation<'_> {
         }
         if let (None, Some(id), Some(_)) = (node.pinned, node.signature, class.label) {
             let sig = self.signatures.get(id);
-            let default = default_layout(sig, self.layouts, port);
+            let default = self.signatures.default_at(self.layouts, id, port);
             let rules = || sig.tiles.iter();
             let layouts = &*self.layouts;
             let may = rules().any(|rule| may_be(sig, layouts, rule, port, class));
